@@ -1,0 +1,31 @@
+# The few verbs every CMakeLists.txt below uses.
+
+# tethys_library(NAME SOURCES ... DEPENDS ...): a static library of one folder.
+function(tethys_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE tethys_warnings)
+endfunction()
+
+# tethys_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds]): one GoogleTest binary, one
+# CTest entry. The time limit is a guard against hangs, not a measurement.
+function(tethys_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main tethys_warnings)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# tethys_benchmark(NAME SOURCES ... DEPENDS ...): a program under tests/bench, never run by CTest.
+function(tethys_benchmark name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} tethys_warnings)
+endfunction()

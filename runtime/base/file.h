@@ -1,0 +1,70 @@
+// Files: whole reads with a size limit, durable atomic writes, and a directory lock. Blocking; thread-compatible.
+#ifndef TETHYS_RUNTIME_BASE_FILE_H_
+#define TETHYS_RUNTIME_BASE_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// An open descriptor, closed at the end of its life.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() { Close(); }
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int Release();
+  void Close();
+
+ private:
+  int fd_ = -1;
+};
+
+// Refuses files larger than `limit` bytes.
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit = int64_t{1} << 30);
+
+// Old or new contents, never a mixture, also across a power cut: temporary file, fdatasync, rename, fsync of the
+// directory.
+absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
+
+// Appends whole records to a file; what is appended before a Sync survives a power cut.
+class AppendFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
+  absl::Status Append(absl::string_view data);
+  absl::Status Sync();
+
+ private:
+  AppendFile(FileDescriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  FileDescriptor fd_;
+  std::string path_;
+};
+
+// Writes and reads exactly `size` bytes, at the current position or at `offset`.
+absl::Status WriteFully(int fd, const void* data, int64_t size, const std::string& name);
+absl::Status WriteFullyAt(int fd, const void* data, int64_t size, int64_t offset, const std::string& name);
+absl::Status ReadFullyAt(int fd, void* data, int64_t size, int64_t offset, const std::string& name);
+
+absl::Status CreateDirectories(const std::string& path);
+bool FileExists(const std::string& path);
+absl::Status SyncDirectory(const std::string& path);
+// Names, sorted, without "." and "..".
+absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
+// A path that is not there is no error.
+absl::Status RemoveRecursively(const std::string& path);
+
+// Holds PATH/.lock (flock) until destroyed, or ends with the process. FailedPrecondition when somebody else does.
+absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_FILE_H_

@@ -1,0 +1,52 @@
+// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011). A stream is keyed by what its numbers are for, never by rank, thread or order of drawing, so every
+// process that asks the same question gets the same answer. Thread-compatible.
+#ifndef TETHYS_RUNTIME_BASE_RANDOM_H_
+#define TETHYS_RUNTIME_BASE_RANDOM_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tethys {
+
+enum class RandomPurpose : uint32_t {
+  kInitialValue = 1,  // a: hash of the variable's name
+  kShuffle = 2,       // a: epoch
+  kTest = 3,
+};
+
+class RandomStream {
+ public:
+  RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t a);
+
+  // Four numbers at position `counter`, in any order of asking.
+  std::array<uint32_t, 4> Block(uint64_t counter) const;
+
+  // The numbers one after the other from the start.
+  uint32_t Next32();
+  // Uniform in [0, bound), bound > 0, without bias (Lemire, "Fast random integer generation in an interval", 2019).
+  uint32_t NextBelow(uint32_t bound);
+
+ private:
+  std::array<uint32_t, 2> key_;
+  std::array<uint32_t, 2> high_;
+  uint64_t counter_ = 0;
+  std::array<uint32_t, 4> block_{};
+  int used_ = 4;
+};
+
+// Uniform in (0, 1), never 0 or 1.
+inline float ToUnitFloat(uint32_t bits) { return (static_cast<float>(bits >> 9) + 0.5f) * 0x1p-23f; }
+
+// A permutation of [0, count) (Fisher and Yates). Requires 0 <= count < 2^32.
+std::vector<uint32_t> RandomPermutation(RandomStream stream, int64_t count);
+
+// FNV-1a, 64 bits: for keys and signatures, not for secrets.
+constexpr uint64_t kFnvStart = 0xcbf29ce484222325u;
+uint64_t Fnv1a(const void* data, size_t size, uint64_t start = kFnvStart);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_RANDOM_H_

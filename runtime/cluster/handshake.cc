@@ -1,0 +1,128 @@
+#include "runtime/cluster/handshake.h"
+
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "runtime/base/build_id.h"
+#include "runtime/tensor/frame.h"
+
+namespace tethys {
+namespace {
+
+constexpr int kTokenBytes = 16;
+
+// Protobuf's serialization is not canonical in general, but both sides run the same build (checked next).
+std::string SignedPart(const proto::Handshake& handshake) {
+  proto::Handshake copy = handshake;
+  copy.clear_proof();
+  return copy.SerializeAsString();
+}
+
+}  // namespace
+
+JobToken JobToken::Random() {
+  JobToken token;
+  token.bytes_.resize(kTokenBytes);
+  TETHYS_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(token.bytes_.data()), kTokenBytes) == 1);
+  return token;
+}
+
+absl::StatusOr<JobToken> JobToken::FromHex(absl::string_view hex) {
+  if (hex.size() != 2 * kTokenBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a job token is ", 2 * kTokenBytes, " hexadecimal digits"));
+  }
+  for (const char c : hex) {
+    if (!absl::ascii_isxdigit(c)) return absl::InvalidArgumentError("a job token has hexadecimal digits only");
+  }
+  JobToken token;
+  token.bytes_ = absl::HexStringToBytes(hex);
+  return token;
+}
+
+std::string JobToken::ToHex() const { return absl::BytesToHexString(bytes_); }
+
+std::string JobToken::Authenticate(absl::string_view message) const {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  TETHYS_CHECK(HMAC(EVP_sha256(), bytes_.data(), static_cast<int>(bytes_.size()),
+                    reinterpret_cast<const unsigned char*>(message.data()), message.size(), digest,
+                    &size) != nullptr);
+  return std::string(reinterpret_cast<const char*>(digest), size);
+}
+
+uint64_t RandomNonce() {
+  uint64_t nonce = 0;
+  TETHYS_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(&nonce), sizeof(nonce)) == 1);
+  return nonce;
+}
+
+void CompleteHandshake(const JobToken& token, uint64_t nonce, proto::Handshake& handshake) {
+  handshake.set_wire_version(kWireVersion);
+  handshake.set_build_id(BuildId());
+  handshake.set_nonce(nonce);
+  handshake.set_proof(token.Authenticate(SignedPart(handshake)));
+}
+
+absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const HandshakeExpectation& expected,
+                            const proto::Handshake& handshake) {
+  const std::string proof = token.Authenticate(SignedPart(handshake));
+  if (handshake.nonce() != nonce || handshake.proof().size() != proof.size() ||
+      CRYPTO_memcmp(handshake.proof().data(), proof.data(), proof.size()) != 0) {
+    return absl::UnauthenticatedError("the caller did not prove knowledge of this job's token");
+  }
+  const auto differs = [](absl::string_view what, const auto& theirs, const auto& ours, absl::string_view remedy) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the caller is of another ", what, " (", theirs, ", here ", ours, "): ", remedy));
+  };
+  if (handshake.wire_version() != kWireVersion) {
+    return differs("wire version", handshake.wire_version(), kWireVersion, "run the same build everywhere");
+  }
+  if (handshake.build_id() != BuildId()) {
+    return differs("build", handshake.build_id(), BuildId(), "run the same build everywhere");
+  }
+  if (handshake.job_id() != expected.job_id) {
+    return differs("job", handshake.job_id(), expected.job_id, "check the address it was given");
+  }
+  if (expected.job_hash != 0 && handshake.job_hash() != 0 && handshake.job_hash() != expected.job_hash) {
+    return differs("job file", absl::Hex(handshake.job_hash()), absl::Hex(expected.job_hash),
+                   "start every process from the same job");
+  }
+  if (expected.model_signature != 0 && handshake.model_signature() != 0 &&
+      handshake.model_signature() != expected.model_signature) {
+    return differs("model", absl::Hex(handshake.model_signature()), absl::Hex(expected.model_signature),
+                   "start every process from the same job");
+  }
+  if (expected.generation != 0 && handshake.generation() != 0 && handshake.generation() != expected.generation) {
+    return differs("generation", handshake.generation(), expected.generation, "it was left behind; it must rejoin");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> NonceBook::Issue() {
+  const Nanoseconds now = clock_.Now();
+  MutexLock lock(mu_);
+  std::erase_if(expiry_, [now](const auto& entry) { return entry.second <= now; });
+  if (static_cast<int>(expiry_.size()) >= limit_) {
+    return absl::ResourceExhaustedError("too many handshakes are outstanding");
+  }
+  const uint64_t nonce = RandomNonce();
+  expiry_[nonce] = now + lifetime_;
+  return nonce;
+}
+
+bool NonceBook::Redeem(uint64_t nonce) {
+  const Nanoseconds now = clock_.Now();
+  MutexLock lock(mu_);
+  const auto it = expiry_.find(nonce);
+  if (it == expiry_.end()) return false;
+  const bool good = it->second > now;
+  expiry_.erase(it);
+  return good;
+}
+
+}  // namespace tethys

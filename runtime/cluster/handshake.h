@@ -1,0 +1,75 @@
+// Who may talk to whom: every gRPC call and ring connection starts with a Handshake, whose proof shows knowledge of
+// the job's 128-bit token without sending it. The listening side hands out a nonce; the calling side returns
+//
+//   proof = HMAC-SHA256(token, handshake serialized with an empty proof)       (RFC 2104)
+//
+// where the handshake contains that nonce. A nonce is good once, for a few seconds.
+#ifndef TETHYS_RUNTIME_CLUSTER_HANDSHAKE_H_
+#define TETHYS_RUNTIME_CLUSTER_HANDSHAKE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// The metadata key that carries a serialized proto::Handshake.
+inline constexpr char kHandshakeMetadataKey[] = "tethys-handshake-bin";
+
+// Secret of one job. Never logged, never on a command line.
+class JobToken {
+ public:
+  static JobToken Random();
+  // 32 hexadecimal digits.
+  static absl::StatusOr<JobToken> FromHex(absl::string_view hex);
+  std::string ToHex() const;
+  // HMAC-SHA256, 32 bytes.
+  std::string Authenticate(absl::string_view message) const;
+
+ private:
+  std::string bytes_;
+};
+
+uint64_t RandomNonce();
+
+// Fills in wire version, build id and, last, the proof.
+void CompleteHandshake(const JobToken& token, uint64_t nonce, proto::Handshake& handshake);
+
+// What the listening side knows. Zero job_hash, model_signature, generation: not checked.
+struct HandshakeExpectation {
+  std::string job_id;
+  uint64_t job_hash = 0;
+  uint64_t model_signature = 0;
+  uint32_t generation = 0;
+};
+
+// Unauthenticated (proof; nothing else is said to a stranger), FailedPrecondition naming the field that differs
+// (wire version, build, job, model, generation) with both values.
+absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const HandshakeExpectation& expected,
+                            const proto::Handshake& handshake);
+
+// Nonces handed out and not yet used. Thread-safe.
+class NonceBook {
+ public:
+  NonceBook(const Clock& clock, Nanoseconds lifetime, int limit) : clock_(clock), lifetime_(lifetime), limit_(limit) {}
+  // ResourceExhausted when `limit` are outstanding.
+  absl::StatusOr<uint64_t> Issue();
+  // True once for each nonce issued and not expired.
+  bool Redeem(uint64_t nonce);
+
+ private:
+  const Clock& clock_;
+  const Nanoseconds lifetime_;
+  const int limit_;
+  Mutex mu_;
+  std::map<uint64_t, Nanoseconds> expiry_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_HANDSHAKE_H_

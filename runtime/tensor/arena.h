@@ -1,0 +1,45 @@
+// A zeroed, 64-byte aligned buffer of floats on the host. Move-only.
+#ifndef TETHYS_RUNTIME_TENSOR_ARENA_H_
+#define TETHYS_RUNTIME_TENSOR_ARENA_H_
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+class Arena {
+ public:
+  Arena() = default;
+  explicit Arena(int64_t size) : size_(size) {
+    if (size == 0) return;
+    const size_t bytes = AlignUp(size) * sizeof(float);
+    data_.reset(static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), bytes)));
+    TETHYS_CHECK(data_ != nullptr, "out of memory for ", bytes, " bytes");
+    std::memset(data_.get(), 0, bytes);
+  }
+
+  float* data() { return data_.get(); }
+  const float* data() const { return data_.get(); }
+  int64_t size() const { return size_; }
+  absl::Span<float> span() { return {data_.get(), static_cast<size_t>(size_)}; }
+  absl::Span<const float> span() const { return {data_.get(), static_cast<size_t>(size_)}; }
+  absl::Span<float> Slice(Range range) { return span().subspan(range.begin, range.count); }
+  absl::Span<const float> Slice(Range range) const { return span().subspan(range.begin, range.count); }
+
+ private:
+  struct Free {
+    void operator()(float* data) const { std::free(data); }
+  };
+  std::unique_ptr<float[], Free> data_;
+  int64_t size_ = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TENSOR_ARENA_H_

@@ -1,0 +1,138 @@
+#include "runtime/tensor/frame.h"
+
+#include <zlib.h>
+
+#include <bit>
+#include <cstring>
+
+namespace tethys {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "frames are copied as they lie in memory");
+
+constexpr uint32_t kMagic = 0x46485454;  // "TTHF"
+constexpr int64_t kCrcOffset = 28;
+
+template <typename T>
+void Put(char* out, int64_t offset, T value) {
+  std::memcpy(out + offset, &value, sizeof(value));
+}
+
+template <typename T>
+T Get(const char* in, int64_t offset) {
+  T value;
+  std::memcpy(&value, in + offset, sizeof(value));
+  return value;
+}
+
+uint32_t HeaderCrc(const char* bytes) {
+  char copy[kFrameBytes];
+  std::memcpy(copy, bytes, kFrameBytes);
+  Put<uint32_t>(copy, kCrcOffset, 0);
+  return static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(copy), kFrameBytes));
+}
+
+const char* KindName(FrameKind kind) {
+  switch (kind) {
+    case FrameKind::kChallenge:
+      return "challenge";
+    case FrameKind::kHandshake:
+      return "handshake";
+    case FrameKind::kReduce:
+      return "reduce";
+    case FrameKind::kBroadcast:
+      return "broadcast";
+    case FrameKind::kBarrier:
+      return "barrier";
+    case FrameKind::kSend:
+      return "send";
+    case FrameKind::kPush:
+      return "push";
+    case FrameKind::kPull:
+      return "pull";
+    case FrameKind::kParameters:
+      return "parameters";
+    case FrameKind::kError:
+      return "error";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+void Frame::EncodeTo(char* out) const {
+  Put(out, 0, kMagic);
+  Put(out, 4, kWireVersion);
+  Put(out, 6, static_cast<uint8_t>(kind));
+  Put(out, 7, static_cast<uint8_t>(dtype));
+  Put(out, 8, flags);
+  Put(out, 12, generation);
+  Put(out, 16, group);
+  Put(out, 20, rank);
+  Put(out, 24, incarnation);
+  Put<uint32_t>(out, kCrcOffset, 0);
+  Put(out, 32, step);
+  Put(out, 40, sequence);
+  Put(out, 48, range_begin);
+  Put(out, 56, range_count);
+  Put(out, 64, sample_begin);
+  Put(out, 72, sample_count);
+  Put(out, 80, schedule_position);
+  Put(out, 88, base_version);
+  Put(out, 96, payload_bytes);
+  Put(out, kCrcOffset, HeaderCrc(out));
+}
+
+absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
+  if (size < kFrameBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("frame of ", size, " bytes is shorter than its header"));
+  }
+  if (const uint32_t magic = Get<uint32_t>(bytes, 0); magic != kMagic) {
+    return absl::InvalidArgumentError("not a Tethys frame (wrong magic): the peer speaks another protocol");
+  }
+  if (const uint16_t version = Get<uint16_t>(bytes, 4); version != kWireVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("frame of wire version ", version, ", this build speaks ",
+                                                   kWireVersion, ": use the same build everywhere"));
+  }
+  if (Get<uint32_t>(bytes, kCrcOffset) != HeaderCrc(bytes)) {
+    return absl::DataLossError("frame header is damaged (checksum)");
+  }
+  Frame frame;
+  const uint8_t kind = Get<uint8_t>(bytes, 6);
+  if (kind < static_cast<uint8_t>(FrameKind::kChallenge) || kind > static_cast<uint8_t>(FrameKind::kError)) {
+    return absl::InvalidArgumentError(absl::StrCat("frame of unknown kind ", kind));
+  }
+  const uint8_t dtype = Get<uint8_t>(bytes, 7);
+  if (dtype > static_cast<uint8_t>(FrameDType::kFloat32)) {
+    return absl::InvalidArgumentError(absl::StrCat("frame of unknown dtype ", dtype));
+  }
+  frame.kind = static_cast<FrameKind>(kind);
+  frame.dtype = static_cast<FrameDType>(dtype);
+  frame.flags = Get<uint32_t>(bytes, 8);
+  frame.generation = Get<uint32_t>(bytes, 12);
+  frame.group = Get<uint32_t>(bytes, 16);
+  frame.rank = Get<uint32_t>(bytes, 20);
+  frame.incarnation = Get<uint32_t>(bytes, 24);
+  frame.step = Get<uint64_t>(bytes, 32);
+  frame.sequence = Get<uint64_t>(bytes, 40);
+  frame.range_begin = Get<uint64_t>(bytes, 48);
+  frame.range_count = Get<uint64_t>(bytes, 56);
+  frame.sample_begin = Get<uint64_t>(bytes, 64);
+  frame.sample_count = Get<uint64_t>(bytes, 72);
+  frame.schedule_position = Get<uint64_t>(bytes, 80);
+  frame.base_version = Get<uint64_t>(bytes, 88);
+  frame.payload_bytes = Get<uint64_t>(bytes, 96);
+  if (frame.payload_bytes > kMaxPayloadBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("frame announces ", frame.payload_bytes, " bytes, more than ", kMaxPayloadBytes));
+  }
+  return frame;
+}
+
+std::string FrameText(const Frame& frame) {
+  return absl::StrCat(KindName(frame.kind), ", rank ", frame.rank, ", incarnation ", frame.incarnation,
+                      ", generation ", frame.generation, ", step ", frame.step, ", sequence ", frame.sequence,
+                      ", range [", frame.range_begin, ", ", frame.range_begin + frame.range_count, ")");
+}
+
+}  // namespace tethys

@@ -1,0 +1,79 @@
+// The header before every payload on the data plane: parameter-server streams and ring sockets.
+//
+// Little-endian, 104 bytes:
+//
+//    0  u32  magic "TTHF"           32  u64  step               (worker's step; a collective's sequence number)
+//    4  u16  wire version           40  u64  sequence           (per sender, increasing: a repeat is recognised)
+//    6  u8   kind                   48  u64  range begin        (meaning set by the kind)
+//    7  u8   dtype (1: float32)     56  u64  range count
+//    8  u32  flags                  64  u64  sample begin       (position in the job's order)
+//   12  u32  generation             72  u64  sample count
+//   16  u32  group                  80  u64  schedule position  (samples used before this update)
+//   20  u32  rank of the sender     88  u64  base version       (version the gradient was computed from)
+//   24  u32  incarnation            96  u64  payload bytes
+//   28  u32  CRC-32 of the header with this field 0
+//
+// A receiver decodes the header first, checks it against what it expects, and only then believes the length.
+#ifndef TETHYS_RUNTIME_TENSOR_FRAME_H_
+#define TETHYS_RUNTIME_TENSOR_FRAME_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+constexpr uint16_t kWireVersion = 1;
+constexpr int64_t kFrameBytes = 104;
+// No payload is larger; a longer one comes from a stranger or a broken peer.
+constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;
+
+enum class FrameKind : uint8_t {
+  kChallenge = 1,  // Ring: nonce in `sequence`.
+  kHandshake = 2,  // Ring: payload is a serialized proto::Handshake.
+  kReduce = 3,     // Ring.
+  kBroadcast = 4,  // Ring.
+  kBarrier = 5,    // Ring.
+  kSend = 6,       // Ring, point to point.
+  kPush = 7,       // Worker to server; the reply carries the new range.
+  kPull = 8,       // Worker to server, no payload; answered by kParameters.
+  kParameters = 9, // Server to worker: payload is the range, base version its version.
+  kError = 10,     // Payload is a message; ends the exchange. `flags` is the absl::StatusCode.
+};
+
+enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1 };
+
+struct Frame {
+  FrameKind kind = FrameKind::kPush;
+  FrameDType dtype = FrameDType::kFloat32;
+  uint32_t flags = 0;
+  uint32_t generation = 0;
+  uint32_t group = 0;
+  uint32_t rank = 0;
+  uint32_t incarnation = 0;
+  uint64_t step = 0;
+  uint64_t sequence = 0;
+  uint64_t range_begin = 0;
+  uint64_t range_count = 0;
+  uint64_t sample_begin = 0;
+  uint64_t sample_count = 0;
+  uint64_t schedule_position = 0;
+  uint64_t base_version = 0;
+  uint64_t payload_bytes = 0;
+
+  bool operator==(const Frame&) const = default;
+
+  // Writes kFrameBytes bytes.
+  void EncodeTo(char* out) const;
+  // InvalidArgument naming the field: magic, wire version, checksum, kind, dtype, payload length. Any 104 bytes may
+  // be given; the caller then compares generation, group and the rest with what it expects.
+  static absl::StatusOr<Frame> Decode(const char* bytes, int64_t size);
+};
+
+// "push, rank 2, step 17, range [0, 4)", for error messages.
+std::string FrameText(const Frame& frame);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TENSOR_FRAME_H_

@@ -1,0 +1,105 @@
+#include "runtime/tensor/variable.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_join.h"
+#include "runtime/base/random.h"
+
+namespace tethys {
+namespace {
+
+float Value(const Variable& variable, const RandomStream& stream, int64_t index) {
+  // Element i reads block i / 4 for uniform values and block i / 2 for pairs of normal ones, so any element can
+  // be drawn on its own.
+  switch (variable.initial_value) {
+    case InitialValue::kZeros:
+      return 0.0f;
+    case InitialValue::kGlorotUniform: {
+      const float limit = std::sqrt(6.0f / static_cast<float>(variable.fan_in + variable.fan_out));
+      return limit * (2.0f * ToUnitFloat(stream.Block(index / 4)[index % 4]) - 1.0f);
+    }
+    case InitialValue::kHeNormal: {
+      // Box and Muller 1958.
+      const auto block = stream.Block(index / 2);
+      const float radius = std::sqrt(-2.0f * std::log(ToUnitFloat(block[0])));
+      const float angle = 6.2831853f * ToUnitFloat(block[1]);
+      const float deviation = std::sqrt(2.0f / static_cast<float>(variable.fan_in));
+      return deviation * radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+    }
+  }
+  return 0.0f;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> ElementCount(const Shape& shape) {
+  int64_t count = 1;
+  for (const int64_t axis : shape) {
+    if (axis < 0 || (axis > 0 && count > (int64_t{1} << 62) / axis)) {
+      return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeText(shape), " is negative or too large"));
+    }
+    count *= axis;
+  }
+  return count;
+}
+
+std::string ShapeText(const Shape& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+absl::Status VariableSet::Add(std::string name, Shape shape, std::string layout, InitialValue initial_value,
+                              int64_t fan_in, int64_t fan_out) {
+  if (name.empty()) return absl::InvalidArgumentError("a variable needs a name");
+  if (Find(name) != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("two variables are called '", name, "'"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(shape));
+  if (count == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("variable '", name, "' of shape ", ShapeText(shape), " has no elements"));
+  }
+  variables_.push_back({.name = std::move(name),
+                        .shape = std::move(shape),
+                        .layout = std::move(layout),
+                        .range = {arena_size_, count},
+                        .initial_value = initial_value,
+                        .fan_in = fan_in,
+                        .fan_out = fan_out});
+  arena_size_ += AlignUp(count);
+  return absl::OkStatus();
+}
+
+int64_t VariableSet::element_count() const {
+  int64_t count = 0;
+  for (const Variable& variable : variables_) count += variable.range.count;
+  return count;
+}
+
+const Variable* VariableSet::Find(absl::string_view name) const {
+  const auto it = std::find_if(variables_.begin(), variables_.end(),
+                               [name](const Variable& variable) { return variable.name == name; });
+  return it == variables_.end() ? nullptr : &*it;
+}
+
+uint64_t VariableSet::signature() const {
+  uint64_t hash = kFnvStart;
+  for (const Variable& variable : variables_) {
+    const std::string text =
+        absl::StrCat(variable.name, "|", ShapeText(variable.shape), "|f32|", variable.layout, "\n");
+    hash = Fnv1a(text.data(), text.size(), hash);
+  }
+  return hash;
+}
+
+void VariableSet::FillInitialValues(uint64_t seed, Range range, float* out) const {
+  std::fill(out, out + range.count, 0.0f);
+  for (const Variable& variable : variables_) {
+    const int64_t first = std::max(range.begin, variable.range.begin);
+    const int64_t last = std::min(range.end(), variable.range.end());
+    if (first >= last || variable.initial_value == InitialValue::kZeros) continue;
+    const RandomStream stream(seed, RandomPurpose::kInitialValue,
+                              Fnv1a(variable.name.data(), variable.name.size()));
+    for (int64_t i = first; i < last; ++i) out[i - range.begin] = Value(variable, stream, i - variable.range.begin);
+  }
+}
+
+}  // namespace tethys

@@ -1,0 +1,78 @@
+// Flat arenas: all trainable variables of a model lie in one contiguous fp32 buffer, their gradients in a second,
+// each optimizer slot in one more. A Variable is a name, a shape and a range, so an all-reduce bucket and a
+// parameter-server shard are both just ranges, and a message is a slice of live memory.
+//
+// Positions and counts are in elements (float32), never bytes, unless a name says bytes.
+#ifndef TETHYS_RUNTIME_TENSOR_VARIABLE_H_
+#define TETHYS_RUNTIME_TENSOR_VARIABLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Variables and shards start at multiples of this many elements: 64 bytes, a cache line.
+constexpr int64_t kAlignment = 16;
+constexpr int64_t AlignUp(int64_t elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+
+using Shape = std::vector<int64_t>;
+// Product of the axes, 1 for a scalar. InvalidArgument for a negative axis or a product beyond 2^62.
+absl::StatusOr<int64_t> ElementCount(const Shape& shape);
+std::string ShapeText(const Shape& shape);  // "[784, 128]"
+
+// Elements [begin, begin + count) of an arena.
+struct Range {
+  int64_t begin = 0;
+  int64_t count = 0;
+  int64_t end() const { return begin + count; }
+  bool operator==(const Range&) const = default;
+};
+
+enum class InitialValue { kZeros, kGlorotUniform, kHeNormal };
+
+struct Variable {
+  std::string name;
+  Shape shape;
+  std::string layout;  // What the axes mean: "in,out".
+  Range range;         // Without padding.
+  InitialValue initial_value = InitialValue::kZeros;
+  int64_t fan_in = 0;
+  int64_t fan_out = 0;
+};
+
+// The variables of a model in the order of the arena. Immutable once built; thread-safe then.
+//
+// Invariants: ranges are disjoint, ascending and start at multiples of kAlignment; the padding between them is
+// zero, stays zero, and takes no part in partition arithmetic.
+class VariableSet {
+ public:
+  // Appends a variable after the last. InvalidArgument for an empty or repeated name or a bad shape.
+  absl::Status Add(std::string name, Shape shape, std::string layout, InitialValue initial_value,
+                   int64_t fan_in, int64_t fan_out);
+
+  absl::Span<const Variable> variables() const { return variables_; }
+  // Size of an arena, padding included.
+  int64_t arena_size() const { return arena_size_; }
+  // Elements without padding.
+  int64_t element_count() const;
+  // nullptr if there is none.
+  const Variable* Find(absl::string_view name) const;
+  // Of names, shapes, dtype and layout, in order: two processes whose signatures agree mean the same by a range.
+  uint64_t signature() const;
+
+  // Initial values of elements [range.begin, range.end()) of the arena, padding 0, into out[0..range.count). The
+  // same everywhere, however the arena is cut: a value depends on (seed, variable name, position in the variable).
+  void FillInitialValues(uint64_t seed, Range range, float* out) const;
+
+ private:
+  std::vector<Variable> variables_;
+  int64_t arena_size_ = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TENSOR_VARIABLE_H_
