@@ -4,28 +4,15 @@
 #ifndef TETHYS_RUNTIME_NN_PLAN_H_
 #define TETHYS_RUNTIME_NN_PLAN_H_
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/functional/function_ref.h"
 #include "runtime/device/device.h"
 #include "runtime/nn/model.h"
+#include "runtime/tensor/batch.h"
 
 namespace tethys {
-
-// Standardisation of input bytes: (x / 255 - mean) / deviation.
-struct InputScaling {
-  float mean = 0;
-  float deviation = 1;
-};
-
-// One batch on the host, as a loader fills it. `rows` of the plan; rows beyond the samples have weight 0.
-struct HostBatch {
-  uint8_t* inputs = nullptr;   // [rows, sample_elements]
-  int32_t* labels = nullptr;   // [rows]
-  float* weights = nullptr;    // [rows]: 1, or 0 for padding.
-};
 
 class Plan {
  public:
