@@ -1,0 +1,99 @@
+#include "runtime/checkpoint/checkpoint_store.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
+#include "runtime/base/file.h"
+#include "runtime/checkpoint/checkpoint_format.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+
+namespace tethys {
+namespace {
+
+bool HasManifest(const std::string& directory) {
+  return FileExists(absl::StrCat(directory, "/", kManifestFile));
+}
+
+// -1 when `name` is not CheckpointName(step).
+int64_t StepOf(absl::string_view name) {
+  int64_t step;
+  if (!absl::ConsumePrefix(&name, "step-") || !absl::SimpleAtoi(name, &step) || step < 0) return -1;
+  return absl::StrCat(step) == name ? step : -1;
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  if (std::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat("cannot rename ", from, " to ", to));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root) {
+  std::map<int64_t, std::string> paths;
+  if (!FileExists(root)) return std::vector<CheckpointEntry>();
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(root));
+  for (const std::string& name : names) {
+    const std::string path = absl::StrCat(root, "/", name);
+    const int64_t step = StepOf(absl::StripSuffix(name, kOldSuffix));
+    if (step < 0 || !HasManifest(path)) continue;
+    if (absl::EndsWith(name, kOldSuffix)) {
+      paths.emplace(step, path);
+    } else {
+      paths.insert_or_assign(step, path);
+    }
+  }
+  std::vector<CheckpointEntry> entries;
+  for (const auto& [step, path] : paths) entries.push_back({step, path});
+  return entries;
+}
+
+absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
+  TETHYS_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(root));
+  LatestCheckpoint latest;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const auto reader = CheckpointReader::Open(entry->path, nullptr);
+    if (reader.ok()) {
+      latest.path = entry->path;
+      break;
+    }
+    latest.skipped.push_back(absl::StrCat(entry->path, ": ", reader.status().message()));
+  }
+  return latest;
+}
+
+absl::Status PruneCheckpoints(const std::string& root, int keep) {
+  TETHYS_CHECK(keep >= 1, "keep is ", keep);
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, ListCheckpoints(root));
+  for (size_t i = 0; i + keep < entries.size(); ++i) {
+    // Half removed, it would still have its manifest: it ceases to be a checkpoint first.
+    const std::string removed = absl::StrCat(root, "/", CheckpointName(entries[i].step), kTemporarySuffix);
+    TETHYS_RETURN_IF_ERROR(RemoveRecursively(removed));
+    TETHYS_RETURN_IF_ERROR(Rename(entries[i].path, removed));
+    TETHYS_RETURN_IF_ERROR(RemoveRecursively(removed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RemoveStaleCheckpoints(const std::string& root) {
+  if (!FileExists(root)) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(root));
+  for (const std::string& name : names) {
+    const std::string path = absl::StrCat(root, "/", name);
+    absl::string_view stem = name;
+    const bool old = absl::ConsumeSuffix(&stem, kOldSuffix);
+    if (StepOf(stem) >= 0 && old) {
+      const std::string newer = absl::StrCat(root, "/", stem);
+      TETHYS_RETURN_IF_ERROR(FileExists(newer) ? RemoveRecursively(path) : Rename(path, newer));
+    } else if (absl::ConsumeSuffix(&stem, kTemporarySuffix) && StepOf(stem) >= 0) {
+      TETHYS_RETURN_IF_ERROR(RemoveRecursively(path));
+    }
+  }
+  return SyncDirectory(root);
+}
+
+}  // namespace tethys

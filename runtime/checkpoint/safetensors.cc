@@ -1,0 +1,206 @@
+#include "runtime/checkpoint/safetensors.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <google/protobuf/wrappers.pb.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <tuple>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
+
+using google::protobuf::Struct;
+using google::protobuf::Value;
+
+constexpr int64_t kDataAlignment = 64;
+constexpr char kMetadataKey[] = "__metadata__";
+// A double holds every integer up to here.
+constexpr int64_t kMaxJsonInteger = int64_t{1} << 53;
+
+absl::Status Bad(const std::string& tensor, absl::string_view what) {
+  return absl::DataLossError(
+      absl::StrCat("safetensors header, tensor '", absl::CEscape(tensor.substr(0, 100)), "': ", what));
+}
+
+absl::StatusOr<int64_t> ByteCount(const Shape& shape) {
+  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(shape));
+  if (elements > kMaxJsonInteger / 4) {
+    return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeText(shape), " is too large"));
+  }
+  return elements * 4;
+}
+
+std::string JsonString(const std::string& text) {
+  google::protobuf::StringValue value;
+  value.set_value(text);
+  std::string json;
+  TETHYS_CHECK(google::protobuf::util::MessageToJsonString(value, &json).ok());
+  return json;
+}
+
+absl::StatusOr<std::vector<int64_t>> Integers(const Value& value) {
+  const absl::Status bad = absl::DataLossError("is not a list of integers in [0, 2^53]");
+  if (!value.has_list_value()) return bad;
+  std::vector<int64_t> integers;
+  for (const Value& element : value.list_value().values()) {
+    const double number = element.number_value();
+    if (!element.has_number_value() || !(number >= 0 && number <= kMaxJsonInteger) ||
+        std::floor(number) != number) {
+      return bad;
+    }
+    integers.push_back(static_cast<int64_t>(number));
+  }
+  return integers;
+}
+
+// The list of integers called `field`.
+absl::StatusOr<std::vector<int64_t>> IntegerField(const std::string& tensor, const Struct& object,
+                                                  const std::string& field) {
+  const auto it = object.fields().find(field);
+  if (it == object.fields().end()) return Bad(tensor, absl::StrCat("has no ", field));
+  absl::StatusOr<std::vector<int64_t>> integers = Integers(it->second);
+  if (!integers.ok()) return Bad(tensor, absl::StrCat(field, " ", integers.status().message()));
+  return integers;
+}
+
+absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const Value& value) {
+  if (!value.has_struct_value()) return Bad(name, "is not an object");
+  const Struct& object = value.struct_value();
+  const auto dtype = object.fields().find("dtype");
+  if (dtype == object.fields().end() || dtype->second.string_value() != "F32") {
+    return Bad(name, "its dtype is not F32, the only one read here");
+  }
+  SafetensorsEntry entry{.name = name};
+  TETHYS_ASSIGN_OR_RETURN(entry.shape, IntegerField(name, object, "shape"));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<int64_t> offsets, IntegerField(name, object, "data_offsets"));
+  if (object.fields_size() != 3) return Bad(name, "has fields beside dtype, shape and data_offsets");
+  if (offsets.size() != 2) return Bad(name, "data_offsets are not two numbers");
+  entry.begin = offsets[0];
+  entry.end = offsets[1];
+  const absl::StatusOr<int64_t> bytes = ByteCount(entry.shape);
+  if (!bytes.ok()) return Bad(name, bytes.status().message());
+  if (entry.begin > entry.end || entry.end - entry.begin != *bytes) {
+    return Bad(name, absl::StrCat("data_offsets [", entry.begin, ", ", entry.end, "] do not span the ",
+                                  *bytes, " bytes of shape ", ShapeText(entry.shape)));
+  }
+  return entry;
+}
+
+absl::Status CheckMetadata(const Value& value) {
+  const auto& fields = value.struct_value().fields();
+  const bool strings = std::all_of(fields.begin(), fields.end(),
+                                   [](const auto& field) { return field.second.has_string_value(); });
+  if (!value.has_struct_value() || !strings) return Bad(kMetadataKey, "is not an object of strings");
+  return absl::OkStatus();
+}
+
+// The entries, in order of their data, cover [0, data_bytes) exactly once.
+absl::Status CheckCoverage(const std::vector<SafetensorsEntry>& entries, int64_t data_bytes) {
+  int64_t position = 0;
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.begin != position) {
+      return Bad(entry.name, absl::StrCat("begins at byte ", entry.begin, " and ",
+                                          entry.begin < position ? "overlaps" : "leaves a gap after",
+                                          " the tensor before it, which ends at ", position));
+    }
+    if (entry.end > data_bytes) {
+      return Bad(entry.name,
+                 absl::StrCat("ends at byte ", entry.end, " of ", data_bytes, ": the file is cut short"));
+    }
+    position = entry.end;
+  }
+  if (position != data_bytes) {
+    return absl::DataLossError(
+        absl::StrCat("safetensors header: tensors end at byte ", position, " of ", data_bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status LayOut(std::vector<SafetensorsEntry>& entries) {
+  if (entries.size() > kMaxSafetensorsEntries) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(entries.size(), " tensors in one safetensors file; at most ", kMaxSafetensorsEntries));
+  }
+  int64_t position = 0;
+  for (SafetensorsEntry& entry : entries) {
+    TETHYS_ASSIGN_OR_RETURN(const int64_t bytes, ByteCount(entry.shape));
+    if (bytes > kMaxJsonInteger - position)
+      return absl::InvalidArgumentError("a safetensors file beyond 2^53 bytes");
+    entry.begin = position;
+    entry.end = position + bytes;
+    position = entry.end;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> EncodeSafetensorsHeader(const std::vector<SafetensorsEntry>& entries) {
+  std::string json = absl::StrCat("{\"", kMetadataKey, "\":{\"format\":\"pt\"}");
+  for (const SafetensorsEntry& entry : entries) {
+    absl::StrAppend(&json, ",", JsonString(entry.name), ":{\"dtype\":\"F32\",\"shape\":[",
+                    absl::StrJoin(entry.shape, ","), "],\"data_offsets\":[", entry.begin, ",", entry.end,
+                    "]}");
+  }
+  json += "}";
+  const int64_t unpadded = kSafetensorsLengthBytes + static_cast<int64_t>(json.size());
+  json.append((kDataAlignment - unpadded % kDataAlignment) % kDataAlignment, ' ');
+  const uint64_t length = json.size();
+  if (length > kMaxSafetensorsHeaderBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a safetensors header of ", length, " bytes; at most ", kMaxSafetensorsHeaderBytes));
+  }
+  std::string header(kSafetensorsLengthBytes, '\0');
+  std::memcpy(header.data(), &length, sizeof(length));
+  return header + json;
+}
+
+absl::StatusOr<int64_t> DecodeSafetensorsHeaderBytes(const char* first8, int64_t file_bytes) {
+  uint64_t length;
+  std::memcpy(&length, first8, sizeof(length));
+  if (length > kMaxSafetensorsHeaderBytes ||
+      static_cast<int64_t>(length) > file_bytes - kSafetensorsLengthBytes) {
+    return absl::DataLossError(absl::StrCat("safetensors header of ", length, " bytes in a file of ",
+                                            file_bytes, "; at most ", kMaxSafetensorsHeaderBytes,
+                                            " are read"));
+  }
+  return static_cast<int64_t>(length);
+}
+
+absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(absl::string_view json,
+                                                                      int64_t data_bytes) {
+  Struct header;
+  const auto parsed = google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &header);
+  if (json.empty() || json[0] != '{' || !parsed.ok()) {
+    return absl::DataLossError("safetensors header: not a JSON object");
+  }
+  if (header.fields_size() > kMaxSafetensorsEntries + 1) {
+    return absl::DataLossError(
+        absl::StrCat("safetensors header: more than ", kMaxSafetensorsEntries, " tensors"));
+  }
+  std::vector<SafetensorsEntry> entries;
+  for (const auto& [name, value] : header.fields()) {
+    if (name == kMetadataKey) {
+      TETHYS_RETURN_IF_ERROR(CheckMetadata(value));
+      continue;
+    }
+    TETHYS_ASSIGN_OR_RETURN(SafetensorsEntry entry, DecodeEntry(name, value));
+    entries.push_back(std::move(entry));
+  }
+  std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  TETHYS_RETURN_IF_ERROR(CheckCoverage(entries, data_bytes));
+  return entries;
+}
+
+}  // namespace tethys

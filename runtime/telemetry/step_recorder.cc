@@ -1,0 +1,102 @@
+#include "runtime/telemetry/step_recorder.h"
+
+#include <algorithm>
+
+namespace tethys {
+
+StepRecorder::StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity, Nanoseconds patience)
+    : clock_(clock),
+      rank_(rank),
+      buckets_(buckets),
+      capacity_(capacity),
+      patience_(patience),
+      ring_(capacity),
+      bucket_ready_ns_(capacity * buckets) {
+  TETHYS_CHECK(buckets >= 0 && capacity > 0, "buckets ", buckets, ", capacity ", capacity);
+}
+
+bool StepRecorder::Full() const {
+  return finished_.load(std::memory_order_relaxed) - drained_.load(std::memory_order_acquire) == capacity_;
+}
+
+absl::Status StepRecorder::WaitForRoom() {
+  const Nanoseconds begin = clock_.Now();
+  MutexLock lock(mu_);
+  while (Full()) {
+    if (!room_.WaitFor(mu_, patience_) && Full()) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rank ", rank_, ": ", capacity_,
+                       " step records wait to be sent to the chief and none was taken for ",
+                       ToSeconds(patience_), " s; is the connection to the chief stuck?"));
+    }
+  }
+  stalled_ns_.fetch_add(clock_.Now() - begin, std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::Status StepRecorder::BeginStep(const StepStart& start) {
+  if (Full()) TETHYS_RETURN_IF_ERROR(WaitForRoom());
+  const int64_t number = finished_.load(std::memory_order_relaxed);
+  current_ = &ring_[number % capacity_];
+  current_buckets_ = BucketTimes(number);
+  std::fill_n(current_buckets_, buckets_, 0);
+  last_mark_ = clock_.Now();
+  *current_ = {
+      .start = start, .result = {}, .begin_ns = last_mark_, .end_ns = 0, .phase_ns = {}, .buckets_ready = 0};
+  return absl::OkStatus();
+}
+
+void StepRecorder::Mark(Phase phase) {
+  const Nanoseconds now = clock_.Now();
+  current_->phase_ns[static_cast<int>(phase)] += now - last_mark_;
+  last_mark_ = now;
+}
+
+void StepRecorder::BucketReady(int index) {
+  TETHYS_CHECK(index >= 0 && index < buckets_, "bucket ", index, " of ", buckets_);
+  current_buckets_[index] = clock_.Now() - current_->begin_ns;
+  current_->buckets_ready = std::max(current_->buckets_ready, index + 1);
+}
+
+void StepRecorder::EndStep(const StepResult& result) {
+  current_->result = result;
+  current_->end_ns = clock_.Now();
+  finished_.fetch_add(1, std::memory_order_release);
+}
+
+int64_t StepRecorder::Drain(proto::StepRecords& out, int64_t limit) {
+  const int64_t begin = drained_.load(std::memory_order_relaxed);
+  const int64_t end = std::min(finished_.load(std::memory_order_acquire), begin + limit);
+  for (int64_t number = begin; number < end; ++number) AppendTo(*out.add_record(), number);
+  if (end == begin) return 0;
+  MutexLock lock(mu_);
+  drained_.store(end, std::memory_order_release);
+  room_.NotifyOne();
+  return end - begin;
+}
+
+void StepRecorder::AppendTo(proto::StepRecord& out, int64_t number) {
+  const Record& record = ring_[number % capacity_];
+  const auto phase = [&record](Phase p) { return record.phase_ns[static_cast<int>(p)]; };
+  out.set_rank(rank_);
+  out.set_step(record.start.step);
+  out.set_epoch(record.start.epoch);
+  out.set_sample_begin(record.start.sample_begin);
+  out.set_samples(record.start.samples);
+  out.set_begin_ns(record.begin_ns);
+  out.set_data_ns(phase(Phase::kData));
+  out.set_forward_ns(phase(Phase::kForward));
+  out.set_backward_ns(phase(Phase::kBackward));
+  out.set_exchange_ns(std::max<Nanoseconds>(0, phase(Phase::kExchange) - record.result.update_ns));
+  out.set_update_ns(record.result.update_ns);
+  out.set_total_ns(record.end_ns - record.begin_ns);
+  out.set_bytes_out(record.result.bytes_out);
+  out.set_bytes_in(record.result.bytes_in);
+  out.set_staleness(record.result.staleness);
+  out.set_loss_sum(record.result.loss_sum);
+  out.set_correct(record.result.correct);
+  const Nanoseconds* buckets = BucketTimes(number);
+  out.mutable_bucket_ready_ns()->Add(buckets, buckets + record.buckets_ready);
+}
+
+}  // namespace tethys

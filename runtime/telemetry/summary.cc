@@ -1,0 +1,42 @@
+#include "runtime/telemetry/summary.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kMaxSummaryBytes = int64_t{16} << 20;
+
+std::string SummaryPath(const std::string& run_dir) { return absl::StrCat(run_dir, "/summary.json"); }
+
+std::string Text(const google::protobuf::util::Status& status) { return status.ToString(); }
+
+}  // namespace
+
+absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& summary) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto printed = google::protobuf::util::MessageToJsonString(summary, &json, options);
+  // Text that is not UTF-8, for example a host's name.
+  if (!printed.ok()) return absl::InvalidArgumentError(absl::StrCat("summary: ", Text(printed)));
+  return WriteFileAtomically(SummaryPath(run_dir), json);
+}
+
+absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string json, ReadFile(SummaryPath(run_dir), kMaxSummaryBytes));
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  proto::RunSummary summary;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(json, &summary, options);
+  if (!parsed.ok()) {
+    return absl::DataLossError(absl::StrCat(SummaryPath(run_dir), " is not a run's summary: ", Text(parsed)));
+  }
+  return summary;
+}
+
+}  // namespace tethys

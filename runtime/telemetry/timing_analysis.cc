@@ -1,0 +1,91 @@
+#include "runtime/telemetry/timing_analysis.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tethys {
+namespace {
+
+// Mean of the values that are there; absent when none is.
+class MeanOf {
+ public:
+  void Add(double value) {
+    sum_ += value;
+    ++count_;
+  }
+  void Add(const std::optional<double>& value) {
+    if (value) Add(*value);
+  }
+  std::optional<double> value() const { return count_ == 0 ? std::nullopt : std::optional(sum_ / count_); }
+
+ private:
+  double sum_ = 0;
+  int count_ = 0;
+};
+
+}  // namespace
+
+void IterationTimes::Add(int64_t epoch, Nanoseconds total_ns) {
+  if (count_ == 0) first_epoch_ = epoch;
+  if (epoch == first_epoch_ && count_ < kEarly) early_.push_back(total_ns);
+  sum_ns_ += total_ns;
+  ++count_;
+}
+
+IterationTimes IterationTimes::Slowest(absl::Span<const IterationTimes> workers) {
+  IterationTimes slowest;
+  for (const IterationTimes& worker : workers) {
+    slowest.count_ = std::max(slowest.count_, worker.count_);
+    slowest.sum_ns_ = std::max(slowest.sum_ns_, worker.sum_ns_);
+    slowest.early_.resize(std::max(slowest.early_.size(), worker.early_.size()));
+    for (size_t i = 0; i < worker.early_.size(); ++i) {
+      slowest.early_[i] = std::max(slowest.early_[i], worker.early_[i]);
+    }
+  }
+  return slowest;
+}
+
+TimingAnalysis Analyse(const IterationTimes& times, double validation_seconds) {
+  TimingAnalysis analysis;
+  analysis.first_iteration = ToSeconds(times.first_ns());
+  if (times.count() < 2 || times.remaining_ns() <= 0) return analysis;
+  const double remaining = ToSeconds(times.remaining_ns());
+  const double tmi_avg = remaining / static_cast<double>(times.count() - 1);
+  analysis.tmi_avg = tmi_avg;
+  analysis.beta = (analysis.first_iteration + validation_seconds) / remaining;
+  for (size_t i = 0; i < kEstimateLast.size(); ++i) {
+    const int last = kEstimateLast[i];
+    if (static_cast<int>(times.early().size()) < last) continue;
+    const auto from_second = times.early().subspan(1, last - 1);
+    const Nanoseconds sum = std::accumulate(from_second.begin(), from_second.end(), Nanoseconds{0});
+    const double estimate = ToSeconds(sum) / (last - 1);
+    analysis.estimates[i] = {.seconds = estimate, .error = std::abs(estimate - tmi_avg) / tmi_avg};
+  }
+  return analysis;
+}
+
+TimingAnalysis Mean(absl::Span<const TimingAnalysis> workers) {
+  TimingAnalysis mean;
+  MeanOf first_iteration, tmi_avg, beta;
+  for (const TimingAnalysis& worker : workers) {
+    first_iteration.Add(worker.first_iteration);
+    tmi_avg.Add(worker.tmi_avg);
+    beta.Add(worker.beta);
+  }
+  mean.first_iteration = first_iteration.value().value_or(0);
+  mean.tmi_avg = tmi_avg.value();
+  mean.beta = beta.value();
+  for (size_t i = 0; i < mean.estimates.size(); ++i) {
+    MeanOf seconds, error;
+    for (const TimingAnalysis& worker : workers) {
+      if (!worker.estimates[i]) continue;
+      seconds.Add(worker.estimates[i]->seconds);
+      error.Add(worker.estimates[i]->error);
+    }
+    if (seconds.value()) mean.estimates[i] = {.seconds = *seconds.value(), .error = *error.value()};
+  }
+  return mean;
+}
+
+}  // namespace tethys

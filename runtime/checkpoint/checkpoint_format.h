@@ -1,0 +1,37 @@
+// What writer, reader and store of checkpoints agree on: names on disk, the manifest's text, and checksums.
+// Thread-safe; FileCrc32 blocks on the disk.
+#ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_FORMAT_H_
+#define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "proto/checkpoint.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+inline constexpr char kModelFile[] = "model.safetensors";
+inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
+inline constexpr char kManifestFile[] = "manifest.textproto";
+inline constexpr char kTemporarySuffix[] = ".tmp";
+inline constexpr char kOldSuffix[] = ".old";
+constexpr uint32_t kCheckpointFormat = 1;
+
+// "step-120".
+std::string CheckpointName(int64_t step);
+// "dense/weights", of a slot "momentum/dense/weights".
+std::string TensorName(const std::string& slot, const std::string& variable);
+
+uint32_t Crc32(absl::string_view bytes);
+// Of bytes [begin, end) of a file, read in pieces of 1 MiB. DataLoss: the file is shorter.
+absl::StatusOr<uint32_t> FileCrc32(int fd, int64_t begin, int64_t end, const std::string& path);
+
+// The manifest's file: text format and the line with its checksum. Any text may be given to decode. DataLoss:
+// damaged; FailedPrecondition: of another format. `path` is for messages.
+std::string EncodeManifest(const proto::CheckpointManifest& manifest);
+absl::StatusOr<proto::CheckpointManifest> DecodeManifest(const std::string& text, const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_FORMAT_H_

@@ -1,0 +1,74 @@
+// Reads a committed checkpoint, whatever strategy and number of processes wrote it. Open verifies everything,
+// so that a damaged checkpoint is refused before any of it is used; Read then gives ranges of the arenas.
+//
+// Read is thread-safe. All calls block on the disk; Open reads every byte once.
+#ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_READER_H_
+#define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/checkpoint.pb.h"
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+class CheckpointReader {
+ public:
+  // `expected`: the model to load into, nullptr for any. `slot_names`: the optimizer's slots as Read numbers
+  // them. FailedPrecondition: of another model, naming the first variable that differs. DataLoss: damaged,
+  // naming file and tensor. NotFound: `directory` holds no manifest.
+  static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(
+      const std::string& directory, const VariableSet* expected,
+      const std::vector<std::string>& slot_names = {});
+
+  const proto::CheckpointManifest& manifest() const { return manifest_; }
+  // The checkpoint's variables; initial values and fans are not kept in a checkpoint.
+  const VariableSet& variables() const { return variables_; }
+
+  // Slot 0, the parameters, and one for each of Open's slot_names.
+  int slot_count() const { return static_cast<int>(first_tensor_.size()); }
+  // False: the checkpoint was saved without that slot (by another optimizer), and Read gives zeros.
+  bool has_slot(int slot) const { return first_tensor_[slot] >= 0; }
+
+  // Elements [arena_begin, arena_begin + out.size()) of a slot's arena, padding 0. InvalidArgument: no such
+  // range.
+  absl::Status Read(int slot, int64_t arena_begin, absl::Span<float> out) const;
+
+ private:
+  struct OpenFile {
+    std::string path;
+    FileDescriptor fd;
+  };
+  // Where a tensor's bytes begin.
+  struct Location {
+    int file = 0;
+    int64_t offset = 0;
+  };
+
+  explicit CheckpointReader(std::string directory) : directory_(std::move(directory)) {}
+  absl::Status ReadManifest();
+  absl::Status VerifyFiles();
+  absl::Status VerifyFile(const proto::CheckpointFile& listed);
+  absl::Status VerifyTensor(const std::string& path, int fd, int64_t data_begin,
+                            const SafetensorsEntry& entry) const;
+  absl::Status RebuildVariables();
+  void LocateSlots(const std::vector<std::string>& slot_names);
+
+  const std::string directory_;
+  proto::CheckpointManifest manifest_;
+  VariableSet variables_;
+  std::vector<OpenFile> files_;
+  std::vector<Location> tensors_;  // As the manifest lists them: [checkpoint's slot][variable], flat.
+  std::vector<int> first_tensor_;  // Of each of Read's slots, in tensors_; -1: the checkpoint lacks the slot.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_READER_H_

@@ -1,0 +1,43 @@
+// The checkpoints of a run: RUN_DIR/checkpoints/step-N. Only a directory with a manifest is one. Called by
+// the chief, which holds the run directory's lock; blocking, thread-compatible.
+//
+// Beside them may lie what a crash left: step-N.tmp (being written, or being removed) and step-N.old (the
+// earlier checkpoint of a step that was being saved again; it stands in for step-N while that is missing).
+#ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
+#define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct CheckpointEntry {
+  int64_t step = 0;
+  std::string path;
+};
+
+// By ascending step. A root that does not exist holds none.
+absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root);
+
+struct LatestCheckpoint {
+  std::string path;                  // Empty: there is none.
+  std::vector<std::string> skipped;  // Newer ones that are damaged: path and what is wrong with it.
+};
+
+// The newest checkpoint that opens undamaged (all of it is read). Whether it fits the job's model is for the
+// caller to see when it opens it: another model is an error to report, not a reason to take an older
+// checkpoint.
+absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
+
+// Removes all but the newest `keep` >= 1.
+absl::Status PruneCheckpoints(const std::string& root, int keep);
+
+// Removes what a crash left. Not while a CheckpointWriter is at work.
+absl::Status RemoveStaleCheckpoints(const std::string& root);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_

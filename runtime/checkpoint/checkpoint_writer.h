@@ -1,0 +1,97 @@
+// Writes one checkpoint: ROOT/step-N/{model,optimizer}.safetensors and manifest.textproto. The chief creates
+// one, lets its sources write their ranges of the arenas in any order, and commits.
+//
+//   TETHYS_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Create(root, step, variables, {"momentum"},
+//   job_name));
+//   ... writer->Write(0, begin, parameters); writer->Write(1, begin, momentum);
+//   TETHYS_RETURN_IF_ERROR(writer->Commit(state));
+//
+// Write may be called by several threads at once; all calls block on the disk. Nothing but the caller's chunk
+// is held in memory.
+#ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_WRITER_H_
+#define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_WRITER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/checkpoint.pb.h"
+#include "runtime/base/file.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+// Invariants:
+//  1. Before Commit renames it, the checkpoint lies in ROOT/step-N.tmp and no reader takes it for one.
+//  2. A committed checkpoint is whole: every element of every tensor was written, by one range, and is
+//  finite; files
+//     and directory were synced before the rename.
+//  3. At every moment of Commit, an older checkpoint of the same step can be found by ListCheckpoints.
+class CheckpointWriter {
+ public:
+  // `variables` and `slot_names` (the optimizer's, in its order) say what must be written. Takes the disk
+  // space. ResourceExhausted: the disk is full.
+  static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(const std::string& root, int64_t step,
+                                                                  const VariableSet& variables,
+                                                                  std::vector<std::string> slot_names,
+                                                                  std::string job_name);
+  // Without a successful Commit, removes what was written.
+  ~CheckpointWriter();
+
+  // Elements [arena_begin, arena_begin + values.size()) of the parameters (slot 0) or of the optimizer's slot
+  // slot - 1. Padding is skipped. The same range may be written again (a retry).
+  // InvalidArgument: outside the arena, overlapping another range, or not finite, naming tensor and index.
+  // ResourceExhausted: the disk is full. After an error the range counts as not written.
+  absl::Status Write(int slot, int64_t arena_begin, absl::Span<const float> values);
+
+  // Once, after all Writes have returned. FailedPrecondition names the first element that was not written.
+  // After any error the checkpoint is lost, whatever is tried: a failed sync may have dropped the data
+  // (fsync(2)).
+  absl::Status Commit(const proto::TrainingState& state);
+
+  // ROOT/step-N, there once Commit has succeeded.
+  const std::string& directory() const { return directory_; }
+
+ private:
+  struct TensorFile;
+  struct Claimed {
+    int64_t end;
+    bool written;
+  };
+
+  CheckpointWriter(std::string root, int64_t step, const VariableSet& variables,
+                   std::vector<std::string> slot_names, std::string job_name);
+
+  absl::Status CreateFiles();
+  absl::Status CreateFile(const std::string& name, int first_slot, const std::vector<std::string>& slots);
+  absl::Status Claim(int slot, Range range);
+  absl::Status WriteTensors(int slot, Range range, const float* values);
+  absl::Status CheckAllWritten();
+  absl::Status Seal(const proto::TrainingState& state);
+  absl::Status MoveIntoPlace();
+
+  const std::string root_;
+  const std::string directory_;
+  const std::string temporary_;
+  const VariableSet variables_;
+  const std::vector<std::string> slot_names_;
+  const std::string job_name_;
+  std::vector<TensorFile> files_;
+
+  Mutex mu_;
+  // Per slot, ranges that a Write has taken, by their begin.
+  std::vector<std::map<int64_t, Claimed>> claims_ ABSL_GUARDED_BY(mu_);
+
+  // The committing thread's.
+  bool commit_tried_ = false;
+  bool committed_ = false;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_WRITER_H_

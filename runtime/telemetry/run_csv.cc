@@ -1,0 +1,89 @@
+#include "runtime/telemetry/run_csv.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 16;
+
+// Puts `header` into an empty file; cuts a line without an end off a file that has lines.
+absl::Status PrepareFile(const std::string& path, AppendFile& file, const std::string& header) {
+  FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  int64_t size = lseek(fd.get(), 0, SEEK_END);
+  // Whole lines end at `size` or before it; a line is far shorter than the buffer.
+  std::string tail(std::min<int64_t>(size, kBufferBytes), '\0');
+  TETHYS_RETURN_IF_ERROR(ReadFullyAt(fd.get(), tail.data(), tail.size(), size - tail.size(), path));
+  const size_t cut = tail.size() - (tail.rfind('\n') + 1);  // npos + 1 == 0
+  if (cut > 0 && ftruncate(fd.get(), size - cut) != 0)
+    return ErrnoStatus(errno, absl::StrCat("cannot cut ", path));
+  size -= cut;
+  if (size == 0) return file.Append(absl::StrCat(header, "\n"));
+
+  std::string first(header.size() + 1, '\0');
+  if (size < static_cast<int64_t>(first.size()) ||
+      !ReadFullyAt(fd.get(), first.data(), first.size(), 0, path).ok() ||
+      first != absl::StrCat(header, "\n")) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " was written by another version: its first line is not \"", header,
+                     "\"; move it away to go on"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const char kStepsCsvHeader[] =
+    "rank,step,epoch,sample_begin,samples,begin_ns,data_ns,forward_ns,backward_ns,exchange_ns,update_ns,"
+    "total_ns,"
+    "bytes_out,bytes_in,staleness,loss_sum,correct,bucket_ready_ns";
+
+const char kEpochsCsvHeader[] =
+    "epoch,step,train_loss,train_accuracy,validation_loss,validation_accuracy,train_seconds,barrier_seconds,"
+    "validation_seconds,samples_per_second";
+
+absl::StatusOr<std::unique_ptr<CsvFile>> CsvFile::Open(const std::string& path, const std::string& header) {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file, AppendFile::Open(path));
+  TETHYS_RETURN_IF_ERROR(PrepareFile(path, *file, header));
+  return std::unique_ptr<CsvFile>(new CsvFile(std::move(file)));
+}
+
+absl::Status CsvFile::AddLine(absl::string_view line) {
+  absl::StrAppend(&buffer_, line, "\n");
+  return buffer_.size() < kBufferBytes ? absl::OkStatus() : Flush();
+}
+
+absl::Status CsvFile::Flush() {
+  if (buffer_.empty()) return absl::OkStatus();
+  const absl::Status status = file_->Append(buffer_);
+  // A failed write loses the lines, so that a full disk does not make the chief grow. The line end closes a line
+  // that was cut.
+  buffer_ = status.ok() ? "" : "\n";
+  return status;
+}
+
+std::string StepsCsvLine(const proto::StepRecord& r, Nanoseconds clock_offset) {
+  return absl::StrCat(absl::StrJoin({int64_t{r.rank()}, r.step(), r.epoch(), r.sample_begin(), r.samples(),
+                                     r.begin_ns() + clock_offset, r.data_ns(), r.forward_ns(),
+                                     r.backward_ns(), r.exchange_ns(), r.update_ns(), r.total_ns(),
+                                     r.bytes_out(), r.bytes_in(), r.staleness()},
+                                    ","),
+                      ",", r.loss_sum(), ",", r.correct(), ",", absl::StrJoin(r.bucket_ready_ns(), " "));
+}
+
+std::string EpochsCsvLine(const proto::EpochResult& r) {
+  const std::string validation =
+      r.validated() ? absl::StrCat(r.validation_loss(), ",", r.validation_accuracy()) : ",";
+  return absl::StrCat(absl::StrJoin({r.epoch(), r.step()}, ","), ",", r.train_loss(), ",", r.train_accuracy(),
+                      ",", validation, ",", r.train_seconds(), ",", r.barrier_seconds(), ",",
+                      r.validation_seconds(), ",", r.samples_per_second());
+}
+
+}  // namespace tethys

@@ -1,0 +1,21 @@
+// RUN_DIR/summary.json: proto::RunSummary in protobuf's JSON mapping, with the names of the .proto file. The
+// chief writes it, `tethys compare` reads it. Blocking, thread-safe.
+#ifndef TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_
+#define TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_
+
+#include <string>
+
+#include "proto/summary.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Old or new contents, never a mixture.
+absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& summary);
+
+// NotFound: no run has ended in `run_dir`. DataLoss: the file is not a summary. Unknown fields are ignored.
+absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_

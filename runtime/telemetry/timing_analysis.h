@@ -1,0 +1,72 @@
+// Iteration times as study 2 defines them (a comparison of cloud GPU instances by iteration time):
+//
+//   TMiAvg = mean time of all iterations but the first of the first epoch
+//   beta   = (time of the first iteration + validation time) / (time of all other iterations)
+//   three estimates of TMiAvg from the first epoch: iteration 2; mean of 2-6; mean of 2-11
+//   error of an estimate = |estimate - TMiAvg| / TMiAvg
+//
+// A small beta means that TMiAvg alone ranks machines by training time. Building the plan is no part of the
+// first iteration. An iteration is a step's total time, from waiting for its batch until the next step's
+// parameters are there; so barriers, validation and checkpoints between steps are no part of it.
+//
+// Pure: no clock, no files. Thread-compatible.
+#ifndef TETHYS_RUNTIME_TELEMETRY_TIMING_ANALYSIS_H_
+#define TETHYS_RUNTIME_TELEMETRY_TIMING_ANALYSIS_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/clock.h"
+
+namespace tethys {
+
+// Iterations of one worker in order, in bounded memory.
+class IterationTimes {
+ public:
+  void Add(int64_t epoch, Nanoseconds total_ns);
+
+  int64_t count() const { return count_; }
+  Nanoseconds first_ns() const { return early_.empty() ? 0 : early_[0]; }
+  Nanoseconds remaining_ns() const { return sum_ns_ - first_ns(); }
+  // Iterations 1, 2, ... of the first epoch, at most kEarly.
+  absl::Span<const Nanoseconds> early() const { return early_; }
+
+  static constexpr int kEarly = 11;
+
+  // Synchronous strategies: the workers move in lock step, and an iteration lasts as long as on the slowest
+  // worker. Taken per early iteration and for the sum: the sum of one worker's steps is bounded by the wall
+  // clock, which the sum of each step's maximum is not.
+  static IterationTimes Slowest(absl::Span<const IterationTimes> workers);
+
+ private:
+  int64_t count_ = 0;
+  int64_t first_epoch_ = 0;
+  Nanoseconds sum_ns_ = 0;
+  std::vector<Nanoseconds> early_;
+};
+
+// In seconds. What too few iterations leave undefined is absent.
+struct TimingAnalysis {
+  struct Estimate {
+    double seconds = 0;
+    double error = 0;
+  };
+  double first_iteration = 0;
+  std::optional<double> tmi_avg;
+  std::optional<double> beta;
+  std::array<std::optional<Estimate>, 3> estimates;  // From iteration 2, 2-6, 2-11.
+};
+inline constexpr std::array<int, 3> kEstimateLast = {2, 6, 11};
+
+TimingAnalysis Analyse(const IterationTimes& times, double validation_seconds);
+
+// Asynchronous strategies: each worker is analysed on its own, and each value is the mean over the workers
+// that have it.
+TimingAnalysis Mean(absl::Span<const TimingAnalysis> workers);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TELEMETRY_TIMING_ANALYSIS_H_

@@ -1,0 +1,122 @@
+#include "runtime/telemetry/timing_collector.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tethys {
+
+TimingCollector::TimingCollector(int workers, bool lock_step, std::unique_ptr<CsvFile> steps,
+                                 std::unique_ptr<CsvFile> epochs)
+    : lock_step_(lock_step),
+      steps_csv_(std::move(steps)),
+      epochs_csv_(std::move(epochs)),
+      iterations_(workers) {}
+
+absl::StatusOr<std::unique_ptr<TimingCollector>> TimingCollector::Open(const std::string& run_dir,
+                                                                       int workers, bool lock_step) {
+  TETHYS_ASSIGN_OR_RETURN(auto steps, CsvFile::Open(absl::StrCat(run_dir, "/steps.csv"), kStepsCsvHeader));
+  TETHYS_ASSIGN_OR_RETURN(auto epochs, CsvFile::Open(absl::StrCat(run_dir, "/epochs.csv"), kEpochsCsvHeader));
+  return std::unique_ptr<TimingCollector>(
+      new TimingCollector(workers, lock_step, std::move(steps), std::move(epochs)));
+}
+
+absl::Status TimingCollector::Add(const proto::StepRecords& records, Nanoseconds clock_offset) {
+  for (const proto::StepRecord& record : records.record()) {
+    if (record.rank() < 0 || record.rank() >= static_cast<int>(iterations_.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("step record of rank ", record.rank(), "; the job has ",
+                                                     iterations_.size(), " workers"));
+    }
+  }
+  absl::Status status;
+  for (const proto::StepRecord& record : records.record()) {
+    Count(record);
+    status.Update(steps_csv_->AddLine(StepsCsvLine(record, clock_offset)));
+  }
+  return status;
+}
+
+void TimingCollector::Count(const proto::StepRecord& record) {
+  iterations_[record.rank()].Add(record.epoch(), record.total_ns());
+  ++records_;
+  ++staleness_[std::clamp<int64_t>(record.staleness(), 0, kMaxStaleness)];
+  sums_.samples += record.samples();
+  sums_.data_ns += record.data_ns();
+  sums_.forward_ns += record.forward_ns();
+  sums_.backward_ns += record.backward_ns();
+  sums_.exchange_ns += record.exchange_ns();
+  sums_.update_ns += record.update_ns();
+  sums_.total_ns += record.total_ns();
+  sums_.bytes_out += record.bytes_out();
+  sums_.bytes_in += record.bytes_in();
+  sums_.staleness += record.staleness();
+}
+
+absl::Status TimingCollector::AddEpoch(const proto::EpochResult& result) {
+  validation_seconds_ += result.validation_seconds();
+  barrier_seconds_ += result.barrier_seconds();
+  absl::Status status = epochs_csv_->AddLine(EpochsCsvLine(result));
+  status.Update(Flush());
+  return status;
+}
+
+absl::Status TimingCollector::Flush() {
+  absl::Status status = steps_csv_->Flush();
+  status.Update(epochs_csv_->Flush());
+  return status;
+}
+
+TimingAnalysis TimingCollector::AnalyseAll() const {
+  if (lock_step_) return Analyse(IterationTimes::Slowest(iterations_), validation_seconds_);
+  std::vector<TimingAnalysis> workers;
+  for (const IterationTimes& times : iterations_) {
+    if (times.count() > 0) workers.push_back(Analyse(times, validation_seconds_));
+  }
+  return Mean(workers);
+}
+
+void TimingCollector::FillSummary(double training_seconds, proto::RunSummary& summary) const {
+  summary.set_steps_recorded(records_);
+  summary.set_samples_recorded(sums_.samples);
+  FillTiming(training_seconds, *summary.mutable_timing());
+  if (records_ == 0) return;
+
+  const auto mean = [this](int64_t sum) { return static_cast<double>(sum) / static_cast<double>(records_); };
+  const auto mean_us = [&mean](Nanoseconds sum) { return mean(sum) / kMicrosecond; };
+  proto::PhaseMeans& phases = *summary.mutable_phases();
+  phases.set_data_us(mean_us(sums_.data_ns));
+  phases.set_forward_us(mean_us(sums_.forward_ns));
+  phases.set_backward_us(mean_us(sums_.backward_ns));
+  phases.set_exchange_us(mean_us(sums_.exchange_ns));
+  phases.set_update_us(mean_us(sums_.update_ns));
+  phases.set_total_us(mean_us(sums_.total_ns));
+
+  proto::Communication& communication = *summary.mutable_communication();
+  communication.set_exposed_share(sums_.total_ns == 0 ? 0 : mean(sums_.exchange_ns) / mean(sums_.total_ns));
+  communication.set_bytes_out_per_step(mean(sums_.bytes_out));
+  communication.set_bytes_in_per_step(mean(sums_.bytes_in));
+  communication.set_mean_staleness(mean(sums_.staleness));
+  communication.mutable_staleness_steps()->insert(staleness_.begin(), staleness_.end());
+}
+
+void TimingCollector::FillTiming(double training_seconds, proto::Timing& timing) const {
+  static constexpr const char* kIterations[] = {"2", "2-6", "2-11"};
+  const TimingAnalysis analysis = AnalyseAll();
+  timing.set_validation_seconds(validation_seconds_);
+  timing.set_barrier_seconds(barrier_seconds_);
+  timing.set_first_iteration_seconds(analysis.first_iteration);
+  if (analysis.tmi_avg) timing.set_tmi_avg_seconds(*analysis.tmi_avg);
+  if (analysis.beta) timing.set_beta(*analysis.beta);
+  timing.clear_tmi_estimate();
+  for (size_t i = 0; i < analysis.estimates.size(); ++i) {
+    if (!analysis.estimates[i]) continue;
+    proto::TmiEstimate& estimate = *timing.add_tmi_estimate();
+    estimate.set_iterations(kIterations[i]);
+    estimate.set_seconds(analysis.estimates[i]->seconds);
+    estimate.set_error(analysis.estimates[i]->error);
+  }
+  if (training_seconds > 0) {
+    timing.set_samples_per_second(static_cast<double>(sums_.samples) / training_seconds);
+  }
+}
+
+}  // namespace tethys

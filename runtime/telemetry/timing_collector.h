@@ -1,0 +1,81 @@
+// The chief's side of measuring: takes all workers' step records, streams them to RUN_DIR/steps.csv, and
+// keeps what the summary needs. Memory does not grow with the number of steps. Thread-compatible; Add blocks
+// on the disk now and then.
+#ifndef TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
+#define TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/summary.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/telemetry/run_csv.h"
+#include "runtime/telemetry/timing_analysis.h"
+
+namespace tethys {
+
+class TimingCollector {
+ public:
+  // `lock_step`: all workers make each step together (local, mirrored, bulk-synchronous).
+  static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir, int workers,
+                                                               bool lock_step);
+
+  // Records of one worker, in its order. `clock_offset`: the chief's clock minus the worker's.
+  // InvalidArgument: a rank that is not among the workers; none of the records is taken. An error of the file
+  // (ResourceExhausted: disk full) comes after all records were counted: training may go on without the
+  // lines.
+  absl::Status Add(const proto::StepRecords& records, Nanoseconds clock_offset);
+
+  // Appends to epochs.csv and flushes both files.
+  absl::Status AddEpoch(const proto::EpochResult& result);
+
+  // All lines added so far are in the files.
+  absl::Status Flush();
+
+  // Fills in steps_recorded, samples_recorded, timing (the fields after its "from step records" mark), phases
+  // and communication. `training_seconds`: spent training in this attempt, for samples per second.
+  void FillSummary(double training_seconds, proto::RunSummary& summary) const;
+
+ private:
+  // Staleness beyond is counted as this.
+  static constexpr int64_t kMaxStaleness = 9999;
+
+  struct Sums {
+    int64_t samples = 0;
+    Nanoseconds data_ns = 0;
+    Nanoseconds forward_ns = 0;
+    Nanoseconds backward_ns = 0;
+    Nanoseconds exchange_ns = 0;
+    Nanoseconds update_ns = 0;
+    Nanoseconds total_ns = 0;
+    int64_t bytes_out = 0;
+    int64_t bytes_in = 0;
+    int64_t staleness = 0;
+  };
+
+  TimingCollector(int workers, bool lock_step, std::unique_ptr<CsvFile> steps,
+                  std::unique_ptr<CsvFile> epochs);
+  void Count(const proto::StepRecord& record);
+  TimingAnalysis AnalyseAll() const;
+  void FillTiming(double training_seconds, proto::Timing& timing) const;
+
+  const bool lock_step_;
+  const std::unique_ptr<CsvFile> steps_csv_;
+  const std::unique_ptr<CsvFile> epochs_csv_;
+
+  std::vector<IterationTimes> iterations_;  // By rank.
+  Sums sums_;                               // Over all records.
+  int64_t records_ = 0;
+  std::map<int64_t, int64_t> staleness_;  // Steps by staleness.
+  double validation_seconds_ = 0;
+  double barrier_seconds_ = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
