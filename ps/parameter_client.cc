@@ -1,0 +1,229 @@
+#include "ps/parameter_client.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "ps/server_link.h"
+
+namespace tethys {
+namespace {
+
+// A range that travels: sent, answered, sent again.
+struct Message {
+  enum class State { kIdle, kReady, kSent, kAnswered };
+
+  MessageRange where;
+  State state = State::kIdle;
+  Frame frame;
+  char header[kFrameBytes];
+  const float* payload = nullptr;
+  ReceivedMessage answer;
+};
+
+class GrpcParameterClient final : public ParameterClient, public ServerLink::Owner {
+ public:
+  explicit GrpcParameterClient(ParameterClientOptions options) : options_(std::move(options)) {
+    for (size_t server = 0; server < options_.servers.size(); ++server) {
+      links_.push_back(std::make_unique<ServerLink>(*this, mu_, queue_, options_, static_cast<int>(server)));
+    }
+    MutexLock lock(mu_);
+    for (const auto& link : links_) link->Connect();
+    thread_ = std::thread([this] { Loop(); });
+  }
+  ~GrpcParameterClient() override;
+
+  void SetMessages(absl::Span<const MessageRange> messages) override;
+  absl::Status Send(int index, Frame frame, const float* payload) override;
+  absl::Status WaitForAnswers(Nanoseconds timeout) override;
+  const Frame& answer(int index) const override { return messages_[index]->answer.frame(); }
+  void TakeAnswer(int index, float* out) override;
+  int64_t bytes_out() const override;
+  int64_t bytes_in() const override;
+
+ private:
+  void Loop();
+  std::string ServerName(int server) const;
+  absl::Status Overdue(Nanoseconds timeout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // From the links, with mu_ held; the analysis cannot see that their lock is this one.
+  void OnOpen(int server) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  bool NextMessage(int server, grpc::ByteBuffer* message) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  absl::Status OnAnswer(int server, ReceivedMessage& message) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void OnBroken(int server, const absl::Status& status) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  const ParameterClientOptions options_;
+  grpc::CompletionQueue queue_;
+  std::vector<std::unique_ptr<ServerLink>> links_;  // By server; guarded by mu_.
+  // Changed by SetMessages only. A message belongs to the links (mu_) while it is ready or sent, else to the
+  // training thread.
+  std::vector<std::unique_ptr<Message>> messages_;
+  std::thread thread_;
+
+  mutable Mutex mu_;
+  CondVar answered_;
+  int outstanding_ ABSL_GUARDED_BY(mu_) = 0;
+  Nanoseconds last_answer_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status broken_ ABSL_GUARDED_BY(mu_);
+  int64_t bytes_out_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t bytes_in_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+GrpcParameterClient::~GrpcParameterClient() {
+  {
+    MutexLock lock(mu_);
+    for (const auto& link : links_) link->Stop();
+    queue_.Shutdown();
+  }
+  thread_.join();
+}
+
+void GrpcParameterClient::Loop() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) static_cast<Completion*>(tag)->Run(ok);
+}
+
+std::string GrpcParameterClient::ServerName(int server) const {
+  const ServerAddress& address = options_.servers[server];
+  return absl::StrCat("server ", server, " on ", address.host, " (", address.address, ")");
+}
+
+// ------------------------------------------------------------------------------------ training thread
+
+void GrpcParameterClient::SetMessages(absl::Span<const MessageRange> messages) {
+  MutexLock lock(mu_);
+  TETHYS_CHECK(outstanding_ == 0);
+  messages_.clear();
+  for (const MessageRange& where : messages) {
+    messages_.push_back(std::make_unique<Message>());
+    messages_.back()->where = where;
+  }
+}
+
+absl::Status GrpcParameterClient::Send(int index, Frame frame, const float* payload) {
+  MutexLock lock(mu_);
+  TETHYS_RETURN_IF_ERROR(broken_);
+  Message& message = *messages_[index];
+  TETHYS_CHECK(message.state == Message::State::kIdle || message.state == Message::State::kAnswered);
+  frame.range_begin = static_cast<uint64_t>(message.where.range.begin);
+  frame.range_count = static_cast<uint64_t>(message.where.range.count);
+  frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * sizeof(float);
+  frame.EncodeTo(message.header);
+  message.frame = frame;
+  message.payload = payload;
+  message.state = Message::State::kReady;
+  if (outstanding_++ == 0) last_answer_ = options_.clock->Now();
+  links_[message.where.server]->WriteNext();
+  return absl::OkStatus();
+}
+
+absl::Status GrpcParameterClient::WaitForAnswers(Nanoseconds timeout) {
+  MutexLock lock(mu_);
+  while (outstanding_ > 0 && broken_.ok()) {
+    const Nanoseconds left = last_answer_ + timeout - options_.clock->Now();
+    if (left <= 0) return Overdue(timeout);
+    answered_.WaitFor(mu_, left);
+  }
+  return broken_;
+}
+
+absl::Status GrpcParameterClient::Overdue(Nanoseconds timeout) const {
+  std::string waited_for;
+  int last_server = -1;
+  uint64_t step = 0;
+  for (const auto& message : messages_) {
+    const bool waits = message->state == Message::State::kReady || message->state == Message::State::kSent;
+    if (!waits || message->where.server == last_server) continue;
+    last_server = message->where.server;
+    step = message->frame.step;
+    absl::StrAppend(&waited_for, waited_for.empty() ? "" : ", ", ServerName(last_server), " for range [",
+                    message->where.range.begin, ", ", message->where.range.end(), ")");
+  }
+  return absl::DeadlineExceededError(absl::StrCat("worker ", options_.handshake.index(), ", step ", step,
+                                                  ": no answer within ", ToSeconds(timeout), " s from ",
+                                                  waited_for));
+}
+
+void GrpcParameterClient::TakeAnswer(int index, float* out) {
+  ReceivedMessage& answer = messages_[index]->answer;
+  char* to = reinterpret_cast<char*>(out);
+  for (const absl::string_view piece : answer.payload()) {
+    std::memcpy(to, piece.data(), piece.size());
+    to += piece.size();
+  }
+  answer.Clear();
+}
+
+int64_t GrpcParameterClient::bytes_out() const {
+  MutexLock lock(mu_);
+  return bytes_out_;
+}
+
+int64_t GrpcParameterClient::bytes_in() const {
+  MutexLock lock(mu_);
+  return bytes_in_;
+}
+
+// --------------------------------------------------------------------------------------- from the links
+
+void GrpcParameterClient::OnOpen(int server) {
+  for (const auto& message : messages_) {
+    if (message->where.server == server && message->state == Message::State::kSent) {
+      message->state = Message::State::kReady;
+    }
+  }
+}
+
+bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
+  for (const auto& message : messages_) {
+    if (message->where.server != server || message->state != Message::State::kReady) continue;
+    message->state = Message::State::kSent;
+    const size_t payload_bytes = message->frame.payload_bytes;
+    const grpc::Slice header(message->header, kFrameBytes, grpc::Slice::STATIC_SLICE);
+    const grpc::Slice payload(message->payload, payload_bytes, grpc::Slice::STATIC_SLICE);
+    *out = MakeMessage(header, payload);
+    bytes_out_ += kFrameBytes + static_cast<int64_t>(payload_bytes);
+    return true;
+  }
+  return false;
+}
+
+absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received) {
+  const Frame& frame = received.frame();
+  bytes_in_ += kFrameBytes + static_cast<int64_t>(frame.payload_bytes);
+  const auto it = std::find_if(messages_.begin(), messages_.end(), [&](const auto& message) {
+    return message->where.server == server &&
+           static_cast<uint64_t>(message->where.range.begin) == frame.range_begin;
+  });
+  const bool fits = frame.kind == FrameKind::kParameters && frame.dtype == FrameDType::kFloat32 &&
+                    frame.payload_bytes == frame.range_count * sizeof(float) && it != messages_.end() &&
+                    frame.range_count == static_cast<uint64_t>((*it)->where.range.count);
+  if (!fits)
+    return absl::InternalError(absl::StrCat("an answer to nothing that was sent: ", FrameText(frame)));
+  Message& message = **it;
+  const bool waits = message.state == Message::State::kReady || message.state == Message::State::kSent;
+  // The second answer to a push that was sent twice.
+  if (!waits || frame.sequence != message.frame.sequence) return absl::OkStatus();
+
+  std::swap(message.answer, received);
+  message.state = Message::State::kAnswered;
+  last_answer_ = options_.clock->Now();
+  if (--outstanding_ == 0) answered_.NotifyAll();
+  return absl::OkStatus();
+}
+
+void GrpcParameterClient::OnBroken(int server, const absl::Status& status) {
+  if (broken_.ok()) broken_ = Annotate(status, ServerName(server));
+  answered_.NotifyAll();
+}
+
+}  // namespace
+
+std::unique_ptr<ParameterClient> ParameterClient::Create(ParameterClientOptions options) {
+  TETHYS_CHECK(options.clock != nullptr);
+  return std::make_unique<GrpcParameterClient>(std::move(options));
+}
+
+}  // namespace tethys

@@ -1,0 +1,378 @@
+#include "ps/parameter_server.h"
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "ps/served_store.h"
+#include "ps/server_call.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/mutex.h"
+
+namespace tethys {
+namespace {
+
+// Challenges live long enough for a slow handshake, and there are never many workers between the two halves
+// of one.
+constexpr Nanoseconds kChallengeLifetime = 10 * kSecond;
+constexpr int kMaxChallenges = 4096;
+
+std::string WithPort(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const bool has_port = colon != std::string::npos && (address[0] != '[' || address[colon - 1] == ']');
+  return has_port ? address : address + ":0";
+}
+
+class GrpcParameterServer final : public ParameterServer, public ServerCall::Owner {
+ public:
+  explicit GrpcParameterServer(ParameterServerOptions options)
+      : options_(std::move(options)),
+        nonces_(*options_.clock, kChallengeLifetime, kMaxChallenges),
+        woken_([this](bool) { RunPosted(); }) {}
+  ~GrpcParameterServer() override;
+
+  absl::Status Listen();
+  std::string address() const override { return address_; }
+  absl::Status Configure(const proto::JobPlan& plan, int server_index, uint32_t generation) override;
+  absl::Status Serve() override;
+  absl::Status Snapshot(ReadShard read) override;
+  absl::Status Restore(int64_t version, WriteShard write) override;
+  int64_t version() const override { return version_.load(std::memory_order_relaxed); }
+  proto::AppliedPushes TakeApplied() override;
+  std::map<int64_t, int64_t> StalenessHistogram() override;
+
+ private:
+  // The loop's thread.
+  void Loop();
+  void AwaitCall();
+  void OnArrival(ServerCall& call) override;
+  absl::Status OnMessage(ServerCall& call, const ReceivedMessage& message) override;
+  void OnEnd(ServerCall& call) override;
+  void AnswerChallenge(ServerCall& call);
+  absl::StatusOr<int> Authenticate(const ServerCall& call);
+  void SendParameters(const ParameterReply& reply);
+  void RecordApplied();
+  void Fail(const absl::Status& status);
+  void RunPosted();
+
+  // Runs `function` on the loop and returns its result. Any other thread.
+  absl::Status OnLoop(absl::FunctionRef<absl::Status()> function);
+
+  const ParameterServerOptions options_;
+  std::string address_;
+  NonceBook nonces_;
+  grpc::AsyncGenericService service_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread thread_;
+  std::atomic<int64_t> version_{0};
+
+  Mutex mu_;
+  CondVar posted_done_;
+  bool wake_pending_ ABSL_GUARDED_BY(mu_) = false;
+  std::deque<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
+  proto::AppliedPushes applied_ ABSL_GUARDED_BY(mu_);
+
+  // Owned by the loop's thread.
+  Completion woken_;
+  grpc::Alarm wake_alarm_;
+  std::map<ServerCall*, std::unique_ptr<ServerCall>> calls_;
+  std::vector<ServerCall*> streams_;  // By worker: its newest stream, or null.
+  std::shared_ptr<ServedStore> served_;
+  StoreActions actions_;
+  bool serving_ = false;
+  bool failed_ = false;
+  bool stopping_ = false;
+};
+
+// ------------------------------------------------------------------------------------ life and the loop
+
+absl::Status GrpcParameterServer::Listen() {
+  const std::string address = WithPort(options_.bind_address);
+  const int interval_ms = static_cast<int>(kKeepAliveInterval / kMillisecond);
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.RegisterAsyncGenericService(&service_);
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, interval_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, interval_ms);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, interval_ms / 2);
+  queue_ = builder.AddCompletionQueue();
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr || port == 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", address, ": the port is in use or the address is not this host's"));
+  }
+  address_ = absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+  thread_ = std::thread([this] { Loop(); });
+  return OnLoop([this] {
+    AwaitCall();
+    return absl::OkStatus();
+  });
+}
+
+GrpcParameterServer::~GrpcParameterServer() {
+  if (thread_.joinable()) {
+    OnLoop([this] {
+      stopping_ = true;
+      for (const auto& [call, owned] : calls_) call->Abandon();
+      return absl::OkStatus();
+    }).IgnoreError();
+    server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
+    queue_->Shutdown();
+    thread_.join();
+  } else if (queue_ != nullptr) {
+    if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_REALTIME));
+    queue_->Shutdown();
+    void* tag;
+    bool ok;
+    while (queue_->Next(&tag, &ok)) {
+    }
+  }
+}
+
+void GrpcParameterServer::Loop() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_->Next(&tag, &ok)) static_cast<Completion*>(tag)->Run(ok);
+}
+
+absl::Status GrpcParameterServer::OnLoop(absl::FunctionRef<absl::Status()> function) {
+  absl::Status result;
+  bool done = false;
+  MutexLock lock(mu_);
+  posted_.push_back([&] {
+    absl::Status status = function();
+    MutexLock done_lock(mu_);
+    result = std::move(status);
+    done = true;
+    posted_done_.NotifyAll();
+  });
+  if (!wake_pending_) {
+    wake_pending_ = true;
+    wake_alarm_.Set(queue_.get(), gpr_now(GPR_CLOCK_REALTIME), &woken_);
+  }
+  while (!done) posted_done_.Wait(mu_);
+  return result;
+}
+
+void GrpcParameterServer::RunPosted() {
+  std::deque<std::function<void()>> posted;
+  {
+    MutexLock lock(mu_);
+    wake_pending_ = false;
+    posted.swap(posted_);
+  }
+  for (const auto& function : posted) function();
+}
+
+// ---------------------------------------------------------------------------------------- public methods
+
+absl::Status GrpcParameterServer::Configure(const proto::JobPlan& plan, int server_index,
+                                            uint32_t generation) {
+  return OnLoop([&]() -> absl::Status {
+    if (served_ != nullptr) return absl::FailedPreconditionError("the server is configured already");
+    TETHYS_ASSIGN_OR_RETURN(served_, ServedStore::Create(plan, server_index, generation, options_.threads));
+    served_->expected.job_id = options_.job_id;
+    streams_.assign(served_->workers, nullptr);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status GrpcParameterServer::Serve() {
+  return OnLoop([this] {
+    if (served_ == nullptr) return absl::FailedPreconditionError("the server is not configured");
+    serving_ = true;
+    return absl::OkStatus();
+  });
+}
+
+absl::Status GrpcParameterServer::Snapshot(ReadShard read) {
+  return OnLoop([&] {
+    if (served_ == nullptr) return absl::FailedPreconditionError("the server is not configured");
+    return served_->store->ForEachShard(
+        [&](int slot, int64_t begin, absl::Span<float> values) { return read(slot, begin, values); });
+  });
+}
+
+absl::Status GrpcParameterServer::Restore(int64_t version, WriteShard write) {
+  return OnLoop([&] {
+    if (served_ == nullptr) return absl::FailedPreconditionError("the server is not configured");
+    TETHYS_RETURN_IF_ERROR(served_->store->SetVersion(version));
+    version_ = version;
+    return served_->store->ForEachShard(write);
+  });
+}
+
+proto::AppliedPushes GrpcParameterServer::TakeApplied() {
+  proto::AppliedPushes taken;
+  MutexLock lock(mu_);
+  taken.Swap(&applied_);
+  return taken;
+}
+
+std::map<int64_t, int64_t> GrpcParameterServer::StalenessHistogram() {
+  std::map<int64_t, int64_t> histogram;
+  OnLoop([&] {
+    if (served_ != nullptr) histogram = served_->store->staleness_histogram();
+    return absl::OkStatus();
+  }).IgnoreError();
+  return histogram;
+}
+
+// ----------------------------------------------------------------------------------------------- calls
+
+void GrpcParameterServer::AwaitCall() {
+  if (stopping_) return;
+  auto call = std::make_unique<ServerCall>(*this, service_, *queue_);
+  calls_[call.get()] = std::move(call);
+}
+
+void GrpcParameterServer::OnArrival(ServerCall& call) {
+  AwaitCall();
+  if (call.method() == kGetChallengeMethod) {
+    AnswerChallenge(call);
+    return;
+  }
+  if (call.method() != kStreamMethod) {
+    call.End(absl::UnimplementedError(absl::StrCat("a parameter server has no method ", call.method())));
+    return;
+  }
+  const absl::StatusOr<int> worker = Authenticate(call);
+  if (!worker.ok()) {
+    TETHYS_LOG(Warning, "refused ", call.peer(), ": ", StatusText(worker.status()));
+    call.End(worker.status());
+    return;
+  }
+  if (streams_[*worker] != nullptr) {
+    streams_[*worker]->End(absl::AbortedError("a newer connection of this worker has taken over"));
+  }
+  streams_[*worker] = &call;
+  call.Receive(*worker);
+}
+
+void GrpcParameterServer::AnswerChallenge(ServerCall& call) {
+  const absl::StatusOr<uint64_t> nonce = nonces_.Issue();
+  if (!nonce.ok()) {
+    call.End(nonce.status());
+    return;
+  }
+  proto::Challenge challenge;
+  challenge.set_nonce(*nonce);
+  call.AnswerAndEnd(MakeMessage(grpc::Slice(challenge.SerializeAsString()), grpc::Slice()));
+}
+
+absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
+  proto::Handshake handshake;
+  const bool parsed = handshake.ParseFromString(call.Metadata(kHandshakeMetadataKey));
+  if (!parsed || !nonces_.Redeem(handshake.nonce())) {
+    return absl::UnauthenticatedError("no valid handshake: this port serves the workers of one job");
+  }
+  HandshakeExpectation expected;
+  expected.job_id = options_.job_id;
+  if (served_ != nullptr) expected = served_->expected;
+  TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, handshake.nonce(), expected, handshake));
+  if (!serving_) return absl::UnavailableError("the parameter server is not ready yet: come again");
+  if (handshake.role() != proto::WORKER || handshake.index() < 0 || handshake.index() >= served_->workers) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("expected a worker of index 0 to ", served_->workers - 1, ", this is ",
+                     proto::Role_Name(handshake.role()), " ", handshake.index()));
+  }
+  return handshake.index();
+}
+
+void GrpcParameterServer::OnEnd(ServerCall& call) {
+  if (call.worker() >= 0 && streams_[call.worker()] == &call) streams_[call.worker()] = nullptr;
+  calls_.erase(&call);
+}
+
+absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMessage& message) {
+  const Frame& frame = message.frame();
+  if (static_cast<int64_t>(frame.rank) != call.worker()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("this is worker ", call.worker(), "'s stream, the frame is of worker ", frame.rank));
+  }
+  absl::Status status;
+  if (frame.kind == FrameKind::kPush) {
+    status = served_->store->OnPush(frame, message.payload(), actions_);
+  } else if (frame.kind == FrameKind::kPull) {
+    status = served_->store->OnPull(frame, actions_);
+  } else {
+    status = absl::InvalidArgumentError(absl::StrCat("expected a push or a pull: ", FrameText(frame)));
+  }
+  version_.store(served_->store->version(), std::memory_order_relaxed);
+  for (const ParameterReply& reply : actions_.replies) SendParameters(reply);
+  actions_.replies.clear();
+  if (!actions_.applied.empty()) RecordApplied();
+  if (!actions_.fatal.ok()) Fail(actions_.fatal);
+  return status;
+}
+
+void GrpcParameterServer::SendParameters(const ParameterReply& reply) {
+  // A worker whose stream is broken asks again.
+  if (streams_[reply.worker] == nullptr) return;
+  Frame frame;
+  frame.kind = FrameKind::kParameters;
+  frame.flags = static_cast<uint32_t>(std::min<int64_t>(reply.staleness, UINT32_MAX));
+  frame.generation = served_->expected.generation;
+  frame.rank = static_cast<uint32_t>(reply.worker);
+  frame.step = reply.step;
+  frame.sequence = reply.sequence;
+  frame.range_begin = static_cast<uint64_t>(reply.arena.begin);
+  frame.range_count = static_cast<uint64_t>(reply.arena.count);
+  frame.base_version = static_cast<uint64_t>(reply.version);
+  frame.payload_bytes = frame.range_count * sizeof(float);
+  char header[kFrameBytes];
+  frame.EncodeTo(header);
+
+  float* values = const_cast<float*>(served_->store->parameters()) + reply.local.begin;
+  const size_t bytes = frame.payload_bytes;
+  // Bulk-synchronous parameters stand still until every worker has its replies (ParameterStore's invariant
+  // 3), so live memory goes out. Asynchronous ones may change while gRPC still sends: a copy.
+  const auto release = [](void* owner) { delete static_cast<std::shared_ptr<ServedStore>*>(owner); };
+  const grpc::Slice payload =
+      served_->store->bulk_synchronous()
+          ? grpc::Slice(values, bytes, release, new std::shared_ptr<ServedStore>(served_))
+          : grpc::Slice(values, bytes);
+  streams_[reply.worker]->Send(MakeMessage(grpc::Slice(header, kFrameBytes), payload));
+}
+
+void GrpcParameterServer::RecordApplied() {
+  bool full = false;
+  {
+    MutexLock lock(mu_);
+    for (proto::AppliedPush& push : actions_.applied) *applied_.add_push() = std::move(push);
+    full = applied_.push_size() > kMaxApplied;
+  }
+  actions_.applied.clear();
+  if (full)
+    Fail(absl::ResourceExhaustedError(absl::StrCat("more than ", kMaxApplied,
+                                                   " applied pushes wait for the "
+                                                   "chief's journal: it has stopped taking them")));
+}
+
+void GrpcParameterServer::Fail(const absl::Status& status) {
+  if (failed_) return;
+  failed_ = true;
+  TETHYS_LOG(Error, StatusText(status));
+  if (options_.on_fatal) options_.on_fatal(status);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ParameterServer>> ParameterServer::Start(ParameterServerOptions options) {
+  TETHYS_CHECK(options.clock != nullptr);
+  auto server = std::make_unique<GrpcParameterServer>(std::move(options));
+  TETHYS_RETURN_IF_ERROR(server->Listen());
+  return std::unique_ptr<ParameterServer>(std::move(server));
+}
+
+}  // namespace tethys

@@ -1,0 +1,188 @@
+#include "ps/parameter_server_strategy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ps/data_stream.h"
+#include "ps/message_plan.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kDefaultMessageBytes = 1 << 20;
+constexpr double kDefaultStepTimeout = 30;  // Seconds.
+
+class ParameterServerStrategy final : public Strategy {
+ public:
+  ParameterServerStrategy(ParameterServerStrategyOptions options, std::unique_ptr<ParameterClient> client)
+      : options_(std::move(options)),
+        step_timeout_(FromSeconds(options_.plan.job().timeouts().step() > 0
+                                      ? options_.plan.job().timeouts().step()
+                                      : kDefaultStepTimeout)),
+        client_(std::move(client)),
+        versions_(options_.servers.size(), 0) {}
+
+  absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
+                                         absl::Span<const Range> ready_order) override;
+  absl::Status BeginStep(const StepInfo& step) override;
+  absl::Status GradientReady(int64_t index, const Event& event) override;
+  absl::StatusOr<StepOutcome> FinishStep() override;
+  absl::Status Refresh() override;
+  std::vector<absl::Span<float>> slots() override { return {}; }
+
+ private:
+  const proto::ParameterServer& config() const { return options_.plan.job().strategy().parameter_server(); }
+  Frame MakeFrame(FrameKind kind) const;
+  absl::Status Push(int message);
+  absl::Status Pull();
+  // Puts all answers into the parameter arena; returns the worst staleness they tell of.
+  int64_t TakeAnswers();
+
+  const ParameterServerStrategyOptions options_;
+  const Nanoseconds step_timeout_;
+  const std::unique_ptr<ParameterClient> client_;
+
+  StepArenas arenas_;
+  std::vector<StepMessage> messages_;
+  std::vector<std::vector<int>> waiting_on_;  // By range of the ready order: messages that wait for it.
+
+  StepInfo step_;
+  uint64_t sequence_ = 0;          // Of this step's push.
+  std::vector<int> missing_;       // By message: ranges not yet announced.
+  std::vector<int64_t> versions_;  // By server: of the parameters held.
+  int64_t bytes_out_before_ = 0;
+  int64_t bytes_in_before_ = 0;
+};
+
+absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas& arenas,
+                                                                absl::Span<const Range> ready_order) {
+  arenas_ = arenas;
+  const int64_t message_bytes =
+      config().message_bytes() > 0 ? config().message_bytes() : kDefaultMessageBytes;
+  TETHYS_ASSIGN_OR_RETURN(messages_, PlanMessages(options_.plan.placement(), arenas.arena_size, ready_order,
+                                                  std::min(message_bytes, kMaxMessageBytes / 2)));
+  waiting_on_.assign(ready_order.size(), {});
+  missing_.assign(messages_.size(), 0);
+  std::vector<MessageRange> ranges;
+  for (size_t message = 0; message < messages_.size(); ++message) {
+    ranges.push_back({messages_[message].server, messages_[message].range});
+    for (const int index : messages_[message].waits_for)
+      waiting_on_[index].push_back(static_cast<int>(message));
+  }
+  client_->SetMessages(ranges);
+  TETHYS_RETURN_IF_ERROR(Pull());
+  return StrategyTraits{};
+}
+
+absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
+  step_ = step;
+  ++sequence_;
+  for (size_t i = 0; i < messages_.size(); ++i) missing_[i] = static_cast<int>(messages_[i].waits_for.size());
+  bytes_out_before_ = client_->bytes_out();
+  bytes_in_before_ = client_->bytes_in();
+  return absl::OkStatus();
+}
+
+// The arenas are host memory: `event` has happened.
+absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&) {
+  for (const int message : waiting_on_[index]) {
+    if (--missing_[message] == 0) TETHYS_RETURN_IF_ERROR(Push(message));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepOutcome> ParameterServerStrategy::FinishStep() {
+  for (size_t message = 0; message < messages_.size(); ++message) {
+    if (missing_[message] == 0) continue;
+    // A worker without samples may have run no backward pass; its pushes are empty, and count.
+    if (step_.sample_count > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("step ", step_.step, " ends before all gradients of [", messages_[message].range.begin,
+                       ", ", messages_[message].range.end(), ") were announced"));
+    }
+    TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
+  }
+  TETHYS_RETURN_IF_ERROR(client_->WaitForAnswers(step_timeout_));
+  StepOutcome outcome;
+  outcome.staleness = TakeAnswers();
+  outcome.version = INT64_MAX;
+  for (const StepMessage& message : messages_) {
+    outcome.version = std::min(outcome.version, versions_[message.server]);
+  }
+  outcome.bytes_out = client_->bytes_out() - bytes_out_before_;
+  outcome.bytes_in = client_->bytes_in() - bytes_in_before_;
+  return outcome;
+}
+
+// Bulk-synchronous parameters are up to date after every step.
+absl::Status ParameterServerStrategy::Refresh() {
+  return config().has_asynchronous() ? Pull() : absl::OkStatus();
+}
+
+Frame ParameterServerStrategy::MakeFrame(FrameKind kind) const {
+  Frame frame;
+  frame.kind = kind;
+  frame.generation = options_.generation;
+  frame.rank = static_cast<uint32_t>(options_.worker);
+  frame.incarnation = options_.incarnation;
+  frame.step = static_cast<uint64_t>(step_.step);
+  return frame;
+}
+
+absl::Status ParameterServerStrategy::Push(int message) {
+  Frame frame = MakeFrame(FrameKind::kPush);
+  frame.sequence = sequence_;
+  frame.sample_begin = static_cast<uint64_t>(step_.sample_begin);
+  frame.sample_count = static_cast<uint64_t>(step_.sample_count);
+  frame.schedule_position = static_cast<uint64_t>(step_.schedule_position);
+  frame.base_version = static_cast<uint64_t>(versions_[messages_[message].server]);
+  const float* payload = arenas_.gradient_sums + messages_[message].range.begin;
+  return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
+}
+
+absl::Status ParameterServerStrategy::Pull() {
+  for (size_t message = 0; message < messages_.size(); ++message) {
+    TETHYS_RETURN_IF_ERROR(client_->Send(static_cast<int>(message), MakeFrame(FrameKind::kPull), nullptr));
+  }
+  TETHYS_RETURN_IF_ERROR(client_->WaitForAnswers(step_timeout_));
+  TakeAnswers();
+  return absl::OkStatus();
+}
+
+int64_t ParameterServerStrategy::TakeAnswers() {
+  int64_t staleness = 0;
+  for (size_t message = 0; message < messages_.size(); ++message) {
+    const int index = static_cast<int>(message);
+    const Frame& answer = client_->answer(index);
+    versions_[messages_[message].server] = static_cast<int64_t>(answer.base_version);
+    staleness = std::max<int64_t>(staleness, answer.flags);
+    client_->TakeAnswer(index, arenas_.parameters + messages_[message].range.begin);
+  }
+  return staleness;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
+    ParameterServerStrategyOptions options) {
+  const proto::JobPlan& plan = options.plan;
+  if (plan.placement().servers() != static_cast<int>(options.servers.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("the plan places shards on ", plan.placement().servers(),
+                                                   " servers, the job has ", options.servers.size()));
+  }
+  ParameterClientOptions client;
+  client.handshake.set_job_id(plan.job_id());
+  client.handshake.set_job_hash(plan.job_hash());
+  client.handshake.set_model_signature(plan.model_signature());
+  client.handshake.set_role(proto::WORKER);
+  client.handshake.set_index(options.worker);
+  client.handshake.set_incarnation(options.incarnation);
+  client.handshake.set_generation(options.generation);
+  client.token = options.token;
+  client.servers = options.servers;
+  client.clock = options.clock;
+  return std::make_unique<ParameterServerStrategy>(std::move(options),
+                                                   ParameterClient::Create(std::move(client)));
+}
+
+}  // namespace tethys

@@ -1,0 +1,312 @@
+#include "ps/parameter_store.h"
+
+#include <algorithm>
+
+namespace tethys {
+namespace {
+
+bool SamePush(const Frame& a, const Frame& b) {
+  return a.sequence == b.sequence && a.step == b.step && a.sample_begin == b.sample_begin &&
+         a.sample_count == b.sample_count && a.schedule_position == b.schedule_position &&
+         a.base_version == b.base_version;
+}
+
+}  // namespace
+
+ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::unique_ptr<Optimizer> optimizer,
+                               Stream& stream)
+    : config_(std::move(config)),
+      layout_(std::move(layout)),
+      bulk_(!config_.parameter_server.has_asynchronous()),
+      ordered_(config_.parameter_server.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED),
+      optimizer_(std::move(optimizer)),
+      stream_(stream),
+      parameters_(layout_.local_size()),
+      sum_(bulk_ ? layout_.local_size() : 0),
+      inboxes_(config_.workers) {
+  for (size_t i = 0; i < SlotNames(config_.optimizer).size(); ++i) slots_.emplace_back(layout_.local_size());
+  for (Arena& slot : slots_) slot_pointers_.push_back(slot.data());
+}
+
+std::string ParameterStore::Who(const Frame& frame) const {
+  return absl::StrCat("server ", config_.server, " refuses worker ", frame.rank, ", step ", frame.step, ": ");
+}
+
+// ------------------------------------------------------------------------------------------- admission
+
+absl::Status ParameterStore::Admit(const Frame& frame) {
+  if (frame.rank >= inboxes_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Who(frame), "the job has ", inboxes_.size(), " workers, indices from 0"));
+  }
+  if (frame.generation != config_.generation) {
+    return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its generation is ", frame.generation,
+                                                      ", the job's is ", config_.generation, ": join again"));
+  }
+  Inbox& inbox = inboxes_[frame.rank];
+  if (frame.incarnation < inbox.incarnation) {
+    return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its incarnation is ", frame.incarnation,
+                                                      ", but incarnation ", inbox.incarnation,
+                                                      " has taken its place"));
+  }
+  if (frame.incarnation > inbox.incarnation) {
+    if (inbox.push.sequence != 0) {
+      return absl::FailedPreconditionError(absl::StrCat(Who(frame), "incarnation ", inbox.incarnation,
+                                                        " was lost in the middle of step ", inbox.push.step,
+                                                        ": resume the job from its checkpoint"));
+    }
+    inbox.incarnation = frame.incarnation;
+    inbox.applied = Frame{};
+    inbox.staleness = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::CheckPush(const Frame& frame, PayloadPieces payload) const {
+  const uint64_t expected = frame.sample_count == 0 ? 0 : frame.range_count * sizeof(float);
+  if (frame.dtype != FrameDType::kFloat32 || frame.payload_bytes != expected ||
+      PayloadBytes(payload) != static_cast<int64_t>(expected)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Who(frame), frame.range_count, " gradients over ", frame.sample_count, " samples take ",
+                     expected, " bytes of float32, its message has ", PayloadBytes(payload)));
+  }
+  if (frame.sample_count > static_cast<uint64_t>(config_.global_batch)) {
+    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "its gradients are sums over ",
+                                                   frame.sample_count, " samples, the global batch is ",
+                                                   config_.global_batch));
+  }
+  return inboxes_[frame.rank].push.sequence == 0 ? CheckFirstPart(frame) : CheckNextPart(frame);
+}
+
+absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
+  const Frame& applied = inboxes_[frame.rank].applied;
+  if (frame.sequence != applied.sequence + 1) {
+    return absl::OutOfRangeError(
+        absl::StrCat(Who(frame), "its push ", frame.sequence, " follows push ", applied.sequence));
+  }
+  // Bulk-synchronous step t turns version t into t + 1. Asynchronous workers count for themselves.
+  const uint64_t version = version_;
+  const bool in_order =
+      bulk_ ? frame.step == version : applied.sequence == 0 || frame.step == applied.step + 1;
+  if (!in_order) {
+    return absl::OutOfRangeError(
+        absl::StrCat(Who(frame), "step ", bulk_ ? version : applied.step + 1, " is next"));
+  }
+  if (bulk_ ? frame.base_version != version : frame.base_version > version) {
+    return absl::OutOfRangeError(absl::StrCat(Who(frame), "its gradients are of version ", frame.base_version,
+                                              ", the parameters' version is ", version));
+  }
+  if (!bulk_ && frame.sample_count == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "an asynchronous push needs a sample"));
+  }
+  if (!bulk_) return absl::OkStatus();
+  for (const Inbox& other : inboxes_) {
+    if (other.push.sequence == 0 || other.push.schedule_position == frame.schedule_position) continue;
+    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "it stands at sample ",
+                                                   frame.schedule_position, " of the schedule, worker ",
+                                                   other.push.rank, " at ", other.push.schedule_position));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::CheckNextPart(const Frame& frame) const {
+  const Frame& push = inboxes_[frame.rank].push;
+  if (SamePush(frame, push)) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(Who(frame), "push ", push.sequence, " of step ", push.step,
+                                            " is not complete, and push ", frame.sequence, " of step ",
+                                            frame.step, " is not a part of it"));
+}
+
+absl::StatusOr<bool> ParameterStore::IsNew(const Frame& frame, Range local) const {
+  for (const Part& part : inboxes_[frame.rank].parts) {
+    if (part.local == local) return false;
+    if (local.begin < part.local.end() && part.local.begin < local.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(Who(frame), "range [", frame.range_begin, ", +",
+                                                     frame.range_count, ") overlaps [", part.arena.begin,
+                                                     ", +", part.arena.count, "), which it sent before"));
+    }
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------- events
+
+absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions) {
+  TETHYS_RETURN_IF_ERROR(broken_);
+  TETHYS_RETURN_IF_ERROR(Admit(frame));
+  TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
+  Inbox& inbox = inboxes_[frame.rank];
+  if (frame.sequence != 0 && frame.sequence == inbox.applied.sequence) {
+    actions.replies.push_back(AnswerTo(frame, local));
+    return absl::OkStatus();
+  }
+  TETHYS_RETURN_IF_ERROR(CheckPush(frame, payload));
+  TETHYS_ASSIGN_OR_RETURN(const bool is_new, IsNew(frame, local));
+  if (!is_new) return absl::OkStatus();
+
+  inbox.push = frame;
+  if (!TakePart(frame, local, payload)) {
+    return Break(absl::FailedPreconditionError(absl::StrCat(
+                     Who(frame), "gradients in [", frame.range_begin, ", +", frame.range_count,
+                     ") are not finite; parameters are unchanged. A lower learning rate may help")),
+                 actions);
+  }
+  if (bulk_ && ordered_) AdvanceOrder();
+  return ApplyIfComplete(static_cast<int>(frame.rank), actions);
+}
+
+absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
+  TETHYS_RETURN_IF_ERROR(Admit(frame));
+  TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
+  actions.replies.push_back(AnswerTo(frame, local));
+  actions.replies.back().staleness = 0;
+  return absl::OkStatus();
+}
+
+ParameterReply ParameterStore::AnswerTo(const Frame& frame, Range local) const {
+  return {.worker = static_cast<int>(frame.rank),
+          .sequence = frame.sequence,
+          .step = frame.step,
+          .arena = {static_cast<int64_t>(frame.range_begin), static_cast<int64_t>(frame.range_count)},
+          .local = local,
+          .version = version_,
+          .staleness = inboxes_[frame.rank].staleness};
+}
+
+absl::Status ParameterStore::Break(absl::Status reason, StoreActions& actions) {
+  broken_ = reason;
+  actions.fatal = reason;
+  return reason;
+}
+
+// ------------------------------------------------------------------------------------------------ sums
+
+bool ParameterStore::TakePart(const Frame& frame, Range local, PayloadPieces payload) {
+  const int worker = static_cast<int>(frame.rank);
+  Inbox& inbox = inboxes_[worker];
+  // Straight into the sum where its turn has come; a push without samples adds nothing.
+  const bool direct = bulk_ && (!ordered_ || worker == next_rank_);
+  const bool has_samples = frame.sample_count > 0;
+  bool finite = true;
+  if (direct) {
+    float* sum = sum_.data() + local.begin;
+    const bool first = ordered_ && worker == 0;
+    if (first && !has_samples) std::fill(sum, sum + local.count, 0.0f);
+    if (has_samples) {
+      finite = first ? CopyPayload(payload, local.count, sum) : AddPayload(payload, local.count, sum);
+    }
+  } else if (has_samples) {
+    if (inbox.staging.size() == 0) inbox.staging = Arena(layout_.local_size());
+    finite = CopyPayload(payload, local.count, inbox.staging.data() + local.begin);
+  }
+  inbox.parts.push_back({.arena = {static_cast<int64_t>(frame.range_begin), local.count},
+                         .local = local,
+                         .staged = !direct && has_samples});
+  inbox.received += layout_.ElementsIn(local);
+  return finite;
+}
+
+void ParameterStore::AdvanceOrder() {
+  while (next_rank_ < config_.workers && Complete(inboxes_[next_rank_])) {
+    if (++next_rank_ == config_.workers) return;
+    Inbox& inbox = inboxes_[next_rank_];
+    for (Part& part : inbox.parts) {
+      if (part.staged)
+        AddValues(inbox.staging.data() + part.local.begin, part.local.count, sum_.data() + part.local.begin);
+      part.staged = false;
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- update
+
+absl::Status ParameterStore::ApplyIfComplete(int worker, StoreActions& actions) {
+  if (bulk_) {
+    int64_t samples = 0;
+    for (const Inbox& inbox : inboxes_) {
+      if (!Complete(inbox)) return absl::OkStatus();
+      samples += static_cast<int64_t>(inbox.push.sample_count);
+    }
+    const int64_t position = static_cast<int64_t>(inboxes_[worker].push.schedule_position);
+    const absl::Status updated = Update(sum_.data(), samples, position);
+    if (!updated.ok()) return Break(Annotate(updated, Who(inboxes_[worker].push)), actions);
+    if (ordered_) {
+      next_rank_ = 0;
+    } else {
+      std::fill(sum_.data(), sum_.data() + sum_.size(), 0.0f);
+    }
+    ++staleness_histogram_[0];
+    for (int rank = 0; rank < config_.workers; ++rank) FinishPush(rank, 0, actions);
+    return absl::OkStatus();
+  }
+
+  Inbox& inbox = inboxes_[worker];
+  if (!Complete(inbox)) return absl::OkStatus();
+  const bool own_mean =
+      config_.parameter_server.asynchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
+  const int64_t divisor = own_mean ? static_cast<int64_t>(inbox.push.sample_count) : config_.global_batch;
+  const int64_t staleness = version_ - static_cast<int64_t>(inbox.push.base_version);
+  const absl::Status updated =
+      Update(inbox.staging.data(), divisor, static_cast<int64_t>(inbox.push.schedule_position));
+  if (!updated.ok()) return Break(Annotate(updated, Who(inbox.push)), actions);
+  ++staleness_histogram_[staleness];
+  FinishPush(worker, staleness, actions);
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::Update(const float* gradient_sums, int64_t divisor, int64_t schedule_position) {
+  if (divisor <= 0) return absl::InvalidArgumentError("no worker has a sample: nothing to divide the sum by");
+  const double learning_rate =
+      LearningRate(config_.optimizer, schedule_position, config_.total_samples, config_.workers);
+  TETHYS_RETURN_IF_ERROR(optimizer_->Apply(stream_, learning_rate, 1.0 / static_cast<double>(divisor),
+                                           parameters_.data(), gradient_sums, slot_pointers_));
+  ++version_;
+  return absl::OkStatus();
+}
+
+void ParameterStore::FinishPush(int worker, int64_t staleness, StoreActions& actions) {
+  Inbox& inbox = inboxes_[worker];
+  inbox.applied = inbox.push;
+  inbox.staleness = staleness;
+  for (const Part& part : inbox.parts) {
+    Frame frame = inbox.applied;
+    frame.range_begin = part.arena.begin;
+    frame.range_count = part.arena.count;
+    actions.replies.push_back(AnswerTo(frame, part.local));
+  }
+  proto::AppliedPush& record = actions.applied.emplace_back();
+  record.set_worker(worker);
+  record.set_incarnation(inbox.incarnation);
+  record.set_sequence(static_cast<int64_t>(inbox.applied.sequence));
+  record.set_sample_begin(static_cast<int64_t>(inbox.applied.sample_begin));
+  record.set_sample_count(static_cast<int64_t>(inbox.applied.sample_count));
+  record.set_version(version_);
+  record.set_staleness(staleness);
+  inbox.push = Frame{};
+  inbox.parts.clear();
+  inbox.received = 0;
+}
+
+// ----------------------------------------------------------------------------------------- checkpoints
+
+absl::Status ParameterStore::ForEachShard(ShardFunction function) {
+  for (int slot = 0; slot <= static_cast<int>(slots_.size()); ++slot) {
+    Arena& arena = slot == 0 ? parameters_ : slots_[slot - 1];
+    for (const ShardLayout::Shard& shard : layout_.shards()) {
+      TETHYS_RETURN_IF_ERROR(function(slot, shard.arena.begin, arena.Slice(shard.local)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::SetVersion(int64_t version) {
+  for (const Inbox& inbox : inboxes_) {
+    if (inbox.push.sequence == 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(Who(inbox.push), "a push is under way, versions are set at barriers only"));
+  }
+  version_ = version;
+  return absl::OkStatus();
+}
+
+}  // namespace tethys

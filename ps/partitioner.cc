@@ -1,0 +1,153 @@
+#include "ps/partitioner.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_format.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kDefaultMinShardBytes = 256 << 10;
+constexpr int kMaxServers = 4096;
+
+int64_t Rows(const Variable& variable) { return variable.shape.empty() ? 1 : variable.shape[0]; }
+
+absl::Status CheckConfig(const proto::ParameterServer& config) {
+  const auto refuse = [](absl::string_view field, int64_t value, absl::string_view expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy.parameter_server.", field, " is ", value, ", expected ", expected));
+  };
+  if (config.servers() < 0 || config.servers() > kMaxServers) {
+    return refuse("servers", config.servers(), absl::StrCat("1 to ", kMaxServers));
+  }
+  const proto::Partitioner& partitioner = config.partitioner();
+  switch (partitioner.kind_case()) {
+    case proto::Partitioner::kFixed:
+      if (partitioner.fixed().shards() < 1) {
+        return refuse("partitioner.fixed.shards", partitioner.fixed().shards(), "at least 1");
+      }
+      break;
+    case proto::Partitioner::kMaxSize:
+      if (partitioner.max_size().max_shard_bytes() < 1) {
+        return refuse("partitioner.max_size.max_shard_bytes", partitioner.max_size().max_shard_bytes(),
+                      "at least 1");
+      }
+      if (partitioner.max_size().max_shards() < 0) {
+        return refuse("partitioner.max_size.max_shards", partitioner.max_size().max_shards(),
+                      "0 (no cap) or more");
+      }
+      break;
+    case proto::Partitioner::kMinSize:
+      if (partitioner.min_size().min_shard_bytes() < 0) {
+        return refuse("partitioner.min_size.min_shard_bytes", partitioner.min_size().min_shard_bytes(),
+                      "at least 1");
+      }
+      if (partitioner.min_size().max_shards() < 0) {
+        return refuse("partitioner.min_size.max_shards", partitioner.min_size().max_shards(), "at least 1");
+      }
+      break;
+    case proto::Partitioner::KIND_NOT_SET:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+// The three rules of proto/job.proto. Zero stands for a field's default.
+absl::StatusOr<int64_t> ShardCount(const Variable& variable, const proto::Partitioner& partitioner,
+                                   int servers) {
+  const int64_t rows = Rows(variable);
+  const int64_t bytes = variable.range.count * static_cast<int64_t>(sizeof(float));
+  if (partitioner.has_fixed()) {
+    if (partitioner.fixed().shards() > rows) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("strategy.parameter_server.partitioner.fixed asks for ", partitioner.fixed().shards(),
+                       " shards, but variable '", variable.name, "' of shape ", ShapeText(variable.shape),
+                       " has ", rows, rows == 1 ? " row" : " rows", ": ask for fewer, or use min_size"));
+    }
+    return partitioner.fixed().shards();
+  }
+  if (partitioner.has_max_size()) {
+    const proto::MaxSize& rule = partitioner.max_size();
+    const int64_t rows_per_shard = std::max<int64_t>(1, rule.max_shard_bytes() / (bytes / rows));
+    const int64_t shards = CeilDivide(rows, rows_per_shard);
+    return rule.max_shards() > 0 ? std::min<int64_t>(shards, rule.max_shards()) : shards;
+  }
+  const proto::MinSize& rule = partitioner.min_size();
+  const int64_t min_bytes = rule.min_shard_bytes() > 0 ? rule.min_shard_bytes() : kDefaultMinShardBytes;
+  const int64_t max_shards = rule.max_shards() > 0 ? rule.max_shards() : servers;
+  return std::max<int64_t>(1, std::min({rows, max_shards, CeilDivide(bytes, min_bytes)}));
+}
+
+void CutVariable(const Variable& variable, int64_t shards, proto::Placement& placement) {
+  const int64_t rows = Rows(variable);
+  const int64_t row_elements = variable.range.count / rows;
+  int64_t row = 0;
+  for (int64_t i = 0; i < shards; ++i) {
+    const int64_t shard_rows = rows / shards + (i < rows % shards);
+    proto::Shard& shard = *placement.add_shard();
+    shard.set_variable(variable.name);
+    shard.set_begin(variable.range.begin + row * row_elements);
+    shard.set_count(shard_rows * row_elements);
+    row += shard_rows;
+  }
+}
+
+void AssignServers(proto::Placement& placement) {
+  std::vector<int> largest_first(placement.shard_size());
+  std::iota(largest_first.begin(), largest_first.end(), 0);
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [&](int a, int b) { return placement.shard(a).count() > placement.shard(b).count(); });
+  std::vector<int64_t> load(placement.servers(), 0);
+  for (const int index : largest_first) {
+    const auto least = std::min_element(load.begin(), load.end());
+    placement.mutable_shard(index)->set_server(static_cast<int32_t>(least - load.begin()));
+    *least += placement.shard(index).count();
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
+                                             const proto::ParameterServer& config) {
+  TETHYS_RETURN_IF_ERROR(CheckConfig(config));
+  proto::Placement placement;
+  placement.set_servers(std::max(1, config.servers()));
+  for (const Variable& variable : variables.variables()) {
+    TETHYS_ASSIGN_OR_RETURN(const int64_t shards,
+                            ShardCount(variable, config.partitioner(), placement.servers()));
+    CutVariable(variable, shards, placement);
+  }
+  AssignServers(placement);
+  return placement;
+}
+
+std::string PlacementTable(const proto::Placement& placement) {
+  struct Load {
+    int64_t shards = 0;
+    int64_t bytes = 0;
+  };
+  std::vector<Load> loads(placement.servers());
+  int64_t total = 0;
+  for (const proto::Shard& shard : placement.shard()) {
+    const int64_t bytes = shard.count() * static_cast<int64_t>(sizeof(float));
+    loads[shard.server()].shards += 1;
+    loads[shard.server()].bytes += bytes;
+    total += bytes;
+  }
+  std::string table = "server  shards         bytes   share\n";
+  int64_t fullest = 0;
+  for (size_t server = 0; server < loads.size(); ++server) {
+    const double share = total == 0 ? 0.0 : 100.0 * loads[server].bytes / total;
+    absl::StrAppendFormat(&table, "%6d %7d %13d %6.1f%%\n", server, loads[server].shards, loads[server].bytes,
+                          share);
+    fullest = std::max(fullest, loads[server].bytes);
+  }
+  const double imbalance = total == 0 ? 1.0 : static_cast<double>(fullest) * loads.size() / total;
+  absl::StrAppendFormat(&table, "imbalance %.3f (fullest server over the mean)\n", imbalance);
+  return table;
+}
+
+}  // namespace tethys

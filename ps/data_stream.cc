@@ -1,0 +1,62 @@
+#include "ps/data_stream.h"
+
+#include <grpc/grpc.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ps/payload.h"
+
+namespace tethys {
+
+grpc::ChannelArguments DataChannelArguments() {
+  const int interval_ms = static_cast<int>(kKeepAliveInterval / kMillisecond);
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, interval_ms);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, interval_ms);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+absl::Status ReceivedMessage::Parse(const grpc::ByteBuffer& buffer) {
+  payload_.clear();
+  if (!buffer.Dump(&slices_).ok()) return absl::InternalError("a message could not be read");
+  char header[kFrameBytes];
+  int64_t header_bytes = 0;
+  for (const grpc::Slice& slice : slices_) {
+    absl::string_view bytes(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    const int64_t missing = std::min<int64_t>(kFrameBytes - header_bytes, bytes.size());
+    std::memcpy(header + header_bytes, bytes.data(), missing);
+    header_bytes += missing;
+    bytes.remove_prefix(missing);
+    if (!bytes.empty()) payload_.push_back(bytes);
+  }
+  TETHYS_ASSIGN_OR_RETURN(frame_, Frame::Decode(header, header_bytes));
+  if (PayloadBytes(payload_) != static_cast<int64_t>(frame_.payload_bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat(FrameText(frame_), ": announces ", frame_.payload_bytes,
+                                                   " bytes and carries ", PayloadBytes(payload_)));
+  }
+  return absl::OkStatus();
+}
+
+grpc::ByteBuffer MakeMessage(const grpc::Slice& header, const grpc::Slice& payload) {
+  const grpc::Slice slices[] = {header, payload};
+  return grpc::ByteBuffer(slices, payload.size() == 0 ? 1 : 2);
+}
+
+grpc::Status ToGrpcStatus(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  // Trailing metadata is limited to 8 KiB.
+  constexpr size_t kLongestMessage = 4096;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      std::string(status.message().substr(0, kLongestMessage)));
+}
+
+absl::Status FromGrpcStatus(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace tethys

@@ -1,0 +1,80 @@
+// The rules both ends of a parameter stream keep: method names, channel arguments, and a message's form.
+//
+// A message is one ByteBuffer: a frame header (runtime/tensor/frame.h, 104 bytes), then the payload, a slice
+// of a live arena. Worker to server: kPush, kPull. Server to worker: kParameters, whose `base version` is the
+// version sent and whose `flags` hold the staleness of the push it answers. Errors end the stream with a gRPC
+// status.
+#ifndef TETHYS_PS_DATA_STREAM_H_
+#define TETHYS_PS_DATA_STREAM_H_
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/slice.h>
+#include <grpcpp/support/status.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/tensor/frame.h"
+
+namespace tethys {
+
+// Unary, takes nothing, returns a serialized proto::Challenge. Does not block; safe to retry.
+// Errors: RESOURCE_EXHAUSTED when too many challenges are outstanding.
+inline constexpr char kGetChallengeMethod[] = "/tethys.ParameterServer/GetChallenge";
+// Bidirectional; opened with a proto::Handshake in the metadata; lives as long as the worker. A worker's
+// newer stream takes the place of its older one. Errors: UNAUTHENTICATED, FAILED_PRECONDITION (handshake;
+// ParameterStore's refusals), UNAVAILABLE (not serving yet), INVALID_ARGUMENT and OUT_OF_RANGE (frames).
+inline constexpr char kStreamMethod[] = "/tethys.ParameterServer/Stream";
+
+// The largest message either end receives; job files are held to half of it. gRPC's own default is 4 MiB.
+constexpr int64_t kMaxMessageBytes = int64_t{64} << 20;
+// A connection on which nothing comes is probed after this long and given up after as long again. Both ends
+// probe, and the server allows probes at half the interval, so that neither takes the other's for abuse.
+constexpr Nanoseconds kKeepAliveInterval = 10 * kSecond;
+
+// For every channel to a parameter server: the limits above, no sharing of connections between channels (so
+// that a reconnect is not held up by an earlier one's back-off), no proxy.
+grpc::ChannelArguments DataChannelArguments();
+
+// The tag of an operation on a completion queue: what to do when it is done. Lives as long as the operation.
+class Completion {
+ public:
+  explicit Completion(std::function<void(bool ok)> function) : function_(std::move(function)) {}
+  void Run(bool ok) { function_(ok); }
+
+ private:
+  const std::function<void(bool)> function_;
+};
+
+// A received message: the frame and its payload as gRPC holds it.
+class ReceivedMessage {
+ public:
+  // Decodes the header and checks that the payload has the announced length. InvalidArgument, DataLoss.
+  absl::Status Parse(const grpc::ByteBuffer& buffer);
+  const Frame& frame() const { return frame_; }
+  absl::Span<const absl::string_view> payload() const { return payload_; }
+  // Gives the memory back to gRPC.
+  void Clear() {
+    payload_.clear();
+    slices_.clear();
+  }
+
+ private:
+  Frame frame_;
+  std::vector<grpc::Slice> slices_;
+  std::vector<absl::string_view> payload_;
+};
+
+// Header and payload (empty: none) as one message, without a copy.
+grpc::ByteBuffer MakeMessage(const grpc::Slice& header, const grpc::Slice& payload);
+
+// Codes agree by number.
+grpc::Status ToGrpcStatus(const absl::Status& status);
+absl::Status FromGrpcStatus(const grpc::Status& status);
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_DATA_STREAM_H_

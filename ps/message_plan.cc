@@ -1,0 +1,82 @@
+#include "ps/message_plan.h"
+
+#include <algorithm>
+
+#include "ps/shard_layout.h"
+
+namespace tethys {
+namespace {
+
+Range Intersect(const Range& a, const Range& b) {
+  const int64_t begin = std::max(a.begin, b.begin);
+  return {begin, std::min(a.end(), b.end()) - begin};
+}
+
+// Builds one server's messages. Padding between two ranges belongs to the message that covers both.
+class ServerPlanner {
+ public:
+  ServerPlanner(int server, int64_t capacity) : server_(server), capacity_(capacity) {}
+
+  // A piece of a run that becomes final with range `ready_index`, in ready order.
+  void Add(const Range& piece, int ready_index) {
+    if (!messages_.empty() && Merge(messages_.back(), piece, ready_index)) return;
+    for (int64_t begin = piece.begin; begin < piece.end(); begin += capacity_) {
+      messages_.push_back({server_, {begin, std::min(capacity_, piece.end() - begin)}, {ready_index}});
+    }
+  }
+
+  std::vector<StepMessage>& messages() { return messages_; }
+
+ private:
+  bool Merge(StepMessage& message, const Range& piece, int ready_index) const {
+    Range& range = message.range;
+    const bool before = piece.end() == range.begin || AlignUp(piece.end()) == range.begin;
+    const bool after = range.end() == piece.begin || AlignUp(range.end()) == piece.begin;
+    if (!before && !after) return false;
+    const int64_t begin = std::min(range.begin, piece.begin);
+    const int64_t count = std::max(range.end(), piece.end()) - begin;
+    if (count > capacity_) return false;
+    range = {begin, count};
+    if (message.waits_for.back() != ready_index) message.waits_for.push_back(ready_index);
+    return true;
+  }
+
+  const int server_;
+  const int64_t capacity_;  // Elements.
+  std::vector<StepMessage> messages_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& placement, int64_t arena_size,
+                                                      absl::Span<const Range> ready_order,
+                                                      int64_t message_bytes) {
+  const int64_t capacity = std::max<int64_t>(
+      kAlignment, message_bytes / static_cast<int64_t>(sizeof(float)) / kAlignment * kAlignment);
+  std::vector<StepMessage> plan;
+  for (int server = 0; server < placement.servers(); ++server) {
+    TETHYS_ASSIGN_OR_RETURN(const ShardLayout layout, ShardLayout::Create(placement, server, arena_size));
+    ServerPlanner planner(server, capacity);
+    std::vector<int64_t> covered(layout.shards().size(), 0);
+    for (int index = 0; index < static_cast<int>(ready_order.size()); ++index) {
+      for (size_t i = 0; i < layout.shards().size(); ++i) {
+        const Range piece = Intersect(layout.shards()[i].arena, ready_order[index]);
+        if (piece.count <= 0) continue;
+        covered[i] += piece.count;
+        planner.Add(piece, index);
+      }
+    }
+    for (size_t i = 0; i < covered.size(); ++i) {
+      const ShardLayout::Shard& shard = layout.shards()[i];
+      if (covered[i] == shard.arena.count) continue;
+      return absl::InvalidArgumentError(absl::StrCat("backward announces ", covered[i], " of the ",
+                                                     shard.arena.count, " gradients of shard [",
+                                                     shard.arena.begin, ", ", shard.arena.end(), ") of '",
+                                                     shard.variable, "': each must be announced once"));
+    }
+    plan.insert(plan.end(), planner.messages().begin(), planner.messages().end());
+  }
+  return plan;
+}
+
+}  // namespace tethys

@@ -1,0 +1,36 @@
+// Training with parameter servers, as the training step sees it: gradients are pushed to the servers that
+// hold their ranges as soon as they are ready, updates happen there, and the answer to a push is the new
+// parameters.
+//
+// Answers are held until FinishStep and reach the parameter arena only there. Gradients are sent from the
+// live arena, host memory, in messages of about message_bytes: runs of one server's shards, closed in ready
+// order.
+#ifndef TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
+#define TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
+
+#include <memory>
+#include <vector>
+
+#include "proto/chief.pb.h"
+#include "ps/parameter_client.h"
+#include "runtime/strategy.h"
+
+namespace tethys {
+
+struct ParameterServerStrategyOptions {
+  proto::JobPlan plan;
+  int worker = 0;
+  uint32_t incarnation = 0;
+  uint32_t generation = 0;
+  std::vector<ServerAddress> servers;  // By server index.
+  JobToken token;
+  const Clock* clock = nullptr;  // Outlives the strategy.
+};
+
+// Begins to connect and returns; Prepare waits. InvalidArgument when plan and servers do not fit.
+absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
+    ParameterServerStrategyOptions options);
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_

@@ -1,0 +1,95 @@
+// A worker's stream to one parameter server: challenge, handshake, stream, and the same again when it breaks.
+// Used by ParameterClient; every method is called, and every function of the owner is called back, with the
+// client's lock held.
+//
+//   Connect -> challenge -> opening -> open -> closing -> (pause) -> Connect ... or, after too many tries,
+//   broken
+#ifndef TETHYS_PS_SERVER_LINK_H_
+#define TETHYS_PS_SERVER_LINK_H_
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+#include <string>
+
+#include "ps/data_stream.h"
+#include "ps/parameter_client.h"
+#include "runtime/base/mutex.h"
+
+namespace tethys {
+
+class ServerLink {
+ public:
+  class Owner {
+   public:
+    // The stream is new: everything without an answer has to be sent again.
+    virtual void OnOpen(int server) = 0;
+    // The next message to write, or false.
+    virtual bool NextMessage(int server, grpc::ByteBuffer* message) = 0;
+    // May take the message's contents. An error breaks the link.
+    virtual absl::Status OnAnswer(int server, ReceivedMessage& message) = 0;
+    // Refused, or lost after all tries. Nothing more happens on this link.
+    virtual void OnBroken(int server, const absl::Status& status) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  // All outlive the link. Operations come back on the thread that runs `queue`, which takes `mu`.
+  ServerLink(Owner& owner, Mutex& mu, grpc::CompletionQueue& queue, const ParameterClientOptions& options,
+             int server);
+
+  void Connect();
+  // Writes the owner's next message unless the stream is not open or a write is under way.
+  void WriteNext();
+  // Starts nothing any more and cancels what is under way.
+  void Stop();
+
+ private:
+  Completion Locked(void (ServerLink::*handler)(bool ok));
+  void OnChallenge(bool ok);
+  void OnStarted(bool ok);
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void OnFinished(bool ok);
+  void OnPauseOver(bool ok);
+  void OpenStream(uint64_t nonce);
+  void FinishWhenIdle();
+  void TryAgain(const absl::Status& status);
+
+  Owner& owner_;
+  Mutex& mu_;
+  grpc::CompletionQueue& queue_;
+  const ParameterClientOptions& options_;
+  const int server_;
+
+  bool open_ = false;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool finishing_ = false;
+  bool stopped_ = false;
+  int failures_ = 0;  // In a row, without an answer between them.
+
+  Completion challenged_;
+  Completion started_;
+  Completion read_;
+  Completion written_;
+  Completion finished_;
+  Completion pause_over_;
+  grpc::Alarm pause_;
+
+  // Of the present try, in the order of making.
+  std::unique_ptr<grpc::GenericStub> stub_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::GenericClientAsyncResponseReader> challenge_call_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  grpc::ByteBuffer challenge_;
+  grpc::Status status_;
+  grpc::ByteBuffer incoming_;
+  ReceivedMessage message_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_SERVER_LINK_H_

@@ -1,0 +1,76 @@
+#include "ps/shard_layout.h"
+
+#include <algorithm>
+
+namespace tethys {
+
+absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::Placement& placement, int server,
+                                                int64_t arena_size) {
+  if (server < 0 || server >= placement.servers()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no server ", server, " in a placement on ", placement.servers(), " servers"));
+  }
+  ShardLayout layout;
+  int64_t previous_end = 0;
+  for (const proto::Shard& shard : placement.shard()) {
+    const bool fits = shard.begin() >= previous_end && shard.count() > 0 && shard.count() <= arena_size &&
+                      shard.begin() <= arena_size - shard.count();
+    if (!fits || shard.server() < 0 || shard.server() >= placement.servers()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("placement: shard [", shard.begin(), ", +", shard.count(), ") of '", shard.variable(),
+                       "' on server ", shard.server(), " overlaps the one before, leaves the arena of ",
+                       arena_size, " or has no such server"));
+    }
+    previous_end = shard.begin() + shard.count();
+    if (shard.server() != server) continue;
+
+    const Range arena{shard.begin(), shard.count()};
+    const bool touches = !layout.runs_.empty() && (layout.runs_.back().arena.end() == arena.begin ||
+                                                   AlignUp(layout.runs_.back().arena.end()) == arena.begin);
+    if (touches) {
+      Range& run = layout.runs_.back().arena;
+      run.count = arena.end() - run.begin;
+    } else {
+      const int64_t local_begin =
+          layout.runs_.empty() ? 0
+                               : AlignUp(layout.runs_.back().local_begin + layout.runs_.back().arena.count);
+      layout.runs_.push_back({arena, local_begin});
+    }
+    const Run& run = layout.runs_.back();
+    layout.shards_.push_back(
+        {shard.variable(), arena, {run.local_begin + arena.begin - run.arena.begin, arena.count}});
+  }
+  for (const Shard& shard : layout.shards_) layout.element_count_ += shard.arena.count;
+  if (!layout.runs_.empty())
+    layout.local_size_ = layout.runs_.back().local_begin + layout.runs_.back().arena.count;
+  return layout;
+}
+
+int64_t ShardLayout::ElementsIn(Range local) const {
+  int64_t count = 0;
+  for (const Shard& shard : shards_) {
+    const int64_t common =
+        std::min(local.end(), shard.local.end()) - std::max(local.begin, shard.local.begin);
+    count += std::max<int64_t>(0, common);
+  }
+  return count;
+}
+
+absl::StatusOr<Range> ShardLayout::ToLocal(uint64_t begin, uint64_t count) const {
+  const auto after = std::upper_bound(
+      runs_.begin(), runs_.end(), begin,
+      [](uint64_t position, const Run& run) { return position < static_cast<uint64_t>(run.arena.begin); });
+  if (after != runs_.begin() && count > 0) {
+    const Run& run = *std::prev(after);
+    const uint64_t end = static_cast<uint64_t>(run.arena.end());
+    if (begin < end && count <= end - begin) {
+      return Range{run.local_begin + static_cast<int64_t>(begin) - run.arena.begin,
+                   static_cast<int64_t>(count)};
+    }
+  }
+  return absl::OutOfRangeError(absl::StrCat("range [", begin, ", +", count,
+                                            ") is not within one run of this server's "
+                                            "shards: both ends must use the chief's placement"));
+}
+
+}  // namespace tethys
