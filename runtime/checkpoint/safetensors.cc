@@ -183,7 +183,8 @@ absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(absl::stri
   if (json.empty() || json[0] != '{' || !parsed.ok()) {
     return absl::DataLossError("safetensors header: not a JSON object");
   }
-  if (header.fields_size() > kMaxSafetensorsEntries + 1) {
+  if (header.fields_size() - static_cast<int64_t>(header.fields().count(kMetadataKey)) >
+      kMaxSafetensorsEntries) {
     return absl::DataLossError(
         absl::StrCat("safetensors header: more than ", kMaxSafetensorsEntries, " tensors"));
   }

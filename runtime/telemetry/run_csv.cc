@@ -65,7 +65,8 @@ absl::Status CsvFile::Flush() {
   const absl::Status status = file_->Append(buffer_);
   // A failed write loses the lines, so that a full disk does not make the chief grow. The line end closes a line
   // that was cut.
-  buffer_ = status.ok() ? "" : "\n";
+  buffer_.clear();
+  if (!status.ok()) buffer_.push_back('\n');
   return status;
 }
 

@@ -1,0 +1,92 @@
+// A small model, its checkpoints in a directory of their own, and verbs to save and load them.
+#ifndef TETHYS_TESTS_RUNTIME_CHECKPOINT_CHECKPOINT_FIXTURE_H_
+#define TETHYS_TESTS_RUNTIME_CHECKPOINT_CHECKPOINT_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+inline VariableSet ModelOf(const std::vector<std::pair<std::string, Shape>>& variables) {
+  VariableSet set;
+  for (const auto& [name, shape] : variables) {
+    EXPECT_TRUE(set.Add(name, shape, shape.size() == 2 ? "in,out" : "out", InitialValue::kZeros, 1, 1).ok());
+  }
+  return set;
+}
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() {
+    std::string pattern = testing::TempDir() + "/checkpoint.XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    root_ = directory_ + "/checkpoints";
+  }
+  ~CheckpointTest() override { EXPECT_TRUE(RemoveRecursively(directory_).ok()); }
+
+  // What slot `slot` holds in a checkpoint saved with `salt`; padding is 0.
+  std::vector<float> Values(int slot, float salt = 0) const {
+    std::vector<float> values(model_.arena_size());
+    for (const Variable& variable : model_.variables()) {
+      for (int64_t i = variable.range.begin; i < variable.range.end(); ++i)
+        values[i] = 1000 * slot + i + salt;
+    }
+    return values;
+  }
+
+  std::unique_ptr<CheckpointWriter> Begin(int64_t step, std::vector<std::string> slots = {"momentum"}) {
+    auto writer = CheckpointWriter::Create(root_, step, model_, std::move(slots), "test");
+    EXPECT_TRUE(writer.ok()) << writer.status();
+    return *std::move(writer);
+  }
+
+  absl::Status Save(int64_t step, float salt = 0, const std::vector<std::string>& slots = {"momentum"}) {
+    const auto writer = Begin(step, slots);
+    for (int slot = 0; slot <= static_cast<int>(slots.size()); ++slot) {
+      TETHYS_RETURN_IF_ERROR(writer->Write(slot, 0, Values(slot, salt)));
+    }
+    proto::TrainingState state;
+    state.set_step(step);
+    return writer->Commit(state);
+  }
+
+  std::string Path(int64_t step) const { return absl::StrCat(root_, "/step-", step); }
+
+  absl::StatusOr<std::vector<float>> Load(const std::string& path, int slot) {
+    TETHYS_ASSIGN_OR_RETURN(const auto reader, CheckpointReader::Open(path, &model_, {"momentum"}));
+    std::vector<float> values(model_.arena_size());
+    TETHYS_RETURN_IF_ERROR(reader->Read(slot, 0, absl::MakeSpan(values)));
+    return values;
+  }
+
+  static std::string Contents(const std::string& path) { return *ReadFile(path); }
+  static void Overwrite(const std::string& path, const std::string& contents) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << contents;
+  }
+
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names = ListDirectory(root_).value_or(std::vector<std::string>());
+    return names;
+  }
+
+  const VariableSet model_ = ModelOf({{"dense/weights", {5, 7}}, {"dense/bias", {7}}, {"out/bias", {3}}});
+  std::string directory_;
+  std::string root_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_RUNTIME_CHECKPOINT_CHECKPOINT_FIXTURE_H_

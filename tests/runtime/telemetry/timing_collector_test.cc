@@ -1,0 +1,220 @@
+#include "runtime/telemetry/timing_collector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_split.h"
+#include "runtime/base/file.h"
+#include "runtime/telemetry/summary.h"
+
+namespace tethys {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::SizeIs;
+using testing::UnorderedElementsAre;
+
+// A record whose phases take 1, 2, 3, 4 and 0 tenths of the total.
+proto::StepRecord Record(int rank, int64_t step, Nanoseconds total, int64_t staleness = 0) {
+  proto::StepRecord record;
+  record.set_rank(rank);
+  record.set_step(step);
+  record.set_begin_ns(1000 * step);
+  record.set_data_ns(total / 10);
+  record.set_forward_ns(total / 5);
+  record.set_backward_ns(3 * total / 10);
+  record.set_exchange_ns(4 * total / 10);
+  record.set_total_ns(total);
+  record.set_bytes_out(100);
+  record.set_bytes_in(50 + 10 * step);
+  record.set_staleness(staleness);
+  record.set_samples(128);
+  record.set_loss_sum(0.5);
+  return record;
+}
+
+class TimingCollectorTest : public testing::Test {
+ protected:
+  TimingCollectorTest() {
+    std::string pattern = testing::TempDir() + "/telemetry.XXXXXX";
+    run_dir_ = mkdtemp(pattern.data());
+  }
+  ~TimingCollectorTest() override { EXPECT_TRUE(RemoveRecursively(run_dir_).ok()); }
+
+  std::unique_ptr<TimingCollector> Open(int workers, bool lock_step = true) {
+    auto collector = TimingCollector::Open(run_dir_, workers, lock_step);
+    EXPECT_TRUE(collector.ok()) << collector.status();
+    return *std::move(collector);
+  }
+  static void Add(TimingCollector& collector, const std::vector<proto::StepRecord>& list,
+                  Nanoseconds offset = 0) {
+    proto::StepRecords records;
+    for (const proto::StepRecord& record : list) *records.add_record() = record;
+    ASSERT_TRUE(collector.Add(records, offset).ok());
+  }
+  static proto::RunSummary Summary(const TimingCollector& collector, double training_seconds = 1) {
+    proto::RunSummary summary;
+    collector.FillSummary(training_seconds, summary);
+    return summary;
+  }
+  std::vector<std::string> Lines(const std::string& file) {
+    return absl::StrSplit(*ReadFile(run_dir_ + "/" + file), '\n', absl::SkipEmpty());
+  }
+
+  std::string run_dir_;
+};
+
+TEST_F(TimingCollectorTest, SummaryHoldsMeansPerStep) {
+  const auto collector = Open(2);
+  Add(*collector, {Record(0, 0, 100'000), Record(0, 1, 200'000)});
+  Add(*collector, {Record(1, 0, 100'000), Record(1, 1, 400'000)});
+  const proto::RunSummary summary = Summary(*collector, /*training_seconds=*/2);
+  EXPECT_EQ(summary.steps_recorded(), 4);
+  EXPECT_EQ(summary.samples_recorded(), 512);
+  EXPECT_DOUBLE_EQ(summary.timing().samples_per_second(), 256);
+  EXPECT_DOUBLE_EQ(summary.phases().total_us(), 200);
+  EXPECT_DOUBLE_EQ(summary.phases().data_us(), 20);
+  EXPECT_DOUBLE_EQ(summary.phases().forward_us(), 40);
+  EXPECT_DOUBLE_EQ(summary.phases().backward_us(), 60);
+  EXPECT_DOUBLE_EQ(summary.phases().exchange_us(), 80);
+  EXPECT_DOUBLE_EQ(summary.communication().exposed_share(), 0.4);
+  EXPECT_DOUBLE_EQ(summary.communication().bytes_out_per_step(), 100);
+  EXPECT_DOUBLE_EQ(summary.communication().bytes_in_per_step(), 55);
+}
+
+TEST_F(TimingCollectorTest, InLockStepTheSlowestWorkersStepsAreTheIterations) {
+  const auto collector = Open(2, /*lock_step=*/true);
+  Add(*collector,
+      {Record(0, 0, kSecond), Record(0, 1, 2 * kSecond), Record(1, 0, kSecond), Record(1, 1, 4 * kSecond)});
+  const proto::Timing timing = Summary(*collector).timing();
+  EXPECT_DOUBLE_EQ(timing.first_iteration_seconds(), 1);
+  EXPECT_DOUBLE_EQ(timing.tmi_avg_seconds(), 4);
+  ASSERT_THAT(timing.tmi_estimate(), SizeIs(1));
+  EXPECT_EQ(timing.tmi_estimate(0).iterations(), "2");
+  EXPECT_DOUBLE_EQ(timing.tmi_estimate(0).seconds(), 4);
+}
+
+TEST_F(TimingCollectorTest, AsynchronousWorkersAreAveraged) {
+  const auto collector = Open(3, /*lock_step=*/false);
+  Add(*collector,
+      {Record(0, 0, kSecond), Record(0, 1, 2 * kSecond), Record(1, 0, kSecond), Record(1, 1, 4 * kSecond)});
+  EXPECT_DOUBLE_EQ(Summary(*collector).timing().tmi_avg_seconds(), 3);
+}
+
+TEST_F(TimingCollectorTest, BetaCountsTheValidationOfEveryEpoch) {
+  const auto collector = Open(1);
+  Add(*collector, {Record(0, 0, kSecond), Record(0, 1, 2 * kSecond), Record(0, 2, 2 * kSecond)});
+  proto::EpochResult epoch;
+  epoch.set_validation_seconds(0.5);
+  epoch.set_barrier_seconds(0.25);
+  ASSERT_TRUE(collector->AddEpoch(epoch).ok());
+  ASSERT_TRUE(collector->AddEpoch(epoch).ok());
+  const proto::Timing timing = Summary(*collector).timing();
+  EXPECT_DOUBLE_EQ(timing.beta(), (1.0 + 1.0) / 4);
+  EXPECT_DOUBLE_EQ(timing.validation_seconds(), 1);
+  EXPECT_DOUBLE_EQ(timing.barrier_seconds(), 0.5);
+}
+
+TEST_F(TimingCollectorTest, StalenessIsAHistogramOfBoundedSize) {
+  const auto collector = Open(1, /*lock_step=*/false);
+  Add(*collector, {Record(0, 0, 1, 0), Record(0, 1, 1, 2), Record(0, 2, 1, 2), Record(0, 3, 1, 1 << 20)});
+  const proto::Communication communication = Summary(*collector).communication();
+  EXPECT_THAT(communication.staleness_steps(), UnorderedElementsAre(Pair(0, 1), Pair(2, 2), Pair(9999, 1)));
+  EXPECT_DOUBLE_EQ(communication.mean_staleness(), (4 + (1 << 20)) / 4.0);
+}
+
+TEST_F(TimingCollectorTest, RunWithoutStepsHasASummary) {
+  const proto::RunSummary summary = Summary(*Open(2), /*training_seconds=*/0);
+  EXPECT_EQ(summary.steps_recorded(), 0);
+  EXPECT_FALSE(summary.timing().has_beta());
+  EXPECT_FALSE(summary.has_phases());
+}
+
+TEST_F(TimingCollectorTest, RankBeyondTheWorkersIsRefused) {
+  const auto collector = Open(2);
+  for (const int rank : {2, -1}) {
+    proto::StepRecords records;
+    *records.add_record() = Record(0, 0, 1);
+    *records.add_record() = Record(rank, 0, 1);
+    EXPECT_EQ(collector->Add(records, 0).code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(Summary(*collector).steps_recorded(), 0);
+}
+
+TEST_F(TimingCollectorTest, StepsAreWrittenOnTheChiefsClock) {
+  const auto collector = Open(4);
+  proto::StepRecord record = Record(3, 7, 1000, 2);
+  record.set_epoch(1);
+  record.set_sample_begin(896);
+  record.set_correct(97);
+  record.add_bucket_ready_ns(310);
+  record.add_bucket_ready_ns(360);
+  Add(*collector, {record}, /*offset=*/-500);
+  ASSERT_TRUE(collector->Flush().ok());
+  EXPECT_THAT(
+      Lines("steps.csv"),
+      ElementsAre(kStepsCsvHeader, "3,7,1,896,128,6500,100,200,300,400,0,1000,100,120,2,0.5,97,310 360"));
+}
+
+TEST_F(TimingCollectorTest, EpochsAreInTheFileAtOnce) {
+  const auto collector = Open(1);
+  proto::EpochResult epoch;
+  epoch.set_step(422);
+  epoch.set_train_loss(0.75);
+  epoch.set_train_accuracy(0.5);
+  epoch.set_train_seconds(2);
+  ASSERT_TRUE(collector->AddEpoch(epoch).ok());
+  epoch.set_epoch(1);
+  epoch.set_validated(true);
+  epoch.set_validation_loss(0.25);
+  epoch.set_validation_accuracy(0.875);
+  ASSERT_TRUE(collector->AddEpoch(epoch).ok());
+  EXPECT_THAT(Lines("epochs.csv"),
+              ElementsAre(kEpochsCsvHeader, "0,422,0.75,0.5,,,2,0,0,0", "1,422,0.75,0.5,0.25,0.875,2,0,0,0"));
+}
+
+TEST_F(TimingCollectorTest, ResumedRunAppendsAfterTheLastWholeLine) {
+  const std::string header = absl::StrCat(kEpochsCsvHeader, "\n");
+  std::ofstream(run_dir_ + "/epochs.csv") << header << "0,422,0.75,0.5,,,2,0,0,0\n1,84";
+  ASSERT_TRUE(Open(1)->AddEpoch({}).ok());
+  EXPECT_THAT(Lines("epochs.csv"),
+              ElementsAre(kEpochsCsvHeader, "0,422,0.75,0.5,,,2,0,0,0", "0,0,0,0,,,0,0,0,0"));
+}
+
+TEST_F(TimingCollectorTest, FileOfAnotherVersionIsRefused) {
+  std::ofstream(run_dir_ + "/steps.csv") << "rank,step\n0,1\n";
+  const absl::Status status = TimingCollector::Open(run_dir_, 1, true).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("steps.csv"));
+}
+
+TEST_F(TimingCollectorTest, FullDiskIsReported) {
+  std::filesystem::create_symlink("/dev/full", run_dir_ + "/steps.csv");
+  EXPECT_EQ(TimingCollector::Open(run_dir_, 1, true).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(Summary, ReadsBackWhatWasWritten) {
+  std::string pattern = testing::TempDir() + "/summary.XXXXXX";
+  const std::string run_dir = mkdtemp(pattern.data());
+  proto::RunSummary summary;
+  summary.set_job("fashion");
+  summary.set_seed(0xFFFFFFFFFFFFFFFF);
+  summary.mutable_timing()->set_beta(0.1 + 0.2);
+  (*summary.mutable_communication()->mutable_staleness_steps())[3] = 17;
+  ASSERT_TRUE(WriteSummary(run_dir, summary).ok());
+  EXPECT_EQ(ReadSummary(run_dir)->SerializeAsString(), summary.SerializeAsString());
+  EXPECT_THAT(*ReadFile(run_dir + "/summary.json"), HasSubstr("\"samples_per_second\": 0"));
+  std::ofstream(run_dir + "/summary.json") << "{\"job\": ";
+  EXPECT_EQ(ReadSummary(run_dir).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(RemoveRecursively(run_dir).ok());
+  EXPECT_EQ(ReadSummary(run_dir).status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace tethys
