@@ -1,9 +1,9 @@
-// The contract that every compute back end fulfils (cpu/ on oneDNN; cuda/ on cuDNN and cuBLASLt), and that one
-// conformance suite tests (tests/runtime/device/device_conformance.h). Asynchronous in form: work is put on a
-// Stream and may not have happened when a call returns; a CPU fulfils that trivially, by having done it.
+// The contract that every compute back end fulfils (cpu/ on oneDNN; cuda/ on cuDNN and cuBLASLt), and that
+// one conformance suite tests (tests/runtime/device/device_conformance.h). Asynchronous in form: work is put
+// on a Stream and may not have happened when a call returns; a CPU fulfils that trivially, by having done it.
 //
-// A Device belongs to one rank, is made by that rank's thread and used by it alone. Primitives are made once per
-// shape (that may be slow and allocate); running one allocates nothing.
+// A Device belongs to one rank, is made by that rank's thread and used by it alone. Primitives are made once
+// per shape (that may be slow and allocate); running one allocates nothing.
 //
 // Matrices are row-major float32 and contiguous. Pointers are device memory unless called host.
 #ifndef TETHYS_RUNTIME_DEVICE_DEVICE_H_
@@ -68,8 +68,8 @@ class DensePrimitive {
                                float* y) = 0;
   // dy becomes the gradient before the activation, in place: dy *= (y > 0) where relu. Then
   // dweights = x^T dy, dbias = column sums of dy (both overwritten) and, unless dx is null, dx = dy W^T.
-  virtual absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y, float* dy,
-                                float* dx, float* dweights, float* dbias) = 0;
+  virtual absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y,
+                                float* dy, float* dx, float* dweights, float* dbias) = 0;
   // Which algorithm was chosen for each product, for logs: "forward sgemm, data matmul, weights matmul".
   virtual std::string Describe() const = 0;
 };
@@ -77,15 +77,15 @@ class DensePrimitive {
 // Softmax cross-entropy from logits [rows, classes], a weight per row.
 struct LossResult {  // Sums over rows, weighted; lies in device memory.
   double loss_sum = 0;
-  double correct = 0;      // Weight of rows whose largest logit (the first, on a tie) is the label's.
+  double correct = 0;  // Weight of rows whose largest logit (the first, on a tie) is the label's.
   double weight_sum = 0;
 };
 
 class SoftmaxCrossEntropyPrimitive {
  public:
   virtual ~SoftmaxCrossEntropyPrimitive() = default;
-  // dlogits[i] = weight_i (softmax(logits_i) - onehot(label_i)); null: evaluation only. Rows of weight 0 give zero
-  // gradients whatever they hold. labels in [0, classes).
+  // dlogits[i] = weight_i (softmax(logits_i) - onehot(label_i)); null: evaluation only. Rows of weight 0 give
+  // zero gradients whatever they hold. labels in [0, classes).
   virtual absl::Status Run(Stream& stream, const float* logits, const int32_t* labels, const float* weights,
                            float* dlogits, LossResult* result) = 0;
 };
@@ -103,7 +103,8 @@ struct Segment {
   float weight_decay = 0;
 };
 
-// SGD with momentum over segments: g = gradient_sum * scale + weight_decay * w; v = momentum v + g; w -= lr v.
+// SGD with momentum over segments: g = gradient_sum * scale + weight_decay * w; v = momentum v + g; w -= lr
+// v.
 struct SgdStep {
   float learning_rate = 0;
   float gradient_scale = 1;
@@ -111,8 +112,8 @@ struct SgdStep {
 class SgdPrimitive {
  public:
   virtual ~SgdPrimitive() = default;
-  // Writes 1 to *finite, or 0 (device memory) and then changes neither parameters nor velocity. `velocity` is null
-  // where momentum is 0.
+  // Writes 1 to *finite, or 0 (device memory) and then changes neither parameters nor velocity. `velocity` is
+  // null where momentum is 0.
   virtual absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
                            float* velocity, int32_t* finite) = 0;
 };
@@ -121,6 +122,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual std::string Describe() const = 0;  // "cpu, oneDNN 2.6.3, AVX-512, 1 thread"
+  // Primitives take host pointers as well as device pointers, so inputs need no copy.
+  virtual bool reads_host_memory() const = 0;
 
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream() = 0;

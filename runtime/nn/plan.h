@@ -1,6 +1,6 @@
-// A model compiled for one device and one number of rows: primitives made, activations allocated. Running a step
-// allocates no heap memory. A batch with fewer samples runs on the same plan, padded with rows of weight 0.
-// Belongs to one thread, the device's.
+// A model compiled for one device and one number of rows: primitives made, activations allocated. Running a
+// step allocates no heap memory. A batch with fewer samples runs on the same plan, padded with rows of weight
+// 0. Belongs to one thread, the device's.
 #ifndef TETHYS_RUNTIME_NN_PLAN_H_
 #define TETHYS_RUNTIME_NN_PLAN_H_
 
@@ -16,8 +16,8 @@ namespace tethys {
 
 class Plan {
  public:
-  // `parameters` and `gradient_sums` are device arenas of model.variables().arena_size() elements and outlive the
-  // plan; gradient_sums may be null for a plan that only evaluates.
+  // `parameters` and `gradient_sums` are device arenas of model.variables().arena_size() elements and outlive
+  // the plan; gradient_sums may be null for a plan that only evaluates.
   static absl::StatusOr<std::unique_ptr<Plan>> Compile(const Model& model, Device& device, Stream& stream,
                                                        int64_t rows, const InputScaling& scaling,
                                                        const float* parameters, float* gradient_sums);
@@ -25,12 +25,14 @@ class Plan {
 
   virtual int64_t rows() const = 0;
 
-  // Copies the batch to the device, converts it, runs the forward pass and the loss. `batch` may be reused when this
-  // returns.
+  // Copies the batch to the device (unless it reads host memory), converts it, runs the forward pass and the
+  // loss. `batch` may be reused when this returns. InvalidArgument: another number of rows, a label outside
+  // the classes.
   virtual absl::Status Forward(const HostBatch& batch) = 0;
 
-  // Runs backward after Forward; calls ready(i, event) for range i of model.ready_order() once its gradients are on
-  // the stream. Gradients are sums over rows, weighted. The first layer's input gradient is not computed.
+  // Runs backward after Forward; calls ready(i, event) for range i of model.ready_order() once its gradients
+  // are on the stream. Gradients are sums over rows, weighted. The first layer's input gradient is not
+  // computed.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 

@@ -1,6 +1,6 @@
-// The update of parameters, over segments of an arena: on workers (local, mirrored) over all of it, on parameter
-// servers over the server's own shards. Schedules are functions of samples used, so they mean the same everywhere.
-// Belongs to one thread, the device's.
+// The update of parameters, over segments of an arena: on workers (local, mirrored) over all of it, on
+// parameter servers over the server's own shards. Schedules are functions of samples used, so they mean the
+// same everywhere. Belongs to one thread, the device's.
 #ifndef TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
 #define TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
 
@@ -23,21 +23,23 @@ struct NamedRange {
 };
 std::vector<Segment> MakeSegments(const proto::Optimizer& config, const std::vector<NamedRange>& ranges);
 
-// Learning rate for the update that follows `samples_used` samples. `total_samples` of the whole job bounds a linear
-// decay whose length is not given. `workers` applies linear scaling where the job asks for it.
+// Learning rate for the update that follows `samples_used` samples. `total_samples` of the whole job bounds a
+// linear decay whose length is not given. Where the job asks for linear scaling, the whole schedule, its end
+// included, is multiplied by `workers`.
 double LearningRate(const proto::Optimizer& config, int64_t samples_used, int64_t total_samples, int workers);
 
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // One update: parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` as many
-  // as SlotNames. FailedPrecondition when a gradient is not finite: then nothing was changed.
-  // Blocks until the finite flag is known.
+  // One update: parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots`
+  // as many as SlotNames. FailedPrecondition when a gradient is not finite: then nothing was changed. Blocks
+  // until the finite flag is known.
   virtual absl::Status Apply(Stream& stream, double learning_rate, double gradient_scale, float* parameters,
                              const float* gradient_sums, absl::Span<float* const> slots) = 0;
 };
 
+// `device` outlives the optimizer. InvalidArgument names the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimizer& config, Device& device,
                                                            std::vector<Segment> segments);
 

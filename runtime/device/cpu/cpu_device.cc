@@ -1,0 +1,131 @@
+// The CPU device: a call has done its work when it returns, so streams and events have nothing to wait for.
+#include <oneapi/dnnl/dnnl.h>
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "runtime/device/cpu/primitives.h"
+#include "runtime/device/device.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr int64_t kMaxBytes = int64_t{1} << 40;
+constexpr int64_t kMaxAxis = int64_t{1} << 31;  // Of a matrix; products of two stay below 2^63.
+
+class CpuStream final : public Stream {
+ public:
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+};
+
+class CpuEvent final : public Event {
+ public:
+  absl::Status Record(Stream&) override { return absl::OkStatus(); }
+  absl::Status Wait(Stream&) const override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Happened() const override { return true; }
+};
+
+class CpuBuffer final : public Buffer {
+ public:
+  explicit CpuBuffer(int64_t bytes)
+      : bytes_(bytes), arena_((bytes + sizeof(float) - 1) / static_cast<int64_t>(sizeof(float))) {}
+  void* data() override { return arena_.data(); }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  const int64_t bytes_;
+  Arena arena_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(int threads, const cpu::Kernels& kernels) : threads_(threads), kernels_(kernels) {}
+
+  std::string Describe() const override {
+    const dnnl_version_t& version = *dnnl_version();
+    return absl::StrCat("cpu, oneDNN ", version.major, ".", version.minor, ".", version.patch, ", ",
+                        kernels_.instruction_set, ", ", threads_, threads_ == 1 ? " thread" : " threads");
+  }
+
+  bool reads_host_memory() const override { return true; }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind) override {
+    if (bytes < 0 || bytes > kMaxBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a buffer of ", bytes, " bytes was asked for; it must have 0 to ", kMaxBytes));
+    }
+    return std::make_unique<CpuBuffer>(bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override { return std::make_unique<CpuStream>(); }
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return std::make_unique<CpuEvent>(); }
+
+  absl::Status CopyToDevice(Stream&, void* device, const void* host, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(device, host, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyToHost(Stream&, void* host, const void* device, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(host, device, bytes);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a dense layer", shape.rows));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("inputs of a dense layer", shape.in));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("outputs of a dense layer", shape.out));
+    return cpu::CreateDense(shape, threads_, kernels_);
+  }
+
+  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
+      int64_t rows, int64_t classes) override {
+    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of the loss", rows));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("classes", classes));
+    return cpu::CreateSoftmaxCrossEntropy(rows, classes, kernels_);
+  }
+
+  absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
+                                                                                  float deviation) override {
+    if (count < 0 || !std::isfinite(mean) || !(deviation > 0) || !std::isfinite(deviation)) {
+      return absl::InvalidArgumentError(absl::StrCat("inputs cannot be standardised with count ", count,
+                                                     ", mean ", mean, ", deviation ", deviation,
+                                                     ": the deviation must be above 0, all must be finite"));
+    }
+    return cpu::CreateInputConversion(count, mean, deviation, kernels_);
+  }
+
+  absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<Segment> segments,
+                                                          float momentum) override {
+    if (!(momentum >= 0 && momentum < 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("momentum is ", momentum, "; it must be in [0, 1)"));
+    }
+    return cpu::CreateSgd(std::move(segments), momentum, kernels_);
+  }
+
+ private:
+  static absl::Status CheckAxis(absl::string_view what, int64_t size) {
+    if (size >= 1 && size <= kMaxAxis) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
+  }
+
+  const int threads_;
+  const cpu::Kernels& kernels_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(int threads) {
+  if (threads < 1 || threads > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device.threads_per_rank is ", threads, "; it must be in [1, ", kMaxThreads, "]"));
+  }
+  if (threads > 1 && dnnl_version()->cpu_runtime != DNNL_RUNTIME_OMP) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device.threads_per_rank is ", threads, ", but this oneDNN was not built on OpenMP: set it to 1"));
+  }
+  return std::make_unique<CpuDevice>(threads, cpu::SelectKernels());
+}
+
+}  // namespace tethys

@@ -1,0 +1,73 @@
+// Input conversion and SGD: one pass over memory each, after SGD's check for finite gradients.
+#include <utility>
+
+#include "runtime/device/cpu/primitives.h"
+
+namespace tethys::cpu {
+namespace {
+
+class InputConversion final : public InputConversionPrimitive {
+ public:
+  // (x / 255 - mean) / deviation as one multiplication and one addition.
+  InputConversion(int64_t count, float mean, float deviation, const Kernels& kernels)
+      : count_(count),
+        scale_(static_cast<float>(1.0 / (255.0 * deviation))),
+        shift_(static_cast<float>(-static_cast<double>(mean) / deviation)),
+        kernels_(kernels) {}
+
+  absl::Status Run(Stream&, const uint8_t* in, float* out) override {
+    kernels_.convert_bytes(count_, scale_, shift_, in, out);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t count_;
+  const float scale_;
+  const float shift_;
+  const Kernels& kernels_;
+};
+
+class Sgd final : public SgdPrimitive {
+ public:
+  Sgd(std::vector<Segment> segments, float momentum, const Kernels& kernels)
+      : segments_(std::move(segments)), momentum_(momentum), kernels_(kernels) {}
+
+  absl::Status Run(Stream&, const SgdStep& step, float* parameters, const float* gradient_sums,
+                   float* velocity, int32_t* finite) override {
+    *finite = 1;
+    for (const auto& [range, weight_decay] : segments_) {
+      if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *finite = 0;
+    }
+    if (*finite == 0) return absl::OkStatus();
+    for (const auto& [range, weight_decay] : segments_) {
+      float* w = parameters + range.begin;
+      const float* gradient = gradient_sums + range.begin;
+      if (velocity == nullptr) {
+        kernels_.sgd(range.count, step.learning_rate, step.gradient_scale, weight_decay, w, gradient);
+      } else {
+        kernels_.sgd_momentum(range.count, step.learning_rate, step.gradient_scale, weight_decay, momentum_,
+                              w, gradient, velocity + range.begin);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<Segment> segments_;
+  const float momentum_;
+  const Kernels& kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
+                                                                const Kernels& kernels) {
+  return std::make_unique<InputConversion>(count, mean, deviation, kernels);
+}
+
+std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<Segment> segments, float momentum,
+                                        const Kernels& kernels) {
+  return std::make_unique<Sgd>(std::move(segments), momentum, kernels);
+}
+
+}  // namespace tethys::cpu

@@ -1,0 +1,120 @@
+// Compiled once per instruction set (CMakeLists.txt), each time with its own TETHYS_KERNELS, the name of the
+// table. Includes nothing that defines inline functions: the linker would keep one copy of them, maybe one
+// that this processor cannot run. The loops are plain; the compiler vectorises them.
+#include "runtime/device/cpu/kernels.h"
+
+namespace tethys::cpu {
+namespace {
+
+void AddBias(int64_t rows, int64_t columns, const float* __restrict bias, float* __restrict y) {
+  for (int64_t r = 0; r < rows; ++r, y += columns) {
+    for (int64_t c = 0; c < columns; ++c) y[c] += bias[c];
+  }
+}
+
+void AddBiasRelu(int64_t rows, int64_t columns, const float* __restrict bias, float* __restrict y) {
+  for (int64_t r = 0; r < rows; ++r, y += columns) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const float value = y[c] + bias[c];
+      y[c] = value < 0.0f ? 0.0f : value;  // Keeps NaN.
+    }
+  }
+}
+
+void SumColumns(int64_t rows, int64_t columns, const float* __restrict dy, float* __restrict sums) {
+  for (int64_t c = 0; c < columns; ++c) sums[c] = 0.0f;
+  for (int64_t r = 0; r < rows; ++r, dy += columns) {
+    for (int64_t c = 0; c < columns; ++c) sums[c] += dy[c];
+  }
+}
+
+void MaskAndSumColumns(int64_t rows, int64_t columns, const float* __restrict y, float* __restrict dy,
+                       float* __restrict sums) {
+  for (int64_t c = 0; c < columns; ++c) sums[c] = 0.0f;
+  for (int64_t r = 0; r < rows; ++r, y += columns, dy += columns) {
+    for (int64_t c = 0; c < columns; ++c) {
+      const float value = y[c] > 0.0f ? dy[c] : 0.0f;
+      dy[c] = value;
+      sums[c] += value;
+    }
+  }
+}
+
+void SubtractRowMaximum(int64_t rows, int64_t columns, const float* __restrict in, float* __restrict out) {
+  for (int64_t r = 0; r < rows; ++r, in += columns, out += columns) {
+    float maximum = in[0];
+    for (int64_t c = 1; c < columns; ++c) maximum = in[c] > maximum ? in[c] : maximum;
+    for (int64_t c = 0; c < columns; ++c) out[c] = in[c] - maximum;
+  }
+}
+
+// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2; ln 2 is taken off in two parts (Cody and Waite
+// 1980), exp(r) is its Taylor series to r^7. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low
+// bits.
+void Exponentials(int64_t count, float* values) {
+  constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  constexpr float kRound = 12582912.0f;
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = values[i] < -87.0f ? -87.0f : values[i];
+    const float shifted = x * kLog2E + kRound;
+    const float n = shifted - kRound;
+    const float r = (x - n * kLn2High) - n * kLn2Low;
+    float p = 1.0f / 5040.0f;
+    p = p * r + 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    const uint32_t power = (__builtin_bit_cast(uint32_t, shifted) << 23) + 0x3f800000u;
+    values[i] = p * __builtin_bit_cast(float, power);
+  }
+}
+
+void ConvertBytes(int64_t count, float scale, float shift, const uint8_t* __restrict in,
+                  float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) * scale + shift;
+}
+
+bool AllFinite(int64_t count, const float* values) {
+  uint32_t largest =
+      0;  // Without the sign, bits of floats are ordered as the floats are, infinity and NaN last.
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t magnitude = __builtin_bit_cast(uint32_t, values[i]) & 0x7fffffffu;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest < 0x7f800000u;
+}
+
+void Sgd(int64_t count, float rate, float scale, float decay, float* __restrict w,
+         const float* __restrict gradient) {
+  for (int64_t i = 0; i < count; ++i) w[i] -= rate * (gradient[i] * scale + decay * w[i]);
+}
+
+void SgdMomentum(int64_t count, float rate, float scale, float decay, float momentum, float* __restrict w,
+                 const float* __restrict gradient, float* __restrict v) {
+  for (int64_t i = 0; i < count; ++i) {
+    v[i] = momentum * v[i] + (gradient[i] * scale + decay * w[i]);
+    w[i] -= rate * v[i];
+  }
+}
+
+}  // namespace
+
+extern const Kernels TETHYS_KERNELS;
+const Kernels TETHYS_KERNELS = {
+    .instruction_set = TETHYS_INSTRUCTION_SET,
+    .add_bias = AddBias,
+    .add_bias_relu = AddBiasRelu,
+    .sum_columns = SumColumns,
+    .mask_and_sum_columns = MaskAndSumColumns,
+    .subtract_row_maximum = SubtractRowMaximum,
+    .exponentials = Exponentials,
+    .convert_bytes = ConvertBytes,
+    .all_finite = AllFinite,
+    .sgd = Sgd,
+    .sgd_momentum = SgdMomentum,
+};
+
+}  // namespace tethys::cpu

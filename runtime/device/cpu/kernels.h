@@ -1,0 +1,48 @@
+// The loops of the CPU back end that oneDNN does not do. kernels.cc is compiled once per instruction set, and
+// a device picks its table once, when it is made (indirect functions would do it at load time, but crash
+// under ThreadSanitizer). Thread-safe: no state. Nothing blocks, nothing allocates.
+//
+// Invariants:
+// 1. An element's result depends on its operands only, never on its place in the array or the array's
+// alignment.
+// 2. Sums are added in the order of rows, on one thread.
+// 3. NaN in, NaN out, except where a row or unit is switched off.
+#ifndef TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
+#define TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
+
+#include <cstdint>
+
+namespace tethys::cpu {
+
+// Matrices are row-major and contiguous; arrays of one call do not overlap unless they are the same.
+struct Kernels {
+  const char* instruction_set;
+
+  // y[r, c] += bias[c]; then, in the second, what is negative becomes 0.
+  void (*add_bias)(int64_t rows, int64_t columns, const float* bias, float* y);
+  void (*add_bias_relu)(int64_t rows, int64_t columns, const float* bias, float* y);
+
+  // sums[c] = sum over r of dy[r, c]; in the second, dy[r, c] becomes 0 first where y[r, c] is not positive.
+  void (*sum_columns)(int64_t rows, int64_t columns, const float* dy, float* sums);
+  void (*mask_and_sum_columns)(int64_t rows, int64_t columns, const float* y, float* dy, float* sums);
+
+  // out[r, c] = in[r, c] - max over c of in[r, c].
+  void (*subtract_row_maximum)(int64_t rows, int64_t columns, const float* in, float* out);
+  // exp in place for values <= 0, relative error below 3e-7; what is below -87 counts as -87.
+  void (*exponentials)(int64_t count, float* values);
+
+  void (*convert_bytes)(int64_t count, float scale, float shift, const uint8_t* in, float* out);
+
+  bool (*all_finite)(int64_t count, const float* values);
+  // g = gradient * scale + decay * w; v = momentum * v + g; w -= rate * v. Without momentum: w -= rate * g.
+  void (*sgd)(int64_t count, float rate, float scale, float decay, float* w, const float* gradient);
+  void (*sgd_momentum)(int64_t count, float rate, float scale, float decay, float momentum, float* w,
+                       const float* gradient, float* v);
+};
+
+// The widest that this processor runs.
+const Kernels& SelectKernels();
+
+}  // namespace tethys::cpu
+
+#endif  // TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_

@@ -1,0 +1,24 @@
+// What the CPU device makes its primitives with. Called by cpu_device.cc only, which has checked the
+// arguments.
+#ifndef TETHYS_RUNTIME_DEVICE_CPU_PRIMITIVES_H_
+#define TETHYS_RUNTIME_DEVICE_CPU_PRIMITIVES_H_
+
+#include <memory>
+#include <vector>
+
+#include "runtime/device/cpu/kernels.h"
+#include "runtime/device/device.h"
+
+namespace tethys::cpu {
+
+std::unique_ptr<DensePrimitive> CreateDense(const DenseShape& shape, int threads, const Kernels& kernels);
+std::unique_ptr<SoftmaxCrossEntropyPrimitive> CreateSoftmaxCrossEntropy(int64_t rows, int64_t classes,
+                                                                        const Kernels& kernels);
+std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
+                                                                const Kernels& kernels);
+std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<Segment> segments, float momentum,
+                                        const Kernels& kernels);
+
+}  // namespace tethys::cpu
+
+#endif  // TETHYS_RUNTIME_DEVICE_CPU_PRIMITIVES_H_

@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/device/cpu/primitives.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys::cpu {
+namespace {
+
+// Whether the row's largest value, the first of several, is at `label`. `below` is the row less its maximum.
+bool LabelIsFirstMaximum(const float* below, int64_t label) {
+  if (below[label] != 0.0f) return false;
+  for (int64_t c = 0; c < label; ++c) {
+    if (below[c] == 0.0f) return false;
+  }
+  return true;
+}
+
+class SoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
+ public:
+  SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Kernels& kernels)
+      : rows_(rows), classes_(classes), kernels_(kernels), below_(rows * classes), powers_(rows * classes) {}
+
+  absl::Status Run(Stream&, const float* logits, const int32_t* labels, const float* weights, float* dlogits,
+                   LossResult* result) override {
+    kernels_.subtract_row_maximum(rows_, classes_, logits, below_.data());
+    std::copy_n(below_.data(), rows_ * classes_, powers_.data());
+    kernels_.exponentials(rows_ * classes_, powers_.data());
+    *result = LossResult();
+    for (int64_t r = 0; r < rows_; ++r) {
+      float* gradients = dlogits == nullptr ? nullptr : dlogits + r * classes_;
+      if (weights[r] != 0.0f) {
+        AddRow(r, labels[r], weights[r], gradients, result);
+      } else if (gradients != nullptr) {
+        std::fill_n(gradients, classes_, 0.0f);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void AddRow(int64_t row, int64_t label, float weight, float* gradients, LossResult* result) const {
+    const float* below = below_.data() + row * classes_;
+    const float* powers = powers_.data() + row * classes_;
+    float sum = 0.0f;
+    for (int64_t c = 0; c < classes_; ++c) sum += powers[c];
+    result->loss_sum += weight * (std::log(sum) - below[label]);
+    result->correct += LabelIsFirstMaximum(below, label) ? weight : 0.0f;
+    result->weight_sum += weight;
+    if (gradients == nullptr) return;
+    const float scale = weight / sum;
+    for (int64_t c = 0; c < classes_; ++c) gradients[c] = scale * powers[c];
+    gradients[label] -= weight;
+  }
+
+  const int64_t rows_;
+  const int64_t classes_;
+  const Kernels& kernels_;
+  Arena below_;   // [rows, classes]: logits less the row's maximum.
+  Arena powers_;  // [rows, classes]: their exponentials.
+};
+
+}  // namespace
+
+std::unique_ptr<SoftmaxCrossEntropyPrimitive> CreateSoftmaxCrossEntropy(int64_t rows, int64_t classes,
+                                                                        const Kernels& kernels) {
+  return std::make_unique<SoftmaxCrossEntropy>(rows, classes, kernels);
+}
+
+}  // namespace tethys::cpu

@@ -1,0 +1,28 @@
+// The matrix products of a dense layer by every algorithm that oneDNN offers for plain layouts: what
+// step_bench holds the step against. Single-threaded use.
+#ifndef TETHYS_TESTS_BENCH_DENSE_PRODUCTS_H_
+#define TETHYS_TESTS_BENCH_DENSE_PRODUCTS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device/device.h"
+
+namespace tethys {
+
+enum class Product { kForward, kData, kWeights };
+const char* ProductName(Product product);
+
+// One product on memory of its own, made ready to run again and again.
+struct Candidate {
+  std::string algorithm;  // sgemm, matmul, inner product
+  std::function<void()> run;
+};
+
+std::vector<Candidate> MakeCandidates(Product product, const DenseShape& shape);
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_BENCH_DENSE_PRODUCTS_H_

@@ -1,0 +1,230 @@
+// A whole training step (input conversion, forward, loss, backward, SGD) against the step's own matrix
+// products alone, per shape by the fastest of oneDNN's sgemm, matmul and inner product: batch 128, one
+// thread, pinned to one processor, interleaved, medians over rounds, microseconds.
+//
+// Limit: step / products <= 1.15, conversion included; goal 1.05.
+//
+//   step_bench [ROUNDS] [PROCESSOR]     default 15 rounds on processor 1 (0 where there is no other)
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "runtime/base/clock.h"
+#include "runtime/local_strategy.h"
+#include "runtime/nn/plan.h"
+#include "runtime/tensor/arena.h"
+#include "tests/bench/dense_products.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kRows = 128;
+constexpr int64_t kPixels = 784;
+constexpr int64_t kClasses = 10;
+constexpr int kTrials = 15;                         // Per candidate, to find the fastest.
+constexpr Nanoseconds kRound = 100 * kMillisecond;  // Roughly, per contestant.
+
+void MustBeOk(const absl::Status& status) { TETHYS_CHECK(status.ok(), StatusText(status)); }
+template <typename T>
+T Must(absl::StatusOr<T> value) {
+  MustBeOk(value.status());
+  return *std::move(value);
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+template <typename Function>
+double MicrosecondsPerCall(int64_t calls, Function&& function) {
+  const MonotonicClock clock;
+  const Nanoseconds start = clock.Now();
+  for (int64_t i = 0; i < calls; ++i) function();
+  return static_cast<double>(clock.Now() - start) / static_cast<double>(calls) / 1e3;
+}
+
+int64_t ResidentKiB() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0, resident = 0;
+  statm >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE) / 1024;
+}
+
+proto::Model MlpConfig(const std::vector<int64_t>& widths) {
+  proto::Model config;
+  config.add_layer()->mutable_flatten();
+  for (size_t i = 0; i < widths.size(); ++i) {
+    proto::Dense* dense = config.add_layer()->mutable_dense();
+    dense->set_units(widths[i]);
+    if (i + 1 < widths.size()) dense->set_activation(proto::RELU);
+  }
+  return config;
+}
+
+// Everything one worker of a local job holds.
+class Step {
+ public:
+  Step(const std::vector<int64_t>& widths, double momentum)
+      : model_(Must(Model::Create(MlpConfig(widths), {28, 28}, kClasses))),
+        device_(Must(CreateCpuDevice(1))),
+        stream_(Must(device_->CreateStream())),
+        parameters_(model_.variables().arena_size()),
+        gradients_(model_.variables().arena_size()),
+        batch_(kRows, kPixels) {
+    resident_before_ = ResidentKiB();
+    model_.variables().FillInitialValues(1, {0, parameters_.size()}, parameters_.data());
+    plan_ = Must(Plan::Compile(model_, *device_, *stream_, kRows, {}, parameters_.data(), gradients_.data()));
+    conversion_ = Must(device_->CreateInputConversion(kRows * kPixels, 0, 1));
+    converted_ = Must(device_->Allocate(kRows * kPixels * sizeof(float), MemoryKind::kDevice));
+    proto::Optimizer optimizer;
+    optimizer.mutable_sgd()->set_momentum(momentum);
+    optimizer.set_learning_rate(1e-3);
+    std::vector<NamedRange> ranges;
+    for (const Variable& variable : model_.variables().variables()) {
+      ranges.push_back({variable.name, variable.range});
+    }
+    strategy_ =
+        CreateLocalStrategy(Must(CreateOptimizer(optimizer, *device_, MakeSegments(optimizer, ranges))),
+                            optimizer, 0, 1, *stream_, clock_);
+    Must(strategy_->Prepare({parameters_.data(), gradients_.data(), parameters_.size()},
+                            model_.ready_order()));
+    FillBatch();
+  }
+
+  void Run() {
+    MustBeOk(strategy_->BeginStep({.sample_count = kRows, .global_sample_count = kRows}));
+    MustBeOk(plan_->Forward(batch_.batch()));
+    MustBeOk(plan_->Backward(
+        [this](int64_t index, const Event& event) { return strategy_->GradientReady(index, event); }));
+    Must(strategy_->FinishStep());
+  }
+  void Convert() { MustBeOk(conversion_->Run(*stream_, batch_.batch().inputs, converted_->floats())); }
+  const Model& model() const { return model_; }
+  int64_t resident_before() const { return resident_before_; }
+
+ private:
+  void FillBatch() {
+    const HostBatch batch = batch_.batch();
+    // About half of the pixels are background, as in Fashion-MNIST.
+    for (int64_t i = 0; i < kRows * kPixels; ++i) {
+      batch.inputs[i] = i % 56 < 28 ? 0 : static_cast<uint8_t>(i * 2654435761u >> 24);
+    }
+    for (int64_t r = 0; r < kRows; ++r) {
+      batch.labels[r] = static_cast<int32_t>(r % kClasses);
+      batch.weights[r] = 1;
+    }
+  }
+
+  Model model_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  Arena parameters_;
+  Arena gradients_;
+  BatchBuffer batch_;
+  MonotonicClock clock_;
+  int64_t resident_before_ = 0;
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<InputConversionPrimitive> conversion_;
+  std::unique_ptr<Buffer> converted_;
+  std::unique_ptr<Strategy> strategy_;
+};
+
+// Tries all algorithms of one product in turn, prints their medians and returns the fastest.
+Candidate Fastest(Product product, const DenseShape& shape) {
+  std::vector<Candidate> candidates = MakeCandidates(product, shape);
+  std::vector<std::vector<double>> times(candidates.size());
+  const int64_t calls = std::max<int64_t>(5, 50'000'000 / (shape.rows * shape.in * shape.out));
+  for (int trial = 0; trial < kTrials; ++trial) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      times[i].push_back(MicrosecondsPerCall(calls, candidates[i].run));
+    }
+  }
+  std::printf("  %-8s %4ld x %4ld x %4ld:", ProductName(product), static_cast<long>(shape.rows),
+              static_cast<long>(shape.in), static_cast<long>(shape.out));
+  size_t fastest = 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    std::printf("  %s %.1f", candidates[i].algorithm.c_str(), Median(times[i]));
+    if (Median(times[i]) < Median(times[fastest])) fastest = i;
+  }
+  std::printf("  -> %s\n", candidates[fastest].algorithm.c_str());
+  return candidates[fastest];
+}
+
+std::vector<Candidate> FastestProducts(const Model& model) {
+  std::vector<Candidate> products;
+  const auto& layers = model.dense_layers();
+  for (const auto& layer : layers) {
+    products.push_back(Fastest(Product::kForward, {.rows = kRows, .in = layer.in, .out = layer.out}));
+  }
+  for (size_t i = layers.size(); i-- > 0;) {
+    const DenseShape shape = {.rows = kRows, .in = layers[i].in, .out = layers[i].out};
+    products.push_back(Fastest(Product::kWeights, shape));
+    if (i > 0) products.push_back(Fastest(Product::kData, shape));
+  }
+  return products;
+}
+
+void Measure(const std::string& name, const std::vector<int64_t>& widths, double momentum, int rounds) {
+  std::printf("%s, momentum %g\n", name.c_str(), momentum);
+  Step step(widths, momentum);
+  const std::vector<Candidate> products = FastestProducts(step.model());
+  const auto run_products = [&] {
+    for (const Candidate& product : products) product.run();
+  };
+  for (int i = 0; i < 20; ++i) step.Run(), run_products(), step.Convert();
+  const auto calls =
+      std::max<int64_t>(10, static_cast<int64_t>(kRound / 1e3 / MicrosecondsPerCall(20, run_products)));
+  std::vector<double> steps, alone, conversions, ratios, ratios_without;
+  for (int round = 0; round < rounds; ++round) {
+    steps.push_back(MicrosecondsPerCall(calls, [&] { step.Run(); }));
+    alone.push_back(MicrosecondsPerCall(calls, run_products));
+    conversions.push_back(MicrosecondsPerCall(calls, [&] { step.Convert(); }));
+    ratios.push_back(steps.back() / alone.back());
+    ratios_without.push_back((steps.back() - conversions.back()) / alone.back());
+  }
+  const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
+  std::printf("  products %.1f, step %.1f, of it conversion %.1f\n", Median(alone), Median(steps),
+              Median(conversions));
+  std::printf("  step / products: %.3f (%.3f to %.3f); without the conversion %.3f; limit 1.15\n",
+              Median(ratios), *least, *most, Median(ratios_without));
+}
+
+void PrintMemory() {
+  const int64_t start = ResidentKiB();
+  auto device = Must(CreateCpuDevice(1));
+  const int64_t with_device = ResidentKiB();
+  Step step({128, 10}, 0.9);
+  const int64_t before_plan = step.resident_before();
+  step.Run();
+  std::printf(
+      "resident memory: start %ld KiB, device +%ld, model and arenas +%ld, plan and first step +%ld\n\n",
+      static_cast<long>(start), static_cast<long>(with_device - start),
+      static_cast<long>(before_plan - with_device), static_cast<long>(ResidentKiB() - before_plan));
+}
+
+void Pin(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  if (sched_setaffinity(0, sizeof(set), &set) != 0)
+    std::printf("not pinned: processor %d refused\n", processor);
+}
+
+}  // namespace
+}  // namespace tethys
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 15;
+  tethys::Pin(argc > 2 ? std::atoi(argv[2]) : sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
+  tethys::PrintMemory();
+  for (const double momentum : {0.9, 0.0}) {
+    tethys::Measure("784-128-10", {128, 10}, momentum, rounds);
+    tethys::Measure("784-300-100-10", {300, 100, 10}, momentum, rounds);
+  }
+  return 0;
+}
