@@ -1,0 +1,237 @@
+#include "runtime/data/idx.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+constexpr uint8_t kUnsignedByte = 0x08;
+constexpr int kMaxAxes = 8;
+constexpr int64_t kMaxValues = int64_t{1} << 38;  // 256 GiB: more is a damaged header.
+// No byte of a deflate stream expands to more (zlib's technical notes: 1032 : 1).
+constexpr int64_t kMaxExpansion = 1032;
+constexpr int64_t kFirstStep = int64_t{1} << 20;
+constexpr int64_t kLargestRead = int64_t{1} << 30;  // gzread counts in int.
+constexpr unsigned kInputBuffer = 1 << 16;
+
+const char* TypeName(uint8_t type) {
+  switch (type) {
+    case 0x09:
+      return "signed bytes";
+    case 0x0B:
+      return "16-bit integers";
+    case 0x0C:
+      return "32-bit integers";
+    case 0x0D:
+      return "32-bit floats";
+    case 0x0E:
+      return "64-bit floats";
+    default:
+      return "an unknown type";
+  }
+}
+
+// One IDX file being read from its start. zlib reads plain files as they are and checks the sums of gzipped
+// ones.
+class IdxReader {
+ public:
+  explicit IdxReader(const std::string& path) : path_(path) {}
+
+  absl::Status Open();
+  absl::StatusOr<Shape> ReadHeader(IdxKind kind);
+  // `count` values into `values`, and nothing may follow.
+  absl::Status ReadValues(int64_t count, ByteBuffer& values);
+
+ private:
+  // Returns how many of `size` bytes there were; fewer only at the end of the file.
+  absl::StatusOr<int64_t> Read(uint8_t* out, int64_t size);
+  absl::Status CheckMagic(const uint8_t* magic, IdxKind kind) const;
+  absl::Status CheckFits(const Shape& shape, int64_t header_bytes) const;
+  absl::Status Truncated(absl::string_view part, int64_t missing) const;
+  absl::Status Invalid(absl::string_view problem) const {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ": ", problem));
+  }
+
+  struct Close {
+    void operator()(gzFile file) const { gzclose_r(file); }
+  };
+
+  const std::string path_;
+  std::unique_ptr<gzFile_s, Close> file_;
+  int64_t file_bytes_ = 0;
+  bool gzipped_ = false;
+  bool stream_cut_ = false;  // The gzip stream ended before its end.
+};
+
+absl::Status IdxReader::Open() {
+  // Non-blocking, so that a pipe without a writer is refused instead of waited for.
+  FileDescriptor fd(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) {
+    return Annotate(ErrnoStatus(errno, absl::StrCat("cannot open ", path_)),
+                    "data file (paths are relative to the working directory of the command)");
+  }
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot stat ", path_));
+  if (!S_ISREG(info.st_mode))
+    return Invalid("not a regular file: give the path of an IDX file, plain or gzipped");
+  if (info.st_size == 0) return Invalid("the file is empty: fetch it again");
+  file_bytes_ = info.st_size;
+  file_.reset(gzdopen(fd.get(), "rb"));
+  if (file_ == nullptr) return absl::ResourceExhaustedError(absl::StrCat(path_, ": no memory to read it"));
+  fd.Release();
+  gzbuffer(file_.get(), kInputBuffer);
+  gzipped_ = gzdirect(file_.get()) == 0;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> IdxReader::Read(uint8_t* out, int64_t size) {
+  int64_t done = 0;
+  while (done < size) {
+    const int got =
+        gzread(file_.get(), out + done, static_cast<unsigned>(std::min(size - done, kLargestRead)));
+    int code = Z_OK;
+    const char* text = gzerror(file_.get(), &code);
+    if (code == Z_BUF_ERROR) stream_cut_ = true;
+    if (code == Z_ERRNO) return ErrnoStatus(errno, absl::StrCat("cannot read ", path_));
+    if (code != Z_OK && code != Z_BUF_ERROR) {
+      return absl::DataLossError(
+          absl::StrCat(path_, ": the gzip stream is damaged (", text, "): fetch the file again"));
+    }
+    if (got <= 0) break;
+    done += got;
+  }
+  return done;
+}
+
+absl::Status IdxReader::Truncated(absl::string_view part, int64_t missing) const {
+  return absl::DataLossError(absl::StrCat(path_, ": the file is truncated: ", missing, " bytes of its ", part,
+                                          " are missing", gzipped_ ? " (after decompression)" : "",
+                                          ": fetch it again"));
+}
+
+absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) const {
+  if (magic[0] != 0 || magic[1] != 0) {
+    return Invalid("wrong magic number: this is not an IDX file (the format of MNIST), plain or gzipped");
+  }
+  if (magic[2] != kUnsignedByte) {
+    return Invalid(absl::StrCat("holds ", TypeName(magic[2]), " (type ", magic[2],
+                                "), expected unsigned bytes (type 8): convert the file"));
+  }
+  const int axes = magic[3];
+  if (kind == IdxKind::kLabels && axes != 1) {
+    return Invalid(
+        absl::StrCat("has ", axes, " axes, a file of labels has 1: are images and labels swapped?"));
+  }
+  if (kind == IdxKind::kImages && axes < 3) {
+    return Invalid(absl::StrCat(
+        "has ", axes,
+        " axes, a file of images has 3 or more (count, height, width): ", "are images and labels swapped?"));
+  }
+  if (axes > kMaxAxes)
+    return Invalid(absl::StrCat("has ", axes, " axes, at most ", kMaxAxes, " are supported"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> IdxReader::ReadHeader(IdxKind kind) {
+  uint8_t magic[4];
+  TETHYS_ASSIGN_OR_RETURN(const int64_t got_magic, Read(magic, sizeof(magic)));
+  if (got_magic < static_cast<int64_t>(sizeof(magic))) return Truncated("header", sizeof(magic) - got_magic);
+  TETHYS_RETURN_IF_ERROR(CheckMagic(magic, kind));
+
+  uint8_t bytes[4 * kMaxAxes];
+  const int64_t size = 4 * magic[3];
+  TETHYS_ASSIGN_OR_RETURN(const int64_t got, Read(bytes, size));
+  if (got < size) return Truncated("header", size - got);
+  Shape shape;
+  for (const uint8_t* at = bytes; at < bytes + size; at += 4) {
+    shape.push_back(int64_t{at[0]} << 24 | at[1] << 16 | at[2] << 8 | at[3]);
+    if (shape.back() == 0) {
+      return Invalid(absl::StrCat("axis ", shape.size() - 1, " is 0: the file holds no samples"));
+    }
+  }
+  TETHYS_RETURN_IF_ERROR(CheckFits(shape, sizeof(magic) + size));
+  return shape;
+}
+
+// A header is believed only as far as the file's size can bear it out.
+absl::Status IdxReader::CheckFits(const Shape& shape, int64_t header_bytes) const {
+  const absl::StatusOr<int64_t> count = ElementCount(shape);
+  if (!count.ok() || *count > kMaxValues) {
+    return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ", kMaxValues,
+                                " bytes: the header is damaged, fetch the file again"));
+  }
+  if (!gzipped_) {
+    const int64_t held = file_bytes_ - header_bytes;
+    if (*count > held) return Truncated("values", *count - held);
+    if (*count < held) {
+      return absl::DataLossError(absl::StrCat(path_, ": ", held - *count, " bytes follow the ", *count,
+                                              " of the header's ", ShapeText(shape),
+                                              ": fetch the file again"));
+    }
+  } else if (*count / kMaxExpansion > file_bytes_) {
+    return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ", file_bytes_,
+                                " bytes of gzip can hold: the header is damaged, fetch the file again"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IdxReader::ReadValues(int64_t count, ByteBuffer& values) {
+  int64_t done = 0;
+  for (int64_t step = kFirstStep; done < count; step *= 2) {
+    const int64_t want = std::min(step, count - done);
+    TETHYS_RETURN_IF_ERROR(Annotate(values.Resize(done + want), path_));
+    TETHYS_ASSIGN_OR_RETURN(const int64_t got, Read(values.data() + done, want));
+    done += got;
+    if (got < want) return Truncated("values", count - done);
+  }
+  // One byte more drives gzip to its checksum.
+  uint8_t extra;
+  TETHYS_ASSIGN_OR_RETURN(const int64_t got, Read(&extra, 1));
+  if (got > 0) {
+    return absl::DataLossError(
+        absl::StrCat(path_, ": more bytes follow the ", count, " of the header: fetch the file again"));
+  }
+  if (stream_cut_) {
+    return absl::DataLossError(absl::StrCat(
+        path_, ": the file is truncated: the end of its gzip stream is missing: fetch it again"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ByteBuffer::Resize(int64_t size) {
+  auto* moved =
+      static_cast<uint8_t*>(std::realloc(data_.get(), static_cast<size_t>(std::max<int64_t>(size, 1))));
+  if (moved == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", size, " bytes"));
+  static_cast<void>(data_.release());
+  data_.reset(moved);
+  size_ = size;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shape> ReadIdxShape(const std::string& path, IdxKind kind) {
+  IdxReader reader(path);
+  TETHYS_RETURN_IF_ERROR(reader.Open());
+  return reader.ReadHeader(kind);
+}
+
+absl::StatusOr<IdxArray> ReadIdx(const std::string& path, IdxKind kind) {
+  IdxReader reader(path);
+  TETHYS_RETURN_IF_ERROR(reader.Open());
+  IdxArray array;
+  TETHYS_ASSIGN_OR_RETURN(array.shape, reader.ReadHeader(kind));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(array.shape));
+  TETHYS_RETURN_IF_ERROR(reader.ReadValues(count, array.values));
+  return array;
+}
+
+}  // namespace tethys

@@ -1,0 +1,178 @@
+#include "runtime/job/job_file.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/file.h"
+#include "runtime/job/job_fields.h"
+#include "runtime/job/job_validation.h"
+
+namespace tethys {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::TextFormat;
+
+constexpr int64_t kMaxJobFileBytes = 1 << 20;
+
+// protobuf counts lines and columns from 0, editors from 1.
+std::string Place(absl::string_view file, int line, int column) {
+  return absl::StrCat(file, ":", line + 1, ":", column + 1);
+}
+
+// The text between `before` and the next quote, or nothing.
+absl::string_view Quoted(absl::string_view text, absl::string_view before) {
+  const size_t begin = text.find(before);
+  if (begin == absl::string_view::npos) return "";
+  text.remove_prefix(begin + before.size());
+  return text.substr(0, text.find('"'));
+}
+
+// The first field of that name with an enum's values, of any message in the job file's schema.
+const FieldDescriptor* FindEnumField(absl::string_view name) {
+  const auto& file = *proto::Job::descriptor()->file();
+  for (int i = 0; i < file.message_type_count(); ++i) {
+    const FieldDescriptor* field = file.message_type(i)->FindFieldByName(std::string(name));
+    if (field != nullptr && field->enum_type() != nullptr) return field;
+  }
+  return nullptr;
+}
+
+// What protobuf's parser says, with a remedy where its words are recognised (they are those of 3.21; other
+// words only lose the remedy).
+std::string WithRemedy(const std::string& message) {
+  const absl::string_view type_name = Quoted(message, "Message type \"");
+  const absl::string_view field_name = Quoted(message, "has no field named \"");
+  const Descriptor* type =
+      proto::Job::descriptor()->file()->pool()->FindMessageTypeByName(std::string(type_name));
+  if (type != nullptr && !field_name.empty()) return UnknownFieldText(*type, field_name);
+
+  const absl::string_view value = Quoted(message, "Unknown enumeration value of \"");
+  const FieldDescriptor* field = FindEnumField(Quoted(message, "for field \""));
+  if (field != nullptr && !value.empty()) return UnknownValueText(*field, value);
+
+  if (absl::StrContains(message, "another member of oneof") ||
+      absl::StrContains(message, "specified multiple")) {
+    return absl::StrCat(message, " Keep one of them.");
+  }
+  return message;
+}
+
+// Keeps the first error: what follows it is mostly its echo.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  explicit FirstError(absl::string_view file) : file_(file) {}
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) text_ = absl::StrCat(Place(file_, line, column), ": ", WithRemedy(message));
+  }
+  void AddWarning(int, int, const std::string&) override {}
+  const std::string& text() const { return text_; }
+
+ private:
+  const absl::string_view file_;
+  std::string text_;
+};
+
+// Knows where each field got its value.
+class Locations {
+ public:
+  Locations(absl::string_view file, const TextFormat::ParseInfoTree& tree,
+            absl::Span<const std::string> overrides)
+      : file_(file), tree_(tree), overrides_(overrides) {}
+
+  // The last override that set the field or a part of it, else where the file has it or the nearest message
+  // around it.
+  std::string Find(absl::string_view field) const {
+    for (auto it = overrides_.rbegin(); it != overrides_.rend(); ++it) {
+      const absl::string_view path = absl::string_view(*it).substr(0, it->find('='));
+      if (Within(path, field) || Within(field, path)) return absl::StrCat("--set=", *it);
+    }
+    return FindInFile(field);
+  }
+
+ private:
+  static bool Within(absl::string_view inner, absl::string_view outer) {
+    return absl::StartsWith(inner, outer) &&
+           (inner.size() == outer.size() || inner[outer.size()] == '.' || inner[outer.size()] == '[');
+  }
+
+  std::string FindInFile(absl::string_view path) const {
+    std::string place(file_);
+    const absl::StatusOr<std::vector<PathStep>> steps = ParsePath(path);
+    if (!steps.ok()) return place;
+    const TextFormat::ParseInfoTree* tree = &tree_;
+    const Descriptor* type = proto::Job::descriptor();
+    for (const PathStep& step : *steps) {
+      const FieldDescriptor* field = type->FindFieldByName(step.name);
+      if (field == nullptr) break;
+      const auto location = tree->GetLocation(field, step.index);
+      if (location.line < 0) break;
+      place = Place(file_, location.line, location.column);
+      type = field->message_type();
+      if (type == nullptr) break;
+      tree = tree->GetTreeForNested(field, step.index);
+      if (tree == nullptr) break;
+    }
+    return place;
+  }
+
+  const absl::string_view file_;
+  const TextFormat::ParseInfoTree& tree_;
+  const absl::Span<const std::string> overrides_;
+};
+
+absl::Status ApplyOverrides(absl::Span<const std::string> overrides, proto::Job& job) {
+  for (const std::string& text : overrides) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(text, absl::MaxSplits('=', 1));
+    if (!absl::StrContains(text, '=')) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--set=", text, ": write FIELD=VALUE, for example epochs=5"));
+    }
+    TETHYS_RETURN_IF_ERROR(Annotate(SetField(parts.first, parts.second, job), absl::StrCat("--set=", text)));
+  }
+  return absl::OkStatus();
+}
+
+// "examples/my job.textproto" gives "my_job".
+std::string NameFromFile(const std::string& file_name) {
+  std::string name = std::filesystem::path(file_name).stem().string();
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '.'; },
+      '_');
+  return name.empty() ? "job" : name.substr(0, 100);
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
+                                    absl::Span<const std::string> overrides) {
+  proto::Job job;
+  FirstError error(file_name);
+  TextFormat::ParseInfoTree tree;
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  parser.WriteLocationsTo(&tree);
+  if (!parser.ParseFromString(std::string(text), &job)) return absl::InvalidArgumentError(error.text());
+  TETHYS_RETURN_IF_ERROR(ApplyOverrides(overrides, job));
+  if (!job.has_name()) job.set_name(NameFromFile(file_name));
+  const Locations locations(file_name, tree, overrides);
+  TETHYS_RETURN_IF_ERROR(ResolveJob([&](absl::string_view field) { return locations.Find(field); }, job));
+  return job;
+}
+
+absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std::string> overrides) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
+  return ParseJob(text, path, overrides);
+}
+
+}  // namespace tethys

@@ -1,0 +1,317 @@
+#include "runtime/job/job_validation.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "runtime/job/job.h"
+#include "runtime/job/job_fields.h"
+
+namespace tethys {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// ------------------------------------------------------------------------------------------ the table
+
+struct Bounds {
+  double least = 0;
+  double most = 0;
+  bool open_least = false;  // `least` itself is not allowed.
+  bool open_most = false;
+
+  bool Contain(double value) const {
+    return (open_least ? value > least : value >= least) && (open_most ? value < most : value <= most);
+  }
+  std::string Text() const {
+    return absl::StrFormat("must be %s %.15g and %s %.15g", open_least ? "above" : "at least", least,
+                           open_most ? "below" : "at most", most);
+  }
+};
+constexpr Bounds From(double least, double most) { return {least, most}; }
+constexpr Bounds Above(double least, double most) { return {least, most, true, false}; }
+
+// A number's default and range. A rule holds wherever the message with the field is present.
+struct Rule {
+  const char* field;
+  double default_value;
+  Bounds bounds;
+};
+
+constexpr double kRequired = std::numeric_limits<double>::quiet_NaN();  // No default: must be written.
+constexpr double kUnset = -std::numeric_limits<double>::infinity();     // No default: may stay unwritten.
+
+constexpr double kMaxWorkers = 4096;
+constexpr double kMaxBatchPerWorker = 1 << 20;
+constexpr double kMaxSamples = 4294967295.0;  // An epoch's order holds 32-bit numbers.
+constexpr double kMaxSteps = 1ull << 40;
+constexpr double kMaxEpochs = 1 << 20;
+constexpr double kMaxMessageBytes = 1 << 30;
+constexpr double kMaxBytes = 1ull << 40;
+constexpr double kMaxRate = 1e6;
+constexpr double kMaxSeconds = 7 * 24 * 3600;
+constexpr double kMebibyte = 1 << 20;
+
+constexpr Rule kRules[] = {
+    {"model.layer.dense.units", kRequired, From(1, 1 << 24)},
+    {"model.layer.dense.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
+    {"data.validation_samples", 0, From(0, kMaxSamples)},
+    {"data.limit_samples", 0, From(0, kMaxSamples)},
+    {"data.classes", kRequired, From(2, 1 << 24)},
+    {"data.compute_standardisation", 0, From(0, 1)},
+    {"data.mean", kUnset, From(-kMaxRate, kMaxRate)},
+    {"data.deviation", kUnset, Above(0, kMaxRate)},
+    {"data.prefetch_batches", 0, From(0, 64)},
+    {"optimizer.learning_rate", kRequired, Above(0, kMaxRate)},
+    {"optimizer.scale_with_workers", 0, From(0, 1)},
+    {"optimizer.weight_decay", 0, From(0, 1)},
+    {"optimizer.sgd.momentum", 0, {0, 1, false, true}},
+    {"optimizer.schedule.linear_decay.end_learning_rate", 0, From(0, kMaxRate)},
+    {"optimizer.schedule.linear_decay.samples", 0, From(0, std::numeric_limits<int64_t>::max())},
+    {"epochs", 0, From(0, kMaxEpochs)},
+    {"max_steps", 0, From(0, kMaxSteps)},
+    {"drop_remainder", 0, From(0, 1)},
+    {"seed", 0, From(0, std::numeric_limits<double>::max())},
+    {"workers", 1, From(1, kMaxWorkers)},
+    {"global_batch_size", kUnset, From(1, kMaxWorkers* kMaxBatchPerWorker)},
+    {"batch_size_per_worker", kUnset, From(1, kMaxBatchPerWorker)},
+    {"evaluate_each_epoch", 1, From(0, 1)},
+    {"device.kind", proto::Device::CPU, From(0, proto::Device::Kind_MAX)},
+    {"device.threads_per_rank", 1, From(1, 1024)},
+    {"strategy.mirrored.bucket_bytes", kMebibyte, From(64, kMaxMessageBytes)},
+    {"strategy.parameter_server.servers", 1, From(1, 1024)},
+    {"strategy.parameter_server.message_bytes", kMebibyte, From(64, kMaxMessageBytes)},
+    {"strategy.parameter_server.partitioner.min_size.min_shard_bytes", 256 * 1024, From(1, kMaxBytes)},
+    {"strategy.parameter_server.partitioner.min_size.max_shards", kUnset, From(1, 1 << 24)},
+    {"strategy.parameter_server.partitioner.fixed.shards", kRequired, From(1, 1 << 24)},
+    {"strategy.parameter_server.partitioner.max_size.max_shard_bytes", kRequired, From(1, kMaxBytes)},
+    {"strategy.parameter_server.partitioner.max_size.max_shards", 0, From(0, 1 << 24)},
+    {"strategy.parameter_server.bulk_synchronous.summation", 0,
+     From(0, proto::BulkSynchronous::Summation_MAX)},
+    {"strategy.parameter_server.asynchronous.gradient_scale", 0,
+     From(0, proto::Asynchronous::GradientScale_MAX)},
+    {"checkpoint.every_steps", 0, From(0, kMaxSteps)},
+    {"checkpoint.every_epochs", 0, From(0, kMaxEpochs)},
+    {"checkpoint.keep", 2, From(1, 1 << 20)},
+    {"timeouts.start", 60, Above(0, kMaxSeconds)},
+    {"timeouts.silence", 10, Above(0, kMaxSeconds)},
+    {"timeouts.step", 30, Above(0, kMaxSeconds)},
+    {"timeouts.shutdown", 3, Above(0, kMaxSeconds)},
+};
+
+// ------------------------------------------------------------------------------------------- problems
+
+// Collects the first problem; later ones often follow from it.
+class Problems {
+ public:
+  explicit Problems(const FieldLocator& where) : where_(where) {}
+  void Add(absl::string_view field, absl::string_view problem) {
+    if (!status_.ok()) return;
+    status_ = absl::InvalidArgumentError(absl::StrCat(where_(field), ": ", field, " ", problem));
+  }
+  void AddIf(bool wrong, absl::string_view field, absl::string_view problem) {
+    if (wrong) Add(field, problem);
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const FieldLocator& where_;
+  absl::Status status_;
+};
+
+void ApplyRules(proto::Job& job, Problems& problems) {
+  for (const Rule& rule : kRules) {
+    ForEachField(rule.field, job,
+                 [&](Message& holder, const FieldDescriptor& field, const std::string& path) {
+                   if (!holder.GetReflection()->HasField(holder, &field)) {
+                     problems.AddIf(std::isnan(rule.default_value), path,
+                                    absl::StrCat("is missing: ", rule.bounds.Text()));
+                     if (std::isfinite(rule.default_value)) SetNumber(rule.default_value, field, holder);
+                     return;
+                   }
+                   const double value = GetNumber(holder, field);
+                   problems.AddIf(!rule.bounds.Contain(value), path,
+                                  absl::StrFormat("is %.15g: %s", value, rule.bounds.Text()));
+                 });
+  }
+}
+
+// ------------------------------------------------------------------------------ fields of other kinds
+
+// Names become parts of files, tables and variables.
+bool IsName(absl::string_view name) {
+  constexpr size_t kLongestName = 100;
+  return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+  });
+}
+constexpr char kNameRule[] = "is not a name: use 1 to 100 letters, digits, '_', '-' and '.'";
+
+void ResolveModel(proto::Model& model, Problems& problems) {
+  problems.AddIf(model.layer().empty(), "model", "has no layer: add at least one dense layer");
+  std::set<std::string> names;
+  for (int i = 0; i < model.layer_size(); ++i) {
+    proto::Layer& layer = *model.mutable_layer(i);
+    const std::string field = absl::StrCat("model.layer[", i, "]");
+    problems.AddIf(layer.kind_case() == proto::Layer::KIND_NOT_SET, field,
+                   "has no kind: write flatten {} or dense { units: ... }");
+    if (!layer.has_name()) layer.set_name(absl::StrCat(layer.has_dense() ? "dense_" : "flatten_", i));
+    problems.AddIf(!IsName(layer.name()), field + ".name", kNameRule);
+    problems.AddIf(
+        !names.insert(layer.name()).second, field + ".name",
+        absl::StrCat("is '", layer.name(), "', as of a layer before it: give every layer its own name"));
+    if (!layer.has_dense() || layer.dense().initializer() != proto::INITIALIZER_DEFAULT) continue;
+    layer.mutable_dense()->set_initializer(layer.dense().activation() == proto::RELU ? proto::HE_NORMAL
+                                                                                     : proto::GLOROT_UNIFORM);
+  }
+}
+
+void CheckLogits(const proto::Job& job, Problems& problems) {
+  if (job.model().layer().empty()) return;
+  const int last = job.model().layer_size() - 1;
+  const proto::Layer& layer = job.model().layer(last);
+  const std::string field = absl::StrCat("model.layer[", last, "]");
+  problems.AddIf(!layer.has_dense(), field,
+                 "is the last layer and must be dense: its outputs are the logits");
+  problems.AddIf(layer.dense().units() != job.data().classes(), field + ".dense.units",
+                 absl::StrCat("is ", layer.dense().units(), " in the last layer, but data.classes is ",
+                              job.data().classes(), ": the two must be equal, one logit per class"));
+}
+
+void ResolveData(proto::Data& data, Problems& problems) {
+  problems.AddIf(!data.has_idx(), "data", "has no source: write idx { train_images: ... train_labels: ... }");
+  const proto::Idx& idx = data.idx();
+  problems.AddIf(idx.train_images().empty(), "data.idx.train_images",
+                 "is missing: give the path of an IDX file");
+  problems.AddIf(idx.train_labels().empty(), "data.idx.train_labels",
+                 "is missing: give the path of an IDX file");
+  problems.AddIf(idx.test_images().empty() != idx.test_labels().empty(),
+                 idx.test_images().empty() ? "data.idx.test_images" : "data.idx.test_labels",
+                 "is missing: give both test files, or neither for a job without a test");
+  if (data.compute_standardisation()) {
+    const char* given = data.has_mean() ? "data.mean" : "data.deviation";
+    problems.AddIf(data.has_mean() || data.has_deviation(), given,
+                   "is given, but data.compute_standardisation is true: remove one of the two");
+    return;
+  }
+  if (!data.has_mean()) data.set_mean(0);
+  if (!data.has_deviation()) data.set_deviation(1);
+}
+
+void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
+  problems.AddIf(!optimizer.has_sgd(), "optimizer", "has no kind: write sgd {}");
+  if (optimizer.no_weight_decay().empty()) optimizer.add_no_weight_decay("bias");
+  for (int i = 0; i < optimizer.no_weight_decay_size(); ++i) {
+    // '/' stands between a layer's name and its variable's.
+    std::string name = optimizer.no_weight_decay(i);
+    name.erase(std::remove(name.begin(), name.end(), '/'), name.end());
+    problems.AddIf(!IsName(name), absl::StrCat("optimizer.no_weight_decay[", i, "]"),
+                   "is no part of a variable's name");
+  }
+}
+
+void CheckBatch(const proto::Job& job, Problems& problems) {
+  problems.AddIf(job.batch_case() == proto::Job::BATCH_NOT_SET, "batch_size_per_worker",
+                 "is missing: give it, or global_batch_size");
+  problems.AddIf(job.has_global_batch_size() && job.global_batch_size() < job.workers(), "global_batch_size",
+                 absl::StrCat("is ", job.global_batch_size(), ", but workers is ", job.workers(),
+                              ": every worker needs a sample; raise the batch or lower the workers"));
+  problems.AddIf(job.epochs() == 0 && job.max_steps() == 0, "epochs",
+                 "and max_steps are both missing: give at least one, or the job would not end");
+}
+
+void CheckStrategy(const proto::Job& job, Problems& problems) {
+  problems.AddIf(
+      job.strategy().has_local() && job.workers() != 1, "workers",
+      absl::StrCat("is ", job.workers(),
+                   ", but the strategy is local, which is one worker without exchange: write workers: 1, "
+                   "or strategy { mirrored {} } or strategy { parameter_server {} }"));
+  const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
+  for (const proto::Layer& layer : job.model().layer()) {
+    problems.AddIf(
+        layer.has_dense() && fixed.shards() > layer.dense().units(),
+        "strategy.parameter_server.partitioner.fixed.shards",
+        absl::StrCat("is ", fixed.shards(), ", but the bias of layer '", layer.name(), "' has only ",
+                     layer.dense().units(), " rows, and no shard may be empty: use at most ",
+                     layer.dense().units(), ", or min_size {}"));
+  }
+}
+
+// Messages whose absence means their defaults, so that the rules below them apply.
+void MakeMessages(proto::Job& job) {
+  job.mutable_device();
+  job.mutable_checkpoint();
+  job.mutable_timeouts();
+  proto::Schedule& schedule = *job.mutable_optimizer()->mutable_schedule();
+  if (schedule.kind_case() == proto::Schedule::KIND_NOT_SET) schedule.mutable_constant();
+  proto::Strategy& strategy = *job.mutable_strategy();
+  if (strategy.kind_case() == proto::Strategy::KIND_NOT_SET) strategy.mutable_local();
+  if (!strategy.has_parameter_server()) return;
+  proto::ParameterServer& ps = *strategy.mutable_parameter_server();
+  if (ps.consistency_case() == proto::ParameterServer::CONSISTENCY_NOT_SET) ps.mutable_bulk_synchronous();
+  if (ps.partitioner().kind_case() == proto::Partitioner::KIND_NOT_SET)
+    ps.mutable_partitioner()->mutable_min_size();
+}
+
+// Defaults that are another field's value.
+void ResolveDependentDefaults(proto::Job& job) {
+  proto::Partitioner* partitioner =
+      job.strategy().has_parameter_server()
+          ? job.mutable_strategy()->mutable_parameter_server()->mutable_partitioner()
+          : nullptr;
+  if (partitioner != nullptr && partitioner->has_min_size() && !partitioner->min_size().has_max_shards()) {
+    partitioner->mutable_min_size()->set_max_shards(ServerCount(job));
+  }
+}
+
+}  // namespace
+
+absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
+  Problems problems(where);
+  problems.AddIf(!job.has_model(), "model", "is missing: describe the layers in model { layer { ... } }");
+  problems.AddIf(!job.has_data(), "data", "is missing: name the files in data { idx { ... } }");
+  problems.AddIf(!job.has_optimizer(), "optimizer",
+                 "is missing: write optimizer { sgd {} learning_rate: ... }");
+  TETHYS_RETURN_IF_ERROR(problems.status());
+
+  MakeMessages(job);
+  problems.AddIf(!IsName(job.name()), "name", kNameRule);
+  ResolveModel(*job.mutable_model(), problems);
+  ResolveData(*job.mutable_data(), problems);
+  ResolveOptimizer(*job.mutable_optimizer(), problems);
+  ApplyRules(job, problems);
+  ResolveDependentDefaults(job);
+  CheckLogits(job, problems);
+  CheckBatch(job, problems);
+  CheckStrategy(job, problems);
+  return problems.status();
+}
+
+absl::Status ResolveTrainingLength(int64_t train_samples, proto::Job& job) {
+  const int64_t global_batch = GlobalBatch(job);
+  const int64_t epoch = job.drop_remainder() ? train_samples - train_samples % global_batch : train_samples;
+  if (epoch <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the global batch is ", global_batch, " samples, but the training split has only ", train_samples,
+        " and drop_remainder is true, so an epoch would have no step: lower the batch or set drop_remainder "
+        "to false"));
+  }
+  auto& schedule = *job.mutable_optimizer()->mutable_schedule();
+  if (!schedule.has_linear_decay() || schedule.linear_decay().samples() > 0) return absl::OkStatus();
+  // Neither product overflows: epochs <= 2^20, an epoch < 2^32, steps <= 2^40; a global batch never gives
+  // more samples than the epoch has, so it is capped by it.
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  const int64_t batch = std::min(global_batch, epoch);
+  const int64_t by_epochs = job.epochs() > 0 ? job.epochs() * epoch : kNoLimit;
+  const int64_t by_steps =
+      job.max_steps() > 0 && job.max_steps() <= kNoLimit / batch ? job.max_steps() * batch : kNoLimit;
+  schedule.mutable_linear_decay()->set_samples(std::min(by_epochs, by_steps));
+  return absl::OkStatus();
+}
+
+}  // namespace tethys

@@ -1,0 +1,71 @@
+// Labelled samples in memory, kept as the bytes they were read as: what loaders read batches from. Loading
+// blocks on files; a Dataset is immutable and thread-safe.
+#ifndef TETHYS_RUNTIME_DATA_DATASET_H_
+#define TETHYS_RUNTIME_DATA_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/data/idx.h"
+#include "runtime/tensor/batch.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+// What was read from one pair of files. Splits of it share it.
+struct SampleStore {
+  Shape sample_shape;  // Without the axis that counts.
+  int64_t sample_elements = 0;
+  ByteBuffer values;  // [count, sample_elements]
+  ByteBuffer labels;  // [count]
+};
+
+class Dataset {
+ public:
+  // Samples [first, first + count) of the store.
+  Dataset(std::shared_ptr<const SampleStore> store, int64_t first, int64_t count);
+
+  int64_t size() const { return size_; }
+  const Shape& sample_shape() const { return store_->sample_shape; }
+  int64_t sample_elements() const { return store_->sample_elements; }
+  // sample_elements() bytes. Requires 0 <= index < size().
+  const uint8_t* sample(int64_t index) const { return values_ + index * store_->sample_elements; }
+  int32_t label(int64_t index) const { return labels_[index]; }
+
+ private:
+  const std::shared_ptr<const SampleStore> store_;
+  const int64_t size_;
+  const uint8_t* const values_;
+  const uint8_t* const labels_;
+};
+
+struct DatasetSizes {
+  int64_t train = 0;
+  int64_t validation = 0;  // 0: there is none.
+  int64_t test = 0;        // 0: there is none.
+  Shape sample_shape;
+};
+
+// Reads headers only, so it is cheap, and checks what they can tell: as many images as labels, splits that
+// fit, test samples shaped as training samples. InvalidArgument names the files.
+absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Data& data);
+
+struct Datasets {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> validation;  // Null: there is none. Shares its bytes with `train`.
+  std::shared_ptr<const Dataset> test;        // Null: there is none.
+};
+
+// Reads everything. Also refuses a label outside the classes, naming file, index and label.
+absl::StatusOr<Datasets> LoadDatasets(const proto::Data& data);
+
+// The standardisation asked for; computed over all pixels of the training split in exact integer sums, so
+// every worker gets the same floats. InvalidArgument when all pixels are equal.
+absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_DATASET_H_

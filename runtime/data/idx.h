@@ -1,0 +1,57 @@
+// IDX files: the format of MNIST and its siblings. Blocking; every function may be called from any thread.
+//
+//   u8 0, u8 0, u8 type (8: bytes), u8 axes, then axes x u32 big-endian, then the values, last axis fastest
+//
+// Plain or gzipped, told apart by content. Whatever the file holds, it is never believed before it is
+// checked: a header that announces more than the file can hold is refused before memory is asked for, and
+// memory grows with what was really read. Errors name the file, what is wrong with it and what to do.
+#ifndef TETHYS_RUNTIME_DATA_IDX_H_
+#define TETHYS_RUNTIME_DATA_IDX_H_
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+enum class IdxKind {
+  kImages,  // 3 axes or more: [count, height, width, ...]
+  kLabels,  // 1 axis: [count]
+};
+
+// Bytes that grow in place where the system can remap pages (no copy, no second buffer). Move-only.
+class ByteBuffer {
+ public:
+  uint8_t* data() { return data_.get(); }
+  const uint8_t* data() const { return data_.get(); }
+  int64_t size() const { return size_; }
+  // New bytes are undefined. ResourceExhausted when the system has no memory; the contents are kept.
+  absl::Status Resize(int64_t size);
+
+ private:
+  struct Free {
+    void operator()(uint8_t* data) const { std::free(data); }
+  };
+  std::unique_ptr<uint8_t[], Free> data_;
+  int64_t size_ = 0;
+};
+
+struct IdxArray {
+  Shape shape;        // The first axis counts samples.
+  ByteBuffer values;  // As many as the shape says.
+};
+
+// Reads the header only. NotFound; InvalidArgument for an empty, truncated or damaged header, a wrong magic
+// or type, a zero axis, or more values than the file can hold.
+absl::StatusOr<Shape> ReadIdxShape(const std::string& path, IdxKind kind);
+
+// Reads all of it. As above, and DataLoss for values missing, bytes left over, or a damaged gzip stream.
+absl::StatusOr<IdxArray> ReadIdx(const std::string& path, IdxKind kind);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_IDX_H_

@@ -1,0 +1,83 @@
+// Builds batches: gathers the samples of a slice of an epoch's order into the rows of a plan. The training
+// thread announces the slices it will want, in order, and takes the batches one after the other:
+//
+//   BatchLoader loader(dataset, {.rows = 128, .prefetch_batches = 2});
+//   while (loader.room() > 0 && more) loader.Announce(order, next_slice);
+//   HostBatch batch = loader.Next();  // of the oldest announcement
+//
+// Without prefetching, Next builds the batch on the calling thread; with it, a thread of the loader builds
+// announced batches ahead. Neither call allocates, and Next waits for memory copies only. One caller at a
+// time.
+#ifndef TETHYS_RUNTIME_DATA_LOADER_H_
+#define TETHYS_RUNTIME_DATA_LOADER_H_
+
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/sharding.h"
+#include "runtime/tensor/batch.h"
+
+namespace tethys {
+
+// Invariants, with capacity = max(1, prefetch_batches):
+//  1. taken <= built <= announced <= taken + capacity.
+//  2. Batch k lies in buffer k mod (capacity + 1), so the batch in the caller's hands is never overwritten by
+//  the
+//     `capacity` batches that may be built after it.
+class BatchLoader {
+ public:
+  struct Options {
+    int64_t rows = 0;          // Of the plan that reads the batches.
+    int prefetch_batches = 0;  // 0: no thread.
+  };
+  BatchLoader(std::shared_ptr<const Dataset> dataset, Options options);
+  ~BatchLoader();
+  BatchLoader(const BatchLoader&) = delete;
+  BatchLoader& operator=(const BatchLoader&) = delete;
+
+  // How many more batches may be announced before the next is taken.
+  int64_t room() const;
+
+  // The batch after those announced so far: positions `slice` of `order`, or of the data's natural order when
+  // it is null. Requires room() > 0, a slice within the order and of at most `rows` positions; it may be
+  // empty.
+  void Announce(std::shared_ptr<const EpochOrder> order, Slice slice);
+
+  // Rows beyond the slice are zero, with label and weight 0. Valid until the next call of Next. Requires a
+  // batch announced and not taken.
+  HostBatch Next();
+
+ private:
+  struct Request {
+    std::shared_ptr<const EpochOrder> order;
+    Slice slice;
+  };
+
+  void BuildAhead();
+  void Build(const Request& request, HostBatch batch) const;
+  int64_t Place(int64_t batch) const { return batch % static_cast<int64_t>(buffers_.size()); }
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const Options options_;
+  const int64_t capacity_;
+
+  std::vector<BatchBuffer> buffers_;  // capacity + 1; who may touch which follows from invariant 2.
+  std::vector<Request> requests_;     // Likewise.
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  int64_t announced_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t built_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t taken_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stop_ ABSL_GUARDED_BY(mu_) = false;
+
+  std::thread thread_;  // Joined in the destructor; last, so that it sees everything above.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_LOADER_H_

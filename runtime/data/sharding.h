@@ -1,0 +1,61 @@
+// Who trains on what. Pure arithmetic that the chief and every worker compute alike: the order of an epoch is
+// a permutation of its samples, a step is a slice of positions in that order, a worker's batch a slice of the
+// step's.
+#ifndef TETHYS_RUNTIME_DATA_SHARDING_H_
+#define TETHYS_RUNTIME_DATA_SHARDING_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace tethys {
+
+// Positions [begin, end) of an epoch's order, or samples where there is no order.
+struct Slice {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t count() const { return end - begin; }
+  bool operator==(const Slice&) const = default;
+};
+
+// The order in which an epoch visits its samples: of (seed, epoch) only. Immutable, thread-safe.
+class EpochOrder {
+ public:
+  // Allocates 4 bytes per sample. Requires 0 <= samples < 2^32.
+  EpochOrder(uint64_t seed, int64_t epoch, int64_t samples);
+
+  int64_t size() const { return static_cast<int64_t>(order_.size()); }
+  // The sample at a position. Requires 0 <= position < size().
+  int64_t operator[](int64_t position) const { return order_[position]; }
+
+ private:
+  const std::vector<uint32_t> order_;
+};
+
+// The rank-th of `world` contiguous parts; the first (count mod world) parts have one more. Requires world >=
+// 1 and 0 <= rank < world.
+Slice SplitSlice(Slice whole, int64_t rank, int64_t world);
+
+// Steps of an epoch of `samples` with `global_batch` a step; a short last batch counts unless it is dropped.
+int64_t StepsPerEpoch(int64_t samples, int64_t global_batch, bool drop_remainder);
+// Samples an epoch uses: all, or whole batches only.
+int64_t SamplesPerEpoch(int64_t samples, int64_t global_batch, bool drop_remainder);
+
+// All workers' positions in a step of an epoch: the last may be short. Requires 0 <= step < StepsPerEpoch.
+Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch);
+// One worker's positions in it, possibly none.
+Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch, int64_t rank, int64_t world);
+
+// One worker's samples of an evaluation, in natural order.
+Slice EvaluationSlice(int64_t samples, int64_t rank, int64_t world);
+
+// Rows that every worker's plan needs: the larger share of a global batch.
+int64_t BatchRows(int64_t global_batch, int64_t world);
+
+// A position counted over the whole job.
+constexpr int64_t JobPosition(int64_t epoch, int64_t samples_per_epoch, int64_t position) {
+  return epoch * samples_per_epoch + position;
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_SHARDING_H_

@@ -1,0 +1,53 @@
+#include "runtime/job/job.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+
+#include "runtime/base/random.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+int64_t GlobalBatch(const proto::Job& job) {
+  return job.has_global_batch_size() ? job.global_batch_size() : job.workers() * job.batch_size_per_worker();
+}
+
+int64_t BatchPerWorkerRows(const proto::Job& job) {
+  const int64_t workers = job.workers();
+  return (GlobalBatch(job) + workers - 1) / workers;
+}
+
+std::string StrategyName(const proto::Job& job) {
+  switch (job.strategy().kind_case()) {
+    case proto::Strategy::kMirrored:
+      return "mirrored";
+    case proto::Strategy::kParameterServer:
+      return job.strategy().parameter_server().has_asynchronous() ? "ps_async" : "ps_sync";
+    default:
+      return "local";
+  }
+}
+
+int32_t ServerCount(const proto::Job& job) {
+  return job.strategy().has_parameter_server() ? job.strategy().parameter_server().servers() : 0;
+}
+
+uint64_t JobHash(const proto::Job& job) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    TETHYS_CHECK(job.SerializeToCodedStream(&coded));
+  }
+  return Fnv1a(bytes.data(), bytes.size());
+}
+
+std::string ResolvedText(const proto::Job& job) {
+  std::string text;
+  TETHYS_CHECK(google::protobuf::TextFormat::PrintToString(job, &text));
+  return text;
+}
+
+}  // namespace tethys

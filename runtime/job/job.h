@@ -1,0 +1,32 @@
+// Questions that many ask of a resolved job. Pure; any thread.
+#ifndef TETHYS_RUNTIME_JOB_JOB_H_
+#define TETHYS_RUNTIME_JOB_JOB_H_
+
+#include <cstdint>
+#include <string>
+
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+// Samples per update over all workers.
+int64_t GlobalBatch(const proto::Job& job);
+
+// Rows of every worker's plan: the larger share of the global batch.
+int64_t BatchPerWorkerRows(const proto::Job& job);
+
+// "local", "mirrored", "ps_sync" or "ps_async".
+std::string StrategyName(const proto::Job& job);
+
+// 0 without parameter servers.
+int32_t ServerCount(const proto::Job& job);
+
+// The same in every process of one build: of the deterministic serialization.
+uint64_t JobHash(const proto::Job& job);
+
+// In text format, as a job file.
+std::string ResolvedText(const proto::Job& job);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_JOB_JOB_H_

@@ -1,0 +1,323 @@
+#include "runtime/job/job_fields.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+using google::protobuf::Reflection;
+
+// Levenshtein's, without regard to case.
+int64_t EditDistance(absl::string_view a, absl::string_view b) {
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  std::vector<int64_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    int64_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const int64_t replaced = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// "did you mean 'epochs'? ", or nothing when no name is near.
+std::string Suggestion(absl::string_view name, const std::vector<std::string>& known) {
+  constexpr size_t kLongestName = 64;
+  if (name.size() > kLongestName || known.empty()) return "";
+  const auto nearest = std::min_element(known.begin(), known.end(), [name](const auto& a, const auto& b) {
+    return EditDistance(name, a) < EditDistance(name, b);
+  });
+  const int64_t tolerated = std::max<int64_t>(1, name.size() / 3);
+  if (EditDistance(name, *nearest) > tolerated) return "";
+  return absl::StrCat("did you mean '", *nearest, "'? ");
+}
+
+std::vector<std::string> FieldNames(const Descriptor& type) {
+  std::vector<std::string> names;
+  for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+  return names;
+}
+
+std::vector<std::string> MemberNames(const OneofDescriptor& oneof) {
+  std::vector<std::string> names;
+  for (int i = 0; i < oneof.field_count(); ++i) names.push_back(oneof.field(i)->name());
+  return names;
+}
+
+std::vector<std::string> ValueNames(const FieldDescriptor& field) {
+  std::vector<std::string> names;
+  for (int i = 0; i < field.enum_type()->value_count(); ++i)
+    names.push_back(field.enum_type()->value(i)->name());
+  return names;
+}
+
+absl::Status NotA(absl::string_view kind, absl::string_view value) {
+  return absl::InvalidArgumentError(absl::StrCat("'", value, "' is not ", kind));
+}
+
+// Sets or, for a list, appends one scalar.
+absl::Status SetScalar(const FieldDescriptor& field, const std::string& value, Message& holder) {
+  const Reflection& reflection = *holder.GetReflection();
+  const auto put = [&](auto set, auto add, auto parsed) {
+    if (field.is_repeated()) {
+      (reflection.*add)(&holder, &field, parsed);
+    } else {
+      (reflection.*set)(&holder, &field, parsed);
+    }
+    return absl::OkStatus();
+  };
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t number;
+      if (!absl::SimpleAtoi(value, &number)) return NotA("a whole number of 32 bits", value);
+      return put(&Reflection::SetInt32, &Reflection::AddInt32, number);
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t number;
+      if (!absl::SimpleAtoi(value, &number)) return NotA("a whole number of 64 bits", value);
+      return put(&Reflection::SetInt64, &Reflection::AddInt64, number);
+    }
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      uint64_t number;
+      if (!absl::SimpleAtoi(value, &number)) return NotA("a whole number of 64 bits, 0 or more", value);
+      return put(&Reflection::SetUInt64, &Reflection::AddUInt64, number);
+    }
+    case FieldDescriptor::CPPTYPE_FLOAT: {
+      float number;
+      if (!absl::SimpleAtof(value, &number)) return NotA("a number", value);
+      return put(&Reflection::SetFloat, &Reflection::AddFloat, number);
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double number;
+      if (!absl::SimpleAtod(value, &number)) return NotA("a number", value);
+      return put(&Reflection::SetDouble, &Reflection::AddDouble, number);
+    }
+    case FieldDescriptor::CPPTYPE_BOOL: {
+      bool truth;
+      if (!absl::SimpleAtob(value, &truth)) return NotA("true or false", value);
+      return put(&Reflection::SetBool, &Reflection::AddBool, truth);
+    }
+    case FieldDescriptor::CPPTYPE_ENUM: {
+      const auto* known = field.enum_type()->FindValueByName(value);
+      if (known == nullptr) return absl::InvalidArgumentError(UnknownValueText(field, value));
+      return put(&Reflection::SetEnum, &Reflection::AddEnum, known);
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      return put(&Reflection::SetString, &Reflection::AddString, value);
+    default:
+      return NotA("a value this field can take", value);
+  }
+}
+
+// Makes `member` (or keeps it, if it is there) the chosen one of its oneof.
+absl::Status ChooseMember(const OneofDescriptor& oneof, absl::string_view member, Message& holder) {
+  const FieldDescriptor* field = nullptr;
+  for (int i = 0; i < oneof.field_count(); ++i) {
+    if (oneof.field(i)->name() == member) field = oneof.field(i);
+  }
+  const std::vector<std::string> names = MemberNames(oneof);
+  if (field == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("'", member,
+                                                   "' is not a choice: ", Suggestion(member, names),
+                                                   "The choices: ", absl::StrJoin(names, ", ")));
+  }
+  if (field->message_type() == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("'", member, "' needs a value: write ", member, "=VALUE"));
+  }
+  holder.GetReflection()->MutableMessage(&holder, field);
+  return absl::OkStatus();
+}
+
+// `message` is the value of `field`: an empty value leaves it as it is, a name chooses inside its oneof.
+absl::Status SetMessage(const FieldDescriptor& field, absl::string_view value, Message& message) {
+  if (value.empty()) return absl::OkStatus();
+  const Descriptor& type = *field.message_type();
+  if (type.real_oneof_decl_count() == 1) return ChooseMember(*type.oneof_decl(0), value, message);
+  return absl::InvalidArgumentError(absl::StrCat("'", field.name(),
+                                                 "' is a group of fields: set them one by one (",
+                                                 absl::StrJoin(FieldNames(type), ", "), ")"));
+}
+
+absl::Status SetList(const FieldDescriptor& field, absl::string_view value, Message& holder) {
+  holder.GetReflection()->ClearField(&holder, &field);
+  for (const absl::string_view item : absl::StrSplit(value, ',', absl::SkipEmpty())) {
+    TETHYS_RETURN_IF_ERROR(SetScalar(field, std::string(item), holder));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckIndex(const PathStep& step, const FieldDescriptor& field, const Message& holder) {
+  if (!field.is_repeated()) {
+    if (step.index < 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", step.name, "' is no list: leave [", step.index, "] out"));
+  }
+  const int size = holder.GetReflection()->FieldSize(holder, &field);
+  if (step.index >= 0 && step.index < size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", step.name, "' is a list of ", size, ": write ", step.name, "[0]",
+                   size > 1 ? absl::StrCat(" to ", step.name, "[", size - 1, "]") : ""));
+}
+
+// The message that `step` leads to, made if it is not there.
+absl::StatusOr<Message*> Descend(const PathStep& step, Message& holder) {
+  const FieldDescriptor* field = holder.GetDescriptor()->FindFieldByName(step.name);
+  if (field == nullptr) {
+    return absl::InvalidArgumentError(UnknownFieldText(*holder.GetDescriptor(), step.name));
+  }
+  if (field->message_type() == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("'", step.name, "' is a value, it has no fields"));
+  }
+  TETHYS_RETURN_IF_ERROR(CheckIndex(step, *field, holder));
+  const Reflection& reflection = *holder.GetReflection();
+  return field->is_repeated() ? reflection.MutableRepeatedMessage(&holder, field, step.index)
+                              : reflection.MutableMessage(&holder, field);
+}
+
+absl::Status SetLast(const PathStep& step, absl::string_view value, Message& holder) {
+  const Descriptor& type = *holder.GetDescriptor();
+  if (const OneofDescriptor* oneof = type.FindOneofByName(step.name))
+    return ChooseMember(*oneof, value, holder);
+  const FieldDescriptor* field = type.FindFieldByName(step.name);
+  if (field == nullptr) return absl::InvalidArgumentError(UnknownFieldText(type, step.name));
+  if (field->message_type() == nullptr && field->is_repeated()) return SetList(*field, value, holder);
+  if (field->message_type() == nullptr) {
+    TETHYS_RETURN_IF_ERROR(CheckIndex(step, *field, holder));
+    return SetScalar(*field, std::string(value), holder);
+  }
+  TETHYS_ASSIGN_OR_RETURN(Message * message, Descend(step, holder));
+  return SetMessage(*field, value, *message);
+}
+
+}  // namespace
+
+std::string UnknownFieldText(const Descriptor& type, absl::string_view name) {
+  const std::vector<std::string> names = FieldNames(type);
+  if (names.empty()) return absl::StrCat(type.name(), " has no field '", name, "': it has no fields at all");
+  return absl::StrCat(type.name(), " has no field '", name, "': ", Suggestion(name, names),
+                      "It has: ", absl::StrJoin(names, ", "));
+}
+
+std::string UnknownValueText(const FieldDescriptor& field, absl::string_view value) {
+  const std::vector<std::string> names = ValueNames(field);
+  return absl::StrCat("'", value, "' is not a value of ", field.name(), ": ", Suggestion(value, names),
+                      "Its values: ", absl::StrJoin(names, ", "));
+}
+
+absl::StatusOr<std::vector<PathStep>> ParsePath(absl::string_view path) {
+  std::vector<PathStep> steps;
+  for (absl::string_view part : absl::StrSplit(path, '.')) {
+    PathStep step;
+    const size_t bracket = part.find('[');
+    step.name = std::string(part.substr(0, bracket));
+    if (bracket != absl::string_view::npos) {
+      absl::string_view index = part.substr(bracket + 1);
+      if (!absl::ConsumeSuffix(&index, "]") || !absl::SimpleAtoi(index, &step.index) || step.index < 0) {
+        return absl::InvalidArgumentError(absl::StrCat("'", part, "': write an index as ", step.name, "[0]"));
+      }
+    }
+    if (step.name.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", path, "' is not a path of field names joined by dots"));
+    }
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+absl::Status SetField(absl::string_view path, absl::string_view value, Message& root) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<PathStep> steps, ParsePath(path));
+  Message* holder = &root;
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    TETHYS_ASSIGN_OR_RETURN(holder, Descend(steps[i], *holder));
+  }
+  return SetLast(steps.back(), value, *holder);
+}
+
+void ForEachField(absl::string_view path, Message& root, const FieldVisitor& visit) {
+  const std::function<void(absl::string_view, Message&, const std::string&)> walk =
+      [&](absl::string_view rest, Message& holder, const std::string& prefix) {
+        const std::pair<absl::string_view, absl::string_view> split =
+            absl::StrSplit(rest, absl::MaxSplits('.', 1));
+        const FieldDescriptor* field = holder.GetDescriptor()->FindFieldByName(std::string(split.first));
+        TETHYS_CHECK(field != nullptr, rest);
+        const std::string name = absl::StrCat(prefix, field->name());
+        const Reflection& reflection = *holder.GetReflection();
+        if (split.second.empty()) {
+          visit(holder, *field, name);
+        } else if (field->is_repeated()) {
+          for (int i = 0; i < reflection.FieldSize(holder, field); ++i) {
+            walk(split.second, *reflection.MutableRepeatedMessage(&holder, field, i),
+                 absl::StrCat(name, "[", i, "]."));
+          }
+        } else if (reflection.HasField(holder, field)) {
+          walk(split.second, *reflection.MutableMessage(&holder, field), absl::StrCat(name, "."));
+        }
+      };
+  walk(path, root, "");
+}
+
+double GetNumber(const Message& holder, const FieldDescriptor& field) {
+  const Reflection& reflection = *holder.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection.GetInt32(holder, &field);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return static_cast<double>(reflection.GetInt64(holder, &field));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return static_cast<double>(reflection.GetUInt64(holder, &field));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return reflection.GetFloat(holder, &field);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return reflection.GetDouble(holder, &field);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.GetBool(holder, &field) ? 1 : 0;
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return reflection.GetEnumValue(holder, &field);
+    default:
+      TETHYS_CHECK(false, field.full_name(), " is not a number");
+      return 0;
+  }
+}
+
+void SetNumber(double value, const FieldDescriptor& field, Message& holder) {
+  const Reflection& reflection = *holder.GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection.SetInt32(&holder, &field, static_cast<int32_t>(value));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return reflection.SetInt64(&holder, &field, static_cast<int64_t>(value));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return reflection.SetUInt64(&holder, &field, static_cast<uint64_t>(value));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return reflection.SetFloat(&holder, &field, static_cast<float>(value));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return reflection.SetDouble(&holder, &field, value);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.SetBool(&holder, &field, value != 0);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return reflection.SetEnumValue(&holder, &field, static_cast<int>(value));
+    default:
+      TETHYS_CHECK(false, field.full_name(), " is not a number");
+  }
+}
+
+}  // namespace tethys

@@ -1,0 +1,34 @@
+// Reads job files: protobuf's text format, with overrides from the command line. Whoever starts a job calls
+// it; what it returns is resolved and sound (runtime/job/job_validation.h). Blocking on one small file; any
+// thread.
+//
+// Errors are InvalidArgument (NotFound for a missing file) and start with where: "mnist.textproto:12:3: ...",
+// or the override: "--set=workers=0: ...".
+#ifndef TETHYS_RUNTIME_JOB_JOB_FILE_H_
+#define TETHYS_RUNTIME_JOB_JOB_FILE_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Overrides are FIELD=VALUE, applied in order:
+//   batch_size_per_worker=64                            replaces the other of the oneof
+//   strategy.parameter_server.servers=3                 chooses the strategy, too
+//   strategy=mirrored                                   a member of the oneof inside `strategy`, by name
+//   strategy.parameter_server.consistency=asynchronous  a member of that oneof
+//   model.layer[1].dense.units=300                      one element
+//   optimizer.no_weight_decay=bias,scale                a whole list
+absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std::string> overrides);
+
+// `file_name` stands in messages, and its stem is the default of the job's name.
+absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
+                                    absl::Span<const std::string> overrides);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_JOB_JOB_FILE_H_

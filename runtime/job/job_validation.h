@@ -1,0 +1,29 @@
+// Fills a job's defaults in and refuses what cannot be trained. Pure; any thread.
+#ifndef TETHYS_RUNTIME_JOB_JOB_VALIDATION_H_
+#define TETHYS_RUNTIME_JOB_JOB_VALIDATION_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Where a field was written, for messages: "model.layer[1].dense.units" to "mnist.textproto:12:3".
+using FieldLocator = std::function<std::string(absl::string_view field)>;
+
+// Writes out every default, so that the job means the same to everyone who reads it; resolving again changes
+// nothing. InvalidArgument "WHERE: FIELD is VALUE: what is allowed, what to do" for the first field that is
+// missing, out of range or contradicts another.
+absl::Status ResolveJob(const FieldLocator& where, proto::Job& job);
+
+// Settles what depends on the size of the training split: the samples of a linear decay. InvalidArgument when
+// an epoch would have no step. Requires a resolved job.
+absl::Status ResolveTrainingLength(int64_t train_samples, proto::Job& job);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_JOB_JOB_VALIDATION_H_
