@@ -59,11 +59,13 @@ absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& pl
     ServerPlanner planner(server, capacity);
     std::vector<int64_t> covered(layout.shards().size(), 0);
     for (int index = 0; index < static_cast<int>(ready_order.size()); ++index) {
-      for (size_t i = 0; i < layout.shards().size(); ++i) {
-        const Range piece = Intersect(layout.shards()[i].arena, ready_order[index]);
-        if (piece.count <= 0) continue;
-        covered[i] += piece.count;
-        planner.Add(piece, index);
+      const Range& ready = ready_order[index];
+      for (const ShardLayout::Run& run : layout.runs()) {
+        const Range piece = Intersect(run.arena, ready);
+        if (piece.count > 0) planner.Add(piece, index);
+      }
+      for (size_t i = 0; i < covered.size(); ++i) {
+        covered[i] += std::max<int64_t>(0, Intersect(layout.shards()[i].arena, ready).count);
       }
     }
     for (size_t i = 0; i < covered.size(); ++i) {

@@ -1,0 +1,107 @@
+#include "ps/message_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+#include "ps/shard_layout.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Placed {
+  int64_t begin;
+  int64_t count;
+  int server;
+};
+
+proto::Placement Place(int servers, const std::vector<Placed>& shards) {
+  proto::Placement placement;
+  placement.set_servers(servers);
+  for (const auto& [begin, count, server] : shards) {
+    proto::Shard& shard = *placement.add_shard();
+    shard.set_variable("v");
+    shard.set_begin(begin);
+    shard.set_count(count);
+    shard.set_server(server);
+  }
+  return placement;
+}
+
+// "0:[16,19)<0 ..." : server, range, the ready ranges it waits for.
+std::string Plan(const proto::Placement& placement, const std::vector<Range>& ready,
+                 int64_t message_elements) {
+  const auto plan = PlanMessages(placement, 1 << 20, ready, message_elements * 4);
+  if (!plan.ok()) return std::string(plan.status().message());
+  return absl::StrJoin(*plan, " ", [](std::string* out, const StepMessage& message) {
+    absl::StrAppend(out, message.server, ":[", message.range.begin, ",", message.range.end(), ")<",
+                    absl::StrJoin(message.waits_for, "+"));
+  });
+}
+
+TEST(MessagePlan, MergesRangesThatTouchAcrossPaddingInReadyOrder) {
+  // Weights [0, 32) and bias [32, 35) of layer 1, [48, 64) and [64, 66) of layer 2; backward makes layer 2
+  // first.
+  const auto placement = Place(1, {{0, 32, 0}, {32, 3, 0}, {48, 16, 0}, {64, 2, 0}});
+  EXPECT_EQ(Plan(placement, {{48, 18}, {0, 35}}, 1024), "0:[0,66)<0+1");
+}
+
+TEST(MessagePlan, ClosesAMessageAtItsSize) {
+  const auto placement = Place(1, {{0, 32, 0}, {32, 3, 0}, {48, 16, 0}, {64, 2, 0}});
+  EXPECT_EQ(Plan(placement, {{48, 18}, {0, 35}}, 48), "0:[48,66)<0 0:[0,35)<1");
+}
+
+TEST(MessagePlan, CutsWhatIsLargerThanAMessage) {
+  EXPECT_EQ(Plan(Place(1, {{0, 40, 0}}), {{0, 40}}, 16), "0:[0,16)<0 0:[16,32)<0 0:[32,40)<0");
+}
+
+TEST(MessagePlan, KeepsServersApart) {
+  const auto placement = Place(2, {{0, 16, 0}, {16, 16, 1}, {32, 16, 0}});
+  EXPECT_EQ(Plan(placement, {{0, 48}}, 1024), "0:[0,16)<0 0:[32,48)<0 1:[16,32)<0");
+}
+
+TEST(MessagePlan, GivesAServerWithoutShardsNoMessage) {
+  EXPECT_EQ(Plan(Place(2, {{0, 16, 1}}), {{0, 16}}, 1024), "1:[0,16)<0");
+}
+
+TEST(MessagePlan, RefusesAReadyOrderThatLeavesGradientsOut) {
+  EXPECT_THAT(Plan(Place(1, {{0, 16, 0}, {16, 8, 0}}), {{0, 20}}, 1024), HasSubstr("4 of the 8 gradients"));
+}
+
+TEST(ShardLayout, LaysRunsAsInTheArenaAndAlignsTheirStarts) {
+  const auto placement = Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {24, 7, 0}});
+  const auto layout = ShardLayout::Create(placement, 0, 64);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_EQ(layout->runs().size(), 2);
+  EXPECT_EQ(layout->runs()[0].arena, (Range{0, 20}));
+  EXPECT_EQ(layout->runs()[1].arena, (Range{24, 7}));
+  EXPECT_EQ(layout->runs()[1].local_begin, 32);
+  EXPECT_EQ(layout->shards()[1].local, (Range{16, 4}));
+  EXPECT_EQ(layout->element_count(), 21);
+  EXPECT_EQ(layout->local_size(), 39);
+}
+
+TEST(ShardLayout, MapsARangeWithinOneRunAndRefusesEveryOther) {
+  const auto placement = Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {24, 7, 0}});
+  const auto layout = ShardLayout::Create(placement, 0, 64);
+  ASSERT_TRUE(layout.ok());
+  EXPECT_EQ(*layout->ToLocal(25, 3), (Range{33, 3}));
+  EXPECT_FALSE(layout->ToLocal(0, 0).ok());
+  EXPECT_FALSE(layout->ToLocal(0, 21).ok()) << "reaches into server 1's shard";
+  EXPECT_FALSE(layout->ToLocal(20, 4).ok()) << "is server 1's";
+  EXPECT_FALSE(layout->ToLocal(30, UINT64_MAX).ok());
+  EXPECT_FALSE(layout->ToLocal(UINT64_MAX, 1).ok());
+}
+
+TEST(ShardLayout, RefusesPlacementsThatContradictThemselves) {
+  EXPECT_FALSE(ShardLayout::Create(Place(1, {{0, 10, 0}, {8, 4, 0}}), 0, 64).ok()) << "overlap";
+  EXPECT_FALSE(ShardLayout::Create(Place(1, {{0, 65, 0}}), 0, 64).ok()) << "beyond the arena";
+  EXPECT_FALSE(ShardLayout::Create(Place(1, {{INT64_MAX, 2, 0}}), 0, 64).ok()) << "overflow";
+  EXPECT_FALSE(ShardLayout::Create(Place(1, {{0, 4, 1}}), 0, 64).ok()) << "no such server";
+  EXPECT_FALSE(ShardLayout::Create(Place(1, {{0, 4, 0}}), 1, 64).ok()) << "no such server";
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,193 @@
+// Training with servers over loopback: what the seam promises, end to end.
+#include "ps/parameter_server_strategy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "tests/ps/ps_cluster.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Runs function(worker index) on a thread per worker.
+template <typename Function>
+void OnWorkers(int workers, Function function) {
+  std::vector<std::thread> threads;
+  for (int worker = 0; worker < workers; ++worker) threads.emplace_back([&, worker] { function(worker); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+struct Shape3 {
+  int workers;
+  int servers;
+  const char* message_bytes;
+};
+
+class BulkSynchronousTest : public ::testing::TestWithParam<Shape3> {};
+
+TEST_P(BulkSynchronousTest, EveryStepEqualsTheSumOfAllWorkersInOneProcess) {
+  const auto& [workers, servers, message_bytes] = GetParam();
+  PsCluster cluster(TestPlan(workers, absl::StrCat("servers: ", servers, " message_bytes: ", message_bytes,
+                                                   " partitioner { min_size { min_shard_bytes: 512 } }")));
+  constexpr int kSteps = 20;
+  OnWorkers(workers, [&](int index) {
+    const auto worker = cluster.Worker(index);
+    ASSERT_TRUE(worker->Prepare().ok());
+    float expected = 0;
+    for (int step = 0; step < kSteps; ++step) {
+      float sum = 0;
+      for (int other = 0; other < workers; ++other) sum += static_cast<float>((step + other) % 5);
+      expected -= 0.25f * sum / 8;
+      ASSERT_TRUE(worker->Push(step, static_cast<float>((step + index) % 5)).ok());
+      const auto outcome = worker->Finish();
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      ASSERT_EQ(worker->Parameter(), expected) << "step " << step;
+      EXPECT_EQ(outcome->version, step + 1);
+      EXPECT_EQ(outcome->staleness, 0);
+      EXPECT_GT(outcome->bytes_out, 4 * 1033);
+      EXPECT_GT(outcome->bytes_in, 4 * 1033);
+    }
+  });
+  for (int server = 0; server < servers; ++server) {
+    EXPECT_EQ(cluster.server(server).TakeApplied().push_size(), workers * kSteps);
+    EXPECT_EQ(cluster.server(server).StalenessHistogram(), (std::map<int64_t, int64_t>{{0, kSteps}}));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Clusters, BulkSynchronousTest,
+                         ::testing::Values(Shape3{1, 1, "0"}, Shape3{1, 3, "256"}, Shape3{2, 1, "0"},
+                                           Shape3{2, 2, "256"}, Shape3{3, 1, "256"}, Shape3{3, 2, "0"},
+                                           Shape3{5, 3, "1024"}));
+
+TEST(ParameterServerStrategyTest, PrepareBringsTheInitialValuesThatEveryoneComputes) {
+  PsCluster cluster(TestPlan(1, "servers: 2", InitialValue::kGlorotUniform));
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  const VariableSet variables = TestVariables(InitialValue::kGlorotUniform);
+  std::vector<float> expected(variables.arena_size());
+  variables.FillInitialValues(17, {0, variables.arena_size()}, expected.data());
+  EXPECT_THAT(worker->parameters(), ::testing::ElementsAreArray(expected));
+}
+
+TEST(ParameterServerStrategyTest, ParametersChangeWithinFinishStepOnly) {
+  PsCluster cluster(TestPlan(1, ""));
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  ASSERT_TRUE(worker->Push(0, 8).ok());
+  while (cluster.server(0).version() == 0) std::this_thread::yield();
+  EXPECT_EQ(worker->Parameter(), 0);
+  ASSERT_TRUE(worker->Finish().ok());
+  EXPECT_EQ(worker->Parameter(), -0.25f);
+}
+
+TEST(ParameterServerStrategyTest, AWorkerWithoutSamplesTakesPart) {
+  PsCluster cluster(TestPlan(2, "servers: 2"));
+  const auto full = cluster.Worker(0);
+  const auto empty = cluster.Worker(1);
+  ASSERT_TRUE(full->Prepare().ok());
+  ASSERT_TRUE(empty->Prepare().ok());
+  ASSERT_TRUE(full->Push(0, 4, 4).ok());
+  ASSERT_TRUE(empty->Push(0, 100, 0).ok());
+  ASSERT_TRUE(empty->Finish().ok());
+  ASSERT_TRUE(full->Finish().ok());
+  EXPECT_EQ(empty->Parameter(), -0.25f);
+  EXPECT_EQ(full->Parameter(), -0.25f);
+}
+
+TEST(ParameterServerStrategyTest, StalenessIsCountedPerStepAndPerServer) {
+  PsCluster cluster(TestPlan(2, "servers: 2 asynchronous {}"));
+  const auto a = cluster.Worker(0);
+  const auto b = cluster.Worker(1);
+  ASSERT_TRUE(a->Prepare().ok());
+  ASSERT_TRUE(b->Prepare().ok());
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(a->Step(step, 4).ok());
+  ASSERT_TRUE(b->Push(0, 4).ok());
+  const auto outcome = b->Finish();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->staleness, 3);
+  EXPECT_EQ(outcome->version, 4);
+  EXPECT_EQ(b->Parameter(), -1);
+  EXPECT_EQ(cluster.server(1).StalenessHistogram(), (std::map<int64_t, int64_t>{{0, 3}, {3, 1}}));
+}
+
+TEST(ParameterServerStrategyTest, AsynchronousWorkersMeetInTheSamePlaceAfterRefresh) {
+  constexpr int kWorkers = 3;
+  constexpr int kSteps = 16;
+  PsCluster cluster(TestPlan(kWorkers, "servers: 2 asynchronous { gradient_scale: GLOBAL_MEAN }"));
+  std::vector<std::unique_ptr<TestWorker>> workers;
+  for (int index = 0; index < kWorkers; ++index) workers.push_back(cluster.Worker(index));
+  OnWorkers(kWorkers, [&](int index) {
+    ASSERT_TRUE(workers[index]->Prepare().ok());
+    for (int step = 0; step < kSteps; ++step) ASSERT_TRUE(workers[index]->Step(step, 1).ok());
+  });
+  for (const auto& worker : workers) {
+    ASSERT_TRUE(worker->strategy().Refresh().ok());
+    EXPECT_EQ(worker->Parameter(), -0.25f * kWorkers * kSteps / 8);
+  }
+  for (int server = 0; server < 2; ++server) {
+    EXPECT_EQ(cluster.server(server).version(), kWorkers * kSteps);
+    EXPECT_EQ(cluster.server(server).TakeApplied().push_size(), kWorkers * kSteps);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ errors
+
+TEST(ParameterServerStrategyTest, AStepThatNobodyAnswersNamesServerHostAndStep) {
+  proto::JobPlan plan = TestPlan(2, "");
+  plan.mutable_job()->mutable_timeouts()->set_step(0.2);
+  PsCluster cluster(plan);
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  ASSERT_TRUE(worker->Push(0, 1).ok());
+  const absl::Status status = worker->Finish().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(status.message(), HasSubstr("step 0: no answer within 0.2 s from server 0 on host-0"));
+}
+
+TEST(ParameterServerStrategyTest, GradientsThatAreNotFiniteStopTheJobAndLeaveParametersClean) {
+  PsCluster cluster(TestPlan(2, ""));
+  const auto worker = cluster.Worker(1);
+  ASSERT_TRUE(worker->Prepare().ok());
+  ASSERT_TRUE(worker->Push(0, std::nanf("")).ok());
+  const absl::Status status = worker->Finish().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("server 0 refuses worker 1, step 0"));
+  EXPECT_EQ(worker->Parameter(), 0);
+  EXPECT_EQ(cluster.server(0).version(), 0);
+  EXPECT_EQ(cluster.fatal().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ParameterServerStrategyTest, ALostServerIsNamed) {
+  PsCluster cluster(TestPlan(1, "servers: 2"));
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  cluster.Kill(1);
+  absl::Status status = worker->Push(0, 1);
+  if (status.ok()) status = worker->Finish().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(status.message(), HasSubstr("server 1 on host-1"));
+}
+
+TEST(ParameterServerStrategyTest, GradientsThatWereNeverAnnouncedAreAnError) {
+  PsCluster cluster(TestPlan(1, ""));
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  ASSERT_TRUE(worker->strategy().BeginStep({.step = 0, .sample_count = 8}).ok());
+  EXPECT_EQ(worker->Finish().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ParameterServerStrategyTest, AnotherNumberOfServersThanPlacedIsRefused) {
+  PsCluster cluster(TestPlan(1, "servers: 2"));
+  ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
+  options.servers.pop_back();
+  EXPECT_EQ(CreateParameterServerStrategy(std::move(options)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tethys

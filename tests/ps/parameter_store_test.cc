@@ -1,0 +1,421 @@
+#include "ps/parameter_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class NoStream final : public Stream {
+ public:
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+};
+
+// w -= lr * mean gradient, over the shards; the slot counts updates.
+class FakeOptimizer final : public Optimizer {
+ public:
+  explicit FakeOptimizer(std::vector<Range> segments) : segments_(std::move(segments)) {}
+  absl::Status Apply(Stream&, double learning_rate, double scale, float* parameters, const float* sums,
+                     absl::Span<float* const> slots) override {
+    for (const Range& segment : segments_) {
+      for (int64_t i = segment.begin; i < segment.end(); ++i) {
+        if (!std::isfinite(sums[i])) return absl::FailedPreconditionError("the sum is not finite");
+      }
+    }
+    for (const Range& segment : segments_) {
+      for (int64_t i = segment.begin; i < segment.end(); ++i) {
+        parameters[i] -= static_cast<float>(learning_rate * scale * sums[i]);
+        for (float* slot : slots) slot[i] += 1;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<Range> segments_;
+};
+
+// A push: every gradient is `gradient`; the whole of the server's shards unless `part` says otherwise.
+struct Push {
+  int worker = 0;
+  float gradient = 0;
+  uint64_t samples = 1;
+  uint64_t step = 0;
+  uint64_t sequence = 1;
+  uint64_t base = 0;
+  uint64_t position = 0;
+  Range part = {0, 19};
+  uint32_t incarnation = 1;
+  uint32_t generation = 7;
+};
+
+// Variables a = [0, 8) and b = [16, 19), learning rate 1, so a parameter is minus the sum of the mean
+// gradients.
+class ParameterStoreTest : public ::testing::Test {
+ protected:
+  void Make(int workers, const proto::ParameterServer& parameter_server) {
+    proto::Placement placement;
+    placement.set_servers(1);
+    for (const auto& [name, range] : {std::pair{"a", Range{0, 8}}, std::pair{"b", Range{16, 3}}}) {
+      proto::Shard& shard = *placement.add_shard();
+      shard.set_variable(name);
+      shard.set_begin(range.begin);
+      shard.set_count(range.count);
+    }
+    ShardLayout layout = *ShardLayout::Create(placement, 0, 32);
+    std::vector<Range> segments;
+    for (const auto& shard : layout.shards()) segments.push_back(shard.local);
+    optimizer_.set_learning_rate(1);
+    store_ = std::make_unique<ParameterStore>(StoreConfig{.server = 2,
+                                                          .workers = workers,
+                                                          .generation = 7,
+                                                          .optimizer = optimizer_,
+                                                          .parameter_server = parameter_server,
+                                                          .global_batch = 100,
+                                                          .total_samples = 1000},
+                                              std::move(layout), std::make_unique<FakeOptimizer>(segments),
+                                              stream_);
+  }
+  void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {
+    proto::ParameterServer config;
+    config.mutable_bulk_synchronous()->set_summation(summation);
+    Make(workers, config);
+  }
+  void MakeAsynchronous(int workers,
+                        proto::Asynchronous::GradientScale scale = proto::Asynchronous::PUSH_MEAN) {
+    proto::ParameterServer config;
+    config.mutable_asynchronous()->set_gradient_scale(scale);
+    Make(workers, config);
+  }
+
+  static Frame ToFrame(const Push& push) {
+    Frame frame;
+    frame.kind = FrameKind::kPush;
+    frame.generation = push.generation;
+    frame.rank = static_cast<uint32_t>(push.worker);
+    frame.incarnation = push.incarnation;
+    frame.step = push.step;
+    frame.sequence = push.sequence;
+    frame.range_begin = static_cast<uint64_t>(push.part.begin);
+    frame.range_count = static_cast<uint64_t>(push.part.count);
+    frame.sample_begin = 1000 * push.sequence + push.worker;
+    frame.sample_count = push.samples;
+    frame.schedule_position = push.position;
+    frame.base_version = push.base;
+    frame.payload_bytes = push.samples == 0 ? 0 : frame.range_count * sizeof(float);
+    return frame;
+  }
+
+  // What the store does, in words: "wait", "w0 v1, w1 v1" (replies), "refused: TEXT".
+  std::string Do(const Push& push) {
+    const Frame frame = ToFrame(push);
+    const std::vector<float> values(frame.payload_bytes / sizeof(float), push.gradient);
+    return Do(frame, absl::string_view(reinterpret_cast<const char*>(values.data()), frame.payload_bytes));
+  }
+  std::string Do(const Frame& frame, absl::string_view payload) {
+    actions_ = StoreActions();
+    return Words(store_->OnPush(frame, {payload}, actions_));
+  }
+  std::string Pull(int worker, Range range) {
+    actions_ = StoreActions();
+    return Words(store_->OnPull(ToFrame({.worker = worker, .sequence = 0, .part = range}), actions_));
+  }
+  std::string Words(const absl::Status& status) const {
+    if (!status.ok()) return absl::StrCat("refused: ", StatusText(status));
+    if (actions_.replies.empty()) return "wait";
+    return absl::StrJoin(actions_.replies, ", ", [](std::string* out, const ParameterReply& reply) {
+      absl::StrAppend(out, "w", reply.worker, " v", reply.version);
+      if (reply.staleness > 0) absl::StrAppend(out, " stale ", reply.staleness);
+      if (reply.arena.count < 19) absl::StrAppend(out, " [", reply.arena.begin, ",", reply.arena.end(), ")");
+    });
+  }
+  // The one value all parameters have, padding checked.
+  float Parameter() const {
+    const float* values = store_->parameters();
+    for (int i = 0; i < 19; ++i) EXPECT_EQ(values[i], i >= 8 && i < 16 ? 0 : values[0]) << i;
+    return values[0];
+  }
+
+  proto::Optimizer optimizer_;
+  NoStream stream_;
+  std::unique_ptr<ParameterStore> store_;
+  StoreActions actions_;
+};
+
+// ------------------------------------------------------------------------------------- bulk-synchronous
+
+TEST_F(ParameterStoreTest, BulkUpdatesOnceAllWorkersHavePushedAndDividesByTheirSamples) {
+  MakeBulk(3);
+  EXPECT_EQ(Do({.worker = 0, .gradient = 1, .samples = 2}), "wait");
+  EXPECT_EQ(Do({.worker = 1, .gradient = 2, .samples = 2}), "wait");
+  EXPECT_EQ(Parameter(), 0);
+  EXPECT_EQ(Do({.worker = 2, .gradient = 5, .samples = 4}), "w0 v1, w1 v1, w2 v1");
+  EXPECT_EQ(Parameter(), -1);
+  EXPECT_EQ(store_->version(), 1);
+}
+
+TEST_F(ParameterStoreTest, BulkRecordsWhatItApplied) {
+  MakeBulk(2);
+  Do({.worker = 1, .samples = 3});
+  Do({.worker = 0, .samples = 4});
+  ASSERT_EQ(actions_.applied.size(), 2);
+  const proto::AppliedPush& push = actions_.applied[1];
+  EXPECT_EQ(push.worker(), 1);
+  EXPECT_EQ(push.incarnation(), 1);
+  EXPECT_EQ(push.sequence(), 1);
+  EXPECT_EQ(push.sample_begin(), 1001);
+  EXPECT_EQ(push.sample_count(), 3);
+  EXPECT_EQ(push.version(), 1);
+  EXPECT_EQ(push.staleness(), 0);
+}
+
+// In float32 (1e8 + 1) - 1e8 is 0, and (1e8 - 1e8) + 1 is 1.
+TEST_F(ParameterStoreTest, OrderedSumIsInRankOrderWhateverTheOrderOfArrival) {
+  for (const auto& order : std::vector<std::vector<int>>{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}}) {
+    MakeBulk(3);
+    const float gradients[] = {1e8f, 1, -1e8f};
+    for (const int worker : order) Do({.worker = worker, .gradient = gradients[worker]});
+    EXPECT_EQ(store_->version(), 1);
+    EXPECT_EQ(Parameter(), 0);
+  }
+}
+
+TEST_F(ParameterStoreTest, OrderedSumKeepsOrderWhenPartsOfWorkersInterleave) {
+  MakeBulk(3);
+  const float gradients[] = {1e8f, 1, -1e8f};
+  for (const Range part : {Range{16, 3}, Range{0, 8}}) {
+    for (const int worker : {2, 0, 1}) Do({.worker = worker, .gradient = gradients[worker], .part = part});
+  }
+  EXPECT_EQ(store_->version(), 1);
+  EXPECT_EQ(Parameter(), 0);
+}
+
+TEST_F(ParameterStoreTest, ArrivalSumIsInOrderOfArrivalAndStartsAfreshEachStep) {
+  MakeBulk(3, proto::BulkSynchronous::ARRIVAL);
+  Do({.worker = 0, .gradient = 1e8f});
+  Do({.worker = 2, .gradient = -1e8f});
+  EXPECT_EQ(Do({.worker = 1, .gradient = 1}), "w0 v1, w1 v1, w2 v1");
+  EXPECT_FLOAT_EQ(Parameter(), -1.0f / 3);
+  for (const int worker : {1, 0, 2})
+    Do({.worker = worker, .gradient = 2, .step = 1, .sequence = 2, .base = 1});
+  EXPECT_FLOAT_EQ(Parameter(), -1.0f / 3 - 2);
+}
+
+TEST_F(ParameterStoreTest, AWorkerWithoutSamplesCountsAndAddsNothing) {
+  for (const int empty : {0, 1}) {
+    MakeBulk(2);
+    EXPECT_EQ(Do({.worker = empty, .gradient = 100, .samples = 0}), "wait");
+    EXPECT_EQ(Do({.worker = 1 - empty, .gradient = 6, .samples = 2}), "w0 v1, w1 v1");
+    EXPECT_EQ(Parameter(), -3);
+  }
+}
+
+TEST_F(ParameterStoreTest, AStepNeedsAllPartsOfAllWorkers) {
+  MakeBulk(2);
+  EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {0, 8}}), "wait");
+  EXPECT_EQ(Do({.worker = 1, .gradient = 1, .part = {0, 19}}), "wait");
+  EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {16, 3}}), "w0 v1 [0,8), w0 v1 [16,19), w1 v1");
+  EXPECT_EQ(Parameter(), -1);
+}
+
+TEST_F(ParameterStoreTest, TheLearningRateIsAFunctionOfSamplesUsed) {
+  optimizer_.mutable_schedule()->mutable_linear_decay();
+  MakeBulk(1);
+  Do({.gradient = 1, .position = 500});
+  EXPECT_FLOAT_EQ(Parameter(), -0.5);
+}
+
+TEST_F(ParameterStoreTest, WorkersMustAgreeOnTheSchedule) {
+  MakeBulk(2);
+  Do({.worker = 0, .position = 10});
+  EXPECT_THAT(Do({.worker = 1, .position = 20}),
+              HasSubstr("stands at sample 20 of the schedule, worker 0 at 10"));
+  EXPECT_EQ(Do({.worker = 1, .position = 10}), "w0 v1, w1 v1");
+}
+
+TEST_F(ParameterStoreTest, AStepOutOfOrderIsRefusedNamingWorkerAndStep) {
+  MakeBulk(2);
+  EXPECT_THAT(Do({.worker = 1, .step = 5}), HasSubstr("worker 1, step 5: step 0 is next"));
+  EXPECT_THAT(Do({.worker = 1, .sequence = 3}), HasSubstr("its push 3 follows push 0"));
+  EXPECT_THAT(Do({.worker = 1, .base = 4}), HasSubstr("version 4"));
+}
+
+TEST_F(ParameterStoreTest, ANewStepIsRefusedWhileTheLastIsNotComplete) {
+  MakeBulk(1);
+  Do({.part = {0, 8}});
+  EXPECT_THAT(Do({.step = 1, .sequence = 2, .part = {16, 3}}), HasSubstr("push 1 of step 0 is not complete"));
+}
+
+// ------------------------------------------------------------------------------------------ asynchronous
+
+TEST_F(ParameterStoreTest, AsynchronousPushIsAppliedAtOnceAsItsOwnMean) {
+  MakeAsynchronous(2);
+  EXPECT_EQ(Do({.worker = 1, .gradient = 8, .samples = 4}), "w1 v1");
+  EXPECT_EQ(Parameter(), -2);
+}
+
+TEST_F(ParameterStoreTest, GlobalMeanDividesByTheJobsGlobalBatch) {
+  MakeAsynchronous(2, proto::Asynchronous::GLOBAL_MEAN);
+  Do({.worker = 1, .gradient = 8, .samples = 4});
+  EXPECT_FLOAT_EQ(Parameter(), -0.08);
+}
+
+TEST_F(ParameterStoreTest, StalenessIsTheUpdatesSinceThePull) {
+  MakeAsynchronous(3);
+  EXPECT_EQ(Do({.worker = 0, .base = 0}), "w0 v1");
+  EXPECT_EQ(Do({.worker = 1, .base = 0}), "w1 v2 stale 1");
+  EXPECT_EQ(Do({.worker = 2, .base = 0}), "w2 v3 stale 2");
+  EXPECT_EQ(Do({.worker = 0, .step = 1, .sequence = 2, .base = 1}), "w0 v4 stale 2");
+  EXPECT_EQ(actions_.applied[0].staleness(), 2);
+  EXPECT_EQ(store_->staleness_histogram(), (std::map<int64_t, int64_t>{{0, 1}, {1, 1}, {2, 2}}));
+}
+
+TEST_F(ParameterStoreTest, PartsOfAsynchronousPushesMayInterleave) {
+  MakeAsynchronous(2);
+  EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {0, 8}}), "wait");
+  EXPECT_EQ(Do({.worker = 1, .gradient = 10, .part = {0, 8}}), "wait");
+  EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {16, 3}}), "w0 v1 [0,8), w0 v1 [16,19)");
+  EXPECT_EQ(Parameter(), -1);
+  EXPECT_EQ(Do({.worker = 1, .gradient = 10, .part = {16, 3}}), "w1 v2 stale 1 [0,8), w1 v2 stale 1 [16,19)");
+  EXPECT_EQ(Parameter(), -11);
+}
+
+TEST_F(ParameterStoreTest, AsynchronousStepsFollowOneAnotherPerWorker) {
+  MakeAsynchronous(2);
+  EXPECT_EQ(Do({.worker = 0, .step = 40}), "w0 v1") << "a resumed worker counts on";
+  EXPECT_THAT(Do({.worker = 0, .step = 42, .sequence = 2, .base = 1}),
+              HasSubstr("worker 0, step 42: step 41 is next"));
+  EXPECT_THAT(Do({.worker = 0, .step = 41, .sequence = 2, .base = 9}), HasSubstr("version 9"));
+  EXPECT_THAT(Do({.worker = 1, .samples = 0}), HasSubstr("needs a sample"));
+}
+
+// ---------------------------------------------------------------------------------------------- repeats
+
+TEST_F(ParameterStoreTest, ARepeatOfAnAppliedPushIsAnsweredAndNotApplied) {
+  MakeAsynchronous(2);
+  Do({.worker = 0, .gradient = 1});
+  Do({.worker = 1, .gradient = 1});
+  EXPECT_EQ(Do({.worker = 1, .gradient = 1}), "w1 v2 stale 1");
+  EXPECT_TRUE(actions_.applied.empty());
+  EXPECT_EQ(Parameter(), -2);
+}
+
+TEST_F(ParameterStoreTest, ARepeatOfAWaitingPartIsIgnored) {
+  MakeBulk(2);
+  Do({.worker = 1, .gradient = 2, .part = {0, 8}});
+  EXPECT_EQ(Do({.worker = 1, .gradient = 2, .part = {0, 8}}), "wait");
+  EXPECT_EQ(Do({.worker = 0, .gradient = 2, .part = {0, 8}}), "wait");
+  EXPECT_EQ(Do({.worker = 0, .gradient = 2, .part = {0, 8}}), "wait");
+  Do({.worker = 1, .gradient = 2, .part = {16, 3}});
+  Do({.worker = 0, .gradient = 2, .part = {16, 3}});
+  EXPECT_EQ(Parameter(), -2);
+}
+
+TEST_F(ParameterStoreTest, PartsThatOverlapAreRefused) {
+  MakeBulk(1);
+  Do({.part = {0, 8}});
+  EXPECT_THAT(Do({.part = {4, 8}}), HasSubstr("overlaps [0, +8)"));
+}
+
+TEST_F(ParameterStoreTest, AnOldIncarnationIsRefused) {
+  MakeAsynchronous(1);
+  EXPECT_EQ(Do({.incarnation = 2}), "w0 v1");
+  EXPECT_THAT(Do({.sequence = 2, .incarnation = 1}), HasSubstr("incarnation 2 has taken its place"));
+  EXPECT_EQ(Do({.step = 9, .sequence = 1, .base = 1, .incarnation = 3}), "w0 v2") << "a new one starts anew";
+}
+
+TEST_F(ParameterStoreTest, AWorkerThatWasLostWithinAStepCannotComeBackIntoIt) {
+  MakeBulk(2);
+  Do({.worker = 0, .gradient = 1});
+  EXPECT_THAT(Do({.worker = 0, .gradient = 1, .incarnation = 2}), HasSubstr("lost in the middle of step 0"));
+}
+
+TEST_F(ParameterStoreTest, AnotherGenerationIsRefused) {
+  MakeBulk(1);
+  EXPECT_THAT(Do({.generation = 6}), HasSubstr("its generation is 6, the job's is 7"));
+}
+
+// ------------------------------------------------------------------------------------------------ faults
+
+TEST_F(ParameterStoreTest, GradientsThatAreNotFiniteChangeNothingAndNameWhoSentThem) {
+  for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    MakeBulk(2);
+    Do({.worker = 0, .gradient = 1});
+    EXPECT_THAT(Do({.worker = 1, .gradient = bad}),
+                StartsWith("refused: FAILED_PRECONDITION: server 2 refuses worker 1, step 0: gradients"));
+    EXPECT_FALSE(actions_.fatal.ok());
+    EXPECT_EQ(store_->version(), 0);
+    EXPECT_EQ(Parameter(), 0);
+    EXPECT_THAT(Do({.worker = 1, .gradient = 1}), HasSubstr("refused")) << "the job cannot go on";
+  }
+}
+
+TEST_F(ParameterStoreTest, ASumThatOverflowsChangesNothing) {
+  MakeBulk(2);
+  Do({.worker = 0, .gradient = 3e38f});
+  EXPECT_THAT(Do({.worker = 1, .gradient = 3e38f}), HasSubstr("the sum is not finite"));
+  EXPECT_FALSE(actions_.fatal.ok());
+  EXPECT_EQ(Parameter(), 0);
+}
+
+TEST_F(ParameterStoreTest, MalformedFramesAreRefusedAndChangeNothing) {
+  MakeBulk(1);
+  const std::string payload(19 * sizeof(float), '\0');
+  const auto with = [](auto change) {
+    Frame frame = ToFrame({});
+    change(frame);
+    return frame;
+  };
+  EXPECT_THAT(Do(with([](Frame& f) { f.rank = 1; }), payload), HasSubstr("the job has 1 workers"));
+  EXPECT_THAT(Do(with([](Frame& f) { f.range_count = UINT64_MAX; }), payload), HasSubstr("OUT_OF_RANGE"));
+  EXPECT_THAT(Do(with([](Frame& f) { f.range_begin = 30; }), payload), HasSubstr("OUT_OF_RANGE"));
+  EXPECT_THAT(Do(with([](Frame& f) { f.sample_count = UINT64_MAX; }), payload),
+              HasSubstr("global batch is 100"));
+  EXPECT_THAT(Do(with([](Frame& f) { f.sequence = 0; }), payload), HasSubstr("push 0 follows push 0"));
+  EXPECT_THAT(Do(with([](Frame& f) { f.dtype = FrameDType::kNone; }), payload), HasSubstr("float32"));
+  EXPECT_THAT(Do(ToFrame({}), absl::string_view(payload).substr(1)), HasSubstr("its message has 75"));
+  EXPECT_EQ(Do({.gradient = 1}), "w0 v1");
+}
+
+// ------------------------------------------------------------------------------------ pulls, checkpoints
+
+TEST_F(ParameterStoreTest, APullIsAnsweredWithTheParametersAsTheyAre) {
+  MakeAsynchronous(2);
+  EXPECT_EQ(Pull(1, {16, 3}), "w1 v0 [16,19)");
+  Do({.worker = 0});
+  EXPECT_EQ(Pull(1, {0, 8}), "w1 v1 [0,8)");
+  EXPECT_THAT(Pull(1, {8, 20}), HasSubstr("OUT_OF_RANGE"));
+}
+
+TEST_F(ParameterStoreTest, ShardsOfParametersAndSlotsAreReachedByTheirPlaceInTheArena) {
+  optimizer_.mutable_sgd()->set_momentum(0.9);
+  MakeBulk(1);
+  Do({.gradient = 5});
+  std::vector<std::string> seen;
+  ASSERT_TRUE(store_
+                  ->ForEachShard([&](int slot, int64_t begin, absl::Span<float> values) {
+                    seen.push_back(absl::StrCat(slot, ":", begin, "+", values.size(), "=", values[0]));
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_EQ(absl::StrJoin(seen, " "), "0:0+8=-5 0:16+3=-5 1:0+8=1 1:16+3=1");
+}
+
+TEST_F(ParameterStoreTest, ARestoredVersionIsWhereStepsGoOn) {
+  MakeBulk(2);
+  ASSERT_TRUE(store_->SetVersion(40).ok());
+  Do({.worker = 0, .step = 40, .base = 40});
+  EXPECT_FALSE(store_->SetVersion(0).ok()) << "a step is under way";
+  EXPECT_EQ(Do({.worker = 1, .step = 40, .base = 40}), "w0 v41, w1 v41");
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,139 @@
+#include "ps/partitioner.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct NamedShape {
+  std::string name;
+  Shape shape;
+};
+
+VariableSet Variables(const std::vector<NamedShape>& shapes) {
+  VariableSet variables;
+  for (const auto& [name, shape] : shapes) {
+    EXPECT_TRUE(variables.Add(name, shape, "rows", InitialValue::kZeros, 1, 1).ok());
+  }
+  return variables;
+}
+
+proto::ParameterServer Config(const std::string& text) {
+  proto::ParameterServer config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config)) << text;
+  return config;
+}
+
+// "a 4+4 b 2": elements per shard, by variable.
+std::string Cut(const VariableSet& variables, const std::string& config) {
+  const auto placement = PlaceShards(variables, Config(config));
+  if (!placement.ok()) return std::string(placement.status().message());
+  std::vector<std::string> words;
+  for (const proto::Shard& shard : placement->shard()) {
+    const bool same = !words.empty() && words[words.size() - 2] == shard.variable();
+    if (same) {
+      absl::StrAppend(&words.back(), "+", shard.count());
+    } else {
+      words.push_back(shard.variable());
+      words.push_back(absl::StrCat(shard.count()));
+    }
+  }
+  return absl::StrJoin(words, " ");
+}
+
+std::string Servers(const VariableSet& variables, const std::string& config) {
+  const auto placement = PlaceShards(variables, Config(config));
+  EXPECT_TRUE(placement.ok()) << placement.status();
+  std::vector<int> servers;
+  for (const proto::Shard& shard : placement->shard()) servers.push_back(shard.server());
+  return absl::StrJoin(servers, " ");
+}
+
+TEST(MinSizePartitioner, CutsIntoAsManyShardsAsFitTheMinimumRoundedUp) {
+  // 257 KiB over a minimum of 256 KiB: two shards, both below the stated minimum (TensorFlow's ceiling).
+  EXPECT_EQ(Cut(Variables({{"a", {257, 256}}}), "servers: 4"), "a 33024+32768");
+  EXPECT_EQ(Cut(Variables({{"a", {256, 256}}}), "servers: 4"), "a 65536");
+}
+
+TEST(MinSizePartitioner, NeverCutsBeyondMaxShardsWhoseDefaultIsTheServers) {
+  const VariableSet variables = Variables({{"a", {10, 100}}});
+  EXPECT_EQ(Cut(variables, "servers: 2 partitioner { min_size { min_shard_bytes: 4 } }"), "a 500+500");
+  EXPECT_EQ(Cut(variables, "servers: 2 partitioner { min_size { min_shard_bytes: 4 max_shards: 1 } }"),
+            "a 1000");
+}
+
+TEST(MinSizePartitioner, NeverCutsARow) {
+  EXPECT_EQ(Cut(Variables({{"a", {2, 100000}}}), "servers: 8"), "a 100000+100000");
+}
+
+TEST(MinSizePartitioner, CutsTheWeightsOfStudyOneOverTwoServers) {
+  // 784 x 128 float32 are 392 KiB: ceil(392 / 256) = 2.
+  const VariableSet variables =
+      Variables({{"w1", {784, 128}}, {"b1", {128}}, {"w2", {128, 10}}, {"b2", {10}}});
+  EXPECT_EQ(Cut(variables, "servers: 2"), "w1 50176+50176 b1 128 w2 1280 b2 10");
+}
+
+TEST(Partitioner, GivesTheFirstShardsOneRowMore) {
+  EXPECT_EQ(Cut(Variables({{"a", {11, 2}}}), "servers: 1 partitioner { fixed { shards: 4 } }"), "a 6+6+6+4");
+}
+
+TEST(FixedPartitioner, RefusesMoreShardsThanRowsNamingVariableAndRows) {
+  const std::string error =
+      Cut(Variables({{"a", {8, 2}}, {"b", {3}}}), "servers: 1 partitioner { fixed { shards: 4 } }");
+  EXPECT_THAT(error, HasSubstr("'b' of shape [3] has 3 rows"));
+}
+
+TEST(MaxSizePartitioner, PutsAsManyWholeRowsInAShardAsFit) {
+  // Rows of 40 bytes: two fit 100 bytes. ceil(7 / 2) = 4 shards, then evenly: 2, 2, 2, 1 rows.
+  EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), "partitioner { max_size { max_shard_bytes: 100 } }"),
+            "a 20+20+20+10");
+}
+
+TEST(MaxSizePartitioner, PutsOneRowInAShardWhenNoneFits) {
+  EXPECT_EQ(Cut(Variables({{"a", {3, 10}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
+            "a 10+10+10");
+}
+
+TEST(MaxSizePartitioner, LetsTheCapWinOverTheByteLimit) {
+  EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), "partitioner { max_size { max_shard_bytes: 1 max_shards: 2 } }"),
+            "a 40+30");
+}
+
+TEST(Placement, PutsTheLargestFirstOntoTheLeastLoaded) {
+  // 9 -> server 0, 6 -> 1, 5 -> 1 (6 < 9), 4 -> 0 (9 < 11).
+  const VariableSet variables = Variables({{"a", {5}}, {"b", {9}}, {"c", {4}}, {"d", {6}}});
+  EXPECT_EQ(Servers(variables, "servers: 2"), "1 0 0 1");
+}
+
+TEST(Placement, BreaksTiesByArenaOrderAndServerIndex) {
+  const VariableSet variables = Variables({{"a", {4}}, {"b", {4}}, {"c", {4}}, {"d", {4}}});
+  EXPECT_EQ(Servers(variables, "servers: 3"), "0 1 2 0");
+}
+
+TEST(Placement, IsPrintedWithItsImbalance) {
+  const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), Config("servers: 2"));
+  ASSERT_TRUE(placement.ok());
+  EXPECT_EQ(PlacementTable(*placement),
+            "server  shards         bytes   share\n"
+            "     0       1           120   75.0%\n"
+            "     1       1            40   25.0%\n"
+            "imbalance 1.500 (fullest server over the mean)\n");
+}
+
+TEST(Partitioner, RefusesSizesAndCountsOutOfRangeByField) {
+  const VariableSet variables = Variables({{"a", {4}}});
+  EXPECT_THAT(Cut(variables, "servers: -1"), HasSubstr("servers is -1"));
+  EXPECT_THAT(Cut(variables, "servers: 2000000000"), HasSubstr("servers is 2000000000"));
+  EXPECT_THAT(Cut(variables, "partitioner { fixed {} }"), HasSubstr("fixed.shards is 0"));
+  EXPECT_THAT(Cut(variables, "partitioner { max_size {} }"), HasSubstr("max_shard_bytes is 0"));
+  EXPECT_THAT(Cut(variables, "partitioner { min_size { max_shards: -2 } }"), HasSubstr("max_shards is -2"));
+}
+
+}  // namespace
+}  // namespace tethys
