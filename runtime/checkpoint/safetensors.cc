@@ -2,24 +2,24 @@
 
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
+#include <google/protobuf/util/type_resolver_util.h>
 #include <google/protobuf/wrappers.pb.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <tuple>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_join.h"
+#include "proto/json.pb.h"
 
 namespace tethys {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
-
-using google::protobuf::Struct;
-using google::protobuf::Value;
 
 constexpr int64_t kDataAlignment = 64;
 constexpr char kMetadataKey[] = "__metadata__";
@@ -47,11 +47,35 @@ std::string JsonString(const std::string& text) {
   return json;
 }
 
-absl::StatusOr<std::vector<int64_t>> Integers(const Value& value) {
+absl::StatusOr<proto::JsonObject> ParseJson(absl::string_view json) {
+  // The parser knows Struct by this name only.
+  const std::string server = "type.googleapis.com";
+  const auto* type = google::protobuf::Struct::descriptor();
+  const std::unique_ptr<google::protobuf::util::TypeResolver> resolver(
+      google::protobuf::util::NewTypeResolverForDescriptorPool(server, type->file()->pool()));
+  std::string wire;
+  const auto converted = google::protobuf::util::JsonToBinaryString(
+      resolver.get(), absl::StrCat(server, "/", type->full_name()), {json.data(), json.size()}, &wire);
+  proto::JsonObject object;
+  if (json.empty() || json[0] != '{' || !converted.ok() || !object.ParseFromString(wire)) {
+    return absl::DataLossError("safetensors header: not a JSON object");
+  }
+  return object;
+}
+
+// nullptr if there is none.
+const proto::JsonValue* Find(const proto::JsonObject& object, absl::string_view key) {
+  for (const proto::JsonField& field : object.fields()) {
+    if (field.key() == key) return &field.value();
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<int64_t>> Integers(const proto::JsonValue& value) {
   const absl::Status bad = absl::DataLossError("is not a list of integers in [0, 2^53]");
   if (!value.has_list_value()) return bad;
   std::vector<int64_t> integers;
-  for (const Value& element : value.list_value().values()) {
+  for (const proto::JsonValue& element : value.list_value().values()) {
     const double number = element.number_value();
     if (!element.has_number_value() || !(number >= 0 && number <= kMaxJsonInteger) ||
         std::floor(number) != number) {
@@ -63,20 +87,20 @@ absl::StatusOr<std::vector<int64_t>> Integers(const Value& value) {
 }
 
 // The list of integers called `field`.
-absl::StatusOr<std::vector<int64_t>> IntegerField(const std::string& tensor, const Struct& object,
+absl::StatusOr<std::vector<int64_t>> IntegerField(const std::string& tensor, const proto::JsonObject& object,
                                                   const std::string& field) {
-  const auto it = object.fields().find(field);
-  if (it == object.fields().end()) return Bad(tensor, absl::StrCat("has no ", field));
-  absl::StatusOr<std::vector<int64_t>> integers = Integers(it->second);
+  const proto::JsonValue* value = Find(object, field);
+  if (value == nullptr) return Bad(tensor, absl::StrCat("has no ", field));
+  absl::StatusOr<std::vector<int64_t>> integers = Integers(*value);
   if (!integers.ok()) return Bad(tensor, absl::StrCat(field, " ", integers.status().message()));
   return integers;
 }
 
-absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const Value& value) {
-  if (!value.has_struct_value()) return Bad(name, "is not an object");
-  const Struct& object = value.struct_value();
-  const auto dtype = object.fields().find("dtype");
-  if (dtype == object.fields().end() || dtype->second.string_value() != "F32") {
+absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const proto::JsonValue& value) {
+  if (!value.has_object_value()) return Bad(name, "is not an object");
+  const proto::JsonObject& object = value.object_value();
+  const proto::JsonValue* dtype = Find(object, "dtype");
+  if (dtype == nullptr || dtype->string_value() != "F32") {
     return Bad(name, "its dtype is not F32, the only one read here");
   }
   SafetensorsEntry entry{.name = name};
@@ -95,11 +119,12 @@ absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const Valu
   return entry;
 }
 
-absl::Status CheckMetadata(const Value& value) {
-  const auto& fields = value.struct_value().fields();
-  const bool strings = std::all_of(fields.begin(), fields.end(),
-                                   [](const auto& field) { return field.second.has_string_value(); });
-  if (!value.has_struct_value() || !strings) return Bad(kMetadataKey, "is not an object of strings");
+absl::Status CheckMetadata(const proto::JsonValue& value) {
+  const auto& fields = value.object_value().fields();
+  const bool strings = std::all_of(fields.begin(), fields.end(), [](const proto::JsonField& field) {
+    return field.value().has_string_value();
+  });
+  if (!value.has_object_value() || !strings) return Bad(kMetadataKey, "is not an object of strings");
   return absl::OkStatus();
 }
 
@@ -178,23 +203,17 @@ absl::StatusOr<int64_t> DecodeSafetensorsHeaderBytes(const char* first8, int64_t
 
 absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(absl::string_view json,
                                                                       int64_t data_bytes) {
-  Struct header;
-  const auto parsed = google::protobuf::util::JsonStringToMessage({json.data(), json.size()}, &header);
-  if (json.empty() || json[0] != '{' || !parsed.ok()) {
-    return absl::DataLossError("safetensors header: not a JSON object");
-  }
-  if (header.fields_size() - static_cast<int64_t>(header.fields().count(kMetadataKey)) >
-      kMaxSafetensorsEntries) {
-    return absl::DataLossError(
-        absl::StrCat("safetensors header: more than ", kMaxSafetensorsEntries, " tensors"));
-  }
+  TETHYS_ASSIGN_OR_RETURN(const proto::JsonObject header, ParseJson(json));
   std::vector<SafetensorsEntry> entries;
-  for (const auto& [name, value] : header.fields()) {
-    if (name == kMetadataKey) {
-      TETHYS_RETURN_IF_ERROR(CheckMetadata(value));
+  for (const proto::JsonField& field : header.fields()) {
+    if (field.key() == kMetadataKey) {
+      TETHYS_RETURN_IF_ERROR(CheckMetadata(field.value()));
       continue;
     }
-    TETHYS_ASSIGN_OR_RETURN(SafetensorsEntry entry, DecodeEntry(name, value));
+    if (entries.size() == kMaxSafetensorsEntries) {
+      return absl::DataLossError(absl::StrCat("safetensors header: more than ", entries.size(), " tensors"));
+    }
+    TETHYS_ASSIGN_OR_RETURN(SafetensorsEntry entry, DecodeEntry(field.key(), field.value()));
     entries.push_back(std::move(entry));
   }
   std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {

@@ -63,8 +63,8 @@ absl::Status CsvFile::AddLine(absl::string_view line) {
 absl::Status CsvFile::Flush() {
   if (buffer_.empty()) return absl::OkStatus();
   const absl::Status status = file_->Append(buffer_);
-  // A failed write loses the lines, so that a full disk does not make the chief grow. The line end closes a line
-  // that was cut.
+  // A failed write loses the lines, so that a full disk does not make the chief grow. The line end closes a
+  // line that was cut.
   buffer_.clear();
   if (!status.ok()) buffer_.push_back('\n');
   return status;

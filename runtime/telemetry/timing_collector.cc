@@ -95,7 +95,12 @@ void TimingCollector::FillSummary(double training_seconds, proto::RunSummary& su
   communication.set_bytes_out_per_step(mean(sums_.bytes_out));
   communication.set_bytes_in_per_step(mean(sums_.bytes_in));
   communication.set_mean_staleness(mean(sums_.staleness));
-  communication.mutable_staleness_steps()->insert(staleness_.begin(), staleness_.end());
+  communication.clear_staleness();
+  for (const auto& [staleness, steps] : staleness_) {
+    proto::StalenessCount& count = *communication.add_staleness();
+    count.set_staleness(staleness);
+    count.set_steps(steps);
+  }
 }
 
 void TimingCollector::FillTiming(double training_seconds, proto::Timing& timing) const {

@@ -18,7 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Pair;
 using testing::SizeIs;
-using testing::UnorderedElementsAre;
 
 // A record whose phases take 1, 2, 3, 4 and 0 tenths of the total.
 proto::StepRecord Record(int rank, int64_t step, Nanoseconds total, int64_t staleness = 0) {
@@ -125,7 +124,11 @@ TEST_F(TimingCollectorTest, StalenessIsAHistogramOfBoundedSize) {
   const auto collector = Open(1, /*lock_step=*/false);
   Add(*collector, {Record(0, 0, 1, 0), Record(0, 1, 1, 2), Record(0, 2, 1, 2), Record(0, 3, 1, 1 << 20)});
   const proto::Communication communication = Summary(*collector).communication();
-  EXPECT_THAT(communication.staleness_steps(), UnorderedElementsAre(Pair(0, 1), Pair(2, 2), Pair(9999, 1)));
+  std::vector<std::pair<int64_t, int64_t>> histogram;
+  for (const proto::StalenessCount& count : communication.staleness()) {
+    histogram.push_back({count.staleness(), count.steps()});
+  }
+  EXPECT_THAT(histogram, ElementsAre(Pair(0, 1), Pair(2, 2), Pair(9999, 1)));
   EXPECT_DOUBLE_EQ(communication.mean_staleness(), (4 + (1 << 20)) / 4.0);
 }
 
@@ -206,7 +209,7 @@ TEST(Summary, ReadsBackWhatWasWritten) {
   summary.set_job("fashion");
   summary.set_seed(0xFFFFFFFFFFFFFFFF);
   summary.mutable_timing()->set_beta(0.1 + 0.2);
-  (*summary.mutable_communication()->mutable_staleness_steps())[3] = 17;
+  summary.mutable_communication()->add_staleness()->set_steps(17);
   ASSERT_TRUE(WriteSummary(run_dir, summary).ok());
   EXPECT_EQ(ReadSummary(run_dir)->SerializeAsString(), summary.SerializeAsString());
   EXPECT_THAT(*ReadFile(run_dir + "/summary.json"), HasSubstr("\"samples_per_second\": 0"));
