@@ -76,9 +76,10 @@ class Step {
         parameters_(model_.variables().arena_size()),
         gradients_(model_.variables().arena_size()),
         batch_(kRows, kPixels) {
-    resident_before_ = ResidentKiB();
+    resident_before_plan_ = ResidentKiB();
     model_.variables().FillInitialValues(1, {0, parameters_.size()}, parameters_.data());
     plan_ = Must(Plan::Compile(model_, *device_, *stream_, kRows, {}, parameters_.data(), gradients_.data()));
+    resident_with_plan_ = ResidentKiB();
     conversion_ = Must(device_->CreateInputConversion(kRows * kPixels, 0, 1));
     converted_ = Must(device_->Allocate(kRows * kPixels * sizeof(float), MemoryKind::kDevice));
     proto::Optimizer optimizer;
@@ -105,7 +106,8 @@ class Step {
   }
   void Convert() { MustBeOk(conversion_->Run(*stream_, batch_.batch().inputs, converted_->floats())); }
   const Model& model() const { return model_; }
-  int64_t resident_before() const { return resident_before_; }
+  int64_t resident_before_plan() const { return resident_before_plan_; }
+  int64_t resident_with_plan() const { return resident_with_plan_; }
 
  private:
   void FillBatch() {
@@ -127,7 +129,8 @@ class Step {
   Arena gradients_;
   BatchBuffer batch_;
   MonotonicClock clock_;
-  int64_t resident_before_ = 0;
+  int64_t resident_before_plan_ = 0;
+  int64_t resident_with_plan_ = 0;
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<InputConversionPrimitive> conversion_;
   std::unique_ptr<Buffer> converted_;
@@ -196,15 +199,15 @@ void Measure(const std::string& name, const std::vector<int64_t>& widths, double
 
 void PrintMemory() {
   const int64_t start = ResidentKiB();
-  auto device = Must(CreateCpuDevice(1));
+  const auto device = Must(CreateCpuDevice(1));
   const int64_t with_device = ResidentKiB();
   Step step({128, 10}, 0.9);
-  const int64_t before_plan = step.resident_before();
+  const int64_t before_step = ResidentKiB();
   step.Run();
-  std::printf(
-      "resident memory: start %ld KiB, device +%ld, model and arenas +%ld, plan and first step +%ld\n\n",
-      static_cast<long>(start), static_cast<long>(with_device - start),
-      static_cast<long>(before_plan - with_device), static_cast<long>(ResidentKiB() - before_plan));
+  std::printf("resident memory, 784-128-10, KiB: start %ld, device +%ld, plan +%ld, first step +%ld\n\n",
+              static_cast<long>(start), static_cast<long>(with_device - start),
+              static_cast<long>(step.resident_with_plan() - step.resident_before_plan()),
+              static_cast<long>(ResidentKiB() - before_step));
 }
 
 void Pin(int processor) {

@@ -9,6 +9,7 @@
 // results never depend on a choice.
 #include <oneapi/dnnl/dnnl.h>
 
+#include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
 
 // From the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
@@ -38,6 +39,7 @@ class Dense final : public DensePrimitive {
 
   absl::Status Forward(Stream&, const float* x, const float* weights, const float* bias, float* y) override {
     const auto [rows, in, out, relu] = shape_;
+    const FlushDenormals flush;
     omp_set_num_threads(threads_);
     TETHYS_RETURN_IF_ERROR(Product(kPlain, kPlain, rows, out, in, x, weights, y));
     (relu ? kernels_.add_bias_relu : kernels_.add_bias)(rows, out, bias, y);
@@ -47,6 +49,7 @@ class Dense final : public DensePrimitive {
   absl::Status Backward(Stream&, const float* x, const float* weights, const float* y, float* dy, float* dx,
                         float* dweights, float* dbias) override {
     const auto [rows, in, out, relu] = shape_;
+    const FlushDenormals flush;
     omp_set_num_threads(threads_);
     if (relu) {
       kernels_.mask_and_sum_columns(rows, out, y, dy, dbias);

@@ -1,6 +1,7 @@
 // Input conversion and SGD: one pass over memory each, after SGD's check for finite gradients.
 #include <utility>
 
+#include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
 
 namespace tethys::cpu {
@@ -34,6 +35,7 @@ class Sgd final : public SgdPrimitive {
 
   absl::Status Run(Stream&, const SgdStep& step, float* parameters, const float* gradient_sums,
                    float* velocity, int32_t* finite) override {
+    const FlushDenormals flush;
     *finite = 1;
     for (const auto& [range, weight_decay] : segments_) {
       if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *finite = 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/tensor/arena.h"
 
@@ -23,6 +24,7 @@ class SoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
 
   absl::Status Run(Stream&, const float* logits, const int32_t* labels, const float* weights, float* dlogits,
                    LossResult* result) override {
+    const FlushDenormals flush;
     kernels_.subtract_row_maximum(rows_, classes_, logits, below_.data());
     std::copy_n(below_.data(), rows_ * classes_, powers_.data());
     kernels_.exponentials(rows_ * classes_, powers_.data());

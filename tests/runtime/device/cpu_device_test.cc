@@ -1,0 +1,97 @@
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+
+#include "runtime/device/cpu/kernels.h"
+#include "tests/runtime/device/device_conformance.h"
+
+namespace tethys {
+
+namespace cpu {
+extern const Kernels kBaselineKernels;
+}  // namespace cpu
+
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(CpuOneThread, DeviceConformance, testing::Values([] { return CreateCpuDevice(1); }));
+INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, DeviceConformance,
+                         testing::Values([] { return CreateCpuDevice(2); }));
+
+int64_t ThreadCount() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+TEST(CpuDevice, OneThreadStartsNoOther) {
+  auto device = CreateCpuDevice(1).value();
+  auto stream = device->CreateStream().value();
+  const int64_t before = ThreadCount();
+  auto dense = device->CreateDense({.rows = 256, .in = 512, .out = 512}).value();
+  std::vector<float> x(256 * 512), weights(512 * 512), bias(512), y(256 * 512);
+  ASSERT_TRUE(dense->Forward(*stream, x.data(), weights.data(), bias.data(), y.data()).ok());
+  EXPECT_EQ(ThreadCount(), before);
+}
+
+TEST(CpuDevice, RefusesAThreadCountOutOfRange) {
+  for (const int threads : {-1, 0, 1000000}) {
+    const auto device = CreateCpuDevice(threads);
+    EXPECT_EQ(device.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(StatusText(device.status()), testing::HasSubstr("threads_per_rank"));
+  }
+}
+
+TEST(CpuDevice, SaysWhatItRunsOn) {
+  EXPECT_THAT(CreateCpuDevice(1).value()->Describe(), testing::MatchesRegex("cpu, oneDNN .*, 1 thread"));
+}
+
+TEST(CpuDevice, FlushesNumbersTooSmallToBeFast) {
+  auto device = CreateCpuDevice(1).value();
+  auto stream = device->CreateStream().value();
+  std::vector<float> w(64, 1), g(64, 0), v(64, 1e-39f);
+  int32_t finite = 0;
+  auto sgd = device->CreateSgd({{{0, 64}, 0}}, 0.9f).value();
+  ASSERT_TRUE(sgd->Run(*stream, {.learning_rate = 1}, w.data(), g.data(), v.data(), &finite).ok());
+  EXPECT_THAT(v, testing::Each(0.0f));
+  volatile float tiny = 1e-39f;
+  EXPECT_NE(tiny * 0.5f, 0.0f) << "the calling thread's arithmetic was not restored";
+}
+
+class CpuKernels : public testing::Test {
+ protected:
+  static std::vector<float> Momentum(const cpu::Kernels& kernels, int64_t offset, int64_t count) {
+    std::vector<float> w = RandomFloats(200, 1), g = RandomFloats(200, 2), v = RandomFloats(200, 3);
+    // Moves the operands to another alignment, not to other values.
+    w.insert(w.begin(), offset, 0), g.insert(g.begin(), offset, 0), v.insert(v.begin(), offset, 0);
+    kernels.sgd_momentum(count, 0.1f, 0.5f, 0.01f, 0.9f, w.data() + offset, g.data() + offset,
+                         v.data() + offset);
+    return {w.begin() + offset, w.begin() + offset + count};
+  }
+};
+
+TEST_F(CpuKernels, ResultsDoNotDependOnAlignmentOrPlace) {
+  const cpu::Kernels& kernels = cpu::SelectKernels();
+  const std::vector<float> whole = Momentum(kernels, 0, 200);
+  for (int64_t offset = 1; offset < 16; ++offset) EXPECT_EQ(Momentum(kernels, offset, 200), whole);
+  // A parameter server updates slices of what a worker updates whole.
+  for (int64_t count = 1; count < 200; ++count) {
+    EXPECT_EQ(Momentum(kernels, 0, count), std::vector<float>(whole.begin(), whole.begin() + count));
+  }
+}
+
+TEST_F(CpuKernels, TheBaselineAgreesWithTheWidest) {
+  const auto wide = Momentum(cpu::SelectKernels(), 0, 200), plain = Momentum(cpu::kBaselineKernels, 0, 200);
+  EXPECT_LE(RelativeError(wide, {plain.begin(), plain.end()}), 1e-6);
+}
+
+TEST_F(CpuKernels, ExponentialsAreWithinTheirErrorBound) {
+  std::vector<float> values;
+  for (float x = 0; x >= -87; x -= 0.0037f) values.push_back(x);
+  std::vector<float> powers = values;
+  cpu::SelectKernels().exponentials(static_cast<int64_t>(powers.size()), powers.data());
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_NEAR(powers[i] / std::exp(double{values[i]}), 1, 3e-7) << values[i];
+  }
+}
+
+}  // namespace
+}  // namespace tethys

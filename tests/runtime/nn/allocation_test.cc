@@ -1,0 +1,89 @@
+// A training step allocates no heap memory on its thread, but for one thing that is not ours to change:
+// oneDNN's sgemm takes a packing buffer for each product (posix_memalign) and gives it back.
+//
+// This binary replaces the allocation functions by counting ones. AddressSanitizer replaces them itself, so
+// there only operator new is counted.
+#include <cstdlib>
+#include <new>
+
+#include "gtest/gtest.h"
+#include "tests/runtime/nn/mlp_fixture.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TETHYS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TETHYS_SANITIZED 1
+#endif
+#endif
+
+namespace {
+thread_local int64_t news = 0;
+thread_local int64_t mallocs = 0;
+thread_local int64_t aligned = 0;
+}  // namespace
+
+void* operator new(size_t size) {
+  ++news;
+  if (void* memory = std::malloc(size)) return memory;
+  std::abort();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+#ifndef TETHYS_SANITIZED
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t size) { return ++mallocs, __libc_malloc(size); }
+void* calloc(size_t count, size_t size) { return ++mallocs, __libc_calloc(count, size); }
+void* realloc(void* memory, size_t size) { return ++mallocs, __libc_realloc(memory, size); }
+void* aligned_alloc(size_t alignment, size_t size) { return ++mallocs, __libc_memalign(alignment, size); }
+int posix_memalign(void** memory, size_t alignment, size_t size) {
+  ++aligned;
+  *memory = __libc_memalign(alignment, size);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+}
+#endif
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kSteps = 10;
+constexpr int64_t kProducts = 8;  // Of three layers: three forward, three weight, two data.
+
+TEST(Allocation, HooksCount) {
+  const int64_t before = news;
+  ::operator delete(::operator new(64));
+  EXPECT_EQ(news, before + 1);
+}
+
+TEST(Allocation, AStepAllocatesNothingOfOurs) {
+  Mlp mlp({28, 28}, {300, 100, 10}, 128);
+  const MonotonicClock clock;
+  proto::Optimizer config;
+  config.set_learning_rate(0.01);
+  config.mutable_sgd()->set_momentum(0.9);
+  const auto strategy = MakeLocalStrategy(mlp, config, clock);
+  const auto step = [&](int64_t i) {
+    return strategy->BeginStep({.step = i, .sample_count = 128, .global_sample_count = 128}).ok() &&
+           mlp.plan->Forward(mlp.batch).ok() &&
+           mlp.plan->Backward([&](int64_t k, const Event& e) { return strategy->GradientReady(k, e); })
+               .ok() &&
+           strategy->FinishStep().ok() && mlp.plan->Loss().ok();
+  };
+  ASSERT_TRUE(step(0));  // oneDNN makes its kernels on first use.
+  news = mallocs = aligned = 0;
+  for (int64_t i = 1; i <= kSteps; ++i) ASSERT_TRUE(step(i));
+  const int64_t new_count = news, malloc_count = mallocs, aligned_count = aligned;
+  EXPECT_EQ(new_count, 0);
+  EXPECT_EQ(malloc_count, 0);
+  EXPECT_LE(aligned_count, kSteps * kProducts);
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,96 @@
+// A model, a CPU device, arenas and a batch of random samples: what tests of plans and training start from.
+#ifndef TETHYS_TESTS_RUNTIME_NN_MLP_FIXTURE_H_
+#define TETHYS_TESTS_RUNTIME_NN_MLP_FIXTURE_H_
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/random.h"
+#include "runtime/local_strategy.h"
+#include "runtime/nn/plan.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys {
+
+// Dense layers of these widths, relu between them, over a flattened sample.
+inline Model MakeMlp(const Shape& sample_shape, const std::vector<int64_t>& widths) {
+  proto::Model config;
+  config.add_layer()->mutable_flatten();
+  for (size_t i = 0; i < widths.size(); ++i) {
+    proto::Dense* dense = config.add_layer()->mutable_dense();
+    dense->set_units(widths[i]);
+    if (i + 1 < widths.size()) dense->set_activation(proto::RELU);
+  }
+  return Model::Create(config, sample_shape, widths.back()).value();
+}
+
+// Random samples, all of weight 1; another batch per key.
+inline void FillRandom(const HostBatch& batch, int64_t sample_elements, int64_t classes, uint64_t key) {
+  RandomStream stream(3, RandomPurpose::kTest, key);
+  for (int64_t i = 0; i < batch.rows * sample_elements; ++i) batch.inputs[i] = stream.NextBelow(256);
+  for (int64_t r = 0; r < batch.rows; ++r) {
+    batch.labels[r] = static_cast<int32_t>(stream.NextBelow(static_cast<uint32_t>(classes)));
+    batch.weights[r] = 1;
+  }
+}
+
+// |a - b| / |b| over elements of a range.
+inline double Distance(const float* a, const std::vector<double>& b, Range range) {
+  double difference = 0, norm = 0;
+  for (int64_t i = range.begin; i < range.end(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+struct Mlp {
+  Mlp(const Shape& sample_shape, const std::vector<int64_t>& widths, int64_t rows)
+      : model(MakeMlp(sample_shape, widths)),
+        device(CreateCpuDevice(1).value()),
+        stream(device->CreateStream().value()),
+        parameters(model.variables().arena_size()),
+        gradients(model.variables().arena_size()),
+        samples(rows, model.sample_elements()),
+        batch(samples.batch()) {
+    model.variables().FillInitialValues(5, {0, parameters.size()}, parameters.data());
+    plan = Plan::Compile(model, *device, *stream, rows, scaling, parameters.data(), gradients.data()).value();
+    FillRandom(batch, model.sample_elements(), model.classes(), 0);
+  }
+
+  absl::Status Backward() {
+    return plan->Backward([](int64_t, const Event&) { return absl::OkStatus(); });
+  }
+  std::vector<double> DoubleParameters() const {
+    return {parameters.data(), parameters.data() + parameters.size()};
+  }
+
+  const InputScaling scaling = {.mean = 0.3f, .deviation = 0.35f};
+  Model model;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  Arena parameters;
+  Arena gradients;
+  BatchBuffer samples;
+  HostBatch batch;
+  std::unique_ptr<Plan> plan;
+};
+
+// The local strategy over all of an Mlp's variables.
+inline std::unique_ptr<Strategy> MakeLocalStrategy(Mlp& mlp, const proto::Optimizer& config,
+                                                   const Clock& clock) {
+  std::vector<NamedRange> ranges;
+  for (const Variable& variable : mlp.model.variables().variables()) {
+    ranges.push_back({variable.name, variable.range});
+  }
+  auto optimizer = CreateOptimizer(config, *mlp.device, MakeSegments(config, ranges)).value();
+  auto strategy = CreateLocalStrategy(std::move(optimizer), config, 0, 1, *mlp.stream, clock);
+  const StepArenas arenas = {mlp.parameters.data(), mlp.gradients.data(), mlp.parameters.size()};
+  strategy->Prepare(arenas, mlp.model.ready_order()).value();
+  return strategy;
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_RUNTIME_NN_MLP_FIXTURE_H_

@@ -1,0 +1,148 @@
+#include "runtime/nn/plan.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/runtime/nn/mlp_fixture.h"
+#include "tests/testing/reference_mlp.h"
+
+namespace tethys {
+namespace {
+
+// Poisons gradients (but not their padding) before every backward pass.
+void Poison(Mlp& mlp) {
+  for (const Variable& variable : mlp.model.variables().variables()) {
+    for (float& value : mlp.gradients.Slice(variable.range)) value = std::nanf("");
+  }
+}
+
+TEST(Plan, GradientsAgreeWithCentralDifferencesInDoublePrecision) {
+  Mlp mlp({4, 3}, {9, 7, 5}, 6);
+  mlp.batch.weights[2] = 0.5f;
+  Poison(mlp);
+  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
+  ASSERT_TRUE(mlp.Backward().ok());
+  const ReferenceMlp reference(mlp.model, mlp.scaling);
+  std::vector<double> parameters = mlp.DoubleParameters();
+  std::vector<double> differences(parameters.size());
+  constexpr double kStep = 1e-6;
+  for (const Variable& variable : mlp.model.variables().variables()) {
+    for (int64_t i = variable.range.begin; i < variable.range.end(); ++i) {
+      const double value = parameters[i];
+      parameters[i] = value + kStep;
+      const double above = reference.Loss(parameters, mlp.batch);
+      parameters[i] = value - kStep;
+      differences[i] = (above - reference.Loss(parameters, mlp.batch)) / (2 * kStep);
+      parameters[i] = value;
+    }
+    EXPECT_LE(Distance(mlp.gradients.data(), differences, variable.range), 1e-5) << variable.name;
+  }
+}
+
+TEST(Plan, LossIsTheSumOverRows) {
+  Mlp mlp({28, 28}, {128, 10}, 32);
+  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
+  const LossResult loss = mlp.plan->Loss().value();
+  const ReferenceMlp reference(mlp.model, mlp.scaling);
+  EXPECT_NEAR(loss.loss_sum / reference.Loss(mlp.DoubleParameters(), mlp.batch), 1, 1e-6);
+  EXPECT_EQ(loss.weight_sum, 32);
+}
+
+TEST(Plan, PaddingRowsChangeNothing) {
+  Mlp full({5}, {6, 3}, 4), padded({5}, {6, 3}, 9);
+  std::copy_n(full.batch.inputs, 4 * 5, padded.batch.inputs);
+  std::copy_n(full.batch.labels, 4, padded.batch.labels);
+  std::fill_n(padded.batch.weights + 4, 5, 0.0f);
+  for (Mlp* mlp : {&full, &padded}) {
+    ASSERT_TRUE(mlp->plan->Forward(mlp->batch).ok());
+    ASSERT_TRUE(mlp->Backward().ok());
+  }
+  EXPECT_EQ(padded.plan->Loss()->weight_sum, 4);
+  EXPECT_EQ(padded.plan->Loss()->loss_sum, full.plan->Loss()->loss_sum);
+  const std::vector<double> expected(full.gradients.data(), full.gradients.data() + full.gradients.size());
+  EXPECT_LE(Distance(padded.gradients.data(), expected, {0, full.gradients.size()}), 1e-6);
+}
+
+TEST(Plan, AnnouncesEachRangeOnceItsGradientsAreThere) {
+  Mlp mlp({4, 4}, {7, 5, 3}, 8);
+  Poison(mlp);
+  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
+  const std::vector<Range> order = mlp.model.ready_order();
+  int64_t announced = 0;
+  const auto is_filled = [&](Range range) {
+    for (const float value : mlp.gradients.Slice(range)) {
+      if (std::isnan(value)) return false;
+    }
+    return true;
+  };
+  ASSERT_TRUE(mlp.plan
+                  ->Backward([&](int64_t index, const Event& event) {
+                    EXPECT_EQ(index, announced++);
+                    EXPECT_TRUE(event.Happened().value());
+                    EXPECT_TRUE(is_filled(order[index]));
+                    const bool is_last = index + 1 == static_cast<int64_t>(order.size());
+                    EXPECT_TRUE(is_last || !is_filled(order[index + 1]));
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_EQ(announced, 3);
+}
+
+TEST(Plan, AnErrorOfTheCallbackEndsBackward) {
+  Mlp mlp({4}, {3, 2}, 2);
+  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
+  int calls = 0;
+  const absl::Status status = mlp.plan->Backward([&](int64_t, const Event&) {
+    ++calls;
+    return absl::AbortedError("the membership changed");
+  });
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Plan, KeepsThePaddingOfTheGradientArenaZero) {
+  Mlp mlp({5}, {3, 2}, 4);
+  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
+  ASSERT_TRUE(mlp.Backward().ok());
+  std::vector<bool> is_variable(mlp.gradients.size());
+  for (const Variable& variable : mlp.model.variables().variables()) {
+    std::fill_n(is_variable.begin() + variable.range.begin, variable.range.count, true);
+  }
+  for (int64_t i = 0; i < mlp.gradients.size(); ++i) {
+    EXPECT_TRUE(is_variable[i] || mlp.gradients.data()[i] == 0) << i;
+  }
+}
+
+TEST(Plan, EvaluatesWithoutGradients) {
+  Mlp mlp({5}, {3, 2}, 4);
+  auto evaluation =
+      Plan::Compile(mlp.model, *mlp.device, *mlp.stream, 4, mlp.scaling, mlp.parameters.data(), nullptr)
+          .value();
+  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
+  ASSERT_TRUE(evaluation->Forward(mlp.batch).ok());
+  EXPECT_EQ(evaluation->Loss()->loss_sum, mlp.plan->Loss()->loss_sum);
+  EXPECT_LT(evaluation->workspace_bytes(), mlp.plan->workspace_bytes());
+}
+
+TEST(Plan, RefusesABatchThatDoesNotFit) {
+  Mlp mlp({5}, {3, 2}, 4);
+  HostBatch batch = mlp.batch;
+  batch.rows = 3;
+  EXPECT_EQ(mlp.plan->Forward(batch).code(), absl::StatusCode::kInvalidArgument);
+  for (const int32_t label : {-1, 2}) {
+    mlp.batch.labels[1] = label;
+    EXPECT_THAT(StatusText(mlp.plan->Forward(mlp.batch)), testing::HasSubstr("row 1 of the batch has label"));
+  }
+  for (const int64_t rows : {int64_t{0}, int64_t{-1}, int64_t{1} << 60}) {
+    EXPECT_FALSE(
+        Plan::Compile(mlp.model, *mlp.device, *mlp.stream, rows, mlp.scaling, mlp.parameters.data(), nullptr)
+            .ok());
+  }
+}
+
+TEST(Plan, DescribesItsLayers) {
+  Mlp mlp({5}, {3, 2}, 4);
+  EXPECT_THAT(mlp.plan->Describe(), testing::HasSubstr("dense_1: dense 5 x 3 relu: forward sgemm"));
+}
+
+}  // namespace
+}  // namespace tethys

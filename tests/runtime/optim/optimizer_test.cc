@@ -1,0 +1,158 @@
+#include "runtime/optim/optimizer.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "runtime/base/clock.h"
+#include "runtime/local_strategy.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+proto::Optimizer Config(const std::string& text) {
+  proto::Optimizer config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config));
+  return config;
+}
+
+double Rate(const std::string& text, int64_t samples_used, int64_t total_samples = 1000, int workers = 4) {
+  return LearningRate(Config(text), samples_used, total_samples, workers);
+}
+
+TEST(LearningRate, IsConstantWithoutASchedule) {
+  EXPECT_EQ(Rate("learning_rate: 0.1", 0), 0.1);
+  EXPECT_EQ(Rate("learning_rate: 0.1 schedule { constant {} }", 999), 0.1);
+}
+
+TEST(LearningRate, DecaysLinearlyOverTheJobAndStaysAtItsEnd) {
+  const std::string config = "learning_rate: 1 schedule { linear_decay { end_learning_rate: 0.5 } }";
+  EXPECT_DOUBLE_EQ(Rate(config, 0), 1);
+  EXPECT_DOUBLE_EQ(Rate(config, 500), 0.75);
+  EXPECT_DOUBLE_EQ(Rate(config, 1000), 0.5);
+  EXPECT_DOUBLE_EQ(Rate(config, 5000), 0.5);
+}
+
+TEST(LearningRate, DecaysOverTheSamplesItIsGiven) {
+  EXPECT_DOUBLE_EQ(Rate("learning_rate: 1 schedule { linear_decay { samples: 200 } }", 100), 0.5);
+  EXPECT_DOUBLE_EQ(Rate("learning_rate: 1 schedule { linear_decay { samples: 200 } }", 200), 0);
+}
+
+TEST(LearningRate, ScalesTheWholeScheduleWithWorkers) {
+  const std::string config =
+      "learning_rate: 1 scale_with_workers: true schedule { linear_decay { end_learning_rate: 0.5 } }";
+  EXPECT_DOUBLE_EQ(Rate(config, 0), 4);
+  EXPECT_DOUBLE_EQ(Rate(config, 1000), 2);
+}
+
+TEST(Optimizer, KeepsASlotOnlyWithMomentum) {
+  EXPECT_THAT(SlotNames(Config("sgd {}")), ElementsAre());
+  EXPECT_THAT(SlotNames(Config("sgd { momentum: 0.9 }")), ElementsAre("momentum"));
+}
+
+std::vector<float> Decays(const std::string& config) {
+  std::vector<float> decays;
+  for (const Segment& segment :
+       MakeSegments(Config(config), {{"a/weights", {0, 4}}, {"a/bias", {16, 2}}, {"b/weights", {32, 4}}})) {
+    decays.push_back(segment.weight_decay);
+  }
+  return decays;
+}
+
+TEST(Optimizer, DecaysAllButBiasesUnlessToldOtherwise) {
+  EXPECT_THAT(Decays("weight_decay: 0.5"), ElementsAre(0.5f, 0, 0.5f));
+  EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'b/'"), ElementsAre(0.5f, 0.5f, 0));
+  EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'a/' no_weight_decay: 'weights'"),
+              ElementsAre(0, 0, 0));
+  EXPECT_THAT(Decays(""), ElementsAre(0, 0, 0));
+}
+
+TEST(Optimizer, RefusesAConfigWithoutAKind) {
+  auto device = CreateCpuDevice(1).value();
+  EXPECT_EQ(CreateOptimizer(Config("learning_rate: 1"), *device, {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(CreateOptimizer(Config("sgd { momentum: 1 }"), *device, {}).ok());
+}
+
+// Advances by a microsecond whenever it is read.
+class TickingClock final : public Clock {
+ public:
+  Nanoseconds Now() const override { return now_ += kMicrosecond; }
+
+ private:
+  mutable Nanoseconds now_ = 0;
+};
+
+class LocalStrategyTest : public testing::Test {
+ protected:
+  void Start(const std::string& text) {
+    const proto::Optimizer config = Config(text);
+    auto optimizer = CreateOptimizer(config, *device_, MakeSegments(config, {{"w", {0, 2}}})).value();
+    strategy_ = CreateLocalStrategy(std::move(optimizer), config, 100, 2, *stream_, clock_);
+    parameters_.data()[0] = parameters_.data()[1] = 1;
+    gradients_.data()[0] = gradients_.data()[1] = 8;
+    strategy_->Prepare({parameters_.data(), gradients_.data(), 16}, {}).value();
+  }
+  absl::StatusOr<StepOutcome> Step(const StepInfo& info) {
+    TETHYS_RETURN_IF_ERROR(strategy_->BeginStep(info));
+    return strategy_->FinishStep();
+  }
+
+  std::unique_ptr<Device> device_ = CreateCpuDevice(1).value();
+  std::unique_ptr<Stream> stream_ = device_->CreateStream().value();
+  TickingClock clock_;
+  Arena parameters_{16};
+  Arena gradients_{16};
+  std::unique_ptr<Strategy> strategy_;
+};
+
+TEST_F(LocalStrategyTest, DividesByTheGlobalBatchAndFollowsTheSchedule) {
+  Start("learning_rate: 1 scale_with_workers: true sgd {} schedule { linear_decay {} }");
+  const StepOutcome outcome = Step({.step = 6, .global_sample_count = 16, .schedule_position = 50}).value();
+  EXPECT_EQ(parameters_.data()[0], 0.5f);  // 1 - (2 workers x 0.5) (8 / 16)
+  EXPECT_EQ(outcome.version, 7);
+  EXPECT_EQ(outcome.update_ns, kMicrosecond);
+  EXPECT_EQ(outcome.staleness, 0);
+  EXPECT_EQ(outcome.bytes_out, 0);
+}
+
+TEST_F(LocalStrategyTest, ChangesParametersInFinishStepOnly) {
+  Start("learning_rate: 1 sgd {}");
+  auto event = device_->CreateEvent().value();
+  ASSERT_TRUE(strategy_->BeginStep({.global_sample_count = 8}).ok());
+  ASSERT_TRUE(strategy_->GradientReady(0, *event).ok());
+  EXPECT_EQ(parameters_.data()[0], 1);
+  ASSERT_TRUE(strategy_->FinishStep().ok());
+  EXPECT_EQ(parameters_.data()[0], 0);
+}
+
+TEST_F(LocalStrategyTest, KeepsItsSlotsWhenAnotherPlanIsPrepared) {
+  Start("learning_rate: 1 sgd { momentum: 0.5 }");
+  ASSERT_TRUE(Step({.global_sample_count = 8}).ok());
+  ASSERT_TRUE(strategy_->Prepare({parameters_.data(), gradients_.data(), 16}, {}).ok());
+  ASSERT_EQ(strategy_->slots().size(), 1u);
+  EXPECT_EQ(strategy_->slots()[0][0], 1);
+}
+
+TEST_F(LocalStrategyTest, NamesTheStepOfANonFiniteGradient) {
+  Start("learning_rate: 1 sgd { momentum: 0.5 }");
+  gradients_.data()[1] = std::nanf("");
+  const auto outcome = Step({.step = 41, .global_sample_count = 8});
+  EXPECT_EQ(outcome.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(StatusText(outcome.status()), HasSubstr("step 41"));
+  EXPECT_EQ(parameters_.data()[0], 1);
+  EXPECT_EQ(strategy_->slots()[0][0], 0);
+}
+
+TEST_F(LocalStrategyTest, RefusesAStepWithoutSamples) {
+  Start("learning_rate: 1 sgd {}");
+  EXPECT_EQ(Step({.step = 3}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tethys
