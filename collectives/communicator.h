@@ -1,10 +1,10 @@
-// Collective operations among a fixed list of ranks. A communicator is made for one group id and generation; once an
-// operation failed, the communicator is broken for good and every later call returns the first error: throw it away
-// and make a new one under a new generation.
+// Collective operations among a fixed list of ranks. A communicator is made for one group id and generation;
+// once an operation failed, the communicator is broken for good and every later call returns the first error:
+// throw it away and make a new one under a new generation.
 //
-// Every rank calls the same operations with the same counts in the same order; where they do not, every rank gets an
-// error that names the mismatch. All calls block under the deadline given at construction (no progress for that
-// long) and are made by one thread at a time.
+// Every rank calls the same operations with the same counts in the same order; where they do not, every rank
+// gets an error that names the mismatch. All calls block under the deadline given at construction (no
+// progress for that long) and are made by one thread at a time.
 #ifndef TETHYS_COLLECTIVES_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_COMMUNICATOR_H_
 
@@ -31,8 +31,8 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // data[i] becomes the sum over ranks, added in an order that depends only on the world size, the count and i, so a
-  // rerun is bit-equal and all ranks hold the same bits.
+  // data[i] becomes the sum over ranks, added in an order that depends only on the world size, the count and
+  // i, so a rerun is bit-equal and all ranks hold the same bits.
   virtual absl::Status AllReduce(absl::Span<float> data) = 0;
   // data of `root` to all.
   virtual absl::Status Broadcast(absl::Span<float> data, int root) = 0;

@@ -1,0 +1,202 @@
+#include "collectives/mirrored_strategy.h"
+
+#include <thread>
+#include <utility>
+
+#include "collectives/bucket_plan.h"
+#include "runtime/base/mutex.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys {
+namespace {
+
+// Invariants:
+// 1. The communicator is used by the communication thread alone, from construction to the end.
+// 2. Bucket i is reduced after bucket i-1, on every worker, so that all reduce the same ranges in the same
+// order.
+// 3. Between BeginStep and the end of FinishStep a bucket belongs to the training thread until all its ranges
+// are
+//    announced, and to the communication thread from then on.
+class MirroredStrategy final : public Strategy {
+ public:
+  MirroredStrategy(std::unique_ptr<Communicator> communicator, std::unique_ptr<Optimizer> optimizer,
+                   MirroredOptions options, Stream& stream, const Clock& clock)
+      : communicator_(std::move(communicator)),
+        optimizer_(std::move(optimizer)),
+        options_(std::move(options)),
+        stream_(stream),
+        clock_(clock),
+        thread_([this] { ReduceBuckets(); }) {}
+
+  ~MirroredStrategy() override {
+    communicator_->Abort(absl::CancelledError("the strategy was closed"));
+    {
+      MutexLock lock(mu_);
+      stopping_ = true;
+    }
+    work_.NotifyAll();
+    thread_.join();
+  }
+
+  absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
+                                         absl::Span<const Range> ready_order) override {
+    const auto bucket_elements = (options_.bucket_bytes + 3) / static_cast<int64_t>(sizeof(float));
+    TETHYS_ASSIGN_OR_RETURN(std::vector<Bucket> buckets, PlanBuckets(ready_order, bucket_elements));
+    for (const Bucket& bucket : buckets) {
+      if (bucket.range.end() > arenas.arena_size) {
+        return absl::InvalidArgumentError(absl::StrCat("gradient range ends at ", bucket.range.end(),
+                                                       ", the arena at ", arenas.arena_size));
+      }
+    }
+    PrepareSlots(arenas.arena_size);
+    arenas_ = arenas;
+    ready_ranges_ = static_cast<int64_t>(ready_order.size());
+    MutexLock lock(mu_);
+    buckets_ = std::move(buckets);
+    gradient_sums_ = arenas.gradient_sums;
+    next_bucket_ = static_cast<int64_t>(buckets_.size());
+    return StrategyTraits();
+  }
+
+  absl::Status BeginStep(const StepInfo& step) override {
+    if (step.global_sample_count < 1) {
+      return absl::InvalidArgumentError(absl::StrCat("step ", step.step, " has no samples on any worker"));
+    }
+    step_ = step;
+    announced_ = 0;
+    MutexLock lock(mu_);
+    if (!failure_.ok()) return failure_;
+    ready_ = 0;
+    next_bucket_ = 0;
+    return absl::OkStatus();
+  }
+
+  absl::Status GradientReady(int64_t index, const Event&) override {
+    TETHYS_CHECK(index == announced_, "range ", index, " was announced, ", announced_, " comes next");
+    ++announced_;
+    bool closes_bucket = false;
+    {
+      MutexLock lock(mu_);
+      ready_ = announced_;
+      closes_bucket = next_bucket_ < static_cast<int64_t>(buckets_.size()) &&
+                      buckets_[next_bucket_].last_ready < announced_;
+    }
+    if (closes_bucket) work_.NotifyOne();
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<StepOutcome> FinishStep() override {
+    TETHYS_CHECK(announced_ == ready_ranges_, announced_, " of ", ready_ranges_, " ranges were announced");
+    StepOutcome outcome{.version = step_.step + 1};
+    {
+      MutexLock lock(mu_);
+      // Every wait within a collective has the communicator's deadline, so this one ends too.
+      while (failure_.ok() && next_bucket_ < static_cast<int64_t>(buckets_.size())) done_.Wait(mu_);
+      if (!failure_.ok()) return Annotate(failure_, absl::StrCat("step ", step_.step));
+      outcome.bytes_out = traffic_.bytes_out - reported_.bytes_out;
+      outcome.bytes_in = traffic_.bytes_in - reported_.bytes_in;
+      reported_ = traffic_;
+    }
+    const Nanoseconds start = clock_.Now();
+    const double rate = LearningRate(options_.optimizer, step_.schedule_position, options_.total_samples,
+                                     communicator_->world_size());
+    const double gradient_scale = 1.0 / static_cast<double>(step_.global_sample_count);
+    const absl::Status updated = optimizer_->Apply(stream_, rate, gradient_scale, arenas_.parameters,
+                                                   arenas_.gradient_sums, slot_pointers_);
+    // The sums are the same bits on every worker, so all of them refuse or none.
+    if (!updated.ok()) return Annotate(updated, absl::StrCat("step ", step_.step));
+    outcome.update_ns = clock_.Now() - start;
+    return outcome;
+  }
+
+  absl::Status Refresh() override { return absl::OkStatus(); }
+
+  std::vector<absl::Span<float>> slots() override {
+    std::vector<absl::Span<float>> spans;
+    for (Arena& slot : slots_) spans.push_back(slot.span());
+    return spans;
+  }
+
+ private:
+  // A second plan (another number of rows) goes on with the same slots.
+  void PrepareSlots(int64_t arena_size) {
+    const size_t count = SlotNames(options_.optimizer).size();
+    if (slots_.size() == count && arena_size == arenas_.arena_size) return;
+    slots_.clear();
+    slot_pointers_.clear();
+    for (size_t i = 0; i < count; ++i) slot_pointers_.push_back(slots_.emplace_back(arena_size).data());
+  }
+
+  bool BucketWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return failure_.ok() && next_bucket_ < static_cast<int64_t>(buckets_.size()) &&
+           buckets_[next_bucket_].last_ready < ready_;
+  }
+
+  // The communication thread.
+  void ReduceBuckets() {
+    while (true) {
+      absl::Span<float> sums;
+      {
+        MutexLock lock(mu_);
+        while (!stopping_ && !BucketWaits()) work_.Wait(mu_);
+        if (stopping_) return;
+        const Range range = buckets_[next_bucket_].range;
+        sums = {gradient_sums_ + range.begin, static_cast<size_t>(range.count)};
+      }
+      const absl::Status reduced = communicator_->AllReduce(sums);
+      bool finished = false;
+      {
+        MutexLock lock(mu_);
+        traffic_ = communicator_->traffic();
+        failure_ = reduced;
+        if (reduced.ok()) ++next_bucket_;
+        finished = !reduced.ok() || next_bucket_ == static_cast<int64_t>(buckets_.size());
+      }
+      if (finished) done_.NotifyOne();
+    }
+  }
+
+  const std::unique_ptr<Communicator> communicator_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  const MirroredOptions options_;
+  Stream& stream_;
+  const Clock& clock_;
+
+  Mutex mu_;
+  CondVar work_;  // A bucket is complete, or stopping_.
+  CondVar done_;  // All buckets are reduced, or one failed.
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<Bucket> buckets_ ABSL_GUARDED_BY(mu_);
+  float* gradient_sums_ ABSL_GUARDED_BY(mu_) = nullptr;
+  int64_t ready_ ABSL_GUARDED_BY(mu_) = 0;        // Ranges announced in this step.
+  int64_t next_bucket_ ABSL_GUARDED_BY(mu_) = 0;  // The first that is not reduced yet.
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  TrafficCount traffic_ ABSL_GUARDED_BY(mu_);
+
+  // Owned by the training thread.
+  StepArenas arenas_;
+  std::vector<Arena> slots_;
+  std::vector<float*> slot_pointers_;
+  StepInfo step_;
+  int64_t ready_ranges_ = 0;
+  int64_t announced_ = 0;
+  TrafficCount reported_;
+
+  std::thread thread_;  // Last: it starts once all of the above is there.
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr<Communicator> communicator,
+                                                                 std::unique_ptr<Optimizer> optimizer,
+                                                                 MirroredOptions options, Stream& stream,
+                                                                 const Clock& clock) {
+  if (options.bucket_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mirrored.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
+  }
+  return std::make_unique<MirroredStrategy>(std::move(communicator), std::move(optimizer), std::move(options),
+                                            stream, clock);
+}
+
+}  // namespace tethys

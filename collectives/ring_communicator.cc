@@ -1,0 +1,169 @@
+#include "collectives/ring_communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/peer_mesh.h"
+#include "collectives/vector_sum.h"
+#include "runtime/base/socket.h"
+
+namespace tethys {
+namespace {
+
+// Up to here a vector goes whole to every other rank: one hop instead of 2 (n-1), for n/2 times the bytes.
+constexpr int64_t kDirectElements = 4 * 1024;
+
+// Invariants:
+// 1. In every collective every rank sends a frame to its right neighbour and awaits one from its left, so
+// ranks in
+//    different collectives find out at once.
+// 2. The order of additions depends on the world size, the count and the position alone.
+class RingCommunicator final : public Communicator {
+ public:
+  RingCommunicator(RingOptions options, std::vector<RingConnection> connections, WakeUp abort)
+      : rank_(options.rank),
+        world_(static_cast<int>(connections.size())),
+        mesh_(std::move(options), std::move(connections), std::move(abort)),
+        direct_(world_ > 1 ? world_ * kDirectElements : 0) {
+    arriving_.reserve(2 * world_);
+    leaving_.reserve(2 * world_);
+  }
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return world_; }
+  TrafficCount traffic() const override { return mesh_.traffic(); }
+  void Abort(const absl::Status& reason) override { mesh_.Abort(reason); }
+
+  absl::Status AllReduce(absl::Span<float> data) override {
+    const auto count = static_cast<int64_t>(data.size());
+    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kReduce, FrameDType::kFloat32, count, 0));
+    if (world_ == 1) return absl::OkStatus();
+    return count <= kDirectElements ? ReduceDirectly(data.data(), count)
+                                    : ReduceAroundRing(data.data(), count);
+  }
+
+  // From rank to rank to the right, passed on chunk by chunk.
+  absl::Status Broadcast(absl::Span<float> data, int root) override {
+    if (root < 0 || root >= world_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("broadcast from rank ", root, " in a world of ", world_));
+    }
+    const Piece whole{.data = data.data(), .count = static_cast<int64_t>(data.size())};
+    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kBroadcast, FrameDType::kFloat32, whole.count, root));
+    if (world_ == 1) return absl::OkStatus();
+    using Pieces = absl::Span<const Piece>;
+    const Pieces all(&whole, 1);
+    const bool first = rank_ == root;
+    const bool last = Right() == root;
+    mesh_.Receive(Left(), first ? Pieces() : all);
+    mesh_.Send(Right(), last ? Pieces() : all, first ? whole.count : 0);
+    TETHYS_RETURN_IF_ERROR(mesh_.Move(Left(), Right()));
+    // Else the root would have left before it could learn that some rank is in another collective.
+    return Barrier();
+  }
+
+  absl::Status Barrier() override {
+    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kBarrier, FrameDType::kNone, 0, 0));
+    for (int peer = 0; peer < world_; ++peer) {
+      if (peer == rank_) continue;
+      mesh_.Receive(peer, {});
+      mesh_.Send(peer, {}, 0);
+    }
+    return mesh_.Move();
+  }
+
+ private:
+  int Left() const { return (rank_ + world_ - 1) % world_; }
+  int Right() const { return (rank_ + 1) % world_; }
+
+  // Everybody sends everything to everybody, and adds in rank order.
+  absl::Status ReduceDirectly(float* data, int64_t count) {
+    const auto slot = [this](int peer) { return direct_.data() + peer * kDirectElements; };
+    for (int peer = 0; peer < world_; ++peer) {
+      if (peer == rank_) continue;
+      const Piece in{.data = slot(peer), .count = count};
+      const Piece out{.data = data, .count = count};
+      mesh_.Receive(peer, {&in, 1});
+      mesh_.Send(peer, {&out, 1}, count);
+    }
+    TETHYS_RETURN_IF_ERROR(mesh_.Move());
+    for (int peer = 1; peer < rank_; ++peer) AddTo(slot(0), slot(peer), count);
+    if (rank_ > 0) AddTo(data, slot(0), count);
+    for (int peer = rank_ + 1; peer < world_; ++peer) AddTo(data, slot(peer), count);
+    return absl::OkStatus();
+  }
+
+  // Block b starts at rank b and goes right, every rank adding its own part, until it is whole at rank b-1
+  // (n-1 hops). It goes on to the right, now replacing what is there, until everybody has it (n-1 more). So
+  // what a rank sends after its own block is what it has received, and a chunk is passed on as soon as it is
+  // added.
+  absl::Status ReduceAroundRing(float* data, int64_t count) {
+    arriving_.clear();
+    leaving_.clear();
+    for (int hop = 0; hop < 2 * (world_ - 1); ++hop) {
+      leaving_.push_back(Block(data, count, rank_ - hop));
+      arriving_.push_back(Block(data, count, rank_ - hop - 1));
+      arriving_.back().add = hop < world_ - 1;
+    }
+    mesh_.Receive(Left(), arriving_);
+    mesh_.Send(Right(), leaving_, leaving_.front().count);
+    return mesh_.Move(Left(), Right());
+  }
+
+  // One of n blocks, the index taken modulo n. The first (count mod n) have one element more.
+  Piece Block(float* data, int64_t count, int index) const {
+    const int64_t i = ((index % world_) + world_) % world_;
+    const int64_t size = count / world_;
+    const int64_t longer = count % world_;
+    return {.data = data + i * size + std::min(i, longer), .count = size + (i < longer ? 1 : 0)};
+  }
+
+  const int rank_;
+  const int world_;
+  PeerMesh mesh_;
+  std::vector<float> direct_;  // kDirectElements for every rank.
+  std::vector<Piece> arriving_;
+  std::vector<Piece> leaving_;
+};
+
+absl::Status CheckOptions(const RingOptions& options) {
+  const auto world = static_cast<int>(options.addresses.size());
+  if (options.rank < 0 || options.rank >= world) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rank ", options.rank, " in a ring of ", world, " addresses"));
+  }
+  if (!options.member_names.empty() && static_cast<int>(options.member_names.size()) != world) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.member_names.size(), " member names for ", world, " ranks"));
+  }
+  if (options.clock == nullptr) return absl::InvalidArgumentError("a ring needs a clock");
+  if (options.connect_timeout <= 0 || options.step_timeout <= 0) {
+    return absl::InvalidArgumentError("the time-outs of a ring must be positive");
+  }
+  for (int rank = 0; rank < world; ++rank) {
+    TETHYS_RETURN_IF_ERROR(
+        Annotate(ParseHostPort(options.addresses[rank]).status(), absl::StrCat("address of rank ", rank)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RingListener>> RingListener::Listen(const std::string& bind_address) {
+  HostPort bind{.host = bind_address};
+  if (const absl::StatusOr<HostPort> with_port = ParseHostPort(bind_address); with_port.ok())
+    bind = *with_port;
+  TETHYS_ASSIGN_OR_RETURN(FileDescriptor fd, ListenTcp(bind));
+  TETHYS_ASSIGN_OR_RETURN(const HostPort bound, LocalAddress(fd.get()));
+  return std::unique_ptr<RingListener>(new RingListener(std::move(fd), HostPortText(bound)));
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,
+                                                                     RingOptions options) {
+  TETHYS_RETURN_IF_ERROR(CheckOptions(options));
+  TETHYS_ASSIGN_OR_RETURN(WakeUp abort, WakeUp::Create());
+  TETHYS_ASSIGN_OR_RETURN(std::vector<RingConnection> connections, FormRing(listener.fd(), options));
+  return std::make_unique<RingCommunicator>(std::move(options), std::move(connections), std::move(abort));
+}
+
+}  // namespace tethys

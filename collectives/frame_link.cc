@@ -1,0 +1,210 @@
+#include "collectives/frame_link.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/vector_sum.h"
+#include "runtime/base/socket.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+
+iovec PartOf(const void* data, int64_t bytes) {
+  return {.iov_base = const_cast<void*>(data), .iov_len = static_cast<size_t>(bytes)};
+}
+
+}  // namespace
+
+absl::Status ErrorOf(const Frame& frame, absl::string_view message) {
+  const bool known = frame.flags >= static_cast<uint32_t>(absl::StatusCode::kCancelled) &&
+                     frame.flags <= static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
+  return absl::Status(known ? static_cast<absl::StatusCode>(frame.flags) : absl::StatusCode::kUnknown,
+                      message);
+}
+
+void FrameSender::Start(const Frame& header, absl::Span<const Piece> pieces, int64_t available) {
+  header_ = header;
+  header_.sequence = 0;
+  pieces_.assign(pieces.begin(), pieces.end());
+  std::erase_if(pieces_, [](const Piece& piece) { return piece.count == 0; });
+  next_piece_ = 0;
+  offset_ = 0;
+  available_ = available;
+  opened_ = false;
+  say_waiting_ = false;
+}
+
+void FrameSender::StartError(const Frame& header, const absl::Status& error) {
+  error_ = std::string(error.message().substr(0, kMaxErrorBytes));
+  header_ = header;
+  header_.kind = FrameKind::kError;
+  header_.dtype = FrameDType::kNone;
+  header_.flags = static_cast<uint32_t>(error.code());
+  pieces_.clear();
+  next_piece_ = 0;
+  opened_ = false;
+}
+
+absl::StatusOr<int64_t> FrameSender::Pump(int fd) {
+  int64_t total = 0;
+  while (blocked() || NextFrame()) {
+    TETHYS_ASSIGN_OR_RETURN(const int64_t sent, SendSome(fd, absl::MakeSpan(parts_)));
+    total += sent;
+    auto left = static_cast<size_t>(sent);
+    for (iovec& part : parts_) {
+      const size_t step = std::min(left, part.iov_len);
+      part = PartOf(static_cast<char*>(part.iov_base) + step, static_cast<int64_t>(part.iov_len - step));
+      left -= step;
+    }
+    if (blocked()) break;
+  }
+  return total;
+}
+
+bool FrameSender::NextFrame() {
+  if (header_.kind == FrameKind::kError) {
+    if (opened_) return false;
+    SetFrame(header_, error_.data(), static_cast<int64_t>(error_.size()));
+    return true;
+  }
+  if (next_piece_ < pieces_.size()) {
+    const Piece& piece = pieces_[next_piece_];
+    const int64_t chunk = std::min(kChunkElements, piece.count - offset_);
+    if (chunk <= available_) {
+      SetFrame(header_, piece.data + offset_, chunk * kFloatBytes);
+      available_ -= chunk;
+      offset_ += chunk;
+      if (offset_ == piece.count) {
+        ++next_piece_;
+        offset_ = 0;
+      }
+      return true;
+    }
+  }
+  if (opened_ && !say_waiting_) return false;
+  say_waiting_ = false;
+  SetFrame(header_, nullptr, 0);
+  return true;
+}
+
+void FrameSender::SetFrame(Frame header, const void* payload, int64_t bytes) {
+  header.payload_bytes = static_cast<uint64_t>(bytes);
+  header.EncodeTo(encoded_.data());
+  parts_ = {PartOf(encoded_.data(), kFrameBytes), PartOf(payload, bytes)};
+  ++header_.sequence;
+  opened_ = true;
+}
+
+void FrameReceiver::Start(const Frame& expected, absl::Span<const Piece> pieces) {
+  expected_ = expected;
+  expected_.sequence = 0;
+  pieces_.assign(pieces.begin(), pieces.end());
+  std::erase_if(pieces_, [](const Piece& piece) { return piece.count == 0; });
+  next_piece_ = 0;
+  offset_ = 0;
+  opened_ = false;
+  peer_waits_ = false;
+}
+
+absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(int fd) {
+  Received received;
+  TETHYS_ASSIGN_OR_RETURN(received.elements, ReadInbox());
+  while (!finished() && received.elements == 0) {
+    // What the inbox held has been taken, but for the beginning of a header. Behind a payload only the next
+    // header is read ahead: more would have to be copied.
+    inbox_end_ -= inbox_begin_;
+    std::memmove(inbox_.data(), inbox_.data() + inbox_begin_, inbox_end_);
+    inbox_begin_ = 0;
+    const int64_t space = (missing_bytes_ > 0 ? kFrameBytes : kInboxBytes) - inbox_end_;
+    iovec parts[] = {PartOf(payload_, missing_bytes_), PartOf(inbox_.data() + inbox_end_, space)};
+    TETHYS_ASSIGN_OR_RETURN(const int64_t bytes, ReceiveSome(fd, absl::MakeSpan(parts)));
+    if (bytes == 0) break;
+    received.bytes += bytes;
+    const bool drained = bytes < missing_bytes_ + space;
+    const int64_t direct = std::min(bytes, missing_bytes_);
+    payload_ += direct;
+    missing_bytes_ -= direct;
+    inbox_end_ += bytes - direct;
+    if (direct > 0 && missing_bytes_ == 0) {
+      TETHYS_ASSIGN_OR_RETURN(received.elements, FinishPayload());
+    }
+    if (received.elements == 0) {
+      TETHYS_ASSIGN_OR_RETURN(received.elements, ReadInbox());
+    }
+    if (drained) break;
+  }
+  return received;
+}
+
+absl::StatusOr<int64_t> FrameReceiver::ReadInbox() {
+  while (!finished()) {
+    if (missing_bytes_ > 0) {
+      const int64_t bytes = std::min(missing_bytes_, inbox_end_ - inbox_begin_);
+      std::memcpy(payload_, inbox_.data() + inbox_begin_, bytes);
+      inbox_begin_ += bytes;
+      payload_ += bytes;
+      missing_bytes_ -= bytes;
+      if (missing_bytes_ > 0) return 0;
+      TETHYS_ASSIGN_OR_RETURN(const int64_t elements, FinishPayload());
+      if (elements > 0) return elements;
+    } else {
+      if (inbox_end_ - inbox_begin_ < kFrameBytes) return 0;
+      TETHYS_RETURN_IF_ERROR(ReadHeader());
+    }
+  }
+  return 0;
+}
+
+absl::Status FrameReceiver::ReadHeader() {
+  TETHYS_ASSIGN_OR_RETURN(frame_, Frame::Decode(inbox_.data() + inbox_begin_, inbox_end_ - inbox_begin_));
+  inbox_begin_ += kFrameBytes;
+  const auto bytes = static_cast<int64_t>(frame_.payload_bytes);
+  if (frame_.kind == FrameKind::kError) {
+    error_.resize(std::min<uint64_t>(frame_.payload_bytes, kMaxErrorBytes));
+    if (error_.empty()) return ErrorOf(frame_, "failed without a word");
+    payload_ = error_.data();
+    missing_bytes_ = static_cast<int64_t>(error_.size());
+    return absl::OkStatus();
+  }
+  Frame shape = frame_;
+  shape.payload_bytes = 0;
+  if (shape != expected_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("one rank is in [", FrameText(frame_), "], another waits for [", FrameText(expected_),
+                     "]: every rank must call the same collectives with the same counts in the same order"));
+  }
+  ++expected_.sequence;
+  peer_waits_ = opened_ && bytes == 0;
+  opened_ = true;
+  if (bytes == 0) return absl::OkStatus();
+  const int64_t left = next_piece_ < pieces_.size() ? pieces_[next_piece_].count - offset_ : 0;
+  if (bytes % kFloatBytes != 0 || bytes > std::min(left, kChunkElements) * kFloatBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("[", FrameText(frame_), "] brings ", bytes,
+                                                   " bytes where ", left, " elements are missing"));
+  }
+  if (pieces_[next_piece_].add) {
+    addend_.resize(kChunkElements);
+    payload_ = reinterpret_cast<char*>(addend_.data());
+  } else {
+    payload_ = reinterpret_cast<char*>(pieces_[next_piece_].data + offset_);
+  }
+  missing_bytes_ = bytes;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> FrameReceiver::FinishPayload() {
+  if (frame_.kind == FrameKind::kError) return ErrorOf(frame_, error_);
+  const int64_t elements = static_cast<int64_t>(frame_.payload_bytes) / kFloatBytes;
+  const Piece& piece = pieces_[next_piece_];
+  if (piece.add) AddTo(piece.data + offset_, addend_.data(), elements);
+  offset_ += elements;
+  if (offset_ == piece.count) {
+    ++next_piece_;
+    offset_ = 0;
+  }
+  return elements;
+}
+
+}  // namespace tethys

@@ -1,0 +1,219 @@
+#include "collectives/peer_mesh.h"
+
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace tethys {
+namespace {
+
+// So long a failed rank tries to tell the others why. They are reading, or computing and have room in their
+// sockets.
+constexpr Nanoseconds kFarewellTime = 200 * kMillisecond;
+// Turns without work before the thread sleeps. Each lets other ranks on this core go first.
+constexpr int kIdleTurns = 4;
+
+}  // namespace
+
+PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections, WakeUp abort)
+    : options_(std::move(options)),
+      clock_(*options_.clock),
+      abort_(std::move(abort)),
+      peers_(connections.size()) {
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    peers_[rank].fd = std::move(connections[rank].fd);
+    peers_[rank].incarnation = connections[rank].incarnation;
+  }
+  polled_.reserve(peers_.size() + 1);
+  polled_ranks_.reserve(peers_.size() + 1);
+}
+
+absl::Status PeerMesh::Begin(FrameKind kind, FrameDType dtype, int64_t count, int flags) {
+  if (!broken_.ok()) return broken_;
+  if (aborted_.load(std::memory_order_acquire)) return Fail(AbortReason());
+  header_ = {.kind = kind,
+             .dtype = dtype,
+             .flags = static_cast<uint32_t>(flags),
+             .generation = options_.generation,
+             .group = options_.group,
+             .rank = static_cast<uint32_t>(options_.rank),
+             .incarnation = options_.incarnation,
+             .step = ++step_,
+             .range_count = static_cast<uint64_t>(count)};
+  return absl::OkStatus();
+}
+
+void PeerMesh::Send(int peer, absl::Span<const Piece> pieces, int64_t available) {
+  peers_[peer].sender.Start(header_, pieces, available);
+}
+
+void PeerMesh::Receive(int peer, absl::Span<const Piece> pieces) {
+  Frame expected = header_;
+  expected.rank = static_cast<uint32_t>(peer);
+  expected.incarnation = peers_[peer].incarnation;
+  peers_[peer].receiver.Start(expected, pieces);
+}
+
+absl::Status PeerMesh::Move(int from, int to) {
+  last_progress_ = clock_.Now();
+  said_waiting_ = false;
+  int idle_turns = 0;
+  while (true) {
+    const absl::StatusOr<Turn> turn = Pump(from, to);
+    if (!turn.ok()) return Fail(turn.status());
+    if (turn->finished) return absl::OkStatus();
+    if (turn->moved) {
+      idle_turns = 0;
+    } else if (++idle_turns <= kIdleTurns) {
+      sched_yield();
+    } else if (const absl::Status waited = Wait(); !waited.ok()) {
+      return Fail(waited);
+    }
+  }
+}
+
+absl::StatusOr<PeerMesh::Turn> PeerMesh::Pump(int from, int to) {
+  Turn turn;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    Peer& peer = peers_[rank];
+    if (peer.finished()) continue;
+    const absl::StatusOr<int64_t> sent = peer.sender.Pump(peer.fd.get());
+    if (!sent.ok()) return ExplainSend(rank, sent.status());
+    const absl::StatusOr<FrameReceiver::Received> received = peer.receiver.Pump(peer.fd.get());
+    if (!received.ok()) return Explain(rank, received.status());
+    if (rank == from) peers_[to].sender.MakeAvailable(received->elements);
+
+    traffic_.bytes_out += *sent;
+    traffic_.bytes_in += received->bytes;
+    turn.moved = turn.moved || *sent + received->bytes + received->elements > 0;
+    // Bare headers are no progress: they only say that somebody is there.
+    if (std::max(*sent, received->bytes) > kFrameBytes) last_progress_ = clock_.Now();
+  }
+  // Only now: what one peer brought may be owed to another.
+  for (const Peer& peer : peers_) turn.finished = turn.finished && peer.finished();
+  return turn;
+}
+
+absl::Status PeerMesh::Wait() {
+  TETHYS_ASSIGN_OR_RETURN(const Nanoseconds until, CheckPatience());
+  polled_.assign(1, {.fd = abort_.fd(), .events = POLLIN, .revents = 0});
+  polled_ranks_.assign(1, -1);
+  for (int rank = 0; rank < world_size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    if (peer.finished()) continue;
+    short events = POLLRDHUP;
+    if (!peer.receiver.finished()) events |= POLLIN;
+    if (peer.sender.blocked()) events |= POLLOUT;
+    polled_.push_back({.fd = peer.fd.get(), .events = events, .revents = 0});
+    polled_ranks_.push_back(rank);
+  }
+  TETHYS_RETURN_IF_ERROR(PollUntil(until));
+  if (polled_[0].revents != 0) return AbortReason();
+  for (size_t i = 1; i < polled_.size(); ++i) {
+    // Where something is still to be received, receiving will tell.
+    const int rank = polled_ranks_[i];
+    if ((polled_[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 && peers_[rank].receiver.finished()) {
+      return ExplainSend(rank, absl::UnavailableError("the connection was closed"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PeerMesh::PollUntil(Nanoseconds until) {
+  const Nanoseconds left = std::max<Nanoseconds>(until - clock_.Now(), 0);
+  const timespec timeout = {.tv_sec = left / kSecond, .tv_nsec = left % kSecond};
+  if (ppoll(polled_.data(), polled_.size(), &timeout, nullptr) < 0 && errno != EINTR) {
+    return ErrnoStatus(errno, "cannot poll");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
+  const Nanoseconds patience = options_.step_timeout;
+  const Nanoseconds stalled = clock_.Now() - last_progress_;
+  if (!said_waiting_ && stalled >= patience / 2) {
+    said_waiting_ = true;
+    for (Peer& peer : peers_) peer.sender.SayWaiting();
+    return last_progress_;  // At once: the frames are to be sent.
+  }
+  if (stalled < patience) return last_progress_ + (said_waiting_ ? patience : patience / 2);
+  int silent = -1;
+  int waiting = -1;
+  int takes_nothing = -1;
+  for (int rank = world_size() - 1; rank >= 0; --rank) {
+    const Peer& peer = peers_[rank];
+    if (!peer.sender.finished()) takes_nothing = rank;
+    if (!peer.receiver.finished()) (peer.receiver.peer_waits() ? waiting : silent) = rank;
+  }
+  if (silent >= 0) return SilenceError(silent);
+  // All we need something from wait themselves: one of them knows for whom, and is about to tell.
+  const Nanoseconds last_resort = last_progress_ + patience + patience / 2;
+  if (clock_.Now() < last_resort) return last_resort;
+  return SilenceError(waiting >= 0 ? waiting : takes_nothing);
+}
+
+absl::Status PeerMesh::SilenceError(int peer) const {
+  return absl::DeadlineExceededError(
+      absl::StrCat("rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s in vain for ",
+                   MemberText(options_, peer), " in collective ", step_, " [", FrameText(header_),
+                   "]: it may be stopped, overloaded or cut off; its log tells what it did last"));
+}
+
+absl::Status PeerMesh::Explain(int peer, const absl::Status& error) const {
+  if (peers_[peer].receiver.peer_failed()) return error;
+  if (error.code() != absl::StatusCode::kUnavailable) return Annotate(error, MemberText(options_, peer));
+  return absl::UnavailableError(absl::StrCat(
+      "rank ", options_.rank, " lost ", MemberText(options_, peer), " in collective ", step_, " [",
+      FrameText(header_), "]: ", error.message(), "; its process ended or its host is gone"));
+}
+
+absl::Status PeerMesh::ExplainSend(int peer, const absl::Status& error) {
+  FrameReceiver& receiver = peers_[peer].receiver;
+  while (true) {
+    if (receiver.finished()) Receive(peer, {});
+    const absl::StatusOr<FrameReceiver::Received> received = receiver.Pump(peers_[peer].fd.get());
+    if (!received.ok()) return Explain(peer, received.status());
+    if (received->bytes == 0 && received->elements == 0) return Explain(peer, error);
+  }
+}
+
+absl::Status PeerMesh::Fail(const absl::Status& error) {
+  broken_ = error;
+  const Nanoseconds until = clock_.Now() + kFarewellTime;
+  for (Peer& peer : peers_) {
+    if (peer.fd.valid()) peer.sender.StartError(header_, error);
+  }
+  do {
+    polled_.clear();
+    for (Peer& peer : peers_) {
+      if (!peer.fd.valid() || peer.sender.finished()) continue;
+      if (!peer.sender.Pump(peer.fd.get()).ok()) continue;
+      if (peer.sender.blocked()) polled_.push_back({.fd = peer.fd.get(), .events = POLLOUT, .revents = 0});
+    }
+    if (polled_.empty() || !PollUntil(until).ok()) break;
+  } while (clock_.Now() < until);
+  // Not closed: that would discard what is under way to a slow reader.
+  for (Peer& peer : peers_) {
+    if (peer.fd.valid()) shutdown(peer.fd.get(), SHUT_WR);
+  }
+  return broken_;
+}
+
+void PeerMesh::Abort(const absl::Status& reason) {
+  {
+    MutexLock lock(mu_);
+    if (abort_reason_.ok()) abort_reason_ = reason;
+  }
+  aborted_.store(true, std::memory_order_release);
+  abort_.Signal();
+}
+
+absl::Status PeerMesh::AbortReason() {
+  MutexLock lock(mu_);
+  return Annotate(abort_reason_, absl::StrCat(MemberText(options_, options_.rank), " gave up"));
+}
+
+}  // namespace tethys

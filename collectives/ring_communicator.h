@@ -1,0 +1,70 @@
+// A Communicator over TCP, for ranks on any hosts. Every pair of ranks holds one connection, authenticated
+// both ways by the job's token. Short vectors are exchanged directly (one hop); long ones go around the ring,
+// reduce-scatter then all-gather, which moves 2 (n-1)/n of the vector in and out of every rank: the least
+// that is possible.
+//
+//   RingListener::Listen("10.0.0.3")  ->  tell everybody address()  ->  CreateRingCommunicator(listener,
+//   options)
+//
+// Creating blocks until all ranks are connected or `connect_timeout` has passed. Strangers that knock
+// meanwhile are turned away and delay nobody.
+#ifndef TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_
+#define TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "proto/chief.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+
+// Where a rank is reached: bound before the addresses of the others are known, so that it can be told to
+// them. May serve several communicators, one after the other (a new one for each generation).
+class RingListener {
+ public:
+  // `host` or `host:port`; without a port the system chooses one.
+  static absl::StatusOr<std::unique_ptr<RingListener>> Listen(const std::string& bind_address);
+
+  // host:port, numeric.
+  const std::string& address() const { return address_; }
+  int fd() const { return fd_.get(); }
+
+ private:
+  RingListener(FileDescriptor fd, std::string address) : fd_(std::move(fd)), address_(std::move(address)) {}
+  const FileDescriptor fd_;
+  const std::string address_;
+};
+
+struct RingOptions {
+  int rank = 0;
+  std::vector<std::string>
+      addresses;  // host:port of every rank's listener, own included; sets the world size.
+  std::vector<std::string> member_names;  // "worker 2 on 10.0.0.3", for errors; empty: the addresses.
+  uint32_t group = 0;                     // Which communicator of the job; several may live at once.
+  uint32_t generation = 1;                // Of the membership. Frames of another one are refused.
+  uint32_t incarnation = 1;               // Of this process.
+  JobToken token;
+  // Role, job id, job hash and model signature, which all ranks must share. Index, incarnation and generation
+  // are filled in from the above.
+  proto::Handshake identity;
+  Nanoseconds connect_timeout = 30 * kSecond;  // Until every rank is connected.
+  Nanoseconds step_timeout = 30 * kSecond;     // A collective that makes no progress for so long has failed.
+  const Clock* clock = nullptr;                // Required; not owned.
+};
+
+// InvalidArgument: options. DeadlineExceeded: names the ranks that are missing and the last refusal.
+// Unauthenticated, FailedPrecondition: a rank refused this one, or is of another build, job, model or
+// generation.
+absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,
+                                                                     RingOptions options);
+
+}  // namespace tethys
+
+#endif  // TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_

@@ -1,0 +1,337 @@
+#include "collectives/ring_formation.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <list>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "collectives/frame_link.h"
+#include "runtime/base/socket.h"
+#include "runtime/tensor/frame.h"
+
+namespace tethys {
+namespace {
+
+constexpr uint64_t kMaxMessageBytes = 4096;         // A handshake is about 200.
+constexpr Nanoseconds kKnockTimeout = 5 * kSecond;  // For a caller to prove itself.
+constexpr Nanoseconds kRetryDelay = 50 * kMillisecond;
+constexpr int kMaxCallers = 64;  // Beyond that the longest waiting one is dropped.
+
+struct Message {
+  Frame frame;
+  std::string payload;
+};
+
+// A connection whose other end has not proved itself yet.
+struct Knock {
+  enum class Awaits { kConnect, kChallenge, kWelcome, kProof };
+
+  FileDescriptor fd;
+  Awaits awaits = Awaits::kProof;
+  int rank = -1;       // Whom we called; -1: we were called.
+  uint64_t nonce = 0;  // That the other side must prove.
+  Nanoseconds expires = 0;
+  std::string inbox = {};
+};
+
+// Never reads beyond the message: what follows belongs to the communicator.
+absl::StatusOr<std::optional<Message>> ReceiveMessage(Knock& knock) {
+  while (true) {
+    int64_t wanted = kFrameBytes;
+    Message message;
+    if (static_cast<int64_t>(knock.inbox.size()) >= kFrameBytes) {
+      TETHYS_ASSIGN_OR_RETURN(message.frame, Frame::Decode(knock.inbox.data(), kFrameBytes));
+      if (message.frame.payload_bytes > kMaxMessageBytes) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("message of ", message.frame.payload_bytes, " bytes before the handshake"));
+      }
+      wanted += static_cast<int64_t>(message.frame.payload_bytes);
+    }
+    const auto have = static_cast<int64_t>(knock.inbox.size());
+    if (have == wanted) {
+      message.payload = knock.inbox.substr(kFrameBytes);
+      knock.inbox.clear();
+      return message;
+    }
+    knock.inbox.resize(wanted);
+    iovec part = {.iov_base = knock.inbox.data() + have, .iov_len = static_cast<size_t>(wanted - have)};
+    const absl::StatusOr<int64_t> received = ReceiveSome(knock.fd.get(), {&part, 1});
+    knock.inbox.resize(have + received.value_or(0));
+    if (!received.ok()) return received.status();
+    if (*received == 0) return std::nullopt;
+  }
+}
+
+class RingFormation {
+ public:
+  RingFormation(int listener, const RingOptions& options)
+      : listener_(listener),
+        options_(options),
+        world_(static_cast<int>(options.addresses.size())),
+        deadline_(options.clock->Now() + options.connect_timeout),
+        connections_(world_),
+        retry_at_(world_, 0),
+        last_error_(world_) {}
+
+  absl::StatusOr<std::vector<RingConnection>> Run() {
+    while (!Complete()) {
+      const Nanoseconds now = options_.clock->Now();
+      if (now >= deadline_) return TimeoutError();
+      CallLowerRanks(now);
+      DropExpired(now);
+      TETHYS_RETURN_IF_ERROR(WaitAndServe(now));
+    }
+    return std::move(connections_);
+  }
+
+ private:
+  bool Missing(int rank) const { return rank != options_.rank && !connections_[rank].fd.valid(); }
+
+  bool Complete() const {
+    for (int rank = 0; rank < world_; ++rank) {
+      if (Missing(rank)) return false;
+    }
+    return true;
+  }
+
+  void CallLowerRanks(Nanoseconds now) {
+    for (int rank = 0; rank < options_.rank; ++rank) {
+      const bool calling = std::any_of(knocks_.begin(), knocks_.end(),
+                                       [rank](const Knock& knock) { return knock.rank == rank; });
+      if (!Missing(rank) || calling || now < retry_at_[rank]) continue;
+      absl::StatusOr<HostPort> address = ParseHostPort(options_.addresses[rank]);
+      TETHYS_CHECK(address.ok());
+      absl::StatusOr<FileDescriptor> fd = StartConnectTcp(*address);
+      if (!fd.ok()) {
+        CallLater(rank, fd.status());
+        continue;
+      }
+      // The other side may be late to answer; only the deadline of all ends this call.
+      knocks_.push_back(
+          {.fd = *std::move(fd), .awaits = Knock::Awaits::kConnect, .rank = rank, .expires = deadline_});
+    }
+  }
+
+  void CallLater(int rank, const absl::Status& why) {
+    last_error_[rank] = why;
+    retry_at_[rank] = options_.clock->Now() + kRetryDelay;
+  }
+
+  void DropExpired(Nanoseconds now) {
+    knocks_.remove_if([now](const Knock& knock) { return knock.expires <= now; });
+  }
+
+  absl::Status WaitAndServe(Nanoseconds now) {
+    std::vector<pollfd> polled = {{.fd = listener_, .events = POLLIN, .revents = 0}};
+    Nanoseconds until = deadline_;
+    for (const Knock& knock : knocks_) {
+      const bool connecting = knock.awaits == Knock::Awaits::kConnect;
+      polled.push_back(
+          {.fd = knock.fd.get(), .events = static_cast<short>(connecting ? POLLOUT : POLLIN), .revents = 0});
+      until = std::min(until, knock.expires);
+    }
+    for (const Nanoseconds retry : retry_at_) {
+      if (retry > now) until = std::min(until, retry);
+    }
+    const int milliseconds = static_cast<int>((until - now + kMillisecond - 1) / kMillisecond);
+    if (poll(polled.data(), polled.size(), milliseconds) < 0 && errno != EINTR) {
+      return ErrnoStatus(errno, "cannot poll");
+    }
+    size_t i = 1;
+    for (auto it = knocks_.begin(); it != knocks_.end(); ++i) {
+      const auto knock = it++;
+      if (polled[i].revents != 0) TETHYS_RETURN_IF_ERROR(Serve(knock));
+    }
+    return (polled[0].revents & POLLIN) != 0 ? AcceptCallers() : absl::OkStatus();
+  }
+
+  absl::Status AcceptCallers() {
+    while (true) {
+      TETHYS_ASSIGN_OR_RETURN(FileDescriptor fd, AcceptTcp(listener_));
+      if (!fd.valid()) return absl::OkStatus();
+      Knock knock{
+          .fd = std::move(fd), .nonce = RandomNonce(), .expires = options_.clock->Now() + kKnockTimeout};
+      Frame challenge = OwnFrame(FrameKind::kChallenge);
+      challenge.sequence = knock.nonce;
+      if (!SendMessage(knock, challenge, "").ok()) continue;
+      const auto is_caller = [](const Knock& other) { return other.rank < 0; };
+      if (std::count_if(knocks_.begin(), knocks_.end(), is_caller) >= kMaxCallers) {
+        knocks_.erase(std::find_if(knocks_.begin(), knocks_.end(), is_caller));
+      }
+      knocks_.push_back(std::move(knock));
+    }
+  }
+
+  // Takes the conversation one step further. An error ends the forming of the ring; a failed stranger does
+  // not.
+  absl::Status Serve(std::list<Knock>::iterator knock) {
+    const absl::Status status = knock->rank < 0 ? ServeCaller(*knock) : ServeCalled(*knock);
+    const bool connected = status.ok() && !knock->fd.valid();
+    if (status.ok() && !connected) return status;
+    const int called = knock->rank;
+    if (called < 0 && !status.ok()) last_refusal_ = status;
+    knocks_.erase(knock);
+    if (status.ok() || called < 0) return absl::OkStatus();
+    // It was not there yet, or not yet done with a listener of an earlier generation: try again.
+    if (status.code() == absl::StatusCode::kUnavailable) {
+      CallLater(called, status);
+      return absl::OkStatus();
+    }
+    return Annotate(status, MemberText(options_, called));
+  }
+
+  absl::Status ServeCaller(Knock& knock) {
+    TETHYS_ASSIGN_OR_RETURN(const std::optional<Message> message, ReceiveMessage(knock));
+    if (!message.has_value()) return absl::OkStatus();
+    const absl::StatusOr<proto::Handshake> caller = CheckProof(*message, knock.nonce);
+    absl::Status status = caller.status();
+    if (status.ok() && (caller->index() <= options_.rank || caller->index() >= world_)) {
+      status = absl::FailedPreconditionError(
+          absl::StrCat("rank ", caller->index(), " does not call rank ", options_.rank, " in a world of ",
+                       world_, ": the ranks were given different lists of addresses"));
+    }
+    if (!status.ok()) {
+      Frame refusal = OwnFrame(FrameKind::kError);
+      refusal.flags = static_cast<uint32_t>(status.code());
+      SendMessage(knock, refusal, std::string(status.message())).IgnoreError();
+      return status;
+    }
+    TETHYS_RETURN_IF_ERROR(SendProof(knock, message->frame.sequence));
+    Connect(knock, *caller);
+    return absl::OkStatus();
+  }
+
+  absl::Status ServeCalled(Knock& knock) {
+    if (knock.awaits == Knock::Awaits::kConnect) {
+      if (const absl::Status connected = ConnectResult(knock.fd.get()); !connected.ok()) {
+        return absl::UnavailableError(connected.message());
+      }
+      knock.awaits = Knock::Awaits::kChallenge;
+      return absl::OkStatus();
+    }
+    TETHYS_ASSIGN_OR_RETURN(const std::optional<Message> message, ReceiveMessage(knock));
+    if (!message.has_value()) return absl::OkStatus();
+    if (message->frame.kind == FrameKind::kError) {
+      return ErrorOf(message->frame, absl::StrCat("refused this rank: ", message->payload));
+    }
+    if (knock.awaits == Knock::Awaits::kChallenge) {
+      if (message->frame.kind != FrameKind::kChallenge) {
+        return absl::InvalidArgumentError(absl::StrCat("sent no challenge but ", FrameText(message->frame)));
+      }
+      knock.nonce = RandomNonce();
+      knock.awaits = Knock::Awaits::kWelcome;
+      return SendProof(knock, message->frame.sequence);
+    }
+    TETHYS_ASSIGN_OR_RETURN(const proto::Handshake called, CheckProof(*message, knock.nonce));
+    if (called.index() != knock.rank) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", called.index(), " answers at ", options_.addresses[knock.rank], ", not rank ",
+                       knock.rank, ": the ranks were given different lists of addresses"));
+    }
+    Connect(knock, called);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<proto::Handshake> CheckProof(const Message& message, uint64_t nonce) const {
+    proto::Handshake handshake;
+    if (message.frame.kind != FrameKind::kHandshake || !handshake.ParseFromString(message.payload)) {
+      return absl::UnauthenticatedError("the caller sent no handshake");
+    }
+    const HandshakeExpectation expected{.job_id = options_.identity.job_id(),
+                                        .job_hash = options_.identity.job_hash(),
+                                        .model_signature = options_.identity.model_signature(),
+                                        .generation = options_.generation};
+    TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, nonce, expected, handshake));
+    if (handshake.role() != options_.identity.role()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the caller is a ", proto::Role_Name(handshake.role()), ", this ring is of ",
+                       proto::Role_Name(options_.identity.role()), ": check the address it was given"));
+    }
+    if (message.frame.group != options_.group) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the caller is of group ", message.frame.group, ", here ", options_.group));
+    }
+    return handshake;
+  }
+
+  // Proves `nonce` and, when we called, asks for a proof in return.
+  absl::Status SendProof(Knock& knock, uint64_t nonce) {
+    proto::Handshake handshake = options_.identity;
+    handshake.set_index(options_.rank);
+    handshake.set_incarnation(options_.incarnation);
+    handshake.set_generation(options_.generation);
+    CompleteHandshake(options_.token, nonce, handshake);
+    Frame frame = OwnFrame(FrameKind::kHandshake);
+    frame.sequence = knock.nonce;
+    return SendMessage(knock, frame, handshake.SerializeAsString());
+  }
+
+  Frame OwnFrame(FrameKind kind) const {
+    return {.kind = kind,
+            .dtype = FrameDType::kNone,
+            .generation = options_.generation,
+            .group = options_.group,
+            .rank = static_cast<uint32_t>(options_.rank),
+            .incarnation = options_.incarnation};
+  }
+
+  // A socket that carried a message or none takes a short one whole; one that does not is given up.
+  static absl::Status SendMessage(Knock& knock, Frame frame, const std::string& payload) {
+    frame.payload_bytes = payload.size();
+    std::string bytes(kFrameBytes, '\0');
+    frame.EncodeTo(bytes.data());
+    bytes += payload;
+    iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+    TETHYS_ASSIGN_OR_RETURN(const int64_t sent, SendSome(knock.fd.get(), {&part, 1}));
+    if (sent == static_cast<int64_t>(bytes.size())) return absl::OkStatus();
+    return absl::UnavailableError("the connection takes no data");
+  }
+
+  // A rank that calls again has lost its earlier connection: the new one counts.
+  void Connect(Knock& knock, const proto::Handshake& peer) {
+    connections_[peer.index()] = {.fd = std::move(knock.fd), .incarnation = peer.incarnation()};
+  }
+
+  absl::Status TimeoutError() const {
+    std::vector<std::string> missing;
+    for (int rank = 0; rank < world_; ++rank) {
+      if (!Missing(rank)) continue;
+      missing.push_back(
+          absl::StrCat(MemberText(options_, rank),
+                       last_error_[rank].ok() ? "" : absl::StrCat(" [", last_error_[rank].message(), "]")));
+    }
+    return absl::DeadlineExceededError(absl::StrCat(
+        "rank ", options_.rank, " waited ", ToSeconds(options_.connect_timeout),
+        " s in vain to connect with ", absl::StrJoin(missing, ", "),
+        last_refusal_.ok() ? "" : absl::StrCat("; the last caller was refused: ", last_refusal_.message())));
+  }
+
+  const int listener_;
+  const RingOptions& options_;
+  const int world_;
+  const Nanoseconds deadline_;
+
+  std::vector<RingConnection> connections_;
+  std::list<Knock> knocks_;
+  std::vector<Nanoseconds> retry_at_;     // Of each rank we call.
+  std::vector<absl::Status> last_error_;  // Of the last attempt to call a rank.
+  absl::Status last_refusal_;
+};
+
+}  // namespace
+
+std::string MemberText(const RingOptions& options, int rank) {
+  const std::vector<std::string>& names =
+      options.member_names.empty() ? options.addresses : options.member_names;
+  return absl::StrCat("rank ", rank, " (", names[rank], ")");
+}
+
+absl::StatusOr<std::vector<RingConnection>> FormRing(int listener, const RingOptions& options) {
+  return RingFormation(listener, options).Run();
+}
+
+}  // namespace tethys

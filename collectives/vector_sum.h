@@ -1,0 +1,22 @@
+// Sums of vectors in memory. Written so that every compiler vectorises them; no alignment is required.
+#ifndef TETHYS_COLLECTIVES_VECTOR_SUM_H_
+#define TETHYS_COLLECTIVES_VECTOR_SUM_H_
+
+#include <cstdint>
+
+namespace tethys {
+
+// sum[i] += x[i] for i in [0, count). The vectors do not overlap.
+inline void AddTo(float* __restrict sum, const float* __restrict x, int64_t count) {
+  // A constant number of turns is what GCC's -O2 needs to vectorise.
+  constexpr int64_t kBlock = 16;
+  int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    for (int64_t k = 0; k < kBlock; ++k) sum[i + k] += x[i + k];
+  }
+  for (; i < count; ++i) sum[i] += x[i];
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_COLLECTIVES_VECTOR_SUM_H_

@@ -1,0 +1,60 @@
+// TCP sockets that never block, for data that does not go over gRPC. Descriptors are non-blocking and
+// close-on-exec; nothing here waits but the look-up of a host name. Stateless, so thread-safe for different
+// descriptors.
+#ifndef TETHYS_RUNTIME_BASE_SOCKET_H_
+#define TETHYS_RUNTIME_BASE_SOCKET_H_
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/types/span.h"
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+  bool operator==(const HostPort&) const = default;
+};
+
+// "10.0.0.3:4711", "node3:4711", "[::1]:4711". InvalidArgument quotes what is wrong.
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
+std::string HostPortText(const HostPort& address);
+
+// Bound and listening; port 0 lets the system choose. AlreadyExists when the port is taken.
+absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address);
+// An invalid descriptor when nobody waits.
+absl::StatusOr<FileDescriptor> AcceptTcp(int listener);
+// Starts to connect. Once the descriptor polls writable, ConnectResult says how it went.
+absl::StatusOr<FileDescriptor> StartConnectTcp(const HostPort& address);
+absl::Status ConnectResult(int fd);
+
+// Numeric addresses of the two ends.
+absl::StatusOr<HostPort> LocalAddress(int fd);
+absl::StatusOr<HostPort> PeerAddress(int fd);
+
+// Bytes moved, 0 when the call would block. Unavailable when the other side has closed or reset the
+// connection.
+absl::StatusOr<int64_t> SendSome(int fd, absl::Span<iovec> parts);
+absl::StatusOr<int64_t> ReceiveSome(int fd, absl::Span<iovec> parts);
+
+// Wakes a thread that polls `fd()`. Signal may be called by any thread.
+class WakeUp {
+ public:
+  static absl::StatusOr<WakeUp> Create();
+  int fd() const { return fd_.get(); }
+  // The descriptor polls readable from now on.
+  void Signal() const;
+
+ private:
+  explicit WakeUp(FileDescriptor fd) : fd_(std::move(fd)) {}
+  FileDescriptor fd_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_SOCKET_H_
