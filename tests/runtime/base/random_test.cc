@@ -1,0 +1,98 @@
+#include "runtime/base/random.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+
+namespace tethys {
+namespace {
+
+using Block = std::array<uint32_t, 4>;
+
+// Philox4x32-10 of a counter and key as the paper writes them.
+Block Philox(Block counter, std::array<uint32_t, 2> key) {
+  constexpr auto kPurpose = RandomPurpose::kTest;
+  const uint64_t seed = uint64_t{key[1] ^ static_cast<uint32_t>(kPurpose)} << 32 | key[0];
+  const RandomStream stream(seed, kPurpose, uint64_t{counter[3]} << 32 | counter[2]);
+  return stream.Block(uint64_t{counter[1]} << 32 | counter[0]);
+}
+
+// The known answers that come with the authors' Random123 library (kat_vectors).
+TEST(RandomStreamTest, IsPhilox4x32With10Rounds) {
+  EXPECT_EQ(Philox({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  constexpr uint32_t kOnes = 0xffffffff;
+  EXPECT_EQ(Philox({kOnes, kOnes, kOnes, kOnes}, {kOnes, kOnes}),
+            (Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(Philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(RandomStreamTest, TheSequenceIsTheBlocksInOrder) {
+  RandomStream stream(5, RandomPurpose::kTest, 9);
+  const RandomStream blocks(5, RandomPurpose::kTest, 9);
+  for (int i = 0; i < 12; ++i) EXPECT_EQ(stream.Next32(), blocks.Block(i / 4)[i % 4]) << i;
+}
+
+TEST(RandomStreamTest, SeedPurposeAndKeyEachMakeAnotherStream) {
+  const Block block = RandomStream(5, RandomPurpose::kTest, 9).Block(0);
+  EXPECT_NE(RandomStream(6, RandomPurpose::kTest, 9).Block(0), block);
+  EXPECT_NE(RandomStream(5, RandomPurpose::kShuffle, 9).Block(0), block);
+  EXPECT_NE(RandomStream(5, RandomPurpose::kTest, 10).Block(0), block);
+}
+
+TEST(RandomStreamTest, NextBelowIsEvenOverItsRange) {
+  RandomStream stream(1, RandomPurpose::kTest, 0);
+  constexpr int kDraws = 60000;
+  std::array<int, 6> counts{};
+  for (int i = 0; i < kDraws; ++i) ++counts.at(stream.NextBelow(6));
+  // Five standard deviations of a binomial count with p = 1/6.
+  for (const int count : counts) EXPECT_NEAR(count, kDraws / 6, 457);
+}
+
+TEST(RandomStreamTest, NextBelowOneIsZero) {
+  RandomStream stream(1, RandomPurpose::kTest, 0);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(stream.NextBelow(1), 0);
+}
+
+TEST(RandomStreamTest, UnitFloatsExcludeBothEnds) {
+  EXPECT_GT(ToUnitFloat(0), 0.0f);
+  EXPECT_LT(ToUnitFloat(0xffffffff), 1.0f);
+}
+
+TEST(RandomPermutationTest, HoldsEveryNumberOnce) {
+  auto order = RandomPermutation(RandomStream(3, RandomPurpose::kTest, 0), 1000);
+  EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
+  std::sort(order.begin(), order.end());
+  std::vector<uint32_t> all(1000);
+  std::iota(all.begin(), all.end(), 0u);
+  EXPECT_EQ(order, all);
+}
+
+TEST(RandomPermutationTest, OfNothingAndOfOne) {
+  EXPECT_TRUE(RandomPermutation(RandomStream(3, RandomPurpose::kTest, 0), 0).empty());
+  EXPECT_EQ(RandomPermutation(RandomStream(3, RandomPurpose::kTest, 0), 1), std::vector<uint32_t>{0});
+}
+
+TEST(RandomPermutationTest, EveryOrderOfThreeIsAsLikely) {
+  std::array<int, 27> counts{};
+  constexpr int kDraws = 6000;
+  for (int i = 0; i < kDraws; ++i) {
+    const auto order = RandomPermutation(RandomStream(i, RandomPurpose::kTest, 0), 3);
+    ++counts[order[0] * 9 + order[1] * 3 + order[2]];
+  }
+  EXPECT_EQ(std::count(counts.begin(), counts.end(), 0), 27 - 6);
+  // Five standard deviations of a binomial count with p = 1/6.
+  for (const int count : counts) EXPECT_TRUE(count == 0 || std::abs(count - kDraws / 6) < 145) << count;
+}
+
+TEST(Fnv1aTest, HasItsPublishedValues) {
+  EXPECT_EQ(Fnv1a("", 0), 0xcbf29ce484222325u);
+  EXPECT_EQ(Fnv1a("a", 1), 0xaf63dc4c8601ec8cu);
+  EXPECT_EQ(Fnv1a("foobar", 6), 0x85944171f73967e8u);
+  EXPECT_EQ(Fnv1a("bar", 3, Fnv1a("foo", 3)), Fnv1a("foobar", 6));
+}
+
+}  // namespace
+}  // namespace tethys

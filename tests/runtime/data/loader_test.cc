@@ -1,0 +1,108 @@
+#include "runtime/data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/testing/allocation_counter.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kSamples = 50;
+constexpr int64_t kElements = 3;
+
+// Sample i is (i, i, i) with label i mod 10.
+std::shared_ptr<const Dataset> CountingDataset() {
+  auto store = std::make_shared<SampleStore>();
+  store->sample_shape = {kElements};
+  store->sample_elements = kElements;
+  TETHYS_CHECK(store->values.Resize(kSamples * kElements).ok() && store->labels.Resize(kSamples).ok());
+  for (int64_t i = 0; i < kSamples; ++i) {
+    std::memset(store->values.data() + i * kElements, static_cast<int>(i), kElements);
+    store->labels.data()[i] = static_cast<uint8_t>(i % 10);
+  }
+  return std::make_shared<Dataset>(std::move(store), 0, kSamples);
+}
+
+// With and without a thread: the batches must be the same.
+class BatchLoaderTest : public ::testing::TestWithParam<int> {
+ protected:
+  static void ExpectBatch(const HostBatch& batch, Slice slice, const EpochOrder* order) {
+    ASSERT_EQ(batch.rows, 8);
+    for (int64_t row = 0; row < batch.rows; ++row) {
+      const bool padding = row >= slice.count();
+      const int64_t position = slice.begin + row;
+      const int64_t sample = padding ? 0 : order != nullptr ? (*order)[position] : position;
+      EXPECT_EQ(batch.weights[row], padding ? 0.0f : 1.0f) << "row " << row;
+      EXPECT_EQ(batch.labels[row], sample % 10) << "row " << row;
+      for (int64_t i = 0; i < kElements; ++i)
+        EXPECT_EQ(batch.inputs[row * kElements + i], sample) << "row " << row;
+    }
+  }
+
+  BatchLoader loader_{CountingDataset(), {.rows = 8, .prefetch_batches = GetParam()}};
+  std::shared_ptr<const EpochOrder> order_ = std::make_shared<EpochOrder>(1, 0, kSamples);
+};
+INSTANTIATE_TEST_SUITE_P(Prefetch, BatchLoaderTest, ::testing::Values(0, 1, 3));
+
+TEST_P(BatchLoaderTest, FollowsTheOrderThroughEpochs) {
+  int64_t announced = 0, taken = 0;
+  const int64_t steps = StepsPerEpoch(kSamples, 8, false);
+  std::vector<std::shared_ptr<const EpochOrder>> orders;
+  for (int64_t epoch = 0; epoch < 20; ++epoch)
+    orders.push_back(std::make_shared<EpochOrder>(1, epoch, kSamples));
+  while (taken < 20 * steps) {
+    for (; announced < 20 * steps && loader_.room() > 0; ++announced) {
+      loader_.Announce(orders[announced / steps], StepSlice(kSamples, 8, announced % steps));
+    }
+    ExpectBatch(loader_.Next(), StepSlice(kSamples, 8, taken % steps), orders[taken / steps].get());
+    ++taken;
+  }
+}
+
+TEST_P(BatchLoaderTest, AShortBatchIsPaddedWithWeightZeroAfterAFullOne) {
+  loader_.Announce(order_, {0, 8});
+  ExpectBatch(loader_.Next(), {0, 8}, order_.get());
+  for (int i = 0; i < 5; ++i) {
+    loader_.Announce(order_, {48, 50});
+    ExpectBatch(loader_.Next(), {48, 50}, order_.get());
+  }
+}
+
+TEST_P(BatchLoaderTest, AnEmptySliceIsAllPadding) {
+  loader_.Announce(order_, {50, 50});
+  ExpectBatch(loader_.Next(), {50, 50}, order_.get());
+}
+
+TEST_P(BatchLoaderTest, WithoutAnOrderSamplesComeAsTheyLie) {
+  loader_.Announce(nullptr, {10, 17});
+  ExpectBatch(loader_.Next(), {10, 17}, nullptr);
+}
+
+TEST_P(BatchLoaderTest, ABatchStaysWholeWhileLaterOnesAreBuilt) {
+  loader_.Announce(order_, {0, 8});
+  const HostBatch batch = loader_.Next();
+  Slice next{8, 16};
+  while (loader_.room() > 0) loader_.Announce(order_, next);
+  ExpectBatch(batch, {0, 8}, order_.get());
+  ExpectBatch(loader_.Next(), next, order_.get());
+}
+
+TEST_P(BatchLoaderTest, EndsWithBatchesAnnouncedAndNotTaken) {
+  while (loader_.room() > 0) loader_.Announce(order_, {0, 8});
+}
+
+TEST_P(BatchLoaderTest, AllocatesNothingOnTheCallersThread) {
+  loader_.Announce(order_, {0, 8});
+  loader_.Next();
+  const int64_t before = testing::ThreadAllocations();
+  for (int i = 0; i < 100; ++i) {
+    loader_.Announce(order_, {0, 8});
+    loader_.Next();
+  }
+  EXPECT_EQ(testing::ThreadAllocations(), before);
+}
+
+}  // namespace
+}  // namespace tethys

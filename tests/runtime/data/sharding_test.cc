@@ -1,0 +1,91 @@
+#include "runtime/data/sharding.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace tethys {
+namespace {
+
+TEST(EpochOrderTest, IsAPermutation) {
+  const EpochOrder order(7, 0, 1000);
+  std::set<int64_t> seen;
+  for (int64_t i = 0; i < order.size(); ++i) seen.insert(order[i]);
+  EXPECT_EQ(seen.size(), 1000);
+  EXPECT_EQ(*seen.rbegin(), 999);
+}
+
+TEST(EpochOrderTest, DependsOnSeedAndEpochOnly) {
+  const auto differs = [](const EpochOrder& a, const EpochOrder& b) {
+    for (int64_t i = 0; i < a.size(); ++i) {
+      if (a[i] != b[i]) return true;
+    }
+    return false;
+  };
+  EXPECT_FALSE(differs(EpochOrder(7, 3, 100), EpochOrder(7, 3, 100)));
+  EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(7, 4, 100)));
+  EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(8, 3, 100)));
+}
+
+TEST(ShardingTest, TheFirstRanksTakeOneMore) {
+  EXPECT_EQ(SplitSlice({0, 128}, 0, 5), (Slice{0, 26}));
+  EXPECT_EQ(SplitSlice({0, 128}, 2, 5), (Slice{52, 78}));
+  EXPECT_EQ(SplitSlice({0, 128}, 3, 5), (Slice{78, 103}));
+  EXPECT_EQ(SplitSlice({0, 128}, 4, 5), (Slice{103, 128}));
+}
+
+TEST(ShardingTest, FewerSamplesThanRanksLeaveTheLastRanksNone) {
+  EXPECT_EQ(SplitSlice({10, 12}, 1, 4), (Slice{11, 12}));
+  EXPECT_EQ(SplitSlice({10, 12}, 2, 4).count(), 0);
+  EXPECT_EQ(SplitSlice({10, 12}, 3, 4), (Slice{12, 12}));
+}
+
+TEST(ShardingTest, AShortLastBatchIsKeptOrDropped) {
+  EXPECT_EQ(StepsPerEpoch(54000, 128, false), 422);
+  EXPECT_EQ(StepsPerEpoch(54000, 128, true), 421);
+  EXPECT_EQ(SamplesPerEpoch(54000, 128, false), 54000);
+  EXPECT_EQ(SamplesPerEpoch(54000, 128, true), 53888);
+  EXPECT_EQ(StepsPerEpoch(100, 128, false), 1);
+  EXPECT_EQ(StepsPerEpoch(100, 128, true), 0);
+  EXPECT_EQ(StepsPerEpoch(256, 128, false), 2);
+  EXPECT_EQ(StepSlice(54000, 128, 421), (Slice{53888, 54000}));
+}
+
+TEST(ShardingTest, AShortBatchIsSplitByItsOwnSize) {
+  // 112 samples over 5 ranks: 23, 23, 22, 22, 22.
+  EXPECT_EQ(StepSlice(54000, 128, 421, 1, 5), (Slice{53911, 53934}));
+  EXPECT_EQ(StepSlice(54000, 128, 421, 2, 5), (Slice{53934, 53956}));
+}
+
+TEST(ShardingTest, EveryPositionIsTrainedOnOnceWhateverTheSplit) {
+  for (const int64_t world : {1, 2, 3, 5, 16}) {
+    for (const int64_t global_batch : {16, 37, 128}) {
+      int64_t next = 0;
+      for (int64_t step = 0; step < StepsPerEpoch(1000, global_batch, false); ++step) {
+        for (int64_t rank = 0; rank < world; ++rank) {
+          const Slice slice = StepSlice(1000, global_batch, step, rank, world);
+          EXPECT_EQ(slice.begin, next);
+          EXPECT_LE(slice.count(), BatchRows(global_batch, world));
+          next = slice.end;
+        }
+      }
+      EXPECT_EQ(next, 1000);
+    }
+  }
+}
+
+TEST(ShardingTest, EvaluationCoversEverySampleOnce) {
+  EXPECT_EQ(EvaluationSlice(10, 0, 3), (Slice{0, 4}));
+  EXPECT_EQ(EvaluationSlice(10, 1, 3), (Slice{4, 7}));
+  EXPECT_EQ(EvaluationSlice(10, 2, 3), (Slice{7, 10}));
+}
+
+TEST(ShardingTest, RowsAreTheLargerShare) {
+  EXPECT_EQ(BatchRows(128, 5), 26);
+  EXPECT_EQ(BatchRows(128, 4), 32);
+}
+
+TEST(ShardingTest, PositionsCountOverEpochs) { EXPECT_EQ(JobPosition(3, 54000, 17), 162017); }
+
+}  // namespace
+}  // namespace tethys

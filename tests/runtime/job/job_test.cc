@@ -1,0 +1,149 @@
+#include "runtime/job/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/job/job_file.h"
+#include "runtime/job/job_validation.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kLeastJob[] = R"(
+model { layer { flatten {} } layer { dense { units: 5 activation: RELU } } layer { dense { units: 3 } } }
+data { idx { train_images: "i" train_labels: "l" } classes: 3 }
+optimizer { sgd {} learning_rate: 0.1 }
+batch_size_per_worker: 32
+epochs: 2
+)";
+
+proto::Job Job(const std::vector<std::string>& overrides = {}) {
+  auto job = ParseJob(kLeastJob, "some dir/least job.textproto", overrides);
+  EXPECT_TRUE(job.ok()) << job.status();
+  return job.ok() ? *std::move(job) : proto::Job();
+}
+
+TEST(ResolveTest, WritesEveryDefaultOut) {
+  const proto::Job job = Job();
+  EXPECT_EQ(job.name(), "least_job");
+  EXPECT_TRUE(job.has_workers());
+  EXPECT_EQ(job.workers(), 1);
+  EXPECT_TRUE(job.has_seed());
+  EXPECT_TRUE(job.evaluate_each_epoch());
+  EXPECT_EQ(StrategyName(job), "local");
+  EXPECT_EQ(job.device().threads_per_rank(), 1);
+  EXPECT_EQ(job.checkpoint().keep(), 2);
+  EXPECT_EQ(job.timeouts().start(), 60);
+  EXPECT_EQ(job.timeouts().silence(), 10);
+  EXPECT_EQ(job.timeouts().step(), 30);
+  EXPECT_EQ(job.timeouts().shutdown(), 3);
+  EXPECT_EQ(job.data().deviation(), 1);
+  EXPECT_TRUE(job.optimizer().schedule().has_constant());
+  EXPECT_TRUE(job.optimizer().sgd().has_momentum());
+  EXPECT_THAT(job.optimizer().no_weight_decay(), ElementsAre("bias"));
+}
+
+TEST(ResolveTest, NamesLayersByKindAndPosition) {
+  const proto::Job job = Job();
+  EXPECT_EQ(job.model().layer(0).name(), "flatten_0");
+  EXPECT_EQ(job.model().layer(1).name(), "dense_1");
+  EXPECT_EQ(job.model().layer(2).name(), "dense_2");
+}
+
+TEST(ResolveTest, InitialisesByTheActivation) {
+  const proto::Job job = Job();
+  EXPECT_EQ(job.model().layer(1).dense().initializer(), proto::HE_NORMAL);
+  EXPECT_EQ(job.model().layer(2).dense().initializer(), proto::GLOROT_UNIFORM);
+}
+
+TEST(ResolveTest, ParameterServersHaveDefaultsOfTheirOwn) {
+  const proto::Job job = Job({"strategy=parameter_server", "strategy.parameter_server.servers=3"});
+  const proto::ParameterServer& ps = job.strategy().parameter_server();
+  EXPECT_TRUE(ps.has_bulk_synchronous());
+  EXPECT_TRUE(ps.bulk_synchronous().has_summation());
+  EXPECT_EQ(ps.message_bytes(), 1 << 20);
+  EXPECT_EQ(ps.partitioner().min_size().min_shard_bytes(), 256 << 10);
+  EXPECT_EQ(ps.partitioner().min_size().max_shards(), 3) << "as many as servers";
+}
+
+TEST(ResolveTest, MirroredHasABucketSize) {
+  EXPECT_EQ(Job({"strategy=mirrored"}).strategy().mirrored().bucket_bytes(), 1 << 20);
+}
+
+TEST(ResolveTest, ComputedStandardisationLeavesMeanAndDeviationOpen) {
+  const proto::Job job = Job({"data.compute_standardisation=true"});
+  EXPECT_FALSE(job.data().has_mean());
+  EXPECT_FALSE(job.data().has_deviation());
+}
+
+TEST(ResolveTest, TheResolvedTextResolvesToItself) {
+  for (const std::string strategy : {"local", "mirrored", "parameter_server"}) {
+    for (const std::string compute : {"true", "false"}) {
+      const proto::Job job = Job({"strategy=" + strategy, "data.compute_standardisation=" + compute});
+      const auto again = ParseJob(ResolvedText(job), "job.textproto", {});
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(ResolvedText(*again), ResolvedText(job));
+      EXPECT_EQ(JobHash(*again), JobHash(job));
+    }
+  }
+}
+
+TEST(JobTest, TheHashSeesEveryField) {
+  EXPECT_EQ(JobHash(Job()), JobHash(Job()));
+  EXPECT_NE(JobHash(Job()), JobHash(Job({"seed=1"})));
+  EXPECT_NE(JobHash(Job()), JobHash(Job({"optimizer.learning_rate=0.2"})));
+}
+
+TEST(JobTest, TheGlobalBatchIsWorkersTimesTheirBatch) {
+  const proto::Job job = Job({"strategy=mirrored", "workers=5"});
+  EXPECT_EQ(GlobalBatch(job), 160);
+  EXPECT_EQ(BatchPerWorkerRows(job), 32);
+}
+
+TEST(JobTest, AGlobalBatchIsSplitWithTheLargerShareFirst) {
+  const proto::Job job = Job({"strategy=mirrored", "workers=5", "global_batch_size=128"});
+  EXPECT_EQ(GlobalBatch(job), 128);
+  EXPECT_EQ(BatchPerWorkerRows(job), 26);
+}
+
+TEST(JobTest, CountsItsServers) {
+  EXPECT_EQ(ServerCount(Job()), 0);
+  EXPECT_EQ(ServerCount(Job({"strategy.parameter_server.servers=2"})), 2);
+}
+
+class TrainingLengthTest : public ::testing::Test {
+ protected:
+  // Samples of a linear decay over 1000 training samples.
+  static int64_t DecaySamples(std::vector<std::string> overrides) {
+    overrides.push_back("optimizer.schedule=linear_decay");
+    proto::Job job = Job(overrides);
+    EXPECT_TRUE(ResolveTrainingLength(1000, job).ok());
+    return job.optimizer().schedule().linear_decay().samples();
+  }
+};
+
+TEST_F(TrainingLengthTest, ALinearDecayRunsOverTheWholeJob) {
+  EXPECT_EQ(DecaySamples({}), 2000);
+  EXPECT_EQ(DecaySamples({"drop_remainder=true"}), 2 * 31 * 32);
+  EXPECT_EQ(DecaySamples({"max_steps=10"}), 320);
+  EXPECT_EQ(DecaySamples({"max_steps=1000"}), 2000);
+  EXPECT_EQ(DecaySamples({"epochs=0", "max_steps=10"}), 320);
+  EXPECT_EQ(DecaySamples({"epochs=0", "max_steps=1099511627776"}), int64_t{32} << 40);
+}
+
+TEST_F(TrainingLengthTest, AWrittenLengthIsKept) {
+  EXPECT_EQ(DecaySamples({"optimizer.schedule.linear_decay.samples=77"}), 77);
+}
+
+TEST_F(TrainingLengthTest, RefusesABatchThatLeavesNoStep) {
+  proto::Job job = Job({"drop_remainder=true"});
+  EXPECT_TRUE(ResolveTrainingLength(32, job).ok());
+  EXPECT_THAT(std::string(ResolveTrainingLength(31, job).message()),
+              HasSubstr("the global batch is 32 samples, but the training split has only 31"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,116 @@
+#include "runtime/tensor/frame.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Every field different, so that two that change places are seen.
+Frame Sample() {
+  Frame frame;
+  frame.kind = FrameKind::kPush;
+  frame.dtype = FrameDType::kFloat32;
+  frame.flags = 0x01020304;
+  frame.generation = 11;
+  frame.group = 12;
+  frame.rank = 13;
+  frame.incarnation = 14;
+  frame.step = 15;
+  frame.sequence = 16;
+  frame.range_begin = 17;
+  frame.range_count = 18;
+  frame.sample_begin = 19;
+  frame.sample_count = 20;
+  frame.schedule_position = 21;
+  frame.base_version = 22;
+  frame.payload_bytes = 72;
+  return frame;
+}
+
+std::string Encoded(const Frame& frame) {
+  std::string bytes(kFrameBytes, '\xee');
+  frame.EncodeTo(bytes.data());
+  return bytes;
+}
+
+absl::StatusOr<Frame> Decoded(const std::string& bytes) {
+  return Frame::Decode(bytes.data(), static_cast<int64_t>(bytes.size()));
+}
+
+uint64_t Word(const std::string& bytes, int64_t offset, int64_t size) {
+  uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + offset, size);
+  return value;
+}
+
+TEST(FrameTest, DecodesWhatItEncodes) {
+  const auto frame = Decoded(Encoded(Sample()));
+  ASSERT_TRUE(frame.ok()) << frame.status();
+  EXPECT_EQ(*frame, Sample());
+}
+
+TEST(FrameTest, LiesOnTheWireAsDrawn) {
+  const std::string bytes = Encoded(Sample());
+  EXPECT_EQ(bytes.substr(0, 4), "TTHF");
+  EXPECT_EQ(Word(bytes, 4, 2), kWireVersion);
+  EXPECT_EQ(Word(bytes, 6, 1), 7);
+  EXPECT_EQ(Word(bytes, 7, 1), 1);
+  EXPECT_EQ(bytes.substr(8, 4), "\x04\x03\x02\x01");
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(Word(bytes, 12 + 4 * i, 4), 11 + i);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(Word(bytes, 32 + 8 * i, 8), 15 + i);
+  EXPECT_EQ(Word(bytes, 96, 8), 72);
+}
+
+TEST(FrameTest, EveryDamagedByteIsDetected) {
+  const std::string whole = Encoded(Sample());
+  for (int64_t offset = 0; offset < kFrameBytes; ++offset) {
+    for (int difference = 1; difference < 256; ++difference) {
+      std::string bytes = whole;
+      bytes[offset] ^= static_cast<char>(difference);
+      EXPECT_FALSE(Decoded(bytes).ok()) << "byte " << offset << " xor " << difference;
+    }
+  }
+}
+
+TEST(FrameTest, EveryTruncationIsDetected) {
+  const std::string whole = Encoded(Sample());
+  for (int64_t size = 0; size < kFrameBytes; ++size) {
+    EXPECT_THAT(std::string(Decoded(whole.substr(0, size)).status().message()),
+                HasSubstr("shorter than its header"));
+  }
+}
+
+TEST(FrameTest, RefusesWhatASoundHeaderMayNotSay) {
+  Frame frame = Sample();
+  frame.kind = static_cast<FrameKind>(99);
+  EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown kind 99"));
+  frame = Sample();
+  frame.dtype = static_cast<FrameDType>(9);
+  EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown dtype 9"));
+  frame = Sample();
+  frame.payload_bytes = kMaxPayloadBytes + 1;
+  EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()),
+              HasSubstr("frame announces 1073741825 bytes"));
+}
+
+TEST(FrameTest, RefusesAnotherProtocolAndAnotherVersion) {
+  std::string bytes(kFrameBytes, '\0');
+  std::memcpy(bytes.data(), "GET / HTTP/1.1\r\n", 16);
+  EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wrong magic"));
+  bytes = Encoded(Sample());
+  bytes[4] = 2;
+  EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wire version 2"));
+}
+
+TEST(FrameTest, TextNamesWhatAnErrorNeeds) {
+  EXPECT_EQ(FrameText(Sample()),
+            "push, rank 13, incarnation 14, generation 11, step 15, sequence 16, range [17, 35)");
+}
+
+}  // namespace
+}  // namespace tethys
