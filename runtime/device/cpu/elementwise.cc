@@ -1,4 +1,5 @@
-// Input conversion and SGD: one pass over memory each, after SGD's check for finite gradients.
+// Input conversion and SGD: bound by memory, not by arithmetic.
+#include <algorithm>
 #include <utility>
 
 #include "runtime/device/cpu/flush_denormals.h"
@@ -41,20 +42,33 @@ class Sgd final : public SgdPrimitive {
       if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *finite = 0;
     }
     if (*finite == 0) return absl::OkStatus();
-    for (const auto& [range, weight_decay] : segments_) {
-      float* w = parameters + range.begin;
-      const float* gradient = gradient_sums + range.begin;
-      if (velocity == nullptr) {
-        kernels_.sgd(range.count, step.learning_rate, step.gradient_scale, weight_decay, w, gradient);
-      } else {
-        kernels_.sgd_momentum(range.count, step.learning_rate, step.gradient_scale, weight_decay, momentum_,
-                              w, gradient, velocity + range.begin);
-      }
+    for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
+      Update(step, *segment, parameters, gradient_sums, velocity);
     }
     return absl::OkStatus();
   }
 
  private:
+  // From the end to the start in blocks: what the check, and forward before it, read last is still in the
+  // cache, and forward will begin with what the update touched last. (A step of 784-300-100-10 takes 1 to 2 %
+  // less for it.)
+  void Update(const SgdStep& step, const Segment& segment, float* parameters, const float* gradient_sums,
+              float* velocity) const {
+    constexpr int64_t kBlock = 4096;
+    const auto [rate, scale] = step;
+    for (int64_t end = segment.range.end(); end > segment.range.begin; end -= kBlock) {
+      const int64_t begin = std::max(segment.range.begin, end - kBlock);
+      float* w = parameters + begin;
+      const float* gradient = gradient_sums + begin;
+      if (velocity == nullptr) {
+        kernels_.sgd(end - begin, rate, scale, segment.weight_decay, w, gradient);
+      } else {
+        kernels_.sgd_momentum(end - begin, rate, scale, segment.weight_decay, momentum_, w, gradient,
+                              velocity + begin);
+      }
+    }
+  }
+
   const std::vector<Segment> segments_;
   const float momentum_;
   const Kernels& kernels_;
