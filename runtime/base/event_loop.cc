@@ -1,0 +1,42 @@
+#include "runtime/base/event_loop.h"
+
+namespace tethys {
+
+void EventLoop::Post(std::function<void()> function) {
+  MutexLock lock(mu_);
+  if (stopped_) return;
+  posted_.push_back(std::move(function));
+  changed_.NotifyOne();
+}
+
+void EventLoop::Run(Nanoseconds interval, const std::function<void()>& tick) {
+  Nanoseconds next_tick = clock_.Now() + interval;
+  while (true) {
+    std::function<void()> function;
+    {
+      MutexLock lock(mu_);
+      while (!stopped_ && posted_.empty() && clock_.Now() < next_tick) {
+        changed_.WaitFor(mu_, next_tick - clock_.Now());
+      }
+      if (stopped_) return;
+      if (!posted_.empty()) {
+        function = std::move(posted_.front());
+        posted_.pop_front();
+      }
+    }
+    if (function != nullptr) function();
+    if (clock_.Now() >= next_tick) {
+      tick();
+      next_tick = clock_.Now() + interval;
+    }
+  }
+}
+
+void EventLoop::Stop() {
+  MutexLock lock(mu_);
+  stopped_ = true;
+  posted_.clear();
+  changed_.NotifyAll();
+}
+
+}  // namespace tethys

@@ -1,0 +1,24 @@
+#include "runtime/base/process.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace tethys {
+
+int64_t ResidentBytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  long long size = 0, resident = 0;
+  const int fields = std::fscanf(file, "%lld %lld", &size, &resident);
+  std::fclose(file);
+  return fields == 2 ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
+std::string HostName() {
+  char name[256] = "localhost";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+}  // namespace tethys

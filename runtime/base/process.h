@@ -1,0 +1,17 @@
+// Facts about the running process and its host.
+#ifndef TETHYS_RUNTIME_BASE_PROCESS_H_
+#define TETHYS_RUNTIME_BASE_PROCESS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace tethys {
+
+// Resident memory; 0 where /proc does not tell.
+int64_t ResidentBytes();
+
+std::string HostName();
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_PROCESS_H_

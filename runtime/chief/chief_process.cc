@@ -1,0 +1,259 @@
+#include "runtime/chief/chief_process.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <memory>
+#include <utility>
+
+#include "runtime/base/event_loop.h"
+#include "runtime/base/file.h"
+#include "runtime/base/logging.h"
+#include "runtime/chief/chief_server.h"
+#include "runtime/chief/job_controller.h"
+#include "runtime/chief/journal.h"
+#include "runtime/chief/starting_state.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/job/job.h"
+#include "runtime/telemetry/summary.h"
+#include "runtime/telemetry/timing_collector.h"
+
+namespace tethys {
+namespace {
+
+constexpr Nanoseconds kTick = 100 * kMillisecond;
+
+class ChiefProcess final : public ChiefEvents {
+ public:
+  explicit ChiefProcess(const ChiefOptions& options)
+      : options_(options), job_(options.plan.job()), slots_(options.plan.slot().begin(), options.plan.slot().end()), loop_(clock_) {}
+
+  absl::Status Run() {
+    TETHYS_RETURN_IF_ERROR(Open());
+    TETHYS_ASSIGN_OR_RETURN(
+        server_, ChiefServer::Start(options_.listen, options_.token, options_.plan.job_id(), clock_, *this));
+    proto::ProgressEvent event;
+    event.mutable_listening()->set_address(server_->address());
+    Print(event);
+    loop_.Run(kTick, [this] {
+      Step([this](Actions& actions) { controller_->OnTick(clock_.Now(), actions); });
+      KeepJournal();
+    });
+    return end_status_;
+  }
+
+  // ---- on gRPC's threads
+  absl::Status Admit(TaskId task, uint32_t incarnation) override {
+    MutexLock lock(admission_mu_);
+    return controller_->Admit(task, incarnation, clock_.Now());
+  }
+  void OnMessage(TaskId task, proto::FromTask message) override {
+    const auto shared = std::make_shared<proto::FromTask>(std::move(message));
+    loop_.Post([this, task, shared] {
+      Step([&](Actions& actions) { controller_->OnMessage(task, *shared, clock_.Now(), actions); });
+    });
+  }
+  void OnGone(TaskId task) override {
+    loop_.Post([this, task] {
+      Step([&](Actions& actions) { controller_->OnGone(task, clock_.Now(), actions); });
+    });
+  }
+  absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) override {
+    std::shared_ptr<CheckpointWriter> writer;
+    {
+      MutexLock lock(save_mu_);
+      if (writer_ == nullptr || save_id != save_id_) {
+        return absl::FailedPreconditionError(absl::StrCat("no save ", save_id, " is open"));
+      }
+      writer = writer_;
+    }
+    return writer->Write(slot, begin, values);
+  }
+  absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) override {
+    if (reader_ == nullptr) return absl::NotFoundError("this job does not resume from a checkpoint");
+    return reader_->Read(slot, begin, out);
+  }
+
+ private:
+  absl::Status Open() {
+    TETHYS_ASSIGN_OR_RETURN(variables_, VariablesOf(options_.plan));
+    TETHYS_RETURN_IF_ERROR(CreateDirectories(CheckpointRoot()));
+    TETHYS_RETURN_IF_ERROR(RemoveStaleCheckpoints(CheckpointRoot()));
+    TETHYS_ASSIGN_OR_RETURN(StartingState start,
+                            FindStartingState(options_.plan, variables_, slots_, CheckpointRoot(), options_.resume));
+    for (const std::string& note : start.notes) Note(note);
+    reader_ = std::move(start.reader);
+    const bool lock_step = !job_.strategy().parameter_server().has_asynchronous();
+    TETHYS_ASSIGN_OR_RETURN(timing_, TimingCollector::Open(options_.run_dir, job_.workers(), lock_step));
+    TETHYS_ASSIGN_OR_RETURN(journal_, AppendFile::Open(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
+    TETHYS_RETURN_IF_ERROR(journal_->Append(
+        journal::Attempt(start.state, job_.workers(), options_.plan.placement().servers(), StrategyName(job_))));
+    controller_ = std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr, clock_.Now());
+    return absl::OkStatus();
+  }
+
+  std::string CheckpointRoot() const { return absl::StrCat(options_.run_dir, "/checkpoints"); }
+
+  // Admission happens on other threads, so the controller is called under its lock; everything else on the loop.
+  template <typename Event>
+  void Step(const Event& event) {
+    if (ended_) return;
+    Actions actions;
+    {
+      MutexLock lock(admission_mu_);
+      event(actions);
+    }
+    for (Action& action : actions) {
+      absl::visit([this](auto& what) { Do(what); }, action);
+    }
+  }
+
+  void Do(SendOrder& action) { server_->Send(action.task, action.order); }
+  void Do(WriteJournal& action) { journal_buffer_ += action.line; }
+  void Do(Report& action) {
+    if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
+    Print(action.event);
+  }
+  void Do(KeepRecords& action) { WarnOnce(timing_->Add(action.records, action.clock_offset)); }
+  void Do(OpenSave& action) {
+    absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
+        CheckpointWriter::Create(CheckpointRoot(), action.state.step(), variables_, slots_, job_.name());
+    save_state_ = action.state;
+    {
+      MutexLock lock(save_mu_);
+      if (writer.ok()) writer_ = *std::move(writer);
+      save_id_ = action.id;
+    }
+    const absl::Status status = writer.ok() ? absl::OkStatus() : writer.status();
+    Step([&](Actions& actions) { controller_->SaveOpened(status, clock_.Now(), actions); });
+  }
+  void Do(CommitSave&) {
+    const std::shared_ptr<CheckpointWriter> writer = TakeWriter();
+    // What the checkpoint stands on must be in the journal before it.
+    KeepJournal();
+    absl::Status status = journal_->Sync();
+    if (status.ok()) status = writer->Commit(save_state_);
+    if (status.ok()) WarnOnce(PruneCheckpoints(CheckpointRoot(), job_.checkpoint().keep()));
+    Step([&](Actions& actions) {
+      controller_->SaveCommitted(status, writer->directory(), clock_.Now(), actions);
+    });
+  }
+  void Do(AbandonSave&) { TakeWriter(); }
+  void Do(EndJob& action) {
+    ended_ = true;
+    KeepJournal();
+    WarnOnce(timing_->Flush());
+    end_status_ = action.status;
+    if (end_status_.ok()) end_status_ = CheckJournal();
+    WriteTheSummary();
+    proto::ProgressEvent event;
+    proto::Finished& finished = *event.mutable_finished();
+    finished.set_ok(end_status_.ok());
+    finished.set_error(std::string(end_status_.message().data(), end_status_.message().size()));
+    finished.set_status_code(static_cast<int>(end_status_.code()));
+    if (action.culprit.role != proto::ROLE_UNKNOWN) {
+      finished.set_culprit(TaskName(action.culprit.role, action.culprit.index));
+    }
+    Print(event);
+    loop_.Stop();
+  }
+
+  std::shared_ptr<CheckpointWriter> TakeWriter() {
+    MutexLock lock(save_mu_);
+    return std::exchange(writer_, nullptr);
+  }
+
+  // Every sample exactly once, read back from the journal as anybody else would.
+  absl::Status CheckJournal() {
+    TETHYS_ASSIGN_OR_RETURN(const std::string text,
+                            ReadFile(absl::StrCat(options_.run_dir, "/", journal::kFileName), int64_t{16} << 30));
+    TETHYS_ASSIGN_OR_RETURN(const journal::CheckResult result, journal::Check(text));
+    Note(absl::StrCat("checked the journal: ", result.samples, " samples, each used exactly once"));
+    return absl::OkStatus();
+  }
+
+  void WriteTheSummary() {
+    proto::RunSummary summary;
+    summary.set_job(job_.name());
+    summary.set_strategy(StrategyName(job_));
+    summary.set_workers(job_.workers());
+    summary.set_servers(options_.plan.placement().servers());
+    summary.set_global_batch(options_.plan.global_batch());
+    if (const auto& ps = job_.strategy().parameter_server(); ps.has_asynchronous()) {
+      summary.set_gradient_scale(proto::Asynchronous::GradientScale_Name(ps.asynchronous().gradient_scale()));
+    }
+    summary.set_seed(job_.seed());
+    summary.set_status(end_status_.ok() ? "succeeded" : "failed");
+    controller_->FillSummary(clock_.Now(), summary);
+    timing_->FillSummary(controller_->training_seconds(), summary);
+    if (!end_status_.ok() && !summary.has_first_failure()) {
+      summary.mutable_first_failure()->set_role("chief");
+      summary.mutable_first_failure()->set_message(StatusText(end_status_));
+    }
+    WarnOnce(WriteSummary(options_.run_dir, summary));
+  }
+
+  void KeepJournal() {
+    if (journal_buffer_.empty()) return;
+    WarnOnce(journal_->Append(std::exchange(journal_buffer_, {})));
+  }
+
+  // Measurements that cannot be written do not end the training; the user is told once.
+  void WarnOnce(const absl::Status& status) {
+    if (status.ok()) return;
+    TETHYS_LOG(Error, status.message());
+    if (std::exchange(warned_, true)) return;
+    Note(absl::StrCat("warning: ", status.message()));
+  }
+
+  void Note(const std::string& text) {
+    proto::ProgressEvent event;
+    event.set_note(text);
+    Print(event);
+  }
+
+  void Print(const proto::ProgressEvent& event) {
+    if (options_.progress_fd < 0) return;
+    google::protobuf::util::JsonPrintOptions json;
+    json.preserve_proto_field_names = true;
+    std::string line;
+    if (!google::protobuf::util::MessageToJsonString(event, &line, json).ok()) return;
+    line += '\n';
+    // A launcher that went away is noticed elsewhere: the pipe on standard input closes.
+    WriteFully(options_.progress_fd, line.data(), static_cast<int64_t>(line.size()), "progress").IgnoreError();
+  }
+
+  const ChiefOptions& options_;
+  const proto::Job& job_;
+  const std::vector<std::string> slots_;
+  const MonotonicClock clock_;
+  VariableSet variables_;
+  std::unique_ptr<CheckpointReader> reader_;
+
+  Mutex admission_mu_;
+  std::unique_ptr<JobController> controller_;
+
+  Mutex save_mu_;
+  std::shared_ptr<CheckpointWriter> writer_ ABSL_GUARDED_BY(save_mu_);
+  int64_t save_id_ ABSL_GUARDED_BY(save_mu_) = 0;
+
+  // The loop's.
+  EventLoop loop_;
+  std::unique_ptr<TimingCollector> timing_;
+  std::unique_ptr<AppendFile> journal_;
+  std::string journal_buffer_;
+  proto::TrainingState save_state_;
+  bool warned_ = false;
+  bool ended_ = false;
+  absl::Status end_status_;
+
+  std::unique_ptr<ChiefServer> server_;  // Last: its threads call into all of the above.
+};
+
+}  // namespace
+
+absl::Status RunChief(const ChiefOptions& options) { return ChiefProcess(options).Run(); }
+
+}  // namespace tethys

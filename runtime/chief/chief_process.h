@@ -1,0 +1,31 @@
+// The chief: joins the pure controller with time, files and the network. Runs until the job has ended.
+//
+// Leaves in RUN_DIR: job.textproto, journal, steps.csv, epochs.csv, checkpoints/, summary.json. Progress goes to
+// `progress` as it happens.
+#ifndef TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
+#define TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
+
+#include <string>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+
+struct ChiefOptions {
+  proto::JobPlan plan;
+  std::string run_dir;  // Exists; nobody else writes there.
+  std::string listen = "127.0.0.1:0";
+  JobToken token;
+  bool resume = false;  // Go on from the newest good checkpoint in run_dir.
+  int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.
+};
+
+// Blocks for the whole job. OK when it ended well; otherwise its first failure, by then also in summary.json and
+// reported as Finished. InvalidArgument and NotFound: nothing was started (nothing to resume from, another model).
+absl::Status RunChief(const ChiefOptions& options);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_

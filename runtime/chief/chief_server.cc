@@ -1,0 +1,191 @@
+#include "runtime/chief/chief_server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "proto/chief.grpc.pb.h"
+#include "runtime/base/mutex.h"
+#include "runtime/cluster/grpc_status.h"
+#include "runtime/cluster/job_plan.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kChunkElements = int64_t{1} << 18;  // 1 MiB.
+constexpr int kMaxMessageBytes = 4 << 20;             // A chunk, or a beat's step records.
+constexpr Nanoseconds kNonceLifetime = 10 * kSecond;
+constexpr int kMaxNonces = 10'000;
+// Saves in progress hold one chunk and its message each: 8 MiB with this many streams.
+constexpr int kMaxSaveStreams = 4;
+
+using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
+
+class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service {
+ public:
+  GrpcChiefServer(const JobToken& token, const std::string& job_id, const Clock& clock, ChiefEvents& events)
+      : token_(token), events_(events), nonces_(clock, kNonceLifetime, kMaxNonces) {
+    expectation_.job_id = job_id;
+  }
+
+  ~GrpcChiefServer() override {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  absl::Status Listen(const std::string& listen) {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+    // Otherwise a second chief could listen on the same port and take half of the tasks.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0) {
+      return absl::AlreadyExistsError(absl::StrCat("the chief cannot listen on ", listen,
+                                                   ": the port is in use or the address is not this host's; choose "
+                                                   "another port (--chief_port) or 0 for any free one"));
+    }
+    const size_t colon = listen.rfind(':');
+    address_ = absl::StrCat(listen.substr(0, colon), ":", port);
+    return absl::OkStatus();
+  }
+
+  std::string address() const override { return address_; }
+
+  void Send(TaskId task, const proto::ToTask& order) override {
+    MutexLock lock(mu_);
+    const auto it = sessions_.find(task);
+    if (it != sessions_.end()) it->second->Write(order);
+  }
+
+ private:
+  grpc::Status GetChallenge(grpc::ServerContext*, const proto::ChallengeRequest*, proto::Challenge* reply) override {
+    const absl::StatusOr<uint64_t> nonce = nonces_.Issue();
+    if (!nonce.ok()) return ToGrpcStatus(nonce.status());
+    reply->set_nonce(*nonce);
+    return grpc::Status::OK;
+  }
+
+  absl::StatusOr<proto::Handshake> Authenticate(const grpc::ServerContext& context) {
+    const auto it = context.client_metadata().find(kHandshakeMetadataKey);
+    proto::Handshake handshake;
+    if (it == context.client_metadata().end() ||
+        !handshake.ParseFromArray(it->second.data(), static_cast<int>(it->second.size())) ||
+        !nonces_.Redeem(handshake.nonce())) {
+      return absl::UnauthenticatedError("the call carries no valid handshake");
+    }
+    TETHYS_RETURN_IF_ERROR(CheckHandshake(token_, handshake.nonce(), expectation_, handshake));
+    return handshake;
+  }
+
+  grpc::Status Session(grpc::ServerContext* context, SessionStream* stream) override {
+    const absl::StatusOr<proto::Handshake> handshake = Authenticate(*context);
+    if (!handshake.ok()) return ToGrpcStatus(handshake.status());
+    const TaskId task{handshake->role(), handshake->index()};
+    if (absl::Status status = events_.Admit(task, handshake->incarnation()); !status.ok()) return ToGrpcStatus(status);
+    context->AddInitialMetadata("tethys-admitted", "1");
+    stream->SendInitialMetadata();
+    {
+      MutexLock lock(mu_);
+      sessions_[task] = stream;
+    }
+    proto::FromTask message;
+    while (stream->Read(&message)) events_.OnMessage(task, std::move(message));
+    {
+      MutexLock lock(mu_);
+      sessions_.erase(task);
+    }
+    events_.OnGone(task);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ReadCheckpoint(grpc::ServerContext* context, const proto::ReadCheckpointRequest* request,
+                              grpc::ServerWriter<proto::CheckpointChunk>* writer) override {
+    if (absl::Status status = Authenticate(*context).status(); !status.ok()) return ToGrpcStatus(status);
+    std::vector<float> values;
+    proto::CheckpointChunk chunk;
+    for (const proto::ArenaRange& range : request->range()) {
+      if (range.begin() < 0 || range.count() < 0) {
+        return {grpc::StatusCode::INVALID_ARGUMENT, "negative range"};
+      }
+      for (int64_t at = 0; at < range.count(); at += kChunkElements) {
+        const int64_t count = std::min(kChunkElements, range.count() - at);
+        values.resize(count);
+        if (absl::Status status = events_.ReadRange(range.slot(), range.begin() + at, absl::MakeSpan(values));
+            !status.ok()) {
+          return ToGrpcStatus(status);
+        }
+        chunk.mutable_range()->set_slot(range.slot());
+        chunk.mutable_range()->set_begin(range.begin() + at);
+        chunk.mutable_range()->set_count(count);
+        chunk.set_data(values.data(), count * sizeof(float));
+        if (!writer->Write(chunk)) return {grpc::StatusCode::CANCELLED, "the reader went away"};
+      }
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status WriteCheckpoint(grpc::ServerContext* context, grpc::ServerReader<proto::CheckpointChunk>* reader,
+                               proto::WriteCheckpointReply*) override {
+    if (absl::Status status = Authenticate(*context).status(); !status.ok()) return ToGrpcStatus(status);
+    {
+      MutexLock lock(save_mu_);
+      while (save_streams_ >= kMaxSaveStreams) save_stream_ended_.Wait(save_mu_);
+      ++save_streams_;
+    }
+    const absl::Status status = TakeChunks(*reader);
+    MutexLock lock(save_mu_);
+    --save_streams_;
+    save_stream_ended_.NotifyOne();
+    return ToGrpcStatus(status);
+  }
+
+  absl::Status TakeChunks(grpc::ServerReader<proto::CheckpointChunk>& reader) {
+    proto::CheckpointChunk chunk;
+    std::vector<float> values;  // Aligned; the message's bytes need not be.
+    while (reader.Read(&chunk)) {
+      const int64_t count = chunk.range().count();
+      if (count < 0 || count > kChunkElements || chunk.range().begin() < 0 ||
+          chunk.data().size() != count * sizeof(float)) {
+        return absl::InvalidArgumentError("a checkpoint chunk whose length contradicts its range");
+      }
+      values.resize(count);
+      std::memcpy(values.data(), chunk.data().data(), chunk.data().size());
+      TETHYS_RETURN_IF_ERROR(events_.WriteChunk(chunk.id(), chunk.range().slot(), chunk.range().begin(), values));
+    }
+    return absl::OkStatus();
+  }
+
+  const JobToken token_;
+  HandshakeExpectation expectation_;
+  ChiefEvents& events_;
+  NonceBook nonces_;
+  std::string address_;
+
+  Mutex mu_;
+  std::map<TaskId, SessionStream*> sessions_ ABSL_GUARDED_BY(mu_);
+
+  Mutex save_mu_;
+  CondVar save_stream_ended_;
+  int save_streams_ ABSL_GUARDED_BY(save_mu_) = 0;
+
+  std::unique_ptr<grpc::Server> server_;  // Last: its threads use all of the above.
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ChiefServer>> ChiefServer::Start(const std::string& listen, const JobToken& token,
+                                                                const std::string& job_id, const Clock& clock,
+                                                                ChiefEvents& events) {
+  auto server = std::make_unique<GrpcChiefServer>(token, job_id, clock, events);
+  TETHYS_RETURN_IF_ERROR(server->Listen(listen));
+  return absl::StatusOr<std::unique_ptr<ChiefServer>>(std::move(server));
+}
+
+}  // namespace tethys

@@ -1,0 +1,52 @@
+// The chief's gRPC service (proto/chief.proto): admits sessions after their handshake and carries messages to and
+// from the chief's loop. A thread of gRPC's serves each session.
+#ifndef TETHYS_RUNTIME_CHIEF_CHIEF_SERVER_H_
+#define TETHYS_RUNTIME_CHIEF_CHIEF_SERVER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "proto/chief.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/chief/job_controller.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+
+// Called on gRPC's threads, several at once; may block.
+class ChiefEvents {
+ public:
+  virtual ~ChiefEvents() = default;
+  // An error refuses the session.
+  virtual absl::Status Admit(TaskId task, uint32_t incarnation) = 0;
+  // In the order of the session.
+  virtual void OnMessage(TaskId task, proto::FromTask message) = 0;
+  // The last event of an admitted session.
+  virtual void OnGone(TaskId task) = 0;
+  // Part of the open save.
+  virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) = 0;
+  // From the checkpoint the job resumes from.
+  virtual absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) = 0;
+};
+
+class ChiefServer {
+ public:
+  // `listen`: host:port, port 0 for any free one. AlreadyExists when the port is taken. `events` outlives the server.
+  static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen, const JobToken& token,
+                                                            const std::string& job_id, const Clock& clock,
+                                                            ChiefEvents& events);
+  // Ends all sessions and waits for their threads.
+  virtual ~ChiefServer() = default;
+
+  virtual std::string address() const = 0;
+  // Any thread. To a task that is gone: nothing happens. Blocks only when the task has stopped reading and the
+  // connection's window is full, which control messages do not come near.
+  virtual void Send(TaskId task, const proto::ToTask& order) = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_CHIEF_SERVER_H_

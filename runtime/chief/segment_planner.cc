@@ -1,0 +1,47 @@
+#include "runtime/chief/segment_planner.h"
+
+#include <algorithm>
+
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
+    : job_(plan.job()),
+      leased_(plan.job().strategy().parameter_server().has_asynchronous()),
+      batch_(leased_ ? plan.batch_per_worker() : plan.global_batch()),
+      epoch_positions_(SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder())) {}
+
+int64_t SegmentPlanner::total_steps() const {
+  const int64_t by_epochs = job_.epochs() * StepsPerEpoch(epoch_positions_, batch_, false);
+  if (job_.epochs() == 0) return job_.max_steps();
+  return job_.max_steps() == 0 ? by_epochs : std::min(by_epochs, job_.max_steps());
+}
+
+bool SegmentPlanner::Finished(const proto::TrainingState& state) const {
+  return (job_.epochs() > 0 && state.epoch() >= job_.epochs()) ||
+         (job_.max_steps() > 0 && state.step() >= job_.max_steps());
+}
+
+TrainingSegment SegmentPlanner::Next(const proto::TrainingState& state) const {
+  TETHYS_CHECK(!Finished(state));
+  int64_t steps = StepsPerEpoch(epoch_positions_ - state.position(), batch_, false);
+  if (const int64_t every = job_.checkpoint().every_steps(); every > 0) {
+    steps = std::min(steps, every - state.step() % every);
+  }
+  if (job_.max_steps() > 0) steps = std::min(steps, job_.max_steps() - state.step());
+  TrainingSegment segment;
+  segment.epoch = state.epoch();
+  segment.steps = steps;
+  segment.positions = {state.position(), std::min(epoch_positions_, state.position() + steps * batch_)};
+  segment.ends_epoch = segment.positions.end == epoch_positions_;
+  return segment;
+}
+
+bool SegmentPlanner::SaveDue(const proto::TrainingState& state, bool epoch_ended) const {
+  const proto::Checkpoint& checkpoint = job_.checkpoint();
+  return (checkpoint.every_steps() > 0 && state.step() % checkpoint.every_steps() == 0) ||
+         (epoch_ended && checkpoint.every_epochs() > 0 && state.epoch() % checkpoint.every_epochs() == 0);
+}
+
+}  // namespace tethys

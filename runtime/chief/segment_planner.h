@@ -1,0 +1,47 @@
+// Where the job goes next: cuts training into segments that end at barriers (an epoch's end, a checkpoint, the last
+// step). Pure.
+#ifndef TETHYS_RUNTIME_CHIEF_SEGMENT_PLANNER_H_
+#define TETHYS_RUNTIME_CHIEF_SEGMENT_PLANNER_H_
+
+#include <cstdint>
+
+#include "proto/chief.pb.h"
+#include "runtime/data/sharding.h"
+
+namespace tethys {
+
+struct TrainingSegment {
+  int64_t epoch = 0;
+  Slice positions;
+  int64_t steps = 0;        // Updates it makes.
+  bool ends_epoch = false;
+};
+
+class SegmentPlanner {
+ public:
+  explicit SegmentPlanner(const proto::JobPlan& plan);
+
+  // Samples of one update: the global batch, or a worker's batch where each push is an update.
+  int64_t batch() const { return batch_; }
+  bool leased() const { return leased_; }
+  // Positions of an epoch that are used.
+  int64_t epoch_positions() const { return epoch_positions_; }
+  // Updates of a whole job from its start; for progress only.
+  int64_t total_steps() const;
+
+  bool Finished(const proto::TrainingState& state) const;
+  // Requires !Finished(state).
+  TrainingSegment Next(const proto::TrainingState& state) const;
+  // A checkpoint is due at a barrier in this state.
+  bool SaveDue(const proto::TrainingState& state, bool epoch_ended) const;
+
+ private:
+  const proto::Job job_;
+  const bool leased_;
+  const int64_t batch_;
+  const int64_t epoch_positions_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_SEGMENT_PLANNER_H_

@@ -1,0 +1,65 @@
+#include "runtime/chief/starting_state.h"
+
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/data/sharding.h"
+
+namespace tethys {
+namespace {
+
+absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& state, const std::string& path) {
+  if (state.train_samples() != plan.train_samples()) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " was trained on ", state.train_samples(),
+                                                      " samples, the job has ", plan.train_samples(),
+                                                      ": resume with the same data"));
+  }
+  const int64_t used =
+      SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder());
+  if (state.position() > 0 && state.seed() != plan.job().seed()) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " stands within an epoch whose order comes from seed ",
+                                                      state.seed(), ", the job has seed ", plan.job().seed(),
+                                                      ": resume with the same seed"));
+  }
+  if (state.position() > 0 && state.position() >= used) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " stands at position ", state.position(),
+                                                      " of an epoch of which the job uses only ", used,
+                                                      ": resume with drop_remainder: false or a smaller batch"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
+                                                const std::vector<std::string>& slots, const std::string& root,
+                                                bool resume) {
+  StartingState start;
+  start.state.set_seed(plan.job().seed());
+  start.state.set_train_samples(plan.train_samples());
+  start.state.set_global_batch_size(plan.global_batch());
+  if (!resume) return start;
+  TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
+  for (const std::string& skipped : latest.skipped) {
+    start.notes.push_back(absl::StrCat("warning: passed over a damaged checkpoint: ", skipped));
+  }
+  if (latest.path.empty()) {
+    start.notes.push_back(absl::StrCat("no checkpoint in ", root, " yet: starting from the beginning"));
+    return start;
+  }
+  TETHYS_ASSIGN_OR_RETURN(start.reader, CheckpointReader::Open(latest.path, &variables, slots));
+  const proto::TrainingState& saved = start.reader->manifest().state();
+  TETHYS_RETURN_IF_ERROR(CheckFits(plan, saved, latest.path));
+  start.state = saved;
+  start.state.set_seed(plan.job().seed());
+  start.state.set_global_batch_size(plan.global_batch());
+  for (int slot = 1; slot < start.reader->slot_count(); ++slot) {
+    if (!start.reader->has_slot(slot)) {
+      start.notes.push_back(absl::StrCat("warning: ", latest.path, " has no '", slots[slot - 1],
+                                         "' of the optimizer: it starts at zero"));
+    }
+  }
+  start.notes.push_back(absl::StrCat("resuming from ", latest.path, ": step ", saved.step(), ", epoch ", saved.epoch() + 1,
+                                     ", position ", saved.position()));
+  return start;
+}
+
+}  // namespace tethys

@@ -1,0 +1,30 @@
+// Where a job starts: at its beginning, or at the newest good checkpoint of its run directory. Blocks on files.
+#ifndef TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_
+#define TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+struct StartingState {
+  proto::TrainingState state;
+  std::unique_ptr<CheckpointReader> reader;  // Null: from the beginning.
+  std::vector<std::string> notes;            // For the user.
+};
+
+// FailedPrecondition: the checkpoint is of another model, data size or (within an epoch) seed, or of samples that the
+// job no longer divides its epochs into. A resumed job without any checkpoint starts anew, and a note says so.
+absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
+                                                const std::vector<std::string>& slots, const std::string& root,
+                                                bool resume);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_

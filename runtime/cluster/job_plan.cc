@@ -1,0 +1,74 @@
+#include "runtime/cluster/job_plan.h"
+
+namespace tethys {
+namespace {
+
+proto::Initializer ToProto(InitialValue value) {
+  switch (value) {
+    case InitialValue::kGlorotUniform:
+      return proto::GLOROT_UNIFORM;
+    case InitialValue::kHeNormal:
+      return proto::HE_NORMAL;
+    case InitialValue::kZeros:
+      break;
+  }
+  return proto::INITIALIZER_DEFAULT;
+}
+
+InitialValue FromProto(proto::Initializer value) {
+  switch (value) {
+    case proto::GLOROT_UNIFORM:
+      return InitialValue::kGlorotUniform;
+    case proto::HE_NORMAL:
+      return InitialValue::kHeNormal;
+    default:
+      return InitialValue::kZeros;
+  }
+}
+
+}  // namespace
+
+void AddVariables(const VariableSet& variables, proto::JobPlan& plan) {
+  for (const Variable& variable : variables.variables()) {
+    proto::VariableSpec& spec = *plan.add_variable();
+    spec.set_name(variable.name);
+    for (const int64_t axis : variable.shape) spec.add_shape(axis);
+    spec.set_layout(variable.layout);
+    spec.set_begin(variable.range.begin);
+    spec.set_initializer(ToProto(variable.initial_value));
+    spec.set_fan_in(variable.fan_in);
+    spec.set_fan_out(variable.fan_out);
+  }
+  plan.set_model_signature(variables.signature());
+}
+
+absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan) {
+  VariableSet variables;
+  for (const proto::VariableSpec& spec : plan.variable()) {
+    TETHYS_RETURN_IF_ERROR(variables.Add(spec.name(), Shape(spec.shape().begin(), spec.shape().end()), spec.layout(),
+                                         FromProto(spec.initializer()), spec.fan_in(), spec.fan_out()));
+    if (variables.variables().back().range.begin != spec.begin()) {
+      return absl::InvalidArgumentError(absl::StrCat("plan puts variable '", spec.name(), "' at ", spec.begin(),
+                                                     ", it belongs at ", variables.variables().back().range.begin));
+    }
+  }
+  if (variables.signature() != plan.model_signature()) {
+    return absl::InvalidArgumentError("the plan's variables contradict its model signature");
+  }
+  return variables;
+}
+
+std::string TaskName(proto::Role role, int index) {
+  switch (role) {
+    case proto::CHIEF:
+      return "chief";
+    case proto::WORKER:
+      return absl::StrCat("worker ", index);
+    case proto::PS:
+      return absl::StrCat("ps ", index);
+    default:
+      return absl::StrCat("task of unknown role ", static_cast<int>(role));
+  }
+}
+
+}  // namespace tethys

@@ -1,0 +1,23 @@
+// Reading a JobPlan: what every process derives from it. Pure; any thread.
+#ifndef TETHYS_RUNTIME_CLUSTER_JOB_PLAN_H_
+#define TETHYS_RUNTIME_CLUSTER_JOB_PLAN_H_
+
+#include <string>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
+
+// InvalidArgument when the variables contradict the plan's signature or the arena's rules.
+absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
+
+// "worker 2", "ps 0", "chief".
+std::string TaskName(proto::Role role, int index);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_JOB_PLAN_H_

@@ -1,0 +1,29 @@
+// How a task (a worker or a parameter server) is told where it belongs: by flags and, for the token, by standard
+// input. Everything else it learns from the chief.
+#ifndef TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
+#define TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
+
+#include <string>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+
+struct TaskOptions {
+  std::string chief_address;  // host:port
+  proto::Role role = proto::WORKER;
+  int index = 0;
+  uint32_t incarnation = 1;
+  std::string bind_host = "127.0.0.1";  // Where it takes gradients.
+  JobToken token;
+  std::string job_id;
+  Nanoseconds connect_timeout = 30 * kSecond;
+  // Nothing heard from the chief for so long, once connected: it is lost.
+  Nanoseconds chief_silence = 20 * kSecond;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
