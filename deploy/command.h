@@ -1,0 +1,34 @@
+// The verbs of the `tethys` command, one source file each. main.cc chooses; a verb's function returns the
+// exit status of the process.
+#ifndef TETHYS_DEPLOY_COMMAND_H_
+#define TETHYS_DEPLOY_COMMAND_H_
+
+#include <vector>
+
+#include "deploy/flags.h"
+
+namespace tethys {
+
+constexpr int kExitSuccess = 0;
+constexpr int kExitFailed = 1;      // It was started and went wrong.
+constexpr int kExitBadRequest = 2;  // Nothing was started.
+
+struct Command {
+  CommandSpec spec;
+  int (*run)(const Flags& flags);
+};
+
+Command TrainCommand();
+Command CompareCommand();
+Command EvaluateCommand();
+Command PlanCommand();
+Command ChiefCommand();
+Command WorkerCommand();
+Command ServerCommand();
+
+// Prints "tethys VERB: MESSAGE" on standard error and returns `exit_status`.
+int Fail(const std::string& verb, const absl::Status& status, int exit_status);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_H_

@@ -1,0 +1,215 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
+#include <utility>
+
+#include "deploy/command.h"
+#include "deploy/comparison.h"
+#include "deploy/job_description.h"
+#include "deploy/job_run.h"
+#include "deploy/progress_display.h"
+#include "deploy/text.h"
+#include "runtime/job/job.h"
+#include "runtime/job/job_file.h"
+#include "runtime/telemetry/summary.h"
+#include "workers/job_plan.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kDescription[] =
+    "Trains every combination of the given jobs and the values of --vary, --repeats times each with seeds "
+    "one apart, "
+    "and prints one table: accuracy, time, throughput, communication. All combinations run once before any "
+    "runs "
+    "again, so that a machine that grows slower or faster does so for all.\n\nEach run has a directory of "
+    "its own in "
+    "the run directory, which also gets comparison.csv. A run that fails is shown as such and the others go "
+    "on. Exit "
+    "status: 0 all runs succeeded; 2 the request was wrong and nothing was started; 1 a run failed, or the "
+    "user "
+    "interrupted.";
+
+// One run to come.
+struct PlannedRun {
+  proto::JobPlan plan;
+  RunRecord record;
+};
+
+struct Request {
+  std::vector<Variation> variations;
+  std::vector<VariantLabel> labels;  // By variant.
+  std::vector<PlannedRun> runs;      // In the order in which they are made.
+  bool live = false;
+};
+
+std::string GradientScaleText(const proto::Job& job) {
+  const proto::ParameterServer& config = job.strategy().parameter_server();
+  const bool push =
+      config.has_asynchronous() && config.asynchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
+  return push ? "push" : "global";
+}
+
+VariantLabel LabelOf(const proto::Job& job, const Variant& variant) {
+  return {.job = job.name(),
+          .strategy = StrategyName(job),
+          .workers = job.workers(),
+          .servers = ServerCount(job),
+          .global_batch = GlobalBatch(job),
+          .gradient_scale = GradientScaleText(job),
+          .values = variant.values};
+}
+
+// Plans jobs, and looks at each set of data once.
+class JobPreparer {
+ public:
+  absl::StatusOr<proto::JobPlan> Prepare(const proto::Job& job) {
+    const bool known = !checked_.insert(job.data().SerializeAsString()).second;
+    return known ? BuildJobPlan(job) : PrepareJob(job);
+  }
+
+ private:
+  std::set<std::string> checked_;
+};
+
+// The job of one run: the file, what --set and --vary change, and a seed of its own.
+absl::StatusOr<proto::Job> LoadRunJob(const std::string& file, std::vector<std::string> overrides,
+                                      int repeat) {
+  TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(file, overrides));
+  if (repeat == 0) return job;
+  overrides.push_back(absl::StrCat("seed=", job.seed() + repeat));
+  return LoadJob(file, overrides);
+}
+
+absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
+  Request request;
+  request.live = !flags.Has("plain") && IsTerminal(STDOUT_FILENO);
+  for (const std::string& text : flags.GetAll("vary")) {
+    TETHYS_ASSIGN_OR_RETURN(Variation variation, ParseVariation(text));
+    request.variations.push_back(std::move(variation));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const int64_t repeats, flags.GetInteger("repeats", 1, 1, 1000));
+  const std::vector<Variant> variants = AllVariants(flags.arguments().size(), request.variations);
+  JobPreparer preparer;
+  std::set<std::string> names;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    for (int i = 0; i < variants.size(); ++i) {
+      std::vector<std::string> overrides = flags.GetAll("set");
+      const std::vector<std::string> varied = VariantOverrides(variants[i], request.variations);
+      overrides.insert(overrides.end(), varied.begin(), varied.end());
+      const std::string& file = flags.arguments()[variants[i].job];
+      TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadRunJob(file, overrides, repeat));
+      if (repeat == 0) request.labels.push_back(LabelOf(job, variants[i]));
+      std::string name = job.name();
+      for (const std::string& change : varied) absl::StrAppend(&name, "-", change);
+      name = FileNameText(absl::StrCat(name, "-r", repeat));
+      if (!names.insert(name).second) {
+        return absl::InvalidArgumentError(absl::StrCat(file, ": another job given is called ", job.name(),
+                                                       " too: give one of them another name (field name)"));
+      }
+      PlannedRun run;
+      TETHYS_ASSIGN_OR_RETURN(run.plan, preparer.Prepare(job));
+      run.record = {.variant = i, .repeat = repeat, .seed = job.seed(), .run_dir = name};
+      request.runs.push_back(std::move(run));
+    }
+  }
+  return request;
+}
+
+// Makes one run; its record says how it went.
+void MakeRun(PlannedRun& run, bool live) {
+  RunRecord& record = run.record;
+  const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(record.run_dir);
+  if (!directory.ok()) {
+    record.status = directory.status();
+    return;
+  }
+  const RunResult result = RunJob(run.plan, *directory, {.live = live});
+  record.status = result.status;
+  if (!result.status.ok()) {
+    std::printf("failed: %s\n%s\n", std::string(result.status.message()).c_str(), result.log_tail.c_str());
+    return;
+  }
+  absl::StatusOr<proto::RunSummary> summary = ReadSummary(record.run_dir);
+  record.status = summary.status();
+  if (summary.ok()) record.summary = *std::move(summary);
+  std::printf("%s\n\n", OutcomeText(record.run_dir).c_str());
+}
+
+// Prints the table, writes comparison.csv, and returns the exit status.
+int Conclude(const Request& request, const std::vector<RunRecord>& records, const std::string& directory) {
+  std::printf("%s\n", ComparisonTable(request.labels, request.variations, records).c_str());
+  const std::string csv = directory + "/comparison.csv";
+  const absl::Status written =
+      WriteFileAtomically(csv, ComparisonCsv(request.labels, request.variations, records));
+  if (!written.ok()) return Fail("compare", written, kExitFailed);
+  std::printf("results in %s and the directories beside it\n", csv.c_str());
+  int failed = 0;
+  for (const RunRecord& record : records) failed += record.status.ok() ? 0 : 1;
+  const int missing = static_cast<int>(request.runs.size() - records.size());
+  if (failed + missing == 0) return kExitSuccess;
+  return Fail("compare",
+              absl::AbortedError(absl::StrCat(failed, " of ", request.runs.size(), " runs failed, ", missing,
+                                              " were not started")),
+              kExitFailed);
+}
+
+int Compare(const Flags& flags) {
+  absl::StatusOr<Request> request = PrepareRuns(flags);
+  if (!request.ok()) return Fail("compare", request.status(), kExitBadRequest);
+  const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath("compare");
+  if (FileExists(path + "/comparison.csv")) {
+    return Fail(
+        "compare",
+        absl::FailedPreconditionError(path + " holds a comparison already: name another by --run_dir"),
+        kExitBadRequest);
+  }
+  const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(path);
+  if (!directory.ok()) return Fail("compare", directory.status(), kExitBadRequest);
+
+  std::vector<RunRecord> records;
+  for (PlannedRun& run : request->runs) {
+    std::printf("run %zu of %zu: %s, seed %llu\n%s", records.size() + 1, request->runs.size(),
+                run.record.run_dir.c_str(), static_cast<unsigned long long>(run.record.seed),
+                run.record.repeat == 0 ? JobSummary(run.plan).c_str() : "");
+    std::fflush(stdout);
+    run.record.run_dir = absl::StrCat(path, "/", run.record.run_dir);
+    MakeRun(run, request->live);
+    records.push_back(run.record);
+    if (absl::IsCancelled(run.record.status)) break;
+  }
+  return Conclude(*request, records, path);
+}
+
+}  // namespace
+
+Command CompareCommand() {
+  return {
+      {.verb = "compare",
+       .summary = "Trains several jobs and prints how they compare.",
+       .description = kDescription,
+       .argument = "JOB",
+       .many_arguments = true,
+       .flags =
+           {{.name = "vary",
+             .value = "FIELD=V1,V2,...",
+             .help =
+                 "Trains each job with each of these values; given more than once, with all combinations.",
+             .repeated = true},
+            {.name = "repeats", .value = "N", .help = "Runs of each combination. Default 1."},
+            {.name = "run_dir",
+             .value = "DIR",
+             .help = "Where results go. Default: runs/compare-DATE-TIME, a fresh one."},
+            {.name = "set",
+             .value = "FIELD=VALUE",
+             .help = "Replaces a field of every job.",
+             .repeated = true},
+            {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}},
+       .examples =
+           {"tethys compare examples/fashion_mnist_mirrored.textproto "
+            "examples/fashion_mnist_ps_async.textproto --vary=batch_size_per_worker=64,128 --repeats=3"}},
+      Compare};
+}
+
+}  // namespace tethys

@@ -1,0 +1,87 @@
+// `tethys compare` without its processes: which runs there are, in which order, and what their summaries say
+// together. Pure; any thread.
+#ifndef TETHYS_DEPLOY_COMPARISON_H_
+#define TETHYS_DEPLOY_COMPARISON_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/summary.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// --vary=FIELD=V1,V2
+struct Variation {
+  std::string field;
+  std::vector<std::string> values;
+};
+// InvalidArgument: no field, no value, an empty or repeated value.
+absl::StatusOr<Variation> ParseVariation(const std::string& text);
+
+// A job file with one value per variation: a row of the table.
+struct Variant {
+  int job = 0;  // Index of the job file.
+  std::vector<std::string> values;
+};
+// All combinations: by job file, then the last variation fastest.
+std::vector<Variant> AllVariants(int jobs, absl::Span<const Variation> variations);
+
+// FIELD=VALUE for each variation.
+std::vector<std::string> VariantOverrides(const Variant& variant, absl::Span<const Variation> variations);
+
+// What became of one run.
+struct RunRecord {
+  int variant = 0;
+  int repeat = 0;
+  uint64_t seed = 0;
+  std::string run_dir = {};
+  absl::Status status = {};  // Not OK: it failed, and the summary is not used.
+  proto::RunSummary summary = {};
+};
+
+// Sample mean and deviation (n - 1 in the denominator; 0 for one value).
+struct Spread {
+  int count = 0;
+  double mean = 0;
+  double deviation = 0;
+};
+Spread SpreadOf(absl::Span<const double> values);
+
+// The runs of one variant that succeeded.
+struct Aggregate {
+  int runs = 0;  // Tried.
+  int failed = 0;
+  Spread accuracy;  // On the test split; none where there is no such split.
+  Spread seconds;   // Training.
+  Spread samples_per_second;
+  Spread exposed_share;
+  Spread bytes_per_step;  // Sent and received, a worker.
+  Spread staleness;
+};
+Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant);
+
+// A variant as it is shown: from its resolved job.
+struct VariantLabel {
+  std::string job;
+  std::string strategy;
+  int64_t workers = 0;
+  int64_t servers = 0;
+  int64_t global_batch = 0;
+  std::string gradient_scale;  // "global", "push".
+  std::vector<std::string> values;
+};
+
+// A row per variant; what failed, below. At most 120 columns wide as long as names and variations are few and
+// short.
+std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                            absl::Span<const RunRecord> runs);
+
+// A line per run and one per variant, told apart by the first column.
+std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                          absl::Span<const RunRecord> runs);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMPARISON_H_

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "deploy/comparison.h"
+#include "deploy/text.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kNothing[] = "-";
+constexpr size_t kVariationHeaderWidth = 12;
+
+std::string SpreadText(const Spread& spread, double factor, int digits) {
+  if (spread.count == 0) return kNothing;
+  std::string text = absl::StrFormat("%.*f", digits, spread.mean * factor);
+  if (spread.count > 1) absl::StrAppendFormat(&text, " ± %.*f", digits, spread.deviation * factor);
+  return text;
+}
+
+std::string MeanText(const Spread& spread, double factor, int digits) {
+  return spread.count == 0 ? kNothing : absl::StrFormat("%.*f", digits, spread.mean * factor);
+}
+
+// What all names begin with, up to and including a separator: said once above the table instead of in every
+// row.
+std::string CommonPrefix(absl::Span<const VariantLabel> labels) {
+  std::string prefix = labels[0].job;
+  bool differ = false;
+  for (const VariantLabel& label : labels) {
+    const auto end = std::mismatch(prefix.begin(), prefix.end(), label.job.begin(), label.job.end()).first;
+    differ = differ || label.job != labels[0].job;
+    prefix.erase(end, prefix.end());
+  }
+  if (!differ) return "";
+  const size_t separator = prefix.find_last_of("_-.");
+  return separator == std::string::npos ? "" : prefix.substr(0, separator + 1);
+}
+
+// The last part of a field's path, broken at underscores into lines that are not wider than a number's
+// column.
+std::vector<std::string> FieldHeader(const std::string& field) {
+  const std::string last = field.substr(field.rfind('.') + 1);
+  std::vector<std::string> lines = {""};
+  for (absl::string_view word : absl::StrSplit(last, '_')) {
+    const std::string longer =
+        lines.back().empty() ? std::string(word) : absl::StrCat(lines.back(), "_", word);
+    if (!lines.back().empty() && longer.size() > kVariationHeaderWidth) {
+      lines.push_back(std::string(word));
+    } else {
+      lines.back() = longer;
+    }
+  }
+  return lines;
+}
+
+std::vector<Column> TableColumns(absl::Span<const Variation> variations) {
+  std::vector<Column> columns = {{{"job"}, true}};
+  for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
+  const std::vector<Column> measured = {{{"strategy"}, true},
+                                        {{"workers"}},
+                                        {{"servers"}},
+                                        {{"global", "batch"}},
+                                        {{"test", "accuracy", "%"}},
+                                        {{"training", "s"}},
+                                        {{"samples", "/s"}},
+                                        {{"exposed", "share", "%"}},
+                                        {{"KiB per", "step"}},
+                                        {{"mean", "stale-", "ness"}},
+                                        {{"gradient", "scale"}, true}};
+  columns.insert(columns.end(), measured.begin(), measured.end());
+  return columns;
+}
+
+std::string FailureLines(absl::Span<const RunRecord> runs) {
+  std::string text;
+  for (const RunRecord& run : runs) {
+    if (run.status.ok()) continue;
+    const std::string message(run.status.message());
+    absl::StrAppend(&text, "failed: ", run.run_dir, ": ", message.substr(0, message.find('\n')), "\n");
+  }
+  return text;
+}
+
+// With enough digits to be read back exactly.
+std::string Exact(double value) { return absl::StrFormat("%.17g", value); }
+
+std::string ExactMean(const Spread& spread) { return spread.count == 0 ? "" : Exact(spread.mean); }
+std::string ExactDeviation(const Spread& spread) { return spread.count < 2 ? "" : Exact(spread.deviation); }
+
+// The columns of ComparisonCsv that say which variant a line is of.
+std::vector<std::string> LabelCells(const VariantLabel& label) {
+  std::vector<std::string> cells = {label.job, label.strategy};
+  cells.insert(cells.end(), label.values.begin(), label.values.end());
+  for (const int64_t number : {label.workers, label.servers, label.global_batch}) {
+    cells.push_back(std::to_string(number));
+  }
+  cells.push_back(label.gradient_scale);
+  return cells;
+}
+
+std::vector<std::string> MeasuredCells(const Aggregate& values) {
+  std::vector<std::string> cells;
+  for (const Spread* spread : {&values.accuracy, &values.seconds, &values.samples_per_second,
+                               &values.exposed_share, &values.bytes_per_step, &values.staleness}) {
+    cells.push_back(ExactMean(*spread));
+    cells.push_back(ExactDeviation(*spread));
+  }
+  return cells;
+}
+
+std::string CsvHeader(absl::Span<const Variation> variations) {
+  std::vector<std::string> header = {"kind", "job", "strategy"};
+  for (const Variation& variation : variations) header.push_back(variation.field);
+  for (const char* name :
+       {"workers", "servers", "global_batch", "gradient_scale", "repeat", "seed", "runs", "failed"}) {
+    header.push_back(name);
+  }
+  for (const char* name : {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share",
+                           "bytes_per_step", "mean_staleness"}) {
+    header.push_back(name);
+    header.push_back(absl::StrCat(name, "_sd"));
+  }
+  header.push_back("run_dir");
+  header.push_back("error");
+  return CsvLine(header);
+}
+
+}  // namespace
+
+std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                            absl::Span<const RunRecord> runs) {
+  const std::string prefix = CommonPrefix(labels);
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const VariantLabel& label = labels[i];
+    const Aggregate values = AggregateRuns(runs, i);
+    std::vector<std::string> row = {label.job.substr(prefix.size())};
+    row.insert(row.end(), label.values.begin(), label.values.end());
+    const std::vector<std::string> cells = {
+        label.strategy,
+        std::to_string(label.workers),
+        std::to_string(label.servers),
+        std::to_string(label.global_batch),
+        SpreadText(values.accuracy, 100, 2),
+        SpreadText(values.seconds, 1, 1),
+        values.samples_per_second.count == 0 ? kNothing
+                                             : CountText(std::llround(values.samples_per_second.mean)),
+        MeanText(values.exposed_share, 100, 1),
+        values.bytes_per_step.count == 0 ? kNothing
+                                         : CountText(std::llround(values.bytes_per_step.mean / 1024)),
+        MeanText(values.staleness, 1, 2),
+        label.gradient_scale};
+    row.insert(row.end(), cells.begin(), cells.end());
+    rows.push_back(row);
+  }
+  const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
+  return absl::StrCat(title, Table(TableColumns(variations), rows), FailureLines(runs));
+}
+
+std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                          absl::Span<const RunRecord> runs) {
+  std::string csv = CsvHeader(variations);
+  const auto add = [&](const std::string& kind, int variant, const std::string& repeat,
+                       const std::string& seed, absl::Span<const RunRecord> of, const std::string& run_dir,
+                       const std::string& error) {
+    const Aggregate values = AggregateRuns(of, variant);
+    std::vector<std::string> cells = {kind};
+    const auto append = [&](const std::vector<std::string>& more) {
+      cells.insert(cells.end(), more.begin(), more.end());
+    };
+    append(LabelCells(labels[variant]));
+    append({repeat, seed, std::to_string(values.runs), std::to_string(values.failed)});
+    append(MeasuredCells(values));
+    append({run_dir, error});
+    absl::StrAppend(&csv, CsvLine(cells));
+  };
+  for (const RunRecord& run : runs) {
+    add("run", run.variant, std::to_string(run.repeat), std::to_string(run.seed), {&run, 1}, run.run_dir,
+        std::string(run.status.message()));
+  }
+  for (size_t i = 0; i < labels.size(); ++i) add("mean", i, "", "", runs, "", "");
+  return csv;
+}
+
+}  // namespace tethys

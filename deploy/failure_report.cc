@@ -1,0 +1,91 @@
+#include "deploy/failure_report.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kTailBytes = 16 << 10;
+
+std::string LossText(const LostTask& task, const std::string& host, int64_t step) {
+  return absl::StrCat(task.name, " on ", host, " ", ExitText(task.exit),
+                      step > 0 ? absl::StrCat(" at step ", step) : "");
+}
+
+// What the chief says of a loss that is told already, on a line of its own.
+std::string ChiefAdds(const JobEnd& end) {
+  if (!end.verdict.has_value() || end.verdict->error().empty()) return "";
+  return absl::StrCat("\n  the chief reports: ", end.verdict->error());
+}
+
+const LostTask* FindKilled(const JobEnd& end) {
+  const std::string blamed = end.verdict.has_value() ? end.verdict->culprit() : "";
+  for (const LostTask& task : end.lost) {
+    if (task.exit.signal != 0 && (!task.after_verdict || blamed.empty() || task.name == blamed)) return &task;
+  }
+  return nullptr;
+}
+
+FirstFailure FromVerdict(const JobEnd& end, const std::string& host) {
+  const std::string culprit = end.verdict->culprit();
+  std::string message =
+      end.verdict->error().empty() ? "the chief reports a failure without a reason" : end.verdict->error();
+  for (const LostTask& task : end.lost) {
+    if (task.name == culprit) absl::StrAppend(&message, "\n  ", LossText(task, host, end.last_step));
+  }
+  const int code = end.verdict->status_code();
+  const bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
+  return {absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, message),
+          culprit.empty() ? "chief" : culprit};
+}
+
+}  // namespace
+
+FirstFailure FindFirstFailure(const JobEnd& end, const std::string& host) {
+  if (end.verdict.has_value() && end.verdict->ok()) return {};
+  if (end.interrupt != 0) {
+    return {absl::CancelledError(
+                absl::StrFormat("interrupted (%s) at step %d", strsignal(end.interrupt), end.last_step)),
+            ""};
+  }
+  if (!end.launch.ok()) return {end.launch, ""};
+  if (const LostTask* killed = FindKilled(end); killed != nullptr) {
+    return {absl::AbortedError(LossText(*killed, host, end.last_step) + ChiefAdds(end)), killed->name};
+  }
+  if (end.verdict.has_value()) return FromVerdict(end, host);
+  if (end.chief_silent_for > 0) {
+    return {
+        absl::DeadlineExceededError(absl::StrFormat(
+            "chief on %s has reported nothing for %.0f s (last step %d): it is stopped, stuck or overloaded; "
+            "timeouts.silence in the job says how long to wait",
+            host, end.chief_silent_for, end.last_step)),
+        "chief"};
+  }
+  if (!end.lost.empty())
+    return {absl::AbortedError(LossText(end.lost[0], host, end.last_step)), end.lost[0].name};
+  return {absl::InternalError("the chief ended without saying how the job went"), "chief"};
+}
+
+std::string LogTail(const std::string& path, int lines) {
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info;
+  if (!fd.valid() || fstat(fd.get(), &info) != 0) return "";
+  const int64_t begin = std::max<int64_t>(0, info.st_size - kTailBytes);
+  std::string text(info.st_size - begin, '\0');
+  if (!ReadFullyAt(fd.get(), text.data(), text.size(), begin, path).ok()) return "";
+  std::vector<std::string> all = absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+  if (all.size() == 1 && all[0].empty()) return "";
+  const size_t first = all.size() > static_cast<size_t>(lines) ? all.size() - lines : 0;
+  return absl::StrCat("    ", absl::StrJoin(all.begin() + first, all.end(), "\n    "), "\n");
+}
+
+}  // namespace tethys

@@ -1,0 +1,219 @@
+#include "deploy/job_description.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/text.h"
+#include "ps/partitioner.h"
+#include "runtime/job/job.h"
+#include "runtime/nn/model.h"
+#include "runtime/optim/optimizer.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+
+std::string PluralText(int64_t count, const std::string& noun) {
+  return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
+}
+
+int64_t ElementsOf(const proto::VariableSpec& variable) {
+  int64_t elements = 1;
+  for (const int64_t axis : variable.shape()) elements *= axis;
+  return elements;
+}
+
+int64_t ParameterCount(const proto::JobPlan& plan) {
+  int64_t count = 0;
+  for (const proto::VariableSpec& variable : plan.variable()) count += ElementsOf(variable);
+  return count;
+}
+
+// Elements on each server.
+std::vector<int64_t> ServerElements(const proto::JobPlan& plan) {
+  std::vector<int64_t> elements(plan.placement().servers(), 0);
+  for (const proto::Shard& shard : plan.placement().shard()) elements[shard.server()] += shard.count();
+  return elements;
+}
+
+std::string LearningRateText(const proto::JobPlan& plan) {
+  const proto::Optimizer& optimizer = plan.job().optimizer();
+  const int workers = plan.job().workers();
+  const double scale = optimizer.scale_with_workers() ? workers : 1;
+  std::string text = absl::StrFormat("%g", optimizer.learning_rate() * scale);
+  if (scale != 1) absl::StrAppendFormat(&text, " (%g x %d workers)", optimizer.learning_rate(), workers);
+  if (optimizer.schedule().has_linear_decay()) {
+    const proto::LinearDecay& decay = optimizer.schedule().linear_decay();
+    absl::StrAppendFormat(&text, ", decaying to %g over %s samples", decay.end_learning_rate() * scale,
+                          decay.samples() > 0 ? CountText(decay.samples()) : "all");
+  }
+  return text;
+}
+
+std::string GradientText(const proto::Job& job) {
+  if (!job.strategy().parameter_server().has_asynchronous()) return "mean over the global batch";
+  const bool global =
+      job.strategy().parameter_server().asynchronous().gradient_scale() == proto::Asynchronous::GLOBAL_MEAN;
+  return global ? "sum of each push over the global batch (GLOBAL_MEAN)" : "mean of each push (PUSH_MEAN)";
+}
+
+std::string DataText(const proto::JobPlan& plan) {
+  std::string text = absl::StrCat(CountText(plan.train_samples()), " training");
+  if (plan.validation_samples() > 0)
+    absl::StrAppend(&text, ", ", CountText(plan.validation_samples()), " validation");
+  if (plan.test_samples() > 0) absl::StrAppend(&text, ", ", CountText(plan.test_samples()), " test");
+  return absl::StrCat(text, " samples of [", absl::StrJoin(plan.sample_shape(), ", "), "]");
+}
+
+std::string LengthText(const proto::Job& job) {
+  std::vector<std::string> limits;
+  if (job.epochs() > 0) limits.push_back(PluralText(job.epochs(), "epoch"));
+  if (job.max_steps() > 0) limits.push_back(PluralText(job.max_steps(), "step"));
+  return absl::StrCat(absl::StrJoin(limits, ", at most "), ", seed ", job.seed());
+}
+
+std::string PlacementText(const proto::JobPlan& plan) {
+  std::vector<std::string> servers;
+  for (const int64_t elements : ServerElements(plan)) {
+    servers.push_back(absl::StrCat("ps ", servers.size(), " ", BytesText(elements * kFloatBytes)));
+  }
+  return absl::StrCat(PluralText(plan.placement().shard_size(), "shard"), ": ", absl::StrJoin(servers, ", "));
+}
+
+std::string VariableTable(const proto::JobPlan& plan) {
+  std::map<std::string, std::vector<std::string>> places;
+  for (const proto::Shard& shard : plan.placement().shard()) {
+    places[shard.variable()].push_back(
+        absl::StrFormat("ps %d [%d, %d)", shard.server(), shard.begin(), shard.begin() + shard.count()));
+  }
+  std::vector<Column> columns = {
+      {{"variable"}, true}, {{"shape"}, true}, {{"bytes"}}, {{"elements of the arena"}, true}};
+  std::vector<std::vector<std::string>> rows;
+  for (const proto::VariableSpec& variable : plan.variable()) {
+    const auto found = places.find(variable.name());
+    const std::string everywhere = absl::StrFormat("[%d, %d) on every worker", variable.begin(),
+                                                   variable.begin() + ElementsOf(variable));
+    rows.push_back({variable.name(), absl::StrCat("[", absl::StrJoin(variable.shape(), ", "), "]"),
+                    BytesText(ElementsOf(variable) * kFloatBytes),
+                    found == places.end() ? everywhere : absl::StrJoin(found->second, ", ")});
+  }
+  return Table(columns, rows);
+}
+
+// Elements of a step's activations and their gradients, and of the input as floats.
+int64_t ActivationElements(const Model& model, int64_t rows) {
+  int64_t elements = rows * model.sample_elements();
+  for (const Model::DenseLayer& layer : model.dense_layers()) elements += 2 * rows * layer.out;
+  return elements;
+}
+
+int64_t DatasetBytes(const proto::JobPlan& plan, const Model& model) {
+  const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
+  const int64_t order = plan.train_samples() * static_cast<int64_t>(sizeof(uint32_t));
+  return samples * (model.sample_elements() + 1) + order;
+}
+
+std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
+  const int64_t arena = model.variables().arena_size() * kFloatBytes;
+  const int64_t slots = SlotNames(plan.job().optimizer()).size();
+  const bool servers = plan.placement().servers() > 0;
+  std::vector<Column> columns = {{{"process"}, true}, {{"parameters"}}, {{"gradients"}}, {{"slots"}},
+                                 {{"activations"}},   {{"data"}},       {{"total"}}};
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](const std::string& process, std::vector<int64_t> bytes) {
+    int64_t total = 0;
+    std::vector<std::string> row = {process};
+    for (const int64_t part : bytes) {
+      total += part;
+      row.push_back(part > 0 ? BytesText(part) : "-");
+    }
+    row.push_back(BytesText(total));
+    rows.push_back(row);
+  };
+  add("each worker",
+      {arena, arena, servers ? 0 : slots * arena,
+       ActivationElements(model, plan.batch_per_worker()) * kFloatBytes, DatasetBytes(plan, model)});
+  // Bulk-synchronous servers keep the pushes that arrive before their turn: all but one, at worst.
+  const proto::ParameterServer& config = plan.job().strategy().parameter_server();
+  const bool keeps_early =
+      !config.has_asynchronous() && config.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED;
+  const int64_t copies = keeps_early ? std::max(plan.job().workers() - 1, 1) : 1;
+  for (const int64_t elements : ServerElements(plan)) {
+    const int64_t bytes = elements * kFloatBytes;
+    add(absl::StrCat("ps ", rows.size() - 1), {bytes, copies * bytes, slots * bytes, 0, 0});
+  }
+  return Table(columns, rows);
+}
+
+std::string TrafficTable(const proto::JobPlan& plan, const Model& model) {
+  const int64_t workers = plan.job().workers();
+  std::vector<Column> columns = {{{"per step"}, true}, {{"sends"}}, {{"receives"}}, {{"how"}, true}};
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](const std::string& process, int64_t bytes, const std::string& how) {
+    rows.push_back({process, BytesText(bytes), BytesText(bytes), how});
+  };
+  if (plan.placement().servers() > 0) {
+    add("each worker", ParameterCount(plan) * kFloatBytes, "pushes gradients, gets parameters in reply");
+    for (const int64_t elements : ServerElements(plan)) {
+      add(absl::StrCat("ps ", rows.size() - 1), workers * elements * kFloatBytes,
+          "for a step of every worker");
+    }
+  } else if (workers > 1) {
+    const int64_t ring = 2 * (workers - 1) * model.variables().arena_size() * kFloatBytes / workers;
+    add("each worker", ring,
+        absl::StrFormat("ring all-reduce: 2 (n - 1) / n of the gradients, n = %d", workers));
+  } else {
+    rows.push_back({"the worker", "0 B", "0 B", "one worker exchanges nothing"});
+  }
+  return Table(columns, rows);
+}
+
+std::string RankText(const proto::JobPlan& plan) {
+  const int workers = plan.job().workers();
+  std::string text = "processes on this host: chief";
+  for (int i = 0; i < plan.placement().servers(); ++i) absl::StrAppend(&text, ", ps ", i);
+  for (int i = 0; i < workers; ++i) absl::StrAppend(&text, ", worker ", i, " (rank ", i, ")");
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string JobSummary(const proto::JobPlan& plan) {
+  const proto::Job& job = plan.job();
+  std::string text =
+      absl::StrCat(job.name(), ": ", StrategyName(job), ", ", PluralText(job.workers(), "worker"));
+  if (ServerCount(job) > 0) absl::StrAppend(&text, ", ", PluralText(ServerCount(job), "server"));
+  text += '\n';
+  const auto add = [&](const char* what, const std::string& value) {
+    absl::StrAppendFormat(&text, "  %-14s %s\n", what, value);
+  };
+  add("model", absl::StrCat(PluralText(plan.variable_size(), "variable"), ", ",
+                            PluralText(ParameterCount(plan), "parameter"), " (",
+                            BytesText(ParameterCount(plan) * kFloatBytes), ")"));
+  add("data", DataText(plan));
+  add("length", LengthText(job));
+  add("global batch", absl::StrCat(PluralText(plan.global_batch(), "sample"), ", at most ",
+                                   plan.batch_per_worker(), " a worker"));
+  add("learning rate", LearningRateText(plan));
+  add("gradients", GradientText(job));
+  if (plan.placement().servers() > 0) add("placement", PlacementText(plan));
+  return text;
+}
+
+absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan) {
+  const Shape sample_shape(plan.sample_shape().begin(), plan.sample_shape().end());
+  TETHYS_ASSIGN_OR_RETURN(const Model model,
+                          Model::Create(plan.job().model(), sample_shape, plan.job().data().classes()));
+  std::string text = absl::StrCat(JobSummary(plan), "\n", RankText(plan), "\n", VariableTable(plan));
+  if (plan.placement().servers() > 0) absl::StrAppend(&text, "\n", PlacementTable(plan.placement()));
+  absl::StrAppend(&text, "\nMemory (buffers; the program itself comes on top)\n", MemoryTable(plan, model));
+  absl::StrAppend(&text, "\nNetwork (frame headers not counted)\n", TrafficTable(plan, model));
+  return text;
+}
+
+}  // namespace tethys

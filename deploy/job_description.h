@@ -1,0 +1,22 @@
+// A job in words: what `tethys train` prints before it starts, and what `tethys plan` prints. Pure; any
+// thread.
+#ifndef TETHYS_DEPLOY_JOB_DESCRIPTION_H_
+#define TETHYS_DEPLOY_JOB_DESCRIPTION_H_
+
+#include <string>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Strategy, batch, learning rate as scaled, gradient scale, sizes of the data, placement: a line each.
+std::string JobSummary(const proto::JobPlan& plan);
+
+// The same, and: which range of which variable lies on which server; memory of each process; bytes each sends
+// and receives per step. Sizes are computed from the plan: live buffers, without the program itself.
+absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_JOB_DESCRIPTION_H_

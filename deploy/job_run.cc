@@ -1,0 +1,97 @@
+#include "deploy/job_run.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "deploy/progress_display.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/data/dataset.h"
+#include "runtime/job/job.h"
+#include "runtime/telemetry/summary.h"
+#include "workers/job_plan.h"
+
+namespace tethys {
+
+absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
+  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, BuildJobPlan(job));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job.data()));
+  TETHYS_RETURN_IF_ERROR(ResolveScaling(job.data(), *datasets.train).status());
+  return plan;
+}
+
+absl::Status CheckResumable(const proto::JobPlan& plan, const std::string& run_dir) {
+  const std::string root = run_dir + "/checkpoints";
+  TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
+  if (latest.path.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        root, " holds no undamaged checkpoint to go on from: train without --resume in another --run_dir"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));
+  return CheckpointReader::Open(latest.path, &variables).status();
+}
+
+absl::Status CheckPortFree(int port) {
+  FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // What an ended job left is no obstacle.
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(ErrnoStatus(errno, absl::StrCat("port ", port)).message(),
+                                                    ": choose another by --chief_port, or leave it out"));
+}
+
+RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
+  RunResult result;
+  result.status = directory.WriteJob(plan.job());
+  if (!result.status.ok()) return result;
+  LaunchOptions launch;
+  launch.run_dir = directory.path();
+  launch.job_file = directory.job_file();
+  launch.workers = plan.job().workers();
+  launch.servers = ServerCount(plan.job());
+  launch.listen = options.listen;
+  launch.resume = options.resume;
+  launch.timeouts = plan.job().timeouts();
+  const std::unique_ptr<ProgressListener> display = CreateProgressDisplay(STDOUT_FILENO, options.live);
+  return LaunchLocally(launch, *display);
+}
+
+std::string ResumeHint(const std::string& run_dir) {
+  const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
+  if (!checkpoints.ok() || checkpoints->empty()) {
+    return "no checkpoint was saved yet: train again (checkpoint.every_steps in the job says how often to "
+           "save)";
+  }
+  return absl::StrCat("go on from step ", checkpoints->back().step,
+                      " with: tethys train --resume --run_dir=", run_dir);
+}
+
+std::string OutcomeText(const std::string& run_dir) {
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  if (!summary.ok()) return StatusText(summary.status());
+  std::string text = "done";
+  if (summary->has_test()) {
+    text =
+        absl::StrFormat("test accuracy %.4f, loss %.4f", summary->test().accuracy(), summary->test().loss());
+  } else if (summary->has_validation()) {
+    text = absl::StrFormat("validation accuracy %.4f, loss %.4f", summary->validation().accuracy(),
+                           summary->validation().loss());
+  }
+  absl::StrAppendFormat(&text, "; %.1f s of training, %.1f s in all", summary->timing().training_seconds(),
+                        summary->timing().total_seconds());
+  return text;
+}
+
+}  // namespace tethys

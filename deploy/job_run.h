@@ -1,0 +1,41 @@
+// From a job file to a finished run on this machine: what `tethys train` does once, and `tethys compare` for
+// each of its runs. Blocking; thread-compatible.
+#ifndef TETHYS_DEPLOY_JOB_RUN_H_
+#define TETHYS_DEPLOY_JOB_RUN_H_
+
+#include <string>
+
+#include "deploy/local_launcher.h"
+#include "deploy/run_directory.h"
+#include "proto/chief.pb.h"
+
+namespace tethys {
+
+// The job's plan, after everything that can be known to be wrong was looked for: also reads all of the data,
+// which the workers then find in memory.
+absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job);
+
+// NotFound: the run has no undamaged checkpoint. FailedPrecondition: it is of another model.
+absl::Status CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
+
+// FailedPrecondition: somebody else listens on that port of 127.0.0.1.
+absl::Status CheckPortFree(int port);
+
+struct JobRunOptions {
+  std::string listen = "127.0.0.1:0";
+  bool resume = false;
+  bool live = false;  // Shows the live line on standard output.
+};
+
+// Writes the job into the directory, runs it, shows progress on standard output.
+RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options);
+
+// How to go on after a failure.
+std::string ResumeHint(const std::string& run_dir);
+
+// A line on how well it went, from the run's summary: test accuracy and times.
+std::string OutcomeText(const std::string& run_dir);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_JOB_RUN_H_

@@ -1,0 +1,311 @@
+#include "deploy/local_launcher.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "deploy/failure_report.h"
+#include "deploy/line_reader.h"
+#include "deploy/subprocess.h"
+#include "google/protobuf/util/json_util.h"
+#include "runtime/base/clock.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+namespace {
+
+// After a loss, the chief has so long to say what it knows, and the others to end by themselves.
+constexpr Nanoseconds kVerdictGrace = 1 * kSecond;
+// Beyond timeouts.silence, for the chief to notice a silent task before the launcher blames the chief.
+constexpr double kSilenceMargin = 2;
+constexpr int kLogTailLines = 20;
+constexpr char kBindHost[] = "127.0.0.1";
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// While it lives, signals of the launcher arrive at a descriptor. A signal that is ignored stays so (nohup).
+class SignalSource {
+ public:
+  SignalSource() {
+    sigset_t taken;
+    sigemptyset(&taken);
+    sigaddset(&taken, SIGCHLD);
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action;
+      if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&taken, number);
+    }
+    signal(SIGCHLD, SIG_DFL);  // Where it is inherited as ignored, children cannot be waited for.
+    sigprocmask(SIG_BLOCK, &taken, &before_);
+    fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
+  }
+  ~SignalSource() {
+    // An interrupt that comes late would end the process before it has said how the job went.
+    while (Next() != 0) {
+    }
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalSource(const SignalSource&) = delete;
+  SignalSource& operator=(const SignalSource&) = delete;
+
+  int fd() const { return fd_.get(); }
+  // 0: none.
+  int Next() {
+    signalfd_siginfo info;
+    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_;
+  FileDescriptor fd_;
+};
+
+struct Task {
+  std::string name;  // "worker 1"
+  std::string log_path;
+  Subprocess process;
+  bool ended = false;  // Its end was noted.
+};
+
+// One job, from the first process to the last. The chief is task 0.
+class LocalRun {
+ public:
+  LocalRun(const LaunchOptions& options, ProgressListener& listener)
+      : options_(options), listener_(listener) {}
+
+  RunResult Run();
+
+ private:
+  // Each is left by all tasks ending, or by its deadline for the next.
+  enum class Stage {
+    kRunning,   // Until the chief has finished, a task is lost, or the user interrupts.
+    kSettling,  // Tasks end by themselves.
+    kTerminating,
+    kKilling,
+  };
+
+  absl::Status Spawn(const std::string& role, int index, std::vector<std::string> arguments);
+  void StartOthers(const std::string& chief_address);
+  void WaitForEvents();
+  void HandleSignals();
+  void ReapTasks();
+  void ReactToLosses();
+  void ReadChief();
+  void HandleEvent(const proto::ProgressEvent& event);
+  void HandleDeadline();
+  void NoteStragglers();
+  void Enter(Stage stage, Nanoseconds patience);
+  void SignalAll(int signal);
+  bool AllEnded() const;
+  RunResult Result() const;
+
+  const LaunchOptions& options_;
+  ProgressListener& listener_;
+  const MonotonicClock clock_;
+  const Nanoseconds begin_ = clock_.Now();
+  const std::string secret_line_ = absl::StrFormat("%s %016x\n", JobToken::Random().ToHex(), RandomNonce());
+
+  SignalSource signals_;
+  std::vector<Task> tasks_;
+  LineReader chief_lines_;
+  JobEnd end_;
+  Stage stage_ = Stage::kRunning;
+  Nanoseconds patience_ = 0;  // How long the stage lasts; while running, the longest silence of the chief.
+  Nanoseconds deadline_ = 0;
+};
+
+RunResult LocalRun::Run() {
+  std::vector<std::string> arguments = {"--job=" + options_.job_file, "--run_dir=" + options_.run_dir,
+                                        "--listen=" + options_.listen};
+  if (options_.resume) arguments.push_back("--resume");
+  Enter(Stage::kRunning, FromSeconds(options_.timeouts.start() + kSilenceMargin));
+  end_.launch = Spawn("chief", 0, std::move(arguments));
+  while (!AllEnded()) {
+    WaitForEvents();
+    HandleSignals();
+    // Deaths are noted before the chief's word on them is read, and a chief's last word after its death.
+    ReapTasks();
+    ReadChief();
+    ReactToLosses();
+    if (clock_.Now() >= deadline_) HandleDeadline();
+  }
+  return Result();
+}
+
+absl::Status LocalRun::Spawn(const std::string& role, int index, std::vector<std::string> arguments) {
+  const bool chief = role == "chief";
+  arguments.insert(arguments.begin(), role);
+  SpawnOptions spawn{.program = options_.program,
+                     .arguments = std::move(arguments),
+                     .input = secret_line_,
+                     .log_path = absl::StrCat(options_.run_dir, "/log/", role, "-", index, ".log"),
+                     .read_output = chief};
+  const std::string name = chief ? role : absl::StrCat(role, " ", index);
+  TETHYS_RETURN_IF_ERROR(CreateDirectories(options_.run_dir + "/log"));
+  absl::StatusOr<Subprocess> process = Subprocess::Spawn(spawn);
+  if (!process.ok()) return Annotate(process.status(), absl::StrCat("cannot start ", name));
+  tasks_.push_back({name, spawn.log_path, *std::move(process)});
+  if (chief) chief_lines_.Attach(tasks_[0].process.output());
+  return absl::OkStatus();
+}
+
+void LocalRun::StartOthers(const std::string& chief_address) {
+  const auto start = [&](const char* role, int count) {
+    for (int i = 0; i < count && end_.launch.ok(); ++i) {
+      end_.launch = Spawn(
+          role, i,
+          {"--chief=" + chief_address, absl::StrCat("--index=", i), absl::StrCat("--bind=", kBindHost)});
+    }
+  };
+  start("ps", options_.servers);
+  start("worker", options_.workers);
+  if (!end_.launch.ok()) Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+}
+
+void LocalRun::WaitForEvents() {
+  // poll ignores a negative descriptor: the chief's once it is closed.
+  pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {chief_lines_.fd(), POLLIN, 0}};
+  const Nanoseconds left = std::max<Nanoseconds>(deadline_ - clock_.Now(), 0);
+  poll(fds, std::size(fds),
+       static_cast<int>(std::min<Nanoseconds>(left / kMillisecond + 1, kSecond / kMillisecond)));
+}
+
+void LocalRun::HandleSignals() {
+  while (const int number = signals_.Next()) {
+    if (number == SIGCHLD) continue;
+    if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) {
+      Enter(Stage::kKilling, 0);  // The user is in a hurry.
+      continue;
+    }
+    if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = number;
+    Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+  }
+}
+
+void LocalRun::ReapTasks() {
+  const bool asked_to_end = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
+  for (Task& task : tasks_) {
+    if (task.ended || !task.process.Poll().has_value()) continue;
+    task.ended = true;
+    const ProcessExit exit = *task.process.exit();
+    // A worker or server may end cleanly before the chief says that the job is done.
+    if (!asked_to_end && !exit.clean()) end_.lost.push_back({task.name, exit, end_.verdict.has_value()});
+  }
+}
+
+void LocalRun::ReactToLosses() {
+  const bool ending = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
+  if (ending || end_.verdict.has_value() || tasks_.empty()) return;
+  if (tasks_[0].ended) {
+    Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+  } else if (!end_.lost.empty() && stage_ == Stage::kRunning) {
+    Enter(Stage::kSettling, kVerdictGrace);
+  }
+}
+
+void LocalRun::ReadChief() {
+  while (const std::optional<std::string> line = chief_lines_.Next()) {
+    proto::ProgressEvent event;
+    google::protobuf::util::JsonParseOptions json;
+    json.ignore_unknown_fields = true;
+    if (!google::protobuf::util::JsonStringToMessage(*line, &event, json).ok()) event.set_note(*line);
+    if (stage_ == Stage::kRunning) deadline_ = clock_.Now() + patience_;
+    HandleEvent(event);
+  }
+}
+
+void LocalRun::HandleEvent(const proto::ProgressEvent& event) {
+  if (event.has_listening() && tasks_.size() == 1 && stage_ == Stage::kRunning) {
+    StartOthers(event.listening().address());
+  } else if (event.has_started() && stage_ == Stage::kRunning) {
+    Enter(Stage::kRunning, FromSeconds(options_.timeouts.silence() + kSilenceMargin));
+  } else if (event.has_progress()) {
+    end_.last_step = event.progress().step();
+  } else if (event.has_epoch()) {
+    end_.last_step = event.epoch().step();
+  } else if (event.has_finished()) {
+    end_.verdict = event.finished();
+    if (stage_ == Stage::kRunning) {
+      Enter(Stage::kSettling,
+            event.finished().ok() ? FromSeconds(options_.timeouts.shutdown()) : kVerdictGrace);
+    }
+  }
+  listener_.OnEvent(event);
+}
+
+void LocalRun::HandleDeadline() {
+  switch (stage_) {
+    case Stage::kRunning:
+      end_.chief_silent_for = ToSeconds(patience_);
+      [[fallthrough]];
+    case Stage::kSettling:
+      NoteStragglers();
+      Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+      return;
+    case Stage::kTerminating:
+    case Stage::kKilling:
+      Enter(Stage::kKilling, kSecond);
+      return;
+  }
+}
+
+// The job is done, but not everybody has gone home.
+void LocalRun::NoteStragglers() {
+  if (!end_.verdict.has_value() || !end_.verdict->ok()) return;
+  for (const Task& task : tasks_) {
+    if (task.ended) continue;
+    proto::ProgressEvent event;
+    event.set_note(absl::StrCat(task.name, " did not end by itself; ended it"));
+    listener_.OnEvent(event);
+  }
+}
+
+void LocalRun::Enter(Stage stage, Nanoseconds patience) {
+  stage_ = stage;
+  patience_ = patience;
+  deadline_ = clock_.Now() + patience;
+  if (stage == Stage::kTerminating) SignalAll(SIGTERM);
+  if (stage == Stage::kKilling) SignalAll(SIGKILL);
+}
+
+void LocalRun::SignalAll(int signal) {
+  for (Task& task : tasks_) task.process.Signal(signal);
+}
+
+bool LocalRun::AllEnded() const {
+  return std::all_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.ended; });
+}
+
+RunResult LocalRun::Result() const {
+  RunResult result;
+  FirstFailure failure = FindFirstFailure(end_, HostName());
+  result.status = failure.status;
+  result.last_step = end_.last_step;
+  result.seconds = ToSeconds(clock_.Now() - begin_);
+  for (const Task& task : tasks_) {
+    if (task.name != failure.task) continue;
+    if (const std::string tail = LogTail(task.log_path, kLogTailLines); !tail.empty()) {
+      result.log_tail = absl::StrCat("  end of ", task.log_path, ":\n", tail);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+RunResult LaunchLocally(const LaunchOptions& options, ProgressListener& listener) {
+  return LocalRun(options, listener).Run();
+}
+
+}  // namespace tethys

@@ -1,0 +1,49 @@
+// Runs one job as processes on this machine: starts the chief, then servers and workers, follows the chief's
+// progress, and ends them all: when the job is done, when any of them is lost, or when the user interrupts.
+//
+// Called by `tethys train` and `tethys compare`. Blocks until every process it started is reaped. Uses no
+// gRPC and no threads. While it runs, SIGINT, SIGTERM, SIGHUP and SIGCHLD of this process are its own.
+#ifndef TETHYS_DEPLOY_LOCAL_LAUNCHER_H_
+#define TETHYS_DEPLOY_LOCAL_LAUNCHER_H_
+
+#include <string>
+
+#include "proto/job.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Shown what the chief reports, in order. Must not block for long.
+class ProgressListener {
+ public:
+  virtual ~ProgressListener() = default;
+  virtual void OnEvent(const proto::ProgressEvent& event) = 0;
+};
+
+struct LaunchOptions {
+  std::string program = "/proc/self/exe";  // Takes the verbs chief, worker and ps.
+  std::string run_dir;                     // Exists, locked by the caller; logs go to run_dir/log.
+  std::string job_file;
+  int workers = 1;
+  int servers = 0;
+  std::string listen = "127.0.0.1:0";  // The chief's.
+  bool resume = false;
+  proto::Timeouts timeouts;
+};
+
+struct RunResult {
+  // OK: the job is done. Otherwise the first failure by time: which process, where, what became of it, the
+  // step. Cancelled: the user interrupted.
+  absl::Status status;
+  std::string log_tail;  // Lines to print after it: the end of that process's log.
+  int64_t last_step = 0;
+  double seconds = 0;
+};
+
+// Invariant: when this returns, or this process dies in whatever way, no process it started lives on.
+RunResult LaunchLocally(const LaunchOptions& options, ProgressListener& listener);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LOCAL_LAUNCHER_H_

@@ -1,0 +1,45 @@
+#include <cstdio>
+
+#include "deploy/command.h"
+#include "deploy/job_description.h"
+#include "runtime/job/job_file.h"
+#include "workers/job_plan.h"
+
+namespace tethys {
+namespace {
+
+absl::StatusOr<std::string> Report(const Flags& flags) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
+  TETHYS_ASSIGN_OR_RETURN(const proto::JobPlan plan, BuildJobPlan(job));
+  return PlanReport(plan);
+}
+
+int Plan(const Flags& flags) {
+  const absl::StatusOr<std::string> report = Report(flags);
+  if (!report.ok()) return Fail("plan", report.status(), kExitBadRequest);
+  std::fputs(report->c_str(), stdout);
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command PlanCommand() {
+  return {
+      {.verb = "plan",
+       .summary = "Says what a job would be: processes, placement, memory, traffic. Starts nothing.",
+       .description =
+           "Prints the processes of a job, which ranges of which variable would lie on which server and how "
+           "even "
+           "that is, the memory each process would need, and the bytes a step would send. Starts nothing and "
+           "reads only the headers of the data.",
+       .argument = "JOB",
+       .flags = {{.name = "set",
+                  .value = "FIELD=VALUE",
+                  .help = "Replaces a field of the job.",
+                  .repeated = true}},
+       .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
+                    "--set=strategy.parameter_server.servers=3"}},
+      Plan};
+}
+
+}  // namespace tethys

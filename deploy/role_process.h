@@ -1,0 +1,41 @@
+// What the verbs chief, worker and ps share: a role process takes the job's token over standard input and
+// lives no longer than that stays open.
+//
+//   first line of standard input:  TOKEN JOB_ID \n      token: 32 hexadecimal digits, never on a command line
+//   then nothing, and its end (the launcher died, or the connection to its host did) ends the process at once
+#ifndef TETHYS_DEPLOY_ROLE_PROCESS_H_
+#define TETHYS_DEPLOY_ROLE_PROCESS_H_
+
+#include <functional>
+#include <string>
+
+#include "deploy/flags.h"
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+
+struct JobSecret {
+  JobToken token;
+  std::string job_id;
+};
+
+// Reads the first line of `fd`, and not a byte more. Blocks until it is there.
+absl::StatusOr<JobSecret> ReadSecret(int fd);
+
+// Takes the secret from standard input, binds the process to it, runs `role` and returns the exit status. The
+// last line on standard error says why `role` failed. `name` is how `ps` and `top` show the process.
+int RunRole(const std::string& verb, const std::string& name,
+            const std::function<absl::Status(const JobSecret&)>& role);
+
+// The verbs worker and ps, which take the same flags.
+CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
+                            const std::string& description);
+struct TaskOptions;
+int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
+            absl::Status (*run)(const TaskOptions& options));
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_ROLE_PROCESS_H_

@@ -1,0 +1,74 @@
+// Child processes of the launcher. A child is bound to its launcher twice: its standard input is a pipe whose
+// end tells it that the launcher is gone (that also works across ssh), and the kernel kills it should it not
+// listen.
+//
+// Spawn before anything in this process has started a thread (gRPC does): between fork and exec only this
+// thread exists. Thread-compatible; nothing here waits for a child.
+#ifndef TETHYS_DEPLOY_SUBPROCESS_H_
+#define TETHYS_DEPLOY_SUBPROCESS_H_
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct SpawnOptions {
+  std::string program = {};
+  std::vector<std::string> arguments = {};  // Without the name it is called by, which is "tethys".
+  std::string input = {};                   // What the child finds on its standard input; at most 4 KiB.
+  std::string log_path = {};                // Standard error is appended to it.
+  bool read_output = false;  // Standard output comes back by output(); else it goes to the log.
+};
+
+// How a process ended.
+struct ProcessExit {
+  int signal = 0;  // Not 0: it was killed by this signal.
+  int code = 0;    // Its exit status otherwise.
+  bool clean() const { return signal == 0 && code == 0; }
+};
+// "was killed by signal 9 (Killed)", "exited with status 1".
+std::string ExitText(const ProcessExit& exit);
+
+// Invariants:
+//  1. The child holds descriptors 0, 1 and 2 and no other, so nobody but the launcher holds the other end of
+//  a
+//     child's pipe and its close is seen.
+//  2. The child is in a process group of its own: a Ctrl-C in the terminal reaches the launcher only.
+//  3. A Subprocess that is destroyed leaves no process behind: it kills and reaps.
+class Subprocess {
+ public:
+  // NotFound, PermissionDenied: the program cannot be executed; the log says nothing then.
+  static absl::StatusOr<Subprocess> Spawn(const SpawnOptions& options);
+  ~Subprocess();
+  Subprocess(Subprocess&& other) noexcept;
+  Subprocess& operator=(Subprocess&& other) = delete;
+
+  pid_t pid() const { return pid_; }
+  // The read end of standard output, non-blocking; -1 without read_output.
+  int output() const { return output_.get(); }
+
+  // Reaps it if it has ended. Never blocks.
+  const std::optional<ProcessExit>& Poll();
+  const std::optional<ProcessExit>& exit() const { return exit_; }
+
+  // To its process group, and wakes it if it is stopped. Nothing happens once it has been reaped.
+  void Signal(int signal);
+
+ private:
+  Subprocess() = default;
+
+  pid_t pid_ = -1;
+  FileDescriptor input_;
+  FileDescriptor output_;
+  std::optional<ProcessExit> exit_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SUBPROCESS_H_

@@ -1,0 +1,112 @@
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "deploy/command.h"
+#include "deploy/job_description.h"
+#include "deploy/job_run.h"
+#include "deploy/progress_display.h"
+#include "runtime/job/job_file.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kDescription[] =
+    "Trains the model of a job file on this machine: starts its chief, workers and parameter servers, shows "
+    "progress, "
+    "and ends them all.\n\nThe run directory keeps the job as resolved, summary.json, epochs.csv, steps.csv, "
+    "a log "
+    "per process, and checkpoints. Exit status: 0 the job is done; 2 the request was wrong and nothing was "
+    "started; "
+    "1 the run failed or was interrupted.";
+
+struct Request {
+  proto::JobPlan plan;
+  RunDirectory directory;
+  JobRunOptions options;
+};
+
+absl::StatusOr<std::string> ListenAddress(const Flags& flags) {
+  TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("chief_port", 0, 0, 65535));
+  if (port > 0) TETHYS_RETURN_IF_ERROR(CheckPortFree(port));
+  return absl::StrCat("127.0.0.1:", port);
+}
+
+// The job file to read: the one given, or the one of the run that goes on.
+absl::StatusOr<std::string> JobFile(const Flags& flags) {
+  if (!flags.Has("resume")) {
+    if (!flags.arguments().empty()) return flags.arguments()[0];
+    return absl::InvalidArgumentError(
+        "JOB is missing, for example: tethys train examples/fashion_mnist_local.textproto");
+  }
+  if (!flags.Has("run_dir"))
+    return absl::InvalidArgumentError("--resume needs --run_dir=DIR, the run to go on with");
+  TETHYS_ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Open(flags.Get("run_dir")));
+  return directory.job_file();
+}
+
+// Whatever fails here, nothing was started, and no directory is left that was not there.
+absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
+  JobRunOptions options;
+  options.resume = flags.Has("resume");
+  options.live = !flags.Has("plain") && IsTerminal(STDOUT_FILENO);
+  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, flags.GetAll("set")));
+  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(job));
+  TETHYS_ASSIGN_OR_RETURN(options.listen, ListenAddress(flags));
+  if (options.resume) TETHYS_RETURN_IF_ERROR(CheckResumable(plan, flags.Get("run_dir")));
+  const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(job.name());
+  TETHYS_ASSIGN_OR_RETURN(RunDirectory directory,
+                          options.resume ? RunDirectory::Open(path) : RunDirectory::Create(path));
+  return Request{std::move(plan), std::move(directory), options};
+}
+
+int Train(const Flags& flags) {
+  absl::StatusOr<Request> request = PrepareRequest(flags);
+  if (!request.ok()) return Fail("train", request.status(), kExitBadRequest);
+  const std::string& run_dir = request->directory.path();
+  std::printf("%s  %-14s %s%s\n\n", JobSummary(request->plan).c_str(), "run directory", run_dir.c_str(),
+              request->options.resume ? ", going on with the job that is stored there" : "");
+  std::fflush(stdout);
+
+  const RunResult result = RunJob(request->plan, request->directory, request->options);
+  if (!result.status.ok()) {
+    Fail("train", result.status, kExitFailed);
+    std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(), ResumeHint(run_dir).c_str());
+    return kExitFailed;
+  }
+  std::printf("%s\nresults in %s\n", OutcomeText(run_dir).c_str(), run_dir.c_str());
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command TrainCommand() {
+  return {
+      {.verb = "train",
+       .summary = "Trains the model of a job file.",
+       .description = kDescription,
+       .argument = "JOB",
+       .argument_optional = true,
+       .flags =
+           {{.name = "run_dir",
+             .value = "DIR",
+             .help = "Where results go. Default: runs/NAME-DATE-TIME, a fresh one."},
+            {.name = "resume",
+             .help =
+                 "Goes on from the newest checkpoint in --run_dir, with the job stored there (JOB is not "
+                 "read) and what --set changes: other numbers of workers and servers or another strategy, "
+                 "too."},
+            {.name = "set",
+             .value = "FIELD=VALUE",
+             .help = "Replaces a field of the job, for example --set=workers=3 or "
+                     "--set=optimizer.learning_rate=0.05.",
+             .repeated = true},
+            {.name = "chief_port", .value = "PORT", .help = "Port of the chief. Default: a free one."},
+            {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}},
+       .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
+                    "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},
+      Train};
+}
+
+}  // namespace tethys

@@ -1,0 +1,157 @@
+// Stands in for chief, worker and ps under the launcher: speaks their contract with it (standard input,
+// progress lines, exit statuses) and otherwise does what the test wrote for it, in RUN_DIR/behaviour: a line
+// "worker-1 crash". What the processes of a run must tell one another they tell by files in the run
+// directory; the chief gives that directory out as its address.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+struct Role {
+  std::string name;  // "chief", "worker-1"
+  std::string run_dir;
+  std::string behaviour = "work";
+  int tasks = 0;  // Workers and servers.
+
+  bool Sees(const std::string& file) const { return FileExists(absl::StrCat(run_dir, "/", file)); }
+  void Leave(const std::string& file, const std::string& contents = "") const {
+    TETHYS_CHECK(WriteFileAtomically(absl::StrCat(run_dir, "/", file), contents).ok());
+  }
+  template <typename Condition>
+  void Until(Condition condition) const {
+    while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+};
+
+void Say(const std::string& json) {
+  std::printf("%s\n", json.c_str());
+  std::fflush(stdout);
+}
+
+[[noreturn]] void WaitForever() {
+  while (true) pause();
+}
+
+// As the real roles do.
+void EndWithLauncher() {
+  std::thread([] {
+    char c;
+    while (read(STDIN_FILENO, &c, 1) > 0) {
+    }
+    _exit(1);
+  }).detach();
+}
+
+int FinishWith(const std::string& error, const std::string& culprit) {
+  Say(absl::StrCat("{\"finished\":{\"error\":\"", error, "\",\"statusCode\":14,\"culprit\":\"", culprit,
+                   "\"}}"));
+  return 1;
+}
+
+// The tasks that have come up.
+std::vector<std::string> Alive(const Role& role) {
+  std::vector<std::string> names = *ListDirectory(role.run_dir + "/alive");
+  std::erase_if(names, [](const std::string& name) { return absl::EndsWith(name, ".tmp"); });
+  return names;
+}
+
+// Until a task is gone, and its launcher has noticed.
+std::string WaitForLoss(const Role& role) {
+  std::string lost;
+  role.Until([&] {
+    for (const std::string& name : Alive(role)) {
+      const pid_t pid = std::atoi(ReadFile(absl::StrCat(role.run_dir, "/alive/", name))->c_str());
+      if (kill(pid, 0) != 0) lost = name;
+    }
+    return !lost.empty();
+  });
+  return lost.replace(lost.find('-'), 1, " ");
+}
+
+int RunChief(const Role& role) {
+  if (role.behaviour == "die-at-once") {
+    std::fprintf(stderr, "cannot listen\n");
+    return 3;
+  }
+  Say(absl::StrCat("{\"listening\":{\"address\":\"", role.run_dir, "\"}}"));
+  role.Until([&] { return Alive(role).size() == role.tasks; });
+  Say("{\"started\":{\"workers\":2,\"epochs\":\"1\"}}");
+  Say("{\"progress\":{\"step\":\"7\"}}");
+  role.Leave("started");
+  if (role.behaviour == "silent") WaitForever();
+  if (role.behaviour == "crash") abort();
+  if (role.behaviour == "quit") return 0;
+  if (role.behaviour == "fail") return FinishWith("worker 0 at step 7: the loss is not finite", "worker 0");
+  if (role.behaviour == "watch") {
+    const std::string lost = WaitForLoss(role);
+    return FinishWith(absl::StrCat(lost, ": its session broke"), lost);
+  }
+  if (role.behaviour == "train") {
+    while (true) {
+      Say("{\"progress\":{\"step\":\"8\"}}");
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  Say("no progress event");
+  role.Leave("stop");
+  Say("{\"finished\":{\"ok\":true}}");
+  return 0;
+}
+
+int RunTask(const Role& role) {
+  role.Leave("alive/" + role.name, std::to_string(getpid()));
+  role.Until([&] { return role.Sees("started"); });
+  std::fprintf(stderr, "%s says %s\n", role.name.c_str(), role.behaviour.c_str());
+  if (role.behaviour == "crash") abort();
+  if (role.behaviour == "exit") return 3;
+  if (role.behaviour == "hang" || role.behaviour == "stubborn") WaitForever();
+  role.Until([&] { return role.Sees("stop"); });
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  Role role;
+  std::map<std::string, std::string> flags;
+  for (int i = 2; i < argc; ++i) {
+    const std::pair<std::string, std::string> flag = absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
+    flags[flag.first] = flag.second;
+  }
+  const bool chief = std::string(argv[1]) == "chief";
+  role.name = chief ? "chief" : absl::StrCat(argv[1], "-", flags["--index"]);
+  role.run_dir = chief ? flags["--run_dir"] : flags["--chief"];
+
+  std::ifstream behaviours(role.run_dir + "/behaviour");
+  std::string name, behaviour;
+  while (behaviours >> name >> behaviour) {
+    if (name == role.name) role.behaviour = behaviour;
+    if (name == "tasks") role.tasks = std::atoi(behaviour.c_str());
+  }
+  char secret[64] = "";
+  if (scanf("%63[0-9a-f] %*16[0-9a-f]", secret) != 1 || std::string(secret).size() != 32) return 4;
+  if (role.behaviour == "stubborn") {
+    signal(SIGTERM, SIG_IGN);
+  } else {
+    EndWithLauncher();
+  }
+  return chief ? RunChief(role) : RunTask(role);
+}
+
+}  // namespace
+}  // namespace tethys
+
+int main(int argc, char** argv) { return tethys::Main(argc, argv); }

@@ -1,0 +1,112 @@
+#include "deploy/job_description.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+proto::JobPlan Parse(const std::string& text) {
+  proto::JobPlan plan;
+  TETHYS_CHECK(google::protobuf::TextFormat::ParseFromString(text, &plan));
+  return plan;
+}
+
+// 784-10 on two servers with three workers.
+proto::JobPlan ServerPlan() {
+  return Parse(R"pb(
+    job {
+      name: "mnist"
+      model {
+        layer {
+          name: "flatten"
+          flatten {}
+        }
+        layer {
+          name: "dense"
+          dense { units: 10 }
+        }
+      }
+      data { classes: 10 }
+      optimizer {
+        sgd { momentum: 0.9 }
+        learning_rate: 0.1
+        scale_with_workers: true
+      }
+      epochs: 5
+      workers: 3
+      strategy {
+        parameter_server {
+          servers: 2
+          bulk_synchronous {}
+        }
+      }
+    }
+    variable { name: "dense/weights" shape: 784 shape: 10 begin: 0 }
+    variable { name: "dense/bias" shape: 10 begin: 7840 }
+    placement {
+      servers: 2
+      shard { variable: "dense/weights" begin: 0 count: 3920 server: 0 }
+      shard { variable: "dense/weights" begin: 3920 count: 3920 server: 1 }
+      shard { variable: "dense/bias" begin: 7840 count: 10 server: 0 }
+    }
+    train_samples: 54000
+    validation_samples: 6000
+    test_samples: 10000
+    sample_shape: 28
+    sample_shape: 28
+    batch_per_worker: 43
+    global_batch: 128
+  )pb");
+}
+
+TEST(JobSummaryTest, SaysWhatWillRun) {
+  EXPECT_EQ(JobSummary(ServerPlan()),
+            "mnist: ps_sync, 3 workers, 2 servers\n"
+            "  model          2 variables, 7,850 parameters (31 KiB)\n"
+            "  data           54,000 training, 6,000 validation, 10,000 test samples of [28, 28]\n"
+            "  length         5 epochs, seed 0\n"
+            "  global batch   128 samples, at most 43 a worker\n"
+            "  learning rate  0.3 (0.1 x 3 workers)\n"
+            "  gradients      mean over the global batch\n"
+            "  placement      3 shards: ps 0 15 KiB, ps 1 15 KiB\n");
+}
+
+TEST(JobSummaryTest, SaysHowAsynchronousPushesAreScaled) {
+  proto::JobPlan plan = ServerPlan();
+  plan.mutable_job()->mutable_strategy()->mutable_parameter_server()->mutable_asynchronous();
+  EXPECT_THAT(JobSummary(plan), HasSubstr("gradients      mean of each push (PUSH_MEAN)\n"));
+}
+
+TEST(PlanReportTest, SaysWhereRangesLieAndWhatAStepSends) {
+  const absl::StatusOr<std::string> report = PlanReport(ServerPlan());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(*report,
+              HasSubstr("processes on this host: chief, ps 0, ps 1, worker 0 (rank 0), worker 1 (rank 1)"));
+  EXPECT_THAT(*report, HasSubstr("ps 0 [0, 3920), ps 1 [3920, 7840)"));
+  // 7,850 floats a worker; on a server its share from each of three workers.
+  EXPECT_THAT(*report, HasSubstr("each worker  31 KiB    31 KiB"));
+  EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB"));
+}
+
+TEST(PlanReportTest, MirroredWorkersSendARing) {
+  proto::JobPlan plan = ServerPlan();
+  plan.clear_placement();
+  plan.mutable_job()->mutable_strategy()->mutable_mirrored();
+  const absl::StatusOr<std::string> report = PlanReport(plan);
+  ASSERT_TRUE(report.ok()) << report.status();
+  // 2 x 2/3 of an arena of 7,856 floats.
+  EXPECT_THAT(*report, HasSubstr("each worker  41 KiB    41 KiB"));
+}
+
+TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {
+  proto::JobPlan plan = ServerPlan();
+  plan.mutable_job()->mutable_data()->set_classes(7);
+  EXPECT_EQ(PlanReport(plan).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tethys

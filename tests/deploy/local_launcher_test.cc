@@ -1,0 +1,201 @@
+#include "deploy/local_launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class Recorder final : public ProgressListener {
+ public:
+  void OnEvent(const proto::ProgressEvent& event) override {
+    if (event.has_note()) notes.push_back(event.note());
+    if (event.has_progress() && on_progress) std::exchange(on_progress, nullptr)();
+  }
+  std::vector<std::string> notes;
+  std::function<void()> on_progress;  // Called once, when training is under way.
+};
+
+// Runs two workers and a server of tests/deploy/fake_role.cc. Whatever a test does, at its end no process is
+// left: this process adopts what its children leave behind, so a wait for all of them sees orphans too.
+class LocalLauncherTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::string path = ::testing::TempDir() + "/local_launcher_XXXXXX";
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    options_.program = FAKE_ROLE;
+    options_.run_dir = path;
+    options_.workers = 2;
+    options_.servers = 1;
+    options_.timeouts.set_start(30);
+    options_.timeouts.set_silence(30);
+    options_.timeouts.set_shutdown(0.2);
+    ASSERT_TRUE(CreateDirectories(path + "/alive").ok());
+    Behave("tasks", "3");
+  }
+  void TearDown() override {
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    ASSERT_TRUE(RemoveRecursively(options_.run_dir).ok());
+  }
+
+  void Behave(const std::string& task, const std::string& behaviour) {
+    std::ofstream(options_.run_dir + "/behaviour", std::ios::app) << task << " " << behaviour << "\n";
+  }
+  pid_t PidOf(const std::string& task) {
+    return std::atoi(ReadFile(options_.run_dir + "/alive/" + task)->c_str());
+  }
+  void WhenTraining(std::function<void()> action) { recorder_.on_progress = std::move(action); }
+  RunResult Launch() { return LaunchLocally(options_, recorder_); }
+  std::string Failure() {
+    const RunResult result = Launch();
+    EXPECT_FALSE(result.status.ok());
+    return std::string(result.status.message()) + "\n" + result.log_tail;
+  }
+
+  LaunchOptions options_;
+  Recorder recorder_;
+};
+
+TEST_F(LocalLauncherTest, RunsAJobToItsEnd) {
+  const RunResult result = Launch();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.last_step, 7);
+  EXPECT_THAT(recorder_.notes, Contains("no progress event"));
+  EXPECT_TRUE(FileExists(options_.run_dir + "/log/worker-1.log"));
+}
+
+TEST_F(LocalLauncherTest, NamesTheProcessThatCrashed) {
+  Behave("chief", "train");
+  Behave("worker-1", "crash");
+  EXPECT_THAT(Failure(),
+              AllOf(HasSubstr("worker 1 on "), HasSubstr("was killed by signal 6 (Aborted) at step "),
+                    HasSubstr("worker-1 says crash")));
+}
+
+TEST_F(LocalLauncherTest, NamesTheProcessThatSomebodyKilled) {
+  Behave("chief", "watch");
+  WhenTraining([&] { kill(PidOf("ps-0"), SIGKILL); });
+  EXPECT_THAT(Failure(), AllOf(HasSubstr("ps 0 on "), HasSubstr("was killed by signal 9 (Killed) at step 7"),
+                               HasSubstr("the chief reports: ps 0: its session broke")));
+}
+
+TEST_F(LocalLauncherTest, NamesTheProcessThatGaveUp) {
+  Behave("chief", "train");
+  Behave("worker-0", "exit");
+  EXPECT_THAT(Failure(), AllOf(HasSubstr("worker 0 on "), HasSubstr("exited with status 3")));
+}
+
+TEST_F(LocalLauncherTest, TellsTheChiefsReason) {
+  Behave("chief", "fail");
+  EXPECT_THAT(Failure(),
+              AllOf(HasSubstr("worker 0 at step 7: the loss is not finite"), HasSubstr("worker-0 says")));
+}
+
+TEST_F(LocalLauncherTest, NamesAChiefThatCrashed) {
+  Behave("chief", "crash");
+  EXPECT_THAT(Failure(), HasSubstr("was killed by signal 6 (Aborted) at step 7"));
+}
+
+TEST_F(LocalLauncherTest, NamesAChiefThatCannotStart) {
+  Behave("chief", "die-at-once");
+  EXPECT_THAT(Failure(),
+              AllOf(HasSubstr("chief on "), HasSubstr("exited with status 3"), HasSubstr("cannot listen")));
+}
+
+TEST_F(LocalLauncherTest, AChiefThatEndsWithoutAVerdictFailedTheJob) {
+  Behave("chief", "quit");
+  EXPECT_THAT(Failure(), HasSubstr("the chief ended without saying how the job went"));
+}
+
+TEST_F(LocalLauncherTest, EndsAJobWhoseChiefIsSilent) {
+  options_.timeouts.set_silence(0.1);
+  Behave("chief", "silent");
+  EXPECT_THAT(Failure(), HasSubstr("has reported nothing for 2 s (last step 7)"));
+}
+
+TEST_F(LocalLauncherTest, KillsWhoDoesNotListen) {
+  Behave("chief", "train");
+  Behave("worker-0", "stubborn");
+  Behave("worker-1", "crash");
+  EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
+}
+
+TEST_F(LocalLauncherTest, ATaskThatStaysAfterTheEndDoesNotSpoilTheJob) {
+  Behave("worker-0", "stubborn");
+  EXPECT_TRUE(Launch().status.ok());
+  EXPECT_THAT(recorder_.notes, Contains("worker 0 did not end by itself; ended it"));
+}
+
+TEST_F(LocalLauncherTest, EndsAllOnAnInterrupt) {
+  Behave("chief", "train");
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    ASSERT_TRUE(RemoveRecursively(options_.run_dir + "/started").ok());
+    ASSERT_TRUE(RemoveRecursively(options_.run_dir + "/alive").ok());
+    ASSERT_TRUE(CreateDirectories(options_.run_dir + "/alive").ok());
+    WhenTraining([&] { raise(number); });
+    EXPECT_EQ(Launch().status.code(), absl::StatusCode::kCancelled);
+  }
+}
+
+TEST_F(LocalLauncherTest, ASecondInterruptDoesNotWait) {
+  options_.timeouts.set_shutdown(1e6);
+  Behave("chief", "train");
+  Behave("worker-0", "stubborn");
+  const pid_t launcher = getpid();
+  pid_t impatient = -1;
+  WhenTraining([&] {
+    raise(SIGINT);
+    // Comes back until the launcher, which has children only of its own to wait for, has killed the stubborn
+    // one.
+    const pid_t worker = PidOf("worker-0");
+    impatient = fork();
+    if (impatient == 0) {
+      while (kill(worker, 0) == 0) {
+        kill(launcher, SIGINT);
+        usleep(1000);
+      }
+      _exit(0);
+    }
+  });
+  EXPECT_EQ(Launch().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(waitpid(impatient, nullptr, 0), impatient);
+}
+
+TEST_F(LocalLauncherTest, NoOrphanOutlivesAKilledLauncher) {
+  Behave("chief", "train");
+  Behave("worker-0", "stubborn");
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    WhenTraining([&] { kill(getpid(), SIGKILL); });
+    Launch();
+    _exit(0);
+  }
+  // Launcher, chief, a server and two workers: each ends, or this waits until the test's time limit.
+  int ended = 0;
+  while (waitpid(-1, nullptr, 0) > 0) ++ended;
+  EXPECT_EQ(ended, 5);
+}
+
+TEST_F(LocalLauncherTest, SaysThatAProgramIsNotThere) {
+  options_.program = "/no/such/tethys";
+  EXPECT_THAT(Failure(),
+              HasSubstr("cannot start chief: cannot execute /no/such/tethys: No such file or directory"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,120 @@
+#include "deploy/progress_display.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+proto::Progress SomeProgress() {
+  proto::Progress progress;
+  progress.set_epoch(2);
+  progress.set_epoch_samples_done(25000);
+  progress.set_epoch_samples(54000);
+  progress.set_loss(0.41234);
+  progress.set_accuracy(0.85121);
+  progress.set_samples_per_second(23377.4);
+  progress.set_eta_seconds(83);
+  return progress;
+}
+
+proto::EpochResult SomeEpoch() {
+  proto::EpochResult result;
+  result.set_epoch(2);
+  result.set_train_loss(0.4123);
+  result.set_train_accuracy(0.8512);
+  result.set_validated(true);
+  result.set_validation_loss(0.4001);
+  result.set_validation_accuracy(0.86);
+  result.set_train_seconds(2.31);
+  result.set_samples_per_second(23377);
+  return result;
+}
+
+// A display on a pipe, whose output a test reads at the end.
+class Screen {
+ public:
+  explicit Screen(bool live) {
+    int ends[2];
+    TETHYS_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    read_ = FileDescriptor(ends[0]);
+    write_ = FileDescriptor(ends[1]);
+    display_ = CreateProgressDisplay(write_.get(), live);
+  }
+  void Note(const std::string& note) {
+    proto::ProgressEvent event;
+    event.set_note(note);
+    display_->OnEvent(event);
+  }
+  void Progress() {
+    proto::ProgressEvent event;
+    *event.mutable_progress() = SomeProgress();
+    display_->OnEvent(event);
+  }
+  std::string Output() {
+    display_.reset();
+    char buffer[4096];
+    const ssize_t got = read(read_.get(), buffer, sizeof(buffer));
+    return got > 0 ? std::string(buffer, got) : "";
+  }
+
+ private:
+  FileDescriptor read_, write_;
+  std::unique_ptr<ProgressListener> display_;
+};
+
+TEST(ProgressDisplayTest, LiveLineSaysWhereTheJobStands) {
+  EXPECT_EQ(
+      LiveLine(SomeProgress(), 25, 120),
+      "epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left");
+}
+
+TEST(ProgressDisplayTest, LiveLineNeverExceedsTheTerminal) {
+  EXPECT_EQ(LiveLine(SomeProgress(), 25, 40), "epoch  3/25 [#########-----------]  46 %");
+}
+
+TEST(ProgressDisplayTest, LiveLineOfAnEmptyReportIsEmptyBar) {
+  EXPECT_EQ(LiveLine(proto::Progress(), 0, 40), "epoch 1 [--------------------]   0 %  lo");
+}
+
+TEST(ProgressDisplayTest, LiveLineStaysInBoundsForImpossibleNumbers) {
+  proto::Progress progress = SomeProgress();
+  progress.set_epoch_samples_done(90000);
+  progress.set_samples_per_second(-1);
+  EXPECT_EQ(LiveLine(progress, 25, 120),
+            "epoch  3/25 [####################] 100 %  loss 0.4123  accuracy 0.8512  0 samples/s  1:23 left");
+}
+
+TEST(ProgressDisplayTest, EpochLineHasTrainingAndValidation) {
+  EXPECT_EQ(EpochLine(SomeEpoch(), 25),
+            "epoch  3/25  loss 0.4123  accuracy 0.8512  validation loss 0.4001  accuracy 0.8600  2.3 s  "
+            "23,377 samples/s");
+}
+
+TEST(ProgressDisplayTest, EpochLineLeavesOutAValidationThatWasNot) {
+  proto::EpochResult result = SomeEpoch();
+  result.set_validated(false);
+  EXPECT_EQ(EpochLine(result, 5), "epoch 3/5  loss 0.4123  accuracy 0.8512  2.3 s  23,377 samples/s");
+}
+
+TEST(ProgressDisplayTest, PlainDisplayWritesLinesOnly) {
+  Screen screen(/*live=*/false);
+  screen.Progress();
+  screen.Note("saved checkpoints/step-100");
+  EXPECT_EQ(screen.Output(), "saved checkpoints/step-100\n");
+}
+
+TEST(ProgressDisplayTest, LiveLineMakesRoomForALineAndForTheEnd) {
+  Screen screen(/*live=*/true);
+  screen.Progress();
+  screen.Note("saved");
+  screen.Progress();
+  const std::string live = "\r" + LiveLine(SomeProgress(), 0, 79) + "\x1b[K";
+  EXPECT_EQ(screen.Output(), live + "\r\x1b[Ksaved\n" + live + "\r\x1b[K");
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,55 @@
+#include "deploy/text.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace tethys {
+namespace {
+
+TEST(TextTest, GroupsDigits) {
+  EXPECT_EQ(CountText(0), "0");
+  EXPECT_EQ(CountText(999), "999");
+  EXPECT_EQ(CountText(54000), "54,000");
+  EXPECT_EQ(CountText(1234567), "1,234,567");
+  EXPECT_EQ(CountText(-123), "-123");
+  EXPECT_EQ(CountText(-1234), "-1,234");
+}
+
+TEST(TextTest, SaysBytesInTheUnitThatFits) {
+  EXPECT_EQ(BytesText(512), "512 B");
+  EXPECT_EQ(BytesText(1536), "1.5 KiB");
+  EXPECT_EQ(BytesText(407080), "398 KiB");
+  EXPECT_EQ(BytesText(int64_t{3} << 30), "3.0 GiB");
+}
+
+TEST(TextTest, SaysDurationsAsClocksDo) {
+  EXPECT_EQ(DurationText(0), "0:00");
+  EXPECT_EQ(DurationText(83.4), "1:23");
+  EXPECT_EQ(DurationText(3723), "1:02:03");
+  EXPECT_EQ(DurationText(-5), "0:00");
+  EXPECT_EQ(DurationText(std::numeric_limits<double>::quiet_NaN()), "0:00");
+}
+
+TEST(TextTest, TruncatesByColumnsNotBytes) {
+  EXPECT_EQ(DisplayWidth("86 ± 1"), 6);
+  EXPECT_EQ(Truncate("86 ± 1", 4), "86 ±");
+  EXPECT_EQ(Truncate("short", 80), "short");
+  EXPECT_EQ(Truncate("none", 0), "");
+}
+
+TEST(TextTest, AlignsColumnsUnderHeadersOfSeveralLines) {
+  EXPECT_EQ(Table({{{"job"}, true}, {{"samples", "/s"}}}, {{"local", "7"}, {"mirrored", "1,234"}}),
+            "          samples\n"
+            "job            /s\n"
+            "local           7\n"
+            "mirrored    1,234\n");
+}
+
+TEST(TextTest, QuotesWhatCsvMustQuote) {
+  EXPECT_EQ(CsvLine({"a", "b,c", "say \"no\"", "two\nlines", ""}),
+            "a,\"b,c\",\"say \"\"no\"\"\",\"two\nlines\",\n");
+}
+
+}  // namespace
+}  // namespace tethys
