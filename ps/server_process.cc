@@ -1,0 +1,71 @@
+#include "ps/server_process.h"
+
+#include <memory>
+#include <utility>
+
+#include "ps/parameter_server.h"
+#include "runtime/cluster/task_life.h"
+#include "runtime/cluster/task_session.h"
+
+namespace tethys {
+namespace {
+
+class ServerTask final : public TaskLife {
+ public:
+  ServerTask(const TaskOptions& options, TaskSession& session, ParameterServer& server)
+      : options_(options), session_(session), server_(server) {}
+
+  absl::Status SetUp(const proto::Setup& setup) override {
+    TETHYS_RETURN_IF_ERROR(server_.Configure(setup.plan(), options_.index, setup.generation()));
+    if (setup.restore()) {
+      TETHYS_RETURN_IF_ERROR(
+          server_.Restore(setup.state().step(), [this](int slot, int64_t begin, absl::Span<float> out) {
+            return session_.ReadCheckpoint(slot, begin, out);
+          }));
+    }
+    return server_.Serve();
+  }
+
+  absl::Status Obey(const proto::ToTask& order) override {
+    if (!order.has_save()) return absl::OkStatus();
+    // The journal of what the checkpoint holds goes first.
+    session_.Beat();
+    SendSaveDone(session_, order.save().id(),
+                 session_.WriteCheckpoint(order.save().id(), [this](TaskSession::WriteRange write) {
+                   return server_.Snapshot(write);
+                 }));
+    return absl::OkStatus();
+  }
+
+  void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override {
+    heartbeat.set_step(server_.version());
+    proto::FromTask message;
+    *message.mutable_applied() = server_.TakeApplied();
+    if (message.applied().push_size() > 0) before.push_back(std::move(message));
+  }
+  int64_t step() const override { return server_.version(); }
+
+ private:
+  const TaskOptions& options_;
+  TaskSession& session_;
+  ParameterServer& server_;
+};
+
+}  // namespace
+
+absl::Status RunParameterServer(const TaskOptions& options) {
+  const MonotonicClock clock;
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<TaskSession> session, TaskSession::Connect(options, clock));
+  ParameterServerOptions server_options;
+  server_options.bind_address = options.bind_host;
+  server_options.token = options.token;
+  server_options.job_id = options.job_id;
+  server_options.clock = &clock;
+  server_options.on_fatal = [&session](const absl::Status& status) { SendFailure(*session, status, 0); };
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server,
+                          ParameterServer::Start(std::move(server_options)));
+  ServerTask task(options, *session, *server);
+  return LiveAsTask(options, *session, clock, server->address(), task);
+}
+
+}  // namespace tethys

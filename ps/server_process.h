@@ -1,0 +1,15 @@
+// A parameter server as a process of a job: joins the chief, serves workers, saves as it is told.
+#ifndef TETHYS_PS_SERVER_PROCESS_H_
+#define TETHYS_PS_SERVER_PROCESS_H_
+
+#include "runtime/base/status.h"
+#include "runtime/cluster/task_options.h"
+
+namespace tethys {
+
+// Blocks for the whole job. OK when the chief ended it well. A failure has been told to the chief when this returns.
+absl::Status RunParameterServer(const TaskOptions& options);
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_SERVER_PROCESS_H_

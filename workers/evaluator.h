@@ -1,0 +1,25 @@
+// Loss and accuracy over samples, with the parameters as they are.
+#ifndef TETHYS_WORKERS_EVALUATOR_H_
+#define TETHYS_WORKERS_EVALUATOR_H_
+
+#include <memory>
+
+#include "runtime/data/dataset.h"
+#include "runtime/data/sharding.h"
+#include "runtime/nn/plan.h"
+
+namespace tethys {
+
+// Sums over the samples, so that slices add up exactly.
+struct EvaluationSums {
+  double loss_sum = 0;
+  int64_t correct = 0;
+  int64_t samples = 0;
+};
+
+// Samples [slice.begin, slice.end) in natural order, on `plan`'s rows at a time.
+absl::StatusOr<EvaluationSums> Evaluate(Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice);
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_EVALUATOR_H_

@@ -1,0 +1,86 @@
+#include "workers/strategy_factory.h"
+
+#include <string>
+#include <vector>
+
+#include "collectives/mirrored_strategy.h"
+#include "ps/parameter_server_strategy.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/local_strategy.h"
+#include "runtime/optim/optimizer.h"
+
+namespace tethys {
+namespace {
+
+// The job's gradient ring; a later one (synchronised statistics) gets another group.
+constexpr uint32_t kGradientGroup = 1;
+
+absl::StatusOr<std::unique_ptr<Optimizer>> OptimizerOfAll(const proto::JobPlan& plan, const Model& model,
+                                                          Device& device) {
+  std::vector<NamedRange> ranges;
+  for (const Variable& variable : model.variables().variables()) ranges.push_back({variable.name, variable.range});
+  return CreateOptimizer(plan.job().optimizer(), device, MakeSegments(plan.job().optimizer(), ranges));
+}
+
+int64_t TotalSamples(const proto::JobPlan& plan) { return plan.job().epochs() * plan.train_samples(); }
+
+absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
+                                                   const Model& model, Device& device, Stream& stream,
+                                                   RingListener& listener, const Clock& clock) {
+  const proto::JobPlan& plan = setup.plan();
+  RingOptions ring;
+  ring.rank = task.index;
+  for (const proto::Member& member : setup.member()) {
+    if (member.role() != proto::WORKER) continue;
+    ring.addresses.push_back(member.data_address());
+    ring.member_names.push_back(absl::StrCat(TaskName(member.role(), member.index()), " on ", member.host()));
+  }
+  ring.group = kGradientGroup;
+  ring.generation = setup.generation();
+  ring.incarnation = task.incarnation;
+  ring.token = task.token;
+  ring.identity.set_role(proto::WORKER);
+  ring.identity.set_job_id(plan.job_id());
+  ring.identity.set_job_hash(plan.job_hash());
+  ring.identity.set_model_signature(plan.model_signature());
+  ring.connect_timeout = FromSeconds(plan.job().timeouts().start());
+  ring.step_timeout = FromSeconds(plan.job().timeouts().step());
+  ring.clock = &clock;
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, CreateRingCommunicator(listener, ring));
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
+  MirroredOptions options;
+  options.optimizer = plan.job().optimizer();
+  options.total_samples = TotalSamples(plan);
+  options.bucket_bytes = plan.job().strategy().mirrored().bucket_bytes();
+  return CreateMirroredStrategy(std::move(communicator), std::move(optimizer), options, stream, clock);
+}
+
+absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, const proto::Setup& setup,
+                                                      const Clock& clock) {
+  ParameterServerStrategyOptions options;
+  options.plan = setup.plan();
+  options.worker = task.index;
+  options.incarnation = task.incarnation;
+  options.generation = setup.generation();
+  for (const proto::Member& member : setup.member()) {
+    if (member.role() == proto::PS) options.servers.push_back({member.host(), member.data_address()});
+  }
+  options.token = task.token;
+  options.clock = &clock;
+  return CreateParameterServerStrategy(std::move(options));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
+                                                         const Model& model, Device& device, Stream& stream,
+                                                         RingListener& listener, const Clock& clock) {
+  const proto::JobPlan& plan = setup.plan();
+  if (plan.job().strategy().has_parameter_server()) return WithServers(task, setup, clock);
+  if (plan.job().strategy().has_mirrored()) return Mirrored(task, setup, model, device, stream, listener, clock);
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
+  return CreateLocalStrategy(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan), plan.job().workers(),
+                             stream, clock);
+}
+
+}  // namespace tethys

@@ -1,0 +1,27 @@
+// One training step, from batch to next parameters, the same under every strategy.
+#ifndef TETHYS_WORKERS_TRAIN_STEP_H_
+#define TETHYS_WORKERS_TRAIN_STEP_H_
+
+#include "runtime/nn/plan.h"
+#include "runtime/strategy.h"
+#include "runtime/telemetry/step_recorder.h"
+#include "runtime/tensor/batch.h"
+
+namespace tethys {
+
+// What a step needs; borrowed. Used by the training thread.
+struct TrainStepParts {
+  Plan& plan;
+  Strategy& strategy;
+  StepRecorder& recorder;
+};
+
+// Runs one step. `next_batch` gives its samples, valid until the next call. No heap memory is allocated here.
+// FailedPrecondition: the loss or a gradient is not finite; the parameters are as before the step, on every worker.
+// Otherwise the errors of Strategy.
+absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
+                       absl::FunctionRef<HostBatch()> next_batch);
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_TRAIN_STEP_H_

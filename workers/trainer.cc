@@ -1,0 +1,167 @@
+#include "workers/trainer.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "runtime/data/sharding.h"
+#include "workers/strategy_factory.h"
+#include "workers/train_step.h"
+
+namespace tethys {
+namespace {
+
+// Rows of the evaluation plan, at least; its activations are small beside the data.
+constexpr int64_t kEvaluationRows = 256;
+// Records per message: well below gRPC's limit.
+constexpr int64_t kRecordsPerMessage = 1024;
+
+}  // namespace
+
+Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session, const Clock& clock)
+    : task_(task),
+      setup_(setup),
+      session_(session),
+      clock_(clock),
+      leased_(setup.plan().job().strategy().parameter_server().has_asynchronous()) {}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
+                                                         TaskSession& session, RingListener& listener,
+                                                         const Clock& clock) {
+  std::unique_ptr<Trainer> trainer(new Trainer(task, setup, session, clock));
+  TETHYS_RETURN_IF_ERROR(trainer->Build(listener));
+  return trainer;
+}
+
+absl::Status Trainer::Build(RingListener& listener) {
+  const proto::JobPlan& plan = setup_.plan();
+  const proto::Job& job = plan.job();
+  TETHYS_ASSIGN_OR_RETURN(datasets_, LoadDatasets(job.data()));
+  if (datasets_.train->size() != plan.train_samples()) {
+    return absl::FailedPreconditionError(absl::StrCat("this host's training data has ", datasets_.train->size(),
+                                                      " samples, the job's has ", plan.train_samples(),
+                                                      ": put the same files on every host"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets_.train));
+  TETHYS_ASSIGN_OR_RETURN(model_,
+                          Model::Create(job.model(), datasets_.train->sample_shape(), job.data().classes()));
+  if (model_->variables().signature() != plan.model_signature()) {
+    return absl::FailedPreconditionError("the model built here has other variables than the job's plan");
+  }
+  TETHYS_ASSIGN_OR_RETURN(device_, CreateCpuDevice(job.device().threads_per_rank()));
+  TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
+  TETHYS_RETURN_IF_ERROR(BuildPlans(scaling));
+  loader_ = std::make_unique<BatchLoader>(
+      datasets_.train,
+      BatchLoader::Options{.rows = plan_->rows(), .prefetch_batches = job.data().prefetch_batches()});
+  recorder_ = std::make_unique<StepRecorder>(clock_, task_.index, static_cast<int>(model_->ready_order().size()));
+  TETHYS_ASSIGN_OR_RETURN(strategy_,
+                          CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener, clock_));
+  steps_ = leased_ ? 0 : setup_.state().step();
+  return TakeParameters();
+}
+
+absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
+  const int64_t bytes = ArenaSize() * static_cast<int64_t>(sizeof(float));
+  TETHYS_ASSIGN_OR_RETURN(parameters_, device_->Allocate(bytes, MemoryKind::kDevice));
+  TETHYS_ASSIGN_OR_RETURN(gradients_, device_->Allocate(bytes, MemoryKind::kDevice));
+  const int64_t rows = setup_.plan().batch_per_worker();
+  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling, parameters_->floats(),
+                                               gradients_->floats()));
+  TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
+                          Plan::Compile(*model_, *device_, *stream_, std::max(rows, kEvaluationRows), scaling,
+                                        parameters_->floats(), nullptr));
+  return absl::OkStatus();
+}
+
+// Initial values or a checkpoint's where this worker keeps the parameters; from the servers otherwise.
+absl::Status Trainer::TakeParameters() {
+  const StepArenas arenas{parameters_->floats(), gradients_->floats(), ArenaSize()};
+  TETHYS_RETURN_IF_ERROR(strategy_->Prepare(arenas, model_->ready_order()).status());
+  if (setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
+  const absl::Span<float> parameters(parameters_->floats(), static_cast<size_t>(ArenaSize()));
+  if (!setup_.restore()) {
+    model_->variables().FillInitialValues(setup_.plan().job().seed(), {0, ArenaSize()}, parameters.data());
+    return absl::OkStatus();
+  }
+  TETHYS_RETURN_IF_ERROR(session_.ReadCheckpoint(0, 0, parameters));
+  int slot = 0;
+  for (const absl::Span<float> values : strategy_->slots()) {
+    TETHYS_RETURN_IF_ERROR(session_.ReadCheckpoint(++slot, 0, values));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
+  const proto::JobPlan& plan = setup_.plan();
+  const auto order = std::make_shared<const EpochOrder>(plan.job().seed(), run.epoch(), plan.train_samples());
+  const std::unique_ptr<BatchSequence> sequence =
+      leased_ ? CreateLeasedSequence(run, session_)
+              : CreateLockStepSequence(run, plan.global_batch(), task_.index, plan.job().workers());
+  if (!leased_) steps_ = run.first_step();
+
+  std::deque<BatchAssignment> announced;
+  int64_t done = 0;
+  while (true) {
+    // Batches are announced as far ahead as the loader prefetches.
+    while (loader_->room() > 0) {
+      TETHYS_ASSIGN_OR_RETURN(const absl::optional<BatchAssignment> next, sequence->Next(announced.empty()));
+      if (!next.has_value()) break;
+      loader_->Announce(order, next->positions);
+      announced.push_back(*next);
+    }
+    if (announced.empty()) return done;
+    const BatchAssignment batch = announced.front();
+    announced.pop_front();
+
+    const int64_t epoch_begin = JobPosition(run.epoch(), plan.train_samples(), 0);
+    const StepInfo step{.step = steps_,
+                        .epoch = run.epoch(),
+                        .sample_begin = epoch_begin + batch.positions.begin,
+                        .sample_count = batch.positions.count(),
+                        .global_sample_count = batch.global_count,
+                        .schedule_position = epoch_begin + batch.step_begin};
+    TETHYS_RETURN_IF_ERROR(Annotate(
+        TrainStep({*plan_, *strategy_, *recorder_}, step, [this] { return loader_->Next(); }),
+        absl::StrCat("step ", step.step, " of epoch ", run.epoch() + 1)));
+    ++steps_;
+    ++done;
+  }
+}
+
+absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
+  TETHYS_RETURN_IF_ERROR(strategy_->Refresh());
+  const std::shared_ptr<const Dataset> dataset = order.split() == proto::TEST    ? datasets_.test
+                                                 : order.split() == proto::TRAIN ? datasets_.train
+                                                                                 : datasets_.validation;
+  if (dataset == nullptr || order.begin() < 0 || order.end() < order.begin() || order.end() > dataset->size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("asked to evaluate samples [", order.begin(), ", ", order.end(), ") that are not there"));
+  }
+  return tethys::Evaluate(*evaluation_plan_, dataset, {order.begin(), order.end()});
+}
+
+absl::Status Trainer::Save(const proto::Save& order) {
+  if (order.first() < 0 || order.count() < 0 || order.first() + order.count() > ArenaSize()) {
+    return absl::InvalidArgumentError("asked to save a range outside the arena");
+  }
+  return session_.WriteCheckpoint(order.id(), [&](TaskSession::WriteRange write) -> absl::Status {
+    const absl::Span<const float> parameters(parameters_->floats(), static_cast<size_t>(ArenaSize()));
+    TETHYS_RETURN_IF_ERROR(write(0, order.first(), parameters.subspan(order.first(), order.count())));
+    int slot = 0;
+    for (const absl::Span<float> values : strategy_->slots()) {
+      TETHYS_RETURN_IF_ERROR(write(++slot, order.first(), values.subspan(order.first(), order.count())));
+    }
+    return absl::OkStatus();
+  });
+}
+
+void Trainer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
+  heartbeat.set_step(steps_);
+  while (true) {
+    proto::FromTask message;
+    if (recorder_->Drain(*message.mutable_steps(), kRecordsPerMessage) == 0) return;
+    before.push_back(std::move(message));
+  }
+}
+
+}  // namespace tethys

@@ -1,0 +1,73 @@
+// What a worker does for the chief: holds model, data and strategy of one rank and carries out the chief's orders.
+// Made and used by the worker's training thread; FillBeat may be called by one other thread.
+#ifndef TETHYS_WORKERS_TRAINER_H_
+#define TETHYS_WORKERS_TRAINER_H_
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "collectives/ring_communicator.h"
+#include "proto/chief.pb.h"
+#include "runtime/cluster/task_options.h"
+#include "runtime/cluster/task_session.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/loader.h"
+#include "runtime/nn/plan.h"
+#include "runtime/strategy.h"
+#include "runtime/telemetry/step_recorder.h"
+#include "workers/batch_sequence.h"
+#include "workers/evaluator.h"
+
+namespace tethys {
+
+class Trainer {
+ public:
+  // Loads the data, builds model and plans, connects the strategy and takes the starting parameters. Everything
+  // borrowed outlives the trainer.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TaskOptions& task, const proto::Setup& setup,
+                                                         TaskSession& session, RingListener& listener,
+                                                         const Clock& clock);
+
+  // All of this worker's steps of a segment; returns how many. Errors of TrainStep, annotated with the step.
+  absl::StatusOr<int64_t> RunSegment(const proto::Run& run);
+
+  absl::StatusOr<EvaluationSums> Evaluate(const proto::Evaluate& order);
+
+  // Streams this worker's part of parameters and slots into the open checkpoint.
+  absl::Status Save(const proto::Save& order);
+
+  // Progress and finished steps since the last call.
+  void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before);
+
+  int64_t steps() const { return steps_; }
+
+ private:
+  Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session, const Clock& clock);
+  absl::Status Build(RingListener& listener);
+  absl::Status BuildPlans(const InputScaling& scaling);
+  absl::Status TakeParameters();
+  int64_t ArenaSize() const { return model_->variables().arena_size(); }
+
+  const TaskOptions& task_;
+  const proto::Setup setup_;
+  TaskSession& session_;
+  const Clock& clock_;
+  const bool leased_;
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  absl::optional<Model> model_;
+  Datasets datasets_;
+  std::unique_ptr<Buffer> parameters_, gradients_;
+  std::unique_ptr<Plan> plan_;             // Rows: this worker's batch.
+  std::unique_ptr<Plan> evaluation_plan_;  // More rows: nothing is exchanged in between.
+  std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<StepRecorder> recorder_;
+  std::atomic<int64_t> steps_{0};  // Asynchronously: this worker's; else the global step.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_TRAINER_H_

@@ -1,0 +1,82 @@
+#include "workers/worker_process.h"
+
+#include <memory>
+
+#include "collectives/ring_communicator.h"
+#include "runtime/base/logging.h"
+#include "runtime/cluster/task_life.h"
+#include "runtime/cluster/task_session.h"
+#include "workers/trainer.h"
+
+namespace tethys {
+namespace {
+
+class Worker final : public TaskLife {
+ public:
+  Worker(const TaskOptions& options, TaskSession& session, RingListener& listener, const Clock& clock)
+      : options_(options), session_(session), listener_(listener), clock_(clock) {}
+
+  absl::Status SetUp(const proto::Setup& setup) override {
+    TETHYS_ASSIGN_OR_RETURN(trainer_, Trainer::Create(options_, setup, session_, listener_, clock_));
+    return absl::OkStatus();
+  }
+
+  absl::Status Obey(const proto::ToTask& order) override {
+    if (order.has_run()) return Run(order.run());
+    if (order.has_evaluate()) return Evaluate(order.evaluate());
+    if (order.has_save()) return Save(order.save());
+    return absl::OkStatus();  // A lease that crossed the end of its segment.
+  }
+
+  void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override {
+    trainer_->FillBeat(heartbeat, before);
+  }
+  int64_t step() const override { return trainer_ == nullptr ? 0 : trainer_->steps(); }
+
+ private:
+  absl::Status Run(const proto::Run& run) {
+    TETHYS_ASSIGN_OR_RETURN(const int64_t steps, trainer_->RunSegment(run));
+    session_.Beat();
+    proto::FromTask done;
+    done.mutable_segment_done()->set_segment(run.segment());
+    done.mutable_segment_done()->set_steps(steps);
+    session_.Send(std::move(done));
+    return absl::OkStatus();
+  }
+
+  absl::Status Evaluate(const proto::Evaluate& order) {
+    TETHYS_ASSIGN_OR_RETURN(const EvaluationSums sums, trainer_->Evaluate(order));
+    proto::FromTask answer;
+    proto::EvaluationDone& done = *answer.mutable_evaluation_done();
+    done.set_id(order.id());
+    done.set_correct(sums.correct);
+    done.set_samples(sums.samples);
+    done.set_loss_sum(sums.loss_sum);
+    session_.Send(std::move(answer));
+    return absl::OkStatus();
+  }
+
+  // A save that failed does not end the training: the chief is told.
+  absl::Status Save(const proto::Save& order) {
+    SendSaveDone(session_, order.id(), trainer_->Save(order));
+    return absl::OkStatus();
+  }
+
+  const TaskOptions& options_;
+  TaskSession& session_;
+  RingListener& listener_;
+  const Clock& clock_;
+  std::unique_ptr<Trainer> trainer_;
+};
+
+}  // namespace
+
+absl::Status RunWorker(const TaskOptions& options) {
+  const MonotonicClock clock;
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<RingListener> listener, RingListener::Listen(options.bind_host));
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<TaskSession> session, TaskSession::Connect(options, clock));
+  Worker worker(options, *session, *listener, clock);
+  return LiveAsTask(options, *session, clock, listener->address(), worker);
+}
+
+}  // namespace tethys
