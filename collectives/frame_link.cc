@@ -26,7 +26,6 @@ absl::Status ErrorOf(const Frame& frame, absl::string_view message) {
 
 void FrameSender::Start(const Frame& header, absl::Span<const Piece> pieces, int64_t available) {
   header_ = header;
-  header_.sequence = 0;
   pieces_.assign(pieces.begin(), pieces.end());
   std::erase_if(pieces_, [](const Piece& piece) { return piece.count == 0; });
   next_piece_ = 0;
@@ -97,9 +96,12 @@ void FrameSender::SetFrame(Frame header, const void* payload, int64_t bytes) {
   opened_ = true;
 }
 
-void FrameReceiver::Start(const Frame& expected, absl::Span<const Piece> pieces) {
-  expected_ = expected;
-  expected_.sequence = 0;
+void FrameReceiver::Start(const Frame& own, int peer_rank, uint32_t peer_incarnation,
+                          absl::Span<const Piece> pieces) {
+  own_ = own;
+  expected_ = own;
+  expected_.rank = static_cast<uint32_t>(peer_rank);
+  expected_.incarnation = peer_incarnation;
   pieces_.assign(pieces.begin(), pieces.end());
   std::erase_if(pieces_, [](const Piece& piece) { return piece.count == 0; });
   next_piece_ = 0;
@@ -172,7 +174,7 @@ absl::Status FrameReceiver::ReadHeader() {
   shape.payload_bytes = 0;
   if (shape != expected_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("one rank is in [", FrameText(frame_), "], another waits for [", FrameText(expected_),
+        absl::StrCat("[", FrameText(frame_), "] meets [", FrameText(own_),
                      "]: every rank must call the same collectives with the same counts in the same order"));
   }
   ++expected_.sequence;

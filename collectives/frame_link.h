@@ -75,8 +75,8 @@ class FrameReceiver {
     int64_t elements = 0;  // Whole chunks, in place: these may be passed on.
   };
 
-  // Fills `pieces` from frames that look like `expected`.
-  void Start(const Frame& expected, absl::Span<const Piece> pieces);
+  // Fills `pieces` from frames that look like `own`, this rank's, but for the sender.
+  void Start(const Frame& own, int peer_rank, uint32_t peer_incarnation, absl::Span<const Piece> pieces);
 
   // Returns after a chunk, or when there is nothing to read. InvalidArgument: the other side is in another
   // collective. Unavailable: it is gone. Any other error is one it reports, in its words.
@@ -96,6 +96,7 @@ class FrameReceiver {
   // The bytes still missing have arrived: adds, steps on. Returns the elements of the chunk.
   absl::StatusOr<int64_t> FinishPayload();
 
+  Frame own_;
   Frame expected_;
   std::vector<Piece> pieces_;
   size_t next_piece_ = 0;

@@ -51,10 +51,7 @@ void PeerMesh::Send(int peer, absl::Span<const Piece> pieces, int64_t available)
 }
 
 void PeerMesh::Receive(int peer, absl::Span<const Piece> pieces) {
-  Frame expected = header_;
-  expected.rank = static_cast<uint32_t>(peer);
-  expected.incarnation = peers_[peer].incarnation;
-  peers_[peer].receiver.Start(expected, pieces);
+  peers_[peer].receiver.Start(header_, peer, peers_[peer].incarnation, pieces);
 }
 
 absl::Status PeerMesh::Move(int from, int to) {

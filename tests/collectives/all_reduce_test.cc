@@ -1,0 +1,128 @@
+// What collectives compute, for every world size and every kind of count.
+#include <atomic>
+#include <cstring>
+
+#include "runtime/base/random.h"
+#include "tests/collectives/ring_fixture.h"
+
+namespace tethys {
+namespace {
+
+class Collectives : public ::testing::TestWithParam<int> {
+ protected:
+  int world() const { return GetParam(); }
+
+  std::vector<int64_t> Counts() const {
+    std::vector<int64_t> counts = {0, 1, 2, 3, world() - 1, world(), world() + 1, 1000, 4096, 4097, 100003};
+    counts.push_back(300001 + world());
+    return counts;
+  }
+};
+
+// Small integers: their sums are exact in any order.
+float Exact(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 1000 - 500); }
+
+std::vector<float> RandomVector(uint64_t seed, int64_t count) {
+  RandomStream stream(seed, RandomPurpose::kTest, 0);
+  std::vector<float> values(count);
+  for (float& value : values) value = ToUnitFloat(stream.Next32()) - 0.5f;
+  return values;
+}
+
+TEST_P(Collectives, AllReduceSumsEveryCount) {
+  ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    for (const int64_t count : Counts()) {
+      std::vector<float> data(count), sums(count);
+      for (int64_t i = 0; i < count; ++i) {
+        data[i] = Exact(ring->rank(), i);
+        for (int rank = 0; rank < world(); ++rank) sums[i] += Exact(rank, i);
+      }
+      TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data)));
+      EXPECT_TRUE(data == sums) << "rank " << ring->rank() << ", count " << count;
+    }
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(Collectives, SumsAreBitEqualOnAllRanksAndInReruns) {
+  for (const int64_t count : {int64_t{1000}, int64_t{50021}}) {
+    std::vector<std::vector<float>> results(2 * world());
+    for (int rerun = 0; rerun < 2; ++rerun) {
+      ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+        std::vector<float>& data = results[rerun * world() + ring->rank()];
+        data = RandomVector(ring->rank(), count);
+        return ring->AllReduce(absl::MakeSpan(data));
+      }));
+    }
+    for (const std::vector<float>& result : results) {
+      EXPECT_EQ(0, std::memcmp(result.data(), results[0].data(), count * sizeof(float)));
+    }
+  }
+}
+
+TEST_P(Collectives, BroadcastGivesTheRootsDataToAll) {
+  ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    for (int root = 0; root < world(); ++root) {
+      for (const int64_t count : {0, 1, 5000, 200003}) {
+        std::vector<float> data(count, static_cast<float>(ring->rank() + 1));
+        TETHYS_RETURN_IF_ERROR(ring->Broadcast(absl::MakeSpan(data), root));
+        EXPECT_TRUE(data == std::vector<float>(count, static_cast<float>(root + 1)));
+      }
+    }
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(Collectives, NoRankLeavesABarrierBeforeAllHaveEntered) {
+  std::atomic<int> entered = 0;
+  ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    for (int round = 1; round <= 50; ++round) {
+      ++entered;
+      TETHYS_RETURN_IF_ERROR(ring->Barrier());
+      EXPECT_GE(entered.load(), round * world());
+      TETHYS_RETURN_IF_ERROR(ring->Barrier());
+    }
+    return absl::OkStatus();
+  }));
+}
+
+TEST_P(Collectives, RankAndWorldAreTheOnesGiven) {
+  std::atomic<int> sum = 0;
+  ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    EXPECT_EQ(ring->world_size(), world());
+    sum += ring->rank();
+    return absl::OkStatus();
+  }));
+  EXPECT_EQ(sum.load(), world() * (world() - 1) / 2);
+}
+
+// A rank may be through, and gone, while others still read what it sent.
+TEST_P(Collectives, ARankThatLeavesAfterItsLastCollectiveHarmsNobody) {
+  for (int round = 0; round < 20; ++round) {
+    ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+      std::vector<float> data(60007, 1.0f);
+      const absl::Status reduced = ring->AllReduce(absl::MakeSpan(data));
+      ring.reset();
+      return reduced;
+    }));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, Collectives, ::testing::Values(1, 2, 3, 4, 5, 6));
+
+TEST(Traffic, RingMovesTheLeastPossible) {
+  ExpectAllOk(InRing(4, [](std::unique_ptr<Communicator>& ring) {
+    constexpr int64_t kCount = 400000;
+    std::vector<float> data(kCount, 1.0f);
+    TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data)));
+    const auto least = static_cast<double>(2 * 3 * kCount / 4 * sizeof(float));
+    EXPECT_GE(ring->traffic().bytes_out, least);
+    EXPECT_LE(ring->traffic().bytes_out, least * 1.01);
+    EXPECT_GE(ring->traffic().bytes_in, least);
+    EXPECT_LE(ring->traffic().bytes_in, least * 1.01 + 16384);
+    return absl::OkStatus();
+  }));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,184 @@
+// Mirrored workers as threads: together they do what one process does with the sum of all gradients.
+#include "collectives/mirrored_strategy.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "runtime/tensor/arena.h"
+#include "tests/collectives/ring_fixture.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class NoStream final : public Stream {
+ public:
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+};
+
+class NoEvent final : public Event {
+ public:
+  absl::Status Record(Stream&) override { return absl::OkStatus(); }
+  absl::Status Wait(Stream&) const override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Happened() const override { return true; }
+};
+
+// w -= learning_rate * gradient_scale * gradient_sum, over the whole arena.
+class PlainOptimizer final : public Optimizer {
+ public:
+  explicit PlainOptimizer(int64_t size) : size_(size) {}
+  absl::Status Apply(Stream&, double learning_rate, double gradient_scale, float* parameters,
+                     const float* gradient_sums, absl::Span<float* const>) override {
+    for (int64_t i = 0; i < size_; ++i) {
+      if (!std::isfinite(gradient_sums[i])) return absl::FailedPreconditionError("a gradient is not finite");
+    }
+    const auto factor = static_cast<float>(learning_rate * gradient_scale);
+    for (int64_t i = 0; i < size_; ++i) parameters[i] -= factor * gradient_sums[i];
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t size_;
+};
+
+constexpr int64_t kArena = 256;
+const std::vector<Range> kReadyOrder = {{192, 64}, {64, 128}, {0, 64}};
+
+// One worker: its arenas and its strategy.
+class Worker {
+ public:
+  explicit Worker(std::unique_ptr<Communicator> communicator)
+      : rank_(communicator->rank()), world_(communicator->world_size()) {
+    MirroredOptions options;
+    options.optimizer.set_learning_rate(0.5);
+    options.optimizer.mutable_sgd()->set_momentum(0.9);
+    options.bucket_bytes = 128 * sizeof(float);
+    strategy_ = *CreateMirroredStrategy(std::move(communicator), std::make_unique<PlainOptimizer>(kArena),
+                                        options, stream_, TestClock());
+    const StepArenas arenas{parameters_.data(), gradients_.data(), kArena};
+    EXPECT_TRUE(strategy_->Prepare(arenas, kReadyOrder).ok());
+  }
+
+  // A step in which every gradient sum of this worker is `gradient`.
+  absl::StatusOr<StepOutcome> Step(int64_t step, float gradient, int64_t samples, int64_t global_samples) {
+    TETHYS_RETURN_IF_ERROR(
+        strategy_->BeginStep({.step = step, .sample_count = samples, .global_sample_count = global_samples}));
+    for (size_t i = 0; i < kReadyOrder.size(); ++i) {
+      for (float& sum : gradients_.Slice(kReadyOrder[i])) sum = gradient;
+      TETHYS_RETURN_IF_ERROR(strategy_->GradientReady(static_cast<int64_t>(i), event_));
+    }
+    return strategy_->FinishStep();
+  }
+
+  int rank() const { return rank_; }
+  int world() const { return world_; }
+  Strategy& strategy() { return *strategy_; }
+  absl::Span<const float> parameters() const { return parameters_.span(); }
+
+ private:
+  const int rank_;
+  const int world_;
+  NoStream stream_;
+  NoEvent event_;
+  Arena parameters_{kArena};
+  Arena gradients_{kArena};
+  std::unique_ptr<Strategy> strategy_;
+};
+
+std::vector<absl::Status> RunWorkers(int world, const std::function<absl::Status(Worker&)>& body) {
+  return InRing(world, [&](std::unique_ptr<Communicator>& communicator) {
+    Worker worker(std::move(communicator));
+    return body(worker);
+  });
+}
+
+class Mirrored : public ::testing::TestWithParam<int> {};
+
+TEST_P(Mirrored, EqualsOneProcessWithTheSumOfAllGradients) {
+  const int world = GetParam();
+  ExpectAllOk(RunWorkers(world, [&](Worker& worker) {
+    float expected = 0;
+    for (int64_t step = 0; step < 20; ++step) {
+      // Rank r brings r+1 samples, whose gradients sum to (r+1) (step+1).
+      const int64_t global_samples = world * (world + 1) / 2;
+      const int64_t samples = worker.rank() + 1;
+      const auto gradient = static_cast<float>(samples * (step + 1));
+      const auto outcome = worker.Step(step, gradient, samples, global_samples);
+      TETHYS_RETURN_IF_ERROR(outcome.status());
+      EXPECT_EQ(outcome->version, step + 1);
+      EXPECT_EQ(outcome->bytes_out > 0, world > 1);
+      expected -= 0.5f * static_cast<float>(step + 1);
+    }
+    for (const float parameter : worker.parameters()) EXPECT_NEAR(parameter, expected, 1e-4);
+    return absl::OkStatus();
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, Mirrored, ::testing::Values(1, 2, 3, 5));
+
+TEST(MirroredStrategy, AWorkerWithoutSamplesTakesPart) {
+  ExpectAllOk(RunWorkers(3, [](Worker& worker) {
+    const bool idle = worker.rank() == 2;
+    const auto outcome = worker.Step(0, idle ? 0.0f : 4.0f, idle ? 0 : 2, 4);
+    TETHYS_RETURN_IF_ERROR(outcome.status());
+    for (const float parameter : worker.parameters()) EXPECT_EQ(parameter, -1.0f);
+    return absl::OkStatus();
+  }));
+}
+
+TEST(MirroredStrategy, NonFiniteGradientsAreRefusedOnAllWorkersNamingTheStep) {
+  const auto answers = RunWorkers(3, [](Worker& worker) {
+    TETHYS_RETURN_IF_ERROR(worker.Step(16, 0.0f, 1, 3).status());
+    const absl::Status status = worker.Step(17, worker.rank() == 1 ? NAN : 1.0f, 1, 3).status();
+    for (const float parameter : worker.parameters()) EXPECT_EQ(parameter, 0.0f);
+    return status;
+  });
+  for (const absl::Status& answer : answers) {
+    EXPECT_EQ(answer.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(answer.message()), HasSubstr("step 17"));
+  }
+}
+
+TEST(MirroredStrategy, ALostWorkerEndsTheStepOfAllOthersNamingIt) {
+  auto answers = RunWorkers(3, [](Worker& worker) {
+    TETHYS_RETURN_IF_ERROR(worker.Step(0, 1.0f, 1, 3).status());
+    if (worker.rank() == 1) return absl::OkStatus();
+    return worker.Step(1, 1.0f, 1, 3).status();
+  });
+  answers.erase(answers.begin() + 1);
+  for (const absl::Status& answer : answers) {
+    EXPECT_EQ(answer.code(), absl::StatusCode::kUnavailable) << StatusText(answer);
+    EXPECT_THAT(std::string(answer.message()),
+                AllOf(HasSubstr("step 1"), HasSubstr("lost rank 1 (worker 1 on host1)")));
+  }
+}
+
+TEST(MirroredStrategy, KeepsTheSlotsItsOptimizerNeedsOverPlans) {
+  ExpectAllOk(RunWorkers(1, [](Worker& worker) {
+    const auto before = worker.strategy().slots();
+    EXPECT_EQ(before.size(), 1);
+    EXPECT_EQ(before[0].size(), kArena);
+    before[0][3] = 5.0f;
+    std::vector<float> parameters(kArena), gradients(kArena);
+    const StepArenas arenas{parameters.data(), gradients.data(), kArena};
+    TETHYS_RETURN_IF_ERROR(worker.strategy().Prepare(arenas, kReadyOrder).status());
+    EXPECT_EQ(worker.strategy().slots()[0][3], 5.0f);
+    return absl::OkStatus();
+  }));
+}
+
+TEST(MirroredStrategy, RefusesRangesOutsideTheArena) {
+  ExpectAllOk(RunWorkers(1, [](Worker& worker) {
+    std::vector<float> memory(kArena);
+    const std::vector<Range> beyond = {{kArena - 8, 16}};
+    const StepArenas arenas{memory.data(), memory.data(), kArena};
+    EXPECT_EQ(worker.strategy().Prepare(arenas, beyond).status().code(), absl::StatusCode::kInvalidArgument);
+    return absl::OkStatus();
+  }));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,138 @@
+// One failure, whatever it is, becomes the same named error on every rank.
+#include "gmock/gmock.h"
+#include "tests/collectives/ring_fixture.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kShort = 100;       // Exchanged directly.
+constexpr int64_t kLong = 1'000'000;  // Goes around the ring; no socket holds all of it.
+
+absl::Status Reduce(Communicator& ring, int64_t count) {
+  std::vector<float> data(count, 1.0f);
+  return ring.AllReduce(absl::MakeSpan(data));
+}
+
+void ExpectAll(const std::vector<absl::Status>& answers, absl::StatusCode code,
+               const ::testing::Matcher<std::string>& message) {
+  for (size_t rank = 0; rank < answers.size(); ++rank) {
+    EXPECT_EQ(answers[rank].code(), code) << "rank " << rank << ": " << StatusText(answers[rank]);
+    EXPECT_THAT(std::string(answers[rank].message()), message) << "rank " << rank;
+  }
+}
+
+class RingFailure : public ::testing::TestWithParam<std::tuple<int, int64_t>> {
+ protected:
+  int world() const { return std::get<0>(GetParam()); }
+  int64_t count() const { return std::get<1>(GetParam()); }
+  int last() const { return world() - 1; }
+};
+
+TEST_P(RingFailure, AnotherCountIsRefusedOnAllRanks) {
+  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    return Reduce(*ring, ring->rank() == 1 ? count() + 1 : count());
+  });
+  ExpectAll(answers, absl::StatusCode::kInvalidArgument,
+            AllOf(HasSubstr(absl::StrCat("[0, ", count(), ")")),
+                  HasSubstr(absl::StrCat("[0, ", count() + 1, ")")), HasSubstr("rank 1")));
+}
+
+TEST_P(RingFailure, AnotherKindIsRefusedOnAllRanks) {
+  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    return ring->rank() == last() ? ring->Barrier() : Reduce(*ring, count());
+  });
+  ExpectAll(answers, absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("barrier"), HasSubstr("reduce")));
+}
+
+TEST_P(RingFailure, AnotherRootIsRefusedOnAllRanks) {
+  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    std::vector<float> data(count());
+    return ring->Broadcast(absl::MakeSpan(data), ring->rank() == 1 ? 1 : 0);
+  });
+  ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("broadcast"));
+}
+
+TEST_P(RingFailure, ARankOneCollectiveAheadIsRefusedOnAllRanks) {
+  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    if (ring->rank() != 0) TETHYS_RETURN_IF_ERROR(Reduce(*ring, count()));
+    return ring->Barrier();
+  });
+  ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("same order"));
+}
+
+TEST_P(RingFailure, ALostRankIsNamedOnAllOthers) {
+  auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    TETHYS_RETURN_IF_ERROR(Reduce(*ring, count()));
+    if (ring->rank() == 1) {
+      ring.reset();
+      return absl::OkStatus();
+    }
+    return Reduce(*ring, count());
+  });
+  EXPECT_TRUE(answers[1].ok());
+  answers.erase(answers.begin() + 1);
+  ExpectAll(answers, absl::StatusCode::kUnavailable,
+            AllOf(HasSubstr("lost rank 1 (worker 1 on host1)"), HasSubstr("collective 2")));
+}
+
+TEST_P(RingFailure, ASilentRankIsNamedOnAllOthers) {
+  TestRing ring(world());
+  for (RingOptions& options : ring.options) options.step_timeout = 300 * kMillisecond;
+  const int silent = world() / 2;
+  auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& communicator) {
+    // It stays connected until all others have given up.
+    return communicator->rank() == silent ? absl::OkStatus() : Reduce(*communicator, count());
+  });
+  answers.erase(answers.begin() + silent);
+  ExpectAll(
+      answers, absl::StatusCode::kDeadlineExceeded,
+      HasSubstr(absl::StrCat("in vain for rank ", silent, " (worker ", silent, " on host", silent, ")")));
+}
+
+TEST_P(RingFailure, AbortWakesTheBlockedRankAndTellsTheOthers) {
+  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    if (ring->rank() != 0) return Reduce(*ring, count());
+    ring->Abort(absl::CancelledError("interrupted"));
+    return Reduce(*ring, count());
+  });
+  ExpectAll(answers, absl::StatusCode::kCancelled,
+            AllOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("interrupted")));
+}
+
+TEST_P(RingFailure, ABrokenRingRepeatsItsFirstError) {
+  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    const absl::Status first = Reduce(*ring, count() + ring->rank());
+    EXPECT_EQ(ring->Barrier(), first);
+    EXPECT_EQ(Reduce(*ring, kShort), first);
+    return first;
+  });
+  ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("same counts"));
+}
+
+INSTANTIATE_TEST_SUITE_P(WorldsAndCounts, RingFailure,
+                         ::testing::Combine(::testing::Values(2, 3, 5), ::testing::Values(kShort, kLong)));
+
+TEST(RingAbort, WakesARankThatWaitsForOthers) {
+  TestRing ring(2);
+  std::unique_ptr<Communicator> idle;
+  std::thread other([&] { idle = *ring.Create(1); });
+  std::unique_ptr<Communicator> blocked = *ring.Create(0);
+  other.join();
+  absl::Status answer;
+  std::thread waits([&] { answer = Reduce(*blocked, kLong); });
+  blocked->Abort(absl::CancelledError("interrupted"));
+  waits.join();
+  EXPECT_EQ(answer.code(), absl::StatusCode::kCancelled);
+}
+
+TEST(RingBroadcast, RefusesARootThatIsNoRank) {
+  const auto answers = InRing(1, [](std::unique_ptr<Communicator>& ring) { return ring->Broadcast({}, 1); });
+  ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("rank 1 in a world of 1"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,156 @@
+// Who gets into a ring, who does not, and that strangers delay nobody.
+#include <poll.h>
+
+#include "gmock/gmock.h"
+#include "runtime/base/socket.h"
+#include "runtime/tensor/frame.h"
+#include "tests/collectives/ring_fixture.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A raw connection to a listener.
+class Stranger {
+ public:
+  explicit Stranger(const RingListener& listener)
+      : fd_(*StartConnectTcp(*ParseHostPort(listener.address()))) {
+    pollfd polled = {.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+    EXPECT_EQ(1, poll(&polled, 1, -1));
+  }
+
+  Stranger& Says(std::string bytes) {
+    iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+    EXPECT_EQ(static_cast<int64_t>(bytes.size()), *SendSome(fd_.get(), {&part, 1}));
+    return *this;
+  }
+
+ private:
+  FileDescriptor fd_;
+};
+
+std::string HandshakeHeader(uint64_t payload_bytes) {
+  Frame frame{.kind = FrameKind::kHandshake, .dtype = FrameDType::kNone, .payload_bytes = payload_bytes};
+  std::string bytes(kFrameBytes, '\0');
+  frame.EncodeTo(bytes.data());
+  return bytes;
+}
+
+// Forms the ring with `strangers` waiting at rank 0's door, and uses it.
+void ExpectRingForms(TestRing& ring) {
+  ExpectAllOk(
+      InRing(ring, [](std::unique_ptr<Communicator>& communicator) { return communicator->Barrier(); }));
+}
+
+TEST(RingFormation, GarbageDelaysNobody) {
+  TestRing ring(2);
+  Stranger stranger(*ring.listeners[0]);
+  stranger.Says(std::string(100'000, 'x'));
+  ExpectRingForms(ring);
+}
+
+TEST(RingFormation, AnOversizedHandshakeDelaysNobody) {
+  TestRing ring(2);
+  Stranger stranger(*ring.listeners[0]);
+  stranger.Says(HandshakeHeader(1 << 20));
+  ExpectRingForms(ring);
+}
+
+TEST(RingFormation, SilentAndSlowStrangersDelayNobody) {
+  TestRing ring(3);
+  std::vector<Stranger> strangers;
+  for (int i = 0; i < 100; ++i) strangers.emplace_back(*ring.listeners[i % 2]);
+  for (Stranger& stranger : strangers) stranger.Says(HandshakeHeader(200).substr(0, 50));
+  ExpectRingForms(ring);
+}
+
+TEST(RingFormation, AProofOverNothingDelaysNobody) {
+  TestRing ring(2);
+  Stranger stranger(*ring.listeners[0]);
+  stranger.Says(HandshakeHeader(3) + "abc");
+  ExpectRingForms(ring);
+}
+
+// Rank 1 comes as `options` says, is turned away, and then rank 1 comes as it should.
+void ExpectRefused(const std::function<void(RingOptions&)>& change, absl::StatusCode code,
+                   const std::string& message) {
+  TestRing ring(2);
+  const RingOptions good = ring.options[1];
+  change(ring.options[1]);
+  absl::StatusOr<std::unique_ptr<Communicator>> first;
+  std::thread rank0([&] { first = ring.Create(0); });
+  const absl::Status refused = ring.Create(1).status();
+  EXPECT_EQ(refused.code(), code) << StatusText(refused);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("refused"), HasSubstr(message)));
+  ring.options[1] = good;
+  const absl::StatusOr<std::unique_ptr<Communicator>> second = ring.Create(1);
+  rank0.join();
+  EXPECT_TRUE(first.ok()) << StatusText(first.status());
+  EXPECT_TRUE(second.ok()) << StatusText(second.status());
+}
+
+TEST(RingFormation, RefusesAnotherToken) {
+  ExpectRefused([](RingOptions& options) { options.token = JobToken::Random(); },
+                absl::StatusCode::kUnauthenticated, "token");
+}
+
+TEST(RingFormation, RefusesAnotherJob) {
+  ExpectRefused([](RingOptions& options) { options.identity.set_job_id("else"); },
+                absl::StatusCode::kFailedPrecondition, "another job");
+}
+
+TEST(RingFormation, RefusesAnotherModel) {
+  ExpectRefused([](RingOptions& options) { options.identity.set_model_signature(8); },
+                absl::StatusCode::kFailedPrecondition, "another model");
+}
+
+TEST(RingFormation, RefusesAnotherGeneration) {
+  ExpectRefused([](RingOptions& options) { options.generation = 2; }, absl::StatusCode::kFailedPrecondition,
+                "another generation");
+}
+
+TEST(RingFormation, RefusesAnotherRole) {
+  ExpectRefused([](RingOptions& options) { options.identity.set_role(proto::PS); },
+                absl::StatusCode::kFailedPrecondition, "is a PS");
+}
+
+TEST(RingFormation, RefusesAnotherGroup) {
+  ExpectRefused([](RingOptions& options) { options.group = 2; }, absl::StatusCode::kFailedPrecondition,
+                "group 2");
+}
+
+TEST(RingFormation, NamesTheRanksThatNeverCame) {
+  TestRing ring(3);
+  ring.options[1].connect_timeout = 200 * kMillisecond;
+  const absl::Status status = ring.Create(1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("rank 2 (worker 2 on host2)")));
+}
+
+TEST(RingFormation, OneListenerServesOneGenerationAfterTheOther) {
+  TestRing ring(3);
+  for (uint32_t generation = 1; generation <= 3; ++generation) {
+    for (RingOptions& options : ring.options) options.generation = generation;
+    ExpectRingForms(ring);
+  }
+}
+
+TEST(RingFormation, RefusesOptionsThatContradictThemselves) {
+  TestRing ring(2);
+  ring.options[0].rank = 2;
+  EXPECT_EQ(ring.Create(0).status().code(), absl::StatusCode::kInvalidArgument);
+  ring.options[1].member_names.pop_back();
+  EXPECT_EQ(ring.Create(1).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(RingListener, RefusesAPortInUse) {
+  const auto first = *RingListener::Listen("127.0.0.1");
+  EXPECT_EQ(RingListener::Listen(first->address()).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+}  // namespace
+}  // namespace tethys
