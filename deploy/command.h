@@ -3,9 +3,10 @@
 #ifndef TETHYS_DEPLOY_COMMAND_H_
 #define TETHYS_DEPLOY_COMMAND_H_
 
-#include <vector>
+#include <string>
 
 #include "deploy/flags.h"
+#include "runtime/base/status.h"
 
 namespace tethys {
 
@@ -26,7 +27,8 @@ Command ChiefCommand();
 Command WorkerCommand();
 Command ServerCommand();
 
-// Prints "tethys VERB: MESSAGE" on standard error and returns `exit_status`.
+// Prints "tethys VERB: MESSAGE" on standard error, after what standard output has to say, and returns
+// `exit_status`.
 int Fail(const std::string& verb, const absl::Status& status, int exit_status);
 
 }  // namespace tethys

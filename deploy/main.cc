@@ -73,11 +73,6 @@ int Main(const std::vector<std::string>& words) {
 
 }  // namespace
 
-int Fail(const std::string& verb, const absl::Status& status, int exit_status) {
-  std::fprintf(stderr, "tethys %s: %s\n", verb.c_str(), std::string(status.message()).c_str());
-  return exit_status;
-}
-
 }  // namespace tethys
 
 int main(int argc, char** argv) {

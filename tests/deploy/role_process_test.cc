@@ -1,0 +1,100 @@
+#include "deploy/role_process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kToken[] = "00112233445566778899aabbccddeeff";
+
+// A role in a process of its own, whose standard input the test holds.
+class RoleProcessTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    read_ = FileDescriptor(ends[0]);
+    write_ = FileDescriptor(ends[1]);
+  }
+  void Start(absl::Status (*role)(const JobSecret&)) {
+    pid_ = fork();
+    if (pid_ != 0) return;
+    dup2(read_.get(), STDIN_FILENO);
+    read_.Close();
+    write_.Close();
+    _exit(RunRole("worker", "worker-0", role));
+  }
+  void Write(const std::string& text) {
+    ASSERT_TRUE(WriteFully(write_.get(), text.data(), text.size(), "pipe").ok());
+  }
+  int ExitStatus() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  absl::StatusOr<JobSecret> Read(const std::string& text) {
+    Write(text);
+    write_.Close();
+    return ReadSecret(read_.get());
+  }
+
+  FileDescriptor read_, write_;
+  pid_t pid_ = -1;
+};
+
+absl::Status WaitForever(const JobSecret&) {
+  while (true) pause();
+}
+
+TEST_F(RoleProcessTest, TakesTokenAndJobId) {
+  const auto secret = Read(absl::StrCat(kToken, " job-7\nrest"));
+  ASSERT_TRUE(secret.ok()) << secret.status();
+  EXPECT_EQ(secret->token.ToHex(), kToken);
+  EXPECT_EQ(secret->job_id, "job-7");
+}
+
+TEST_F(RoleProcessTest, RefusesAMissingJobId) {
+  const auto secret = Read(absl::StrCat(kToken, "\n"));
+  EXPECT_THAT(std::string(secret.status().message()), HasSubstr("TOKEN JOB_ID"));
+  EXPECT_THAT(std::string(secret.status().message()), Not(HasSubstr(kToken)));
+}
+
+TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCat(kToken, " job-7")).ok()); }
+
+TEST_F(RoleProcessTest, RefusesATokenThatIsNone) { EXPECT_FALSE(Read("token job-7\n").ok()); }
+
+TEST_F(RoleProcessTest, EndsWhenItsStandardInputEnds) {
+  Start(WaitForever);
+  Write(absl::StrCat(kToken, " job-7\n"));
+  write_.Close();
+  EXPECT_EQ(ExitStatus(), 1);
+}
+
+TEST_F(RoleProcessTest, WithoutASecretNothingRuns) {
+  Start(WaitForever);
+  write_.Close();
+  EXPECT_EQ(ExitStatus(), 2);
+}
+
+TEST_F(RoleProcessTest, ReturnsWhatTheRoleReturns) {
+  Start([](const JobSecret& secret) {
+    return secret.job_id == "good" ? absl::OkStatus() : absl::AbortedError("bad");
+  });
+  Write(absl::StrCat(kToken, " good\n"));
+  EXPECT_EQ(ExitStatus(), 0);
+  Start([](const JobSecret&) { return absl::AbortedError("bad"); });
+  Write(absl::StrCat(kToken, " good\n"));
+  EXPECT_EQ(ExitStatus(), 1);
+}
+
+}  // namespace
+}  // namespace tethys
