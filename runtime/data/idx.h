@@ -45,11 +45,13 @@ struct IdxArray {
   ByteBuffer values;  // As many as the shape says.
 };
 
-// Reads the header only. NotFound; InvalidArgument for an empty, truncated or damaged header, a wrong magic
-// or type, a zero axis, or more values than the file can hold.
+// Reads the header only. NotFound; InvalidArgument for an empty file, a wrong magic or type, a zero axis, or
+// more values than any such file can hold; DataLoss for a file truncated or damaged, as far as header and
+// size tell.
 absl::StatusOr<Shape> ReadIdxShape(const std::string& path, IdxKind kind);
 
-// Reads all of it. As above, and DataLoss for values missing, bytes left over, or a damaged gzip stream.
+// Reads all of it. As above, and DataLoss for values missing, bytes left over, or a gzip stream damaged
+// anywhere.
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, IdxKind kind);
 
 }  // namespace tethys

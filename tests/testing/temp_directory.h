@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <cstdio>
 #include <fstream>
 #include <string>
 
@@ -26,9 +27,11 @@ class TempDirectory {
   const std::string& path() const { return path_; }
   std::string Path(absl::string_view name) const { return absl::StrCat(path_, "/", name); }
 
-  // Returns the file's path.
+  // Returns the file's path. A file that was there is removed first: cutting one to nothing and rewriting it
+  // makes some file systems flush it to the disk, which thousands of rewrites feel.
   std::string Write(absl::string_view name, absl::string_view contents) const {
     const std::string path = Path(name);
+    std::remove(path.c_str());
     std::ofstream(path, std::ios::binary)
         .write(contents.data(), static_cast<std::streamsize>(contents.size()));
     return path;
