@@ -20,6 +20,9 @@ function(tethys_test name)
     set(ARG_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if("processes" IN_LIST ARG_LABELS)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)  # A dozen processes on two cores are enough.
+  endif()
 endfunction()
 
 # tethys_benchmark(NAME SOURCES ... DEPENDS ...): a program under tests/bench, never run by CTest.

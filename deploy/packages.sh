@@ -1,0 +1,40 @@
+# What Tethys needs from the distribution, and how it gets there. Sourced by quickstart.sh, tests/run.sh and
+# .ci/run; not run by itself. Names are those of Debian 12 and Ubuntu 24.04. None of them starts a service.
+
+BUILD_PACKAGES=(
+  g++ cmake ninja-build ccache
+  protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev  # control plane, wire contracts
+  libabsl-dev libdnnl-dev                                                 # Status and strings; CPU compute
+  libssl-dev zlib1g-dev                                                   # HMAC of the handshake; gzip, CRC-32
+)
+DATA_PACKAGES=(dataset-fashion-mnist)                  # What the examples train on.
+TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without our code.
+               libbenchmark-dev libgloo-dev)           # Benchmarks, and the peer of the all-reduce.
+LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14)
+
+is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
+
+as_root() {
+  if ((EUID == 0)); then "$@"; else sudo "$@"; fi
+}
+
+# install_missing PACKAGE...: installs those that are not there; touches neither network nor system otherwise.
+install_missing() {
+  if ! command -v apt-get >/dev/null; then
+    echo "No apt-get here. Make sure that you have what these Debian packages bring: $*" >&2
+    return 0
+  fi
+  local package missing=()
+  for package in "$@"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then return 0; fi
+
+  echo "Installing with apt-get: ${missing[*]}"
+  if ((EUID != 0)) && ! command -v sudo >/dev/null; then
+    echo "That needs root, and sudo is not here. As root: apt-get install ${missing[*]}" >&2
+    return 1
+  fi
+  as_root apt-get update -q
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}"
+}

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# From a fresh Debian 12 or Ubuntu 24.04 to a comparison of training strategies on this machine:
+#
+#   deploy/quickstart.sh
+#
+# Installs the packages that are missing (as root, or through sudo), builds the tethys command into build/release,
+# and trains one small network on Fashion-MNIST in four ways. Run again, it installs and builds nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source deploy/packages.sh
+
+install_missing "${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}"
+
+# tests/run.sh turns the tests on later, in this same build directory.
+[[ -f build/release/build.ninja ]] || cmake --preset release -DTETHYS_BUILD_TESTS=OFF
+cmake --build --preset release --target tethys
+
+run_dir=runs/quickstart-$(date +%Y%m%d-%H%M%S)
+echo
+echo "Training in one process, with mirrored workers, and with parameter servers, synchronous and not."
+build/release/deploy/tethys compare --run_dir="$run_dir" \
+  examples/fashion_mnist_{local,mirrored,ps_sync,ps_async}.textproto

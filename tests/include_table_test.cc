@@ -1,0 +1,182 @@
+// Holds every #include of the program against the table in docs/design.md, so that the architecture cannot
+// drift from its description, nor the description from the architecture.
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Libraries that only some folders may know, and how their headers are recognised.
+const std::map<std::string, std::regex> kLibraries = {
+    {"gRPC", std::regex(R"(grpc/.*|grpcpp/.*|.*\.grpc\.pb\.h)")},
+    {"oneDNN", std::regex(R"(oneapi/.*|dnnl.*|omp\.h)")},
+    {"OpenSSL", std::regex("openssl/.*")},
+    {"zlib", std::regex(R"(zlib\.h)")},
+    {"Gloo", std::regex("gloo/.*")},
+};
+
+// The words of a table cell that are set as code: `runtime/tensor/`, `runtime/strategy.h`, `gRPC`.
+std::vector<std::string> CodeWords(const std::string& cell) {
+  std::vector<std::string> words;
+  const std::vector<std::string> parts = absl::StrSplit(cell, '`');
+  for (size_t i = 1; i < parts.size(); i += 2) words.push_back(parts[i]);
+  return words;
+}
+
+// What stands in an include directive, its quotes or angle brackets included.
+std::vector<std::string> IncludesOf(const std::string& source) {
+  static const std::regex kDirective(R"(\s*#\s*include\s*(["<][^">]+[">]).*)");
+  std::vector<std::string> includes;
+  std::smatch match;
+  std::istringstream lines(source);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_match(line, match, kDirective)) includes.push_back(match[1]);
+  }
+  return includes;
+}
+
+// "ps/" for "ps/partitioner.h".
+std::string FolderOf(const std::string& path) { return path.substr(0, path.find_last_of('/') + 1); }
+
+class IncludeTable {
+ public:
+  // Takes every table row whose first cell is a folder: | `FOLDER/` | what lives there | may include |
+  // libraries |
+  explicit IncludeTable(const std::string& markdown) {
+    std::istringstream lines(markdown);
+    for (std::string line; std::getline(lines, line);) {
+      const std::vector<std::string> cells = absl::StrSplit(line, '|');
+      if (cells.size() != 6) continue;
+      const std::vector<std::string> folder = CodeWords(cells[1]);
+      if (folder.size() != 1 || !absl::EndsWith(folder[0], "/")) continue;
+      rows_[folder[0]] = {CodeWords(cells[3]), CodeWords(cells[4])};
+    }
+  }
+
+  size_t size() const { return rows_.size(); }
+
+  // One line for each include of `source`, the contents of `path`, that the table does not allow.
+  std::vector<std::string> Violations(const std::string& path, const std::string& source) const {
+    const auto row = rows_.find(FolderOf(path));
+    if (row == rows_.end()) return {absl::StrCat(path, ": its folder has no row in the table")};
+    std::vector<std::string> violations;
+    for (const std::string& include : IncludesOf(source)) {
+      const std::string header = include.substr(1, include.size() - 2);
+      const bool from_root =
+          include[0] == '<' || (absl::StrContains(header, "/") && !absl::StrContains(header, ".."));
+      if (from_root && MayInclude(row->first, row->second, header)) continue;
+      violations.push_back(absl::StrCat(path, ": ", row->first, " must not include ", include));
+    }
+    return violations;
+  }
+
+ private:
+  struct Row {
+    std::vector<std::string> may_include;
+    std::vector<std::string> libraries;
+  };
+
+  bool MayInclude(const std::string& folder, const Row& row, const std::string& header) const {
+    for (const auto& [library, headers] : kLibraries) {
+      if (std::regex_match(header, headers)) return absl::c_linear_search(row.libraries, library);
+    }
+    const std::string target = FolderOf(header);
+    if (rows_.count(target) == 0) return true;  // Not ours.
+    if (target == folder || target == "runtime/base/") return true;
+    return absl::c_any_of(row.may_include, [&](const std::string& allowed) {
+      const bool below =
+          absl::EndsWith(allowed, "/**") && absl::StartsWith(header, allowed.substr(0, allowed.size() - 2));
+      return allowed == target || allowed == header || below;
+    });
+  }
+
+  std::map<std::string, Row> rows_;
+};
+
+IncludeTable DesignTable() {
+  const absl::StatusOr<std::string> text = ReadFile(TETHYS_SOURCE "/docs/design.md");
+  EXPECT_TRUE(text.ok()) << text.status();
+  return IncludeTable(text.ok() ? *text : "");
+}
+
+// C++ files of the program; tests and examples may include anything.
+std::vector<std::string> ProgramSources() {
+  std::vector<std::string> paths;
+  for (const char* top : {"runtime", "collectives", "ps", "workers", "deploy"}) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(absl::StrCat(TETHYS_SOURCE, "/", top))) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cc" && extension != ".cu") continue;
+      paths.push_back(std::filesystem::relative(entry.path(), TETHYS_SOURCE));
+    }
+  }
+  return paths;
+}
+
+TEST(IncludeTableTest, IsKeptByTheWholeProgram) {
+  const IncludeTable table = DesignTable();
+  const std::vector<std::string> sources = ProgramSources();
+  EXPECT_GT(sources.size(), 100);
+  for (const std::string& path : sources) {
+    EXPECT_THAT(table.Violations(path, *ReadFile(absl::StrCat(TETHYS_SOURCE, "/", path))), IsEmpty());
+  }
+}
+
+TEST(IncludeTableTest, HasARowForEveryFolderOfTheDesign) { EXPECT_GE(DesignTable().size(), 17); }
+
+TEST(IncludeTableTest, KeepsServersAndCollectivesApart) {
+  const IncludeTable table = DesignTable();
+  EXPECT_THAT(table.Violations("ps/planted.cc", "#include \"collectives/communicator.h\"\n"),
+              ElementsAre(HasSubstr("ps/ must not include \"collectives/communicator.h\"")));
+  EXPECT_THAT(table.Violations("collectives/planted.cc", "  #  include \"ps/partitioner.h\"  // why not\n"),
+              SizeIs(1));
+}
+
+TEST(IncludeTableTest, KeepsLibrariesInTheirFolders) {
+  const IncludeTable table = DesignTable();
+  const std::string dnnl = "#include <oneapi/dnnl/dnnl.h>\n";
+  const std::string grpc = "#include <grpcpp/grpcpp.h>\n";
+  EXPECT_THAT(table.Violations("runtime/device/cpu/planted.cc", dnnl), IsEmpty());
+  EXPECT_THAT(table.Violations("runtime/device/planted.h", dnnl), SizeIs(1));
+  EXPECT_THAT(table.Violations("ps/planted.cc", grpc), IsEmpty());
+  EXPECT_THAT(table.Violations("collectives/planted.cc", grpc), SizeIs(1));
+  EXPECT_THAT(table.Violations("workers/planted.cc", "#include \"proto/chief.grpc.pb.h\"\n"), SizeIs(1));
+}
+
+TEST(IncludeTableTest, AllowsSingleHeadersOfAFolder) {
+  const IncludeTable table = DesignTable();
+  EXPECT_THAT(table.Violations("runtime/chief/planted.cc", "#include \"runtime/data/sharding.h\"\n"),
+              IsEmpty());
+  EXPECT_THAT(table.Violations("runtime/chief/planted.cc", "#include \"runtime/data/dataset.h\"\n"),
+              SizeIs(1));
+}
+
+TEST(IncludeTableTest, TakesNoPathThatIsNotFromTheRoot) {
+  const IncludeTable table = DesignTable();
+  EXPECT_THAT(table.Violations("ps/planted.cc", "#include \"../collectives/communicator.h\"\n"), SizeIs(1));
+  EXPECT_THAT(table.Violations("ps/planted.cc", "#include \"partitioner.h\"\n"), SizeIs(1));
+}
+
+TEST(IncludeTableTest, AsksForARowForANewFolder) {
+  EXPECT_THAT(DesignTable().Violations("runtime/serving/planted.cc", ""), ElementsAre(HasSubstr("no row")));
+}
+
+}  // namespace
+}  // namespace tethys

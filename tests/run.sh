@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds and runs the tests; the last lines are CTest's.
+#
+#   tests/run.sh          everything, as users build it
+#   tests/run.sh quick    without the tests labelled slow
+#   tests/run.sh asan     everything under AddressSanitizer and UndefinedBehaviorSanitizer
+#   tests/run.sh tsan     the tests labelled tsan under ThreadSanitizer
+#
+# Installs the packages that are missing. TESTS=REGEX runs only the tests whose names match.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source deploy/packages.sh
+
+mode=${1:-all}
+preset=release
+select=(--tests-regex "${TESTS:-.}")
+case $mode in
+  all) ;;
+  quick) select+=(--label-exclude slow) ;;
+  asan | tsan) preset=$mode ;;
+  *)
+    echo "tests/run.sh: '$mode' is none of quick, asan, tsan" >&2
+    exit 2
+    ;;
+esac
+
+install_missing "${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+cmake --preset "$preset" -DTETHYS_BUILD_TESTS=ON
+
+targets=(all)
+if [[ $mode == tsan ]]; then
+  # A test is named as its target. Whatever uses gRPC need not be built here.
+  mapfile -t targets < <(ctest --preset tsan --show-only | sed -nE 's/^ *Test +#[0-9]+: +//p')
+fi
+cmake --build --preset "$preset" --target "${targets[@]}"
+
+# Tests that start and kill processes run alone (see tethys_test); all others two at a time.
+ctest --preset "$preset" --parallel 2 --no-tests=error "${select[@]}"
