@@ -1,6 +1,7 @@
 #include "ps/data_stream.h"
 
 #include <grpc/grpc.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,6 +20,13 @@ grpc::ChannelArguments DataChannelArguments() {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return arguments;
+}
+
+void KeepMessageMemory() {
+#ifdef __GLIBC__
+  mallopt(M_TRIM_THRESHOLD, 2 * static_cast<int>(kMaxMessageBytes));
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // The largest glibc takes.
+#endif
 }
 
 absl::Status ReceivedMessage::Parse(const grpc::ByteBuffer& buffer) {
@@ -45,18 +53,6 @@ absl::Status ReceivedMessage::Parse(const grpc::ByteBuffer& buffer) {
 grpc::ByteBuffer MakeMessage(const grpc::Slice& header, const grpc::Slice& payload) {
   const grpc::Slice slices[] = {header, payload};
   return grpc::ByteBuffer(slices, payload.size() == 0 ? 1 : 2);
-}
-
-grpc::Status ToGrpcStatus(const absl::Status& status) {
-  if (status.ok()) return grpc::Status::OK;
-  // Trailing metadata is limited to 8 KiB.
-  constexpr size_t kLongestMessage = 4096;
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
-                      std::string(status.message().substr(0, kLongestMessage)));
-}
-
-absl::Status FromGrpcStatus(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
 }
 
 }  // namespace tethys

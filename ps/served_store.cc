@@ -3,45 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/cluster/job_plan.h"
+
 namespace tethys {
-namespace {
-
-InitialValue ToInitialValue(proto::Initializer initializer) {
-  switch (initializer) {
-    case proto::GLOROT_UNIFORM:
-      return InitialValue::kGlorotUniform;
-    case proto::HE_NORMAL:
-      return InitialValue::kHeNormal;
-    default:
-      return InitialValue::kZeros;
-  }
-}
-
-absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan) {
-  VariableSet variables;
-  for (const proto::VariableSpec& spec : plan.variable()) {
-    TETHYS_RETURN_IF_ERROR(variables.Add(spec.name(), {spec.shape().begin(), spec.shape().end()},
-                                         spec.layout(), ToInitialValue(spec.initializer()), spec.fan_in(),
-                                         spec.fan_out()));
-    if (const int64_t begin = variables.variables().back().range.begin; begin != spec.begin()) {
-      return absl::InvalidArgumentError(absl::StrCat("plan: variable '", spec.name(), "' begins at ",
-                                                     spec.begin(), " of the arena, expected ", begin));
-    }
-  }
-  if (variables.signature() != plan.model_signature()) {
-    return absl::InvalidArgumentError("plan: the model signature is not that of its variables");
-  }
-  return variables;
-}
-
-// Of the whole job: what a linear decay without a length of its own spans.
-int64_t TotalSamples(const proto::JobPlan& plan) {
-  return plan.job().epochs() > 0 ? plan.job().epochs() * plan.train_samples()
-                                 : plan.job().max_steps() * plan.global_batch();
-}
-
-}  // namespace
-
 absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::JobPlan& plan, int server,
                                                                  uint32_t generation, int threads) {
   TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));

@@ -1,5 +1,7 @@
 #include "ps/server_call.h"
 
+#include "runtime/cluster/grpc_status.h"
+
 namespace tethys {
 
 ServerCall::ServerCall(Owner& owner, grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue)

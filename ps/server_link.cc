@@ -2,6 +2,8 @@
 
 #include <grpcpp/create_channel.h>
 
+#include "runtime/cluster/grpc_status.h"
+
 namespace tethys {
 namespace {
 

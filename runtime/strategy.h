@@ -1,6 +1,7 @@
-// The seam. A training step cannot tell under which strategy it runs: it announces gradients as backward makes
-// them, and when FinishStep returns, the next step's parameters are there. Local, mirrored and parameter-server
-// training, and every later one, fulfil this interface; workers/strategy_factory.cc is the one place that chooses.
+// The seam. A training step cannot tell under which strategy it runs: it announces gradients as backward
+// makes them, and when FinishStep returns, the next step's parameters are there. Local, mirrored and
+// parameter-server training, and every later one, fulfil this interface; workers/strategy_factory.cc is the
+// one place that chooses.
 //
 //   strategy.BeginStep(step);
 //   ... forward, backward; for each range, in ready order: strategy.GradientReady(i, event)
@@ -25,12 +26,12 @@ namespace tethys {
 
 // What one step is made of. Positions count samples over the whole job: epoch x samples per epoch + position.
 struct StepInfo {
-  int64_t step = 0;               // Global step of this update (asynchronously: this worker's own count).
+  int64_t step = 0;  // Global step of this update (asynchronously: this worker's own count).
   int64_t epoch = 0;
-  int64_t sample_begin = 0;       // First sample of this worker's batch.
-  int64_t sample_count = 0;       // Samples of this worker's batch; 0 is allowed (the worker still takes part).
+  int64_t sample_begin = 0;  // First sample of this worker's batch.
+  int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
   int64_t global_sample_count = 0;  // Over all workers, bulk-synchronous and mirrored; else sample_count.
-  int64_t schedule_position = 0;  // Samples used before this update; the learning rate is a function of it.
+  int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
 };
 
 // The memory a strategy works on: host pointers on a CPU, device pointers on a GPU. Not owned.
@@ -49,10 +50,10 @@ struct StrategyTraits {
 };
 
 struct StepOutcome {
-  int64_t version = 0;       // Version of the parameters now held (updates they contain, least over shards).
-  int64_t staleness = 0;     // Updates applied between this step's pull and its push, worst shard.
-  Nanoseconds update_ns = 0; // Spent in the optimizer on this worker.
-  int64_t bytes_out = 0;     // Sent and received for this step, frames included.
+  int64_t version = 0;        // Version of the parameters now held (updates they contain, least over shards).
+  int64_t staleness = 0;      // Updates applied between this step's pull and its push, worst shard.
+  Nanoseconds update_ns = 0;  // Spent in the optimizer on this worker.
+  int64_t bytes_out = 0;      // Sent and received for this step, frames included.
   int64_t bytes_in = 0;
 };
 
@@ -61,25 +62,26 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in the
-  // order backward will announce them; together they cover every variable. Where parameters live elsewhere (servers),
-  // they are there when this returns.
-  virtual absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range> ready_order) = 0;
+  // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in
+  // the order backward will announce them; together they cover every variable. Where parameters live
+  // elsewhere (servers), they are there when this returns.
+  virtual absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
+                                                 absl::Span<const Range> ready_order) = 0;
 
   virtual absl::Status BeginStep(const StepInfo& step) = 0;
 
-  // Range `index` of ready_order holds its final sums once `event` has happened (always, on a CPU). May start to
-  // send; never blocks.
+  // Range `index` of ready_order holds its final sums once `event` has happened (always, on a CPU). May start
+  // to send; never blocks.
   virtual absl::Status GradientReady(int64_t index, const Event& event) = 0;
 
   // Blocks under a deadline until the parameters of the next step are in the arena; then gradient_sums may be
   // overwritten. Parameters change only within this call.
-  // DeadlineExceeded names whom it waited for; FailedPrecondition: non-finite gradients, parameters are unchanged;
-  // Aborted: the membership changed.
+  // DeadlineExceeded names whom it waited for; FailedPrecondition: non-finite gradients, parameters are
+  // unchanged; Aborted: the membership changed.
   virtual absl::StatusOr<StepOutcome> FinishStep() = 0;
 
-  // Brings the parameters up to date with all updates of all workers (asynchronous servers; elsewhere they are).
-  // Called at barriers only, with no step under way.
+  // Brings the parameters up to date with all updates of all workers (asynchronous servers; elsewhere they
+  // are). Called at barriers only, with no step under way.
   virtual absl::Status Refresh() = 0;
 
   // Optimizer slots held on this worker, in the optimizer's order; empty where servers hold them.

@@ -24,9 +24,8 @@ class LockStepSequence final : public BatchSequence {
     const Slice whole = StepSlice(samples, global_batch_, step_);
     const Slice mine = StepSlice(samples, global_batch_, step_, rank_, world_);
     ++step_;
-    return absl::optional<BatchAssignment>(BatchAssignment{{run_.begin() + mine.begin, run_.begin() + mine.end},
-                                                           whole.count(),
-                                                           run_.begin() + whole.begin});
+    return absl::optional<BatchAssignment>(BatchAssignment{
+        {run_.begin() + mine.begin, run_.begin() + mine.end}, whole.count(), run_.begin() + whole.begin});
   }
 
  private:
@@ -69,14 +68,15 @@ class LeasedSequence final : public BatchSequence {
   }
 
   absl::Status Take(const proto::ToTask& order) {
-    if (order.has_stop()) return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
+    if (order.has_stop())
+      return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
     if (!order.has_lease() || order.lease().segment() != run_.segment()) {
       return absl::InternalError("the chief sent something else than leases within a segment");
     }
     for (const proto::LeaseRange& range : order.lease().range()) {
       if (range.begin() < run_.begin() || range.end() > run_.end() || range.begin() >= range.end()) {
-        return absl::InternalError(absl::StrCat("the chief leased positions [", range.begin(), ", ", range.end(),
-                                                "), outside the segment"));
+        return absl::InternalError(absl::StrCat("the chief leased positions [", range.begin(), ", ",
+                                                range.end(), "), outside the segment"));
       }
       leases_.push_back({range.begin(), range.end()});
     }

@@ -22,7 +22,8 @@ absl::StatusOr<proto::JobPlan> BuildJobPlan(const proto::Job& job) {
   for (const int64_t axis : sizes.sample_shape) plan.add_sample_shape(axis);
   plan.set_batch_per_worker(BatchPerWorkerRows(job));
   plan.set_global_batch(GlobalBatch(job));
-  TETHYS_ASSIGN_OR_RETURN(const Model model, Model::Create(job.model(), sizes.sample_shape, job.data().classes()));
+  TETHYS_ASSIGN_OR_RETURN(const Model model,
+                          Model::Create(job.model(), sizes.sample_shape, job.data().classes()));
   AddVariables(model.variables(), plan);
   for (const std::string& slot : SlotNames(job.optimizer())) plan.add_slot(slot);
   if (job.strategy().has_parameter_server()) {

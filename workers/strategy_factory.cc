@@ -18,11 +18,10 @@ constexpr uint32_t kGradientGroup = 1;
 absl::StatusOr<std::unique_ptr<Optimizer>> OptimizerOfAll(const proto::JobPlan& plan, const Model& model,
                                                           Device& device) {
   std::vector<NamedRange> ranges;
-  for (const Variable& variable : model.variables().variables()) ranges.push_back({variable.name, variable.range});
+  for (const Variable& variable : model.variables().variables())
+    ranges.push_back({variable.name, variable.range});
   return CreateOptimizer(plan.job().optimizer(), device, MakeSegments(plan.job().optimizer(), ranges));
 }
-
-int64_t TotalSamples(const proto::JobPlan& plan) { return plan.job().epochs() * plan.train_samples(); }
 
 absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
                                                    const Model& model, Device& device, Stream& stream,
@@ -77,10 +76,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task
                                                          RingListener& listener, const Clock& clock) {
   const proto::JobPlan& plan = setup.plan();
   if (plan.job().strategy().has_parameter_server()) return WithServers(task, setup, clock);
-  if (plan.job().strategy().has_mirrored()) return Mirrored(task, setup, model, device, stream, listener, clock);
+  if (plan.job().strategy().has_mirrored())
+    return Mirrored(task, setup, model, device, stream, listener, clock);
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
-  return CreateLocalStrategy(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan), plan.job().workers(),
-                             stream, clock);
+  return CreateLocalStrategy(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan),
+                             plan.job().workers(), stream, clock);
 }
 
 }  // namespace tethys

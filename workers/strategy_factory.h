@@ -13,8 +13,8 @@
 
 namespace tethys {
 
-// Of the job in `setup`, for the worker of `task`. Mirrored: blocks until all workers are connected through their
-// listeners. What is borrowed outlives the strategy.
+// Of the job in `setup`, for the worker of `task`. Mirrored: blocks until all workers are connected through
+// their listeners. What is borrowed outlives the strategy.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
                                                          const Model& model, Device& device, Stream& stream,
                                                          RingListener& listener, const Clock& clock);

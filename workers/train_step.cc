@@ -6,7 +6,9 @@ namespace tethys {
 
 absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
                        absl::FunctionRef<HostBatch()> next_batch) {
-  auto& [plan, strategy, recorder] = parts;
+  Plan& plan = parts.plan;
+  Strategy& strategy = parts.strategy;
+  StepRecorder& recorder = parts.recorder;
   TETHYS_RETURN_IF_ERROR(recorder.BeginStep({.step = step.step,
                                              .epoch = step.epoch,
                                              .sample_begin = step.sample_begin,
@@ -30,10 +32,10 @@ absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
   // A worker whose own loss is not finite says so, rather than that some sum is not.
   TETHYS_ASSIGN_OR_RETURN(const LossResult loss, plan.Loss());
   if (!std::isfinite(loss.loss_sum)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the loss became ", loss.loss_sum, " at step ", step.step,
-                     ": the learning rate may be too high or the data damaged; resume from the last checkpoint with "
-                     "--set=optimizer.learning_rate=..."));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the loss became ", loss.loss_sum, " at step ", step.step,
+        ": the learning rate may be too high or the data damaged; resume from the last checkpoint with "
+        "--set=optimizer.learning_rate=..."));
   }
   if (!outcome.ok()) return outcome.status();
   recorder.EndStep({.loss_sum = loss.loss_sum,

@@ -17,8 +17,8 @@ struct TrainStepParts {
 };
 
 // Runs one step. `next_batch` gives its samples, valid until the next call. No heap memory is allocated here.
-// FailedPrecondition: the loss or a gradient is not finite; the parameters are as before the step, on every worker.
-// Otherwise the errors of Strategy.
+// FailedPrecondition: the loss or a gradient is not finite; the parameters are as before the step, on every
+// worker. Otherwise the errors of Strategy.
 absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
                        absl::FunctionRef<HostBatch()> next_batch);
 

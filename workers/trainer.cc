@@ -37,9 +37,9 @@ absl::Status Trainer::Build(RingListener& listener) {
   const proto::Job& job = plan.job();
   TETHYS_ASSIGN_OR_RETURN(datasets_, LoadDatasets(job.data()));
   if (datasets_.train->size() != plan.train_samples()) {
-    return absl::FailedPreconditionError(absl::StrCat("this host's training data has ", datasets_.train->size(),
-                                                      " samples, the job's has ", plan.train_samples(),
-                                                      ": put the same files on every host"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("this host's training data has ", datasets_.train->size(), " samples, the job's has ",
+                     plan.train_samples(), ": put the same files on every host"));
   }
   TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets_.train));
   TETHYS_ASSIGN_OR_RETURN(model_,
@@ -53,7 +53,8 @@ absl::Status Trainer::Build(RingListener& listener) {
   loader_ = std::make_unique<BatchLoader>(
       datasets_.train,
       BatchLoader::Options{.rows = plan_->rows(), .prefetch_batches = job.data().prefetch_batches()});
-  recorder_ = std::make_unique<StepRecorder>(clock_, task_.index, static_cast<int>(model_->ready_order().size()));
+  recorder_ =
+      std::make_unique<StepRecorder>(clock_, task_.index, static_cast<int>(model_->ready_order().size()));
   TETHYS_ASSIGN_OR_RETURN(strategy_,
                           CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener, clock_));
   steps_ = leased_ ? 0 : setup_.state().step();
@@ -65,8 +66,8 @@ absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
   TETHYS_ASSIGN_OR_RETURN(parameters_, device_->Allocate(bytes, MemoryKind::kDevice));
   TETHYS_ASSIGN_OR_RETURN(gradients_, device_->Allocate(bytes, MemoryKind::kDevice));
   const int64_t rows = setup_.plan().batch_per_worker();
-  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling, parameters_->floats(),
-                                               gradients_->floats()));
+  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling,
+                                               parameters_->floats(), gradients_->floats()));
   TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
                           Plan::Compile(*model_, *device_, *stream_, std::max(rows, kEvaluationRows), scaling,
                                         parameters_->floats(), nullptr));
@@ -120,9 +121,9 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
                         .sample_count = batch.positions.count(),
                         .global_sample_count = batch.global_count,
                         .schedule_position = epoch_begin + batch.step_begin};
-    TETHYS_RETURN_IF_ERROR(Annotate(
-        TrainStep({*plan_, *strategy_, *recorder_}, step, [this] { return loader_->Next(); }),
-        absl::StrCat("step ", step.step, " of epoch ", run.epoch() + 1)));
+    TETHYS_RETURN_IF_ERROR(
+        Annotate(TrainStep({*plan_, *strategy_, *recorder_}, step, [this] { return loader_->Next(); }),
+                 absl::StrCat("step ", step.step, " of epoch ", run.epoch() + 1)));
     ++steps_;
     ++done;
   }
@@ -133,9 +134,10 @@ absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
   const std::shared_ptr<const Dataset> dataset = order.split() == proto::TEST    ? datasets_.test
                                                  : order.split() == proto::TRAIN ? datasets_.train
                                                                                  : datasets_.validation;
-  if (dataset == nullptr || order.begin() < 0 || order.end() < order.begin() || order.end() > dataset->size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("asked to evaluate samples [", order.begin(), ", ", order.end(), ") that are not there"));
+  if (dataset == nullptr || order.begin() < 0 || order.end() < order.begin() ||
+      order.end() > dataset->size()) {
+    return absl::InvalidArgumentError(absl::StrCat("asked to evaluate samples [", order.begin(), ", ",
+                                                   order.end(), ") that are not there"));
   }
   return tethys::Evaluate(*evaluation_plan_, dataset, {order.begin(), order.end()});
 }

@@ -1,5 +1,5 @@
-// What a worker does for the chief: holds model, data and strategy of one rank and carries out the chief's orders.
-// Made and used by the worker's training thread; FillBeat may be called by one other thread.
+// What a worker does for the chief: holds model, data and strategy of one rank and carries out the chief's
+// orders. Made and used by the worker's training thread; FillBeat may be called by one other thread.
 #ifndef TETHYS_WORKERS_TRAINER_H_
 #define TETHYS_WORKERS_TRAINER_H_
 
@@ -23,8 +23,8 @@ namespace tethys {
 
 class Trainer {
  public:
-  // Loads the data, builds model and plans, connects the strategy and takes the starting parameters. Everything
-  // borrowed outlives the trainer.
+  // Loads the data, builds model and plans, connects the strategy and takes the starting parameters.
+  // Everything borrowed outlives the trainer.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, RingListener& listener,
                                                          const Clock& clock);

@@ -73,7 +73,8 @@ class Worker final : public TaskLife {
 
 absl::Status RunWorker(const TaskOptions& options) {
   const MonotonicClock clock;
-  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<RingListener> listener, RingListener::Listen(options.bind_host));
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<RingListener> listener,
+                          RingListener::Listen(options.bind_host));
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<TaskSession> session, TaskSession::Connect(options, clock));
   Worker worker(options, *session, *listener, clock);
   return LiveAsTask(options, *session, clock, listener->address(), worker);

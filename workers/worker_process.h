@@ -7,7 +7,8 @@
 
 namespace tethys {
 
-// Blocks for the whole job. OK when the chief ended it well. A failure has been told to the chief when this returns.
+// Blocks for the whole job. OK when the chief ended it well. A failure has been told to the chief when this
+// returns.
 absl::Status RunWorker(const TaskOptions& options);
 
 }  // namespace tethys

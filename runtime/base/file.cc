@@ -95,7 +95,8 @@ absl::Status ReadFullyAt(int fd, void* data, int64_t size, int64_t offset, const
       if (errno == EINTR) continue;
       return ErrnoStatus(errno, absl::StrCat("cannot read ", name));
     }
-    if (got == 0) return absl::DataLossError(absl::StrCat(name, " ends at byte ", offset, ", ", size, " early"));
+    if (got == 0)
+      return absl::DataLossError(absl::StrCat(name, " ends at byte ", offset, ", ", size, " early"));
     at += got;
     offset += got;
     size -= got;
@@ -108,7 +109,8 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
   FileDescriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot create ", temporary));
   absl::Status status = WriteFully(fd.get(), contents.data(), contents.size(), temporary);
-  if (status.ok() && fdatasync(fd.get()) != 0) status = ErrnoStatus(errno, absl::StrCat("cannot sync ", temporary));
+  if (status.ok() && fdatasync(fd.get()) != 0)
+    status = ErrnoStatus(errno, absl::StrCat("cannot sync ", temporary));
   fd.Close();
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) {
     status = ErrnoStatus(errno, absl::StrCat("cannot rename ", temporary, " to ", path));
@@ -180,7 +182,8 @@ absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path) {
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", name));
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) {
-      return absl::FailedPreconditionError(absl::StrCat(path, " is in use by another run (", name, " is locked)"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " is in use by another run (", name, " is locked)"));
     }
     return ErrnoStatus(errno, absl::StrCat("cannot lock ", name));
   }

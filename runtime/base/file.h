@@ -1,4 +1,5 @@
-// Files: whole reads with a size limit, durable atomic writes, and a directory lock. Blocking; thread-compatible.
+// Files: whole reads with a size limit, durable atomic writes, and a directory lock. Blocking;
+// thread-compatible.
 #ifndef TETHYS_RUNTIME_BASE_FILE_H_
 #define TETHYS_RUNTIME_BASE_FILE_H_
 
@@ -32,8 +33,8 @@ class FileDescriptor {
 // Refuses files larger than `limit` bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit = int64_t{1} << 30);
 
-// Old or new contents, never a mixture, also across a power cut: temporary file, fdatasync, rename, fsync of the
-// directory.
+// Old or new contents, never a mixture, also across a power cut: temporary file, fdatasync, rename, fsync of
+// the directory.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
 // Appends whole records to a file; what is appended before a Sync survives a power cut.
@@ -62,7 +63,8 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 // A path that is not there is no error.
 absl::Status RemoveRecursively(const std::string& path);
 
-// Holds PATH/.lock (flock) until destroyed, or ends with the process. FailedPrecondition when somebody else does.
+// Holds PATH/.lock (flock) until destroyed, or ends with the process. FailedPrecondition when somebody else
+// does.
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path);
 
 }  // namespace tethys

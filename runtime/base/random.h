@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A stream is keyed by what its numbers are for, never by rank, thread or order of drawing, so every
-// process that asks the same question gets the same answer. Thread-compatible.
+// SC 2011). A stream is keyed by what its numbers are for, never by rank, thread or order of drawing, so
+// every process that asks the same question gets the same answer. Thread-compatible.
 #ifndef TETHYS_RUNTIME_BASE_RANDOM_H_
 #define TETHYS_RUNTIME_BASE_RANDOM_H_
 
@@ -26,7 +26,8 @@ class RandomStream {
 
   // The numbers one after the other from the start.
   uint32_t Next32();
-  // Uniform in [0, bound), bound > 0, without bias (Lemire, "Fast random integer generation in an interval", 2019).
+  // Uniform in [0, bound), bound > 0, without bias (Lemire, "Fast random integer generation in an interval",
+  // 2019).
   uint32_t NextBelow(uint32_t bound);
 
  private:

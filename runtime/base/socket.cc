@@ -149,6 +149,8 @@ absl::StatusOr<HostPort> PeerAddress(int fd) {
   return Numeric(address, size);
 }
 
+void SetSendBuffer(int fd, int bytes) { setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)); }
+
 absl::StatusOr<int64_t> SendSome(int fd, absl::Span<iovec> parts) {
   msghdr message = {};
   message.msg_iov = parts.data();

@@ -37,6 +37,9 @@ absl::Status ConnectResult(int fd);
 absl::StatusOr<HostPort> LocalAddress(int fd);
 absl::StatusOr<HostPort> PeerAddress(int fd);
 
+// A wish: the system may grant less.
+void SetSendBuffer(int fd, int bytes);
+
 // Bytes moved, 0 when the call would block. Unavailable when the other side has closed or reset the
 // connection.
 absl::StatusOr<int64_t> SendSome(int fd, absl::Span<iovec> parts);

@@ -32,8 +32,8 @@ namespace internal {
 #define TETHYS_CONCAT_INNER_(a, b) a##b
 #define TETHYS_CONCAT_(a, b) TETHYS_CONCAT_INNER_(a, b)
 
-#define TETHYS_RETURN_IF_ERROR(expression)                        \
-  do {                                                            \
+#define TETHYS_RETURN_IF_ERROR(expression)                                                       \
+  do {                                                                                           \
     if (absl::Status tethys_status_ = (expression); !tethys_status_.ok()) return tethys_status_; \
   } while (false)
 

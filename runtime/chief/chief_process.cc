@@ -8,13 +8,13 @@
 #include "runtime/base/event_loop.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/chief/chief_server.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
 #include "runtime/chief/starting_state.h"
-#include "runtime/checkpoint/checkpoint_reader.h"
-#include "runtime/checkpoint/checkpoint_store.h"
-#include "runtime/checkpoint/checkpoint_writer.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/job/job.h"
 #include "runtime/telemetry/summary.h"
@@ -28,7 +28,10 @@ constexpr Nanoseconds kTick = 100 * kMillisecond;
 class ChiefProcess final : public ChiefEvents {
  public:
   explicit ChiefProcess(const ChiefOptions& options)
-      : options_(options), job_(options.plan.job()), slots_(options.plan.slot().begin(), options.plan.slot().end()), loop_(clock_) {}
+      : options_(options),
+        job_(options.plan.job()),
+        slots_(options.plan.slot().begin(), options.plan.slot().end()),
+        loop_(clock_) {}
 
   absl::Status Run() {
     TETHYS_RETURN_IF_ERROR(Open());
@@ -56,9 +59,8 @@ class ChiefProcess final : public ChiefEvents {
     });
   }
   void OnGone(TaskId task) override {
-    loop_.Post([this, task] {
-      Step([&](Actions& actions) { controller_->OnGone(task, clock_.Now(), actions); });
-    });
+    loop_.Post(
+        [this, task] { Step([&](Actions& actions) { controller_->OnGone(task, clock_.Now(), actions); }); });
   }
   absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) override {
     std::shared_ptr<CheckpointWriter> writer;
@@ -81,22 +83,25 @@ class ChiefProcess final : public ChiefEvents {
     TETHYS_ASSIGN_OR_RETURN(variables_, VariablesOf(options_.plan));
     TETHYS_RETURN_IF_ERROR(CreateDirectories(CheckpointRoot()));
     TETHYS_RETURN_IF_ERROR(RemoveStaleCheckpoints(CheckpointRoot()));
-    TETHYS_ASSIGN_OR_RETURN(StartingState start,
-                            FindStartingState(options_.plan, variables_, slots_, CheckpointRoot(), options_.resume));
+    TETHYS_ASSIGN_OR_RETURN(StartingState start, FindStartingState(options_.plan, variables_, slots_,
+                                                                   CheckpointRoot(), options_.resume));
     for (const std::string& note : start.notes) Note(note);
     reader_ = std::move(start.reader);
     const bool lock_step = !job_.strategy().parameter_server().has_asynchronous();
     TETHYS_ASSIGN_OR_RETURN(timing_, TimingCollector::Open(options_.run_dir, job_.workers(), lock_step));
-    TETHYS_ASSIGN_OR_RETURN(journal_, AppendFile::Open(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
-    TETHYS_RETURN_IF_ERROR(journal_->Append(
-        journal::Attempt(start.state, job_.workers(), options_.plan.placement().servers(), StrategyName(job_))));
-    controller_ = std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr, clock_.Now());
+    TETHYS_ASSIGN_OR_RETURN(journal_,
+                            AppendFile::Open(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
+    TETHYS_RETURN_IF_ERROR(journal_->Append(journal::Attempt(
+        start.state, job_.workers(), options_.plan.placement().servers(), StrategyName(job_))));
+    controller_ =
+        std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr, clock_.Now());
     return absl::OkStatus();
   }
 
   std::string CheckpointRoot() const { return absl::StrCat(options_.run_dir, "/checkpoints"); }
 
-  // Admission happens on other threads, so the controller is called under its lock; everything else on the loop.
+  // Admission happens on other threads, so the controller is called under its lock; everything else on the
+  // loop.
   template <typename Event>
   void Step(const Event& event) {
     if (ended_) return;
@@ -106,7 +111,7 @@ class ChiefProcess final : public ChiefEvents {
       event(actions);
     }
     for (Action& action : actions) {
-      absl::visit([this](auto& what) { Do(what); }, action);
+      absl::visit([this](auto& what) { this->Do(what); }, action);
     }
   }
 
@@ -167,8 +172,9 @@ class ChiefProcess final : public ChiefEvents {
 
   // Every sample exactly once, read back from the journal as anybody else would.
   absl::Status CheckJournal() {
-    TETHYS_ASSIGN_OR_RETURN(const std::string text,
-                            ReadFile(absl::StrCat(options_.run_dir, "/", journal::kFileName), int64_t{16} << 30));
+    TETHYS_ASSIGN_OR_RETURN(
+        const std::string text,
+        ReadFile(absl::StrCat(options_.run_dir, "/", journal::kFileName), int64_t{16} << 30));
     TETHYS_ASSIGN_OR_RETURN(const journal::CheckResult result, journal::Check(text));
     Note(absl::StrCat("checked the journal: ", result.samples, " samples, each used exactly once"));
     return absl::OkStatus();
@@ -222,7 +228,8 @@ class ChiefProcess final : public ChiefEvents {
     if (!google::protobuf::util::MessageToJsonString(event, &line, json).ok()) return;
     line += '\n';
     // A launcher that went away is noticed elsewhere: the pipe on standard input closes.
-    WriteFully(options_.progress_fd, line.data(), static_cast<int64_t>(line.size()), "progress").IgnoreError();
+    WriteFully(options_.progress_fd, line.data(), static_cast<int64_t>(line.size()), "progress")
+        .IgnoreError();
   }
 
   const ChiefOptions& options_;

@@ -1,7 +1,7 @@
 // The chief: joins the pure controller with time, files and the network. Runs until the job has ended.
 //
-// Leaves in RUN_DIR: job.textproto, journal, steps.csv, epochs.csv, checkpoints/, summary.json. Progress goes to
-// `progress` as it happens.
+// Leaves in RUN_DIR: job.textproto, journal, steps.csv, epochs.csv, checkpoints/, summary.json. Progress goes
+// to `progress` as it happens.
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 
@@ -22,8 +22,9 @@ struct ChiefOptions {
   int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.
 };
 
-// Blocks for the whole job. OK when it ended well; otherwise its first failure, by then also in summary.json and
-// reported as Finished. InvalidArgument and NotFound: nothing was started (nothing to resume from, another model).
+// Blocks for the whole job. OK when it ended well; otherwise its first failure, by then also in summary.json
+// and reported as Finished. InvalidArgument and NotFound: nothing was started (nothing to resume from,
+// another model).
 absl::Status RunChief(const ChiefOptions& options);
 
 }  // namespace tethys

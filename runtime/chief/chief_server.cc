@@ -47,9 +47,10 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
-      return absl::AlreadyExistsError(absl::StrCat("the chief cannot listen on ", listen,
-                                                   ": the port is in use or the address is not this host's; choose "
-                                                   "another port (--chief_port) or 0 for any free one"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("the chief cannot listen on ", listen,
+                       ": the port is in use or the address is not this host's; choose "
+                       "another port (--chief_port) or 0 for any free one"));
     }
     const size_t colon = listen.rfind(':');
     address_ = absl::StrCat(listen.substr(0, colon), ":", port);
@@ -65,7 +66,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   }
 
  private:
-  grpc::Status GetChallenge(grpc::ServerContext*, const proto::ChallengeRequest*, proto::Challenge* reply) override {
+  grpc::Status GetChallenge(grpc::ServerContext*, const proto::ChallengeRequest*,
+                            proto::Challenge* reply) override {
     const absl::StatusOr<uint64_t> nonce = nonces_.Issue();
     if (!nonce.ok()) return ToGrpcStatus(nonce.status());
     reply->set_nonce(*nonce);
@@ -88,7 +90,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     const absl::StatusOr<proto::Handshake> handshake = Authenticate(*context);
     if (!handshake.ok()) return ToGrpcStatus(handshake.status());
     const TaskId task{handshake->role(), handshake->index()};
-    if (absl::Status status = events_.Admit(task, handshake->incarnation()); !status.ok()) return ToGrpcStatus(status);
+    if (absl::Status status = events_.Admit(task, handshake->incarnation()); !status.ok())
+      return ToGrpcStatus(status);
     context->AddInitialMetadata("tethys-admitted", "1");
     stream->SendInitialMetadata();
     {
@@ -131,7 +134,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     return grpc::Status::OK;
   }
 
-  grpc::Status WriteCheckpoint(grpc::ServerContext* context, grpc::ServerReader<proto::CheckpointChunk>* reader,
+  grpc::Status WriteCheckpoint(grpc::ServerContext* context,
+                               grpc::ServerReader<proto::CheckpointChunk>* reader,
                                proto::WriteCheckpointReply*) override {
     if (absl::Status status = Authenticate(*context).status(); !status.ok()) return ToGrpcStatus(status);
     {
@@ -157,7 +161,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
       }
       values.resize(count);
       std::memcpy(values.data(), chunk.data().data(), chunk.data().size());
-      TETHYS_RETURN_IF_ERROR(events_.WriteChunk(chunk.id(), chunk.range().slot(), chunk.range().begin(), values));
+      TETHYS_RETURN_IF_ERROR(
+          events_.WriteChunk(chunk.id(), chunk.range().slot(), chunk.range().begin(), values));
     }
     return absl::OkStatus();
   }
@@ -180,7 +185,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ChiefServer>> ChiefServer::Start(const std::string& listen, const JobToken& token,
+absl::StatusOr<std::unique_ptr<ChiefServer>> ChiefServer::Start(const std::string& listen,
+                                                                const JobToken& token,
                                                                 const std::string& job_id, const Clock& clock,
                                                                 ChiefEvents& events) {
   auto server = std::make_unique<GrpcChiefServer>(token, job_id, clock, events);

@@ -1,5 +1,5 @@
-// The chief's gRPC service (proto/chief.proto): admits sessions after their handshake and carries messages to and
-// from the chief's loop. A thread of gRPC's serves each session.
+// The chief's gRPC service (proto/chief.proto): admits sessions after their handshake and carries messages to
+// and from the chief's loop. A thread of gRPC's serves each session.
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_SERVER_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_SERVER_H_
 
@@ -27,14 +27,16 @@ class ChiefEvents {
   // The last event of an admitted session.
   virtual void OnGone(TaskId task) = 0;
   // Part of the open save.
-  virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) = 0;
+  virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin,
+                                  absl::Span<const float> values) = 0;
   // From the checkpoint the job resumes from.
   virtual absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) = 0;
 };
 
 class ChiefServer {
  public:
-  // `listen`: host:port, port 0 for any free one. AlreadyExists when the port is taken. `events` outlives the server.
+  // `listen`: host:port, port 0 for any free one. AlreadyExists when the port is taken. `events` outlives the
+  // server.
   static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen, const JobToken& token,
                                                             const std::string& job_id, const Clock& clock,
                                                             ChiefEvents& events);
@@ -42,8 +44,8 @@ class ChiefServer {
   virtual ~ChiefServer() = default;
 
   virtual std::string address() const = 0;
-  // Any thread. To a task that is gone: nothing happens. Blocks only when the task has stopped reading and the
-  // connection's window is full, which control messages do not come near.
+  // Any thread. To a task that is gone: nothing happens. Blocks only when the task has stopped reading and
+  // the connection's window is full, which control messages do not come near.
   virtual void Send(TaskId task, const proto::ToTask& order) = 0;
 };
 

@@ -129,7 +129,8 @@ void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds no
   }
 }
 
-void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Nanoseconds now, Actions& actions) {
+void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Nanoseconds now,
+                                Actions& actions) {
   TaskState& task = tasks_.at(id);
   task.heartbeat = heartbeat;
   task.step = std::max(task.step, heartbeat.step());
@@ -153,7 +154,8 @@ void JobController::OnGone(TaskId id, Nanoseconds now, Actions& actions) {
   // A task that said why it failed is not lost on top of that.
   if (failure_.has_value() && failure_->culprit == id) return;
   actions.push_back(WriteJournal{journal::Lost(id.role, id.index, "its session ended")});
-  FailAt({absl::UnavailableError(absl::StrCat("lost ", Describe(id), ": its session ended, last step ", task.step)),
+  FailAt({absl::UnavailableError(
+              absl::StrCat("lost ", Describe(id), ": its session ended, last step ", task.step)),
           id, false, 0},
          now);
   OnTick(now, actions);
@@ -168,8 +170,9 @@ void JobController::FailAt(PendingFailure failure, Nanoseconds now) {
 void JobController::OnTick(Nanoseconds now, Actions& actions) {
   if (phase_ == Phase::kEnded) return;
   if (phase_ == Phase::kStopping) {
-    const bool all_gone = std::all_of(tasks_.begin(), tasks_.end(),
-                                      [](const auto& entry) { return entry.second.gone || entry.second.last_heard == 0; });
+    const bool all_gone = std::all_of(tasks_.begin(), tasks_.end(), [](const auto& entry) {
+      return entry.second.gone || entry.second.last_heard == 0;
+    });
     if (!all_gone && now - phase_begin_ < (end_status_.ok() ? 2 * kSecond : kSecond / 2)) return;
     phase_ = Phase::kEnded;
     actions.push_back(EndJob{end_status_, failure_.has_value() ? failure_->culprit : TaskId()});
@@ -186,7 +189,8 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
   if (phase_ <= Phase::kWorkerSetup && now - started_ > start_timeout_) {
     std::vector<std::string> missing;
     for (const auto& [id, task] : tasks_) {
-      if (!(phase_ == Phase::kGather ? task.joined : task.ready)) missing.push_back(TaskName(id.role, id.index));
+      if (!(phase_ == Phase::kGather ? task.joined : task.ready))
+        missing.push_back(TaskName(id.role, id.index));
     }
     FailAt({absl::DeadlineExceededError(absl::StrCat("not ready within ", ToSeconds(start_timeout_),
                                                      " s (timeouts.start): ", absl::StrJoin(missing, ", "))),
@@ -285,7 +289,8 @@ void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanose
         return FailAt({status, id, false, 0}, now);
       }
     }
-    actions.push_back(WriteJournal{journal::Used(id.index, record.step(), record.sample_begin(), record.samples())});
+    actions.push_back(
+        WriteJournal{journal::Used(id.index, record.step(), record.sample_begin(), record.samples())});
     epoch_sums_.loss += record.loss_sum();
     epoch_sums_.correct += record.correct();
     epoch_sums_.samples += record.samples();
@@ -300,7 +305,8 @@ void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Ac
   }
 }
 
-void JobController::OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nanoseconds now, Actions& actions) {
+void JobController::OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nanoseconds now,
+                                  Actions& actions) {
   if (phase_ != Phase::kTrain || done.segment() != segment_id_) return;
   if (first_done_ == 0) first_done_ = now;
   tasks_.at(id).answered = true;
@@ -309,10 +315,11 @@ void JobController::OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nan
 
 void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
   if (!ledger_->all_used()) {
-    return FailAt({absl::InternalError(absl::StrCat("position ", ledger_->first_unused(), " of epoch ", segment_.epoch,
-                                                    " was not used though every worker says it is done")),
-                   TaskId(), false, 0},
-                  now);
+    return FailAt(
+        {absl::InternalError(absl::StrCat("position ", ledger_->first_unused(), " of epoch ", segment_.epoch,
+                                          " was not used though every worker says it is done")),
+         TaskId(), false, 0},
+        now);
   }
   const double seconds = ToSeconds(now - segment_begin_);
   training_seconds_here_ += seconds;
@@ -334,7 +341,9 @@ void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
 
 // ---------------------------------------------------------------------------------------------- saving
 
-proto::Role JobController::SaveSources() const { return plan_.placement().servers() > 0 ? proto::PS : proto::WORKER; }
+proto::Role JobController::SaveSources() const {
+  return plan_.placement().servers() > 0 ? proto::PS : proto::WORKER;
+}
 
 void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   phase_ = Phase::kSave;
@@ -404,11 +413,11 @@ void JobController::EndSave(const absl::Status& status, const std::string& direc
     event.set_note(absl::StrCat("saved ", directory));
   } else {
     save_error_ = StatusText(status);
-    event.set_note(absl::StrCat("warning: the checkpoint of step ", state_.step(), " was not saved (", save_error_,
-                                "); ",
-                                summary_.last_checkpoint().empty() ? "there is none yet"
-                                                                   : absl::StrCat("the last good one is ",
-                                                                                  summary_.last_checkpoint())));
+    event.set_note(absl::StrCat("warning: the checkpoint of step ", state_.step(), " was not saved (",
+                                save_error_, "); ",
+                                summary_.last_checkpoint().empty()
+                                    ? "there is none yet"
+                                    : absl::StrCat("the last good one is ", summary_.last_checkpoint())));
   }
   actions.push_back(Report{std::move(event)});
   Continue(now, actions);
@@ -436,7 +445,8 @@ void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions
   }
 }
 
-void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now, Actions& actions) {
+void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now,
+                                     Actions& actions) {
   if (phase_ != Phase::kEvaluate || done.id() != order_id_) return;
   evaluation_.loss += done.loss_sum();
   evaluation_.correct += done.correct();
@@ -465,8 +475,9 @@ void JobController::FinishEvaluation(Nanoseconds now, Actions& actions) {
 
 void JobController::Finish(Actions& actions) {
   if (last_save_failed_) {
-    return Stop(absl::ResourceExhaustedError(absl::StrCat("the final checkpoint was not saved: ", save_error_)),
-                {proto::CHIEF, 0}, actions);
+    return Stop(
+        absl::ResourceExhaustedError(absl::StrCat("the final checkpoint was not saved: ", save_error_)),
+        {proto::CHIEF, 0}, actions);
   }
   Stop(absl::OkStatus(), TaskId(), actions);
 }
@@ -477,7 +488,9 @@ void JobController::Stop(absl::Status status, TaskId culprit, Actions& actions) 
   if (status.ok()) {
     actions.push_back(WriteJournal{journal::End(state_)});
   } else {
-    first_failure_.set_role(culprit.role == proto::WORKER ? "worker" : culprit.role == proto::PS ? "ps" : "chief");
+    first_failure_.set_role(culprit.role == proto::WORKER ? "worker"
+                            : culprit.role == proto::PS   ? "ps"
+                                                          : "chief");
     first_failure_.set_index(culprit.index);
     first_failure_.set_message(StatusText(status));
     first_failure_.set_last_step(state_.step());
@@ -513,7 +526,8 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   if (seconds > 0 && done > 0) {
     const double rate = static_cast<double>(done) / seconds;
     progress.set_samples_per_second(rate);
-    const double steps_left = static_cast<double>(std::max<int64_t>(0, planner_.total_steps() - progress.step()));
+    const double steps_left =
+        static_cast<double>(std::max<int64_t>(0, planner_.total_steps() - progress.step()));
     progress.set_eta_seconds(steps_left * static_cast<double>(planner_.batch()) / rate);
   }
   actions.push_back(Report{std::move(event)});

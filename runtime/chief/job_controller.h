@@ -1,10 +1,11 @@
-// The chief's protocol: what has to happen next, given what the tasks say and what time it is. Pure: no clock, no
-// files, no transport; belongs to the chief's loop. Events in, actions out:
+// The chief's protocol: what has to happen next, given what the tasks say and what time it is. Pure: no
+// clock, no files, no transport; belongs to the chief's loop. Events in, actions out:
 //
-//   gather -> set servers up -> set workers up -> [ run a segment -> save? -> evaluate? ]* -> test -> save -> stop
+//   gather -> set servers up -> set workers up -> [ run a segment -> save? -> evaluate? ]* -> test -> save ->
+//   stop
 //
-// The first loss or failure of a task ends the job. Failures that merely follow from another ("my peer vanished")
-// are held back for a moment, so that the cause is reported and not the echo.
+// The first loss or failure of a task ends the job. Failures that merely follow from another ("my peer
+// vanished") are held back for a moment, so that the cause is reported and not the echo.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 
@@ -51,13 +52,14 @@ struct OpenSave {  // Then call SaveOpened.
   int64_t id = 0;
   proto::TrainingState state;
 };
-struct CommitSave {};   // The open one, with the state it was opened with. Then call SaveCommitted.
+struct CommitSave {};  // The open one, with the state it was opened with. Then call SaveCommitted.
 struct AbandonSave {};
 struct EndJob {  // After everything before it; nothing follows.
   absl::Status status;
   TaskId culprit;  // ROLE_UNKNOWN: nobody in particular.
 };
-using Action = absl::variant<SendOrder, WriteJournal, Report, KeepRecords, OpenSave, CommitSave, AbandonSave, EndJob>;
+using Action =
+    absl::variant<SendOrder, WriteJournal, Report, KeepRecords, OpenSave, CommitSave, AbandonSave, EndJob>;
 using Actions = std::vector<Action>;
 
 // Invariants:
@@ -69,7 +71,8 @@ class JobController {
   // `state`: where to start; `restore`: it comes from a checkpoint.
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now);
 
-  // A session asks to be admitted. AlreadyExists: that task has joined; InvalidArgument: the job has no such task.
+  // A session asks to be admitted. AlreadyExists: that task has joined; InvalidArgument: the job has no such
+  // task.
   absl::Status Admit(TaskId task, uint32_t incarnation, Nanoseconds now);
   void OnMessage(TaskId task, const proto::FromTask& message, Nanoseconds now, Actions& actions);
   // The session ended.
@@ -77,7 +80,8 @@ class JobController {
   void OnTick(Nanoseconds now, Actions& actions);
 
   void SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions);
-  void SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now, Actions& actions);
+  void SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
+                     Actions& actions);
 
   // What the controller knows of the run; the rest comes from the timing collector.
   void FillSummary(Nanoseconds now, proto::RunSummary& summary) const;
@@ -91,7 +95,7 @@ class JobController {
     bool joined = false;
     bool ready = false;
     bool gone = false;
-    bool answered = false;          // To the order under way.
+    bool answered = false;  // To the order under way.
     Nanoseconds last_heard = 0;
     proto::Heartbeat heartbeat;
     int64_t setup_ns = 0;
@@ -106,7 +110,7 @@ class JobController {
   struct PendingFailure {
     absl::Status status;
     TaskId culprit;
-    bool echo = false;      // Looks like the consequence of another failure.
+    bool echo = false;  // Looks like the consequence of another failure.
     Nanoseconds deadline = 0;
   };
 
@@ -125,7 +129,7 @@ class JobController {
   // The course of the job.
   void SetUp(proto::Role role, Actions& actions);
   void StartTraining(Nanoseconds now, Actions& actions);
-  void Continue(Nanoseconds now, Actions& actions);        // From a barrier to what comes next.
+  void Continue(Nanoseconds now, Actions& actions);  // From a barrier to what comes next.
   void RunSegment(Nanoseconds now, Actions& actions);
   void FinishSegment(Nanoseconds now, Actions& actions);
   void BeginSave(Nanoseconds now, Actions& actions);
@@ -136,7 +140,9 @@ class JobController {
   void Stop(absl::Status status, TaskId culprit, Actions& actions);
   void FailAt(PendingFailure failure, Nanoseconds now);
 
-  void Send(TaskId id, proto::ToTask order, Actions& actions) { actions.push_back(SendOrder{id, std::move(order)}); }
+  void Send(TaskId id, proto::ToTask order, Actions& actions) {
+    actions.push_back(SendOrder{id, std::move(order)});
+  }
   void SendLeases(TaskId id, int batches, Actions& actions);
   void ReportProgress(Nanoseconds now, Actions& actions);
   void ReportEpoch(Actions& actions);
@@ -175,7 +181,7 @@ class JobController {
   proto::Split split_ = proto::TRAIN;
   Sums evaluation_;
   Nanoseconds phase_begin_ = 0;
-  bool epoch_ended_ = false;    // The barrier closes an epoch whose result is not reported yet.
+  bool epoch_ended_ = false;  // The barrier closes an epoch whose result is not reported yet.
   bool save_pending_ = false;
   bool tested_ = false;
   bool final_saved_ = false;

@@ -52,7 +52,8 @@ absl::Status AddLine(const Fields& fields, int64_t line, std::vector<AttemptLog>
     attempts.push_back(std::move(attempt));
     return absl::OkStatus();
   }
-  if (attempts.empty()) return absl::DataLossError(absl::StrCat("journal line ", line, " comes before any attempt"));
+  if (attempts.empty())
+    return absl::DataLossError(absl::StrCat("journal line ", line, " comes before any attempt"));
   AttemptLog& attempt = attempts.back();
   if (kind == "used" || kind == "applied") {
     const size_t first = kind == "used" ? 3 : 4;
@@ -71,8 +72,8 @@ absl::Status AddLine(const Fields& fields, int64_t line, std::vector<AttemptLog>
   return absl::OkStatus();
 }
 
-// The positions that must have been used between two positions over the job: all but the tails of epochs that end
-// early (a dropped remainder).
+// The positions that must have been used between two positions over the job: all but the tails of epochs that
+// end early (a dropped remainder).
 std::vector<Interval> Required(const AttemptLog& attempt, int64_t begin, int64_t end) {
   std::vector<Interval> required;
   while (begin < end) {
@@ -87,18 +88,21 @@ std::vector<Interval> Required(const AttemptLog& attempt, int64_t begin, int64_t
 }
 
 std::string PositionText(const AttemptLog& attempt, int64_t at) {
-  return absl::StrCat("position ", at % attempt.samples_per_epoch, " of epoch ", at / attempt.samples_per_epoch);
+  return absl::StrCat("position ", at % attempt.samples_per_epoch, " of epoch ",
+                      at / attempt.samples_per_epoch);
 }
 
 // `complete`: gaps are errors too.
-absl::StatusOr<int64_t> CheckCover(const AttemptLog& attempt, std::vector<Interval> found, int64_t end, bool complete,
-                                   const std::string& who) {
-  std::sort(found.begin(), found.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+absl::StatusOr<int64_t> CheckCover(const AttemptLog& attempt, std::vector<Interval> found, int64_t end,
+                                   bool complete, const std::string& who) {
+  std::sort(found.begin(), found.end(),
+            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   while (!found.empty() && found.back().begin >= end) found.pop_back();  // Undone.
   int64_t total = 0;
   for (size_t i = 0; i < found.size(); ++i) {
     if (i > 0 && found[i].begin < found[i - 1].end) {
-      return absl::DataLossError(absl::StrCat(PositionText(attempt, found[i].begin), " was used twice by ", who));
+      return absl::DataLossError(
+          absl::StrCat(PositionText(attempt, found[i].begin), " was used twice by ", who));
     }
     total += found[i].end - found[i].begin;
   }
@@ -112,17 +116,18 @@ absl::StatusOr<int64_t> CheckCover(const AttemptLog& attempt, std::vector<Interv
     }
   }
   if (next != found.size()) {
-    return absl::DataLossError(
-        absl::StrCat(PositionText(attempt, found[next].begin), " was used by ", who, " though it should not be"));
+    return absl::DataLossError(absl::StrCat(PositionText(attempt, found[next].begin), " was used by ", who,
+                                            " though it should not be"));
   }
   return total;
 }
 
 }  // namespace
 
-std::string Attempt(const proto::TrainingState& start, int workers, int servers, const std::string& strategy) {
-  return absl::StrCat("attempt ", start.step(), " ", start.epoch(), " ", start.position(), " ", start.train_samples(),
-                      " ", workers, " ", servers, " ", strategy, "\n");
+std::string Attempt(const proto::TrainingState& start, int workers, int servers,
+                    const std::string& strategy) {
+  return absl::StrCat("attempt ", start.step(), " ", start.epoch(), " ", start.position(), " ",
+                      start.train_samples(), " ", workers, " ", servers, " ", strategy, "\n");
 }
 
 std::string Member(const proto::Member& member) {
@@ -143,8 +148,8 @@ std::string Used(int worker, int64_t step, int64_t begin, int64_t count) {
 }
 
 std::string Applied(int server, const proto::AppliedPush& push) {
-  return absl::StrCat("applied ", server, " ", push.worker(), " ", push.sequence(), " ", push.sample_begin(), " ",
-                      push.sample_count(), " ", push.version(), "\n");
+  return absl::StrCat("applied ", server, " ", push.worker(), " ", push.sequence(), " ", push.sample_begin(),
+                      " ", push.sample_count(), " ", push.version(), "\n");
 }
 
 std::string EpochDone(int64_t epoch, int64_t end) { return absl::StrCat("epoch ", epoch, " ", end, "\n"); }
@@ -182,8 +187,8 @@ absl::StatusOr<CheckResult> Check(const std::string& text) {
     for (int64_t server = 0; server < attempt.servers; ++server) {
       const auto applied = attempt.applied.find(server);
       TETHYS_RETURN_IF_ERROR(
-          CheckCover(attempt, applied == attempt.applied.end() ? std::vector<Interval>() : applied->second, end,
-                     complete, absl::StrCat("ps ", server))
+          CheckCover(attempt, applied == attempt.applied.end() ? std::vector<Interval>() : applied->second,
+                     end, complete, absl::StrCat("ps ", server))
               .status());
     }
     result.ended = last && attempt.end >= 0;

@@ -1,16 +1,14 @@
-// RUN_DIR/journal: what happened to the members and to every sample, as lines of text, appended while the job runs.
-// A restarted or resumed job appends a new attempt; the checker reads it all. A last line without its end was torn
-// by a crash and does not count.
+// RUN_DIR/journal: what happened to the members and to every sample, as lines of text, appended while the job
+// runs. A restarted or resumed job appends a new attempt; the checker reads it all. A last line without its
+// end was torn by a crash and does not count.
 //
-//   attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY   the state it starts from; SAMPLES per epoch
-//   member ROLE INDEX INCARNATION HOST ADDRESS
-//   lost ROLE INDEX REASON...
-//   lease WORKER EPOCH BEGIN END                            asynchronously: positions of the epoch's order
-//   used WORKER STEP BEGIN COUNT                            a worker trained on samples [BEGIN, BEGIN + COUNT)
-//   applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION      a server applied that worker's gradients of them
-//   epoch EPOCH END                                         all positions [0, END) of the epoch are used
-//   saved STEP EPOCH POSITION                               a checkpoint is committed
-//   end EPOCH POSITION                                      the job ended well, there
+//   attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY   the state it starts from; SAMPLES per
+//   epoch member ROLE INDEX INCARNATION HOST ADDRESS lost ROLE INDEX REASON... lease WORKER EPOCH BEGIN END
+//   asynchronously: positions of the epoch's order used WORKER STEP BEGIN COUNT                            a
+//   worker trained on samples [BEGIN, BEGIN + COUNT) applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION a
+//   server applied that worker's gradients of them epoch EPOCH END all positions [0, END) of the epoch are
+//   used saved STEP EPOCH POSITION                               a checkpoint is committed end EPOCH POSITION
+//   the job ended well, there
 //
 // BEGIN of `used` and `applied` counts over the whole job: epoch x SAMPLES + position.
 #ifndef TETHYS_RUNTIME_CHIEF_JOURNAL_H_
@@ -38,14 +36,14 @@ std::string Saved(const proto::TrainingState& state);
 std::string End(const proto::TrainingState& state);
 
 struct CheckResult {
-  int64_t samples = 0;   // Used, over all epochs, without those undone by a resume.
+  int64_t samples = 0;  // Used, over all epochs, without those undone by a resume.
   int64_t attempts = 0;
-  bool ended = false;    // The job ended well; otherwise only what was done so far was checked for repeats.
+  bool ended = false;  // The job ended well; otherwise only what was done so far was checked for repeats.
 };
 
-// Finds every sample of every epoch used exactly once by the workers and, with parameter servers, applied exactly
-// once on each server. What an attempt did after the state from which the next one started is undone and does not
-// count. DataLoss names the first sample that is missing or repeated, and where.
+// Finds every sample of every epoch used exactly once by the workers and, with parameter servers, applied
+// exactly once on each server. What an attempt did after the state from which the next one started is undone
+// and does not count. DataLoss names the first sample that is missing or repeated, and where.
 absl::StatusOr<CheckResult> Check(const std::string& text);
 
 }  // namespace tethys::journal

@@ -24,8 +24,8 @@ std::vector<Slice> SampleLedger::Lease(int worker, int batches) {
 
 absl::Status SampleLedger::Use(int worker, Slice positions) {
   const auto refuse = [&](absl::string_view why) {
-    return absl::FailedPreconditionError(absl::StrCat("worker ", worker, " reports positions [", positions.begin, ", ",
-                                                      positions.end, ") as used, ", why));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", worker, " reports positions [", positions.begin, ", ", positions.end, ") as used, ", why));
   };
   if (positions.count() == 0) return absl::OkStatus();
   if (positions.count() < 0 || positions.begin < segment_.begin || positions.end > segment_.end) {
@@ -39,7 +39,8 @@ absl::Status SampleLedger::Use(int worker, Slice positions) {
   auto after = used_.upper_bound(positions.begin);
   if (after != used_.end() && after->first < positions.end) return refuse("some of which are used already");
   auto before = after == used_.begin() ? used_.end() : std::prev(after);
-  if (before != used_.end() && before->second > positions.begin) return refuse("some of which are used already");
+  if (before != used_.end() && before->second > positions.begin)
+    return refuse("some of which are used already");
   used_count_ += positions.count();
   int64_t end = positions.end;
   if (after != used_.end() && after->first == end) {

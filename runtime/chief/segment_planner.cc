@@ -10,7 +10,8 @@ SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
     : job_(plan.job()),
       leased_(plan.job().strategy().parameter_server().has_asynchronous()),
       batch_(leased_ ? plan.batch_per_worker() : plan.global_batch()),
-      epoch_positions_(SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder())) {}
+      epoch_positions_(
+          SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder())) {}
 
 int64_t SegmentPlanner::total_steps() const {
   const int64_t by_epochs = job_.epochs() * StepsPerEpoch(epoch_positions_, batch_, false);

@@ -1,5 +1,5 @@
-// Where the job goes next: cuts training into segments that end at barriers (an epoch's end, a checkpoint, the last
-// step). Pure.
+// Where the job goes next: cuts training into segments that end at barriers (an epoch's end, a checkpoint,
+// the last step). Pure.
 #ifndef TETHYS_RUNTIME_CHIEF_SEGMENT_PLANNER_H_
 #define TETHYS_RUNTIME_CHIEF_SEGMENT_PLANNER_H_
 
@@ -13,7 +13,7 @@ namespace tethys {
 struct TrainingSegment {
   int64_t epoch = 0;
   Slice positions;
-  int64_t steps = 0;        // Updates it makes.
+  int64_t steps = 0;  // Updates it makes.
   bool ends_epoch = false;
 };
 

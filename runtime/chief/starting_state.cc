@@ -6,7 +6,8 @@
 namespace tethys {
 namespace {
 
-absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& state, const std::string& path) {
+absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& state,
+                       const std::string& path) {
   if (state.train_samples() != plan.train_samples()) {
     return absl::FailedPreconditionError(absl::StrCat(path, " was trained on ", state.train_samples(),
                                                       " samples, the job has ", plan.train_samples(),
@@ -15,14 +16,14 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
   const int64_t used =
       SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder());
   if (state.position() > 0 && state.seed() != plan.job().seed()) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " stands within an epoch whose order comes from seed ",
-                                                      state.seed(), ", the job has seed ", plan.job().seed(),
-                                                      ": resume with the same seed"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " stands within an epoch whose order comes from seed ", state.seed(),
+                     ", the job has seed ", plan.job().seed(), ": resume with the same seed"));
   }
   if (state.position() > 0 && state.position() >= used) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " stands at position ", state.position(),
-                                                      " of an epoch of which the job uses only ", used,
-                                                      ": resume with drop_remainder: false or a smaller batch"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " stands at position ", state.position(), " of an epoch of which the job uses only ", used,
+        ": resume with drop_remainder: false or a smaller batch"));
   }
   return absl::OkStatus();
 }
@@ -30,8 +31,8 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
 }  // namespace
 
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
-                                                const std::vector<std::string>& slots, const std::string& root,
-                                                bool resume) {
+                                                const std::vector<std::string>& slots,
+                                                const std::string& root, bool resume) {
   StartingState start;
   start.state.set_seed(plan.job().seed());
   start.state.set_train_samples(plan.train_samples());
@@ -57,8 +58,8 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
                                          "' of the optimizer: it starts at zero"));
     }
   }
-  start.notes.push_back(absl::StrCat("resuming from ", latest.path, ": step ", saved.step(), ", epoch ", saved.epoch() + 1,
-                                     ", position ", saved.position()));
+  start.notes.push_back(absl::StrCat("resuming from ", latest.path, ": step ", saved.step(), ", epoch ",
+                                     saved.epoch() + 1, ", position ", saved.position()));
   return start;
 }
 

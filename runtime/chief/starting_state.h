@@ -1,4 +1,5 @@
-// Where a job starts: at its beginning, or at the newest good checkpoint of its run directory. Blocks on files.
+// Where a job starts: at its beginning, or at the newest good checkpoint of its run directory. Blocks on
+// files.
 #ifndef TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_
 #define TETHYS_RUNTIME_CHIEF_STARTING_STATE_H_
 
@@ -19,11 +20,12 @@ struct StartingState {
   std::vector<std::string> notes;            // For the user.
 };
 
-// FailedPrecondition: the checkpoint is of another model, data size or (within an epoch) seed, or of samples that the
-// job no longer divides its epochs into. A resumed job without any checkpoint starts anew, and a note says so.
+// FailedPrecondition: the checkpoint is of another model, data size or (within an epoch) seed, or of samples
+// that the job no longer divides its epochs into. A resumed job without any checkpoint starts anew, and a
+// note says so.
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
-                                                const std::vector<std::string>& slots, const std::string& root,
-                                                bool resume);
+                                                const std::vector<std::string>& slots,
+                                                const std::string& root, bool resume);
 
 }  // namespace tethys
 

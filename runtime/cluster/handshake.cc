@@ -34,10 +34,12 @@ JobToken JobToken::Random() {
 
 absl::StatusOr<JobToken> JobToken::FromHex(absl::string_view hex) {
   if (hex.size() != 2 * kTokenBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a job token is ", 2 * kTokenBytes, " hexadecimal digits"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a job token is ", 2 * kTokenBytes, " hexadecimal digits"));
   }
   for (const char c : hex) {
-    if (!absl::ascii_isxdigit(c)) return absl::InvalidArgumentError("a job token has hexadecimal digits only");
+    if (!absl::ascii_isxdigit(c))
+      return absl::InvalidArgumentError("a job token has hexadecimal digits only");
   }
   JobToken token;
   token.bytes_ = absl::HexStringToBytes(hex);
@@ -75,7 +77,8 @@ absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const Handsha
       CRYPTO_memcmp(handshake.proof().data(), proof.data(), proof.size()) != 0) {
     return absl::UnauthenticatedError("the caller did not prove knowledge of this job's token");
   }
-  const auto differs = [](absl::string_view what, const auto& theirs, const auto& ours, absl::string_view remedy) {
+  const auto differs = [](absl::string_view what, const auto& theirs, const auto& ours,
+                          absl::string_view remedy) {
     return absl::FailedPreconditionError(
         absl::StrCat("the caller is of another ", what, " (", theirs, ", here ", ours, "): ", remedy));
   };
@@ -97,8 +100,10 @@ absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const Handsha
     return differs("model", absl::Hex(handshake.model_signature()), absl::Hex(expected.model_signature),
                    "start every process from the same job");
   }
-  if (expected.generation != 0 && handshake.generation() != 0 && handshake.generation() != expected.generation) {
-    return differs("generation", handshake.generation(), expected.generation, "it was left behind; it must rejoin");
+  if (expected.generation != 0 && handshake.generation() != 0 &&
+      handshake.generation() != expected.generation) {
+    return differs("generation", handshake.generation(), expected.generation,
+                   "it was left behind; it must rejoin");
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
-// Who may talk to whom: every gRPC call and ring connection starts with a Handshake, whose proof shows knowledge of
-// the job's 128-bit token without sending it. The listening side hands out a nonce; the calling side returns
+// Who may talk to whom: every gRPC call and ring connection starts with a Handshake, whose proof shows
+// knowledge of the job's 128-bit token without sending it. The listening side hands out a nonce; the calling
+// side returns
 //
 //   proof = HMAC-SHA256(token, handshake serialized with an empty proof)       (RFC 2104)
 //
@@ -48,15 +49,16 @@ struct HandshakeExpectation {
   uint32_t generation = 0;
 };
 
-// Unauthenticated (proof; nothing else is said to a stranger), FailedPrecondition naming the field that differs
-// (wire version, build, job, model, generation) with both values.
+// Unauthenticated (proof; nothing else is said to a stranger), FailedPrecondition naming the field that
+// differs (wire version, build, job, model, generation) with both values.
 absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const HandshakeExpectation& expected,
                             const proto::Handshake& handshake);
 
 // Nonces handed out and not yet used. Thread-safe.
 class NonceBook {
  public:
-  NonceBook(const Clock& clock, Nanoseconds lifetime, int limit) : clock_(clock), lifetime_(lifetime), limit_(limit) {}
+  NonceBook(const Clock& clock, Nanoseconds lifetime, int limit)
+      : clock_(clock), lifetime_(lifetime), limit_(limit) {}
   // ResourceExhausted when `limit` are outstanding.
   absl::StatusOr<uint64_t> Issue();
   // True once for each nonce issued and not expired.

@@ -45,17 +45,24 @@ void AddVariables(const VariableSet& variables, proto::JobPlan& plan) {
 absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan) {
   VariableSet variables;
   for (const proto::VariableSpec& spec : plan.variable()) {
-    TETHYS_RETURN_IF_ERROR(variables.Add(spec.name(), Shape(spec.shape().begin(), spec.shape().end()), spec.layout(),
-                                         FromProto(spec.initializer()), spec.fan_in(), spec.fan_out()));
+    TETHYS_RETURN_IF_ERROR(variables.Add(spec.name(), Shape(spec.shape().begin(), spec.shape().end()),
+                                         spec.layout(), FromProto(spec.initializer()), spec.fan_in(),
+                                         spec.fan_out()));
     if (variables.variables().back().range.begin != spec.begin()) {
-      return absl::InvalidArgumentError(absl::StrCat("plan puts variable '", spec.name(), "' at ", spec.begin(),
-                                                     ", it belongs at ", variables.variables().back().range.begin));
+      return absl::InvalidArgumentError(absl::StrCat("plan puts variable '", spec.name(), "' at ",
+                                                     spec.begin(), ", it belongs at ",
+                                                     variables.variables().back().range.begin));
     }
   }
   if (variables.signature() != plan.model_signature()) {
     return absl::InvalidArgumentError("the plan's variables contradict its model signature");
   }
   return variables;
+}
+
+int64_t TotalSamples(const proto::JobPlan& plan) {
+  return plan.job().epochs() > 0 ? plan.job().epochs() * plan.train_samples()
+                                 : plan.job().max_steps() * plan.global_batch();
 }
 
 std::string TaskName(proto::Role role, int index) {

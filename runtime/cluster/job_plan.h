@@ -15,6 +15,9 @@ void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
 // InvalidArgument when the variables contradict the plan's signature or the arena's rules.
 absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
 
+// Samples of the whole job: what a linear decay without a length of its own spans.
+int64_t TotalSamples(const proto::JobPlan& plan);
+
 // "worker 2", "ps 0", "chief".
 std::string TaskName(proto::Role role, int index);
 

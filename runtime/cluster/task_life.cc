@@ -11,7 +11,8 @@ namespace {
 constexpr Nanoseconds kBeatInterval = 250 * kMillisecond;
 
 absl::Status Live(TaskSession& session, const Clock& clock, const std::string& data_address, TaskLife& life) {
-  // Beats without content until there is something to tell: the chief must not take a long set-up for silence.
+  // Beats without content until there is something to tell: the chief must not take a long set-up for
+  // silence.
   session.StartBeating(kBeatInterval, [](proto::Heartbeat&, std::vector<proto::FromTask>&) {});
   proto::FromTask join;
   join.mutable_join()->set_host(HostName());
@@ -23,9 +24,10 @@ absl::Status Live(TaskSession& session, const Clock& clock, const std::string& d
     if (order.has_setup()) {
       const Nanoseconds begin = clock.Now();
       TETHYS_RETURN_IF_ERROR(life.SetUp(order.setup()));
-      session.StartBeating(kBeatInterval, [&life](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
-        life.FillBeat(heartbeat, before);
-      });
+      session.StartBeating(kBeatInterval,
+                           [&life](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
+                             life.FillBeat(heartbeat, before);
+                           });
       proto::FromTask ready;
       ready.mutable_ready()->set_setup_ns(clock.Now() - begin);
       ready.mutable_ready()->set_resident_bytes(ResidentBytes());
@@ -42,8 +44,8 @@ absl::Status Live(TaskSession& session, const Clock& clock, const std::string& d
 
 }  // namespace
 
-absl::Status LiveAsTask(const TaskOptions&, TaskSession& session, const Clock& clock, const std::string& data_address,
-                        TaskLife& life) {
+absl::Status LiveAsTask(const TaskOptions&, TaskSession& session, const Clock& clock,
+                        const std::string& data_address, TaskLife& life) {
   const absl::Status status = Live(session, clock, data_address, life);
   session.Beat();
   if (!status.ok()) {

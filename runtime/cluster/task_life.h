@@ -13,8 +13,8 @@
 
 namespace tethys {
 
-// The task's own part. Called by the thread that runs LiveAsTask, but for FillBeat and step: those also by the
-// session's, once SetUp has returned.
+// The task's own part. Called by the thread that runs LiveAsTask, but for FillBeat and step: those also by
+// the session's, once SetUp has returned.
 class TaskLife {
  public:
   virtual ~TaskLife() = default;
@@ -25,8 +25,8 @@ class TaskLife {
   virtual int64_t step() const = 0;
 };
 
-// Blocks for the whole job. OK once the chief ended it well; Aborted when it ended it otherwise; else this task's own
-// failure, which the chief has been told.
+// Blocks for the whole job. OK once the chief ended it well; Aborted when it ended it otherwise; else this
+// task's own failure, which the chief has been told.
 absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
                         const std::string& data_address, TaskLife& life);
 

@@ -1,5 +1,5 @@
-// How a task (a worker or a parameter server) is told where it belongs: by flags and, for the token, by standard
-// input. Everything else it learns from the chief.
+// How a task (a worker or a parameter server) is told where it belongs: by flags and, for the token, by
+// standard input. Everything else it learns from the chief.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
 

@@ -52,6 +52,7 @@ class GrpcTaskSession final : public TaskSession {
     if (!admitted_) {
       stream_->WritesDone();
       const absl::Status status = FromGrpcStatus(stream_->Finish());
+      MutexLock lock(mu_);
       closed_ = true;
       return Annotate(status.ok() ? absl::UnavailableError("the session ended at once") : status,
                       absl::StrCat("the chief at ", options_.chief_address, " did not admit this task"));
@@ -131,7 +132,8 @@ class GrpcTaskSession final : public TaskSession {
       std::copy_n(chunk.data().data(), chunk.data().size(), reinterpret_cast<char*>(out.data() + done));
       done += count;
     }
-    TETHYS_RETURN_IF_ERROR(Annotate(FromGrpcStatus(reader->Finish()), "reading the checkpoint from the chief"));
+    TETHYS_RETURN_IF_ERROR(
+        Annotate(FromGrpcStatus(reader->Finish()), "reading the checkpoint from the chief"));
     if (done != static_cast<int64_t>(out.size())) {
       return absl::DataLossError(absl::StrCat("the chief sent ", done, " of ", out.size(), " values"));
     }
@@ -188,9 +190,9 @@ class GrpcTaskSession final : public TaskSession {
     challenge_context.set_wait_for_ready(true);
     challenge_context.set_deadline(After(timeout));
     proto::Challenge challenge;
-    TETHYS_RETURN_IF_ERROR(
-        Annotate(FromGrpcStatus(stub_->GetChallenge(&challenge_context, proto::ChallengeRequest(), &challenge)),
-                 absl::StrCat("cannot reach the chief at ", options_.chief_address)));
+    TETHYS_RETURN_IF_ERROR(Annotate(
+        FromGrpcStatus(stub_->GetChallenge(&challenge_context, proto::ChallengeRequest(), &challenge)),
+        absl::StrCat("cannot reach the chief at ", options_.chief_address)));
     proto::Handshake handshake;
     handshake.set_job_id(options_.job_id);
     handshake.set_role(options_.role);
@@ -302,7 +304,8 @@ class GrpcTaskSession final : public TaskSession {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TaskSession>> TaskSession::Connect(const TaskOptions& options, const Clock& clock) {
+absl::StatusOr<std::unique_ptr<TaskSession>> TaskSession::Connect(const TaskOptions& options,
+                                                                  const Clock& clock) {
   auto session = std::make_unique<GrpcTaskSession>(options, clock);
   TETHYS_RETURN_IF_ERROR(session->Open());
   return absl::StatusOr<std::unique_ptr<TaskSession>>(std::move(session));

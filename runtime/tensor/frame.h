@@ -2,11 +2,11 @@
 //
 // Little-endian, 104 bytes:
 //
-//    0  u32  magic "TTHF"           32  u64  step               (worker's step; a collective's sequence number)
-//    4  u16  wire version           40  u64  sequence           (per sender, increasing: a repeat is recognised)
-//    6  u8   kind                   48  u64  range begin        (meaning set by the kind)
-//    7  u8   dtype (1: float32)     56  u64  range count
-//    8  u32  flags                  64  u64  sample begin       (position in the job's order)
+//    0  u32  magic "TTHF"           32  u64  step               (worker's step; a collective's sequence
+//    number) 4  u16  wire version           40  u64  sequence           (per sender, increasing: a repeat is
+//    recognised) 6  u8   kind                   48  u64  range begin        (meaning set by the kind) 7  u8
+//    dtype (1: float32)     56  u64  range count 8  u32  flags                  64  u64  sample begin
+//    (position in the job's order)
 //   12  u32  generation             72  u64  sample count
 //   16  u32  group                  80  u64  schedule position  (samples used before this update)
 //   20  u32  rank of the sender     88  u64  base version       (version the gradient was computed from)
@@ -30,16 +30,16 @@ constexpr int64_t kFrameBytes = 104;
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;
 
 enum class FrameKind : uint8_t {
-  kChallenge = 1,  // Ring: nonce in `sequence`.
-  kHandshake = 2,  // Ring: payload is a serialized proto::Handshake.
-  kReduce = 3,     // Ring.
-  kBroadcast = 4,  // Ring.
-  kBarrier = 5,    // Ring.
-  kSend = 6,       // Ring, point to point.
-  kPush = 7,       // Worker to server; the reply carries the new range.
-  kPull = 8,       // Worker to server, no payload; answered by kParameters.
-  kParameters = 9, // Server to worker: payload is the range, base version its version.
-  kError = 10,     // Payload is a message; ends the exchange. `flags` is the absl::StatusCode.
+  kChallenge = 1,   // Ring: nonce in `sequence`.
+  kHandshake = 2,   // Ring: payload is a serialized proto::Handshake.
+  kReduce = 3,      // Ring.
+  kBroadcast = 4,   // Ring.
+  kBarrier = 5,     // Ring.
+  kSend = 6,        // Ring, point to point.
+  kPush = 7,        // Worker to server; the reply carries the new range.
+  kPull = 8,        // Worker to server, no payload; answered by kParameters.
+  kParameters = 9,  // Server to worker: payload is the range, base version its version.
+  kError = 10,      // Payload is a message; ends the exchange. `flags` is the absl::StatusCode.
 };
 
 enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1 };
@@ -66,8 +66,8 @@ struct Frame {
 
   // Writes kFrameBytes bytes.
   void EncodeTo(char* out) const;
-  // InvalidArgument naming the field: magic, wire version, checksum, kind, dtype, payload length. Any 104 bytes may
-  // be given; the caller then compares generation, group and the rest with what it expects.
+  // InvalidArgument naming the field: magic, wire version, checksum, kind, dtype, payload length. Any 104
+  // bytes may be given; the caller then compares generation, group and the rest with what it expects.
   static absl::StatusOr<Frame> Decode(const char* bytes, int64_t size);
 };
 

@@ -10,8 +10,8 @@ namespace tethys {
 namespace {
 
 float Value(const Variable& variable, const RandomStream& stream, int64_t index) {
-  // Element i reads block i / 4 for uniform values and block i / 2 for pairs of normal ones, so any element can
-  // be drawn on its own.
+  // Element i reads block i / 4 for uniform values and block i / 2 for pairs of normal ones, so any element
+  // can be drawn on its own.
   switch (variable.initial_value) {
     case InitialValue::kZeros:
       return 0.0f;
@@ -37,7 +37,8 @@ absl::StatusOr<int64_t> ElementCount(const Shape& shape) {
   int64_t count = 1;
   for (const int64_t axis : shape) {
     if (axis < 0 || (axis > 0 && count > (int64_t{1} << 62) / axis)) {
-      return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeText(shape), " is negative or too large"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("shape ", ShapeText(shape), " is negative or too large"));
     }
     count *= axis;
   }
@@ -98,7 +99,8 @@ void VariableSet::FillInitialValues(uint64_t seed, Range range, float* out) cons
     if (first >= last || variable.initial_value == InitialValue::kZeros) continue;
     const RandomStream stream(seed, RandomPurpose::kInitialValue,
                               Fnv1a(variable.name.data(), variable.name.size()));
-    for (int64_t i = first; i < last; ++i) out[i - range.begin] = Value(variable, stream, i - variable.range.begin);
+    for (int64_t i = first; i < last; ++i)
+      out[i - range.begin] = Value(variable, stream, i - variable.range.begin);
   }
 }
 

@@ -1,6 +1,6 @@
-// Flat arenas: all trainable variables of a model lie in one contiguous fp32 buffer, their gradients in a second,
-// each optimizer slot in one more. A Variable is a name, a shape and a range, so an all-reduce bucket and a
-// parameter-server shard are both just ranges, and a message is a slice of live memory.
+// Flat arenas: all trainable variables of a model lie in one contiguous fp32 buffer, their gradients in a
+// second, each optimizer slot in one more. A Variable is a name, a shape and a range, so an all-reduce bucket
+// and a parameter-server shard are both just ranges, and a message is a slice of live memory.
 //
 // Positions and counts are in elements (float32), never bytes, unless a name says bytes.
 #ifndef TETHYS_RUNTIME_TENSOR_VARIABLE_H_
@@ -46,8 +46,8 @@ struct Variable {
 
 // The variables of a model in the order of the arena. Immutable once built; thread-safe then.
 //
-// Invariants: ranges are disjoint, ascending and start at multiples of kAlignment; the padding between them is
-// zero, stays zero, and takes no part in partition arithmetic.
+// Invariants: ranges are disjoint, ascending and start at multiples of kAlignment; the padding between them
+// is zero, stays zero, and takes no part in partition arithmetic.
 class VariableSet {
  public:
   // Appends a variable after the last. InvalidArgument for an empty or repeated name or a bad shape.
@@ -61,11 +61,13 @@ class VariableSet {
   int64_t element_count() const;
   // nullptr if there is none.
   const Variable* Find(absl::string_view name) const;
-  // Of names, shapes, dtype and layout, in order: two processes whose signatures agree mean the same by a range.
+  // Of names, shapes, dtype and layout, in order: two processes whose signatures agree mean the same by a
+  // range.
   uint64_t signature() const;
 
-  // Initial values of elements [range.begin, range.end()) of the arena, padding 0, into out[0..range.count). The
-  // same everywhere, however the arena is cut: a value depends on (seed, variable name, position in the variable).
+  // Initial values of elements [range.begin, range.end()) of the arena, padding 0, into out[0..range.count).
+  // The same everywhere, however the arena is cut: a value depends on (seed, variable name, position in the
+  // variable).
   void FillInitialValues(uint64_t seed, Range range, float* out) const;
 
  private:
