@@ -5,7 +5,7 @@
 
 #include "collectives/bucket_plan.h"
 #include "runtime/base/mutex.h"
-#include "runtime/tensor/arena.h"
+#include "runtime/replica_update.h"
 
 namespace tethys {
 namespace {
@@ -22,10 +22,9 @@ class MirroredStrategy final : public Strategy {
   MirroredStrategy(std::unique_ptr<Communicator> communicator, std::unique_ptr<Optimizer> optimizer,
                    MirroredOptions options, Stream& stream, const Clock& clock)
       : communicator_(std::move(communicator)),
-        optimizer_(std::move(optimizer)),
         options_(std::move(options)),
-        stream_(stream),
-        clock_(clock),
+        update_(std::move(optimizer), options_.optimizer, options_.total_samples, communicator_->world_size(),
+                stream, clock),
         thread_([this] { ReduceBuckets(); }) {}
 
   ~MirroredStrategy() override {
@@ -48,8 +47,7 @@ class MirroredStrategy final : public Strategy {
                                                        ", the arena at ", arenas.arena_size));
       }
     }
-    PrepareSlots(arenas.arena_size);
-    arenas_ = arenas;
+    update_.Prepare(arenas);
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     MutexLock lock(mu_);
     buckets_ = std::move(buckets);
@@ -97,36 +95,16 @@ class MirroredStrategy final : public Strategy {
       outcome.bytes_in = traffic_.bytes_in - reported_.bytes_in;
       reported_ = traffic_;
     }
-    const Nanoseconds start = clock_.Now();
-    const double rate = LearningRate(options_.optimizer, step_.schedule_position, options_.total_samples,
-                                     communicator_->world_size());
-    const double gradient_scale = 1.0 / static_cast<double>(step_.global_sample_count);
-    const absl::Status updated = optimizer_->Apply(stream_, rate, gradient_scale, arenas_.parameters,
-                                                   arenas_.gradient_sums, slot_pointers_);
-    // The sums are the same bits on every worker, so all of them refuse or none.
-    if (!updated.ok()) return Annotate(updated, absl::StrCat("step ", step_.step));
-    outcome.update_ns = clock_.Now() - start;
+    // The sums are the same bits on every worker, so all of them refuse them or none.
+    TETHYS_ASSIGN_OR_RETURN(outcome.update_ns, update_.Apply(step_));
     return outcome;
   }
 
   absl::Status Refresh() override { return absl::OkStatus(); }
 
-  std::vector<absl::Span<float>> slots() override {
-    std::vector<absl::Span<float>> spans;
-    for (Arena& slot : slots_) spans.push_back(slot.span());
-    return spans;
-  }
+  std::vector<absl::Span<float>> slots() override { return update_.slots(); }
 
  private:
-  // A second plan (another number of rows) goes on with the same slots.
-  void PrepareSlots(int64_t arena_size) {
-    const size_t count = SlotNames(options_.optimizer).size();
-    if (slots_.size() == count && arena_size == arenas_.arena_size) return;
-    slots_.clear();
-    slot_pointers_.clear();
-    for (size_t i = 0; i < count; ++i) slot_pointers_.push_back(slots_.emplace_back(arena_size).data());
-  }
-
   bool BucketWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return failure_.ok() && next_bucket_ < static_cast<int64_t>(buckets_.size()) &&
            buckets_[next_bucket_].last_ready < ready_;
@@ -157,10 +135,7 @@ class MirroredStrategy final : public Strategy {
   }
 
   const std::unique_ptr<Communicator> communicator_;
-  const std::unique_ptr<Optimizer> optimizer_;
   const MirroredOptions options_;
-  Stream& stream_;
-  const Clock& clock_;
 
   Mutex mu_;
   CondVar work_;  // A bucket is complete, or stopping_.
@@ -174,9 +149,7 @@ class MirroredStrategy final : public Strategy {
   TrafficCount traffic_ ABSL_GUARDED_BY(mu_);
 
   // Owned by the training thread.
-  StepArenas arenas_;
-  std::vector<Arena> slots_;
-  std::vector<float*> slot_pointers_;
+  ReplicaUpdate update_;
   StepInfo step_;
   int64_t ready_ranges_ = 0;
   int64_t announced_ = 0;
