@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # What Tethys needs from the distribution, and how it gets there. Sourced by quickstart.sh, tests/run.sh and
 # .ci/run; not run by itself. Names are those of Debian 12 and Ubuntu 24.04. None of them starts a service.
 
