@@ -33,7 +33,7 @@ absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
   TETHYS_ASSIGN_OR_RETURN(const LossResult loss, plan.Loss());
   if (!std::isfinite(loss.loss_sum)) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the loss became ", loss.loss_sum, " at step ", step.step,
+        "the loss became ", loss.loss_sum,
         ": the learning rate may be too high or the data damaged; resume from the last checkpoint with "
         "--set=optimizer.learning_rate=..."));
   }
