@@ -21,8 +21,9 @@
 
 namespace tethys {
 
-// A frame carries at most so many elements: what a receiver must hold before it can add, and pass on.
-constexpr int64_t kChunkElements = 32 * 1024;
+// A frame carries at most so many elements (256 KiB): what a receiver must hold before it can add, and pass
+// on. On loopback, half of it costs a few per cent more processor time, an eighth a third more.
+constexpr int64_t kChunkElements = 64 * 1024;
 constexpr uint64_t kMaxErrorBytes = 4096;
 
 // Elements of a stream, and where they lie.

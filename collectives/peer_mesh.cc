@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -16,6 +17,16 @@ constexpr Nanoseconds kFarewellTime = 200 * kMillisecond;
 // Turns without work before the thread sleeps. Each lets other ranks on this core go first.
 constexpr int kIdleTurns = 4;
 
+// Empties the socket. Not OK at its end.
+absl::Status Discard(int fd) {
+  std::array<char, 64 * 1024> bytes;
+  while (true) {
+    iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
+    TETHYS_ASSIGN_OR_RETURN(const int64_t received, ReceiveSome(fd, {&part, 1}));
+    if (received == 0) return absl::OkStatus();
+  }
+}
+
 }  // namespace
 
 PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections, WakeUp abort)
@@ -26,6 +37,9 @@ PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections,
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     peers_[rank].fd = std::move(connections[rank].fd);
     peers_[rank].incarnation = connections[rank].incarnation;
+    if (peers_[rank].fd.valid() && options_.send_buffer_bytes > 0) {
+      SetSendBuffer(peers_[rank].fd.get(), static_cast<int>(options_.send_buffer_bytes));
+    }
   }
   polled_.reserve(peers_.size() + 1);
   polled_ranks_.reserve(peers_.size() + 1);
@@ -159,9 +173,17 @@ absl::Status PeerMesh::SilenceError(int peer) const {
                    "]: it may be stopped, overloaded or cut off; its log tells what it did last"));
 }
 
-absl::Status PeerMesh::Explain(int peer, const absl::Status& error) const {
+absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
   if (peers_[peer].receiver.peer_failed()) return error;
   if (error.code() != absl::StatusCode::kUnavailable) return Annotate(error, MemberText(options_, peer));
+  // It may have failed in the middle of a frame, and could not say so here; others may have been told.
+  for (int rank = 0; rank < world_size(); ++rank) {
+    Peer& other = peers_[rank];
+    if (rank == peer || !other.fd.valid()) continue;
+    if (other.receiver.finished()) Receive(rank, {});
+    const absl::Status told = other.receiver.Pump(other.fd.get()).status();
+    if (other.receiver.peer_failed() && !told.ok()) return told;
+  }
   return absl::UnavailableError(absl::StrCat(
       "rank ", options_.rank, " lost ", MemberText(options_, peer), " in collective ", step_, " [",
       FrameText(header_), "]: ", error.message(), "; its process ended or its host is gone"));
@@ -186,9 +208,10 @@ absl::Status PeerMesh::Fail(const absl::Status& error) {
   do {
     polled_.clear();
     for (Peer& peer : peers_) {
-      if (!peer.fd.valid() || peer.sender.finished()) continue;
-      if (!peer.sender.Pump(peer.fd.get()).ok()) continue;
-      if (peer.sender.blocked()) polled_.push_back({.fd = peer.fd.get(), .events = POLLOUT, .revents = 0});
+      if (!peer.fd.valid() || peer.sender.finished() || !peer.sender.Pump(peer.fd.get()).ok()) continue;
+      // Two ranks that have failed and are full of each other's data must not wait for each other.
+      if (!peer.sender.blocked() || !Discard(peer.fd.get()).ok()) continue;
+      polled_.push_back({.fd = peer.fd.get(), .events = POLLIN | POLLOUT, .revents = 0});
     }
     if (polled_.empty() || !PollUntil(until).ok()) break;
   } while (clock_.Now() < until);

@@ -77,7 +77,7 @@ class PeerMesh {
   absl::Status SilenceError(int peer) const;
 
   // Why `peer`'s stream broke: what it reported, or that it is gone.
-  absl::Status Explain(int peer, const absl::Status& error) const;
+  absl::Status Explain(int peer, const absl::Status& error);
   // The same after a failed send: the reason may lie in what it sent before it went.
   absl::Status ExplainSend(int peer, const absl::Status& error);
   // Makes `error` final and tells everybody.

@@ -10,8 +10,10 @@
 namespace tethys {
 namespace {
 
-// Up to here a vector goes whole to every other rank: one hop instead of 2 (n-1), for n/2 times the bytes.
+// Up to here (16 KiB) a vector goes whole to every other rank: one hop instead of 2 (n-1), for n/2 times the
+// bytes. On loopback the ring overtakes between 16 and 32 KiB for 3 to 8 ranks, at 64 KiB for 2.
 constexpr int64_t kDirectElements = 4 * 1024;
+constexpr int64_t kMaxSendBufferBytes = 1 << 30;
 
 // Invariants:
 // 1. In every collective every rank sends a frame to its right neighbour and awaits one from its left, so
@@ -137,6 +139,10 @@ absl::Status CheckOptions(const RingOptions& options) {
         absl::StrCat(options.member_names.size(), " member names for ", world, " ranks"));
   }
   if (options.clock == nullptr) return absl::InvalidArgumentError("a ring needs a clock");
+  if (options.send_buffer_bytes < 0 || options.send_buffer_bytes > kMaxSendBufferBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("send_buffer_bytes is ", options.send_buffer_bytes,
+                                                   ", not in [0, ", kMaxSendBufferBytes, "]"));
+  }
   if (options.connect_timeout <= 0 || options.step_timeout <= 0) {
     return absl::InvalidArgumentError("the time-outs of a ring must be positive");
   }

@@ -56,7 +56,11 @@ struct RingOptions {
   proto::Handshake identity;
   Nanoseconds connect_timeout = 30 * kSecond;  // Until every rank is connected.
   Nanoseconds step_timeout = 30 * kSecond;     // A collective that makes no progress for so long has failed.
-  const Clock* clock = nullptr;                // Required; not owned.
+  // What the system may hold of what a connection has not delivered yet; 0: it decides, up to several MiB. A
+  // small bound keeps the data in the processor's cache (30 % less processor time for 4 MiB on loopback), but
+  // a connection carries no more than this per round trip: raise it where round trips exceed a millisecond.
+  int64_t send_buffer_bytes = 256 * 1024;
+  const Clock* clock = nullptr;  // Required; not owned.
 };
 
 // InvalidArgument: options. DeadlineExceeded: names the ranks that are missing and the last refusal.

@@ -4,6 +4,7 @@
 
 #include "runtime/base/random.h"
 #include "tests/collectives/ring_fixture.h"
+#include "tests/testing/allocation_counter.h"
 
 namespace tethys {
 namespace {
@@ -120,6 +121,20 @@ TEST(Traffic, RingMovesTheLeastPossible) {
     EXPECT_LE(ring->traffic().bytes_out, least * 1.01);
     EXPECT_GE(ring->traffic().bytes_in, least);
     EXPECT_LE(ring->traffic().bytes_in, least * 1.01 + 16384);
+    return absl::OkStatus();
+  }));
+}
+
+TEST(RingCommunicator, AllocatesNothingOnceTheLargestCollectiveHasRun) {
+  ExpectAllOk(InRing(3, [](std::unique_ptr<Communicator>& ring) {
+    std::vector<float> data(100003, 1.0f);
+    TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data)));
+    TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data).subspan(0, 50)));
+    const int64_t before = tethys::testing::ThreadAllocations();
+    for (const int64_t count : {50, 99999, 2, 100003}) {
+      TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data).subspan(0, count)));
+    }
+    EXPECT_EQ(tethys::testing::ThreadAllocations(), before);
     return absl::OkStatus();
   }));
 }

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "runtime/tensor/arena.h"
 #include "tests/collectives/ring_fixture.h"
+#include "tests/testing/allocation_counter.h"
 
 namespace tethys {
 namespace {
@@ -125,6 +126,17 @@ TEST(MirroredStrategy, AWorkerWithoutSamplesTakesPart) {
     const auto outcome = worker.Step(0, idle ? 0.0f : 4.0f, idle ? 0 : 2, 4);
     TETHYS_RETURN_IF_ERROR(outcome.status());
     for (const float parameter : worker.parameters()) EXPECT_EQ(parameter, -1.0f);
+    return absl::OkStatus();
+  }));
+}
+
+TEST(MirroredStrategy, AllocatesNothingOnTheTrainingThreadInAStep) {
+  ExpectAllOk(InRing(3, [](std::unique_ptr<Communicator>& communicator) {
+    Worker worker(std::move(communicator));
+    TETHYS_RETURN_IF_ERROR(worker.Step(0, 1.0f, 1, 3).status());
+    const int64_t before = tethys::testing::ThreadAllocations();
+    for (int64_t step = 1; step < 10; ++step) TETHYS_RETURN_IF_ERROR(worker.Step(step, 1.0f, 1, 3).status());
+    EXPECT_EQ(tethys::testing::ThreadAllocations(), before);
     return absl::OkStatus();
   }));
 }
