@@ -84,11 +84,11 @@ std::string FailureLines(absl::Span<const RunRecord> runs) {
   return text;
 }
 
-// With enough digits to be read back exactly.
-std::string Exact(double value) { return absl::StrFormat("%.17g", value); }
+// More digits than any measurement here has.
+std::string Number(double value) { return absl::StrFormat("%.9g", value); }
 
-std::string ExactMean(const Spread& spread) { return spread.count == 0 ? "" : Exact(spread.mean); }
-std::string ExactDeviation(const Spread& spread) { return spread.count < 2 ? "" : Exact(spread.deviation); }
+std::string MeanCell(const Spread& spread) { return spread.count == 0 ? "" : Number(spread.mean); }
+std::string DeviationCell(const Spread& spread) { return spread.count < 2 ? "" : Number(spread.deviation); }
 
 // The columns of ComparisonCsv that say which variant a line is of.
 std::vector<std::string> LabelCells(const VariantLabel& label) {
@@ -105,8 +105,8 @@ std::vector<std::string> MeasuredCells(const Aggregate& values) {
   std::vector<std::string> cells;
   for (const Spread* spread : {&values.accuracy, &values.seconds, &values.samples_per_second,
                                &values.exposed_share, &values.bytes_per_step, &values.staleness}) {
-    cells.push_back(ExactMean(*spread));
-    cells.push_back(ExactDeviation(*spread));
+    cells.push_back(MeanCell(*spread));
+    cells.push_back(DeviationCell(*spread));
   }
   return cells;
 }
@@ -145,7 +145,7 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
         std::to_string(label.servers),
         std::to_string(label.global_batch),
         SpreadText(values.accuracy, 100, 2),
-        SpreadText(values.seconds, 1, 1),
+        SpreadText(values.seconds, 1, values.seconds.mean < 10 ? 2 : 1),
         values.samples_per_second.count == 0 ? kNothing
                                              : CountText(std::llround(values.samples_per_second.mean)),
         MeanText(values.exposed_share, 100, 1),

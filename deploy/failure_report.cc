@@ -53,8 +53,8 @@ FirstFailure FromVerdict(const JobEnd& end, const std::string& host) {
 FirstFailure FindFirstFailure(const JobEnd& end, const std::string& host) {
   if (end.verdict.has_value() && end.verdict->ok()) return {};
   if (end.interrupt != 0) {
-    return {absl::CancelledError(
-                absl::StrFormat("interrupted (%s) at step %d", strsignal(end.interrupt), end.last_step)),
+    return {absl::CancelledError(absl::StrFormat("interrupted by SIG%s at step %d",
+                                                 sigabbrev_np(end.interrupt), end.last_step)),
             ""};
   }
   if (!end.launch.ok()) return {end.launch, ""};

@@ -197,7 +197,8 @@ std::string JobSummary(const proto::JobPlan& plan) {
                             BytesText(ParameterCount(plan) * kFloatBytes), ")"));
   add("data", DataText(plan));
   add("length", LengthText(job));
-  add("global batch", absl::StrCat(PluralText(plan.global_batch(), "sample"), ", at most ",
+  const bool even = plan.global_batch() % job.workers() == 0;
+  add("global batch", absl::StrCat(PluralText(plan.global_batch(), "sample"), even ? ", " : ", at most ",
                                    plan.batch_per_worker(), " a worker"));
   add("learning rate", LearningRateText(plan));
   add("gradients", GradientText(job));

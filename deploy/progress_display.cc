@@ -97,10 +97,13 @@ std::string LiveLine(const proto::Progress& progress, int64_t epochs, int column
                                             static_cast<double>(progress.epoch_samples()),
                                         0.0, 1.0)
                            : 0;
-  const std::string line = absl::StrFormat(
-      "%s %s %3d %%  loss %.4f  accuracy %.4f  %s  %s left", EpochText(progress.epoch(), epochs), Bar(share),
-      static_cast<int>(share * 100), progress.loss(), progress.accuracy(),
-      RateText(progress.samples_per_second()), DurationText(progress.eta_seconds()));
+  std::string line = absl::StrFormat("%s %s %3d %%", EpochText(progress.epoch(), epochs), Bar(share),
+                                     static_cast<int>(share * 100));
+  if (progress.epoch_samples_done() > 0) {
+    absl::StrAppendFormat(&line, "  loss %.4f  accuracy %.4f  %s  %s left", progress.loss(),
+                          progress.accuracy(), RateText(progress.samples_per_second()),
+                          DurationText(progress.eta_seconds()));
+  }
   return Truncate(line, columns);
 }
 

@@ -77,8 +77,11 @@ class CommandTest : public ::testing::Test {
   Outcome Tethys(const std::vector<std::string>& arguments) {
     const std::string log = directory_ + "/stderr";
     unlink(log.c_str());
-    auto process = Subprocess::Spawn(
-        {.program = TETHYS_COMMAND, .arguments = arguments, .log_path = log, .read_output = true});
+    auto process = Subprocess::Spawn({.program = TETHYS_COMMAND,
+                                      .arguments = arguments,
+                                      .input = "hello\n",
+                                      .log_path = log,
+                                      .read_output = true});
     TETHYS_CHECK(process.ok(), process.status().message());
     Outcome outcome;
     char buffer[4096];

@@ -90,7 +90,7 @@ TEST_F(FailureReportTest, ASilentChiefIsNamed) {
 TEST_F(FailureReportTest, AnInterruptIsNobodysFault) {
   end_.interrupt = SIGINT;
   const FirstFailure failure = FindFirstFailure(end_, "host");
-  EXPECT_EQ(failure.status, absl::CancelledError("interrupted (Interrupt) at step 312"));
+  EXPECT_EQ(failure.status, absl::CancelledError("interrupted by SIGINT at step 312"));
   EXPECT_EQ(failure.task, "");
 }
 

@@ -76,8 +76,8 @@ TEST(ProgressDisplayTest, LiveLineNeverExceedsTheTerminal) {
   EXPECT_EQ(LiveLine(SomeProgress(), 25, 40), "epoch  3/25 [#########-----------]  46 %");
 }
 
-TEST(ProgressDisplayTest, LiveLineOfAnEmptyReportIsEmptyBar) {
-  EXPECT_EQ(LiveLine(proto::Progress(), 0, 40), "epoch 1 [--------------------]   0 %  lo");
+TEST(ProgressDisplayTest, LiveLineHasNoNumbersBeforeTheFirstSample) {
+  EXPECT_EQ(LiveLine(proto::Progress(), 0, 40), "epoch 1 [--------------------]   0 %");
 }
 
 TEST(ProgressDisplayTest, LiveLineStaysInBoundsForImpossibleNumbers) {
