@@ -24,8 +24,11 @@ grpc::ChannelArguments DataChannelArguments() {
 
 void KeepMessageMemory() {
 #ifdef __GLIBC__
-  mallopt(M_TRIM_THRESHOLD, 2 * static_cast<int>(kMaxMessageBytes));
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);  // The largest glibc takes.
+  // Free memory at the end of the heap that is kept, and the size from which an allocation gets pages of its
+  // own.
+  constexpr int kKeptBytes = 8 << 20;
+  mallopt(M_TRIM_THRESHOLD, kKeptBytes);
+  mallopt(M_MMAP_THRESHOLD, kKeptBytes);
 #endif
 }
 

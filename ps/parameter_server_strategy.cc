@@ -9,7 +9,10 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kDefaultMessageBytes = 1 << 20;
+// Several messages a MiB let the receiver copy one while the next is on its way; more of them cost more than
+// that hides. Measured on loopback, 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in
+// four.
+constexpr int64_t kDefaultMessageBytes = 344 << 10;
 constexpr double kDefaultStepTimeout = 30;  // Seconds.
 
 class ParameterServerStrategy final : public Strategy {

@@ -3,26 +3,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/device/cpu/kernels.h"
+
 namespace tethys {
 namespace {
 
 // Floats handled at a time: 16 KiB stay in the first-level cache between the copy and the look.
 constexpr int64_t kBlock = 4096;
-// Inner loops have this fixed length, which is what lets the compiler use vector instructions at -O2.
-constexpr int64_t kLanes = 16;
-
-// x - x is 0 for finite x and NaN for the others, and a NaN stays in a sum.
-bool AllFinite(const float* values, int64_t count) {
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += values[i + lane] - values[i + lane];
-  }
-  for (; i < count; ++i) lanes[0] += values[i] - values[i];
-  float sum = 0;
-  for (const float lane : lanes) sum += lane;
-  return sum == 0;
-}
 
 class PieceReader {
  public:
@@ -61,34 +48,32 @@ int64_t PayloadBytes(PayloadPieces pieces) {
 
 bool CopyPayload(PayloadPieces pieces, int64_t count, float* out) {
   PieceReader reader(pieces);
+  const auto all_finite = cpu::SelectKernels().all_finite;
   bool finite = true;
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t block = std::min(kBlock, count - begin);
     reader.Read(out + begin, block);
-    finite &= AllFinite(out + begin, block);
+    finite &= all_finite(block, out + begin);
   }
   return finite;
 }
 
 bool AddPayload(PayloadPieces pieces, int64_t count, float* out) {
   PieceReader reader(pieces);
+  const auto all_finite = cpu::SelectKernels().all_finite;
   bool finite = true;
   alignas(64) float values[kBlock];
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t block = std::min(kBlock, count - begin);
     reader.Read(values, block);
-    finite &= AllFinite(values, block);
+    finite &= all_finite(block, values);
     AddValues(values, block, out + begin);
   }
   return finite;
 }
 
 void AddValues(const float* __restrict values, int64_t count, float* __restrict out) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) out[i + lane] += values[i + lane];
-  }
-  for (; i < count; ++i) out[i] += values[i];
+  for (int64_t i = 0; i < count; ++i) out[i] += values[i];
 }
 
 }  // namespace tethys

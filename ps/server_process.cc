@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "ps/data_stream.h"
 #include "ps/parameter_server.h"
 #include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_session.h"
@@ -54,6 +55,7 @@ class ServerTask final : public TaskLife {
 }  // namespace
 
 absl::Status RunParameterServer(const TaskOptions& options) {
+  KeepMessageMemory();
   const MonotonicClock clock;
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<TaskSession> session, TaskSession::Connect(options, clock));
   ParameterServerOptions server_options;

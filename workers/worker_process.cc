@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "collectives/ring_communicator.h"
+#include "ps/data_stream.h"
 #include "runtime/base/logging.h"
 #include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_session.h"
@@ -72,6 +73,7 @@ class Worker final : public TaskLife {
 }  // namespace
 
 absl::Status RunWorker(const TaskOptions& options) {
+  KeepMessageMemory();
   const MonotonicClock clock;
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<RingListener> listener,
                           RingListener::Listen(options.bind_host));

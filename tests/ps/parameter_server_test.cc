@@ -11,6 +11,7 @@
 
 #include "ps/data_stream.h"
 #include "runtime/base/random.h"
+#include "runtime/cluster/grpc_status.h"
 #include "tests/ps/ps_cluster.h"
 #include "tests/ps/tcp_proxy.h"
 

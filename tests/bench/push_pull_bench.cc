@@ -1,0 +1,338 @@
+// Measures one exchange with a parameter server over loopback: 1 MiB of gradients up, the update without
+// momentum, 1 MiB of parameters back; against a raw TCP ping-pong of the same bytes between two other
+// processes, interleaved in one run. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw
+// TCP; goal 1.3.
+//
+//   push_pull_bench [--message_bytes=N] [--bytes=N] [--rounds=N] [--exchanges=N] [--asynchronous]
+//
+// The server and the raw peer are processes of their own, forked before gRPC starts, pinned to the last
+// processor; this process, with all its threads, is pinned to the first: left alone, the scheduler puts both
+// ends of the raw ping-pong on one processor in some runs and on two in others, a factor of two.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "ps/data_stream.h"
+#include "ps/parameter_server.h"
+#include "ps/parameter_server_strategy.h"
+#include "ps/partitioner.h"
+#include "runtime/base/file.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys {
+namespace {
+
+struct Settings {
+  int64_t bytes = 1 << 20;
+  int64_t message_bytes = 344 << 10;
+  int rounds = 15;
+  int exchanges = 200;
+  bool asynchronous = false;
+};
+
+Settings ParseFlags(int argc, char** argv) {
+  Settings settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    const std::string value = flag.substr(std::min(flag.size(), flag.find('=') + 1));
+    bool ok = true;
+    if (absl::StartsWith(flag, "--bytes=")) {
+      ok = absl::SimpleAtoi(value, &settings.bytes);
+    } else if (absl::StartsWith(flag, "--message_bytes=")) {
+      ok = absl::SimpleAtoi(value, &settings.message_bytes);
+    } else if (absl::StartsWith(flag, "--rounds=")) {
+      ok = absl::SimpleAtoi(value, &settings.rounds);
+    } else if (absl::StartsWith(flag, "--exchanges=")) {
+      ok = absl::SimpleAtoi(value, &settings.exchanges);
+    } else {
+      ok = flag == "--asynchronous";
+      settings.asynchronous = true;
+    }
+    TETHYS_CHECK(ok, "bad flag ", flag);
+  }
+  return settings;
+}
+
+VariableSet BenchVariables(const Settings& settings) {
+  VariableSet variables;
+  const absl::Status added =
+      variables.Add("weights", {settings.bytes / 2048, 512}, "in,out", InitialValue::kZeros, 1, 1);
+  TETHYS_CHECK(added.ok(), StatusText(added));
+  return variables;
+}
+
+proto::JobPlan BenchPlan(const Settings& settings) {
+  proto::JobPlan plan;
+  proto::Job& job = *plan.mutable_job();
+  job.set_workers(1);
+  job.set_max_steps(1 << 20);
+  job.mutable_optimizer()->mutable_sgd();
+  job.mutable_optimizer()->set_learning_rate(0.1);
+  proto::ParameterServer& config = *job.mutable_strategy()->mutable_parameter_server();
+  config.set_message_bytes(settings.message_bytes);
+  config.mutable_partitioner()->mutable_fixed()->set_shards(1);
+  if (settings.asynchronous) config.mutable_asynchronous();
+  plan.set_job_id("bench");
+  plan.set_global_batch(128);
+  const VariableSet variables = BenchVariables(settings);
+  const Variable& weights = variables.variables()[0];
+  proto::VariableSpec& spec = *plan.add_variable();
+  spec.set_name(weights.name);
+  for (const int64_t axis : weights.shape) spec.add_shape(axis);
+  spec.set_layout(weights.layout);
+  plan.set_model_signature(variables.signature());
+  *plan.mutable_placement() = *PlaceShards(variables, config);
+  return plan;
+}
+
+void PinTo(long processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  TETHYS_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
+}
+
+// A child process that reports a line and lives until its pipe closes.
+class Child {
+ public:
+  explicit Child(const std::function<void(int report, int lifeline)>& run) {
+    int report[2];
+    int lifeline[2];
+    TETHYS_CHECK(pipe(report) == 0 && pipe(lifeline) == 0);
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(report[0]);
+      close(lifeline[1]);
+      PinTo(sysconf(_SC_NPROCESSORS_ONLN) - 1);
+      run(report[1], lifeline[0]);
+      std::_Exit(0);
+    }
+    close(report[1]);
+    close(lifeline[0]);
+    report_ = FileDescriptor(report[0]);
+    lifeline_ = FileDescriptor(lifeline[1]);
+  }
+  std::string ReadLine() {
+    std::string line;
+    char c;
+    while (read(report_.get(), &c, 1) == 1 && c != '\n') line.push_back(c);
+    return line;
+  }
+  // Ends it and returns its last line.
+  std::string End() {
+    lifeline_.Close();
+    const std::string line = ReadLine();
+    waitpid(pid_, nullptr, 0);
+    return line;
+  }
+
+ private:
+  pid_t pid_;
+  FileDescriptor report_;
+  FileDescriptor lifeline_;
+};
+
+void WriteLine(int fd, const std::string& line) {
+  const std::string text = line + "\n";
+  TETHYS_CHECK(WriteFully(fd, text.data(), static_cast<int64_t>(text.size()), "pipe").ok());
+}
+
+void WaitForEnd(int lifeline) {
+  char c;
+  while (read(lifeline, &c, 1) > 0) {
+  }
+}
+
+std::string PeakResident() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (absl::StartsWith(line, "VmHWM:")) return line;
+  }
+  return "";
+}
+
+void RunServer(const proto::JobPlan& plan, const JobToken& token, int report, int lifeline) {
+  const MonotonicClock clock;
+  ParameterServerOptions options;
+  options.token = token;
+  options.job_id = plan.job_id();
+  options.clock = &clock;
+  const auto server = *ParameterServer::Start(options);
+  TETHYS_CHECK(server->Configure(plan, 0, 1).ok() && server->Serve().ok());
+  WriteLine(report, server->address());
+  WaitForEnd(lifeline);
+  WriteLine(report, PeakResident());
+}
+
+sockaddr_in Loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  return address;
+}
+
+void SetNoDelay(int fd) {
+  const int on = 1;
+  TETHYS_CHECK(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
+}
+
+bool ReceiveAll(int fd, std::vector<char>& buffer) {
+  size_t done = 0;
+  while (done < buffer.size()) {
+    const ssize_t bytes = recv(fd, buffer.data() + done, buffer.size() - done, 0);
+    if (bytes <= 0) return false;
+    done += static_cast<size_t>(bytes);
+  }
+  return true;
+}
+
+void RunRawPeer(int64_t bytes, int report) {
+  const FileDescriptor listener(socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address = Loopback(0);
+  socklen_t length = sizeof(address);
+  TETHYS_CHECK(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), length) == 0);
+  TETHYS_CHECK(listen(listener.get(), 1) == 0);
+  TETHYS_CHECK(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  WriteLine(report, absl::StrCat(ntohs(address.sin_port)));
+  const FileDescriptor connection(accept(listener.get(), nullptr, nullptr));
+  SetNoDelay(connection.get());
+  std::vector<char> buffer(bytes);
+  while (ReceiveAll(connection.get(), buffer)) {
+    if (!WriteFully(connection.get(), buffer.data(), bytes, "raw").ok()) return;
+  }
+}
+
+class RawPingPong {
+ public:
+  RawPingPong(int port, int64_t bytes) : connection_(socket(AF_INET, SOCK_STREAM, 0)), buffer_(bytes) {
+    const sockaddr_in address = Loopback(port);
+    TETHYS_CHECK(connect(connection_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) ==
+                 0);
+    SetNoDelay(connection_.get());
+  }
+  void Exchange() {
+    const int64_t bytes = static_cast<int64_t>(buffer_.size());
+    TETHYS_CHECK(WriteFully(connection_.get(), buffer_.data(), bytes, "raw").ok());
+    TETHYS_CHECK(ReceiveAll(connection_.get(), buffer_));
+  }
+
+ private:
+  const FileDescriptor connection_;
+  std::vector<char> buffer_;
+};
+
+class NoEvent final : public Event {
+ public:
+  absl::Status Record(Stream&) override { return absl::OkStatus(); }
+  absl::Status Wait(Stream&) const override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Happened() const override { return true; }
+};
+
+class PushPull {
+ public:
+  PushPull(const proto::JobPlan& plan, const JobToken& token, const std::string& address, int64_t elements)
+      : parameters_(elements), gradients_(elements) {
+    ParameterServerStrategyOptions options;
+    options.plan = plan;
+    options.generation = 1;
+    options.servers = {{"localhost", address}};
+    options.token = token;
+    options.clock = &clock_;
+    strategy_ = *CreateParameterServerStrategy(std::move(options));
+    for (float& gradient : gradients_.span()) gradient = 1e-3f;
+    const Range all[] = {{0, elements}};
+    const auto prepared = strategy_->Prepare({parameters_.data(), gradients_.data(), elements}, all);
+    TETHYS_CHECK(prepared.ok(), StatusText(prepared.status()));
+  }
+  void Exchange() {
+    const StepInfo step{.step = step_, .sample_count = 128, .schedule_position = step_ * 128};
+    TETHYS_CHECK(strategy_->BeginStep(step).ok());
+    TETHYS_CHECK(strategy_->GradientReady(0, event_).ok());
+    const auto outcome = strategy_->FinishStep();
+    TETHYS_CHECK(outcome.ok(), StatusText(outcome.status()));
+    ++step_;
+  }
+
+ private:
+  const MonotonicClock clock_;
+  const NoEvent event_;
+  Arena parameters_;
+  Arena gradients_;
+  std::unique_ptr<Strategy> strategy_;
+  int64_t step_ = 0;
+};
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Microseconds per exchange, median of one round.
+template <typename Peer>
+double Round(Peer& peer, int exchanges) {
+  const MonotonicClock clock;
+  std::vector<double> times;
+  for (int i = 0; i < exchanges; ++i) {
+    const Nanoseconds begin = clock.Now();
+    peer.Exchange();
+    times.push_back(static_cast<double>(clock.Now() - begin) / kMicrosecond);
+  }
+  return Median(times);
+}
+
+void Run(const Settings& settings) {
+  KeepMessageMemory();
+  const proto::JobPlan plan = BenchPlan(settings);
+  const JobToken token = JobToken::Random();
+  Child server([&](int report, int lifeline) { RunServer(plan, token, report, lifeline); });
+  Child raw_peer([&](int report, int) { RunRawPeer(settings.bytes, report); });
+
+  PinTo(0);
+  std::string memory;
+  std::vector<double> raw_times;
+  std::vector<double> ratios;
+  std::vector<double> times;
+  {
+    RawPingPong raw(std::stoi(raw_peer.ReadLine()), settings.bytes);
+    PushPull push_pull(plan, token, server.ReadLine(), settings.bytes / 4);
+    Round(raw, settings.exchanges / 4);
+    Round(push_pull, settings.exchanges / 4);
+    for (int round = 0; round < settings.rounds; ++round) {
+      raw_times.push_back(Round(raw, settings.exchanges));
+      times.push_back(Round(push_pull, settings.exchanges));
+      ratios.push_back(times.back() / raw_times.back());
+      absl::PrintF("round %2d   raw TCP %7.0f us   push + pull %7.0f us   ratio %.2f\n", round,
+                   raw_times.back(), times.back(), ratios.back());
+    }
+  }
+  memory = server.End();
+  raw_peer.End();
+  absl::PrintF("median     raw TCP %7.0f us   push + pull %7.0f us   ratio %.2f   (limit 1.50, goal 1.30)\n",
+               Median(raw_times), Median(times), Median(ratios));
+  absl::PrintF("server: %s\n", memory);
+}
+
+}  // namespace
+}  // namespace tethys
+
+int main(int argc, char** argv) {
+  tethys::Run(tethys::ParseFlags(argc, argv));
+  return 0;
+}
