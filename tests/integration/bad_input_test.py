@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""What cannot be trained is refused before anything starts (status 2); what breaks a run ends it with a reason
+(status 1); strangers change nothing."""
+import gzip
+import os
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from tethys_run import JOB, Run, STRATEGIES, TETHYS, TethysTest, command
+
+
+def idx(values, *shape, magic=0x08):
+    return struct.pack(">HBB", 0, magic, len(shape)) + struct.pack(f">{len(shape)}I", *shape) + bytes(values)
+
+
+class RefusedJobTest(TethysTest):
+    """Nothing is started: status 2, and the directory is not made."""
+
+    def assert_refused(self, *fragments, overrides=(), job=JOB, flags=()):
+        with Run(overrides, job=job, flags=flags) as run:
+            status = run.start().finish()
+            self.assertEqual(status, 2, run.output)
+            for fragment in fragments:
+                self.assertIn(fragment, run.output)
+            self.assertEqual(run.processes(), {})
+            self.assertFalse(os.path.exists(run.path("journal")))
+
+    def test_unknown_field(self):
+        self.assert_refused("job.textproto:", "epoch", "epochs", job=JOB.replace("epochs:", "epoch:"))
+
+    def test_wrong_type(self):
+        self.assert_refused("job.textproto:", job=JOB.replace("epochs: 3", 'epochs: "three"'))
+
+    def test_both_batch_fields(self):
+        self.assert_refused("job.textproto:", "batch", job=JOB + "batch_size_per_worker: 4\n")
+
+    def test_unknown_strategy(self):
+        self.assert_refused("job.textproto:", "horovod", "mirrored", job=JOB + "strategy { horovod {} }\n")
+        self.assert_refused("strategy", "mirrored", overrides=["strategy=horovod"])
+
+    def test_counts_out_of_range(self):
+        for override in ("workers=0", "workers=-1", "workers=1000000", "global_batch_size=0", "epochs=-1",
+                         "data.classes=0", "optimizer.learning_rate=0", "optimizer.learning_rate=nan",
+                         "optimizer.sgd.momentum=1", "timeouts.step=0", "checkpoint.keep=0",
+                         "model.layer[1].dense.units=0", "model.layer[1].dense.units=99999999999"):
+            with self.subTest(override=override):
+                self.assert_refused(override.split("=", maxsplit=1)[0].rpartition(".")[2], overrides=[override])
+
+    def test_more_shards_than_rows(self):
+        self.assert_refused("dense_2", "only 10 rows", overrides=[
+            "strategy=parameter_server", "workers=2", "strategy.parameter_server.partitioner.fixed.shards=11"])
+
+    def test_port_in_use(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            self.assert_refused(str(port), "--chief_port", flags=[f"--chief_port={port}"])
+
+    def test_run_directory_in_use(self):
+        with Run([*STRATEGIES["mirrored"], "epochs=10000"]) as run:
+            run.start()
+            run.wait_for_training()
+            for more in ([], ["--resume"]):
+                status, output = command(["train", run.job, f"--run_dir={run.directory}", *more])
+                self.assertEqual(status, 2, output)
+                self.assertIn(run.directory, output)
+
+    def test_run_directory_of_an_earlier_run(self):
+        with Run(["strategy=local", "epochs=1"]).run() as run:
+            status, output = command(["train", run.job, f"--run_dir={run.directory}"])
+            self.assertEqual(status, 2, output)
+            self.assertIn("--resume", output)
+
+
+class RefusedDataTest(TethysTest):
+    def setUp(self):
+        self.root = tempfile.mkdtemp(prefix="tethys-data-")
+        self.addCleanup(shutil.rmtree, self.root)
+        self.images = idx(range(250), 10, 5, 5)
+        self.labels = idx(range(10), 10)
+
+    def assert_refused(self, *fragments):
+        for name, data in (("images", self.images), ("labels", self.labels)):
+            if data is not None:
+                with open(os.path.join(self.root, name), "wb") as file:
+                    file.write(data)
+        job = re.sub(r"idx \{.*?\}", f'idx {{ train_images: "{self.root}/images" train_labels: "{self.root}/labels" }}',
+                     JOB, flags=re.DOTALL).replace("validation_samples: 1000", "").replace("limit_samples: 3001", "")
+        with Run(["global_batch_size=2", "epochs=1"], job=job) as run:
+            status = run.start().finish()
+            if not fragments:
+                return self.assertEqual(status, 0, run.output)
+            self.assertEqual(status, 2, run.output)
+            for fragment in fragments:
+                self.assertIn(fragment, run.output)
+            self.assertFalse(os.path.exists(run.path("journal")))
+        return None
+
+    def test_good_files_train(self):
+        self.assert_refused()
+
+    def test_missing_file(self):
+        self.images = None
+        self.assert_refused("images", "No such file")
+
+    def test_empty_file(self):
+        self.images = b""
+        self.assert_refused("images")
+
+    def test_truncated_file(self):
+        self.images = self.images[:-7]
+        self.assert_refused("images", "7")
+
+    def test_oversized_header(self):
+        self.images = idx(b"", 0xFFFFFFFF, 0xFFFF, 0xFFFF)
+        self.assert_refused("images")
+        self.images = gzip.compress(idx(range(250), 4000000000, 28, 28))
+        self.assert_refused("images")
+
+    def test_wrong_magic(self):
+        self.images = b"\x89PNG" + self.images
+        self.assert_refused("images")
+        self.images = idx(range(250), 10, 5, 5, magic=0x0D)
+        self.assert_refused("images")
+
+    def test_corrupt_gzip(self):
+        packed = bytearray(gzip.compress(self.images))
+        packed[-6] ^= 0x40  # In the checksum.
+        self.images = bytes(packed)
+        self.assert_refused("images")
+
+    def test_other_count_of_labels(self):
+        self.labels = idx(range(9), 9)
+        self.assert_refused("10", "9", "labels")
+
+    def test_label_outside_the_classes(self):
+        self.labels = idx([0, 1, 2, 3, 4, 5, 6, 7, 8, 10], 10)
+        self.assert_refused("labels", "10")
+
+
+class RunningJobTest(TethysTest):
+    def test_a_lost_loss_ends_the_run_and_names_the_step(self):
+        for name, overrides in STRATEGIES.items():
+            with self.subTest(strategy=name), Run([*overrides, "optimizer.learning_rate=1000000"]) as run:
+                self.assertEqual(run.start().finish(), 1, run.output)
+                self.assertRegex(run.output, r"(nan|inf|not finite)")
+                self.assertRegex(run.output, r"worker \d")
+                self.assertRegex(run.output, r"step \d")
+                self.assert_nothing_runs(run)
+
+    def test_strangers_change_nothing(self):
+        for name in ("mirrored", "ps_async"):
+            with self.subTest(strategy=name), Run([*STRATEGIES[name], "epochs=60"]) as run:
+                run.start()
+                run.wait_for_training()
+                addresses = re.findall(r"^member .* (\S+):(\d+)$", run.read("journal"), re.MULTILINE)
+                chief = re.search(r"--chief=(\S+):(\d+)", next(iter(
+                    line for line in run.processes().values() if "--chief=" in line)))
+                for host, port in [*addresses, chief.groups()]:
+                    for garbage in (b"", b"\0" * 4096, b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096),
+                                    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(512)):
+                        with socket.create_connection((host, int(port))) as stranger:
+                            try:
+                                stranger.sendall(garbage)
+                            except OSError:
+                                pass  # Turned away already.
+                for secret in ("0" * 32 + " job", "not a token", ""):
+                    uninvited = subprocess.run([TETHYS, "worker", f"--chief={chief[1]}:{chief[2]}", "--index=0"],
+                                               input=secret + "\n", capture_output=True, text=True, timeout=100,
+                                               check=False)
+                    self.assertNotEqual(uninvited.returncode, 0)
+                self.assertEqual(run.finish(), 0, run.output)
+                self.assertEqual(run.samples_used(), 60 * 3001)
+
+    def test_damaged_checkpoints_are_refused(self):
+        with Run(["strategy=local", "epochs=1"]).run() as run:
+            model = os.path.join(run.checkpoints()[-1], "model.safetensors")
+            with open(model, "rb") as file:
+                good = file.read()
+            for what, data in (("truncated", good[:-5]),
+                               ("flipped", good[:5000] + bytes([good[5000] ^ 1]) + good[5001:])):
+                with self.subTest(what=what):
+                    with open(model, "wb") as file:
+                        file.write(data)
+                    status, output = command(["evaluate", run.job, f"--checkpoint={run.checkpoints()[-1]}"])
+                    self.assertEqual(status, 2, output)
+                    self.assertIn("model.safetensors", output)
+                    status, output = command(["train", "--resume", f"--run_dir={run.directory}", "--set=epochs=2"])
+                    self.assertEqual(status, 2, output)
+
+    def test_a_checkpoint_of_another_model_is_refused(self):
+        with Run(["strategy=local", "epochs=1"]).run() as run:
+            status, output = command(["train", "--resume", f"--run_dir={run.directory}",
+                                      "--set=model.layer[1].dense.units=64"])
+            self.assertEqual(status, 2, output)
+            self.assertIn("dense_1/weights", output)
+
+    def test_a_full_disk_costs_the_checkpoint_and_not_the_training(self):
+        with Run([*STRATEGIES["ps_sync"], "checkpoint.every_epochs=1", "checkpoint.keep=10"]) as run:
+            checkpoints = run.path("checkpoints")
+            os.makedirs(checkpoints)
+            # Room for one checkpoint (0.8 MB with its momentum) and not for two.
+            mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tethys-test", checkpoints],
+                                     capture_output=True, text=True, check=False)
+            if mounted.returncode != 0:
+                self.skipTest(f"a small disk needs the right to mount one: {mounted.stderr}")
+            try:
+                self.assertEqual(run.start().finish(), 1, run.output)
+                self.assertIn("was not saved", run.output)
+                self.assertIn("epoch 3/3", run.output)
+                kept = run.checkpoints()
+                self.assertEqual(len(kept), 1)
+                status, output = command(["evaluate", run.job, f"--checkpoint={kept[0]}"])
+                self.assertEqual(status, 0, output)
+                self.assert_nothing_runs(run)
+            finally:
+                subprocess.run(["umount", checkpoints], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""Checks a run's journal by its own logic: every sample of every epoch used exactly once.
+
+    check_journal.py RUN_DIR/journal ...
+
+Counts, position by position, what the workers used and what each server applied (the line format is described in
+runtime/chief/journal.h). What an attempt did beyond the state that the next attempt started from is undone and does
+not count. Exits with 1 and names the first wrong position otherwise.
+"""
+import collections
+import sys
+
+
+class Attempt:
+    def __init__(self, step, epoch, position, samples, workers, servers):
+        self.start = epoch * samples + position
+        self.samples = samples
+        self.workers = workers
+        self.servers = servers
+        self.uses = collections.defaultdict(list)  # "workers" or a server's index: (begin, count)
+        self.epoch_ends = {}
+        self.end = None
+
+
+def parse(text):
+    attempts = []
+    for line in text[:text.rfind("\n") + 1].splitlines():
+        kind, *fields = line.split(" ")
+        if kind == "attempt":
+            attempts.append(Attempt(*map(int, fields[:6])))
+        elif kind == "used":
+            attempts[-1].uses["workers"].append((int(fields[2]), int(fields[3])))
+        elif kind == "applied":
+            attempts[-1].uses[int(fields[0])].append((int(fields[3]), int(fields[4])))
+        elif kind == "epoch":
+            attempts[-1].epoch_ends[int(fields[0])] = int(fields[1])
+        elif kind == "end":
+            attempts[-1].end = int(fields[0]) * attempts[-1].samples + int(fields[1])
+    return attempts
+
+
+def check(text):
+    """The number of samples used; raises ValueError where one is missing or repeated."""
+    attempts = parse(text)
+    if not attempts or attempts[-1].end is None:
+        raise ValueError("the job did not end well")
+    total = 0
+    for attempt, following in zip(attempts, attempts[1:] + [None]):
+        end = following.start if following else attempt.end
+        for who in ["workers", *range(attempt.servers)]:
+            times = collections.Counter()
+            for begin, count in attempt.uses[who]:
+                times.update(range(begin, begin + count))
+            for position in range(attempt.start, end):
+                epoch, within = divmod(position, attempt.samples)
+                wanted = 1 if within < attempt.epoch_ends.get(epoch, attempt.samples) else 0
+                if times[position] != wanted:
+                    raise ValueError(f"position {within} of epoch {epoch}: {times[position]} times by {who}, "
+                                     f"not {wanted}")
+            if who == "workers":
+                total += sum(times[position] for position in range(attempt.start, end))
+    return total
+
+
+def main(paths):
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            print(f"{path}: {check(file.read())} samples, each used exactly once")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""The same training under every strategy: equal results, equal reruns, every sample once."""
+import unittest
+
+from tethys_run import Run, SANITIZED, STRATEGIES, TethysTest
+
+# 128 over 5 workers does not divide, and 3,001 samples end each epoch with a short batch of 57: 24 steps an epoch.
+STEPS = ["max_steps=50"]
+
+
+def servers(count, *more):
+    return ["strategy=parameter_server", f"strategy.parameter_server.servers={count}", "workers=5", *more, *STEPS]
+
+
+def mirrored(workers, *more):
+    return ["strategy=mirrored", f"workers={workers}", *more, *STEPS]
+
+
+class EqualityTest(TethysTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.local = Run(["strategy=local", *STEPS]).run()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.local.__exit__()
+
+    def assert_like_local(self, overrides):
+        with Run(overrides).run() as run:
+            self.assert_close(run, self.local)
+            self.assertEqual(run.samples_used(), 2 * 3001 + 2 * 128)
+            self.assert_nothing_runs(run)
+
+    def test_local_uses_every_sample_once(self):
+        self.assertEqual(self.local.samples_used(), 2 * 3001 + 2 * 128)
+
+    def test_mirrored_equals_local(self):
+        for workers in (2, 3, 5):
+            with self.subTest(workers=workers):
+                self.assert_like_local(mirrored(workers))
+
+    def test_small_buckets_equal_local(self):
+        self.assert_like_local(mirrored(3, "strategy.mirrored.bucket_bytes=1024"))
+
+    def test_bulk_synchronous_equals_local(self):
+        for count in (1, 2, 3):
+            with self.subTest(servers=count):
+                self.assert_like_local(servers(count))
+
+    def test_every_partitioner_equals_local(self):
+        for partitioner in ("partitioner.fixed.shards=7", "partitioner.max_size.max_shard_bytes=20000",
+                            "partitioner.min_size.min_shard_bytes=4096"):
+            with self.subTest(partitioner=partitioner):
+                self.assert_like_local(servers(3, "strategy.parameter_server." + partitioner,
+                                               "strategy.parameter_server.message_bytes=8192"))
+
+    def test_summation_by_arrival_equals_local(self):
+        self.assert_like_local(
+            servers(2, "strategy.parameter_server.bulk_synchronous.summation=ARRIVAL"))
+
+    def test_reruns_are_bit_equal(self):
+        for overrides in (mirrored(5), mirrored(3, "data.prefetch_batches=2"), servers(2), servers(3)):
+            with self.subTest(overrides=overrides), Run(overrides).run() as run, Run(overrides).run() as again:
+                self.assert_same_bits(run, again)
+
+    def test_dropped_remainder_is_left_out(self):
+        for overrides in (mirrored(3), servers(2)):
+            with Run([*overrides, "drop_remainder=true", "max_steps=0", "epochs=2"]).run() as run:
+                self.assertEqual(run.samples_used(), 2 * 23 * 128)
+
+    def test_asynchronous_uses_every_sample_once_and_measures_staleness(self):
+        with Run([*STRATEGIES["ps_async"], "batch_size_per_worker=16"]).run() as run:
+            self.assertEqual(run.samples_used(), 3 * 3001)
+            communication = run.summary()["communication"]
+            self.assertGreater(communication["mean_staleness"], 0)
+            self.assertGreater(run.summary()["test"]["accuracy"], 0.6)
+            self.assert_nothing_runs(run)
+
+    @unittest.skipIf(SANITIZED, "memory is not measured under a sanitizer")
+    def test_memory_stays_within_the_small_machines_of_study_1(self):
+        overrides = [*STRATEGIES["ps_sync"], "data.limit_samples=0", "data.validation_samples=6000", "epochs=1"]
+        with Run(overrides) as run:
+            run.start()
+            chief = run.process("chief")
+            peak = 0
+
+            def ended():
+                nonlocal peak
+                try:
+                    with open(f"/proc/{chief}/status", encoding="utf-8") as file:
+                        peak = max([peak] + [int(line.split()[1]) for line in file if line.startswith("VmHWM")])
+                except OSError:
+                    return True
+                return run.launcher.poll() is not None
+            while not ended():
+                pass
+            self.assertEqual(run.finish(), 0, run.output)
+            self.assertGreater(peak, 0)
+            self.assertLessEqual(peak, 64 * 1024, "chief, KiB")
+            limits = {"worker": 150 << 20, "ps": 48 << 20}
+            for task in run.summary()["task"]:
+                with self.subTest(task=f"{task['role']} {task.get('index', 0)}"):
+                    self.assertGreater(int(task["resident_bytes"]), 0)
+                    self.assertLessEqual(int(task["resident_bytes"]), limits[task["role"]])
+
+
+if __name__ == "__main__":
+    unittest.main()

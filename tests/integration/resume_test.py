@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""A job that is stopped and resumed ends where the straight run ends; checkpoints load under any strategy."""
+import os
+import random
+import signal
+import unittest
+
+from tethys_run import Run, STRATEGIES, TethysTest, command
+
+SAVES = ["checkpoint.every_steps=7", "epochs=4"]
+
+
+class ResumeTest(TethysTest):
+    def stop_somewhere(self, run, victim, number):
+        """Starts the run and stops it at a random step after its first checkpoint."""
+        run.start()
+        run.wait_for(run.checkpoints, "checkpoint")
+        step = random.randint(8, 80)
+        run.wait_for(lambda: run.read("journal").count("\nused ") > step, f"step {step}")
+        os.kill(run.launcher.pid if victim == "launcher" else run.process(victim), number)
+        status = run.finish()
+        self.assertEqual(status, 1, run.output)
+        self.assertIn("--resume", run.output)
+        self.assert_nothing_runs(run)
+
+    def test_stopped_and_resumed_runs_end_bit_equal(self):
+        for name in ("mirrored", "ps_sync"):
+            with Run([*STRATEGIES[name], *SAVES]).run() as straight:
+                for victim, number in (("launcher", signal.SIGINT), ("chief", signal.SIGKILL),
+                                       ("worker", signal.SIGKILL)):
+                    with self.subTest(strategy=name, victim=victim), Run([*STRATEGIES[name], *SAVES]) as run:
+                        self.stop_somewhere(run, victim, number)
+                        run.run(resume=True, overrides=[])
+                        self.assert_same_bits(run, straight)
+                        self.assertEqual(run.samples_used(), straight.samples_used())
+                        self.assertEqual(run.summary()["test"], straight.summary()["test"])
+
+    def test_resuming_under_another_strategy_keeps_the_accuracy(self):
+        with Run([*STRATEGIES["local"], *SAVES]).run() as straight:
+            accuracy = straight.summary()["test"]["accuracy"]
+        for first, then in (("ps_async", ["strategy=mirrored", "workers=2"]),
+                            ("mirrored", ["strategy=parameter_server", "strategy.parameter_server.servers=3",
+                                          "workers=4"]),
+                            ("ps_sync", ["strategy=parameter_server", "strategy.parameter_server.servers=1",
+                                         "strategy.parameter_server.consistency=asynchronous", "workers=2"]),
+                            ("ps_sync", ["strategy=local", "workers=1"])):
+            with self.subTest(first=first, then=then), Run([*STRATEGIES[first], *SAVES]) as run:
+                self.stop_somewhere(run, "launcher", signal.SIGINT)
+                run.run(resume=True, overrides=then)
+                self.assertEqual(run.samples_used(), 4 * 3001)
+                self.assertGreater(run.summary()["test"]["accuracy"], accuracy - 0.05)
+
+    def test_a_finished_run_can_be_made_longer(self):
+        with Run([*STRATEGIES["mirrored"], "epochs=1"]).run() as run:
+            run.run(resume=True, overrides=["epochs=2"])
+            self.assertEqual(run.samples_used(), 2 * 3001)
+
+    def test_evaluate_agrees_with_the_run(self):
+        with Run([*STRATEGIES["ps_sync"], "epochs=1"]).run() as run:
+            status, output = command(["evaluate", run.path("job.textproto"), f"--checkpoint={run.checkpoints()[-1]}"])
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"{run.summary()['test']['accuracy']:.4f}", output)
+
+    def test_only_the_newest_checkpoints_are_kept(self):
+        with Run([*STRATEGIES["mirrored"], "checkpoint.every_steps=5", "checkpoint.keep=3", "max_steps=30"]).run() as run:
+            self.assertEqual([path.rpartition("-")[2] for path in run.checkpoints()], ["20", "25", "30"])
+
+
+if __name__ == "__main__":
+    unittest.main()

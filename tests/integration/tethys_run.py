@@ -1,0 +1,221 @@
+"""Runs the tethys command with real processes, for the tests beside this file.
+
+    with Run(["strategy=mirrored", "workers=3"]) as run:
+        run.finish()
+        run.parameters()
+
+The first argument of a test script is the command's path.
+"""
+import array
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import check_journal
+import read_safetensors
+
+TETHYS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/release/deploy/tethys"
+SANITIZED = "/asan/" in TETHYS
+# Hang guards, not measurements: sanitizers and a busy machine are slow.
+PATIENCE = 300
+
+JOB = """
+model {
+  layer { flatten {} }
+  layer { dense { units: 128 activation: RELU } }
+  layer { dense { units: 10 } }
+}
+data {
+  idx {
+    train_images: "/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"
+    train_labels: "/usr/share/datasets/fashion-mnist/train-labels-idx1-ubyte.gz"
+    test_images: "/usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz"
+    test_labels: "/usr/share/datasets/fashion-mnist/t10k-labels-idx1-ubyte.gz"
+  }
+  validation_samples: 1000
+  limit_samples: 3001
+  classes: 10
+}
+optimizer {
+  sgd { momentum: 0.9 }
+  learning_rate: 0.05
+  weight_decay: 0.001
+  schedule { linear_decay {} }
+}
+global_batch_size: 128
+epochs: 3
+seed: 7
+"""
+
+STRATEGIES = {
+    "local": ["strategy=local", "workers=1"],
+    "mirrored": ["strategy=mirrored", "workers=3"],
+    "ps_sync": ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3"],
+    "ps_async": ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3",
+                 "strategy.parameter_server.consistency=asynchronous"],
+}
+
+
+def command(arguments, **options):
+    """A finished call of tethys: exit status and its output, standard error included."""
+    done = subprocess.run([TETHYS, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False, **options)
+    return done.returncode, done.stdout
+
+
+def processes_of(directory):
+    """{pid: command line} of living processes that work in `directory`, the launcher aside."""
+    found = {}
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        pid = int(path.split("/")[2])
+        try:
+            with open(path, "rb") as file:
+                words = file.read().decode(errors="replace").split("\0")
+            log = os.readlink(f"/proc/{pid}/fd/2")
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+                state = file.read().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if log.startswith(directory + "/") and state != "Z":
+            found[pid] = " ".join(words).strip()
+    return found
+
+
+class Run:
+    """A training run in a directory of its own; `overrides` are values for --set."""
+
+    def __init__(self, overrides=(), job=JOB, flags=(), directory=None):
+        self.root = tempfile.mkdtemp(prefix="tethys-run-")
+        self.directory = directory or os.path.join(self.root, "run")
+        self.job = os.path.join(self.root, "job.textproto")
+        with open(self.job, "w", encoding="utf-8") as file:
+            file.write(job)
+        self.overrides = list(overrides)
+        self.flags = list(flags)
+        self.launcher = None
+        self.output = ""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.launcher and self.launcher.poll() is None:
+            self.launcher.kill()
+            self.launcher.wait()
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def start(self, resume=False, overrides=None):
+        arguments = [TETHYS, "train", "--plain", f"--run_dir={self.directory}", *self.flags]
+        arguments += ["--resume"] if resume else [self.job]
+        arguments += [f"--set={value}" for value in (self.overrides if overrides is None else overrides)]
+        self.log = os.path.join(self.root, "output")
+        with open(self.log, "w", encoding="utf-8") as log:
+            self.launcher = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        return self
+
+    def finish(self):
+        """Waits for the end; the exit status."""
+        status = self.launcher.wait(timeout=PATIENCE)
+        self.output = self.so_far()
+        return status
+
+    def so_far(self):
+        with open(self.log, encoding="utf-8") as file:
+            return file.read()
+
+    def run(self, **options):
+        status = self.start(**options).finish()
+        if status != 0:
+            raise AssertionError(f"tethys train ended with {status}:\n{self.output}")
+        return self
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"no {what} within {PATIENCE} s:\n{self.so_far()}")
+            if self.launcher.poll() is not None:
+                raise AssertionError(f"ended with {self.launcher.returncode} before {what}:\n{self.so_far()}")
+            time.sleep(0.005)
+
+    def wait_for_training(self):
+        """Until steps are being made."""
+        self.wait_for(lambda: os.path.exists(self.path("journal")) and "\nused " in self.read("journal"), "step")
+
+    def processes(self):
+        return processes_of(self.directory)
+
+    def process(self, role, index=0):
+        """The pid of a task, once it runs."""
+        pattern = r" chief " if role == "chief" else rf" {role} .*--index={index}( |$)"
+        found = []
+
+        def look():
+            found[:] = [pid for pid, line in self.processes().items() if re.search(pattern, line + " ")]
+            return found
+        self.wait_for(look, f"{role} {index}")
+        return found[0]
+
+    def path(self, *parts):
+        return os.path.join(self.directory, *parts)
+
+    def read(self, *parts):
+        with open(self.path(*parts), encoding="utf-8") as file:
+            return file.read()
+
+    def summary(self):
+        return json.loads(self.read("summary.json"))
+
+    def samples_used(self):
+        return check_journal.check(self.read("journal"))
+
+    def checkpoints(self):
+        found = [os.path.dirname(path) for path in glob.glob(self.path("checkpoints", "step-*", "manifest.textproto"))]
+        return sorted((path for path in found if path.rpartition("-")[2].isdigit()),
+                      key=lambda path: int(path.rpartition("-")[2]))
+
+    def parameters(self):
+        """{tensor: values} of the newest checkpoint, parameters and the optimizer's slots."""
+        tensors = {}
+        for path in glob.glob(os.path.join(self.checkpoints()[-1], "*.safetensors")):
+            with open(path, "rb") as file:
+                for name, (_, _, content) in read_safetensors.read_tensors(file.read()).items():
+                    tensors[name] = array.array("f", content)
+        return tensors
+
+
+class TethysTest(unittest.TestCase):
+    """Assertions on runs."""
+
+    def assert_same_bits(self, run, other):
+        mine, theirs = run.parameters(), other.parameters()
+        self.assertEqual(mine.keys(), theirs.keys())
+        for name, values in mine.items():
+            self.assertEqual(values.tobytes(), theirs[name].tobytes(), f"{name} differs")
+
+    def assert_close(self, run, other, tolerance=1e-5):
+        """||a - b|| / ||b|| <= tolerance, for every variable and slot."""
+        mine, theirs = run.parameters(), other.parameters()
+        self.assertEqual(mine.keys(), theirs.keys())
+        for name, values in mine.items():
+            difference = sum((a - b) ** 2 for a, b in zip(values, theirs[name])) ** 0.5
+            norm = sum(b * b for b in theirs[name]) ** 0.5
+            self.assertGreater(norm, 0, name)
+            self.assertLessEqual(difference / norm, tolerance, name)
+
+    def assert_nothing_runs(self, run):
+        """Tasks end with their launcher; the kernel may take a moment to tell."""
+        deadline = time.monotonic() + 30
+        while run.processes() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertEqual(run.processes(), {})
