@@ -25,7 +25,7 @@ namespace {
 // After a loss, the chief has so long to say what it knows, and the others to end by themselves.
 constexpr Nanoseconds kVerdictGrace = 1 * kSecond;
 // Beyond timeouts.silence, for the chief to notice a silent task before the launcher blames the chief.
-constexpr double kSilenceMargin = 2;
+constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
 constexpr char kBindHost[] = "127.0.0.1";
 
