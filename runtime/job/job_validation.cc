@@ -85,7 +85,7 @@ constexpr Rule kRules[] = {
     {"device.threads_per_rank", 1, From(1, 1024)},
     {"strategy.mirrored.bucket_bytes", kMebibyte, From(64, kMaxMessageBytes)},
     {"strategy.parameter_server.servers", 1, From(1, 1024)},
-    {"strategy.parameter_server.message_bytes", kMebibyte, From(64, kMaxMessageBytes)},
+    {"strategy.parameter_server.message_bytes", 344 * 1024, From(64, kMaxMessageBytes)},
     {"strategy.parameter_server.partitioner.min_size.min_shard_bytes", 256 * 1024, From(1, kMaxBytes)},
     {"strategy.parameter_server.partitioner.min_size.max_shards", kUnset, From(1, 1 << 24)},
     {"strategy.parameter_server.partitioner.fixed.shards", kRequired, From(1, 1 << 24)},

@@ -31,7 +31,9 @@ struct Shape3 {
 class BulkSynchronousTest : public ::testing::TestWithParam<Shape3> {};
 
 TEST_P(BulkSynchronousTest, EveryStepEqualsTheSumOfAllWorkersInOneProcess) {
-  const auto& [workers, servers, message_bytes] = GetParam();
+  const int workers = GetParam().workers;
+  const int servers = GetParam().servers;
+  const char* const message_bytes = GetParam().message_bytes;
   PsCluster cluster(TestPlan(workers, absl::StrCat("servers: ", servers, " message_bytes: ", message_bytes,
                                                    " partitioner { min_size { min_shard_bytes: 512 } }")));
   constexpr int kSteps = 20;
