@@ -2,6 +2,7 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -24,6 +25,14 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
+
+// Those that get pushes. A job with more servers than shards leaves the last ones empty: placement fills the
+// servers of lowest index first.
+int ServersWithShards(const proto::Placement& placement) {
+  int servers = 0;
+  for (const proto::Shard& shard : placement.shard()) servers = std::max(servers, shard.server() + 1);
+  return servers;
+}
 
 class ChiefProcess final : public ChiefEvents {
  public:
@@ -92,7 +101,7 @@ class ChiefProcess final : public ChiefEvents {
     TETHYS_ASSIGN_OR_RETURN(journal_,
                             AppendFile::Open(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
     TETHYS_RETURN_IF_ERROR(journal_->Append(journal::Attempt(
-        start.state, job_.workers(), options_.plan.placement().servers(), StrategyName(job_))));
+        start.state, job_.workers(), ServersWithShards(options_.plan.placement()), StrategyName(job_))));
     controller_ =
         std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr, clock_.Now());
     return absl::OkStatus();
