@@ -125,7 +125,7 @@ TEST_F(LocalLauncherTest, AChiefThatEndsWithoutAVerdictFailedTheJob) {
 TEST_F(LocalLauncherTest, EndsAJobWhoseChiefIsSilent) {
   options_.timeouts.set_silence(0.1);
   Behave("chief", "silent");
-  EXPECT_THAT(Failure(), HasSubstr("has reported nothing for 2 s (last step 7)"));
+  EXPECT_THAT(Failure(), HasSubstr("has reported nothing for 1 s (last step 7)"));
 }
 
 TEST_F(LocalLauncherTest, KillsWhoDoesNotListen) {
