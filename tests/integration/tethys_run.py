@@ -89,6 +89,12 @@ def processes_of(directory):
     return found
 
 
+def heed_signals():
+    """A background job of a shell, or one under nohup, ignores these, and its children would inherit that."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Run:
     """A training run in a directory of its own; `overrides` are values for --set."""
 
@@ -120,7 +126,8 @@ class Run:
         arguments += [f"--set={value}" for value in (self.overrides if overrides is None else overrides)]
         self.log = os.path.join(self.root, "output")
         with open(self.log, "w", encoding="utf-8") as log:
-            self.launcher = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+            self.launcher = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                                             preexec_fn=heed_signals)
         return self
 
     def finish(self):
