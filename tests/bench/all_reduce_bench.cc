@@ -5,7 +5,7 @@
 // take turns between the two, with the least and the greatest round. Limit: at most 1.0 x Gloo's time; goal
 // 0.6 x.
 //
-//   all_reduce_bench [ROUNDS]     default 9; status 1 when a cell is above the limit
+//   all_reduce_bench [ROUNDS]     default 21; status 1 when a cell is above the limit
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -36,7 +36,7 @@ struct Size {
   int64_t bytes;
   int calls;  // Per round.
 };
-constexpr Size kSizes[] = {{"4 KiB", 4 << 10, 200}, {"400 KiB", 400 << 10, 100}, {"4 MiB", 4 << 20, 20}};
+constexpr Size kSizes[] = {{"4 KiB", 4 << 10, 100}, {"400 KiB", 400 << 10, 50}, {"4 MiB", 4 << 20, 8}};
 
 using AllReduce = std::function<void(float* data, int64_t count)>;
 
@@ -161,7 +161,7 @@ bool PrintCell(int world, const Size& size, absl::Span<const Round> rounds) {
 
 int main(int argc, char** argv) {
   using namespace tethys;
-  const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 9;
+  const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 21;
   std::printf("all-reduce over loopback TCP, us per call: median [least greatest] of %d rounds\n", rounds);
   std::printf(
       "ranks      size       ours                             Gloo                       ratio (limit %.1f, "
