@@ -69,7 +69,7 @@ class EqualityTest(TethysTest):
                 self.assertEqual(run.samples_used(), 2 * 23 * 128)
 
     def test_asynchronous_uses_every_sample_once_and_measures_staleness(self):
-        with Run([*STRATEGIES["ps_async"], "batch_size_per_worker=16"]).run() as run:
+        with Run([*STRATEGIES["ps_async"], "batch_size_per_worker=16", "optimizer.learning_rate=0.02"]).run() as run:
             self.assertEqual(run.samples_used(), 3 * 3001)
             communication = run.summary()["communication"]
             self.assertGreater(communication["mean_staleness"], 0)

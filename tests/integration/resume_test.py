@@ -42,13 +42,14 @@ class ResumeTest(TethysTest):
                             ("mirrored", ["strategy=parameter_server", "strategy.parameter_server.servers=3",
                                           "workers=4"]),
                             ("ps_sync", ["strategy=parameter_server", "strategy.parameter_server.servers=1",
-                                         "strategy.parameter_server.consistency=asynchronous", "workers=2"]),
+                                         "strategy.parameter_server.consistency=asynchronous", "workers=2",
+                                         "optimizer.sgd.momentum=0.5"]),
                             ("ps_sync", ["strategy=local", "workers=1"])):
             with self.subTest(first=first, then=then), Run([*STRATEGIES[first], *SAVES]) as run:
                 self.stop_somewhere(run, "launcher", signal.SIGINT)
                 run.run(resume=True, overrides=then)
                 self.assertEqual(run.samples_used(), 4 * 3001)
-                self.assertGreater(run.summary()["test"]["accuracy"], accuracy - 0.05)
+                self.assertGreater(run.summary()["test"]["accuracy"], accuracy - 0.1)
 
     def test_a_finished_run_can_be_made_longer(self):
         with Run([*STRATEGIES["mirrored"], "epochs=1"]).run() as run:

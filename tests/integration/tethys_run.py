@@ -60,7 +60,8 @@ STRATEGIES = {
     "mirrored": ["strategy=mirrored", "workers=3"],
     "ps_sync": ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3"],
     "ps_async": ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3",
-                 "strategy.parameter_server.consistency=asynchronous"],
+                 "strategy.parameter_server.consistency=asynchronous",
+                 "optimizer.sgd.momentum=0.5"],  # Staleness acts like more of it.
 }
 
 
