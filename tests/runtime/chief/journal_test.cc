@@ -1,0 +1,95 @@
+#include "runtime/chief/journal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Ten samples an epoch.
+std::string Attempt(int64_t epoch, int64_t position, int servers = 0) {
+  proto::TrainingState state;
+  state.set_epoch(epoch);
+  state.set_position(position);
+  state.set_train_samples(10);
+  return journal::Attempt(state, 2, servers, "mirrored");
+}
+std::string End(int64_t epoch, int64_t position) {
+  proto::TrainingState state;
+  state.set_epoch(epoch);
+  state.set_position(position);
+  return journal::End(state);
+}
+std::string Used(int64_t begin, int64_t count) { return journal::Used(0, 0, begin, count); }
+std::string Applied(int server, int64_t begin, int64_t count) {
+  proto::AppliedPush push;
+  push.set_sample_begin(begin);
+  push.set_sample_count(count);
+  return journal::Applied(server, push);
+}
+
+void ExpectGood(const std::string& text, int64_t samples) {
+  const auto result = journal::Check(text);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->samples, samples);
+}
+void ExpectBad(const std::string& text, const std::string& fragment) {
+  const auto result = journal::Check(text);
+  ASSERT_FALSE(result.ok());
+  EXPECT_TRUE(absl::IsDataLoss(result.status()));
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr(fragment));
+}
+
+TEST(JournalCheckTest, TwoWholeEpochsInAnyOrderAreGood) {
+  ExpectGood(Attempt(0, 0) + Used(5, 5) + Used(0, 5) + Used(10, 10) + Used(20, 0) + End(2, 0), 20);
+}
+
+TEST(JournalCheckTest, NamesASampleThatIsMissing) {
+  ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 4) + Used(15, 5) + End(2, 0),
+            "position 4 of epoch 1 was not used");
+}
+
+TEST(JournalCheckTest, NamesASampleThatIsRepeated) {
+  ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(9, 1) + End(1, 0), "position 9 of epoch 0 was used twice");
+}
+
+TEST(JournalCheckTest, AResumeUndoesWhatCameAfterItsStart) {
+  ExpectGood(Attempt(0, 0) + Used(0, 4) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), 10);
+  ExpectBad(Attempt(0, 0) + Used(0, 3) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), "position 3");
+}
+
+TEST(JournalCheckTest, AnUnfinishedJobIsCheckedForRepeatsOnly) {
+  ExpectGood(Attempt(0, 0) + Used(0, 2) + Used(6, 2), 4);
+  ExpectBad(Attempt(0, 0) + Used(0, 2) + Used(1, 2), "used twice");
+}
+
+TEST(JournalCheckTest, EveryServerAppliesEverySample) {
+  const std::string used = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10);
+  ExpectGood(used + Applied(1, 0, 5) + Applied(1, 5, 5) + End(1, 0), 10);
+  ExpectBad(used + End(1, 0), "ps 1");
+  ExpectBad(used + Applied(1, 0, 10) + Applied(1, 3, 2) + End(1, 0), "ps 1");
+}
+
+TEST(JournalCheckTest, ADroppedRemainderIsNotMissed) {
+  ExpectGood(Attempt(0, 0) + Used(0, 8) + journal::EpochDone(0, 8) + Used(10, 8) + journal::EpochDone(1, 8) +
+                 End(2, 0),
+             16);
+  ExpectBad(Attempt(0, 0) + Used(0, 8) + Used(8, 1) + journal::EpochDone(0, 8) + End(1, 0),
+            "though it should not");
+}
+
+TEST(JournalCheckTest, ATornLastLineDoesNotCount) {
+  ExpectGood(Attempt(0, 0) + Used(0, 4) + "used 0 0 4 60", 4);
+}
+
+TEST(JournalCheckTest, DamagedTextIsRefused) {
+  EXPECT_TRUE(absl::IsDataLoss(journal::Check("").status()));
+  EXPECT_TRUE(absl::IsDataLoss(journal::Check("used 0 0 0 1\n").status()));
+  EXPECT_TRUE(absl::IsDataLoss(journal::Check("attempt 0 0 0 0 1 0 local\n").status()));
+  EXPECT_TRUE(absl::IsDataLoss(journal::Check(Attempt(0, 0) + "used 0 0 zero 1\n").status()));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,82 @@
+#include "runtime/chief/segment_planner.h"
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+// 100 samples, a global batch of 30 over three workers: 4 steps an epoch, the last of 10.
+SegmentPlanner Planner(const std::string& job) {
+  proto::JobPlan plan;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(job, plan.mutable_job()));
+  plan.set_train_samples(100);
+  plan.set_global_batch(30);
+  plan.set_batch_per_worker(10);
+  return SegmentPlanner(plan);
+}
+
+proto::TrainingState State(int64_t step, int64_t epoch, int64_t position) {
+  proto::TrainingState state;
+  state.set_step(step);
+  state.set_epoch(epoch);
+  state.set_position(position);
+  return state;
+}
+
+TEST(SegmentPlannerTest, WithoutSavesASegmentIsAnEpoch) {
+  const TrainingSegment segment = Planner("epochs: 2").Next(State(4, 1, 0));
+  EXPECT_EQ(segment.positions, (Slice{0, 100}));
+  EXPECT_EQ(segment.steps, 4);
+  EXPECT_TRUE(segment.ends_epoch);
+}
+
+TEST(SegmentPlannerTest, SavesCutTheEpoch) {
+  const SegmentPlanner planner = Planner("epochs: 2 checkpoint { every_steps: 3 }");
+  TrainingSegment segment = planner.Next(State(0, 0, 0));
+  EXPECT_EQ(segment.positions, (Slice{0, 90}));
+  EXPECT_FALSE(segment.ends_epoch);
+  EXPECT_TRUE(planner.SaveDue(State(3, 0, 90), false));
+  segment = planner.Next(State(3, 0, 90));
+  EXPECT_EQ(segment.positions, (Slice{90, 100}));
+  EXPECT_TRUE(segment.ends_epoch);
+  EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true));
+}
+
+TEST(SegmentPlannerTest, MaxStepsEndsWithinAnEpoch) {
+  const SegmentPlanner planner = Planner("epochs: 9 max_steps: 6");
+  const TrainingSegment segment = planner.Next(State(4, 1, 0));
+  EXPECT_EQ(segment.positions, (Slice{0, 60}));
+  EXPECT_EQ(segment.steps, 2);
+  EXPECT_TRUE(planner.Finished(State(6, 1, 60)));
+  EXPECT_FALSE(planner.Finished(State(5, 1, 30)));
+}
+
+TEST(SegmentPlannerTest, ADroppedRemainderIsNotPlanned) {
+  const TrainingSegment segment = Planner("epochs: 1 drop_remainder: true").Next(State(0, 0, 0));
+  EXPECT_EQ(segment.positions, (Slice{0, 90}));
+  EXPECT_TRUE(segment.ends_epoch);
+}
+
+TEST(SegmentPlannerTest, AsynchronousUpdatesAreWorkersBatches) {
+  const SegmentPlanner planner = Planner("epochs: 1 strategy { parameter_server { asynchronous {} } }");
+  EXPECT_TRUE(planner.leased());
+  EXPECT_EQ(planner.batch(), 10);
+  EXPECT_EQ(planner.Next(State(0, 0, 0)).steps, 10);
+}
+
+TEST(SegmentPlannerTest, ResumingElsewhereCountsFromThere) {
+  const TrainingSegment segment = Planner("epochs: 1").Next(State(7, 0, 35));
+  EXPECT_EQ(segment.positions, (Slice{35, 100}));
+  EXPECT_EQ(segment.steps, 3) << "30, 30 and 5 samples";
+}
+
+TEST(SegmentPlannerTest, EpochSavesAreDueAtTheirEnds) {
+  const SegmentPlanner planner = Planner("epochs: 9 checkpoint { every_epochs: 2 }");
+  EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true));
+  EXPECT_TRUE(planner.SaveDue(State(8, 2, 0), true));
+  EXPECT_FALSE(planner.SaveDue(State(9, 2, 30), false));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,167 @@
+// The chief's server and the tasks' sessions, over real sockets in one process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/chief/chief_server.h"
+#include "runtime/cluster/task_session.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Answers a heartbeat with an order, keeps everything else.
+class RecordingChief final : public ChiefEvents {
+ public:
+  absl::Status Admit(TaskId task, uint32_t) override {
+    return task.index == 7 ? absl::AlreadyExistsError("worker 7 has joined already") : absl::OkStatus();
+  }
+  void OnMessage(TaskId, proto::FromTask message) override {
+    MutexLock lock(mu_);
+    messages_.push_back(message.ShortDebugString());
+    changed_.NotifyAll();
+  }
+  void OnGone(TaskId) override {
+    MutexLock lock(mu_);
+    messages_.push_back("gone");
+    changed_.NotifyAll();
+  }
+  absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) override {
+    if (save_id != 1) return absl::FailedPreconditionError("no such save");
+    MutexLock lock(mu_);
+    for (const float value : values) written_[{slot, begin++}] = value;
+    return absl::OkStatus();
+  }
+  absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) override {
+    if (slot > 1) return absl::InvalidArgumentError("no such slot");
+    for (float& value : out) value = static_cast<float>(slot * 1'000'000 + begin++);
+    return absl::OkStatus();
+  }
+
+  // Waits until a message that contains `text` has come.
+  void WaitFor(const std::string& text) {
+    MutexLock lock(mu_);
+    while (true) {
+      for (const std::string& message : messages_) {
+        if (message.find(text) != std::string::npos) return;
+      }
+      changed_.Wait(mu_);
+    }
+  }
+  std::map<std::pair<int, int64_t>, float> written() {
+    MutexLock lock(mu_);
+    return written_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<std::string> messages_ ABSL_GUARDED_BY(mu_);
+  std::map<std::pair<int, int64_t>, float> written_ ABSL_GUARDED_BY(mu_);
+};
+
+class ControlPlaneTest : public ::testing::Test {
+ protected:
+  ControlPlaneTest() {
+    auto server = ChiefServer::Start("127.0.0.1:0", token_, "job", clock_, chief_);
+    TETHYS_CHECK(server.ok(), server.status().message());
+    server_ = *std::move(server);
+    options_.chief_address = server_->address();
+    options_.token = token_;
+    options_.job_id = "job";
+  }
+  std::unique_ptr<TaskSession> Join() {
+    auto session = TaskSession::Connect(options_, clock_);
+    TETHYS_CHECK(session.ok(), session.status().message());
+    return *std::move(session);
+  }
+  absl::Status Refusal() { return TaskSession::Connect(options_, clock_).status(); }
+
+  const MonotonicClock clock_;
+  const JobToken token_ = JobToken::Random();
+  RecordingChief chief_;
+  TaskOptions options_;
+  std::unique_ptr<ChiefServer> server_;
+};
+
+TEST_F(ControlPlaneTest, MessagesAndOrdersArrive) {
+  const auto session = Join();
+  proto::FromTask message;
+  message.mutable_segment_done()->set_segment(42);
+  session->Send(message);
+  chief_.WaitFor("segment: 42");
+  proto::ToTask order;
+  order.mutable_run()->set_segment(43);
+  server_->Send({proto::WORKER, 0}, order);
+  EXPECT_EQ(session->Receive()->run().segment(), 43);
+  session->Close();
+  chief_.WaitFor("gone");
+}
+
+TEST_F(ControlPlaneTest, WhatIsBeatenGoesBeforeWhatIsSentNext) {
+  const auto session = Join();
+  session->StartBeating(3600 * kSecond, [](proto::Heartbeat&, std::vector<proto::FromTask>& before) {
+    before.emplace_back().mutable_steps()->add_record()->set_step(5);
+  });
+  session->Beat();
+  proto::FromTask message;
+  message.mutable_segment_done();
+  session->Send(message);
+  chief_.WaitFor("step: 5");
+}
+
+TEST_F(ControlPlaneTest, RefusalsSayWhy) {
+  options_.token = JobToken::Random();
+  EXPECT_TRUE(absl::IsUnauthenticated(Refusal())) << Refusal();
+  options_.token = token_;
+  options_.job_id = "other";
+  EXPECT_THAT(std::string(Refusal().message()), HasSubstr("another job"));
+  options_.job_id = "job";
+  options_.index = 7;
+  EXPECT_TRUE(absl::IsAlreadyExists(Refusal())) << Refusal();
+}
+
+TEST_F(ControlPlaneTest, ATaskNoticesThatItsChiefIsGone) {
+  const auto session = Join();
+  server_ = nullptr;
+  const auto order = session->Receive();
+  EXPECT_TRUE(absl::IsUnavailable(order.status()) || absl::IsCancelled(order.status())) << order.status();
+  EXPECT_THAT(std::string(order.status().message()), HasSubstr("lost the chief"));
+}
+
+TEST_F(ControlPlaneTest, CheckpointsTravelInPartsBothWays) {
+  const auto session = Join();
+  const int64_t count = (int64_t{1} << 18) + 1000;  // More than one chunk.
+  std::vector<float> values(count);
+  ASSERT_TRUE(session->ReadCheckpoint(1, 16, absl::MakeSpan(values)).ok());
+  EXPECT_EQ(values.front(), 1'000'016);
+  EXPECT_EQ(values.back(), 1'000'016 + count - 1);
+  ASSERT_TRUE(
+      session->WriteCheckpoint(1, [&](TaskSession::WriteRange write) { return write(0, 32, values); }).ok());
+  const auto written = chief_.written();
+  EXPECT_EQ(static_cast<int64_t>(written.size()), count);
+  EXPECT_EQ(written.at({0, 32}), values.front());
+  EXPECT_EQ(written.at({0, 32 + count - 1}), values.back());
+}
+
+TEST_F(ControlPlaneTest, RefusedRangesEndTheirStreamOnly) {
+  const auto session = Join();
+  std::vector<float> values(8);
+  EXPECT_TRUE(absl::IsInvalidArgument(session->ReadCheckpoint(2, 0, absl::MakeSpan(values))));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      session->WriteCheckpoint(9, [&](TaskSession::WriteRange write) { return write(0, 0, values); })));
+  EXPECT_TRUE(session->ReadCheckpoint(0, 0, absl::MakeSpan(values)).ok());
+}
+
+TEST_F(ControlPlaneTest, APortInUseIsRefused) {
+  const auto second = ChiefServer::Start(server_->address(), token_, "job", clock_, chief_);
+  EXPECT_TRUE(absl::IsAlreadyExists(second.status()));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(server_->address()));
+}
+
+}  // namespace
+}  // namespace tethys
