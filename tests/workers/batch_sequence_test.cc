@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-proto::Run Run(int64_t begin, int64_t end) {
+proto::Run Positions(int64_t begin, int64_t end) {
   proto::Run run;
   run.set_segment(1);
   run.set_begin(begin);
@@ -20,7 +20,7 @@ TEST(LockStepSequenceTest, TheWorkersTogetherCoverTheSegmentStepByStep) {
   constexpr int kWorld = 5;
   std::vector<std::unique_ptr<BatchSequence>> workers;
   for (int rank = 0; rank < kWorld; ++rank)
-    workers.push_back(CreateLockStepSequence(Run(100, 1000), 128, rank, kWorld));
+    workers.push_back(CreateLockStepSequence(Positions(100, 1000), 128, rank, kWorld));
   int64_t at = 100;
   int steps = 0;
   while (true) {
@@ -93,7 +93,7 @@ class LeasedSequenceTest : public ::testing::Test {
   static constexpr Slice kNone{-1, -1};
 
   ScriptedSession session_;
-  std::unique_ptr<BatchSequence> sequence_ = CreateLeasedSequence(Run(0, 100), session_);
+  std::unique_ptr<BatchSequence> sequence_ = CreateLeasedSequence(Positions(0, 100), session_);
 };
 
 TEST_F(LeasedSequenceTest, GivesTheLeasesInOrderUntilTheLast) {
