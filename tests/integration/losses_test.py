@@ -3,7 +3,8 @@
 
     losses_test.py TETHYS             each loss once (a test)
     losses_test.py TETHYS --soak 20   each loss 20 times at random instants, under every strategy; prints the longest
-                                      time from the loss to the end, and fails above 5 s (silence + 2 s when stopped)
+                                      time from the loss to the end, and fails above 5 s (silence + 2 s when stopped);
+                                      more words pick cases: --soak 20 ps_sync killed
 """
 import os
 import random
@@ -73,13 +74,16 @@ class LossesTest(TethysTest):
                 self.lose("ps_sync", role, signal.SIGKILL, early=True)
 
 
-def soak(repetitions):
+def soak(repetitions, words):
+    """Of the cases, those that `words` (strategy, role, what happens) pick."""
     test = LossesTest()
     failures = 0
     for strategy, roles in ROLES.items():
         cases = [(role, what) for role in roles for what in SIGNALS] + [("launcher", "killed"),
                                                                          ("launcher", "interrupted")]
         for role, what in cases:
+            if not set(words) <= {strategy, role, what}:
+                continue
             longest, good = 0.0, 0
             limit = SILENCE + 2 if what == "stopped" else 5.0
             for _ in range(repetitions):
@@ -95,5 +99,6 @@ def soak(repetitions):
 
 if __name__ == "__main__":
     if "--soak" in sys.argv:
-        sys.exit(soak(int(sys.argv[sys.argv.index("--soak") + 1])))
+        at = sys.argv.index("--soak") + 1
+        sys.exit(soak(int(sys.argv[at]), sys.argv[at + 1:]))
     unittest.main()
