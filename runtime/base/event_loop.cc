@@ -12,19 +12,22 @@ void EventLoop::Post(std::function<void()> function) {
 void EventLoop::Run(Nanoseconds interval, const std::function<void()>& tick) {
   Nanoseconds next_tick = clock_.Now() + interval;
   while (true) {
-    std::function<void()> function;
+    std::deque<std::function<void()>> ready;
     {
       MutexLock lock(mu_);
       while (!stopped_ && posted_.empty() && clock_.Now() < next_tick) {
         changed_.WaitFor(mu_, next_tick - clock_.Now());
       }
       if (stopped_) return;
-      if (!posted_.empty()) {
-        function = std::move(posted_.front());
-        posted_.pop_front();
-      }
+      ready.swap(posted_);
     }
-    if (function != nullptr) function();
+    // All of them before the tick: after a pause of the whole process, what has arrived meanwhile counts
+    // first.
+    for (const std::function<void()>& function : ready) {
+      function();
+      MutexLock lock(mu_);
+      if (stopped_) return;
+    }
     if (clock_.Now() >= next_tick) {
       tick();
       next_tick = clock_.Now() + interval;

@@ -178,7 +178,10 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
     actions.push_back(EndJob{end_status_, failure_.has_value() ? failure_->culprit : TaskId()});
     return;
   }
-  for (const auto& [id, task] : tasks_) {
+  // A chief that did not run itself cannot tell who was silent meanwhile.
+  const Nanoseconds pause = now - last_tick_;
+  for (auto& [id, task] : tasks_) {
+    if (last_tick_ != 0 && pause > silence_ / 2 && task.last_heard != 0) task.last_heard += pause;
     if (task.last_heard == 0 || task.gone || now - task.last_heard <= silence_) continue;
     FailAt({absl::DeadlineExceededError(absl::StrCat("lost ", Describe(id), ": it was silent for ",
                                                      ToSeconds(silence_), " s (timeouts.silence), last step ",
@@ -186,6 +189,7 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
             id, false, 0},
            now);
   }
+  last_tick_ = now;
   if (phase_ <= Phase::kWorkerSetup && now - started_ > start_timeout_) {
     std::vector<std::string> missing;
     for (const auto& [id, task] : tasks_) {

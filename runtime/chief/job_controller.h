@@ -175,6 +175,7 @@ class JobController {
   double epoch_barrier_seconds_ = 0;
   double training_seconds_here_ = 0;  // This attempt.
   Nanoseconds last_progress_ = 0;
+  Nanoseconds last_tick_ = 0;
 
   // Evaluation and saving.
   int64_t order_id_ = 0;

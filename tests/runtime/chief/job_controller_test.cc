@@ -240,6 +240,15 @@ TEST_F(JobControllerTest, ASilentTaskIsLost) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("silent for 10 s"));
 }
 
+TEST_F(JobControllerTest, AChiefThatWasPausedBlamesNobody) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  Tick(0.1);
+  Tick(60);
+  Tick(0.1);
+  EXPECT_TRUE(end_.ok()) << end_;
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup", "w0 run", "w1 run"));
+}
+
 TEST_F(JobControllerTest, WhoIsMissingAtTheStartIsNamed) {
   Start("workers: 2 strategy { mirrored {} }");
   Say(Worker(0), "join {}");
