@@ -7,11 +7,6 @@
 namespace tethys {
 namespace {
 
-Range Intersect(const Range& a, const Range& b) {
-  const int64_t begin = std::max(a.begin, b.begin);
-  return {begin, std::min(a.end(), b.end()) - begin};
-}
-
 // Builds one server's messages. Padding between two ranges belongs to the message that covers both.
 class ServerPlanner {
  public:
@@ -61,11 +56,11 @@ absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& pl
     for (int index = 0; index < static_cast<int>(ready_order.size()); ++index) {
       const Range& ready = ready_order[index];
       for (const ShardLayout::Run& run : layout.runs()) {
-        const Range piece = Intersect(run.arena, ready);
+        const Range piece = Intersection(run.arena, ready);
         if (piece.count > 0) planner.Add(piece, index);
       }
       for (size_t i = 0; i < covered.size(); ++i) {
-        covered[i] += std::max<int64_t>(0, Intersect(layout.shards()[i].arena, ready).count);
+        covered[i] += Intersection(layout.shards()[i].arena, ready).count;
       }
     }
     for (size_t i = 0; i < covered.size(); ++i) {

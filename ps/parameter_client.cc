@@ -36,7 +36,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
 
   void SetMessages(absl::Span<const MessageRange> messages) override;
   absl::Status Send(int index, Frame frame, const float* payload) override;
-  absl::Status WaitForAnswers(Nanoseconds timeout) override;
+  absl::Status WaitForAnswer(int index, Nanoseconds timeout) override;
   const Frame& answer(int index) const override { return messages_[index]->answer.frame(); }
   void TakeAnswer(int index, float* out) override;
   int64_t bytes_out() const override;
@@ -44,7 +44,6 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
 
  private:
   void Loop();
-  absl::Status Post(int index, Frame frame, const float* payload);
   std::string ServerName(int server) const;
   absl::Status Overdue(Nanoseconds timeout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -104,19 +103,6 @@ void GrpcParameterClient::SetMessages(absl::Span<const MessageRange> messages) {
 }
 
 absl::Status GrpcParameterClient::Send(int index, Frame frame, const float* payload) {
-  TETHYS_RETURN_IF_ERROR(Post(index, frame, payload));
-  // A write that the socket took at once is done: starting the next one here saves a change of threads
-  // between them.
-  void* tag = nullptr;
-  bool ok = false;
-  const gpr_timespec now = gpr_inf_past(GPR_CLOCK_MONOTONIC);
-  while (queue_.AsyncNext(&tag, &ok, now) == grpc::CompletionQueue::GOT_EVENT) {
-    static_cast<Completion*>(tag)->Run(ok);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status GrpcParameterClient::Post(int index, Frame frame, const float* payload) {
   MutexLock lock(mu_);
   TETHYS_RETURN_IF_ERROR(broken_);
   Message& message = *messages_[index];
@@ -133,9 +119,10 @@ absl::Status GrpcParameterClient::Post(int index, Frame frame, const float* payl
   return absl::OkStatus();
 }
 
-absl::Status GrpcParameterClient::WaitForAnswers(Nanoseconds timeout) {
+absl::Status GrpcParameterClient::WaitForAnswer(int index, Nanoseconds timeout) {
+  const Message& message = *messages_[index];
   MutexLock lock(mu_);
-  while (outstanding_ > 0 && broken_.ok()) {
+  while (message.state != Message::State::kAnswered && broken_.ok()) {
     const Nanoseconds left = last_answer_ + timeout - options_.clock->Now();
     if (left <= 0) return Overdue(timeout);
     answered_.WaitFor(mu_, left);
@@ -224,7 +211,8 @@ absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received
   std::swap(message.answer, received);
   message.state = Message::State::kAnswered;
   last_answer_ = options_.clock->Now();
-  if (--outstanding_ == 0) answered_.NotifyAll();
+  --outstanding_;
+  answered_.NotifyAll();
   return absl::OkStatus();
 }
 

@@ -64,9 +64,9 @@ class ParameterClient {
   // here.
   virtual absl::Status Send(int index, Frame frame, const float* payload) = 0;
 
-  // Blocks until all messages sent are answered. DeadlineExceeded when no answer came for `timeout`: names
-  // the servers, their hosts and the step.
-  virtual absl::Status WaitForAnswers(Nanoseconds timeout) = 0;
+  // Blocks until message `index`, which was sent, is answered. DeadlineExceeded when no answer to any message
+  // came for `timeout`: names the servers that owe one, their hosts and the step.
+  virtual absl::Status WaitForAnswer(int index, Nanoseconds timeout) = 0;
 
   // Of an answered message: its header, and its values copied to out[0 .. range.count). The memory gRPC holds
   // for the answer is released by the copy.

@@ -28,7 +28,7 @@ std::string WithPort(const std::string& address) {
   return has_port ? address : address + ":0";
 }
 
-class GrpcParameterServer final : public ParameterServer, public ServerCall::Owner {
+class GrpcParameterServer final : public ParameterServer, public ServerCall::Owner, public StoreActions {
  public:
   explicit GrpcParameterServer(ParameterServerOptions options)
       : options_(std::move(options)),
@@ -55,9 +55,9 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   void OnEnd(ServerCall& call) override;
   void AnswerChallenge(ServerCall& call);
   absl::StatusOr<int> Authenticate(const ServerCall& call);
-  void SendParameters(const ParameterReply& reply);
-  void RecordApplied();
-  void Fail(const absl::Status& status);
+  void Reply(const ParameterReply& reply) override;
+  void Record(const proto::AppliedPush& push) override;
+  void Fail(const absl::Status& status) override;
   void RunPosted();
 
   // Runs `function` on the loop and returns its result. Any other thread.
@@ -84,7 +84,6 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   std::map<ServerCall*, std::unique_ptr<ServerCall>> calls_;
   std::vector<ServerCall*> streams_;  // By worker: its newest stream, or null.
   std::shared_ptr<ServedStore> served_;
-  StoreActions actions_;
   bool serving_ = false;
   bool failed_ = false;
   bool stopping_ = false;
@@ -302,22 +301,17 @@ absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMess
   }
   absl::Status status;
   if (frame.kind == FrameKind::kPush) {
-    status = served_->store->OnPush(frame, message.payload(), actions_);
+    status = served_->store->OnPush(frame, message.payload(), *this);
   } else if (frame.kind == FrameKind::kPull) {
-    status = served_->store->OnPull(frame, actions_);
+    status = served_->store->OnPull(frame, *this);
   } else {
     status = absl::InvalidArgumentError(absl::StrCat("expected a push or a pull: ", FrameText(frame)));
   }
   version_.store(served_->store->version(), std::memory_order_relaxed);
-  // The record first: what a worker knows to be applied is in the journal's hands.
-  if (!actions_.applied.empty()) RecordApplied();
-  for (const ParameterReply& reply : actions_.replies) SendParameters(reply);
-  actions_.replies.clear();
-  if (!actions_.fatal.ok()) Fail(actions_.fatal);
   return status;
 }
 
-void GrpcParameterServer::SendParameters(const ParameterReply& reply) {
+void GrpcParameterServer::Reply(const ParameterReply& reply) {
   // A worker whose stream is broken asks again.
   if (streams_[reply.worker] == nullptr) return;
   Frame frame;
@@ -347,18 +341,17 @@ void GrpcParameterServer::SendParameters(const ParameterReply& reply) {
   streams_[reply.worker]->Send(MakeMessage(grpc::Slice(header, kFrameBytes), payload));
 }
 
-void GrpcParameterServer::RecordApplied() {
+void GrpcParameterServer::Record(const proto::AppliedPush& push) {
   bool full = false;
   {
     MutexLock lock(mu_);
-    for (proto::AppliedPush& push : actions_.applied) *applied_.add_push() = std::move(push);
+    *applied_.add_push() = push;
     full = applied_.push_size() > kMaxApplied;
   }
-  actions_.applied.clear();
-  if (full)
-    Fail(absl::ResourceExhaustedError(absl::StrCat("more than ", kMaxApplied,
-                                                   " applied pushes wait for the "
-                                                   "chief's journal: it has stopped taking them")));
+  if (!full) return;
+  Fail(absl::ResourceExhaustedError(
+      absl::StrCat("more than ", kMaxApplied,
+                   " applied pushes wait for the chief's journal: it has stopped taking them")));
 }
 
 void GrpcParameterServer::Fail(const absl::Status& status) {

@@ -38,8 +38,9 @@ class ParameterServerStrategy final : public Strategy {
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
   absl::Status Pull();
-  // Puts all answers into the parameter arena; returns the worst staleness they tell of.
-  int64_t TakeAnswers();
+  // Waits for all answers and puts each into the parameter arena as it comes; the worst staleness they tell
+  // of.
+  absl::StatusOr<int64_t> TakeAnswers();
 
   const ParameterServerStrategyOptions options_;
   const Nanoseconds step_timeout_;
@@ -105,9 +106,8 @@ absl::StatusOr<StepOutcome> ParameterServerStrategy::FinishStep() {
     }
     TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
   }
-  TETHYS_RETURN_IF_ERROR(client_->WaitForAnswers(step_timeout_));
   StepOutcome outcome;
-  outcome.staleness = TakeAnswers();
+  TETHYS_ASSIGN_OR_RETURN(outcome.staleness, TakeAnswers());
   outcome.version = INT64_MAX;
   for (const StepMessage& message : messages_) {
     outcome.version = std::min(outcome.version, versions_[message.server]);
@@ -147,15 +147,14 @@ absl::Status ParameterServerStrategy::Pull() {
   for (size_t message = 0; message < messages_.size(); ++message) {
     TETHYS_RETURN_IF_ERROR(client_->Send(static_cast<int>(message), MakeFrame(FrameKind::kPull), nullptr));
   }
-  TETHYS_RETURN_IF_ERROR(client_->WaitForAnswers(step_timeout_));
-  TakeAnswers();
-  return absl::OkStatus();
+  return TakeAnswers().status();
 }
 
-int64_t ParameterServerStrategy::TakeAnswers() {
+absl::StatusOr<int64_t> ParameterServerStrategy::TakeAnswers() {
   int64_t staleness = 0;
   for (size_t message = 0; message < messages_.size(); ++message) {
     const int index = static_cast<int>(message);
+    TETHYS_RETURN_IF_ERROR(client_->WaitForAnswer(index, step_timeout_));
     const Frame& answer = client_->answer(index);
     versions_[messages_[message].server] = static_cast<int64_t>(answer.base_version);
     staleness = std::max<int64_t>(staleness, answer.flags);

@@ -1,6 +1,7 @@
 #include "ps/parameter_store.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tethys {
 namespace {
@@ -26,6 +27,8 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
       inboxes_(config_.workers) {
   for (size_t i = 0; i < SlotNames(config_.optimizer).size(); ++i) slots_.emplace_back(layout_.local_size());
   for (Arena& slot : slots_) slot_pointers_.push_back(slot.data());
+  all_workers_.resize(config_.workers);
+  std::iota(all_workers_.begin(), all_workers_.end(), 0);
 }
 
 std::string ParameterStore::Who(const Frame& frame) const {
@@ -137,7 +140,7 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
   Inbox& inbox = inboxes_[frame.rank];
   if (frame.sequence != 0 && frame.sequence == inbox.applied.sequence) {
-    actions.replies.push_back(AnswerTo(frame, local));
+    actions.Reply(AnswerTo(frame, local));
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(CheckPush(frame, payload));
@@ -145,21 +148,21 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
   if (!is_new) return absl::OkStatus();
 
   inbox.push = frame;
-  if (!TakePart(frame, local, payload)) {
-    return Break(absl::FailedPreconditionError(absl::StrCat(
-                     Who(frame), "gradients in [", frame.range_begin, ", +", frame.range_count,
-                     ") are not finite; parameters are unchanged. A lower learning rate may help")),
-                 actions);
+  if (!TakePart(frame, local, payload)) return Break(NotFinite(frame), actions);
+  if (bulk_ && ordered_) {
+    const absl::Status added = AdvanceOrder();
+    if (!added.ok()) return Break(added, actions);
   }
-  if (bulk_ && ordered_) AdvanceOrder();
   return ApplyIfComplete(static_cast<int>(frame.rank), actions);
 }
 
 absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
+  TETHYS_RETURN_IF_ERROR(broken_);
   TETHYS_RETURN_IF_ERROR(Admit(frame));
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
-  actions.replies.push_back(AnswerTo(frame, local));
-  actions.replies.back().staleness = 0;
+  ParameterReply reply = AnswerTo(frame, local);
+  reply.staleness = 0;
+  actions.Reply(reply);
   return absl::OkStatus();
 }
 
@@ -173,9 +176,16 @@ ParameterReply ParameterStore::AnswerTo(const Frame& frame, Range local) const {
           .staleness = inboxes_[frame.rank].staleness};
 }
 
+absl::Status ParameterStore::NotFinite(const Frame& frame) const {
+  return absl::FailedPreconditionError(
+      absl::StrCat(Who(frame), "gradients in [", frame.range_begin, ", +", frame.range_count,
+                   "), or their sum with those of other workers, are not finite; parameters are unchanged. A "
+                   "lower learning rate may help"));
+}
+
 absl::Status ParameterStore::Break(absl::Status reason, StoreActions& actions) {
   broken_ = reason;
-  actions.fatal = reason;
+  actions.Fail(reason);
   return reason;
 }
 
@@ -206,75 +216,99 @@ bool ParameterStore::TakePart(const Frame& frame, Range local, PayloadPieces pay
   return finite;
 }
 
-void ParameterStore::AdvanceOrder() {
+absl::Status ParameterStore::AdvanceOrder() {
   while (next_rank_ < config_.workers && Complete(inboxes_[next_rank_])) {
-    if (++next_rank_ == config_.workers) return;
+    if (++next_rank_ == config_.workers) break;
     Inbox& inbox = inboxes_[next_rank_];
     for (Part& part : inbox.parts) {
-      if (part.staged)
-        AddValues(inbox.staging.data() + part.local.begin, part.local.count, sum_.data() + part.local.begin);
+      const auto [begin, count] = part.local;
+      if (part.staged && !AddValues(inbox.staging.data() + begin, count, sum_.data() + begin)) {
+        return NotFinite(inbox.push);
+      }
       part.staged = false;
     }
   }
+  return absl::OkStatus();
 }
 
 // ---------------------------------------------------------------------------------------------- update
 
 absl::Status ParameterStore::ApplyIfComplete(int worker, StoreActions& actions) {
-  if (bulk_) {
-    int64_t samples = 0;
-    for (const Inbox& inbox : inboxes_) {
-      if (!Complete(inbox)) return absl::OkStatus();
-      samples += static_cast<int64_t>(inbox.push.sample_count);
-    }
-    const int64_t position = static_cast<int64_t>(inboxes_[worker].push.schedule_position);
-    const absl::Status updated = Update(sum_.data(), samples, position);
-    if (!updated.ok()) return Break(Annotate(updated, Who(inboxes_[worker].push)), actions);
-    if (ordered_) {
-      next_rank_ = 0;
-    } else {
-      std::fill(sum_.data(), sum_.data() + sum_.size(), 0.0f);
-    }
-    ++staleness_histogram_[0];
-    for (int rank = 0; rank < config_.workers; ++rank) FinishPush(rank, 0, actions);
-    return absl::OkStatus();
+  const Inbox& inbox = inboxes_[worker];
+  if (!Complete(inbox)) return absl::OkStatus();
+  const auto own_samples = static_cast<int64_t>(inbox.push.sample_count);
+  if (!bulk_) {
+    const bool own_mean =
+        config_.parameter_server.asynchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
+    const int64_t divisor = own_mean ? own_samples : config_.global_batch;
+    return Commit({&worker, 1}, worker, inbox.staging.data(), divisor, actions);
   }
 
-  Inbox& inbox = inboxes_[worker];
-  if (!Complete(inbox)) return absl::OkStatus();
-  const bool own_mean =
-      config_.parameter_server.asynchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
-  const int64_t divisor = own_mean ? static_cast<int64_t>(inbox.push.sample_count) : config_.global_batch;
-  const int64_t staleness = version_ - static_cast<int64_t>(inbox.push.base_version);
-  const absl::Status updated =
-      Update(inbox.staging.data(), divisor, static_cast<int64_t>(inbox.push.schedule_position));
-  if (!updated.ok()) return Break(Annotate(updated, Who(inbox.push)), actions);
+  int64_t samples = 0;
+  for (const Inbox& other : inboxes_) {
+    if (!Complete(other)) return absl::OkStatus();
+    samples += static_cast<int64_t>(other.push.sample_count);
+  }
+  TETHYS_RETURN_IF_ERROR(Commit(all_workers_, worker, sum_.data(), samples, actions));
+  if (ordered_) {
+    next_rank_ = 0;
+  } else {
+    std::fill(sum_.data(), sum_.data() + sum_.size(), 0.0f);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterStore::Commit(absl::Span<const int> workers, int last, const float* gradient_sums,
+                                    int64_t divisor, StoreActions& actions) {
+  const Frame& push = inboxes_[last].push;
+  if (divisor <= 0) {
+    return Break(absl::InvalidArgumentError(
+                     absl::StrCat(Who(push), "no worker has a sample: nothing to divide the sum by")),
+                 actions);
+  }
+  const int64_t staleness = version_ - static_cast<int64_t>(push.base_version);
   ++staleness_histogram_[staleness];
-  FinishPush(worker, staleness, actions);
-  return absl::OkStatus();
-}
-
-absl::Status ParameterStore::Update(const float* gradient_sums, int64_t divisor, int64_t schedule_position) {
-  if (divisor <= 0) return absl::InvalidArgumentError("no worker has a sample: nothing to divide the sum by");
-  const double learning_rate =
-      LearningRate(config_.optimizer, schedule_position, config_.total_samples, config_.workers);
-  TETHYS_RETURN_IF_ERROR(optimizer_->Apply(stream_, learning_rate, 1.0 / static_cast<double>(divisor),
-                                           parameters_.data(), gradient_sums, slot_pointers_));
   ++version_;
+  for (const int worker : workers) Record(worker, staleness, actions);
+  Update update = {
+      .learning_rate = LearningRate(config_.optimizer, static_cast<int64_t>(push.schedule_position),
+                                    config_.total_samples, config_.workers),
+      .gradient_scale = 1.0 / static_cast<double>(divisor),
+      .gradients_are_finite = true};
+  for (const Part& part : inboxes_[last].parts) {
+    update.part = part.local;
+    const absl::Status updated =
+        optimizer_->Apply(stream_, update, parameters_.data(), gradient_sums, slot_pointers_);
+    if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
+    for (const int worker : workers) Answer(worker, &part.local, actions);
+  }
+  for (const int worker : workers) {
+    Answer(worker, nullptr, actions);
+    Inbox& inbox = inboxes_[worker];
+    inbox.push = Frame{};
+    inbox.parts.clear();
+    inbox.received = 0;
+  }
   return absl::OkStatus();
 }
 
-void ParameterStore::FinishPush(int worker, int64_t staleness, StoreActions& actions) {
+void ParameterStore::Answer(int worker, const Range* local, StoreActions& actions) {
+  Inbox& inbox = inboxes_[worker];
+  for (Part& part : inbox.parts) {
+    if (part.answered || (local != nullptr && part.local != *local)) continue;
+    part.answered = true;
+    Frame frame = inbox.push;
+    frame.range_begin = static_cast<uint64_t>(part.arena.begin);
+    frame.range_count = static_cast<uint64_t>(part.arena.count);
+    actions.Reply(AnswerTo(frame, part.local));
+  }
+}
+
+void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions) {
   Inbox& inbox = inboxes_[worker];
   inbox.applied = inbox.push;
   inbox.staleness = staleness;
-  for (const Part& part : inbox.parts) {
-    Frame frame = inbox.applied;
-    frame.range_begin = part.arena.begin;
-    frame.range_count = part.arena.count;
-    actions.replies.push_back(AnswerTo(frame, part.local));
-  }
-  proto::AppliedPush& record = actions.applied.emplace_back();
+  proto::AppliedPush record;
   record.set_worker(worker);
   record.set_incarnation(inbox.incarnation);
   record.set_sequence(static_cast<int64_t>(inbox.applied.sequence));
@@ -282,9 +316,7 @@ void ParameterStore::FinishPush(int worker, int64_t staleness, StoreActions& act
   record.set_sample_count(static_cast<int64_t>(inbox.applied.sample_count));
   record.set_version(version_);
   record.set_staleness(staleness);
-  inbox.push = Frame{};
-  inbox.parts.clear();
-  inbox.received = 0;
+  actions.Record(record);
 }
 
 // ----------------------------------------------------------------------------------------- checkpoints

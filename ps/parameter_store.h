@@ -49,14 +49,21 @@ struct ParameterReply {
   int64_t staleness = 0;  // Of the push it answers.
 };
 
-struct StoreActions {
-  std::vector<ParameterReply> replies;
-  std::vector<proto::AppliedPush> applied;
-  absl::Status fatal;  // Not OK: the job cannot go on (non-finite gradients, a failed update).
+// What the store asks for, at once and in this order: while a large update is still under way, its first
+// parts are on the network.
+class StoreActions {
+ public:
+  virtual ~StoreActions() = default;
+  // Comes before any reply that shows the push: what a worker knows to be applied is in the journal's hands.
+  virtual void Record(const proto::AppliedPush& push) = 0;
+  virtual void Reply(const ParameterReply& reply) = 0;
+  // The job cannot go on: gradients that are not finite, a failed update.
+  virtual void Fail(const absl::Status& status) = 0;
 };
 
 // Invariants:
-//  1. A step is a transaction: parameters, slots and version change together or not at all.
+//  1. A step is a transaction: an update begins when all of its gradients are here and known to be finite,
+//  and no event comes between its parts. A store whose update failed serves nobody any more.
 //  2. A push (worker, incarnation, sequence) is applied at most once; a repeat of an applied one is answered
 //  with the
 //     parameters as they are, a repeat of a part still waiting is ignored.
@@ -97,7 +104,8 @@ class ParameterStore {
   struct Part {
     Range arena;
     Range local;
-    bool staged = false;  // Waits in Inbox::staging to be added.
+    bool staged = false;    // Waits in Inbox::staging to be added.
+    bool answered = false;  // Updated, and the worker told.
   };
   // One worker as the store sees it.
   struct Inbox {
@@ -119,11 +127,18 @@ class ParameterStore {
   // False when it holds a value that is not finite.
   bool TakePart(const Frame& frame, Range local, PayloadPieces payload);
   bool Complete(const Inbox& inbox) const { return inbox.received == layout_.element_count(); }
-  void AdvanceOrder();
+  // FailedPrecondition when a sum is not finite.
+  absl::Status AdvanceOrder();
   absl::Status ApplyIfComplete(int worker, StoreActions& actions);
-  absl::Status Update(const float* gradient_sums, int64_t divisor, int64_t schedule_position);
-  void FinishPush(int worker, int64_t staleness, StoreActions& actions);
+  // Updates and answers, part after part, the pushes of `workers`, which are complete; of the last to arrive
+  // the parts tell how the update is cut.
+  absl::Status Commit(absl::Span<const int> workers, int last, const float* gradient_sums, int64_t divisor,
+                      StoreActions& actions);
+  void Record(int worker, int64_t staleness, StoreActions& actions);
+  // All parts not answered yet, or those that are exactly `local`.
+  void Answer(int worker, const Range* local, StoreActions& actions);
   ParameterReply AnswerTo(const Frame& frame, Range local) const;
+  absl::Status NotFinite(const Frame& frame) const;
   absl::Status Break(absl::Status reason, StoreActions& actions);
   std::string Who(const Frame& frame) const;
 
@@ -139,6 +154,7 @@ class ParameterStore {
   std::vector<float*> slot_pointers_;
   Arena sum_;  // Bulk-synchronous: gradients of the step so far.
   std::vector<Inbox> inboxes_;
+  std::vector<int> all_workers_;
   int next_rank_ = 0;  // Ordered: the worker whose parts go straight into `sum_`.
   int64_t version_ = 0;
   absl::Status broken_;  // After a fatal error: what every later push is told.

@@ -73,14 +73,19 @@ bool AddPayload(PayloadPieces pieces, int64_t count, float* out) {
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t block = std::min(kBlock, count - begin);
     reader.Read(values, block);
-    finite &= AllFinite(values, block);
-    AddValues(values, block, out + begin);
+    finite &= AddValues(values, block, out + begin);
   }
   return finite;
 }
 
-void AddValues(const float* __restrict values, int64_t count, float* __restrict out) {
-  for (int64_t i = 0; i < count; ++i) out[i] += values[i];
+bool AddValues(const float* __restrict values, int64_t count, float* __restrict out) {
+  bool finite = true;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(count, begin + kBlock);
+    for (int64_t i = begin; i < end; ++i) out[i] += values[i];
+    finite &= AllFinite(out + begin, end - begin);
+  }
+  return finite;
 }
 
 }  // namespace tethys

@@ -16,11 +16,12 @@ using PayloadPieces = absl::Span<const absl::string_view>;
 int64_t PayloadBytes(PayloadPieces pieces);
 
 // out[i] = payload[i], or out[i] += payload[i], for `count` float32 values, PayloadBytes(pieces) / 4 of them.
-// False when a value is not finite; `out` is written all the same.
+// False when a value of `out` is then not finite.
 bool CopyPayload(PayloadPieces pieces, int64_t count, float* out);
 bool AddPayload(PayloadPieces pieces, int64_t count, float* out);
 
-void AddValues(const float* values, int64_t count, float* out);
+// out[i] += values[i]; false when a sum is not finite.
+bool AddValues(const float* values, int64_t count, float* out);
 
 }  // namespace tethys
 

@@ -27,10 +27,11 @@ void ReplicaUpdate::Prepare(const StepArenas& arenas) {
 
 absl::StatusOr<Nanoseconds> ReplicaUpdate::Apply(const StepInfo& step) {
   const Nanoseconds start = clock_.Now();
-  const double rate = LearningRate(config_, step.schedule_position, total_samples_, workers_);
-  const double gradient_scale = 1.0 / static_cast<double>(step.global_sample_count);
-  const absl::Status updated = optimizer_->Apply(stream_, rate, gradient_scale, arenas_.parameters,
-                                                 arenas_.gradient_sums, slot_pointers_);
+  const Update update = {
+      .learning_rate = LearningRate(config_, step.schedule_position, total_samples_, workers_),
+      .gradient_scale = 1.0 / static_cast<double>(step.global_sample_count)};
+  const absl::Status updated =
+      optimizer_->Apply(stream_, update, arenas_.parameters, arenas_.gradient_sums, slot_pointers_);
   if (!updated.ok()) return Annotate(updated, absl::StrCat("step ", step.step));
   return clock_.Now() - start;
 }

@@ -108,6 +108,8 @@ struct Segment {
 struct SgdStep {
   float learning_rate = 0;
   float gradient_scale = 1;
+  Range part = kWholeArena;  // What lies outside stays as it is.
+  bool check_finite = true;  // False where the caller has looked at every gradient: `finite` is then 1.
 };
 class SgdPrimitive {
  public:

@@ -21,11 +21,13 @@ class SgdOptimizer final : public Optimizer {
                size_t slots)
       : device_(device), sgd_(std::move(sgd)), finite_(std::move(finite)), slots_(slots) {}
 
-  absl::Status Apply(Stream& stream, double learning_rate, double gradient_scale, float* parameters,
-                     const float* gradient_sums, absl::Span<float* const> slots) override {
+  absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
+                     absl::Span<float* const> slots) override {
     TETHYS_CHECK(slots.size() == slots_, "SGD keeps ", slots_, " slots, not ", slots.size());
-    const SgdStep step = {.learning_rate = static_cast<float>(learning_rate),
-                          .gradient_scale = static_cast<float>(gradient_scale)};
+    const SgdStep step = {.learning_rate = static_cast<float>(update.learning_rate),
+                          .gradient_scale = static_cast<float>(update.gradient_scale),
+                          .part = update.part,
+                          .check_finite = !update.gradients_are_finite};
     TETHYS_RETURN_IF_ERROR(sgd_->Run(stream, step, parameters, gradient_sums,
                                      slots.empty() ? nullptr : slots[0],
                                      static_cast<int32_t*>(finite_->data())));
@@ -35,8 +37,7 @@ class SgdOptimizer final : public Optimizer {
     if (finite == 1) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "a gradient is NaN or infinite; parameters were left as they were. Lower optimizer.learning_rate, or "
-        "check "
-        "the data");
+        "check the data");
   }
 
  private:

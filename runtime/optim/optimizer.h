@@ -28,14 +28,22 @@ std::vector<Segment> MakeSegments(const proto::Optimizer& config, const std::vec
 // included, is multiplied by `workers`.
 double LearningRate(const proto::Optimizer& config, int64_t samples_used, int64_t total_samples, int workers);
 
+// One update, of the whole arena or of a part of it.
+struct Update {
+  double learning_rate = 0;
+  double gradient_scale = 1;
+  Range part = kWholeArena;
+  bool gradients_are_finite = false;  // The caller has looked at each: they are not looked at again.
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // One update: parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots`
-  // as many as SlotNames. FailedPrecondition when a gradient is not finite: then nothing was changed. Blocks
+  // Parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` as many as
+  // SlotNames. FailedPrecondition when a gradient of the part is not finite: then nothing was changed. Blocks
   // until the finite flag is known.
-  virtual absl::Status Apply(Stream& stream, double learning_rate, double gradient_scale, float* parameters,
+  virtual absl::Status Apply(Stream& stream, const Update& update, float* parameters,
                              const float* gradient_sums, absl::Span<float* const> slots) = 0;
 };
 

@@ -6,6 +6,7 @@
 #ifndef TETHYS_RUNTIME_TENSOR_VARIABLE_H_
 #define TETHYS_RUNTIME_TENSOR_VARIABLE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,9 +29,15 @@ std::string ShapeText(const Shape& shape);  // "[784, 128]"
 struct Range {
   int64_t begin = 0;
   int64_t count = 0;
-  int64_t end() const { return begin + count; }
+  constexpr int64_t end() const { return begin + count; }
   bool operator==(const Range&) const = default;
 };
+inline constexpr Range kWholeArena = {0, INT64_MAX};
+// Of count 0 where they do not meet.
+constexpr Range Intersection(const Range& a, const Range& b) {
+  const int64_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max<int64_t>(0, std::min(a.end(), b.end()) - begin)};
+}
 
 enum class InitialValue { kZeros, kGlorotUniform, kHeNormal };
 

@@ -31,12 +31,12 @@ class NoEvent final : public Event {
 class PlainOptimizer final : public Optimizer {
  public:
   explicit PlainOptimizer(int64_t size) : size_(size) {}
-  absl::Status Apply(Stream&, double learning_rate, double gradient_scale, float* parameters,
-                     const float* gradient_sums, absl::Span<float* const>) override {
+  absl::Status Apply(Stream&, const Update& update, float* parameters, const float* gradient_sums,
+                     absl::Span<float* const>) override {
     for (int64_t i = 0; i < size_; ++i) {
       if (!std::isfinite(gradient_sums[i])) return absl::FailedPreconditionError("a gradient is not finite");
     }
-    const auto factor = static_cast<float>(learning_rate * gradient_scale);
+    const auto factor = static_cast<float>(update.learning_rate * update.gradient_scale);
     for (int64_t i = 0; i < size_; ++i) parameters[i] -= factor * gradient_sums[i];
     return absl::OkStatus();
   }

@@ -23,16 +23,13 @@ class NoStream final : public Stream {
 class FakeOptimizer final : public Optimizer {
  public:
   explicit FakeOptimizer(std::vector<Range> segments) : segments_(std::move(segments)) {}
-  absl::Status Apply(Stream&, double learning_rate, double scale, float* parameters, const float* sums,
+  absl::Status Apply(Stream&, const Update& update, float* parameters, const float* sums,
                      absl::Span<float* const> slots) override {
     for (const Range& segment : segments_) {
-      for (int64_t i = segment.begin; i < segment.end(); ++i) {
-        if (!std::isfinite(sums[i])) return absl::FailedPreconditionError("the sum is not finite");
-      }
-    }
-    for (const Range& segment : segments_) {
-      for (int64_t i = segment.begin; i < segment.end(); ++i) {
-        parameters[i] -= static_cast<float>(learning_rate * scale * sums[i]);
+      const Range range = Intersection(segment, update.part);
+      for (int64_t i = range.begin; i < range.end(); ++i) {
+        EXPECT_TRUE(std::isfinite(sums[i])) << i;
+        parameters[i] -= static_cast<float>(update.learning_rate * update.gradient_scale * sums[i]);
         for (float* slot : slots) slot[i] += 1;
       }
     }
@@ -41,6 +38,16 @@ class FakeOptimizer final : public Optimizer {
 
  private:
   const std::vector<Range> segments_;
+};
+
+struct Taken final : public StoreActions {
+  void Record(const proto::AppliedPush& push) override { applied.push_back(push); }
+  void Reply(const ParameterReply& reply) override { replies.push_back(reply); }
+  void Fail(const absl::Status& status) override { fatal = status; }
+
+  std::vector<ParameterReply> replies;
+  std::vector<proto::AppliedPush> applied;
+  absl::Status fatal;
 };
 
 // A push: every gradient is `gradient`; the whole of the server's shards unless `part` says otherwise.
@@ -121,11 +128,11 @@ class ParameterStoreTest : public ::testing::Test {
     return Do(frame, absl::string_view(reinterpret_cast<const char*>(values.data()), frame.payload_bytes));
   }
   std::string Do(const Frame& frame, absl::string_view payload) {
-    actions_ = StoreActions();
+    actions_ = Taken();
     return Words(store_->OnPush(frame, {payload}, actions_));
   }
   std::string Pull(int worker, Range range) {
-    actions_ = StoreActions();
+    actions_ = Taken();
     return Words(store_->OnPull(ToFrame({.worker = worker, .sequence = 0, .part = range}), actions_));
   }
   std::string Words(const absl::Status& status) const {
@@ -147,7 +154,7 @@ class ParameterStoreTest : public ::testing::Test {
   proto::Optimizer optimizer_;
   NoStream stream_;
   std::unique_ptr<ParameterStore> store_;
-  StoreActions actions_;
+  Taken actions_;
 };
 
 // ------------------------------------------------------------------------------------- bulk-synchronous
@@ -361,7 +368,8 @@ TEST_F(ParameterStoreTest, GradientsThatAreNotFiniteChangeNothingAndNameWhoSentT
 TEST_F(ParameterStoreTest, ASumThatOverflowsChangesNothing) {
   MakeBulk(2);
   Do({.worker = 0, .gradient = 3e38f});
-  EXPECT_THAT(Do({.worker = 1, .gradient = 3e38f}), HasSubstr("the sum is not finite"));
+  EXPECT_THAT(Do({.worker = 1, .gradient = 3e38f}),
+              HasSubstr("or their sum with those of other workers, are not finite"));
   EXPECT_FALSE(actions_.fatal.ok());
   EXPECT_EQ(Parameter(), 0);
 }

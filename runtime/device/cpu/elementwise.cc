@@ -38,12 +38,16 @@ class Sgd final : public SgdPrimitive {
                    float* velocity, int32_t* finite) override {
     const FlushDenormals flush;
     *finite = 1;
-    for (const auto& [range, weight_decay] : segments_) {
-      if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *finite = 0;
+    if (step.check_finite) {
+      for (const Segment& segment : segments_) {
+        const Range range = Intersection(segment.range, step.part);
+        if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *finite = 0;
+      }
     }
     if (*finite == 0) return absl::OkStatus();
     for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
-      Update(step, *segment, parameters, gradient_sums, velocity);
+      const Range range = Intersection(segment->range, step.part);
+      Update(step, {range, segment->weight_decay}, parameters, gradient_sums, velocity);
     }
     return absl::OkStatus();
   }
@@ -55,7 +59,8 @@ class Sgd final : public SgdPrimitive {
   void Update(const SgdStep& step, const Segment& segment, float* parameters, const float* gradient_sums,
               float* velocity) const {
     constexpr int64_t kBlock = 4096;
-    const auto [rate, scale] = step;
+    const float rate = step.learning_rate;
+    const float scale = step.gradient_scale;
     for (int64_t end = segment.range.end(); end > segment.range.begin; end -= kBlock) {
       const int64_t begin = std::max(segment.range.begin, end - kBlock);
       float* w = parameters + begin;
