@@ -98,6 +98,8 @@ constexpr Rule kRules[] = {
     {"checkpoint.every_steps", 0, From(0, kMaxSteps)},
     {"checkpoint.every_epochs", 0, From(0, kMaxEpochs)},
     {"checkpoint.keep", 2, From(1, 1 << 20)},
+    {"resources.interval_seconds", 1, From(0, 3600)},
+    {"price_per_hour", 0, From(0, 1e9)},
     {"timeouts.start", 60, Above(0, kMaxSeconds)},
     {"timeouts.silence", 10, Above(0, kMaxSeconds)},
     {"timeouts.step", 30, Above(0, kMaxSeconds)},
@@ -242,11 +244,22 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
   }
 }
 
+// Samples travel with the heartbeats, four a second.
+constexpr double kLeastSamplingSeconds = 0.25;
+
+void CheckResources(const proto::Job& job, Problems& problems) {
+  const double seconds = job.resources().interval_seconds();
+  problems.AddIf(
+      seconds > 0 && seconds < kLeastSamplingSeconds, "resources.interval_seconds",
+      absl::StrCat("is ", seconds, ": must be 0 (sample nothing) or at least ", kLeastSamplingSeconds));
+}
+
 // Messages whose absence means their defaults, so that the rules below them apply.
 void MakeMessages(proto::Job& job) {
   job.mutable_device();
   job.mutable_checkpoint();
   job.mutable_timeouts();
+  job.mutable_resources();
   proto::Schedule& schedule = *job.mutable_optimizer()->mutable_schedule();
   if (schedule.kind_case() == proto::Schedule::KIND_NOT_SET) schedule.mutable_constant();
   proto::Strategy& strategy = *job.mutable_strategy();
@@ -289,6 +302,7 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   CheckLogits(job, problems);
   CheckBatch(job, problems);
   CheckStrategy(job, problems);
+  CheckResources(job, problems);
   return problems.status();
 }
 

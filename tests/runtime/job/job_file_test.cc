@@ -182,6 +182,12 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{
             "workers: 3", "workers: 3 timeouts { silence: -1 }", "my.textproto:16:23: ", {"must be above 0"}},
         Mistake{"workers: 3",
+                "workers: 3 resources { interval_seconds: 0.1 }",
+                "my.textproto:16:24: ",
+                {"resources.interval_seconds is 0.1", "at least 0.25"}},
+        Mistake{
+            "workers: 3", "workers: 3 price_per_hour: -1", "my.textproto:16:12: ", {"price_per_hour is -1"}},
+        Mistake{"workers: 3",
                 "workers: 3 name: \"a/b\"",
                 "my.textproto:16:12: ",
                 {"name is not a name", "letters"}}));
