@@ -84,6 +84,7 @@ constexpr Rule kRules[] = {
     {"device.kind", proto::Device::CPU, From(0, proto::Device::Kind_MAX)},
     {"device.threads_per_rank", 1, From(1, 1024)},
     {"strategy.mirrored.bucket_bytes", kMebibyte, From(64, kMaxMessageBytes)},
+    {"strategy.mirrored.transport", proto::Mirrored::AUTOMATIC, From(0, proto::Mirrored::Transport_MAX)},
     {"strategy.parameter_server.servers", 1, From(1, 1024)},
     {"strategy.parameter_server.message_bytes", 344 * 1024, From(64, kMaxMessageBytes)},
     {"strategy.parameter_server.partitioner.min_size.min_shard_bytes", 256 * 1024, From(1, kMaxBytes)},
