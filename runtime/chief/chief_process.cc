@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "runtime/base/event_loop.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/process.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/checkpoint_writer.h"
@@ -18,6 +20,8 @@
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/job/job.h"
+#include "runtime/telemetry/resource_log.h"
+#include "runtime/telemetry/resource_sampler.h"
 #include "runtime/telemetry/summary.h"
 #include "runtime/telemetry/timing_collector.h"
 
@@ -52,6 +56,7 @@ class ChiefProcess final : public ChiefEvents {
     loop_.Run(kTick, [this] {
       Step([this](Actions& actions) { controller_->OnTick(clock_.Now(), actions); });
       KeepJournal();
+      SampleResources();
     });
     return end_status_;
   }
@@ -98,6 +103,9 @@ class ChiefProcess final : public ChiefEvents {
     reader_ = std::move(start.reader);
     const bool lock_step = !job_.strategy().parameter_server().has_asynchronous();
     TETHYS_ASSIGN_OR_RETURN(timing_, TimingCollector::Open(options_.run_dir, job_.workers(), lock_step));
+    if (job_.resources().interval_seconds() > 0) {
+      TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));
+    }
     TETHYS_ASSIGN_OR_RETURN(journal_,
                             AppendFile::Open(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
     TETHYS_RETURN_IF_ERROR(journal_->Append(journal::Attempt(
@@ -124,13 +132,23 @@ class ChiefProcess final : public ChiefEvents {
     }
   }
 
-  void Do(SendOrder& action) { server_->Send(action.task, action.order); }
+  void Do(SendOrder& action) {
+    if (action.order.has_setup()) CompleteSetup(*action.order.mutable_setup());
+    server_->Send(action.task, action.order);
+  }
   void Do(WriteJournal& action) { journal_buffer_ += action.line; }
   void Do(Report& action) {
     if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
     Print(action.event);
   }
   void Do(KeepRecords& action) { WarnOnce(timing_->Add(action.records, action.clock_offset)); }
+  void Do(KeepResources& action) {
+    if (resources_ == nullptr) return;
+    const std::string process = TaskName(action.task.role, action.task.index);
+    for (const proto::ResourceSample& sample : action.samples) {
+      WarnOnce(resources_->Add(action.host, process, sample, action.clock_offset));
+    }
+  }
   void Do(OpenSave& action) {
     absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
         CheckpointWriter::Create(CheckpointRoot(), action.state.step(), variables_, slots_, job_.name());
@@ -159,6 +177,7 @@ class ChiefProcess final : public ChiefEvents {
     ended_ = true;
     KeepJournal();
     WarnOnce(timing_->Flush());
+    FinishResources();
     end_status_ = action.status;
     if (end_status_.ok()) end_status_ = CheckJournal();
     WriteTheSummary();
@@ -203,11 +222,48 @@ class ChiefProcess final : public ChiefEvents {
     summary.set_status(end_status_.ok() ? "succeeded" : "failed");
     controller_->FillSummary(clock_.Now(), summary);
     timing_->FillSummary(controller_->training_seconds(), summary);
+    if (resources_ != nullptr) resources_->FillSummary(summary);
+    FillCost(job_.price_per_hour(), summary);
     if (!end_status_.ok() && !summary.has_first_failure()) {
       summary.mutable_first_failure()->set_role("chief");
       summary.mutable_first_failure()->set_message(StatusText(end_status_));
     }
     WarnOnce(WriteSummary(options_.run_dir, summary));
+  }
+
+  // Now all members are known, and with them the machines.
+  void CompleteSetup(proto::Setup& setup) {
+    setup.set_chief_host(host_);
+    if (resources_ == nullptr || sampler_ != nullptr) return;
+    std::set<std::string> hosts = {host_};
+    for (const proto::Member& member : setup.member()) hosts.insert(member.host());
+    resources_->SetMachines({hosts.begin(), hosts.end()});
+    sampler_ = std::make_unique<ResourceSampler>(
+        clock_, ResourceSampler::Options{.interval = FromSeconds(job_.resources().interval_seconds()),
+                                         .machine = true,
+                                         .loopback = hosts.size() == 1});
+  }
+
+  // The chief's own, and its machine's. Flushed each time, so that the lines outlive a chief that is killed.
+  void SampleResources() {
+    if (sampler_ == nullptr || ended_) return;
+    ResourceSampler::Samples samples;
+    sampler_->Collect(samples);
+    if (samples.empty()) return;
+    KeepOwn(samples);
+    WarnOnce(resources_->Flush());
+  }
+  void FinishResources() {
+    if (sampler_ == nullptr) return;
+    ResourceSampler::Samples samples;
+    sampler_->CollectLast(samples);
+    KeepOwn(samples);
+    WarnOnce(resources_->Flush());
+  }
+  void KeepOwn(const ResourceSampler::Samples& samples) {
+    for (const proto::ResourceSample& sample : samples) {
+      WarnOnce(resources_->Add(host_, "chief", sample, 0));
+    }
   }
 
   void KeepJournal() {
@@ -245,6 +301,7 @@ class ChiefProcess final : public ChiefEvents {
   const proto::Job& job_;
   const std::vector<std::string> slots_;
   const MonotonicClock clock_;
+  const std::string host_ = HostName();
   VariableSet variables_;
   std::unique_ptr<CheckpointReader> reader_;
 
@@ -258,6 +315,8 @@ class ChiefProcess final : public ChiefEvents {
   // The loop's.
   EventLoop loop_;
   std::unique_ptr<TimingCollector> timing_;
+  std::unique_ptr<ResourceLog> resources_;    // Null where nothing is sampled.
+  std::unique_ptr<ResourceSampler> sampler_;  // From the first Setup on.
   std::unique_ptr<AppendFile> journal_;
   std::string journal_buffer_;
   proto::TrainingState save_state_;

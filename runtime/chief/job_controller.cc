@@ -11,6 +11,7 @@ namespace {
 
 // Batches a worker holds ahead, asynchronously.
 constexpr int kLeasesAhead = 4;
+constexpr int kMaxSamplesPerBeat = 16;  // An honest task sends two.
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 // How long a failure that looks like an echo waits for its cause.
 constexpr Nanoseconds kEchoPatience = 500 * kMillisecond;
@@ -134,6 +135,10 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
   TaskState& task = tasks_.at(id);
   task.heartbeat = heartbeat;
   task.step = std::max(task.step, heartbeat.step());
+  if (!heartbeat.resources().empty() && heartbeat.resources_size() <= kMaxSamplesPerBeat) {
+    actions.push_back(
+        KeepResources{id, task.member.host(), heartbeat.resources(), heartbeat.clock_offset_ns()});
+  }
   proto::ToTask order;
   order.mutable_pong()->set_sent_ns(heartbeat.sent_ns());
   order.mutable_pong()->set_chief_ns(now);

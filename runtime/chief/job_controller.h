@@ -48,6 +48,12 @@ struct KeepRecords {  // Into steps.csv and the timing analysis.
   proto::StepRecords records;
   Nanoseconds clock_offset = 0;
 };
+struct KeepResources {  // Into resources.csv and the summary.
+  TaskId task;
+  std::string host;
+  google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
+  Nanoseconds clock_offset = 0;
+};
 struct OpenSave {  // Then call SaveOpened.
   int64_t id = 0;
   proto::TrainingState state;
@@ -58,8 +64,8 @@ struct EndJob {  // After everything before it; nothing follows.
   absl::Status status;
   TaskId culprit;  // ROLE_UNKNOWN: nobody in particular.
 };
-using Action =
-    absl::variant<SendOrder, WriteJournal, Report, KeepRecords, OpenSave, CommitSave, AbandonSave, EndJob>;
+using Action = absl::variant<SendOrder, WriteJournal, Report, KeepRecords, KeepResources, OpenSave,
+                             CommitSave, AbandonSave, EndJob>;
 using Actions = std::vector<Action>;
 
 // Invariants:

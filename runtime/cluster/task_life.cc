@@ -2,15 +2,57 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+
+#include "absl/types/optional.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/process.h"
+#include "runtime/telemetry/resource_sampler.h"
 
 namespace tethys {
 namespace {
 
 constexpr Nanoseconds kBeatInterval = 250 * kMillisecond;
 
-absl::Status Live(TaskSession& session, const Clock& clock, const std::string& data_address, TaskLife& life) {
+// Of every machine but the chief's, the member that is listed first samples it.
+bool SamplesMachine(const proto::Setup& setup, const TaskOptions& options) {
+  const auto& members = setup.member();
+  const auto self = std::find_if(members.begin(), members.end(), [&](const proto::Member& member) {
+    return member.role() == options.role && member.index() == options.index;
+  });
+  if (self == members.end() || self->host() == setup.chief_host()) return false;
+  return std::none_of(members.begin(), self,
+                      [&](const proto::Member& member) { return member.host() == self->host(); });
+}
+
+// What heartbeats tell of resources, from the moment the job is known. Fill is called by the session's beats.
+class BeatSampler {
+ public:
+  // The session must not call Fill yet.
+  void Start(const proto::Setup& setup, const TaskOptions& options, const Clock& clock) {
+    sampler_.emplace(clock, ResourceSampler::Options{
+                                .interval = FromSeconds(setup.plan().job().resources().interval_seconds()),
+                                .machine = SamplesMachine(setup, options)});
+  }
+  void Fill(proto::Heartbeat& heartbeat) {
+    if (!sampler_.has_value()) return;
+    if (ending_) {
+      sampler_->CollectLast(*heartbeat.mutable_resources());
+    } else {
+      sampler_->Collect(*heartbeat.mutable_resources());
+    }
+  }
+  // The beats to come are the last.
+  void End() { ending_ = true; }
+
+ private:
+  absl::optional<ResourceSampler> sampler_;
+  std::atomic<bool> ending_{false};
+};
+
+absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock& clock,
+                  const std::string& data_address, TaskLife& life, BeatSampler& sampler) {
   // Beats without content until there is something to tell: the chief must not take a long set-up for
   // silence.
   session.StartBeating(kBeatInterval, [](proto::Heartbeat&, std::vector<proto::FromTask>&) {});
@@ -23,10 +65,16 @@ absl::Status Live(TaskSession& session, const Clock& clock, const std::string& d
     TETHYS_ASSIGN_OR_RETURN(const proto::ToTask order, session.Receive());
     if (order.has_setup()) {
       const Nanoseconds begin = clock.Now();
+      sampler.Start(order.setup(), options, clock);
+      session.StartBeating(kBeatInterval,
+                           [&sampler](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>&) {
+                             sampler.Fill(heartbeat);
+                           });
       TETHYS_RETURN_IF_ERROR(life.SetUp(order.setup()));
       session.StartBeating(kBeatInterval,
-                           [&life](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
+                           [&](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
                              life.FillBeat(heartbeat, before);
+                             sampler.Fill(heartbeat);
                            });
       proto::FromTask ready;
       ready.mutable_ready()->set_setup_ns(clock.Now() - begin);
@@ -44,9 +92,11 @@ absl::Status Live(TaskSession& session, const Clock& clock, const std::string& d
 
 }  // namespace
 
-absl::Status LiveAsTask(const TaskOptions&, TaskSession& session, const Clock& clock,
+absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
                         const std::string& data_address, TaskLife& life) {
-  const absl::Status status = Live(session, clock, data_address, life);
+  BeatSampler sampler;  // Of the session's beats, which end with Close.
+  const absl::Status status = Live(options, session, clock, data_address, life, sampler);
+  sampler.End();
   session.Beat();
   if (!status.ok()) {
     TETHYS_LOG(Error, StatusText(status));

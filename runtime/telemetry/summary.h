@@ -16,6 +16,10 @@ absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& s
 // NotFound: no run has ended in `run_dir`. DataLoss: the file is not a summary. Unknown fields are ignored.
 absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir);
 
+// What the run and one of its epochs cost, from the times that the summary holds. Without a price there is no
+// cost.
+void FillCost(double price_per_hour, proto::RunSummary& summary);
+
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_

@@ -1,0 +1,43 @@
+// What the text of files in /proc says about the use of a machine or a process. Pure; any thread.
+//
+// Every function answers DataLoss, naming the file and the line it missed, when the text is not what the
+// kernel writes (proc(5)): cut short, empty, or a number that is none.
+#ifndef TETHYS_RUNTIME_TELEMETRY_PROC_TEXT_H_
+#define TETHYS_RUNTIME_TELEMETRY_PROC_TEXT_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Bytes towards this side, and away from it.
+struct ByteCounts {
+  int64_t in = 0;
+  int64_t out = 0;
+};
+
+struct MachineCpu {
+  Nanoseconds busy_ns = 0;  // Of all cores together, since the machine started.
+  int cores = 0;
+};
+// /proc/stat. Time stolen by a hypervisor, like waiting for a disk, is not busy.
+absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_second);
+
+// /proc/meminfo: bytes that new processes could not get.
+absl::StatusOr<int64_t> ParseUsedMemory(absl::string_view text);
+
+// /proc/net/dev: summed over the interfaces, the loopback only where asked for.
+absl::StatusOr<ByteCounts> ParseNetDev(absl::string_view text, bool with_loopback);
+
+// /proc/self/io: what reached the disks. Read is in, written is out.
+absl::StatusOr<ByteCounts> ParseSelfIo(absl::string_view text);
+
+// /proc/vmstat: what all block devices moved.
+absl::StatusOr<ByteCounts> ParseVmstat(absl::string_view text);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TELEMETRY_PROC_TEXT_H_

@@ -1,0 +1,80 @@
+// The chief's side of resources: takes the samples of all processes and machines, streams them to
+// RUN_DIR/resources.csv on the chief's clock, and keeps means and extremes for the summary. Memory grows with
+// the number of processes, not of samples. Thread-compatible; Add blocks on the disk now and then.
+#ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
+#define TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
+
+#include <array>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/summary.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/telemetry/run_csv.h"
+
+namespace tethys {
+
+// Columns of resources.csv. `seconds` is when the sample was taken, from the chief's start (a resumed run
+// begins at 0 again); `process` is empty on a machine's own lines; bytes are those of the interval since the
+// line before.
+extern const char kResourcesCsvHeader[];
+
+class ResourceLog {
+ public:
+  // `begin`: second 0, on the chief's clock.
+  static absl::StatusOr<std::unique_ptr<ResourceLog>> Open(const std::string& run_dir, Nanoseconds begin);
+
+  // Machines that send samples. The sum over all of them is kept from the first moment at which each has.
+  void SetMachines(const std::vector<std::string>& hosts);
+
+  // `clock_offset`: the chief's clock minus that of the sample. A sample that cannot be (no length, a
+  // negative or non-finite number) is dropped. Errors are the file's; the sample counts all the same.
+  absl::Status Add(const std::string& host, const std::string& process, const proto::ResourceSample& sample,
+                   Nanoseconds clock_offset);
+  // All lines added so far are in the file.
+  absl::Status Flush() { return csv_->Flush(); }
+
+  // Fills in `resources`.
+  void FillSummary(proto::RunSummary& summary) const;
+
+ private:
+  static constexpr int kQuantities = 6;  // CPU %, resident bytes, and four rates in bytes a second.
+  using Values = std::array<double, kQuantities>;
+  struct Use {
+    int cores = 0;
+    int64_t samples = 0;
+    double seconds = 0;
+    Values weighted{};  // Sum of value * seconds.
+    Values minimum{};
+    Values maximum{};
+
+    void Add(const Values& values, double length);
+    void Fill(proto::ResourceSummary& summary) const;
+  };
+  // A machine's latest sample, until all machines have one of the same moment.
+  struct Latest {
+    bool fresh = false;
+    int cores = 0;
+    Nanoseconds taken = 0;  // On the chief's clock.
+    Values values{};
+  };
+
+  ResourceLog(std::unique_ptr<CsvFile> csv, Nanoseconds begin) : csv_(std::move(csv)), begin_(begin) {}
+  void AddMachine(const std::string& host, const Values& values, const proto::ResourceSample& sample,
+                  Nanoseconds taken);
+
+  const std::unique_ptr<CsvFile> csv_;
+  const Nanoseconds begin_;
+  std::map<std::pair<std::string, std::string>, Use> use_;  // By host and process; "": the machine.
+  std::map<std::string, Latest> machines_;
+  Use cluster_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_

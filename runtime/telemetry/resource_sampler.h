@@ -1,0 +1,77 @@
+// Samples what this process, and where asked its machine, uses: CPU, memory, network, disk. Every process has
+// one and sends its samples to the chief with the heartbeats. Thread-compatible; a sample takes some tens of
+// microseconds, on the thread that asks.
+//
+// Where the numbers come from; what the system does not tell is 0:
+//   process  CPU clock_gettime; memory /proc/self/statm; disk /proc/self/io; network: what the kernel counts
+//   for
+//            each TCP connection of the process (TCP_INFO), payload without headers. A connection that is
+//            opened and closed between two samples is not seen.
+//   machine  /proc/stat, /proc/meminfo, /proc/vmstat, and /proc/net/dev, which counts whole frames:
+//   everything that
+//            runs there, other people's programs included.
+#ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
+#define TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "absl/types/optional.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/telemetry/proc_text.h"
+
+namespace tethys {
+
+// Bytes of the TCP connections of this process.
+class TcpCounter {
+ public:
+  // Since the first call, those of connections found then included.
+  ByteCounts Count();
+
+ private:
+  std::unordered_map<int, ByteCounts> connections_;  // By descriptor.
+  ByteCounts sum_;
+};
+
+class ResourceSampler {
+ public:
+  struct Options {
+    Nanoseconds interval = kSecond;  // 0: never samples.
+    bool machine = false;            // This process samples its machine, too.
+    bool loopback = false;           // Count the machine's loopback: everything runs on this machine.
+  };
+  // The first interval begins now.
+  ResourceSampler(const Clock& clock, const Options& options);
+
+  using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
+  // Appends a sample, or two with the machine's, if the interval is over; to be called several times in one.
+  void Collect(Samples& out);
+  // Appends what was used since the last sample, unless that is too short a time to tell anything.
+  void CollectLast(Samples& out);
+
+ private:
+  struct Counters {
+    Nanoseconds cpu_ns = 0;
+    int64_t memory_bytes = 0;  // Now; the others since some moment.
+    ByteCounts network;
+    ByteCounts disk;
+  };
+  Counters ReadProcess();
+  Counters ReadMachine();
+  void Sample(Nanoseconds now, Samples& out);
+  void Append(bool machine, Nanoseconds now, const Counters& before, const Counters& after,
+              Samples& out) const;
+
+  const Clock& clock_;
+  const Options options_;
+  TcpCounter tcp_;
+  int cores_ = 0;
+  Nanoseconds last_ = 0;  // When the counters below were read.
+  Nanoseconds due_ = 0;
+  Counters process_, machine_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
