@@ -1,0 +1,138 @@
+#include "runtime/telemetry/resource_log.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "runtime/telemetry/summary.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+// A log whose second 0 is second 100 of the chief's clock.
+class ResourceLogTest : public ::testing::Test {
+ protected:
+  static proto::ResourceSample Sample(double at, double cpu, int64_t bytes, bool machine = false) {
+    proto::ResourceSample sample;
+    sample.set_machine(machine);
+    sample.set_taken_ns(FromSeconds(at));
+    sample.set_interval_ns(kSecond);
+    sample.set_cpu_percent(cpu);
+    sample.set_resident_bytes(bytes);
+    sample.set_network_in_bytes(bytes);
+    sample.set_cores(machine ? 4 : 0);
+    return sample;
+  }
+  void Machine(const std::string& host, double at, double cpu) {
+    ASSERT_TRUE(log_->Add(host, "worker 0", Sample(at, cpu, 1000, true), 0).ok());
+  }
+  void Process(const std::string& name, double at, double cpu) {
+    ASSERT_TRUE(log_->Add("a", name, Sample(at, cpu, 10), 0).ok());
+  }
+  proto::RunSummary Summary() const {
+    proto::RunSummary summary;
+    log_->FillSummary(summary);
+    return summary;
+  }
+  std::string Csv() {
+    EXPECT_TRUE(log_->Flush().ok());
+    return ReadFile(directory_.path() + "/resources.csv").value();
+  }
+
+  testing::TempDirectory directory_;
+  std::unique_ptr<ResourceLog> log_ = ResourceLog::Open(directory_.path(), 100 * kSecond).value();
+};
+
+TEST_F(ResourceLogTest, WritesALinePerSampleOnTheChiefsClock) {
+  ASSERT_TRUE(log_->Add("a", "worker 0", Sample(1, 50, 7), 101 * kSecond).ok());
+  EXPECT_EQ(Csv(), std::string(kResourcesCsvHeader) + "\n2.000,a,worker 0,50.0,7,7,0,0,0\n");
+}
+
+TEST_F(ResourceLogTest, AMachinesLineHasNoProcess) {
+  Machine("a", 101, 30);
+  EXPECT_NE(Csv().find("\n1.000,a,,30.0,1000,1000,"), std::string::npos);
+}
+
+TEST_F(ResourceLogTest, KeepsMeanAndExtremesOfEachProcess) {
+  Process("ps 0", 101, 10);
+  Process("ps 0", 102, 40);
+  Process("chief", 102, 1);
+  const proto::RunSummary summary = Summary();
+  ASSERT_EQ(summary.resources_size(), 2);
+  EXPECT_EQ(summary.resources(0).process(), "chief");
+  EXPECT_EQ(summary.resources(1).samples(), 2);
+  EXPECT_DOUBLE_EQ(summary.resources(1).cpu_percent().mean(), 25);
+  EXPECT_DOUBLE_EQ(summary.resources(1).cpu_percent().minimum(), 10);
+  EXPECT_DOUBLE_EQ(summary.resources(1).cpu_percent().maximum(), 40);
+  EXPECT_DOUBLE_EQ(summary.resources(1).network_in_bytes_per_second().mean(), 10);
+}
+
+TEST_F(ResourceLogTest, ALongerSampleWeighsMore) {
+  Process("ps 0", 101, 10);
+  proto::ResourceSample longer = Sample(104, 40, 0);
+  longer.set_interval_ns(3 * kSecond);
+  ASSERT_TRUE(log_->Add("a", "ps 0", longer, 0).ok());
+  EXPECT_DOUBLE_EQ(Summary().resources(0).cpu_percent().mean(), (10 + 3 * 40) / 4.0);
+}
+
+TEST_F(ResourceLogTest, SumsTheMachinesOnceEachHasASample) {
+  log_->SetMachines({"a", "b"});
+  Machine("a", 101, 30);
+  Machine("b", 101.2, 50);
+  Machine("a", 102, 10);
+  const proto::RunSummary summary = Summary();
+  const proto::ResourceSummary& cluster = summary.resources(0);
+  EXPECT_EQ(cluster.host(), "");
+  EXPECT_EQ(cluster.cores(), 8);
+  EXPECT_EQ(cluster.samples(), 1) << "the second moment lacks b";
+  EXPECT_DOUBLE_EQ(cluster.cpu_percent().mean(), 80);
+  EXPECT_DOUBLE_EQ(cluster.resident_bytes().mean(), 2000);
+}
+
+TEST_F(ResourceLogTest, AMachineThatIsGoneIsNotWaitedFor) {
+  log_->SetMachines({"a", "b"});
+  Machine("a", 101, 30);
+  Machine("b", 101, 50);
+  for (const double at : {102, 103, 104, 105}) Machine("a", at, 20);
+  EXPECT_DOUBLE_EQ(Summary().resources(0).cpu_percent().minimum(), 20);
+}
+
+TEST_F(ResourceLogTest, DropsWhatCannotBe) {
+  const std::string before = Csv();
+  proto::ResourceSample sample = Sample(101, std::numeric_limits<double>::quiet_NaN(), 1);
+  ASSERT_TRUE(log_->Add("a", "ps 0", sample, 0).ok());
+  sample = Sample(101, 10, -1);
+  ASSERT_TRUE(log_->Add("a", "ps 0", sample, 0).ok());
+  sample = Sample(101, 10, 1);
+  sample.set_interval_ns(0);
+  ASSERT_TRUE(log_->Add("a", "ps 0", sample, 0).ok());
+  EXPECT_EQ(Csv(), before);
+  EXPECT_EQ(Summary().resources_size(), 0);
+}
+
+TEST_F(ResourceLogTest, AHostsNameCannotBreakALine) {
+  ASSERT_TRUE(log_->Add("a,b\n\"c", "ps 0", Sample(101, 1, 1), 0).ok());
+  EXPECT_NE(Csv().find("\n1.000,a_b__c,ps 0,"), std::string::npos);
+}
+
+TEST(CostTest, FollowsFromThePriceAndTheTimes) {
+  proto::RunSummary summary;
+  summary.set_epochs(4);
+  summary.mutable_timing()->set_total_seconds(7200);
+  summary.mutable_timing()->set_training_seconds(3000);
+  summary.mutable_timing()->set_validation_seconds(600);
+  FillCost(0.5, summary);
+  EXPECT_DOUBLE_EQ(summary.cost().run(), 1.0);
+  EXPECT_DOUBLE_EQ(summary.cost().epoch(), 0.125);
+}
+
+TEST(CostTest, IsAbsentWithoutAPrice) {
+  proto::RunSummary summary;
+  FillCost(0, summary);
+  EXPECT_FALSE(summary.has_cost());
+}
+
+}  // namespace
+}  // namespace tethys
