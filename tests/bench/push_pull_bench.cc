@@ -34,18 +34,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "ps/data_stream.h"
-#include "ps/parameter_server.h"
-#include "ps/parameter_server_strategy.h"
-#include "ps/partitioner.h"
 #include "runtime/base/file.h"
-#include "runtime/tensor/arena.h"
+#include "tests/bench/exchange_fixture.h"
 
 namespace tethys {
 namespace {
 
 struct Settings {
   int64_t bytes = 1 << 20;
-  int64_t message_bytes = 344 << 10;
+  int64_t message_bytes = 0;  // The default.
   int rounds = 15;
   int exchanges = 200;
   bool asynchronous = false;
@@ -75,38 +72,6 @@ Settings ParseFlags(int argc, char** argv) {
     TETHYS_CHECK(ok, "bad flag ", flag);
   }
   return settings;
-}
-
-VariableSet BenchVariables(const Settings& settings) {
-  VariableSet variables;
-  const absl::Status added =
-      variables.Add("weights", {settings.bytes / 2048, 512}, "in,out", InitialValue::kZeros, 1, 1);
-  TETHYS_CHECK(added.ok(), StatusText(added));
-  return variables;
-}
-
-proto::JobPlan BenchPlan(const Settings& settings) {
-  proto::JobPlan plan;
-  proto::Job& job = *plan.mutable_job();
-  job.set_workers(1);
-  job.set_max_steps(1 << 20);
-  job.mutable_optimizer()->mutable_sgd();
-  job.mutable_optimizer()->set_learning_rate(0.1);
-  proto::ParameterServer& config = *job.mutable_strategy()->mutable_parameter_server();
-  config.set_message_bytes(settings.message_bytes);
-  config.mutable_partitioner()->mutable_fixed()->set_shards(1);
-  if (settings.asynchronous) config.mutable_asynchronous();
-  plan.set_job_id("bench");
-  plan.set_global_batch(128);
-  const VariableSet variables = BenchVariables(settings);
-  const Variable& weights = variables.variables()[0];
-  proto::VariableSpec& spec = *plan.add_variable();
-  spec.set_name(weights.name);
-  for (const int64_t axis : weights.shape) spec.add_shape(axis);
-  spec.set_layout(weights.layout);
-  plan.set_model_signature(variables.signature());
-  *plan.mutable_placement() = *PlaceShards(variables, config);
-  return plan;
 }
 
 void PinTo(long processor) {
@@ -186,14 +151,9 @@ std::string PeakResident() {
   return "";
 }
 
-void RunServer(const proto::JobPlan& plan, const JobToken& token, int report, int lifeline) {
+void RunServer(const ExchangeFixture& fixture, int report, int lifeline) {
   const MonotonicClock clock;
-  ParameterServerOptions options;
-  options.token = token;
-  options.job_id = plan.job_id();
-  options.clock = &clock;
-  const auto server = *ParameterServer::Start(options);
-  TETHYS_CHECK(server->Configure(plan, 0, 1).ok() && server->Serve().ok());
+  const auto server = fixture.StartServer("127.0.0.1:0", 0, clock);
   WriteLine(report, server->address());
   WaitForEnd(lifeline);
   WriteLine(report, PeakResident());
@@ -257,47 +217,6 @@ class RawPingPong {
   std::vector<char> buffer_;
 };
 
-class NoEvent final : public Event {
- public:
-  absl::Status Record(Stream&) override { return absl::OkStatus(); }
-  absl::Status Wait(Stream&) const override { return absl::OkStatus(); }
-  absl::StatusOr<bool> Happened() const override { return true; }
-};
-
-class PushPull {
- public:
-  PushPull(const proto::JobPlan& plan, const JobToken& token, const std::string& address, int64_t elements)
-      : parameters_(elements), gradients_(elements) {
-    ParameterServerStrategyOptions options;
-    options.plan = plan;
-    options.generation = 1;
-    options.servers = {{"localhost", address}};
-    options.token = token;
-    options.clock = &clock_;
-    strategy_ = *CreateParameterServerStrategy(std::move(options));
-    for (float& gradient : gradients_.span()) gradient = 1e-3f;
-    const Range all[] = {{0, elements}};
-    const auto prepared = strategy_->Prepare({parameters_.data(), gradients_.data(), elements}, all);
-    TETHYS_CHECK(prepared.ok(), StatusText(prepared.status()));
-  }
-  void Exchange() {
-    const StepInfo step{.step = step_, .sample_count = 128, .schedule_position = step_ * 128};
-    TETHYS_CHECK(strategy_->BeginStep(step).ok());
-    TETHYS_CHECK(strategy_->GradientReady(0, event_).ok());
-    const auto outcome = strategy_->FinishStep();
-    TETHYS_CHECK(outcome.ok(), StatusText(outcome.status()));
-    ++step_;
-  }
-
- private:
-  const MonotonicClock clock_;
-  const NoEvent event_;
-  Arena parameters_;
-  Arena gradients_;
-  std::unique_ptr<Strategy> strategy_;
-  int64_t step_ = 0;
-};
-
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -318,9 +237,12 @@ double Round(Peer& peer, int exchanges) {
 
 void Run(const Settings& settings) {
   KeepMessageMemory();
-  const proto::JobPlan plan = BenchPlan(settings);
-  const JobToken token = JobToken::Random();
-  Child server([&](int report, int lifeline) { RunServer(plan, token, report, lifeline); });
+  const MonotonicClock clock;
+  const ExchangeFixture fixture({.bytes = settings.bytes,
+                                 .message_bytes = settings.message_bytes,
+                                 .asynchronous = settings.asynchronous,
+                                 .token = JobToken::Random()});
+  Child server([&](int report, int lifeline) { RunServer(fixture, report, lifeline); });
   Child raw_peer([&](int report, int) { RunRawPeer(settings.bytes, report); });
 
   PinTo(0);
@@ -331,7 +253,7 @@ void Run(const Settings& settings) {
   std::vector<double> times;
   {
     RawPingPong raw(std::stoi(raw_peer.ReadLine()), settings.bytes);
-    PushPull push_pull(plan, token, server.ReadLine(), settings.bytes / 4);
+    PushPull push_pull(fixture, 0, {{"localhost", server.ReadLine()}}, clock);
     Round(raw, settings.exchanges / 4);
     Round(push_pull, settings.exchanges / 4);
     for (int round = 0; round < settings.rounds; ++round) {
