@@ -1,8 +1,8 @@
 #include "collectives/ring_communicator.h"
 
-#include <algorithm>
 #include <utility>
 
+#include "collectives/block_cut.h"
 #include "collectives/peer_mesh.h"
 #include "collectives/vector_sum.h"
 #include "runtime/base/socket.h"
@@ -10,9 +10,6 @@
 namespace tethys {
 namespace {
 
-// Up to here (16 KiB) a vector goes whole to every other rank: one hop instead of 2 (n-1), for n/2 times the
-// bytes. On loopback the ring overtakes between 16 and 32 KiB for 3 to 8 ranks, at 64 KiB for 2.
-constexpr int64_t kDirectElements = 4 * 1024;
 constexpr int64_t kMaxSendBufferBytes = 1 << 30;
 
 // Invariants:
@@ -112,12 +109,10 @@ class RingCommunicator final : public Communicator {
     return mesh_.Move(Left(), Right());
   }
 
-  // One of n blocks, the index taken modulo n. The first (count mod n) have one element more.
+  // The index is taken modulo n.
   Piece Block(float* data, int64_t count, int index) const {
-    const int64_t i = ((index % world_) + world_) % world_;
-    const int64_t size = count / world_;
-    const int64_t longer = count % world_;
-    return {.data = data + i * size + std::min(i, longer), .count = size + (i < longer ? 1 : 0)};
+    const Range block = BlockOf(count, world_, ((index % world_) + world_) % world_);
+    return {.data = data + block.begin, .count = block.count};
   }
 
   const int rank_;

@@ -17,6 +17,16 @@ inline void AddTo(float* __restrict sum, const float* __restrict x, int64_t coun
   for (; i < count; ++i) sum[i] += x[i];
 }
 
+// sum[i] += x[i]; x[i] = sum[i].
+inline void AddToBoth(float* __restrict sum, float* __restrict x, int64_t count) {
+  constexpr int64_t kBlock = 16;
+  int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    for (int64_t k = 0; k < kBlock; ++k) x[i + k] = sum[i + k] += x[i + k];
+  }
+  for (; i < count; ++i) x[i] = sum[i] += x[i];
+}
+
 }  // namespace tethys
 
 #endif  // TETHYS_COLLECTIVES_VECTOR_SUM_H_

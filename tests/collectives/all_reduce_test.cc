@@ -1,4 +1,4 @@
-// What collectives compute, for every world size and every kind of count.
+// What collectives compute, over every medium, for every world size and every kind of count.
 #include <atomic>
 #include <cstring>
 
@@ -9,9 +9,12 @@
 namespace tethys {
 namespace {
 
-class Collectives : public ::testing::TestWithParam<int> {
+class Collectives : public ::testing::TestWithParam<std::tuple<Medium, int>> {
  protected:
-  int world() const { return GetParam(); }
+  int world() const { return std::get<1>(GetParam()); }
+  std::vector<absl::Status> InWorld(const RankBody& body) const {
+    return InRing(world(), body, std::get<0>(GetParam()));
+  }
 
   std::vector<int64_t> Counts() const {
     std::vector<int64_t> counts = {0, 1, 2, 3, world() - 1, world(), world() + 1, 1000, 4096, 4097, 100003};
@@ -31,7 +34,7 @@ std::vector<float> RandomVector(uint64_t seed, int64_t count) {
 }
 
 TEST_P(Collectives, AllReduceSumsEveryCount) {
-  ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (const int64_t count : Counts()) {
       std::vector<float> data(count), sums(count);
       for (int64_t i = 0; i < count; ++i) {
@@ -49,7 +52,7 @@ TEST_P(Collectives, SumsAreBitEqualOnAllRanksAndInReruns) {
   for (const int64_t count : {int64_t{1000}, int64_t{50021}}) {
     std::vector<std::vector<float>> results(2 * world());
     for (int rerun = 0; rerun < 2; ++rerun) {
-      ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+      ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
         std::vector<float>& data = results[rerun * world() + ring->rank()];
         data = RandomVector(ring->rank(), count);
         return ring->AllReduce(absl::MakeSpan(data));
@@ -62,7 +65,7 @@ TEST_P(Collectives, SumsAreBitEqualOnAllRanksAndInReruns) {
 }
 
 TEST_P(Collectives, BroadcastGivesTheRootsDataToAll) {
-  ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (int root = 0; root < world(); ++root) {
       for (const int64_t count : {0, 1, 5000, 200003}) {
         std::vector<float> data(count, static_cast<float>(ring->rank() + 1));
@@ -76,7 +79,7 @@ TEST_P(Collectives, BroadcastGivesTheRootsDataToAll) {
 
 TEST_P(Collectives, NoRankLeavesABarrierBeforeAllHaveEntered) {
   std::atomic<int> entered = 0;
-  ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (int round = 1; round <= 50; ++round) {
       ++entered;
       TETHYS_RETURN_IF_ERROR(ring->Barrier());
@@ -89,7 +92,7 @@ TEST_P(Collectives, NoRankLeavesABarrierBeforeAllHaveEntered) {
 
 TEST_P(Collectives, RankAndWorldAreTheOnesGiven) {
   std::atomic<int> sum = 0;
-  ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     EXPECT_EQ(ring->world_size(), world());
     sum += ring->rank();
     return absl::OkStatus();
@@ -100,7 +103,7 @@ TEST_P(Collectives, RankAndWorldAreTheOnesGiven) {
 // A rank may be through, and gone, while others still read what it sent.
 TEST_P(Collectives, ARankThatLeavesAfterItsLastCollectiveHarmsNobody) {
   for (int round = 0; round < 20; ++round) {
-    ExpectAllOk(InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+    ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
       std::vector<float> data(60007, 1.0f);
       const absl::Status reduced = ring->AllReduce(absl::MakeSpan(data));
       ring.reset();
@@ -109,7 +112,37 @@ TEST_P(Collectives, ARankThatLeavesAfterItsLastCollectiveHarmsNobody) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, Collectives, ::testing::Values(1, 2, 3, 4, 5, 6));
+INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
+                         ::testing::Combine(::testing::Values(Medium::kTcp, Medium::kSharedMemory,
+                                                              Medium::kTwoHosts),
+                                            ::testing::Values(1, 2, 3, 4, 5, 6)),
+                         [](const auto& info) {
+                           return absl::StrCat(MediumName(std::get<0>(info.param)), "Of",
+                                               std::get<1>(info.param));
+                         });
+
+// So that the choice between them, which is made by a measurement, does not change what is computed.
+TEST(SharedMemory, SumsAreTheRingsBitByBit) {
+  for (const int world : {2, 3, 5}) {
+    for (const int64_t count : {1000, 50021, 500009}) {
+      std::vector<std::vector<float>> sums;
+      for (const Medium medium : {Medium::kTcp, Medium::kSharedMemory}) {
+        ExpectAllOk(InRing(
+            world,
+            [&](std::unique_ptr<Communicator>& ring) {
+              std::vector<float> data = RandomVector(ring->rank(), count);
+              const absl::Status status = ring->AllReduce(absl::MakeSpan(data));
+              if (ring->rank() == 0) sums.push_back(data);
+              return status;
+            },
+            medium));
+      }
+      ASSERT_EQ(sums.size(), 2);
+      EXPECT_EQ(0, std::memcmp(sums[0].data(), sums[1].data(), count * sizeof(float)))
+          << world << " ranks, " << count << " elements";
+    }
+  }
+}
 
 TEST(Traffic, RingMovesTheLeastPossible) {
   ExpectAllOk(InRing(4, [](std::unique_ptr<Communicator>& ring) {
@@ -125,8 +158,10 @@ TEST(Traffic, RingMovesTheLeastPossible) {
   }));
 }
 
-TEST(RingCommunicator, AllocatesNothingOnceTheLargestCollectiveHasRun) {
-  ExpectAllOk(InRing(3, [](std::unique_ptr<Communicator>& ring) {
+class Allocations : public ::testing::TestWithParam<Medium> {};
+
+TEST_P(Allocations, CeaseOnceTheLargestCollectiveHasRun) {
+  const RankBody body = [](std::unique_ptr<Communicator>& ring) {
     std::vector<float> data(100003, 1.0f);
     TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data)));
     TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data).subspan(0, 50)));
@@ -136,8 +171,13 @@ TEST(RingCommunicator, AllocatesNothingOnceTheLargestCollectiveHasRun) {
     }
     EXPECT_EQ(tethys::testing::ThreadAllocations(), before);
     return absl::OkStatus();
-  }));
+  };
+  ExpectAllOk(InRing(3, body, GetParam()));
 }
+
+INSTANTIATE_TEST_SUITE_P(Media, Allocations,
+                         ::testing::Values(Medium::kTcp, Medium::kSharedMemory, Medium::kTwoHosts),
+                         [](const auto& info) { return MediumName(info.param); });
 
 }  // namespace
 }  // namespace tethys

@@ -25,15 +25,17 @@ void ExpectAll(const std::vector<absl::Status>& answers, absl::StatusCode code,
   }
 }
 
-class RingFailure : public ::testing::TestWithParam<std::tuple<int, int64_t>> {
+class RingFailure : public ::testing::TestWithParam<std::tuple<int, int64_t, Medium>> {
  protected:
   int world() const { return std::get<0>(GetParam()); }
   int64_t count() const { return std::get<1>(GetParam()); }
+  Medium medium() const { return std::get<2>(GetParam()); }
   int last() const { return world() - 1; }
+  std::vector<absl::Status> InWorld(const RankBody& body) const { return InRing(world(), body, medium()); }
 };
 
 TEST_P(RingFailure, AnotherCountIsRefusedOnAllRanks) {
-  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     return Reduce(*ring, ring->rank() == 1 ? count() + 1 : count());
   });
   ExpectAll(answers, absl::StatusCode::kInvalidArgument,
@@ -42,14 +44,14 @@ TEST_P(RingFailure, AnotherCountIsRefusedOnAllRanks) {
 }
 
 TEST_P(RingFailure, AnotherKindIsRefusedOnAllRanks) {
-  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     return ring->rank() == last() ? ring->Barrier() : Reduce(*ring, count());
   });
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("barrier"), HasSubstr("reduce")));
 }
 
 TEST_P(RingFailure, AnotherRootIsRefusedOnAllRanks) {
-  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     std::vector<float> data(count());
     return ring->Broadcast(absl::MakeSpan(data), ring->rank() == 1 ? 1 : 0);
   });
@@ -57,7 +59,7 @@ TEST_P(RingFailure, AnotherRootIsRefusedOnAllRanks) {
 }
 
 TEST_P(RingFailure, ARankOneCollectiveAheadIsRefusedOnAllRanks) {
-  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     if (ring->rank() != 0) TETHYS_RETURN_IF_ERROR(Reduce(*ring, count()));
     return ring->Barrier();
   });
@@ -65,7 +67,7 @@ TEST_P(RingFailure, ARankOneCollectiveAheadIsRefusedOnAllRanks) {
 }
 
 TEST_P(RingFailure, ALostRankIsNamedOnAllOthers) {
-  auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     TETHYS_RETURN_IF_ERROR(Reduce(*ring, count()));
     if (ring->rank() == 1) {
       ring.reset();
@@ -80,7 +82,7 @@ TEST_P(RingFailure, ALostRankIsNamedOnAllOthers) {
 }
 
 TEST_P(RingFailure, ASilentRankIsNamedOnAllOthers) {
-  TestRing ring(world());
+  TestRing ring(world(), medium());
   for (RingOptions& options : ring.options) options.step_timeout = 300 * kMillisecond;
   const int silent = world() / 2;
   auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& communicator) {
@@ -94,7 +96,7 @@ TEST_P(RingFailure, ASilentRankIsNamedOnAllOthers) {
 }
 
 TEST_P(RingFailure, AbortWakesTheBlockedRankAndTellsTheOthers) {
-  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     if (ring->rank() != 0) return Reduce(*ring, count());
     ring->Abort(absl::CancelledError("interrupted"));
     return Reduce(*ring, count());
@@ -104,7 +106,7 @@ TEST_P(RingFailure, AbortWakesTheBlockedRankAndTellsTheOthers) {
 }
 
 TEST_P(RingFailure, ABrokenRingRepeatsItsFirstError) {
-  const auto answers = InRing(world(), [&](std::unique_ptr<Communicator>& ring) {
+  const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     const absl::Status first = Reduce(*ring, count() + ring->rank());
     EXPECT_EQ(ring->Barrier(), first);
     EXPECT_EQ(Reduce(*ring, kShort), first);
@@ -114,7 +116,8 @@ TEST_P(RingFailure, ABrokenRingRepeatsItsFirstError) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WorldsAndCounts, RingFailure,
-                         ::testing::Combine(::testing::Values(2, 3, 5), ::testing::Values(kShort, kLong)));
+                         ::testing::Combine(::testing::Values(2, 3, 5), ::testing::Values(kShort, kLong),
+                                            ::testing::Values(Medium::kTcp, Medium::kSharedMemory)));
 
 TEST(RingAbort, WakesARankThatWaitsForOthers) {
   TestRing ring(2);

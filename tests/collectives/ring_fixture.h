@@ -1,4 +1,5 @@
-// Ranks as threads over loopback: each test body runs on every rank at once, with that rank's communicator.
+// Ranks as threads over loopback or shared memory: each test body runs on every rank at once, with that
+// rank's communicator.
 #ifndef TETHYS_TESTS_COLLECTIVES_RING_FIXTURE_H_
 #define TETHYS_TESTS_COLLECTIVES_RING_FIXTURE_H_
 
@@ -8,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/exchange.h"
 #include "collectives/ring_communicator.h"
+#include "collectives/shared_memory_communicator.h"
 #include "gtest/gtest.h"
 
 namespace tethys {
@@ -18,13 +21,24 @@ inline const Clock& TestClock() {
   return clock;
 }
 
-// Listeners and options of one ring. Change `options[rank]` before InRing to make a rank different.
+enum class Medium {
+  kTcp,
+  kSharedMemory,
+  kTwoHosts,  // Shared memory inside each, TCP between them; ranks in turn on the one and the other.
+};
+
+inline std::string MediumName(Medium medium) {
+  return medium == Medium::kTcp ? "Tcp" : medium == Medium::kSharedMemory ? "SharedMemory" : "TwoHosts";
+}
+
+// Listeners and options of one communicator. Change `options[rank]` before InRing to make a rank different.
 struct TestRing {
-  explicit TestRing(int world) {
+  explicit TestRing(int world, Medium medium = Medium::kTcp) : medium(medium) {
     const JobToken token = JobToken::Random();
     std::vector<std::string> addresses, names;
     for (int rank = 0; rank < world; ++rank) {
-      listeners.push_back(*RingListener::Listen("127.0.0.1"));
+      const bool second = medium == Medium::kTwoHosts && rank % 2 == 1;
+      listeners.push_back(*RingListener::Listen(second ? "127.0.0.2" : "127.0.0.1"));
       addresses.push_back(listeners.back()->address());
       names.push_back(absl::StrCat("worker ", rank, " on host", rank));
     }
@@ -44,11 +58,22 @@ struct TestRing {
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> Create(int rank) {
-    return CreateRingCommunicator(*listeners[rank], options[rank]);
+    const RingOptions& own = options[rank];
+    if (medium == Medium::kTwoHosts) {
+      TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(*listeners[rank], own, {}));
+      return std::move(exchange.communicator);
+    }
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> ring,
+                            CreateRingCommunicator(*listeners[rank], own));
+    if (medium == Medium::kTcp) return ring;
+    return CreateSharedMemoryCommunicator(
+        *ring, std::vector<int>(world()),
+        {.member_names = own.member_names, .step_timeout = own.step_timeout, .clock = own.clock});
   }
 
   int world() const { return static_cast<int>(options.size()); }
 
+  const Medium medium;
   std::vector<std::unique_ptr<RingListener>> listeners;
   std::vector<RingOptions> options;
 };
@@ -76,8 +101,8 @@ inline std::vector<absl::Status> InRing(TestRing& ring, const RankBody& body) {
   return answers;
 }
 
-inline std::vector<absl::Status> InRing(int world, const RankBody& body) {
-  TestRing ring(world);
+inline std::vector<absl::Status> InRing(int world, const RankBody& body, Medium medium = Medium::kTcp) {
+  TestRing ring(world, medium);
   return InRing(ring, body);
 }
 

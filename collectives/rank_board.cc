@@ -1,0 +1,244 @@
+#include "collectives/rank_board.h"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+#include "collectives/frame_link.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kLineBytes = 64;  // Of the processor's cache.
+
+// Looks at a counter without giving way: what a peer on another core does in some ten nanoseconds.
+constexpr int kImpatientTurns = 64;
+// Then turns that let other threads of this core go first, a third of a microsecond each. Where ranks
+// outnumber cores the one waited for may need this very core, and nobody tries for long.
+constexpr int kPatientTurns = 200;
+constexpr int kPatientTurnsCrowded = 4;
+// So long a rank sleeps before it looks whether its peers live.
+constexpr Nanoseconds kSleep = 20 * kMillisecond;
+// Within so long a failing rank has written down why.
+constexpr Nanoseconds kFarewellTime = 200 * kMillisecond;
+
+int PatientTurns(int ranks) {
+  cpu_set_t cores;
+  const bool known = sched_getaffinity(0, sizeof(cores), &cores) == 0;
+  return known && CPU_COUNT(&cores) >= ranks ? kPatientTurns : kPatientTurnsCrowded;
+}
+
+static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(std::atomic<uint32_t>) == 4,
+              "the kernel and other processes see the bare integer");
+
+void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, Nanoseconds timeout) {
+  const timespec relative = {.tv_sec = timeout / kSecond, .tv_nsec = timeout % kSecond};
+  syscall(SYS_futex, &word, FUTEX_WAIT, seen, &relative, nullptr, 0);
+}
+
+void FutexWake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
+
+}  // namespace
+
+// What one rank tells the others; written by it alone, but for `sleepers`.
+struct alignas(kLineBytes) RankBoard::Line {
+  std::atomic<uint32_t> posts;
+  std::atomic<uint32_t> sleepers;  // Ranks asleep on `posts`.
+  std::atomic<int32_t> process;
+  // Last words.
+  std::atomic<uint32_t> farewell;
+  uint32_t code;
+  uint32_t message_bytes;
+  std::array<char, kMaxErrorBytes> message;
+  std::array<Frame, 2> notices;  // Of odd and even collectives.
+};
+
+int64_t RankBoard::Bytes(int world) { return kLineBytes + world * static_cast<int64_t>(sizeof(Line)); }
+
+RankBoard::RankBoard(RankBoardOptions options, char* memory)
+    : options_(std::move(options)),
+      patient_turns_(PatientTurns(world_size())),
+      first_failed_(reinterpret_cast<std::atomic<int32_t>*>(memory)),
+      lines_(reinterpret_cast<Line*>(memory + kLineBytes)) {
+  lines_[rank()].process = getpid();
+}
+
+RankBoard::~RankBoard() {
+  SayLastWords(absl::OkStatus());
+  FutexWake(lines_[rank()].posts);
+}
+
+absl::Status RankBoard::Begin(FrameKind kind, FrameDType dtype, int64_t count, int flags) {
+  if (!broken_.ok()) return broken_;
+  notice_ = {.kind = kind,
+             .dtype = dtype,
+             .flags = static_cast<uint32_t>(flags),
+             .generation = options_.generation,
+             .group = options_.group,
+             .rank = static_cast<uint32_t>(rank()),
+             .step = ++step_,
+             .range_count = static_cast<uint64_t>(count)};
+  if (aborted_.load(std::memory_order_acquire)) return Fail(LastWords(rank()));
+  if (const int32_t failed = *first_failed_; failed != 0) return Fail(LastWords(failed - 1));
+  lines_[rank()].notices[step_ % 2] = notice_;
+  checked_notices_ = false;
+  return absl::OkStatus();
+}
+
+uint32_t RankBoard::Post() {
+  Line& line = lines_[rank()];
+  // In one order with the sleepers' announcements: either they see the post, or this sees them.
+  line.posts.store(++posts_, std::memory_order_seq_cst);
+  if (line.sleepers.load(std::memory_order_seq_cst) != 0) FutexWake(line.posts);
+  return posts_;
+}
+
+// Counters may wrap around; two of them are never far apart.
+bool RankBoard::Posted(int peer, uint32_t number) const {
+  return static_cast<int32_t>(lines_[peer].posts.load(std::memory_order_acquire) - number) >= 0;
+}
+
+absl::Status RankBoard::WaitForAll(uint32_t number) {
+  for (int peer = 0; peer < world_size(); ++peer) TETHYS_RETURN_IF_ERROR(WaitFor(peer, number));
+  return checked_notices_ ? absl::OkStatus() : CheckNotices();
+}
+
+absl::Status RankBoard::WaitFor(int peer, uint32_t number) {
+  for (int turn = 0; turn < kImpatientTurns; ++turn) {
+    if (Posted(peer, number)) return absl::OkStatus();
+  }
+  for (int turn = 0; turn < patient_turns_; ++turn) {
+    if (Posted(peer, number)) return absl::OkStatus();
+    sched_yield();
+  }
+  const Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
+  while (!Posted(peer, number)) {
+    if (const absl::Status status = CheckPeer(peer, number); !status.ok()) return Fail(status);
+    if (options_.clock->Now() >= deadline) return Fail(SilenceError());
+    Sleep(peer);
+  }
+  return absl::OkStatus();
+}
+
+void RankBoard::Sleep(int peer) {
+  Line& line = lines_[peer];
+  const uint32_t seen = line.posts.load(std::memory_order_acquire);
+  line.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  FutexWait(line.posts, seen, std::min(kSleep, options_.step_timeout));
+  line.sleepers.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+// Why `peer` will never post `number`; OK when it may still.
+absl::Status RankBoard::CheckPeer(int peer, uint32_t number) {
+  if (aborted_.load(std::memory_order_acquire)) return LastWords(rank());
+  if (const int32_t failed = *first_failed_; failed != 0) return LastWords(failed - 1);
+  const uint32_t farewell = lines_[peer].farewell.load(std::memory_order_acquire);
+  const bool died = farewell == kNone && Died(peer);
+  // It may have posted, then left.
+  if ((farewell == kNone && !died) || Posted(peer, number)) return absl::OkStatus();
+  if (farewell == kBeingWritten || farewell == kWritten) return LastWords(peer);
+  return absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer],
+                                             " in collective ", step_, " [", FrameText(notice_),
+                                             "]: its process ended, or closed what it shared"));
+}
+
+absl::Status RankBoard::CheckNotices() {
+  checked_notices_ = true;
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const Frame notice = lines_[peer].notices[step_ % 2];
+    Frame expected = notice_;
+    expected.rank = static_cast<uint32_t>(peer);
+    if (notice == expected) continue;
+    return Fail(absl::InvalidArgumentError(
+        absl::StrCat("[", FrameText(notice), "] meets [", FrameText(notice_),
+                     "]: every rank must call the same collectives with the same counts in the same order")));
+  }
+  return absl::OkStatus();
+}
+
+// Blames whoever is furthest behind: the others wait, too.
+absl::Status RankBoard::SilenceError() const {
+  const auto lead = [this](int peer) { return static_cast<int32_t>(lines_[peer].posts - posts_); };
+  int silent = 0;
+  for (int peer = 1; peer < world_size(); ++peer) {
+    if (lead(peer) < lead(silent)) silent = peer;
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat(options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s in vain for ",
+                   options_.members[silent], " in collective ", step_, " [", FrameText(notice_),
+                   "]: it may be stopped or overloaded; its log tells what it did last"));
+}
+
+bool RankBoard::Died(int peer) {
+  if (processes_.empty()) WatchPeers();
+  pollfd polled = {.fd = processes_[peer].get(), .events = POLLIN, .revents = 0};
+  return polled.fd >= 0 && poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0;
+}
+
+// Where the kernel cannot watch a process (before Linux 5.3) the deadline has to do.
+void RankBoard::WatchPeers() {
+  for (int peer = 0; peer < world_size(); ++peer) {
+    const int32_t process = lines_[peer].process;
+    processes_.emplace_back(process > 0 ? static_cast<int>(syscall(SYS_pidfd_open, process, 0)) : -1);
+  }
+}
+
+absl::Status RankBoard::Fail(const absl::Status& error) {
+  int32_t nobody = 0;
+  if (first_failed_->compare_exchange_strong(nobody, rank() + 1)) {
+    SayLastWords(error);
+    broken_ = error;
+  } else {
+    broken_ = nobody == rank() + 1 ? error : LastWords(nobody - 1);
+  }
+  WakeAll();
+  return broken_;
+}
+
+absl::Status RankBoard::LastWords(int peer) const {
+  const Line& line = lines_[peer];
+  const Nanoseconds until = options_.clock->Now() + kFarewellTime;
+  while (line.farewell.load(std::memory_order_acquire) < kWritten && options_.clock->Now() < until)
+    sched_yield();
+  const bool written = line.farewell.load(std::memory_order_acquire) == kWritten;
+  const size_t bytes = std::min<size_t>(line.message_bytes, line.message.size());
+  if (!written) return absl::UnavailableError(absl::StrCat(options_.members[peer], " failed without a word"));
+  return ErrorOf(Frame{.flags = line.code}, absl::string_view(line.message.data(), bytes));
+}
+
+// OK: it leaves without any.
+void RankBoard::SayLastWords(const absl::Status& words) {
+  MutexLock lock(mu_);
+  if (said_last_words_) return;
+  said_last_words_ = true;
+  Line& line = lines_[rank()];
+  line.farewell = kBeingWritten;
+  line.code = static_cast<uint32_t>(words.code());
+  line.message_bytes = static_cast<uint32_t>(std::min<size_t>(words.message().size(), line.message.size()));
+  std::memcpy(line.message.data(), words.message().data(), line.message_bytes);
+  line.farewell.store(words.ok() ? kLeft : kWritten, std::memory_order_release);
+}
+
+void RankBoard::WakeAll() const {
+  for (int peer = 0; peer < world_size(); ++peer) FutexWake(lines_[peer].posts);
+}
+
+void RankBoard::Abort(const absl::Status& reason) {
+  SayLastWords(Annotate(reason, absl::StrCat(options_.members[rank()], " gave up")));
+  aborted_.store(true, std::memory_order_release);
+  WakeAll();
+}
+
+}  // namespace tethys

@@ -1,0 +1,101 @@
+// The notice board of ranks that share memory: how far each has come, what it is doing, and its last words.
+// A collective is a row of phases; a rank posts the end of each, and waits until the others have posted
+// theirs. See shared_memory_communicator.cc for what lies between the posts.
+//
+//   Begin(kReduce, kFloat32, 1000, 0);  ... write ...  Meet();  ... read what the others wrote
+//
+// Used by one thread at a time, but for Abort. Waiting tries for a moment, giving way to others on this core,
+// then sleeps on the counter (a futex); it ends with the deadline, or with the death of a peer.
+#ifndef TETHYS_COLLECTIVES_RANK_BOARD_H_
+#define TETHYS_COLLECTIVES_RANK_BOARD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/frame.h"
+
+namespace tethys {
+
+struct RankBoardOptions {
+  int rank = 0;
+  std::vector<std::string> members;  // "rank 2 (worker 2 on 10.0.0.3)", for errors; sets the world size.
+  uint32_t group = 0;
+  uint32_t generation = 1;
+  Nanoseconds step_timeout = 30 * kSecond;
+  const Clock* clock = nullptr;  // Required; not owned.
+};
+
+// Invariants:
+// 1. The first failure is final, here and on the whole board: all that still wait get it, in the same words.
+// 2. A rank fails only for a peer from which it still needs something: posts are looked at before last words.
+// 3. Nobody enters collective k + 2 before all have entered k + 1, because every collective begins with a
+//    phase that waits for all. So two notices a rank are enough, and buffers may be used in turns.
+class RankBoard {
+ public:
+  // Bytes of memory for the board of `world` ranks: a multiple of 64, zeroed before the first rank uses it.
+  static int64_t Bytes(int world);
+
+  // Says who is here; peers are watched for their death once Meet has been called.
+  RankBoard(RankBoardOptions options, char* memory);
+  ~RankBoard();
+
+  int rank() const { return options_.rank; }
+  int world_size() const { return static_cast<int>(options_.members.size()); }
+  uint64_t step() const { return step_; }  // Collectives begun.
+
+  absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, int flags);
+  // What this rank wrote before is there for all who see the post. Returns its number, the same on all ranks.
+  uint32_t Post();
+  // Blocks until all ranks have made post `number`. InvalidArgument: one is in another collective.
+  absl::Status WaitForAll(uint32_t number);
+  absl::Status Meet() { return WaitForAll(Post()); }
+
+  // Any thread.
+  void Abort(const absl::Status& reason);
+
+ private:
+  struct Line;
+
+  bool Posted(int peer, uint32_t number) const;
+  absl::Status WaitFor(int peer, uint32_t number);
+  // Sleeps until `peer` posts, or a moment has passed.
+  void Sleep(int peer);
+  absl::Status CheckPeer(int peer, uint32_t number);
+  absl::Status CheckNotices();
+  absl::Status SilenceError() const;
+  bool Died(int peer);
+  void WatchPeers();
+
+  // Makes `error` final, or what another rank has failed with before.
+  absl::Status Fail(const absl::Status& error);
+  absl::Status LastWords(int peer) const;
+  void SayLastWords(const absl::Status& words);
+  void WakeAll() const;
+
+  const RankBoardOptions options_;
+  const int patient_turns_;
+  std::atomic<int32_t>* const first_failed_;  // Rank + 1; 0: nobody.
+  Line* const lines_;                         // One a rank.
+
+  std::atomic<bool> aborted_{false};
+  Mutex mu_;
+  bool said_last_words_ ABSL_GUARDED_BY(mu_) = false;
+
+  // Owned by the calling thread.
+  std::vector<FileDescriptor> processes_;
+  Frame notice_;
+  uint64_t step_ = 0;
+  uint32_t posts_ = 0;
+  bool checked_notices_ = false;
+  absl::Status broken_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_COLLECTIVES_RANK_BOARD_H_

@@ -1,0 +1,267 @@
+#include "collectives/shared_memory_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "collectives/block_cut.h"
+#include "collectives/rank_board.h"
+#include "collectives/shared_segment.h"
+#include "collectives/vector_sum.h"
+#include "runtime/base/logging.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+// What a rank puts down at a time for the others to take: one window of a long vector (256 KiB). Larger ones
+// fall out of the processor's cache before they are read.
+constexpr int64_t kWindowElements = 64 * 1024;
+// A rank may write the next window while others still read the last but one; see invariant 2.
+constexpr int64_t kWindows = 3;
+// Elements of a chunk are a multiple of these, so that no two ranks write to one cache line.
+constexpr int64_t kLineElements = 16;
+constexpr int kMaxRanks = kWindowElements / kLineElements;
+
+int64_t RoundUp(int64_t elements) { return (elements + kLineElements - 1) / kLineElements * kLineElements; }
+
+// The segment: the board, then for every rank
+//   2 short vectors     of odd and even collectives
+//   3 windows           in turn; in a reduction cut into a chunk for each rank
+//
+// Invariants:
+// 1. The order of additions depends on the world size, the count and the position alone, and is the ring's.
+// 2. Who writes window w has seen all ranks post what they post after reading window w - 3 to its end.
+class SharedMemoryCommunicator final : public Communicator {
+ public:
+  static constexpr int64_t kRankElements = 2 * kDirectElements + kWindows * kWindowElements;
+
+  static int64_t Bytes(int world) { return RankBoard::Bytes(world) + world * kRankElements * kFloatBytes; }
+
+  SharedMemoryCommunicator(RankBoardOptions options, SharedSegment segment)
+      : segment_(std::move(segment)),
+        rank_(options.rank),
+        world_(static_cast<int>(options.members.size())),
+        chunk_elements_(kWindowElements / world_ / kLineElements * kLineElements),
+        vectors_(reinterpret_cast<float*>(segment_.data() + RankBoard::Bytes(world_))),
+        board_(std::move(options), segment_.data()) {}
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return world_; }
+  TrafficCount traffic() const override { return traffic_; }
+  void Abort(const absl::Status& reason) override { board_.Abort(reason); }
+
+  void CloseDescriptor() { segment_.CloseDescriptor(); }
+
+  absl::Status AllReduce(absl::Span<float> data) override {
+    const auto count = static_cast<int64_t>(data.size());
+    TETHYS_RETURN_IF_ERROR(board_.Begin(FrameKind::kReduce, FrameDType::kFloat32, count, 0));
+    if (world_ == 1) return absl::OkStatus();
+    return count <= kDirectElements ? ReduceDirectly(data.data(), count) : ReduceByBlocks(data.data(), count);
+  }
+
+  absl::Status Broadcast(absl::Span<float> data, int root) override {
+    if (root < 0 || root >= world_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("broadcast from rank ", root, " in a world of ", world_));
+    }
+    auto left = static_cast<int64_t>(data.size());
+    TETHYS_RETURN_IF_ERROR(board_.Begin(FrameKind::kBroadcast, FrameDType::kFloat32, left, root));
+    float* next = data.data();
+    do {
+      const int64_t count = std::min(left, kWindowElements);
+      float* const window = Window(root, window_++);
+      if (rank_ == root) Write(window, next, count);
+      TETHYS_RETURN_IF_ERROR(board_.Meet());
+      if (rank_ != root) Read(next, window, count);
+      next += count;
+      left -= count;
+    } while (left > 0);
+    return absl::OkStatus();
+  }
+
+  absl::Status Barrier() override {
+    TETHYS_RETURN_IF_ERROR(board_.Begin(FrameKind::kBarrier, FrameDType::kNone, 0, 0));
+    return board_.Meet();
+  }
+
+ private:
+  float* Short(int rank) const {
+    return vectors_ + rank * kRankElements + static_cast<int64_t>(board_.step() % 2) * kDirectElements;
+  }
+  float* Window(int rank, int64_t window) const {
+    return vectors_ + rank * kRankElements + 2 * kDirectElements + window % kWindows * kWindowElements;
+  }
+
+  void Write(float* shared, const float* own, int64_t count) {
+    std::memcpy(shared, own, count * kFloatBytes);
+    traffic_.bytes_out += count * kFloatBytes;
+  }
+  void Read(float* own, const float* shared, int64_t count) {
+    std::memcpy(own, shared, count * kFloatBytes);
+    traffic_.bytes_in += count * kFloatBytes;
+  }
+
+  // Everybody shows everything to everybody, and adds in rank order.
+  absl::Status ReduceDirectly(float* data, int64_t count) {
+    if (count > 0) Write(Short(rank_), data, count);
+    TETHYS_RETURN_IF_ERROR(board_.Meet());
+    if (count == 0) return absl::OkStatus();
+    Read(data, Short(0), count);
+    for (int peer = 1; peer < world_; ++peer) AddTo(data, Short(peer), count);
+    traffic_.bytes_in += (world_ - 1) * count * kFloatBytes;
+    return absl::OkStatus();
+  }
+
+  // Window by window: everybody shows its part of the others' blocks, sums its own block for all, and takes
+  // the sums of the others. The next window is shown before the last is waited for, so that a rank which is
+  // late holds the others up less.
+  absl::Status ReduceByBlocks(float* data, int64_t count) {
+    const int64_t windows = (BlockOf(count, world_, 0).count + chunk_elements_ - 1) / chunk_elements_;
+    const Cut cut{.data = data,
+                  .count = count,
+                  .chunk = RoundUp((BlockOf(count, world_, 0).count + windows - 1) / windows)};
+    Show(cut, 0);
+    uint32_t shown = board_.Post();
+    for (int64_t i = 0; i < windows; ++i) {
+      uint32_t shown_next = 0;
+      if (i + 1 < windows) {
+        Show(cut, i + 1);
+        shown_next = board_.Post();
+      }
+      TETHYS_RETURN_IF_ERROR(board_.WaitForAll(shown));
+      Sum(cut, i);
+      TETHYS_RETURN_IF_ERROR(board_.WaitForAll(board_.Post()));
+      Take(cut, i);
+      shown = shown_next;
+    }
+    window_ += windows;
+    return absl::OkStatus();
+  }
+
+  struct Cut {
+    float* data = nullptr;
+    int64_t count = 0;
+    int64_t chunk = 0;  // Elements of every block that are in one window.
+  };
+  // Chunk `i` of a block.
+  Range Chunk(const Cut& cut, int block, int64_t i) const {
+    const Range whole = BlockOf(cut.count, world_, block);
+    const int64_t begin = std::min(i * cut.chunk, whole.count);
+    return {.begin = whole.begin + begin, .count = std::min(cut.chunk, whole.count - begin)};
+  }
+  float* SharedChunk(int rank, int64_t i, int block) const {
+    return Window(rank, window_ + i) + block * chunk_elements_;
+  }
+  // The ring adds block b in the order b, b + 1, ... b - 1; the last to be added makes room for the sum.
+  int LastOf(int block) const { return (block + world_ - 1) % world_; }
+
+  void Show(const Cut& cut, int64_t i) {
+    for (int block = 0; block < world_; ++block) {
+      const Range range = Chunk(cut, block, i);
+      if (block != rank_) Write(SharedChunk(rank_, i, block), cut.data + range.begin, range.count);
+    }
+  }
+  void Sum(const Cut& cut, int64_t i) {
+    const Range range = Chunk(cut, rank_, i);
+    float* const own = cut.data + range.begin;
+    for (int hop = 1; hop < world_ - 1; ++hop) {
+      AddTo(own, SharedChunk((rank_ + hop) % world_, i, rank_), range.count);
+    }
+    AddToBoth(own, SharedChunk(LastOf(rank_), i, rank_), range.count);
+    traffic_.bytes_in += (world_ - 1) * range.count * kFloatBytes;
+    traffic_.bytes_out += range.count * kFloatBytes;
+  }
+  void Take(const Cut& cut, int64_t i) {
+    for (int block = 0; block < world_; ++block) {
+      const Range range = Chunk(cut, block, i);
+      if (block != rank_) Read(cut.data + range.begin, SharedChunk(LastOf(block), i, block), range.count);
+    }
+  }
+
+  SharedSegment segment_;
+  const int rank_;
+  const int world_;
+  const int64_t chunk_elements_;
+  float* const vectors_;
+  RankBoard board_;
+  int64_t window_ = 0;  // Windows used so far, by all ranks alike.
+  TrafficCount traffic_;
+};
+
+// ------------------------------------------------------------------------------------------ formation
+
+// `value` of every rank, bit by bit.
+template <typename T>
+absl::StatusOr<std::vector<T>> Exchange(Communicator& all, const T& value) {
+  std::vector<T> values(all.world_size(), value);
+  for (int root = 0; root < all.world_size(); ++root) {
+    float words[sizeof(T) / kFloatBytes];
+    std::memcpy(words, &values[root], sizeof(T));
+    TETHYS_RETURN_IF_ERROR(all.Broadcast(absl::MakeSpan(words), root));
+    std::memcpy(&values[root], words, sizeof(T));
+  }
+  return values;
+}
+
+// The ranks that share rank `rank`'s host, in order.
+std::vector<int> Neighbours(absl::Span<const int> hosts, int rank) {
+  std::vector<int> neighbours;
+  for (int other = 0; other < static_cast<int>(hosts.size()); ++other) {
+    if (hosts[other] == hosts[rank]) neighbours.push_back(other);
+  }
+  return neighbours;
+}
+
+// OK on every rank, or on none: then the first rank that failed is named.
+absl::Status Agree(Communicator& all, const absl::Status& own, const SharedMemoryOptions& options) {
+  std::vector<float> failed(all.world_size(), 0.0f);
+  if (!own.ok()) failed[all.rank()] = 1.0f;
+  TETHYS_RETURN_IF_ERROR(all.AllReduce(absl::MakeSpan(failed)));
+  const auto first = std::find(failed.begin(), failed.end(), 1.0f);
+  if (first == failed.end()) return absl::OkStatus();
+  if (!own.ok()) {
+    TETHYS_LOG(Warning, "no shared memory with other ranks: ", own.message());
+    return absl::FailedPreconditionError(own.message());
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(options.member_names[first - failed.begin()],
+                   " cannot share memory with its neighbours; its log says why"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Communicator& all,
+                                                                             absl::Span<const int> hosts,
+                                                                             SharedMemoryOptions options) {
+  const std::vector<int> neighbours = Neighbours(hosts, all.rank());
+  const auto world = static_cast<int>(neighbours.size());
+  const int leader = neighbours.front();
+  const int64_t bytes = SharedMemoryCommunicator::Bytes(world);
+  absl::StatusOr<SharedSegment> segment = absl::ResourceExhaustedError(
+      absl::StrCat(world, " ranks on one host; at most ", kMaxRanks, " can share memory"));
+  if (leader == all.rank() && world <= kMaxRanks) segment = SharedSegment::Create(bytes);
+  const SegmentAddress own = segment.ok() ? segment->address() : SegmentAddress();
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses, Exchange(all, own));
+  if (leader != all.rank()) segment = SharedSegment::Open(addresses[leader], bytes);
+
+  std::unique_ptr<SharedMemoryCommunicator> communicator;
+  if (segment.ok()) {
+    RankBoardOptions board;
+    board.group = options.group;
+    board.generation = options.generation;
+    board.step_timeout = options.step_timeout;
+    board.clock = options.clock;
+    for (int i = 0; i < world; ++i) {
+      if (neighbours[i] == all.rank()) board.rank = i;
+      board.members.push_back(
+          absl::StrCat("rank ", neighbours[i], " (", options.member_names[neighbours[i]], ")"));
+    }
+    communicator = std::make_unique<SharedMemoryCommunicator>(std::move(board), *std::move(segment));
+  }
+  TETHYS_RETURN_IF_ERROR(Agree(all, segment.status(), options));
+  communicator->CloseDescriptor();
+  return communicator;
+}
+
+}  // namespace tethys

@@ -1,0 +1,77 @@
+#include "collectives/shared_segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kKeyBytes = sizeof(SegmentAddress::key);
+
+// Nobody can cut the file short afterwards, which would kill whoever touches the memory behind its end.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+}  // namespace
+
+void UnmapMemory::operator()(char* memory) const { munmap(memory, bytes); }
+
+absl::StatusOr<SharedSegment> SharedSegment::Map(FileDescriptor descriptor, int64_t bytes) {
+  const auto size = static_cast<size_t>(bytes + kKeyBytes);
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor.get(), 0);
+  if (memory == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("cannot map ", size, " shared bytes"));
+  SharedSegment segment;
+  segment.descriptor_ = std::move(descriptor);
+  segment.memory_ = {static_cast<char*>(memory), UnmapMemory{.bytes = size}};
+  return segment;
+}
+
+absl::StatusOr<SharedSegment> SharedSegment::Create(int64_t bytes) {
+  FileDescriptor descriptor(memfd_create("tethys", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor.valid()) return ErrnoStatus(errno, "cannot create shared memory");
+  if (const int error = posix_fallocate(descriptor.get(), 0, bytes + kKeyBytes); error != 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot reserve ", bytes + kKeyBytes, " bytes of shared memory: ", std::strerror(error),
+                     "; free memory on this host, raise the container's limit, or set transport to TCP"));
+  }
+  if (fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0)
+    return ErrnoStatus(errno, "cannot seal shared memory");
+  const int number = descriptor.get();
+  TETHYS_ASSIGN_OR_RETURN(SharedSegment segment, Map(std::move(descriptor), bytes));
+  segment.address_ = {.process = getpid(), .descriptor = number};
+  if (getrandom(segment.address_.key, kKeyBytes, 0) != kKeyBytes)
+    return ErrnoStatus(errno, "no random bytes");
+  std::memcpy(segment.data() + bytes, segment.address_.key, kKeyBytes);
+  return segment;
+}
+
+absl::StatusOr<SharedSegment> SharedSegment::Open(const SegmentAddress& address, int64_t bytes) {
+  const std::string path = absl::StrCat("/proc/", address.process, "/fd/", address.descriptor);
+  // Whatever stands there, opening it does not wait.
+  FileDescriptor descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (!descriptor.valid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot open the shared memory ", path, ": ", std::strerror(errno),
+                     "; processes that share memory need one user and one process namespace"));
+  }
+  struct stat status = {};
+  const bool fits = fstat(descriptor.get(), &status) == 0 && status.st_size == bytes + kKeyBytes &&
+                    fcntl(descriptor.get(), F_GET_SEALS) == kSeals;
+  if (!fits) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a sealed segment of ", bytes, " bytes"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(SharedSegment segment, Map(std::move(descriptor), bytes));
+  if (std::memcmp(segment.data() + bytes, address.key, kKeyBytes) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is the segment of somebody else"));
+  }
+  segment.address_ = address;
+  return segment;
+}
+
+}  // namespace tethys
