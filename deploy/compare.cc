@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <set>
 #include <utility>
@@ -9,7 +10,9 @@
 #include "deploy/job_description.h"
 #include "deploy/job_run.h"
 #include "deploy/progress_display.h"
+#include "deploy/resource_table.h"
 #include "deploy/text.h"
+#include "runtime/base/build_id.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
 #include "runtime/telemetry/summary.h"
@@ -25,7 +28,8 @@ constexpr char kDescription[] =
     "runs "
     "again, so that a machine that grows slower or faster does so for all.\n\nEach run has a directory of "
     "its own in "
-    "the run directory, which also gets comparison.csv. A run that fails is shown as such and the others go "
+    "the run directory, which also gets comparison.csv and comparison_resources.csv. A run that fails is "
+    "shown as such and the others go "
     "on. Exit "
     "status: 0 all runs succeeded; 2 the request was wrong and nothing was started; 1 a run failed, or the "
     "user "
@@ -117,6 +121,28 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
   return request;
 }
 
+// The summary of a run that an interrupted comparison finished; absent: the run is to be made, and says why.
+absl::optional<proto::RunSummary> FinishedBefore(const PlannedRun& run) {
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run.record.run_dir);
+  if (!summary.ok() || summary->status() != "succeeded") return absl::nullopt;
+  const char* change = summary->build_id() != BuildId()             ? "another build made it"
+                       : summary->job_hash() != run.plan.job_hash() ? "its job has changed since"
+                                                                    : nullptr;
+  if (change == nullptr) return *summary;
+  std::printf("  not kept: %s\n", change);
+  return absl::nullopt;
+}
+
+// What a run left that is made again; kept, for it may be looked for.
+absl::Status MoveAside(const std::string& run_dir) {
+  if (!FileExists(run_dir)) return absl::OkStatus();
+  std::string aside;
+  for (int i = 1; aside.empty() || FileExists(aside); ++i) aside = absl::StrCat(run_dir, ".old-", i);
+  std::printf("  what it left before is now in %s\n", aside.c_str());
+  if (std::rename(run_dir.c_str(), aside.c_str()) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat("cannot rename ", run_dir, " to ", aside));
+}
+
 // Makes one run; its record says how it went.
 void MakeRun(PlannedRun& run, bool live) {
   RunRecord& record = run.record;
@@ -140,10 +166,15 @@ void MakeRun(PlannedRun& run, bool live) {
 // Prints the table, writes comparison.csv, and returns the exit status.
 int Conclude(const Request& request, const std::vector<RunRecord>& records, const std::string& directory) {
   std::printf("%s\n", ComparisonTable(request.labels, request.variations, records).c_str());
+  const std::string resources = ResourceTables(request.labels, request.variations, records);
+  if (!resources.empty()) std::printf("%s\n", resources.c_str());
   const std::string csv = directory + "/comparison.csv";
   const absl::Status written =
       WriteFileAtomically(csv, ComparisonCsv(request.labels, request.variations, records));
   if (!written.ok()) return Fail("compare", written, kExitFailed);
+  const absl::Status resources_written = WriteFileAtomically(
+      directory + "/comparison_resources.csv", ResourceCsv(request.labels, request.variations, records));
+  if (!resources_written.ok()) return Fail("compare", resources_written, kExitFailed);
   std::printf("results in %s and the directories beside it\n", csv.c_str());
   int failed = 0;
   for (const RunRecord& record : records) failed += record.status.ok() ? 0 : 1;
@@ -155,16 +186,27 @@ int Conclude(const Request& request, const std::vector<RunRecord>& records, cons
               kExitFailed);
 }
 
+// A fresh place for a new comparison; to go on, the one it was made in.
+absl::Status CheckPlace(const Flags& flags, const std::string& path) {
+  if (flags.Has("resume")) {
+    if (!flags.Has("run_dir")) {
+      return absl::InvalidArgumentError("--resume needs --run_dir=DIR, the comparison to go on with");
+    }
+    if (FileExists(path)) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat(path, " is not there: nothing was compared in it"));
+  }
+  if (!FileExists(path + "/comparison.csv")) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      path + " holds a comparison already: go on with it by --resume, or name another by --run_dir");
+}
+
 int Compare(const Flags& flags) {
   absl::StatusOr<Request> request = PrepareRuns(flags);
   if (!request.ok()) return Fail("compare", request.status(), kExitBadRequest);
+  const bool resume = flags.Has("resume");
   const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath("compare");
-  if (FileExists(path + "/comparison.csv")) {
-    return Fail(
-        "compare",
-        absl::FailedPreconditionError(path + " holds a comparison already: name another by --run_dir"),
-        kExitBadRequest);
-  }
+  const absl::Status place = CheckPlace(flags, path);
+  if (!place.ok()) return Fail("compare", place, kExitBadRequest);
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(path);
   if (!directory.ok()) return Fail("compare", directory.status(), kExitBadRequest);
 
@@ -175,7 +217,15 @@ int Compare(const Flags& flags) {
                 run.record.repeat == 0 ? JobSummary(run.plan).c_str() : "");
     std::fflush(stdout);
     run.record.run_dir = absl::StrCat(path, "/", run.record.run_dir);
-    MakeRun(run, request->live);
+    absl::optional<proto::RunSummary> finished;
+    if (resume) finished = FinishedBefore(run);
+    if (finished.has_value()) {
+      run.record.summary = *std::move(finished);
+      std::printf("  finished before: kept\n\n");
+    } else if (run.record.status = resume ? MoveAside(run.record.run_dir) : absl::OkStatus();
+               run.record.status.ok()) {
+      MakeRun(run, request->live);
+    }
     records.push_back(run.record);
     if (absl::IsCancelled(run.record.status)) break;
   }
@@ -201,6 +251,9 @@ Command CompareCommand() {
             {.name = "run_dir",
              .value = "DIR",
              .help = "Where results go. Default: runs/compare-DATE-TIME, a fresh one."},
+            {.name = "resume",
+             .help = "Goes on with an interrupted comparison in --run_dir, called as before: runs that "
+                     "succeeded are kept if build and job are the same, all others are made again."},
             {.name = "set",
              .value = "FIELD=VALUE",
              .help = "Replaces a field of every job.",

@@ -62,7 +62,7 @@ Spread SpreadOf(absl::Span<const double> values) {
 
 Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant) {
   Aggregate aggregate;
-  std::vector<double> accuracy, seconds, rate, exposed, bytes, staleness;
+  std::vector<double> accuracy, seconds, rate, exposed, bytes, staleness, run_cost, epoch_cost;
   for (const RunRecord& run : runs) {
     if (run.variant != variant) continue;
     ++aggregate.runs;
@@ -78,6 +78,8 @@ Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant) {
     bytes.push_back(summary.communication().bytes_out_per_step() +
                     summary.communication().bytes_in_per_step());
     staleness.push_back(summary.communication().mean_staleness());
+    if (summary.has_cost()) run_cost.push_back(summary.cost().run());
+    if (summary.cost().epoch() > 0) epoch_cost.push_back(summary.cost().epoch());
   }
   aggregate.accuracy = SpreadOf(accuracy);
   aggregate.seconds = SpreadOf(seconds);
@@ -85,6 +87,8 @@ Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant) {
   aggregate.exposed_share = SpreadOf(exposed);
   aggregate.bytes_per_step = SpreadOf(bytes);
   aggregate.staleness = SpreadOf(staleness);
+  aggregate.run_cost = SpreadOf(run_cost);
+  aggregate.epoch_cost = SpreadOf(epoch_cost);
   return aggregate;
 }
 

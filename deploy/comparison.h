@@ -59,6 +59,8 @@ struct Aggregate {
   Spread exposed_share;
   Spread bytes_per_step;  // Sent and received, a worker.
   Spread staleness;
+  Spread run_cost;  // None where no price is known.
+  Spread epoch_cost;
 };
 Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant);
 
@@ -72,6 +74,17 @@ struct VariantLabel {
   std::string gradient_scale;  // "global", "push".
   std::vector<std::string> values;
 };
+
+// What all names of jobs begin with, up to and including a separator: tables say it once, above.
+std::string CommonPrefix(absl::Span<const VariantLabel> labels);
+// The last part of a field's path, broken at underscores into lines of a table's heading.
+std::vector<std::string> FieldHeader(const std::string& field);
+
+// The columns of the CSV files, and a variant's cells in them.
+std::vector<std::string> LabelHeader(absl::Span<const Variation> variations);
+std::vector<std::string> LabelCells(const VariantLabel& label);
+// More digits than any measurement here has.
+std::string NumberCell(double value);
 
 // A row per variant; what failed, below. At most 120 columns wide as long as names and variations are few and
 // short.

@@ -24,8 +24,76 @@ std::string MeanText(const Spread& spread, double factor, int digits) {
   return spread.count == 0 ? kNothing : absl::StrFormat("%.*f", digits, spread.mean * factor);
 }
 
-// What all names begin with, up to and including a separator: said once above the table instead of in every
-// row.
+std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool costs) {
+  std::vector<Column> columns = {{{"job"}, true}};
+  for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
+  const std::vector<Column> measured = {{{"strategy"}, true},
+                                        {{"workers"}},
+                                        {{"servers"}},
+                                        {{"global", "batch"}},
+                                        {{"test", "accuracy", "%"}},
+                                        {{"training", "s"}},
+                                        {{"samples", "/s"}},
+                                        {{"exposed", "share", "%"}},
+                                        {{"KiB per", "step"}},
+                                        {{"mean", "stale-", "ness"}},
+                                        {{"gradient", "scale"}, true}};
+  columns.insert(columns.end(), measured.begin(), measured.end());
+  if (costs) columns.insert(columns.end(), {{{"cost of", "a run"}}, {{"cost of", "an epoch"}}});
+  return columns;
+}
+
+std::string FailureLines(absl::Span<const RunRecord> runs) {
+  std::string text;
+  for (const RunRecord& run : runs) {
+    if (run.status.ok()) continue;
+    const std::string message(run.status.message());
+    absl::StrAppend(&text, "failed: ", run.run_dir, ": ", message.substr(0, message.find('\n')), "\n");
+  }
+  return text;
+}
+
+std::string MeanCell(const Spread& spread) { return spread.count == 0 ? "" : NumberCell(spread.mean); }
+std::string DeviationCell(const Spread& spread) {
+  return spread.count < 2 ? "" : NumberCell(spread.deviation);
+}
+
+std::vector<std::string> MeasuredCells(const Aggregate& values) {
+  std::vector<std::string> cells;
+  for (const Spread* spread :
+       {&values.accuracy, &values.seconds, &values.samples_per_second, &values.exposed_share,
+        &values.bytes_per_step, &values.staleness, &values.run_cost, &values.epoch_cost}) {
+    cells.push_back(MeanCell(*spread));
+    cells.push_back(DeviationCell(*spread));
+  }
+  return cells;
+}
+
+std::string CsvHeader(absl::Span<const Variation> variations) {
+  std::vector<std::string> header = LabelHeader(variations);
+  header.insert(header.begin(), "kind");
+  for (const char* name : {"repeat", "seed", "runs", "failed"}) header.push_back(name);
+  for (const char* name : {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share",
+                           "bytes_per_step", "mean_staleness", "run_cost", "epoch_cost"}) {
+    header.push_back(name);
+    header.push_back(absl::StrCat(name, "_sd"));
+  }
+  header.push_back("run_dir");
+  header.push_back("error");
+  return CsvLine(header);
+}
+
+// Costs span many orders of magnitude: three digits that count.
+std::string CostText(const Spread& spread) {
+  return spread.count == 0 ? kNothing : absl::StrFormat("%.3g", spread.mean);
+}
+
+bool AnyCost(absl::Span<const RunRecord> runs) {
+  return std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.summary.has_cost(); });
+}
+
+}  // namespace
+
 std::string CommonPrefix(absl::Span<const VariantLabel> labels) {
   std::string prefix = labels[0].job;
   bool differ = false;
@@ -39,8 +107,6 @@ std::string CommonPrefix(absl::Span<const VariantLabel> labels) {
   return separator == std::string::npos ? "" : prefix.substr(0, separator + 1);
 }
 
-// The last part of a field's path, broken at underscores into lines that are not wider than a number's
-// column.
 std::vector<std::string> FieldHeader(const std::string& field) {
   const std::string last = field.substr(field.rfind('.') + 1);
   std::vector<std::string> lines = {""};
@@ -56,41 +122,15 @@ std::vector<std::string> FieldHeader(const std::string& field) {
   return lines;
 }
 
-std::vector<Column> TableColumns(absl::Span<const Variation> variations) {
-  std::vector<Column> columns = {{{"job"}, true}};
-  for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
-  const std::vector<Column> measured = {{{"strategy"}, true},
-                                        {{"workers"}},
-                                        {{"servers"}},
-                                        {{"global", "batch"}},
-                                        {{"test", "accuracy", "%"}},
-                                        {{"training", "s"}},
-                                        {{"samples", "/s"}},
-                                        {{"exposed", "share", "%"}},
-                                        {{"KiB per", "step"}},
-                                        {{"mean", "stale-", "ness"}},
-                                        {{"gradient", "scale"}, true}};
-  columns.insert(columns.end(), measured.begin(), measured.end());
-  return columns;
+std::string NumberCell(double value) { return absl::StrFormat("%.9g", value); }
+
+std::vector<std::string> LabelHeader(absl::Span<const Variation> variations) {
+  std::vector<std::string> header = {"job", "strategy"};
+  for (const Variation& variation : variations) header.push_back(variation.field);
+  for (const char* name : {"workers", "servers", "global_batch", "gradient_scale"}) header.push_back(name);
+  return header;
 }
 
-std::string FailureLines(absl::Span<const RunRecord> runs) {
-  std::string text;
-  for (const RunRecord& run : runs) {
-    if (run.status.ok()) continue;
-    const std::string message(run.status.message());
-    absl::StrAppend(&text, "failed: ", run.run_dir, ": ", message.substr(0, message.find('\n')), "\n");
-  }
-  return text;
-}
-
-// More digits than any measurement here has.
-std::string Number(double value) { return absl::StrFormat("%.9g", value); }
-
-std::string MeanCell(const Spread& spread) { return spread.count == 0 ? "" : Number(spread.mean); }
-std::string DeviationCell(const Spread& spread) { return spread.count < 2 ? "" : Number(spread.deviation); }
-
-// The columns of ComparisonCsv that say which variant a line is of.
 std::vector<std::string> LabelCells(const VariantLabel& label) {
   std::vector<std::string> cells = {label.job, label.strategy};
   cells.insert(cells.end(), label.values.begin(), label.values.end());
@@ -101,38 +141,10 @@ std::vector<std::string> LabelCells(const VariantLabel& label) {
   return cells;
 }
 
-std::vector<std::string> MeasuredCells(const Aggregate& values) {
-  std::vector<std::string> cells;
-  for (const Spread* spread : {&values.accuracy, &values.seconds, &values.samples_per_second,
-                               &values.exposed_share, &values.bytes_per_step, &values.staleness}) {
-    cells.push_back(MeanCell(*spread));
-    cells.push_back(DeviationCell(*spread));
-  }
-  return cells;
-}
-
-std::string CsvHeader(absl::Span<const Variation> variations) {
-  std::vector<std::string> header = {"kind", "job", "strategy"};
-  for (const Variation& variation : variations) header.push_back(variation.field);
-  for (const char* name :
-       {"workers", "servers", "global_batch", "gradient_scale", "repeat", "seed", "runs", "failed"}) {
-    header.push_back(name);
-  }
-  for (const char* name : {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share",
-                           "bytes_per_step", "mean_staleness"}) {
-    header.push_back(name);
-    header.push_back(absl::StrCat(name, "_sd"));
-  }
-  header.push_back("run_dir");
-  header.push_back("error");
-  return CsvLine(header);
-}
-
-}  // namespace
-
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                             absl::Span<const RunRecord> runs) {
   const std::string prefix = CommonPrefix(labels);
+  const bool costs = AnyCost(runs);
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < labels.size(); ++i) {
     const VariantLabel& label = labels[i];
@@ -154,10 +166,11 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
         MeanText(values.staleness, 1, 2),
         label.gradient_scale};
     row.insert(row.end(), cells.begin(), cells.end());
+    if (costs) row.insert(row.end(), {CostText(values.run_cost), CostText(values.epoch_cost)});
     rows.push_back(row);
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
-  return absl::StrCat(title, Table(TableColumns(variations), rows), FailureLines(runs));
+  return absl::StrCat(title, Table(TableColumns(variations, costs), rows), FailureLines(runs));
 }
 
 std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,

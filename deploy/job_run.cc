@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_format.h"
 #include "deploy/progress_display.h"
+#include "deploy/unfinished_summary.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/cluster/job_plan.h"
@@ -55,6 +56,7 @@ absl::Status CheckPortFree(int port) {
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
   result.status = directory.WriteJob(plan.job());
+  if (result.status.ok()) result.status = RemoveSummary(directory.path());
   if (!result.status.ok()) return result;
   LaunchOptions launch;
   launch.run_dir = directory.path();
@@ -65,7 +67,11 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   launch.resume = options.resume;
   launch.timeouts = plan.job().timeouts();
   const std::unique_ptr<ProgressListener> display = CreateProgressDisplay(STDOUT_FILENO, options.live);
-  return LaunchLocally(launch, *display);
+  EpochWatcher watcher(*display);
+  result = LaunchLocally(launch, watcher);
+  const absl::Status completed = CompleteSummary(plan, directory.path(), result, watcher.last());
+  if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
+  return result;
 }
 
 std::string ResumeHint(const std::string& run_dir) {
@@ -91,6 +97,10 @@ std::string OutcomeText(const std::string& run_dir) {
   }
   absl::StrAppendFormat(&text, "; %.1f s of training, %.1f s in all", summary->timing().training_seconds(),
                         summary->timing().total_seconds());
+  if (summary->has_cost()) {
+    absl::StrAppendFormat(&text, "; cost %.4g, %.4g an epoch, at %.4g an hour", summary->cost().run(),
+                          summary->cost().epoch(), summary->cost().price_per_hour());
+  }
   return text;
 }
 

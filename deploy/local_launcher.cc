@@ -291,6 +291,7 @@ RunResult LocalRun::Result() const {
   RunResult result;
   FirstFailure failure = FindFirstFailure(end_, HostName());
   result.status = failure.status;
+  result.culprit = failure.task;
   result.last_step = end_.last_step;
   result.seconds = ToSeconds(clock_.Now() - begin_);
   for (const Task& task : tasks_) {

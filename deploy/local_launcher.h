@@ -36,6 +36,7 @@ struct RunResult {
   // OK: the job is done. Otherwise the first failure by time: which process, where, what became of it, the
   // step. Cancelled: the user interrupted.
   absl::Status status;
+  std::string culprit;   // "worker 1": the process that failed first; empty: nobody in particular.
   std::string log_tail;  // Lines to print after it: the end of that process's log.
   int64_t last_step = 0;
   double seconds = 0;

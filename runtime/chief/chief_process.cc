@@ -17,6 +17,7 @@
 #include "runtime/chief/chief_server.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
+#include "runtime/chief/run_summary.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/job/job.h"
@@ -209,16 +210,7 @@ class ChiefProcess final : public ChiefEvents {
   }
 
   void WriteTheSummary() {
-    proto::RunSummary summary;
-    summary.set_job(job_.name());
-    summary.set_strategy(StrategyName(job_));
-    summary.set_workers(job_.workers());
-    summary.set_servers(options_.plan.placement().servers());
-    summary.set_global_batch(options_.plan.global_batch());
-    if (const auto& ps = job_.strategy().parameter_server(); ps.has_asynchronous()) {
-      summary.set_gradient_scale(proto::Asynchronous::GradientScale_Name(ps.asynchronous().gradient_scale()));
-    }
-    summary.set_seed(job_.seed());
+    proto::RunSummary summary = SummaryOfPlan(options_.plan);
     summary.set_status(end_status_.ok() ? "succeeded" : "failed");
     controller_->FillSummary(clock_.Now(), summary);
     timing_->FillSummary(controller_->training_seconds(), summary);

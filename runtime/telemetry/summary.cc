@@ -5,11 +5,14 @@
 #include "runtime/base/file.h"
 
 namespace tethys {
+
+const char kSummaryFile[] = "summary.json";
+
 namespace {
 
 constexpr int64_t kMaxSummaryBytes = int64_t{16} << 20;
 
-std::string SummaryPath(const std::string& run_dir) { return absl::StrCat(run_dir, "/summary.json"); }
+std::string SummaryPath(const std::string& run_dir) { return absl::StrCat(run_dir, "/", kSummaryFile); }
 
 std::string Text(const google::protobuf::util::Status& status) { return status.ToString(); }
 
@@ -46,7 +49,7 @@ void FillCost(double price_per_hour, proto::RunSummary& summary) {
   proto::Cost& cost = *summary.mutable_cost();
   cost.set_price_per_hour(price_per_hour);
   cost.set_run(price_per_second * timing.total_seconds());
-  if (summary.epochs() == 0) return;
+  if (summary.epochs() == 0 || timing.training_seconds() == 0) return;
   cost.set_epoch(price_per_second * (timing.training_seconds() + timing.validation_seconds()) /
                  summary.epochs());
 }

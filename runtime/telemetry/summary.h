@@ -1,5 +1,5 @@
 // RUN_DIR/summary.json: proto::RunSummary in protobuf's JSON mapping, with the names of the .proto file. The
-// chief writes it, `tethys compare` reads it. Blocking, thread-safe.
+// chief writes it, or the launcher where the chief could not; `tethys compare` reads it. Blocking, thread-safe.
 #ifndef TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_
 #define TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_
 
@@ -9,6 +9,8 @@
 #include "runtime/base/status.h"
 
 namespace tethys {
+
+extern const char kSummaryFile[];  // Its name in the run directory.
 
 // Old or new contents, never a mixture.
 absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& summary);

@@ -1,0 +1,26 @@
+// What the runs of a comparison used: CPU, memory and network, mean, least and most, for each variant over
+// the whole cluster (the form of study 1's tables) and for each machine. From the runs' summaries. Pure; any
+// thread.
+#ifndef TETHYS_DEPLOY_RESOURCE_TABLE_H_
+#define TETHYS_DEPLOY_RESOURCE_TABLE_H_
+
+#include <string>
+
+#include "absl/types/span.h"
+#include "deploy/comparison.h"
+
+namespace tethys {
+
+// Two tables, or nothing where no run was sampled. CPU is in percent of all cores of the row's machines. Over
+// repeats, means are averaged, and the least and the most are those of any run.
+std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                           absl::Span<const RunRecord> runs);
+
+// A line per run and cluster (host and process empty), machine (process empty) and process, in the units of
+// the summary: CPU in percent of one core, bytes, bytes a second.
+std::string ResourceCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                        absl::Span<const RunRecord> runs);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_RESOURCE_TABLE_H_

@@ -1,0 +1,41 @@
+// The summary of a run whose chief could not write one: it was killed, or the user interrupted. The launcher
+// writes it from what it saw pass by. Blocking; thread-compatible.
+#ifndef TETHYS_DEPLOY_UNFINISHED_SUMMARY_H_
+#define TETHYS_DEPLOY_UNFINISHED_SUMMARY_H_
+
+#include <string>
+
+#include "absl/types/optional.h"
+#include "deploy/local_launcher.h"
+#include "proto/chief.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Hands everything on, and remembers the last epoch that ended.
+class EpochWatcher final : public ProgressListener {
+ public:
+  explicit EpochWatcher(ProgressListener& next) : next_(next) {}
+  void OnEvent(const proto::ProgressEvent& event) override {
+    if (event.has_epoch()) last_ = event.epoch();
+    next_.OnEvent(event);
+  }
+  const absl::optional<proto::EpochResult>& last() const { return last_; }
+
+ private:
+  ProgressListener& next_;
+  absl::optional<proto::EpochResult> last_;
+};
+
+// Before a run, also one that goes on: what an earlier attempt left no longer holds.
+absl::Status RemoveSummary(const std::string& run_dir);
+
+// After a run. Nothing is done where the chief has written what became of it; but a run that the user
+// interrupted is "interrupted", whatever the chief took it for.
+absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
+                             const absl::optional<proto::EpochResult>& last_epoch);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_UNFINISHED_SUMMARY_H_
