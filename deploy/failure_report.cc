@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kTailBytes = 16 << 10;
 
-std::string LossText(const LostTask& task, const std::string& host, int64_t step) {
-  return absl::StrCat(task.name, " on ", host, " ", ExitText(task.exit),
+std::string LossText(const LostTask& task, int64_t step) {
+  return absl::StrCat(task.name, " on ", task.host, " ", ExitText(task.exit),
                       step > 0 ? absl::StrCat(" at step ", step) : "");
 }
 
@@ -30,17 +30,17 @@ std::string ChiefAdds(const JobEnd& end) {
 const LostTask* FindKilled(const JobEnd& end) {
   const std::string blamed = end.verdict.has_value() ? end.verdict->culprit() : "";
   for (const LostTask& task : end.lost) {
-    if (task.exit.signal != 0 && (!task.after_verdict || blamed.empty() || task.name == blamed)) return &task;
+    if (task.exit.abrupt() && (!task.after_verdict || blamed.empty() || task.name == blamed)) return &task;
   }
   return nullptr;
 }
 
-FirstFailure FromVerdict(const JobEnd& end, const std::string& host) {
+FirstFailure FromVerdict(const JobEnd& end) {
   const std::string culprit = end.verdict->culprit();
   std::string message =
       end.verdict->error().empty() ? "the chief reports a failure without a reason" : end.verdict->error();
   for (const LostTask& task : end.lost) {
-    if (task.name == culprit) absl::StrAppend(&message, "\n  ", LossText(task, host, end.last_step));
+    if (task.name == culprit) absl::StrAppend(&message, "\n  ", LossText(task, end.last_step));
   }
   const int code = end.verdict->status_code();
   const bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
@@ -50,7 +50,7 @@ FirstFailure FromVerdict(const JobEnd& end, const std::string& host) {
 
 }  // namespace
 
-FirstFailure FindFirstFailure(const JobEnd& end, const std::string& host) {
+FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) {
   if (end.verdict.has_value() && end.verdict->ok()) return {};
   if (end.interrupt != 0) {
     return {absl::CancelledError(absl::StrFormat("interrupted by SIG%s at step %d",
@@ -59,19 +59,18 @@ FirstFailure FindFirstFailure(const JobEnd& end, const std::string& host) {
   }
   if (!end.launch.ok()) return {end.launch, ""};
   if (const LostTask* killed = FindKilled(end); killed != nullptr) {
-    return {absl::AbortedError(LossText(*killed, host, end.last_step) + ChiefAdds(end)), killed->name};
+    return {absl::AbortedError(LossText(*killed, end.last_step) + ChiefAdds(end)), killed->name};
   }
-  if (end.verdict.has_value()) return FromVerdict(end, host);
+  if (end.verdict.has_value()) return FromVerdict(end);
   if (end.chief_silent_for > 0) {
     return {
         absl::DeadlineExceededError(absl::StrFormat(
             "chief on %s has reported nothing for %.0f s (last step %d): it is stopped, stuck or overloaded; "
             "timeouts.silence in the job says how long to wait",
-            host, end.chief_silent_for, end.last_step)),
+            chief_host, end.chief_silent_for, end.last_step)),
         "chief"};
   }
-  if (!end.lost.empty())
-    return {absl::AbortedError(LossText(end.lost[0], host, end.last_step)), end.lost[0].name};
+  if (!end.lost.empty()) return {absl::AbortedError(LossText(end.lost[0], end.last_step)), end.lost[0].name};
   return {absl::InternalError("the chief ended without saying how the job went"), "chief"};
 }
 

@@ -16,6 +16,7 @@ namespace tethys {
 // A process that ended, not cleanly, before the launcher asked it to.
 struct LostTask {
   std::string name;  // "worker 1", "chief".
+  std::string host;
   ProcessExit exit;
   bool after_verdict = false;  // The chief had reported the job's end by then.
 };
@@ -34,10 +35,10 @@ struct FirstFailure {
   std::string task;     // Whose log says more; empty: nobody's.
 };
 
-// In order: the user's interrupt; a process that could not be started; a process killed by a signal before
-// the chief knew of anything, or the one it blames; the chief's own verdict; its silence; the first process
-// that gave up.
-FirstFailure FindFirstFailure(const JobEnd& end, const std::string& host);
+// In order: the user's interrupt; a process that could not be started; a process killed by a signal, or cut
+// off from here, before the chief knew of anything, or the one it blames; the chief's own verdict; its
+// silence; the first process that gave up.
+FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host);
 
 // The last `lines` lines of a file, each indented; empty when there is nothing.
 std::string LogTail(const std::string& path, int lines);

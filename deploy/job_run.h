@@ -22,7 +22,7 @@ absl::Status CheckResumable(const proto::JobPlan& plan, const std::string& run_d
 absl::Status CheckPortFree(int port);
 
 struct JobRunOptions {
-  std::string listen = "127.0.0.1:0";
+  int chief_port = 0;  // 0: any free one.
   bool resume = false;
   bool live = false;  // Shows the live line on standard output.
 };

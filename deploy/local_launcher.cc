@@ -17,6 +17,7 @@
 #include "deploy/subprocess.h"
 #include "google/protobuf/util/json_util.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/socket.h"
 #include "runtime/cluster/handshake.h"
 
 namespace tethys {
@@ -27,13 +28,6 @@ constexpr Nanoseconds kVerdictGrace = 1 * kSecond;
 // Beyond timeouts.silence, for the chief to notice a silent task before the launcher blames the chief.
 constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
-constexpr char kBindHost[] = "127.0.0.1";
-
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 // While it lives, signals of the launcher arrive at a descriptor. A signal that is ignored stays so (nohup).
 class SignalSource {
@@ -74,14 +68,15 @@ class SignalSource {
 struct Task {
   std::string name;  // "worker 1"
   std::string log_path;
+  const Place* place;
   Subprocess process;
   bool ended = false;  // Its end was noted.
 };
 
 // One job, from the first process to the last. The chief is task 0.
-class LocalRun {
+class JobLaunch {
  public:
-  LocalRun(const LaunchOptions& options, ProgressListener& listener)
+  JobLaunch(const LaunchOptions& options, ProgressListener& listener)
       : options_(options), listener_(listener) {}
 
   RunResult Run();
@@ -95,7 +90,8 @@ class LocalRun {
     kKilling,
   };
 
-  absl::Status Spawn(const std::string& role, int index, std::vector<std::string> arguments);
+  absl::Status Spawn(const std::string& role, int index, const Place& place,
+                     std::vector<std::string> arguments);
   void StartOthers(const std::string& chief_address);
   void WaitForEvents();
   void HandleSignals();
@@ -125,12 +121,14 @@ class LocalRun {
   Nanoseconds deadline_ = 0;
 };
 
-RunResult LocalRun::Run() {
-  std::vector<std::string> arguments = {"--job=" + options_.job_file, "--run_dir=" + options_.run_dir,
-                                        "--listen=" + options_.listen};
+RunResult JobLaunch::Run() {
+  const Place& place = options_.places.chief;
+  std::vector<std::string> arguments = {absl::StrCat("--job=", options_.chief_run_dir, "/job.textproto"),
+                                        "--run_dir=" + options_.chief_run_dir,
+                                        "--listen=" + HostPortText({place.address, options_.chief_port})};
   if (options_.resume) arguments.push_back("--resume");
   Enter(Stage::kRunning, FromSeconds(options_.timeouts.start() + kSilenceMargin));
-  end_.launch = Spawn("chief", 0, std::move(arguments));
+  end_.launch = Spawn("chief", 0, place, std::move(arguments));
   while (!AllEnded()) {
     WaitForEvents();
     HandleSignals();
@@ -143,37 +141,38 @@ RunResult LocalRun::Run() {
   return Result();
 }
 
-absl::Status LocalRun::Spawn(const std::string& role, int index, std::vector<std::string> arguments) {
+absl::Status JobLaunch::Spawn(const std::string& role, int index, const Place& place,
+                              std::vector<std::string> arguments) {
   const bool chief = role == "chief";
   arguments.insert(arguments.begin(), role);
-  SpawnOptions spawn{.program = options_.program,
-                     .arguments = std::move(arguments),
-                     .input = secret_line_,
-                     .log_path = absl::StrCat(options_.run_dir, "/log/", role, "-", index, ".log"),
-                     .read_output = chief};
+  SpawnOptions spawn = CommandAt(place, arguments);
+  spawn.input = secret_line_;
+  spawn.log_path = absl::StrCat(options_.run_dir, "/log/", role, "-", index, ".log");
+  spawn.read_output = chief;
   const std::string name = chief ? role : absl::StrCat(role, " ", index);
   TETHYS_RETURN_IF_ERROR(CreateDirectories(options_.run_dir + "/log"));
   absl::StatusOr<Subprocess> process = Subprocess::Spawn(spawn);
-  if (!process.ok()) return Annotate(process.status(), absl::StrCat("cannot start ", name));
-  tasks_.push_back({name, spawn.log_path, *std::move(process)});
+  if (!process.ok())
+    return Annotate(process.status(), absl::StrCat("cannot start ", name, " on ", place.host));
+  tasks_.push_back({name, spawn.log_path, &place, *std::move(process)});
   if (chief) chief_lines_.Attach(tasks_[0].process.output());
   return absl::OkStatus();
 }
 
-void LocalRun::StartOthers(const std::string& chief_address) {
-  const auto start = [&](const char* role, int count) {
-    for (int i = 0; i < count && end_.launch.ok(); ++i) {
-      end_.launch = Spawn(
-          role, i,
-          {"--chief=" + chief_address, absl::StrCat("--index=", i), absl::StrCat("--bind=", kBindHost)});
+void JobLaunch::StartOthers(const std::string& chief_address) {
+  const auto start = [&](const char* role, const std::vector<Place>& places) {
+    for (size_t i = 0; i < places.size() && end_.launch.ok(); ++i) {
+      end_.launch = Spawn(role, static_cast<int>(i), places[i],
+                          {"--chief=" + chief_address, absl::StrCat("--index=", i),
+                           absl::StrCat("--bind=", places[i].address)});
     }
   };
-  start("ps", options_.servers);
-  start("worker", options_.workers);
+  start("ps", options_.places.servers);
+  start("worker", options_.places.workers);
   if (!end_.launch.ok()) Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
 }
 
-void LocalRun::WaitForEvents() {
+void JobLaunch::WaitForEvents() {
   // poll ignores a negative descriptor: the chief's once it is closed.
   pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {chief_lines_.fd(), POLLIN, 0}};
   const Nanoseconds left = std::max<Nanoseconds>(deadline_ - clock_.Now(), 0);
@@ -181,7 +180,7 @@ void LocalRun::WaitForEvents() {
        static_cast<int>(std::min<Nanoseconds>(left / kMillisecond + 1, kSecond / kMillisecond)));
 }
 
-void LocalRun::HandleSignals() {
+void JobLaunch::HandleSignals() {
   while (const int number = signals_.Next()) {
     if (number == SIGCHLD) continue;
     if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) {
@@ -193,18 +192,19 @@ void LocalRun::HandleSignals() {
   }
 }
 
-void LocalRun::ReapTasks() {
+void JobLaunch::ReapTasks() {
   const bool asked_to_end = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
   for (Task& task : tasks_) {
     if (task.ended || !task.process.Poll().has_value()) continue;
     task.ended = true;
-    const ProcessExit exit = *task.process.exit();
+    const ProcessExit exit = ExitAt(*task.place, *task.process.exit());
     // A worker or server may end cleanly before the chief says that the job is done.
-    if (!asked_to_end && !exit.clean()) end_.lost.push_back({task.name, exit, end_.verdict.has_value()});
+    if (!asked_to_end && !exit.clean())
+      end_.lost.push_back({task.name, task.place->host, exit, end_.verdict.has_value()});
   }
 }
 
-void LocalRun::ReactToLosses() {
+void JobLaunch::ReactToLosses() {
   const bool ending = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
   if (ending || end_.verdict.has_value() || tasks_.empty()) return;
   if (tasks_[0].ended) {
@@ -214,7 +214,7 @@ void LocalRun::ReactToLosses() {
   }
 }
 
-void LocalRun::ReadChief() {
+void JobLaunch::ReadChief() {
   while (const std::optional<std::string> line = chief_lines_.Next()) {
     proto::ProgressEvent event;
     google::protobuf::util::JsonParseOptions json;
@@ -225,7 +225,7 @@ void LocalRun::ReadChief() {
   }
 }
 
-void LocalRun::HandleEvent(const proto::ProgressEvent& event) {
+void JobLaunch::HandleEvent(const proto::ProgressEvent& event) {
   if (event.has_listening() && tasks_.size() == 1 && stage_ == Stage::kRunning) {
     StartOthers(event.listening().address());
   } else if (event.has_started() && stage_ == Stage::kRunning) {
@@ -244,7 +244,7 @@ void LocalRun::HandleEvent(const proto::ProgressEvent& event) {
   listener_.OnEvent(event);
 }
 
-void LocalRun::HandleDeadline() {
+void JobLaunch::HandleDeadline() {
   switch (stage_) {
     case Stage::kRunning:
       end_.chief_silent_for = ToSeconds(patience_);
@@ -261,7 +261,7 @@ void LocalRun::HandleDeadline() {
 }
 
 // The job is done, but not everybody has gone home.
-void LocalRun::NoteStragglers() {
+void JobLaunch::NoteStragglers() {
   if (!end_.verdict.has_value() || !end_.verdict->ok()) return;
   for (const Task& task : tasks_) {
     if (task.ended) continue;
@@ -271,7 +271,7 @@ void LocalRun::NoteStragglers() {
   }
 }
 
-void LocalRun::Enter(Stage stage, Nanoseconds patience) {
+void JobLaunch::Enter(Stage stage, Nanoseconds patience) {
   stage_ = stage;
   patience_ = patience;
   deadline_ = clock_.Now() + patience;
@@ -279,17 +279,17 @@ void LocalRun::Enter(Stage stage, Nanoseconds patience) {
   if (stage == Stage::kKilling) SignalAll(SIGKILL);
 }
 
-void LocalRun::SignalAll(int signal) {
+void JobLaunch::SignalAll(int signal) {
   for (Task& task : tasks_) task.process.Signal(signal);
 }
 
-bool LocalRun::AllEnded() const {
+bool JobLaunch::AllEnded() const {
   return std::all_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.ended; });
 }
 
-RunResult LocalRun::Result() const {
+RunResult JobLaunch::Result() const {
   RunResult result;
-  FirstFailure failure = FindFirstFailure(end_, HostName());
+  FirstFailure failure = FindFirstFailure(end_, options_.places.chief.host);
   result.status = failure.status;
   result.culprit = failure.task;
   result.last_step = end_.last_step;
@@ -305,8 +305,8 @@ RunResult LocalRun::Result() const {
 
 }  // namespace
 
-RunResult LaunchLocally(const LaunchOptions& options, ProgressListener& listener) {
-  return LocalRun(options, listener).Run();
+RunResult Launch(const LaunchOptions& options, ProgressListener& listener) {
+  return JobLaunch(options, listener).Run();
 }
 
 }  // namespace tethys

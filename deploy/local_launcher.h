@@ -1,5 +1,6 @@
-// Runs one job as processes on this machine: starts the chief, then servers and workers, follows the chief's
-// progress, and ends them all: when the job is done, when any of them is lost, or when the user interrupts.
+// Runs one job as processes, on this machine or on others: starts the chief, then servers and workers,
+// follows the chief's progress, and ends them all: when the job is done, when any of them is lost, or when
+// the user interrupts.
 //
 // Called by `tethys train` and `tethys compare`. Blocks until every process it started is reaped. Uses no
 // gRPC and no threads. While it runs, SIGINT, SIGTERM, SIGHUP and SIGCHLD of this process are its own.
@@ -8,6 +9,7 @@
 
 #include <string>
 
+#include "deploy/place.h"
 #include "proto/job.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/status.h"
@@ -22,12 +24,10 @@ class ProgressListener {
 };
 
 struct LaunchOptions {
-  std::string program = "/proc/self/exe";  // Takes the verbs chief, worker and ps.
-  std::string run_dir;                     // Exists, locked by the caller; logs go to run_dir/log.
-  std::string job_file;
-  int workers = 1;
-  int servers = 0;
-  std::string listen = "127.0.0.1:0";  // The chief's.
+  Places places;
+  std::string run_dir;        // Exists, locked by the caller; logs go to run_dir/log.
+  std::string chief_run_dir;  // On the chief's machine; holds job.textproto.
+  int chief_port = 0;         // 0: any free one.
   bool resume = false;
   proto::Timeouts timeouts;
 };
@@ -43,7 +43,7 @@ struct RunResult {
 };
 
 // Invariant: when this returns, or this process dies in whatever way, no process it started lives on.
-RunResult LaunchLocally(const LaunchOptions& options, ProgressListener& listener);
+RunResult Launch(const LaunchOptions& options, ProgressListener& listener);
 
 }  // namespace tethys
 

@@ -62,7 +62,7 @@ void ResetSignals() {
   // The launcher may have died before the line above; then nobody would tell.
   if (getppid() != launcher) _exit(1);
   ResetSignals();
-  if (TakePlaces({input, output, log, report})) execv(program, arguments);
+  if (TakePlaces({input, output, log, report})) execvp(program, arguments);
   const int error = errno;
   [[maybe_unused]] ssize_t written = write(kReport, &error, sizeof(error));
   _exit(127);
@@ -81,6 +81,7 @@ int ReadExecError(int fd) {
 }  // namespace
 
 std::string ExitText(const ProcessExit& exit) {
+  if (exit.connection_lost) return "lost its ssh connection";
   if (exit.signal == 0) return absl::StrCat("exited with status ", exit.code);
   return absl::StrCat("was killed by signal ", exit.signal, " (", strsignal(exit.signal), ")");
 }
@@ -92,10 +93,14 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(Pipe report, MakePipe());
   // Written while this process still holds the read end, so it can neither block nor raise SIGPIPE.
   TETHYS_RETURN_IF_ERROR(WriteFully(input.write.get(), options.input.data(), options.input.size(), "a pipe"));
+  if (!options.input_path.empty()) {
+    input.read = FileDescriptor(open(options.input_path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!input.read.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", options.input_path));
+  }
   FileDescriptor log(open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!log.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", options.log_path));
 
-  std::vector<std::string> words = {"tethys"};
+  std::vector<std::string> words = {options.name};
   words.insert(words.end(), options.arguments.begin(), options.arguments.end());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());

@@ -19,20 +19,25 @@
 namespace tethys {
 
 struct SpawnOptions {
-  std::string program = {};
-  std::vector<std::string> arguments = {};  // Without the name it is called by, which is "tethys".
+  std::string program = {};                 // Looked for along PATH when it is a bare name.
+  std::vector<std::string> arguments = {};  // Without the name it is called by.
+  std::string name = "tethys";              // What it is called by.
   std::string input = {};                   // What the child finds on its standard input; at most 4 KiB.
+  std::string input_path = {};              // Or it reads this file and then its end.
   std::string log_path = {};                // Standard error is appended to it.
   bool read_output = false;  // Standard output comes back by output(); else it goes to the log.
 };
 
 // How a process ended.
 struct ProcessExit {
-  int signal = 0;  // Not 0: it was killed by this signal.
-  int code = 0;    // Its exit status otherwise.
-  bool clean() const { return signal == 0 && code == 0; }
+  int signal = 0;                // Not 0: it was killed by this signal.
+  int code = 0;                  // Its exit status otherwise.
+  bool connection_lost = false;  // It ran on another machine, and the connection to it broke.
+  bool clean() const { return signal == 0 && code == 0 && !connection_lost; }
+  // Something befell it; it did not choose to end.
+  bool abrupt() const { return signal != 0 || connection_lost; }
 };
-// "was killed by signal 9 (Killed)", "exited with status 1".
+// "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection".
 std::string ExitText(const ProcessExit& exit);
 
 // Invariants:

@@ -26,10 +26,10 @@ struct Request {
   JobRunOptions options;
 };
 
-absl::StatusOr<std::string> ListenAddress(const Flags& flags) {
+absl::StatusOr<int> ChiefPort(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("chief_port", 0, 0, 65535));
   if (port > 0) TETHYS_RETURN_IF_ERROR(CheckPortFree(port));
-  return absl::StrCat("127.0.0.1:", port);
+  return static_cast<int>(port);
 }
 
 // The job file to read: the one given, or the one of the run that goes on.
@@ -53,7 +53,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags));
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, flags.GetAll("set")));
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(job));
-  TETHYS_ASSIGN_OR_RETURN(options.listen, ListenAddress(flags));
+  TETHYS_ASSIGN_OR_RETURN(options.chief_port, ChiefPort(flags));
   if (options.resume) TETHYS_RETURN_IF_ERROR(CheckResumable(plan, flags.Get("run_dir")));
   const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(job.name());
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory,

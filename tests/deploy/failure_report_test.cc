@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 class FailureReportTest : public ::testing::Test {
  protected:
   void Killed(const std::string& task, int signal) {
-    end_.lost.push_back({task, {.signal = signal}, end_.verdict.has_value()});
+    end_.lost.push_back({task, "host", {.signal = signal}, end_.verdict.has_value()});
   }
   void Exited(const std::string& task, int code) {
-    end_.lost.push_back({task, {.code = code}, end_.verdict.has_value()});
+    end_.lost.push_back({task, "host", {.code = code}, end_.verdict.has_value()});
   }
   void ChiefSays(const std::string& error, const std::string& culprit = "") {
     end_.verdict.emplace();

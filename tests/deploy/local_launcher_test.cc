@@ -38,10 +38,9 @@ class LocalLauncherTest : public ::testing::Test {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     std::string path = ::testing::TempDir() + "/local_launcher_XXXXXX";
     ASSERT_NE(mkdtemp(path.data()), nullptr);
-    options_.program = FAKE_ROLE;
+    options_.places = PlacesHere(FAKE_ROLE, 2, 1);
     options_.run_dir = path;
-    options_.workers = 2;
-    options_.servers = 1;
+    options_.chief_run_dir = path;
     options_.timeouts.set_start(30);
     options_.timeouts.set_silence(30);
     options_.timeouts.set_shutdown(0.2);
@@ -60,9 +59,9 @@ class LocalLauncherTest : public ::testing::Test {
     return std::atoi(ReadFile(options_.run_dir + "/alive/" + task)->c_str());
   }
   void WhenTraining(std::function<void()> action) { recorder_.on_progress = std::move(action); }
-  RunResult Launch() { return LaunchLocally(options_, recorder_); }
+  RunResult Run() { return Launch(options_, recorder_); }
   std::string Failure() {
-    const RunResult result = Launch();
+    const RunResult result = Run();
     EXPECT_FALSE(result.status.ok());
     return std::string(result.status.message()) + "\n" + result.log_tail;
   }
@@ -72,7 +71,7 @@ class LocalLauncherTest : public ::testing::Test {
 };
 
 TEST_F(LocalLauncherTest, RunsAJobToItsEnd) {
-  const RunResult result = Launch();
+  const RunResult result = Run();
   EXPECT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(result.last_step, 7);
   EXPECT_THAT(recorder_.notes, Contains("no progress event"));
@@ -137,7 +136,7 @@ TEST_F(LocalLauncherTest, KillsWhoDoesNotListen) {
 
 TEST_F(LocalLauncherTest, ATaskThatStaysAfterTheEndDoesNotSpoilTheJob) {
   Behave("worker-0", "stubborn");
-  EXPECT_TRUE(Launch().status.ok());
+  EXPECT_TRUE(Run().status.ok());
   EXPECT_THAT(recorder_.notes, Contains("worker 0 did not end by itself; ended it"));
 }
 
@@ -148,7 +147,7 @@ TEST_F(LocalLauncherTest, EndsAllOnAnInterrupt) {
     ASSERT_TRUE(RemoveRecursively(options_.run_dir + "/alive").ok());
     ASSERT_TRUE(CreateDirectories(options_.run_dir + "/alive").ok());
     WhenTraining([&] { raise(number); });
-    EXPECT_EQ(Launch().status.code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(Run().status.code(), absl::StatusCode::kCancelled);
   }
 }
 
@@ -172,7 +171,7 @@ TEST_F(LocalLauncherTest, ASecondInterruptDoesNotWait) {
       _exit(0);
     }
   });
-  EXPECT_EQ(Launch().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Run().status.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(waitpid(impatient, nullptr, 0), impatient);
 }
 
@@ -182,7 +181,7 @@ TEST_F(LocalLauncherTest, NoOrphanOutlivesAKilledLauncher) {
   const pid_t launcher = fork();
   if (launcher == 0) {
     WhenTraining([&] { kill(getpid(), SIGKILL); });
-    Launch();
+    Run();
     _exit(0);
   }
   // Launcher, chief, a server and two workers: each ends, or this waits until the test's time limit.
@@ -192,9 +191,8 @@ TEST_F(LocalLauncherTest, NoOrphanOutlivesAKilledLauncher) {
 }
 
 TEST_F(LocalLauncherTest, SaysThatAProgramIsNotThere) {
-  options_.program = "/no/such/tethys";
-  EXPECT_THAT(Failure(),
-              HasSubstr("cannot start chief: cannot execute /no/such/tethys: No such file or directory"));
+  options_.places.chief.program = "/no/such/tethys";
+  EXPECT_THAT(Failure(), HasSubstr(": cannot execute /no/such/tethys: No such file or directory"));
 }
 
 }  // namespace

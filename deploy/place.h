@@ -1,0 +1,41 @@
+// Where a process of a job runs, and how it is started from here: as a child of this process, or by one ssh
+// whose life is tied to the process at its other end. Either way the launcher holds one child, its standard
+// input, and its end. Pure; any thread.
+#ifndef TETHYS_DEPLOY_PLACE_H_
+#define TETHYS_DEPLOY_PLACE_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/subprocess.h"
+
+namespace tethys {
+
+struct Place {
+  std::string host = {};                   // As the user calls it.
+  std::string address = "127.0.0.1";       // Numeric; what the process binds and is reached at.
+  std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: here.
+  std::string program = "/proc/self/exe";  // There. May begin with "~/".
+};
+
+// Of all processes of a job; tasks by index.
+struct Places {
+  Place chief;
+  std::vector<Place> servers;
+  std::vector<Place> workers;
+};
+// All on this machine.
+Places PlacesHere(const std::string& program, int workers, int servers);
+
+// What starts `program ARGUMENTS` at the place; input, output and log are left to the caller.
+SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& arguments);
+
+// How the process at the place ended, told by the end of the child here.
+ProcessExit ExitAt(const Place& place, const ProcessExit& child);
+
+// `word` as a POSIX shell takes it back unchanged; "~/" at its beginning still means the home folder.
+std::string ShellQuote(const std::string& word);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PLACE_H_

@@ -1,0 +1,309 @@
+"""A cluster on one machine: each of its machines is a set of Linux namespaces (network, processes, mounts, host name)
+with an address, a shaped link to a common bridge, a home folder and an sshd of its own.
+
+    with Cluster(["master", "slave1", "slave2"], rate="1gbit") as cluster:
+        cluster.run("master", ["ssh", "-F", cluster.ssh_config, "slave1", "hostname"])
+
+Nothing outlives the test, however it ends: namespaces are never given a name, so they are gone with their last process,
+and every process is killed by the kernel with the one that started it, the test at the top. A folder that a killed
+test left is removed by the next. The host's configuration is not touched: sshd comes from the distribution's package,
+unpacked into a cache, not installed. Needs root; `why_not()` says what is missing.
+"""
+import fcntl
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+PREFIX = "tethys-cluster-"
+CACHE = os.path.expanduser("~/.cache/tethys-tests/sshd")
+PACKAGES = ["openssh-server", "libwrap0"]
+TOOLS = ["ip", "tc", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen"]
+PATIENCE = 60
+
+SSHD_CONFIG = """
+HostKey {root}/host_key
+AuthorizedKeysFile {root}/user_key.pub
+PidFile none
+UsePAM no
+StrictModes no
+PermitRootLogin yes
+PasswordAuthentication no
+MaxStartups 100
+MaxSessions 100
+"""
+
+SSH_CONFIG = """
+Host {name}
+  HostName {address}
+  User root
+"""
+
+SSH_CONFIG_FOR_ALL = """
+Host *
+  IdentityFile {root}/user_key
+  IdentitiesOnly yes
+  UserKnownHostsFile {root}/known_hosts
+"""
+
+# Process 1 of a machine. Waits for its link (a line on standard input), then shows that it is ready.
+INIT = """
+set -e
+mount --bind {folder}/passwd /etc/passwd
+mount --bind {folder}/shadow /etc/shadow
+mount -t tmpfs tmpfs /run
+mkdir -m 755 /run/sshd
+hostname {name}
+ip link set lo up
+read -r
+ip address add {address}/24 dev eth0
+ip link set eth0 up
+cd {folder}/home
+LD_LIBRARY_PATH={libraries} {sshd} -D -e -f {root}/sshd_config 2>>{folder}/sshd.log &
+echo ready
+set +e
+while true; do sleep 1000 & wait; done
+"""
+
+
+def sshd_path():
+    return os.path.join(CACHE, "usr/sbin/sshd")
+
+
+def fetch_sshd():
+    """Unpacks the distribution's sshd into the cache; installs and starts nothing."""
+    if os.path.exists(sshd_path()):
+        return
+    os.makedirs(os.path.dirname(CACHE), exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(CACHE)) as folder:
+        subprocess.run(["apt-get", "download", "-q", *PACKAGES], cwd=folder, check=True, timeout=PATIENCE,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for package in glob.glob(os.path.join(folder, "*.deb")):
+            subprocess.run(["dpkg-deb", "-x", package, os.path.join(folder, "root")], check=True)
+        try:
+            os.rename(os.path.join(folder, "root"), CACHE)
+        except OSError:
+            if not os.path.exists(sshd_path()):  # Another test was not faster.
+                raise
+
+
+def why_not():
+    """What a cluster lacks here, in words; None when it can be made."""
+    if os.geteuid() != 0:
+        return "needs root, for network namespaces"
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        return f"needs {', '.join(missing)} (packages iproute2, util-linux, openssh-client)"
+    if subprocess.run(["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "true"], check=False,
+                      stderr=subprocess.DEVNULL).returncode != 0:
+        return "needs a kernel and a container that allow network namespaces"
+    try:
+        fetch_sshd()
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"needs sshd, and apt-get download openssh-server failed: {error}"
+    return None
+
+
+def dies_with_us(command):
+    return ["setpriv", "--pdeathsig", "KILL", *command]
+
+
+class Machine:
+    """Its processes are those in its network namespace; killing the first kills all."""
+
+    def __init__(self, name, address, cluster):
+        self.name = name
+        self.address = address
+        self.folder = os.path.join(cluster.root, name)
+        self.home = os.path.join(self.folder, "home")
+        os.makedirs(self.home)
+        for file, line in (("passwd", f"root:x:0:0:root:{self.home}:/bin/bash\nsshd:x:105:65534::/run/sshd:/bin/false"),
+                           ("shadow", "root:*:19000:0:99999:7:::")):
+            with open(os.path.join(self.folder, file), "w", encoding="utf-8") as out:
+                out.write(line + "\n")
+        init = INIT.format(name=name, address=address, folder=self.folder, root=cluster.root, sshd=sshd_path(),
+                           libraries=":".join(glob.glob(CACHE + "/**/lib/*-linux-gnu", recursive=True)))
+        self.process = subprocess.Popen(
+            dies_with_us(["unshare", "--net", "--uts", "--pid", "--mount-proc", "--fork", "--kill-child", "bash", "-c",
+                          init]), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self.environment())
+        self.init = child_of(self.process)
+        self.network = os.readlink(f"/proc/{self.init}/ns/net")
+
+    def environment(self):
+        return {"PATH": os.environ["PATH"], "HOME": self.home, "LANG": "C"}
+
+    def start(self):
+        """Once the link is there."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        if self.process.stdout.readline() != "ready\n":
+            raise RuntimeError(f"{self.name} did not start")
+
+    def processes(self):
+        """{process id: command line} of all but the machine's own: its first process, its sleep, and the sshd."""
+        found = {}
+        for path in glob.glob("/proc/[0-9]*"):
+            try:
+                if os.readlink(path + "/ns/net") != self.network:
+                    continue
+                with open(path + "/cmdline", "rb") as file:
+                    line = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+            except OSError:
+                continue
+            if line:  # Empty: it has ended and waits to be reaped.
+                found[int(path.split("/")[2])] = line
+        return found
+
+    def kill(self, pattern, number=signal.SIGKILL):
+        """Signals every process whose command line contains `pattern`; how many there were."""
+        hit = [pid for pid, line in self.processes().items() if pattern in line and pid != self.init]
+        for pid in hit:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                pass
+        return len(hit)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+def child_of(process):
+    """The process that unshare has forked."""
+    path = f"/proc/{process.pid}/task/{process.pid}/children"
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with open(path, encoding="utf-8") as file:
+            children = file.read().split()
+        if children:
+            return int(children[0])
+        time.sleep(0.002)
+    raise RuntimeError("unshare made no process")
+
+
+class Cluster:
+    """`rate` of each link, both ways, as tc writes it ("1gbit"); None: not shaped."""
+
+    def __init__(self, names, rate=None):
+        remove_leftovers()
+        self.root = tempfile.mkdtemp(prefix=PREFIX)
+        os.chmod(self.root, 0o755)
+        self.lock = open(os.path.join(self.root, "lock"), "w", encoding="utf-8")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        self.ssh_config = os.path.join(self.root, "ssh_config")
+        self.machines = {}
+        self.hub = None
+        try:
+            self.make(names, rate)
+        except BaseException:
+            self.close()
+            raise
+
+    def make(self, names, rate):
+        for i, name in enumerate(names):
+            self.machines[name] = Machine(name, f"10.77.0.{i + 1}", self)
+        self.write_keys()
+        self.hub = subprocess.Popen(dies_with_us(["unshare", "--net", "--fork", "--kill-child", "sleep", "infinity"]))
+        hub = str(child_of(self.hub))
+        in_hub = ["nsenter", "--net", f"--target={hub}"]
+        call(in_hub + ["ip", "link", "add", "bridge", "type", "bridge"])
+        call(in_hub + ["ip", "link", "set", "bridge", "up"])
+        for i, machine in enumerate(self.machines.values()):
+            port = f"port{i + 1}"
+            in_machine = ["nsenter", "--net", f"--target={machine.init}"]
+            call(["ip", "link", "add", "eth0", "netns", str(machine.init), "type", "veth", "peer", "name", port,
+                  "netns", hub])
+            call(in_hub + ["ip", "link", "set", port, "master", "bridge", "up"])
+            if rate:
+                for place, device in ((in_machine, "eth0"), (in_hub, port)):
+                    call(place + ["tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "64kb",
+                                  "limit", "2mb"])
+            machine.start()
+
+    def write_keys(self):
+        def path(name):
+            return os.path.join(self.root, name)
+        for key in ("host_key", "user_key"):
+            call(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path(key)])
+        with open(path("host_key.pub"), encoding="utf-8") as file:
+            host_key = file.read()
+        with open(path("known_hosts"), "w", encoding="utf-8") as file:
+            for machine in self.machines.values():
+                file.write(f"{machine.address} {host_key}")
+        with open(path("sshd_config"), "w", encoding="utf-8") as file:
+            file.write(SSHD_CONFIG.format(root=self.root))
+        with open(self.ssh_config, "w", encoding="utf-8") as file:
+            for machine in self.machines.values():
+                file.write(SSH_CONFIG.format(name=machine.name, address=machine.address))
+            file.write(SSH_CONFIG_FOR_ALL.format(root=self.root))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __getitem__(self, name):
+        return self.machines[name]
+
+    def command(self, name, words):
+        """What runs `words` on a machine, and dies with this test."""
+        return dies_with_us(["nsenter", f"--target={self.machines[name].init}", "--net", "--mount", "--uts", "--pid",
+                             "--", *words])
+
+    def popen(self, name, words, **options):
+        machine = self.machines[name]
+        return subprocess.Popen(self.command(name, words), env=machine.environment(), stdin=subprocess.DEVNULL,
+                                **options)
+
+    def run(self, name, words, timeout=PATIENCE):
+        """Exit status and output, standard error included."""
+        with self.popen(name, words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            try:
+                output, _ = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+            return process.returncode, output
+
+    def processes(self, pattern):
+        """{machine: {process id: command line}} of all processes whose command line contains `pattern`."""
+        found = {}
+        for machine in self.machines.values():
+            lines = {pid: line for pid, line in machine.processes().items() if pattern in line and pid != machine.init}
+            if lines:
+                found[machine.name] = lines
+        return found
+
+    def close(self):
+        for machine in self.machines.values():
+            machine.stop()
+        if self.hub:
+            self.hub.kill()
+            self.hub.wait()
+        self.lock.close()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+def call(words):
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: {done.stdout}")
+
+
+def remove_leftovers():
+    """Folders of tests that were killed: nobody holds their lock."""
+    for folder in glob.glob(os.path.join(tempfile.gettempdir(), PREFIX + "*")):
+        try:
+            with open(os.path.join(folder, "lock"), encoding="utf-8") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
