@@ -38,10 +38,11 @@ Command ChiefCommand() {
             {.name = "listen",
              .value = "HOST:PORT",
              .help = "Address for the other processes. Default 127.0.0.1:0, where 0 takes a free port."},
-            {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."}},
+            {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
+            TokenFileFlag()},
        .examples = {"tethys chief --job=job.textproto --run_dir=runs/a < secret-and-open-pipe"}},
       [](const Flags& flags) {
-        return RunRole("chief", "chief", [&](const JobSecret& secret) { return Run(flags, secret); });
+        return RunRole(flags, "chief", "chief", [&](const JobSecret& secret) { return Run(flags, secret); });
       }};
 }
 

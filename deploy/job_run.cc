@@ -61,7 +61,9 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   LaunchOptions launch;
   launch.run_dir = directory.path();
   launch.chief_run_dir = directory.path();
-  launch.places = PlacesHere("/proc/self/exe", plan.job().workers(), ServerCount(plan.job()));
+  launch.places =
+      options.places.value_or(PlacesHere("/proc/self/exe", plan.job().workers(), ServerCount(plan.job())));
+  launch.secret = options.secret;
   launch.chief_port = options.chief_port;
   launch.resume = options.resume;
   launch.timeouts = plan.job().timeouts();

@@ -110,7 +110,9 @@ class JobLaunch {
   ProgressListener& listener_;
   const MonotonicClock clock_;
   const Nanoseconds begin_ = clock_.Now();
-  const std::string secret_line_ = absl::StrFormat("%s %016x\n", JobToken::Random().ToHex(), RandomNonce());
+  const std::string secret_line_ =
+      options_.secret.empty() ? absl::StrFormat("%s %016x\n", JobToken::Random().ToHex(), RandomNonce())
+                              : absl::StrCat(options_.secret, "\n");
 
   SignalSource signals_;
   std::vector<Task> tasks_;

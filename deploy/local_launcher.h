@@ -29,6 +29,8 @@ struct LaunchOptions {
   std::string chief_run_dir;  // On the chief's machine; holds job.textproto.
   int chief_port = 0;         // 0: any free one.
   bool resume = false;
+  // "TOKEN JOB_ID", given where somebody else starts some of the processes; empty: made up here.
+  std::string secret;
   proto::Timeouts timeouts;
 };
 

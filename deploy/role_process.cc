@@ -1,7 +1,9 @@
 #include "deploy/role_process.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "deploy/command.h"
+#include "runtime/base/file.h"
 #include "runtime/base/logging.h"
 #include "runtime/cluster/task_options.h"
 
@@ -48,19 +52,48 @@ absl::StatusOr<JobSecret> ReadSecret(int fd) {
     // Never quotes the line: it may hold a secret.
     return absl::InvalidArgumentError(
         "the first line on standard input must be TOKEN JOB_ID: this command is for launchers, see tethys "
-        "train");
+        "train; or name a file with that line by --token_file");
   }
   TETHYS_ASSIGN_OR_RETURN(JobToken token, JobToken::FromHex(words[0]));
   return JobSecret{std::move(token), words[1]};
 }
 
-int RunRole(const std::string& verb, const std::string& name,
-            const std::function<absl::Status(const JobSecret&)>& role) {
+absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrFormat("%s has mode %04o: others could read the job's token; chmod 600 %s", path,
+                        info.st_mode & 07777, path));
+  }
+  const absl::StatusOr<JobSecret> secret = ReadSecret(fd.get());
+  if (secret.ok()) return secret;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path,
+                   ": its first line must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
+                   "(umask 077; echo $(openssl rand -hex 16) job-1 > ",
+                   path, ")"));
+}
+
+FlagSpec TokenFileFlag() {
+  return {
+      .name = "token_file",
+      .value = "FILE",
+      .help =
+          "Holds the line TOKEN JOB_ID, the same for all processes of a job, and is readable by its owner "
+          "only (mode 0600). Without it the line comes by standard input."};
+}
+
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role) {
   prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
   signal(SIGPIPE, SIG_IGN);  // A connection that broke is an error code, not a death.
-  const absl::StatusOr<JobSecret> secret = ReadSecret(STDIN_FILENO);
+  const bool file = flags.Has("token_file");
+  const absl::StatusOr<JobSecret> secret =
+      file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
   if (!secret.ok()) return Fail(verb, secret.status(), kExitBadRequest);
-  WatchLauncher(STDIN_FILENO);
+  if (!file) WatchLauncher(STDIN_FILENO);
   const absl::Status status = role(*secret);
   return status.ok() ? kExitSuccess : Fail(verb, status, kExitFailed);
 }
@@ -73,11 +106,13 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
       .description =
           absl::StrCat(description,
                        "\n\nThe first line on standard input must be TOKEN JOB_ID, as the chief got it; "
-                       "the process ends when standard input does."),
+                       "the process ends when standard input does. With --token_file it reads a file "
+                       "instead, for schedulers that start processes by themselves (deploy/README.md)."),
       .flags = {{.name = "chief", .value = "HOST:PORT", .help = "Where the chief listens.", .required = true},
                 {.name = "index", .value = "I", .help = "Task index, from 0.", .required = true},
                 {.name = "bind", .value = "HOST", .help = "Address to listen on. Default 127.0.0.1."},
-                {.name = "incarnation", .value = "N", .help = "Which life of this task it is. Default 1."}},
+                {.name = "incarnation", .value = "N", .help = "Which life of this task it is. Default 1."},
+                TokenFileFlag()},
       .examples = {
           absl::StrCat("tethys ", verb, " --chief=127.0.0.1:4000 --index=0 < secret-and-open-pipe")}};
 }
@@ -88,7 +123,7 @@ int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
   if (!index.ok()) return Fail(verb, index.status(), kExitBadRequest);
   const absl::StatusOr<int64_t> incarnation = flags.GetInteger("incarnation", 1, 1, 1 << 30);
   if (!incarnation.ok()) return Fail(verb, incarnation.status(), kExitBadRequest);
-  return RunRole(verb, absl::StrCat(verb, "-", *index), [&](const JobSecret& secret) {
+  return RunRole(flags, verb, absl::StrCat(verb, "-", *index), [&](const JobSecret& secret) {
     TaskOptions options;
     options.chief_address = flags.Get("chief");
     options.role = role;

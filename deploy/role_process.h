@@ -1,6 +1,9 @@
 // What the verbs chief, worker and ps share: a role process takes the job's token over standard input and
 // lives no longer than that stays open.
 //
+// Where no launcher holds standard input, a file has that line (--token_file), and the process ends by
+// itself.
+//
 //   first line of standard input:  TOKEN JOB_ID \n      token: 32 hexadecimal digits, never on a command line
 //   then nothing, and its end (the launcher died, or the connection to its host did) ends the process at once
 #ifndef TETHYS_DEPLOY_ROLE_PROCESS_H_
@@ -24,10 +27,17 @@ struct JobSecret {
 // Reads the first line of `fd`, and not a byte more. Blocks until it is there.
 absl::StatusOr<JobSecret> ReadSecret(int fd);
 
-// Takes the secret from standard input, binds the process to it, runs `role` and returns the exit status. The
-// last line on standard error says why `role` failed. `name` is how `ps` and `top` show the process.
-int RunRole(const std::string& verb, const std::string& name,
-            const std::function<absl::Status(const JobSecret&)>& role);
+// The same from a file. PermissionDenied: others than its owner may read it.
+absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path);
+
+using RoleFunction = std::function<absl::Status(const JobSecret&)>;
+
+// Takes the secret from --token_file, or from standard input, which then binds the process to its launcher;
+// runs `role` and returns the exit status. The last line on standard error says why `role` failed. `name` is
+// how `ps` and `top` show the process.
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role);
+// --token_file, for the verbs that take it.
+FlagSpec TokenFileFlag();
 
 // The verbs worker and ps, which take the same flags.
 CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
