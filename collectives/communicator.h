@@ -39,6 +39,14 @@ class Communicator {
   // Returns when every rank has called it.
   virtual absl::Status Barrier() = 0;
 
+  // Memory of `count` floats, zeroed and page-aligned, in which ranks of one host reduce vectors where they
+  // lie, without a copy. It lives as long as the communicator; null where any other memory does as well.
+  // A collective of its own: every rank calls it with the same count, once.
+  virtual absl::StatusOr<float*> AllocateForReduction(int64_t count) {
+    (void)count;
+    return nullptr;
+  }
+
   // Sent and received so far, frames included.
   virtual TrafficCount traffic() const = 0;
 

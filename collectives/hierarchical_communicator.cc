@@ -50,6 +50,12 @@ class HierarchicalCommunicator final : public Communicator {
     return Locally(local_->Barrier());
   }
 
+  absl::StatusOr<float*> AllocateForReduction(int64_t count) override {
+    absl::StatusOr<float*> memory = local_->AllocateForReduction(count);
+    TETHYS_RETURN_IF_ERROR(Locally(memory.status()));
+    return memory;
+  }
+
   void Abort(const absl::Status& reason) override {
     local_->Abort(reason);
     if (leaders_ != nullptr) leaders_->Abort(reason);

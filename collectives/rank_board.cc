@@ -80,16 +80,13 @@ RankBoard::~RankBoard() {
   FutexWake(lines_[rank()].posts);
 }
 
-absl::Status RankBoard::Begin(FrameKind kind, FrameDType dtype, int64_t count, int flags) {
+absl::Status RankBoard::Begin(const Frame& call) {
   if (!broken_.ok()) return broken_;
-  notice_ = {.kind = kind,
-             .dtype = dtype,
-             .flags = static_cast<uint32_t>(flags),
-             .generation = options_.generation,
-             .group = options_.group,
-             .rank = static_cast<uint32_t>(rank()),
-             .step = ++step_,
-             .range_count = static_cast<uint64_t>(count)};
+  notice_ = call;
+  notice_.generation = options_.generation;
+  notice_.group = options_.group;
+  notice_.rank = static_cast<uint32_t>(rank());
+  notice_.step = ++step_;
   if (aborted_.load(std::memory_order_acquire)) return Fail(LastWords(rank()));
   if (const int32_t failed = *first_failed_; failed != 0) return Fail(LastWords(failed - 1));
   lines_[rank()].notices[step_ % 2] = notice_;

@@ -2,7 +2,7 @@
 // A collective is a row of phases; a rank posts the end of each, and waits until the others have posted
 // theirs. See shared_memory_communicator.cc for what lies between the posts.
 //
-//   Begin(kReduce, kFloat32, 1000, 0);  ... write ...  Meet();  ... read what the others wrote
+//   Begin({.kind = kReduce, .range_count = 1000});  ... write ...  Meet();  ... read what the others wrote
 //
 // Used by one thread at a time, but for Abort. Waiting tries for a moment, giving way to others on this core,
 // then sleeps on the counter (a futex); it ends with the deadline, or with the death of a peer.
@@ -49,7 +49,8 @@ class RankBoard {
   int world_size() const { return static_cast<int>(options_.members.size()); }
   uint64_t step() const { return step_; }  // Collectives begun.
 
-  absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, int flags);
+  // `call` says what the collective is: all that must be the same on every rank but rank and step.
+  absl::Status Begin(const Frame& call);
   // What this rank wrote before is there for all who see the post. Returns its number, the same on all ranks.
   uint32_t Post();
   // Blocks until all ranks have made post `number`. InvalidArgument: one is in another collective.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <utility>
 
+#include "absl/types/optional.h"
 #include "collectives/block_cut.h"
 #include "collectives/rank_board.h"
 #include "collectives/shared_segment.h"
@@ -21,13 +23,41 @@ constexpr int64_t kWindowElements = 64 * 1024;
 constexpr int64_t kWindows = 3;
 // Elements of a chunk are a multiple of these, so that no two ranks write to one cache line.
 constexpr int64_t kLineElements = 16;
+// What is summed at a time where it lies: it stays in the first cache between reading and writing.
+constexpr int64_t kLapElements = 4 * 1024;
+constexpr int64_t kPageElements = 4096 / kFloatBytes;
+// In the flags of a notice: the vector lies in the arenas, at `range_begin`.
+constexpr uint32_t kInArenas = 1u << 31;
 constexpr int kMaxRanks = kWindowElements / kLineElements;
 
-int64_t RoundUp(int64_t elements) { return (elements + kLineElements - 1) / kLineElements * kLineElements; }
+int64_t RoundUp(int64_t elements, int64_t unit) { return (elements + unit - 1) / unit * unit; }
+
+// `value` of every rank, bit by bit.
+template <typename T>
+absl::StatusOr<std::vector<T>> ExchangeBits(Communicator& all, const T& value) {
+  std::vector<T> values(all.world_size(), value);
+  for (int root = 0; root < all.world_size(); ++root) {
+    float words[sizeof(T) / kFloatBytes];
+    std::memcpy(words, &values[root], sizeof(T));
+    TETHYS_RETURN_IF_ERROR(all.Broadcast(absl::MakeSpan(words), root));
+    std::memcpy(&values[root], words, sizeof(T));
+  }
+  return values;
+}
+
+// The first rank where `own` is an error; -1: nowhere.
+absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
+  std::vector<float> failed(all.world_size(), 0.0f);
+  if (!own.ok()) failed[all.rank()] = 1.0f;
+  TETHYS_RETURN_IF_ERROR(all.AllReduce(absl::MakeSpan(failed)));
+  const auto first = std::find(failed.begin(), failed.end(), 1.0f);
+  return first == failed.end() ? -1 : static_cast<int>(first - failed.begin());
+}
 
 // The segment: the board, then for every rank
 //   2 short vectors     of odd and even collectives
 //   3 windows           in turn; in a reduction cut into a chunk for each rank
+// And a second one, when it is asked for: for every rank an arena to reduce in.
 //
 // Invariants:
 // 1. The order of additions depends on the world size, the count and the position alone, and is the ring's.
@@ -55,9 +85,12 @@ class SharedMemoryCommunicator final : public Communicator {
 
   absl::Status AllReduce(absl::Span<float> data) override {
     const auto count = static_cast<int64_t>(data.size());
-    TETHYS_RETURN_IF_ERROR(board_.Begin(FrameKind::kReduce, FrameDType::kFloat32, count, 0));
+    const Frame call = CallOn(FrameKind::kReduce, data, 0);
+    TETHYS_RETURN_IF_ERROR(board_.Begin(call));
     if (world_ == 1) return absl::OkStatus();
-    return count <= kDirectElements ? ReduceDirectly(data.data(), count) : ReduceByBlocks(data.data(), count);
+    if (count <= kDirectElements) return ReduceDirectly(data.data(), count);
+    if ((call.flags & kInArenas) != 0) return ReduceInArenas(static_cast<int64_t>(call.range_begin), count);
+    return ReduceByBlocks(data.data(), count);
   }
 
   absl::Status Broadcast(absl::Span<float> data, int root) override {
@@ -65,24 +98,40 @@ class SharedMemoryCommunicator final : public Communicator {
       return absl::InvalidArgumentError(
           absl::StrCat("broadcast from rank ", root, " in a world of ", world_));
     }
-    auto left = static_cast<int64_t>(data.size());
-    TETHYS_RETURN_IF_ERROR(board_.Begin(FrameKind::kBroadcast, FrameDType::kFloat32, left, root));
-    float* next = data.data();
-    do {
-      const int64_t count = std::min(left, kWindowElements);
-      float* const window = Window(root, window_++);
-      if (rank_ == root) Write(window, next, count);
-      TETHYS_RETURN_IF_ERROR(board_.Meet());
-      if (rank_ != root) Read(next, window, count);
-      next += count;
-      left -= count;
-    } while (left > 0);
-    return absl::OkStatus();
+    const Frame call = CallOn(FrameKind::kBroadcast, data, root);
+    TETHYS_RETURN_IF_ERROR(board_.Begin(call));
+    const auto count = static_cast<int64_t>(data.size());
+    if ((call.flags & kInArenas) == 0) return BroadcastByWindows(data.data(), count, root);
+    TETHYS_RETURN_IF_ERROR(board_.Meet());
+    if (rank_ != root) Read(data.data(), Arena(root) + call.range_begin, count);
+    return board_.Meet();
   }
 
   absl::Status Barrier() override {
-    TETHYS_RETURN_IF_ERROR(board_.Begin(FrameKind::kBarrier, FrameDType::kNone, 0, 0));
+    TETHYS_RETURN_IF_ERROR(board_.Begin({.kind = FrameKind::kBarrier, .dtype = FrameDType::kNone}));
     return board_.Meet();
+  }
+
+  // Where there is not enough memory, the ranks go on with memory of their own.
+  absl::StatusOr<float*> AllocateForReduction(int64_t count) override {
+    TETHYS_CHECK(!arenas_.has_value() && count > 0, "arenas are allocated once, and are not empty");
+    if (world_ == 1) return nullptr;
+    const int64_t arena_elements = RoundUp(count, kPageElements);
+    const int64_t bytes = world_ * arena_elements * kFloatBytes;
+    absl::StatusOr<SharedSegment> segment = absl::UnknownError("");
+    if (rank_ == 0) segment = SharedSegment::Create(bytes);
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses,
+                            ExchangeBits(*this, segment.ok() ? segment->address() : SegmentAddress()));
+    if (rank_ != 0) segment = SharedSegment::Open(addresses[0], bytes);
+    TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(*this, segment.status()));
+    if (failed >= 0) {
+      if (!segment.ok()) TETHYS_LOG(Warning, "gradients are copied: ", segment.status().message());
+      return nullptr;
+    }
+    segment->CloseDescriptor();
+    arenas_ = *std::move(segment);
+    arena_elements_ = arena_elements;
+    return Arena(rank_);
   }
 
  private:
@@ -91,6 +140,20 @@ class SharedMemoryCommunicator final : public Communicator {
   }
   float* Window(int rank, int64_t window) const {
     return vectors_ + rank * kRankElements + 2 * kDirectElements + window % kWindows * kWindowElements;
+  }
+
+  float* Arena(int rank) const { return reinterpret_cast<float*>(arenas_->data()) + rank * arena_elements_; }
+
+  Frame CallOn(FrameKind kind, absl::Span<const float> data, int flags) const {
+    Frame call{.kind = kind, .flags = static_cast<uint32_t>(flags), .range_count = data.size()};
+    if (!arenas_.has_value() || data.empty()) return call;
+    const std::less_equal<const float*> not_behind;
+    const float* const own = Arena(rank_);
+    if (not_behind(own, data.data()) && not_behind(data.data() + data.size(), own + arena_elements_)) {
+      call.flags |= kInArenas;
+      call.range_begin = static_cast<uint64_t>(data.data() - own);
+    }
+    return call;
   }
 
   void Write(float* shared, const float* own, int64_t count) {
@@ -113,6 +176,37 @@ class SharedMemoryCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
+  // Everybody sums its block where it lies, a piece at a time, and writes the sums where the others' parts
+  // lay.
+  absl::Status ReduceInArenas(int64_t begin, int64_t count) {
+    TETHYS_RETURN_IF_ERROR(board_.Meet());
+    const Range block = BlockOf(count, world_, rank_);
+    for (int64_t done = 0; done < block.count; done += kLapElements) {
+      const int64_t at = begin + block.begin + done;
+      const int64_t lap = std::min(kLapElements, block.count - done);
+      const auto part = [this, at](int hop) { return Arena((rank_ + hop) % world_) + at; };
+      for (int hop = 1; hop < world_ - 1; ++hop) AddTo(part(0), part(hop), lap);
+      AddToBoth(part(0), part(world_ - 1), lap);
+      for (int hop = 1; hop < world_ - 1; ++hop) std::memcpy(part(hop), part(0), lap * kFloatBytes);
+    }
+    traffic_.bytes_in += (world_ - 1) * block.count * kFloatBytes;
+    traffic_.bytes_out += (world_ - 1) * block.count * kFloatBytes;
+    return board_.Meet();
+  }
+
+  absl::Status BroadcastByWindows(float* data, int64_t left, int root) {
+    do {
+      const int64_t count = std::min(left, kWindowElements);
+      float* const window = Window(root, window_++);
+      if (rank_ == root && count > 0) Write(window, data, count);
+      TETHYS_RETURN_IF_ERROR(board_.Meet());
+      if (rank_ != root && count > 0) Read(data, window, count);
+      data += count;
+      left -= count;
+    } while (left > 0);
+    return absl::OkStatus();
+  }
+
   // Window by window: everybody shows its part of the others' blocks, sums its own block for all, and takes
   // the sums of the others. The next window is shown before the last is waited for, so that a rank which is
   // late holds the others up less.
@@ -120,7 +214,7 @@ class SharedMemoryCommunicator final : public Communicator {
     const int64_t windows = (BlockOf(count, world_, 0).count + chunk_elements_ - 1) / chunk_elements_;
     const Cut cut{.data = data,
                   .count = count,
-                  .chunk = RoundUp((BlockOf(count, world_, 0).count + windows - 1) / windows)};
+                  .chunk = RoundUp((BlockOf(count, world_, 0).count + windows - 1) / windows, kLineElements)};
     Show(cut, 0);
     uint32_t shown = board_.Post();
     for (int64_t i = 0; i < windows; ++i) {
@@ -180,6 +274,8 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   SharedSegment segment_;
+  absl::optional<SharedSegment> arenas_;
+  int64_t arena_elements_ = 0;
   const int rank_;
   const int world_;
   const int64_t chunk_elements_;
@@ -189,21 +285,6 @@ class SharedMemoryCommunicator final : public Communicator {
   TrafficCount traffic_;
 };
 
-// ------------------------------------------------------------------------------------------ formation
-
-// `value` of every rank, bit by bit.
-template <typename T>
-absl::StatusOr<std::vector<T>> Exchange(Communicator& all, const T& value) {
-  std::vector<T> values(all.world_size(), value);
-  for (int root = 0; root < all.world_size(); ++root) {
-    float words[sizeof(T) / kFloatBytes];
-    std::memcpy(words, &values[root], sizeof(T));
-    TETHYS_RETURN_IF_ERROR(all.Broadcast(absl::MakeSpan(words), root));
-    std::memcpy(&values[root], words, sizeof(T));
-  }
-  return values;
-}
-
 // The ranks that share rank `rank`'s host, in order.
 std::vector<int> Neighbours(absl::Span<const int> hosts, int rank) {
   std::vector<int> neighbours;
@@ -211,22 +292,6 @@ std::vector<int> Neighbours(absl::Span<const int> hosts, int rank) {
     if (hosts[other] == hosts[rank]) neighbours.push_back(other);
   }
   return neighbours;
-}
-
-// OK on every rank, or on none: then the first rank that failed is named.
-absl::Status Agree(Communicator& all, const absl::Status& own, const SharedMemoryOptions& options) {
-  std::vector<float> failed(all.world_size(), 0.0f);
-  if (!own.ok()) failed[all.rank()] = 1.0f;
-  TETHYS_RETURN_IF_ERROR(all.AllReduce(absl::MakeSpan(failed)));
-  const auto first = std::find(failed.begin(), failed.end(), 1.0f);
-  if (first == failed.end()) return absl::OkStatus();
-  if (!own.ok()) {
-    TETHYS_LOG(Warning, "no shared memory with other ranks: ", own.message());
-    return absl::FailedPreconditionError(own.message());
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat(options.member_names[first - failed.begin()],
-                   " cannot share memory with its neighbours; its log says why"));
 }
 
 }  // namespace
@@ -242,7 +307,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
       absl::StrCat(world, " ranks on one host; at most ", kMaxRanks, " can share memory"));
   if (leader == all.rank() && world <= kMaxRanks) segment = SharedSegment::Create(bytes);
   const SegmentAddress own = segment.ok() ? segment->address() : SegmentAddress();
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses, Exchange(all, own));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses, ExchangeBits(all, own));
   if (leader != all.rank()) segment = SharedSegment::Open(addresses[leader], bytes);
 
   std::unique_ptr<SharedMemoryCommunicator> communicator;
@@ -259,7 +324,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
     }
     communicator = std::make_unique<SharedMemoryCommunicator>(std::move(board), *std::move(segment));
   }
-  TETHYS_RETURN_IF_ERROR(Agree(all, segment.status(), options));
+  TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(all, segment.status()));
+  if (failed >= 0) {
+    if (!segment.ok()) TETHYS_LOG(Warning, "no memory is shared: ", segment.status().message());
+    return absl::FailedPreconditionError(absl::StrCat(
+        options.member_names[failed], " cannot share memory with the others on its host; its log says why"));
+  }
   communicator->CloseDescriptor();
   return communicator;
 }

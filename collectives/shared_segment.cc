@@ -18,6 +18,12 @@ constexpr int64_t kKeyBytes = sizeof(SegmentAddress::key);
 // Nobody can cut the file short afterwards, which would kill whoever touches the memory behind its end.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
+absl::Status NoRoom(int64_t bytes, absl::string_view why) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("cannot reserve ", bytes, " bytes of shared memory: ", why,
+                   "; free memory on this host, raise the container's limit, or set transport to TCP"));
+}
+
 }  // namespace
 
 void UnmapMemory::operator()(char* memory) const { munmap(memory, bytes); }
@@ -33,12 +39,13 @@ absl::StatusOr<SharedSegment> SharedSegment::Map(FileDescriptor descriptor, int6
 }
 
 absl::StatusOr<SharedSegment> SharedSegment::Create(int64_t bytes) {
+  // The kernel would not refuse more than there is, but end whatever process is largest.
+  const int64_t bound = sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
+  if (bytes > bound) return NoRoom(bytes, absl::StrCat("half of this host's memory is ", bound));
   FileDescriptor descriptor(memfd_create("tethys", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!descriptor.valid()) return ErrnoStatus(errno, "cannot create shared memory");
   if (const int error = posix_fallocate(descriptor.get(), 0, bytes + kKeyBytes); error != 0) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot reserve ", bytes + kKeyBytes, " bytes of shared memory: ", std::strerror(error),
-                     "; free memory on this host, raise the container's limit, or set transport to TCP"));
+    return NoRoom(bytes, std::strerror(error));
   }
   if (fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0)
     return ErrnoStatus(errno, "cannot seal shared memory");

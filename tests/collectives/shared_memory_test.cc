@@ -1,0 +1,166 @@
+// What is particular to shared memory: vectors reduced where they lie, the segment itself, and death.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "collectives/shared_segment.h"
+#include "gmock/gmock.h"
+#include "tests/collectives/ring_fixture.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kArena = 700'000;
+
+// Fractions, whose sums depend on the order of adding.
+float Fraction(int rank, int64_t i) { return 1.0f / static_cast<float>(3 + (i * 7 + rank * 13) % 1000); }
+
+void FillFractions(int rank, absl::Span<float> data) {
+  for (size_t i = 0; i < data.size(); ++i) data[i] = Fraction(rank, static_cast<int64_t>(i));
+}
+
+// The ring's sums of fractions, rank by rank the same.
+std::vector<float> SumsByTcp(int world, int64_t count) {
+  std::vector<float> sums;
+  ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& ring) {
+    std::vector<float> data(count);
+    FillFractions(ring->rank(), absl::MakeSpan(data));
+    const absl::Status reduced = ring->AllReduce(absl::MakeSpan(data));
+    if (ring->rank() == 0) sums = data;
+    return reduced;
+  }));
+  return sums;
+}
+
+class Arenas : public ::testing::TestWithParam<int> {
+ protected:
+  int world() const { return GetParam(); }
+  void WithArenas(const std::function<absl::Status(Communicator&, absl::Span<float>)>& body) const {
+    ExpectAllOk(InRing(
+        world(),
+        [&](std::unique_ptr<Communicator>& ranks) -> absl::Status {
+          TETHYS_ASSIGN_OR_RETURN(float* const arena, ranks->AllocateForReduction(kArena));
+          if (arena == nullptr) return absl::InternalError("no arena");
+          return body(*ranks, {arena, static_cast<size_t>(kArena)});
+        },
+        Medium::kSharedMemory));
+  }
+};
+
+TEST_P(Arenas, HoldTheRingsSumsBitByBitAndNothingElseChanges) {
+  for (const int64_t count : {1, 4096, 4097, 50021, 500009}) {
+    const std::vector<float> expected = SumsByTcp(world(), count);
+    WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
+      const absl::Span<float> data = arena.subspan(1003, count);
+      arena[1002] = arena[1003 + count] = 7.0f;
+      FillFractions(ranks.rank(), data);
+      TETHYS_RETURN_IF_ERROR(ranks.AllReduce(data));
+      EXPECT_EQ(0, std::memcmp(data.data(), expected.data(), count * sizeof(float))) << count;
+      EXPECT_EQ(arena[1002] + arena[1003 + count], 14.0f);
+      return absl::OkStatus();
+    });
+  }
+}
+
+TEST_P(Arenas, AreZeroedAndTakeBroadcasts) {
+  WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
+    EXPECT_EQ(std::count(arena.begin(), arena.end(), 0.0f), kArena);
+    for (int root = 0; root < world(); ++root) {
+      const absl::Span<float> data = arena.subspan(17 * root, 100003);
+      std::fill(data.begin(), data.end(), static_cast<float>(ranks.rank() + 1));
+      TETHYS_RETURN_IF_ERROR(ranks.Broadcast(data, root));
+      EXPECT_EQ(std::count(data.begin(), data.end(), static_cast<float>(root + 1)), 100003);
+    }
+    return absl::OkStatus();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(WorldSizes, Arenas, ::testing::Values(2, 3, 5));
+
+TEST(ArenasOfTwoHosts, AreReducedInPlaceInsideAHost) {
+  ExpectAllOk(InRing(
+      5,
+      [](std::unique_ptr<Communicator>& ranks) -> absl::Status {
+        TETHYS_ASSIGN_OR_RETURN(float* const arena, ranks->AllocateForReduction(kArena));
+        const absl::Span<float> data(arena, kArena);
+        std::fill(data.begin(), data.end(), static_cast<float>(ranks->rank() + 1));
+        TETHYS_RETURN_IF_ERROR(ranks->AllReduce(data));
+        EXPECT_EQ(std::count(data.begin(), data.end(), 15.0f), kArena);
+        return absl::OkStatus();
+      },
+      Medium::kTwoHosts));
+}
+
+TEST(ArenasAndOtherMemory, DoNotMeet) {
+  const auto answers = InRing(
+      3,
+      [](std::unique_ptr<Communicator>& ranks) -> absl::Status {
+        TETHYS_ASSIGN_OR_RETURN(float* const arena, ranks->AllocateForReduction(kArena));
+        std::vector<float> elsewhere(kArena);
+        float* const data = ranks->rank() == 1 ? elsewhere.data() : arena;
+        return ranks->AllReduce({data, static_cast<size_t>(kArena)});
+      },
+      Medium::kSharedMemory);
+  for (const absl::Status& answer : answers) {
+    EXPECT_EQ(answer.code(), absl::StatusCode::kInvalidArgument) << StatusText(answer);
+  }
+}
+
+// Another process, because only the death of a whole one is seen by the kernel.
+TEST(SharedMemoryDeath, OfAProcessIsNoticedLongBeforeTheDeadline) {
+  TestRing ring(2, Medium::kSharedMemory);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::unique_ptr<Communicator> ranks = *ring.Create(1);
+    ranks->Barrier().IgnoreError();
+    kill(getpid(), SIGKILL);
+  }
+  const std::unique_ptr<Communicator> ranks = *ring.Create(0);
+  EXPECT_TRUE(ranks->Barrier().ok());
+  const absl::Status lost = ranks->Barrier();
+  EXPECT_EQ(lost.code(), absl::StatusCode::kUnavailable) << StatusText(lost);
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("lost rank 1 (worker 1 on host1)"));
+  waitpid(child, nullptr, 0);
+}
+
+TEST(SharedSegment, IsTheSameMemoryForWhoKnowsItsAddress) {
+  const SharedSegment made = *SharedSegment::Create(1000);
+  const SharedSegment opened = *SharedSegment::Open(made.address(), 1000);
+  made.data()[999] = 'x';
+  EXPECT_EQ(opened.data()[999], 'x');
+}
+
+TEST(SharedSegment, IsRefusedUnderAnotherKeySizeOrPlace) {
+  SharedSegment made = *SharedSegment::Create(1000);
+  SegmentAddress other_key = made.address();
+  ++other_key.key[1];
+  EXPECT_EQ(SharedSegment::Open(other_key, 1000).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(SharedSegment::Open(made.address(), 1001).status().code(), absl::StatusCode::kFailedPrecondition);
+  made.CloseDescriptor();
+  EXPECT_EQ(SharedSegment::Open(made.address(), 1000).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Whoever cut it short would kill all that touch the rest.
+TEST(SharedSegment, CannotBeCutShortAndAnUnsealedFileIsRefused) {
+  const SharedSegment made = *SharedSegment::Create(1000);
+  EXPECT_NE(ftruncate(static_cast<int>(made.address().descriptor), 10), 0);
+  const FileDescriptor unsealed(memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(unsealed.get(), 1000 + sizeof(SegmentAddress::key)), 0);
+  const SegmentAddress address{.process = getpid(), .descriptor = unsealed.get()};
+  EXPECT_EQ(SharedSegment::Open(address, 1000).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(SharedSegment, ThatDoesNotFitSaysHowMuchWasWanted) {
+  const absl::Status status = SharedSegment::Create(int64_t{1} << 60).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1152921504606846976 bytes"));
+}
+
+}  // namespace
+}  // namespace tethys
