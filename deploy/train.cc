@@ -6,6 +6,8 @@
 #include "deploy/job_description.h"
 #include "deploy/job_run.h"
 #include "deploy/progress_display.h"
+#include "deploy/role_process.h"
+#include "deploy/scheduled_task.h"
 #include "runtime/job/job_file.h"
 
 namespace tethys {
@@ -46,14 +48,13 @@ absl::StatusOr<std::string> JobFile(const Flags& flags) {
 }
 
 // Whatever fails here, nothing was started, and no directory is left that was not there.
-absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
-  JobRunOptions options;
+absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
+                                       JobRunOptions options) {
   options.resume = flags.Has("resume");
   options.live = !flags.Has("plain") && IsTerminal(STDOUT_FILENO);
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags));
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, flags.GetAll("set")));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, overrides));
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(job));
-  TETHYS_ASSIGN_OR_RETURN(options.chief_port, ChiefPort(flags));
   if (options.resume) TETHYS_RETURN_IF_ERROR(CheckResumable(plan, flags.Get("run_dir")));
   const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(job.name());
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory,
@@ -61,8 +62,20 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   return Request{std::move(plan), std::move(directory), options};
 }
 
-int Train(const Flags& flags) {
-  absl::StatusOr<Request> request = PrepareRequest(flags);
+// Everything is started from here.
+absl::StatusOr<Request> PrepareOwn(const Flags& flags) {
+  JobRunOptions options;
+  TETHYS_ASSIGN_OR_RETURN(options.chief_port, ChiefPort(flags));
+  return PrepareRequest(flags, flags.GetAll("set"), std::move(options));
+}
+
+// A scheduler starts the other processes, each by this same command.
+absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun& run) {
+  TETHYS_ASSIGN_OR_RETURN(JobRunOptions options, ScheduledOptions(flags, run));
+  return PrepareRequest(flags, run.overrides, std::move(options));
+}
+
+int RunToEnd(absl::StatusOr<Request> request) {
   if (!request.ok()) return Fail("train", request.status(), kExitBadRequest);
   const std::string& run_dir = request->directory.path();
   std::printf("%s  %-14s %s%s\n\n", JobSummary(request->plan).c_str(), "run directory", run_dir.c_str(),
@@ -77,6 +90,14 @@ int Train(const Flags& flags) {
   }
   std::printf("%s\nresults in %s\n", OutcomeText(run_dir).c_str(), run_dir.c_str());
   return kExitSuccess;
+}
+
+int Train(const Flags& flags) {
+  if (!flags.Has("from")) return RunToEnd(PrepareOwn(flags));
+  const absl::StatusOr<ScheduledRun> run = FindScheduledRun(flags);
+  if (!run.ok()) return Fail("train", run.status(), kExitBadRequest);
+  if (!run->task.starts_chief) return RunScheduledTask(flags, *run);
+  return RunToEnd(PrepareScheduled(flags, *run));
 }
 
 }  // namespace
@@ -102,7 +123,14 @@ Command TrainCommand() {
              .help = "Replaces a field of the job, for example --set=workers=3 or "
                      "--set=optimizer.learning_rate=0.05.",
              .repeated = true},
-            {.name = "chief_port", .value = "PORT", .help = "Port of the chief. Default: a free one."},
+            {.name = "chief_port",
+             .value = "PORT",
+             .help = "Port of the chief. Default: a free one; with --from=slurm 28200."},
+            {.name = "from",
+             .value = "SCHEDULER",
+             .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "
+                     "environment variables say which part of the job this process is (deploy/README.md)."},
+            TokenFileFlag(),
             {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}},
        .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
                     "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},

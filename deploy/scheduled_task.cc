@@ -1,0 +1,87 @@
+#include "deploy/scheduled_task.h"
+
+#include <cstdlib>
+
+#include "deploy/role_process.h"
+#include "ps/server_process.h"
+#include "runtime/base/socket.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/task_options.h"
+#include "runtime/job/job.h"
+#include "runtime/job/job_file.h"
+#include "workers/worker_process.h"
+
+namespace tethys {
+namespace {
+
+absl::optional<std::string> ProcessEnvironment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? absl::nullopt : absl::optional<std::string>(value);
+}
+
+absl::StatusOr<ScheduledTask> TaskFrom(const std::string& scheduler, const proto::Job& job) {
+  if (scheduler == "tf_config") return TaskFromTfConfig(ProcessEnvironment);
+  if (scheduler == "slurm") return TaskFromSlurm(ProcessEnvironment, ServerCount(job));
+  return absl::InvalidArgumentError(absl::StrCat("--from=", scheduler, ": must be tf_config or slurm"));
+}
+
+// The job says under which strategy, the scheduler how many.
+absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
+  const bool has_servers = job.strategy().has_parameter_server();
+  if ((task.servers > 0) == has_servers) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the scheduler started ", task.servers, " parameter servers, but the job's strategy is ",
+                   StrategyName(job), has_servers ? ": name ps tasks" : ": name none",
+                   ", or choose another by --set=strategy=..."));
+}
+
+}  // namespace
+
+absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
+  if (!flags.Has("token_file")) {
+    return absl::InvalidArgumentError("--from needs --token_file=FILE, the same on every machine");
+  }
+  if (flags.arguments().empty()) return absl::InvalidArgumentError("--from needs JOB, on every machine");
+  ScheduledRun run;
+  run.overrides = flags.GetAll("set");
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], run.overrides));
+  TETHYS_ASSIGN_OR_RETURN(run.task, TaskFrom(flags.Get("from"), job));
+  TETHYS_RETURN_IF_ERROR(CheckFits(run.task, job));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("chief_port", kScheduledChiefPort, 1, 65535));
+  if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
+  run.start_timeout = job.timeouts().start();
+  run.overrides.push_back(absl::StrCat("workers=", run.task.workers));
+  if (run.task.servers > 0) {
+    run.overrides.push_back(absl::StrCat("strategy.parameter_server.servers=", run.task.servers));
+  }
+  return run;
+}
+
+absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run) {
+  TETHYS_ASSIGN_OR_RETURN(const JobSecret secret, ReadSecretFile(flags.Get("token_file")));
+  JobRunOptions options;
+  options.secret = absl::StrCat(secret.token.ToHex(), " ", secret.job_id);
+  options.chief_port = run.task.chief_port;
+  options.places = PlacesHere("/proc/self/exe", run.task.role == proto::WORKER ? 1 : 0, 0);
+  options.places->chief.address = run.task.host;
+  for (Place& place : options.places->workers) place.address = run.task.host;
+  return options;
+}
+
+int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
+  const ScheduledTask& task = run.task;
+  const std::string verb = task.role == proto::PS ? "ps" : "worker";
+  return RunRole(flags, verb, absl::StrCat(verb, "-", task.index), [&](const JobSecret& secret) {
+    TaskOptions options;
+    options.chief_address = HostPortText({task.chief_host, task.chief_port});
+    options.role = task.role;
+    options.index = task.index;
+    options.bind_host = task.host;
+    options.token = secret.token;
+    options.job_id = secret.job_id;
+    options.connect_timeout = FromSeconds(run.start_timeout);
+    return task.role == proto::PS ? RunParameterServer(options) : RunWorker(options);
+  });
+}
+
+}  // namespace tethys
