@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "deploy/cluster_launcher.h"
 #include "deploy/command.h"
 #include "deploy/comparison.h"
 #include "deploy/job_description.h"
@@ -38,6 +39,7 @@ constexpr char kDescription[] =
 // One run to come.
 struct PlannedRun {
   proto::JobPlan plan;
+  Places places;
   RunRecord record;
 };
 
@@ -118,6 +120,10 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
       request.runs.push_back(std::move(run));
     }
   }
+  std::vector<proto::Job> jobs;
+  for (const PlannedRun& run : request.runs) jobs.push_back(run.plan.job());
+  TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlaceJobs(flags, jobs));
+  for (size_t i = 0; i < request.runs.size(); ++i) request.runs[i].places = std::move(places[i]);
   return request;
 }
 
@@ -151,7 +157,7 @@ void MakeRun(PlannedRun& run, bool live) {
     record.status = directory.status();
     return;
   }
-  const RunResult result = RunJob(run.plan, *directory, {.live = live});
+  const RunResult result = RunJob(run.plan, *directory, {.places = run.places, .live = live});
   record.status = result.status;
   if (!result.status.ok()) {
     std::printf("failed: %s\n%s\n", std::string(result.status.message()).c_str(), result.log_tail.c_str());
@@ -241,7 +247,7 @@ Command CompareCommand() {
        .description = kDescription,
        .argument = "JOB",
        .many_arguments = true,
-       .flags =
+       .flags = WithClusterFlags(
            {{.name = "vary",
              .value = "FIELD=V1,V2,...",
              .help =
@@ -258,7 +264,7 @@ Command CompareCommand() {
              .value = "FIELD=VALUE",
              .help = "Replaces a field of every job.",
              .repeated = true},
-            {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}},
+            {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}}),
        .examples =
            {"tethys compare examples/fashion_mnist_mirrored.textproto "
             "examples/fashion_mnist_ps_async.textproto --vary=batch_size_per_worker=64,128 --repeats=3"}},

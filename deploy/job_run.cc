@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_format.h"
 #include "deploy/progress_display.h"
+#include "deploy/remote_run_dir.h"
 #include "deploy/unfinished_summary.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -60,9 +61,12 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   if (!result.status.ok()) return result;
   LaunchOptions launch;
   launch.run_dir = directory.path();
-  launch.chief_run_dir = directory.path();
   launch.places =
       options.places.value_or(PlacesHere("/proc/self/exe", plan.job().workers(), ServerCount(plan.job())));
+  const Place& chief = launch.places.chief;
+  launch.chief_run_dir = ChiefRunDir(chief, directory.path());
+  result.status = SendRunDir(chief, directory.path());
+  if (!result.status.ok()) return result;
   launch.secret = options.secret;
   launch.chief_port = options.chief_port;
   launch.resume = options.resume;
@@ -70,6 +74,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   const std::unique_ptr<ProgressListener> display = CreateProgressDisplay(STDOUT_FILENO, options.live);
   EpochWatcher watcher(*display);
   result = Launch(launch, watcher);
+  const absl::Status fetched = FetchRunDir(chief, directory.path());
+  if (!fetched.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(fetched), "\n");
   const absl::Status completed = CompleteSummary(plan, directory.path(), result, watcher.last());
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
   return result;

@@ -2,7 +2,6 @@
 
 #include <csignal>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "runtime/base/process.h"
 
@@ -43,9 +42,7 @@ ProcessExit ExitAt(const Place& place, const ProcessExit& child) {
 }
 
 std::string ShellQuote(const std::string& word) {
-  const bool home = absl::StartsWith(word, "~/");
-  const std::string rest = home ? word.substr(2) : word;
-  return absl::StrCat(home ? "~/" : "", "'", absl::StrReplaceAll(rest, {{"'", "'\\''"}}), "'");
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 }  // namespace tethys

@@ -15,7 +15,8 @@ struct Place {
   std::string host = {};                   // As the user calls it.
   std::string address = "127.0.0.1";       // Numeric; what the process binds and is reached at.
   std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: here.
-  std::string program = "/proc/self/exe";  // There. May begin with "~/".
+  std::string program = "/proc/self/exe";  // There.
+  std::string folder = {};  // Of ours, on another machine: builds, and run directories of chiefs.
 };
 
 // Of all processes of a job; tasks by index.
@@ -33,7 +34,7 @@ SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& argum
 // How the process at the place ended, told by the end of the child here.
 ProcessExit ExitAt(const Place& place, const ProcessExit& child);
 
-// `word` as a POSIX shell takes it back unchanged; "~/" at its beginning still means the home folder.
+// `word` as a POSIX shell takes it back unchanged.
 std::string ShellQuote(const std::string& word);
 
 }  // namespace tethys

@@ -36,7 +36,7 @@ class Call {
     unlink(error_path_.c_str());
     SpawnOptions spawn{.program = command.ssh[0],
                        .arguments = {command.ssh.begin() + 1, command.ssh.end()},
-                       .name = "ssh",
+                       .name = command.ssh[0],
                        .input_path = command.input_path,
                        .log_path = error_path_,
                        .read_output = true};

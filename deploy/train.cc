@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "deploy/cluster_launcher.h"
 #include "deploy/command.h"
 #include "deploy/job_description.h"
 #include "deploy/job_run.h"
@@ -56,6 +57,10 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, overrides));
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(job));
   if (options.resume) TETHYS_RETURN_IF_ERROR(CheckResumable(plan, flags.Get("run_dir")));
+  if (!options.places.has_value()) {
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, {job}));
+    options.places = places[0];
+  }
   const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(job.name());
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory,
                           options.resume ? RunDirectory::Open(path) : RunDirectory::Create(path));
@@ -109,7 +114,7 @@ Command TrainCommand() {
        .description = kDescription,
        .argument = "JOB",
        .argument_optional = true,
-       .flags =
+       .flags = WithClusterFlags(
            {{.name = "run_dir",
              .value = "DIR",
              .help = "Where results go. Default: runs/NAME-DATE-TIME, a fresh one."},
@@ -131,9 +136,11 @@ Command TrainCommand() {
              .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "
                      "environment variables say which part of the job this process is (deploy/README.md)."},
             TokenFileFlag(),
-            {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}},
-       .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
-                    "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},
+            {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}}),
+       .examples =
+           {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
+            "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/mirrored.hosts",
+            "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},
       Train};
 }
 

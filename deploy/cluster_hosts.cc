@@ -1,0 +1,271 @@
+#include "deploy/cluster_hosts.h"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "runtime/base/build_id.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+constexpr Nanoseconds kProbeDeadline = 20 * kSecond;
+constexpr Nanoseconds kCopyDeadline = 300 * kSecond;
+// Beyond what the round trip explains. Certificates of a job are valid from an hour before it on.
+constexpr double kClockTolerance = 5;
+// Unpacked, a bundle is about four times as large.
+constexpr double kUnpackedRatio = 4;
+constexpr char kBundleName[] = "tethys-bundle.tar.xz";
+
+// Start-up files of a shell may write, too: our lines are marked.
+constexpr char kMark[] = "tethys-probe ";
+
+std::string ProbeScript(const std::string& build) {
+  return absl::StrCat("build=", build, R"sh(
+say() { echo "tethys-probe $1 $2"; }
+say home "$HOME"
+say architecture "$(uname -m 2>/dev/null)"
+say time "$(date +%s.%N 2>/dev/null)"
+say free "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
+"$HOME/.cache/tethys/$build/tethys" --help >/dev/null 2>&1 && say build yes
+exit 0)sh");
+}
+
+// Takes the build on standard input. It is unpacked aside and renamed, so it is there whole or not at all,
+// also when two launchers bring it at once.
+std::string InstallScript(const std::string& build, bool packed) {
+  return absl::StrCat("build=", build, R"sh(
+root="$HOME/.cache/tethys"
+new="$root/.new-$$"
+trap 'rm -rf "$new"' EXIT
+mkdir -p "$new" || exit
+)sh",
+                      packed ? R"sh(tar -xJf - -C "$new" || exit)sh"
+                             : R"sh(cat > "$new/tethys" && chmod 755 "$new/tethys" || exit)sh",
+                      R"sh(
+"$new/tethys" --help >/dev/null || { echo "this build does not run there" >&2; exit 1; }
+mv -T "$new" "$root/$build" 2>/dev/null || test -x "$root/$build/tethys")sh");
+}
+
+std::string NumericAddress(const std::string& name) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return "";
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> holder(list, freeaddrinfo);
+  char text[NI_MAXHOST];
+  const int error =
+      getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return error == 0 ? text : "";
+}
+
+std::set<std::string> OwnAddresses() {
+  std::set<std::string> own;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return own;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> holder(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    char text[NI_MAXHOST];
+    if (getnameinfo(entry->ifa_addr, sizeof(sockaddr_in), text, sizeof(text), nullptr, 0, NI_NUMERICHOST) ==
+        0) {
+      own.insert(text);
+    }
+  }
+  return own;
+}
+
+bool IsLoopback(const std::string& address) { return absl::StartsWith(address, "127."); }
+
+absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options) {
+  std::string name = host.address;
+  if (name.empty()) {
+    TETHYS_ASSIGN_OR_RETURN(name, SshHostName(options.ssh_config, host.target, options.scratch));
+  }
+  const std::string address = NumericAddress(name);
+  if (address.empty()) {
+    return absl::NotFoundError(absl::StrCat(host.target.host, ": no address is known for ", name,
+                                            ": give one by address= in the host file (the other machines "
+                                            "must reach it there), or correct the name"));
+  }
+  if (IsLoopback(address) && !alone) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        host.target.host, " is ", address,
+        " here, where other machines do not reach it: give its address by address= in the host file"));
+  }
+  return address;
+}
+
+struct Payload {
+  std::string path;
+  bool packed;
+  double installed_kib;
+};
+
+absl::StatusOr<Payload> FindPayload(const ClusterOptions& options) {
+  char program[4096] = "";
+  if (readlink("/proc/self/exe", program, sizeof(program) - 1) <= 0)
+    return ErrnoStatus(errno, "/proc/self/exe");
+  Payload payload{.path = options.bundle, .packed = true, .installed_kib = 0};
+  if (payload.path.empty()) {
+    const std::string path = program;
+    payload.path = absl::StrCat(path.substr(0, path.rfind('/') + 1), kBundleName);
+    if (!FileExists(payload.path)) payload = {.path = path, .packed = false, .installed_kib = 0};
+  }
+  struct stat info;
+  if (stat(payload.path.c_str(), &info) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("the bundle ", payload.path, " (deploy/bundle.sh makes it)"));
+  }
+  payload.installed_kib = static_cast<double>(info.st_size) / 1024 * (payload.packed ? kUnpackedRatio : 1);
+  return payload;
+}
+
+absl::Status At(const ClusterHost& host, const absl::Status& status) {
+  return Annotate(status, absl::StrCat("host ", host.target.host));
+}
+
+std::string ClockWarning(const std::string& host, const HostProbe& probe, const RemoteResult& result) {
+  if (probe.unix_seconds < 0) return "";
+  // The host read its clock at some time while ssh ran.
+  const double offset = probe.unix_seconds - ToSeconds(result.finished) + ToSeconds(result.duration) / 2;
+  const double error = ToSeconds(result.duration) / 2;
+  if (std::abs(offset) - error <= kClockTolerance) return "";
+  return absl::StrFormat(
+      "warning: the clock of %s is %.0f s %s (error at most %.1f s): times of its log lines are off by that; "
+      "set it "
+      "by NTP",
+      host, std::abs(offset), offset > 0 ? "ahead" : "behind", error);
+}
+
+// Those of `hosts` to which ssh leads, and their places.
+struct Remote {
+  const ClusterHost* host;
+  Place* place;
+};
+
+class Preparation {
+ public:
+  explicit Preparation(const ClusterOptions& options) : options_(options) {}
+
+  absl::Status Run(const std::vector<Remote>& remotes) {
+    TETHYS_ASSIGN_OR_RETURN(payload_, FindPayload(options_));
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<Remote> lacking, Probe(remotes));
+    return lacking.empty() ? absl::OkStatus() : Install(lacking);
+  }
+
+ private:
+  // Completes the places; answers those that lack the build.
+  absl::StatusOr<std::vector<Remote>> Probe(const std::vector<Remote>& remotes) {
+    utsname own;
+    uname(&own);
+    std::vector<RemoteCommand> commands;
+    for (const Remote& remote : remotes) {
+      commands.push_back({.ssh = remote.place->ssh, .command = ProbeScript(BuildId())});
+    }
+    const std::vector<RemoteResult> results = RunEverywhere(commands, kProbeDeadline, options_.scratch);
+    std::vector<Remote> lacking;
+    for (size_t i = 0; i < remotes.size(); ++i) {
+      const ClusterHost& host = *remotes[i].host;
+      TETHYS_RETURN_IF_ERROR(At(host, results[i].status));
+      absl::StatusOr<HostProbe> probe = ParseProbe(results[i].output);
+      TETHYS_RETURN_IF_ERROR(At(host, probe.status()));
+      TETHYS_RETURN_IF_ERROR(
+          At(host, CheckProbe(*probe, own.machine, probe->has_build ? 0 : payload_.installed_kib)));
+      const std::string warning = ClockWarning(host.target.host, *probe, results[i]);
+      if (!warning.empty()) options_.note(warning);
+      remotes[i].place->folder = probe->home + "/.cache/tethys";
+      remotes[i].place->program = absl::StrCat(remotes[i].place->folder, "/", BuildId(), "/tethys");
+      if (!probe->has_build) lacking.push_back(remotes[i]);
+    }
+    return lacking;
+  }
+
+  absl::Status Install(const std::vector<Remote>& lacking) {
+    options_.note(absl::StrCat("copying ", payload_.path, " to ", lacking.size(),
+                               " hosts that lack this build",
+                               payload_.packed ? "" : " (no bundle is beside it: they need its libraries)"));
+    std::vector<RemoteCommand> commands;
+    for (const Remote& remote : lacking) {
+      commands.push_back({.ssh = remote.place->ssh,
+                          .command = InstallScript(BuildId(), payload_.packed),
+                          .input_path = payload_.path});
+    }
+    const std::vector<RemoteResult> results = RunEverywhere(commands, kCopyDeadline, options_.scratch);
+    for (size_t i = 0; i < lacking.size(); ++i) {
+      TETHYS_RETURN_IF_ERROR(
+          At(*lacking[i].host, Annotate(results[i].status, "this build could not be copied there")));
+    }
+    return absl::OkStatus();
+  }
+
+  const ClusterOptions& options_;
+  Payload payload_;
+};
+
+}  // namespace
+
+absl::StatusOr<HostProbe> ParseProbe(const std::string& output) {
+  HostProbe probe;
+  for (absl::string_view line : absl::StrSplit(output, '\n')) {
+    if (!absl::ConsumePrefix(&line, kMark)) continue;
+    const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    double number = -1;
+    const bool numeric = absl::SimpleAtod(fact.second, &number) && std::isfinite(number) && number >= 0;
+    if (fact.first == "home") probe.home = fact.second;
+    if (fact.first == "architecture") probe.architecture = fact.second;
+    if (fact.first == "time" && numeric) probe.unix_seconds = number;
+    if (fact.first == "free" && numeric) probe.free_kib = number;
+    if (fact.first == "build") probe.has_build = true;
+  }
+  if (!absl::StartsWith(probe.home, "/")) {
+    return absl::InvalidArgumentError(
+        "its shell did not say where the home folder is: ssh must reach a POSIX shell");
+  }
+  return probe;
+}
+
+absl::Status CheckProbe(const HostProbe& probe, const std::string& architecture, double needed_kib) {
+  if (!probe.architecture.empty() && probe.architecture != architecture) {
+    return absl::FailedPreconditionError(absl::StrCat("its architecture is ", probe.architecture,
+                                                      ", and this build is for ", architecture,
+                                                      ": all machines of a job must be of one kind"));
+  }
+  if (probe.free_kib >= 0 && probe.free_kib < needed_kib) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("%.0f MiB are free at %s, and this build needs %.0f MiB: remove old builds from "
+                        "%s/.cache/tethys or make room",
+                        probe.free_kib / 1024, probe.home, std::ceil(needed_kib / 1024), probe.home));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
+                                                const ClusterOptions& options) {
+  const std::set<std::string> own = OwnAddresses();
+  std::vector<Place> places(hosts.size());
+  std::vector<Remote> remotes;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    places[i].host = hosts[i].target.host;
+    TETHYS_ASSIGN_OR_RETURN(places[i].address, FindAddress(hosts[i], hosts.size() == 1, options));
+    if (own.count(places[i].address) > 0) continue;
+    places[i].ssh = SshCall(options.ssh_config, hosts[i].target);
+    remotes.push_back({&hosts[i], &places[i]});
+  }
+  if (!remotes.empty()) TETHYS_RETURN_IF_ERROR(Preparation(options).Run(remotes));
+  return places;
+}
+
+}  // namespace tethys

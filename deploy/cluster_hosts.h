@@ -1,0 +1,53 @@
+// The machines of a job before it starts: where each is reached, whether it can run this build, and the build
+// brought to those that lack it. Called by the cluster launcher; blocks, under deadlines; all hosts at once.
+//
+// On a machine, everything of ours lies in ~/.cache/tethys: BUILD_ID/ (the bundle, unpacked) and, where a
+// chief runs, runs/JOB_ID/. Hosts need sh, mkdir, rm, mv and tar with xz; uname, date and df say more where
+// they are.
+#ifndef TETHYS_DEPLOY_CLUSTER_HOSTS_H_
+#define TETHYS_DEPLOY_CLUSTER_HOSTS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "deploy/place.h"
+#include "deploy/ssh.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct ClusterHost {
+  SshTarget target = {};
+  std::string address = {};  // As the host file gives it; empty: where ssh connects to.
+};
+
+struct ClusterOptions {
+  std::string ssh_config = {};                   // Empty: the user's own.
+  std::string bundle = {};                       // Empty: the one beside this program.
+  std::string scratch = {};                      // A directory for the words of ssh.
+  std::function<void(const std::string&)> note;  // Takes lines for the user.
+};
+
+// A place for each host, in their order. A host with an address of this machine is started on directly,
+// others by ssh. The error names the first host, in the order of the file, that cannot be used, and why.
+absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
+                                                const ClusterOptions& options);
+
+// What a host says of itself.
+struct HostProbe {
+  std::string home = {};
+  std::string architecture = {};  // Empty: it cannot tell.
+  double free_kib = -1;           // -1: it cannot tell.
+  double unix_seconds = -1;       // -1: it cannot tell.
+  bool has_build = false;
+};
+// InvalidArgument: the host answered with something else, as a shell does whose start-up files write.
+absl::StatusOr<HostProbe> ParseProbe(const std::string& output);
+
+// Why this build cannot run there, if so; `needed_kib` is what it takes up.
+absl::Status CheckProbe(const HostProbe& probe, const std::string& architecture, double needed_kib);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_CLUSTER_HOSTS_H_

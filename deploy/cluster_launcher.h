@@ -1,0 +1,29 @@
+// From a host file to the places of a job's processes, on machines that are ready for them. Called by the
+// verbs that train; what then happens to the processes is the launcher's, which cannot tell places apart.
+//
+// The chief runs on the machine that the roles name for it. Where that is another machine than this one, its
+// run directory is there while the job runs, and is fetched at the end. Data is read on each worker's machine
+// and on this one, from the paths in the job. Blocks, under deadlines.
+#ifndef TETHYS_DEPLOY_CLUSTER_LAUNCHER_H_
+#define TETHYS_DEPLOY_CLUSTER_LAUNCHER_H_
+
+#include <vector>
+
+#include "deploy/flags.h"
+#include "deploy/place.h"
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// `flags` and those of PlaceJobs: hostfile, ssh_config and bundle.
+std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
+
+// The places of each job, by the host file that the flags name: roles assigned, and every machine that any of
+// the jobs uses reached, checked, and given this build where it lacks it. Without --hostfile: all on this
+// machine. Progress and warnings go to standard output.
+absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_CLUSTER_LAUNCHER_H_
