@@ -11,7 +11,10 @@ namespace tethys {
 namespace {
 
 // Invariants:
-// 1. The communicator is used by the communication thread alone, from construction to the end.
+// 1. The communicator is used by one thread at a time, which has set reducing_: the communication thread
+// while
+//    backward goes on; in FinishStep, having nothing else to do, also the training thread, which saves
+//    handing over.
 // 2. Bucket i is reduced after bucket i-1, on every worker, so that all reduce the same ranges in the same
 // order.
 // 3. Between BeginStep and the end of FinishStep a bucket belongs to the training thread until all its ranges
@@ -36,6 +39,13 @@ class MirroredStrategy final : public Strategy {
     work_.NotifyAll();
     thread_.join();
   }
+
+  // Nothing is reduced before the first Prepare, so the communicator is free.
+  absl::StatusOr<float*> AllocateGradients(int64_t elements) override {
+    return communicator_->AllocateForReduction(elements);
+  }
+
+  std::string Describe() const override { return options_.exchange; }
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {
@@ -76,10 +86,10 @@ class MirroredStrategy final : public Strategy {
     {
       MutexLock lock(mu_);
       ready_ = announced_;
-      closes_bucket = next_bucket_ < static_cast<int64_t>(buckets_.size()) &&
-                      buckets_[next_bucket_].last_ready < announced_;
+      closes_bucket = BucketWaits();
     }
-    if (closes_bucket) work_.NotifyOne();
+    // After the last range FinishStep is next, and does what is left.
+    if (closes_bucket && announced_ < ready_ranges_) work_.NotifyOne();
     return absl::OkStatus();
   }
 
@@ -89,7 +99,13 @@ class MirroredStrategy final : public Strategy {
     {
       MutexLock lock(mu_);
       // Every wait within a collective has the communicator's deadline, so this one ends too.
-      while (failure_.ok() && next_bucket_ < static_cast<int64_t>(buckets_.size())) done_.Wait(mu_);
+      while (reducing_ || BucketWaits()) {
+        if (reducing_) {
+          done_.Wait(mu_);
+        } else {
+          ReduceNextBucket();
+        }
+      }
       if (!failure_.ok()) return Annotate(failure_, absl::StrCat("step ", step_.step));
       outcome.bytes_out = traffic_.bytes_out - reported_.bytes_out;
       outcome.bytes_in = traffic_.bytes_in - reported_.bytes_in;
@@ -110,27 +126,31 @@ class MirroredStrategy final : public Strategy {
            buckets_[next_bucket_].last_ready < ready_;
   }
 
+  // Without the lock while the ranks exchange.
+  void ReduceNextBucket() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const Range range = buckets_[next_bucket_].range;
+    const absl::Span<float> sums(gradient_sums_ + range.begin, static_cast<size_t>(range.count));
+    reducing_ = true;
+    mu_.Unlock();
+    const absl::Status reduced = communicator_->AllReduce(sums);
+    const TrafficCount traffic = communicator_->traffic();
+    mu_.Lock();
+    reducing_ = false;
+    traffic_ = traffic;
+    failure_ = reduced;
+    if (reduced.ok()) ++next_bucket_;
+  }
+
   // The communication thread.
   void ReduceBuckets() {
-    while (true) {
-      absl::Span<float> sums;
-      {
-        MutexLock lock(mu_);
-        while (!stopping_ && !BucketWaits()) work_.Wait(mu_);
-        if (stopping_) return;
-        const Range range = buckets_[next_bucket_].range;
-        sums = {gradient_sums_ + range.begin, static_cast<size_t>(range.count)};
+    MutexLock lock(mu_);
+    while (!stopping_) {
+      if (reducing_ || !BucketWaits()) {
+        work_.Wait(mu_);
+        continue;
       }
-      const absl::Status reduced = communicator_->AllReduce(sums);
-      bool finished = false;
-      {
-        MutexLock lock(mu_);
-        traffic_ = communicator_->traffic();
-        failure_ = reduced;
-        if (reduced.ok()) ++next_bucket_;
-        finished = !reduced.ok() || next_bucket_ == static_cast<int64_t>(buckets_.size());
-      }
-      if (finished) done_.NotifyOne();
+      ReduceNextBucket();
+      done_.NotifyOne();
     }
   }
 
@@ -139,7 +159,8 @@ class MirroredStrategy final : public Strategy {
 
   Mutex mu_;
   CondVar work_;  // A bucket is complete, or stopping_.
-  CondVar done_;  // All buckets are reduced, or one failed.
+  CondVar done_;  // The communication thread has reduced a bucket, or failed to.
+  bool reducing_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<Bucket> buckets_ ABSL_GUARDED_BY(mu_);
   float* gradient_sums_ ABSL_GUARDED_BY(mu_) = nullptr;

@@ -1,6 +1,6 @@
 // Every worker holds all parameters. Gradients are summed over the workers by all-reduce, bucket after bucket
-// while backward goes on, by a thread of the strategy's own; then every worker applies the same update to the
-// same sums, so that parameters stay equal bit by bit without ever being sent.
+// while backward goes on, by a thread of the strategy's own, what is left in FinishStep; then every worker
+// applies the same update to the same sums, so that parameters stay equal bit by bit without ever being sent.
 //
 // Made and called by the training thread. FinishStep blocks for the exchange; its deadline is the
 // communicator's.
@@ -8,6 +8,7 @@
 #define TETHYS_COLLECTIVES_MIRRORED_STRATEGY_H_
 
 #include <memory>
+#include <string>
 
 #include "collectives/communicator.h"
 #include "proto/job.pb.h"
@@ -21,6 +22,7 @@ struct MirroredOptions {
   proto::Optimizer optimizer;          // What the Optimizer was made from.
   int64_t total_samples = 0;           // Of the whole job, for the schedule.
   int64_t bucket_bytes = 1024 * 1024;  // A bucket closes once it holds so many.
+  std::string exchange;                // What the communicator is, for people.
 };
 
 // `optimizer` covers all variables of the arena. The learning rate of an update is

@@ -62,6 +62,16 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
+  // Memory of `elements` zeroed floats that this strategy exchanges best: the gradient arena should lie in it.
+  // It lives as long as the strategy. Null: any memory does as well. Called at most once, before Prepare.
+  virtual absl::StatusOr<float*> AllocateGradients(int64_t elements) {
+    (void)elements;
+    return nullptr;
+  }
+
+  // How gradients are exchanged, for logs and reports; empty where they are not.
+  virtual std::string Describe() const { return ""; }
+
   // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in
   // the order backward will announce them; together they cover every variable. Where parameters live
   // elsewhere (servers), they are there when this returns.

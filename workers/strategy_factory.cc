@@ -1,10 +1,13 @@
 #include "workers/strategy_factory.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "collectives/exchange.h"
 #include "collectives/mirrored_strategy.h"
 #include "ps/parameter_server_strategy.h"
+#include "runtime/base/logging.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/local_strategy.h"
 #include "runtime/optim/optimizer.h"
@@ -45,13 +48,22 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   ring.connect_timeout = FromSeconds(plan.job().timeouts().start());
   ring.step_timeout = FromSeconds(plan.job().timeouts().step());
   ring.clock = &clock;
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> communicator, CreateRingCommunicator(listener, ring));
+  const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
+  const int64_t gradient_bytes = model.variables().arena_size() * static_cast<int64_t>(sizeof(float));
+  TETHYS_ASSIGN_OR_RETURN(
+      Exchange exchange,
+      CreateExchange(listener, ring,
+                     {.transport = mirrored.transport(),
+                      .typical_bytes = std::min<int64_t>(mirrored.bucket_bytes(), gradient_bytes)}));
+  TETHYS_LOG(Info, "gradients are exchanged by ", exchange.description);
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
   MirroredOptions options;
   options.optimizer = plan.job().optimizer();
   options.total_samples = TotalSamples(plan);
-  options.bucket_bytes = plan.job().strategy().mirrored().bucket_bytes();
-  return CreateMirroredStrategy(std::move(communicator), std::move(optimizer), options, stream, clock);
+  options.bucket_bytes = mirrored.bucket_bytes();
+  options.exchange = exchange.description;
+  return CreateMirroredStrategy(std::move(exchange.communicator), std::move(optimizer), options, stream,
+                                clock);
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, const proto::Setup& setup,

@@ -49,25 +49,35 @@ absl::Status Trainer::Build(RingListener& listener) {
   }
   TETHYS_ASSIGN_OR_RETURN(device_, CreateCpuDevice(job.device().threads_per_rank()));
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
+  TETHYS_ASSIGN_OR_RETURN(strategy_,
+                          CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener, clock_));
+  TETHYS_RETURN_IF_ERROR(AllocateGradients());
   TETHYS_RETURN_IF_ERROR(BuildPlans(scaling));
   loader_ = std::make_unique<BatchLoader>(
       datasets_.train,
       BatchLoader::Options{.rows = plan_->rows(), .prefetch_batches = job.data().prefetch_batches()});
   recorder_ =
       std::make_unique<StepRecorder>(clock_, task_.index, static_cast<int>(model_->ready_order().size()));
-  TETHYS_ASSIGN_OR_RETURN(strategy_,
-                          CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener, clock_));
   steps_ = leased_ ? 0 : setup_.state().step();
   return TakeParameters();
+}
+
+// Where the strategy would rather have them.
+absl::Status Trainer::AllocateGradients() {
+  TETHYS_ASSIGN_OR_RETURN(gradient_sums_, strategy_->AllocateGradients(ArenaSize()));
+  if (gradient_sums_ != nullptr) return absl::OkStatus();
+  const int64_t bytes = ArenaSize() * static_cast<int64_t>(sizeof(float));
+  TETHYS_ASSIGN_OR_RETURN(gradients_, device_->Allocate(bytes, MemoryKind::kDevice));
+  gradient_sums_ = gradients_->floats();
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
   const int64_t bytes = ArenaSize() * static_cast<int64_t>(sizeof(float));
   TETHYS_ASSIGN_OR_RETURN(parameters_, device_->Allocate(bytes, MemoryKind::kDevice));
-  TETHYS_ASSIGN_OR_RETURN(gradients_, device_->Allocate(bytes, MemoryKind::kDevice));
   const int64_t rows = setup_.plan().batch_per_worker();
   TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling,
-                                               parameters_->floats(), gradients_->floats()));
+                                               parameters_->floats(), gradient_sums_));
   TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
                           Plan::Compile(*model_, *device_, *stream_, std::max(rows, kEvaluationRows), scaling,
                                         parameters_->floats(), nullptr));
@@ -76,7 +86,7 @@ absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
 
 // Initial values or a checkpoint's where this worker keeps the parameters; from the servers otherwise.
 absl::Status Trainer::TakeParameters() {
-  const StepArenas arenas{parameters_->floats(), gradients_->floats(), ArenaSize()};
+  const StepArenas arenas{parameters_->floats(), gradient_sums_, ArenaSize()};
   TETHYS_RETURN_IF_ERROR(strategy_->Prepare(arenas, model_->ready_order()).status());
   if (setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
   const absl::Span<float> parameters(parameters_->floats(), static_cast<size_t>(ArenaSize()));

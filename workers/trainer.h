@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/ring_communicator.h"
@@ -42,9 +43,13 @@ class Trainer {
 
   int64_t steps() const { return steps_; }
 
+  // How gradients are exchanged, for people.
+  std::string exchange() const { return strategy_->Describe(); }
+
  private:
   Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session, const Clock& clock);
   absl::Status Build(RingListener& listener);
+  absl::Status AllocateGradients();
   absl::Status BuildPlans(const InputScaling& scaling);
   absl::Status TakeParameters();
   int64_t ArenaSize() const { return model_->variables().arena_size(); }
@@ -60,6 +65,7 @@ class Trainer {
   absl::optional<Model> model_;
   Datasets datasets_;
   std::unique_ptr<Buffer> parameters_, gradients_;
+  float* gradient_sums_ = nullptr;         // The strategy's memory, or gradients_.
   std::unique_ptr<Plan> plan_;             // Rows: this worker's batch.
   std::unique_ptr<Plan> evaluation_plan_;  // More rows: nothing is exchanged in between.
   std::unique_ptr<BatchLoader> loader_;

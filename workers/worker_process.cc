@@ -22,6 +22,8 @@ class Worker final : public TaskLife {
     return absl::OkStatus();
   }
 
+  void FillReady(proto::Ready& ready) const override { ready.set_exchange(trainer_->exchange()); }
+
   absl::Status Obey(const proto::ToTask& order) override {
     if (order.has_run()) return Run(order.run());
     if (order.has_evaluate()) return Evaluate(order.evaluate());

@@ -11,6 +11,7 @@ namespace {
 
 // Batches a worker holds ahead, asynchronously.
 constexpr int kLeasesAhead = 4;
+constexpr int kMaxExchangeText = 1024;
 constexpr int kMaxSamplesPerBeat = 16;  // An honest task sends two.
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 // How long a failure that looks like an echo waits for its cause.
@@ -120,6 +121,7 @@ void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds no
   TaskState& task = tasks_.at(id);
   task.ready = true;
   task.setup_ns = ready.setup_ns();
+  if (!ready.exchange().empty()) summary_.set_exchange(ready.exchange().substr(0, kMaxExchangeText));
   for (const TaskId other : Tasks(id.role)) {
     if (!tasks_.at(other).ready) return;
   }

@@ -79,6 +79,7 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
       proto::FromTask ready;
       ready.mutable_ready()->set_setup_ns(clock.Now() - begin);
       ready.mutable_ready()->set_resident_bytes(ResidentBytes());
+      life.FillReady(*ready.mutable_ready());
       session.Send(std::move(ready));
       TETHYS_LOG(Info, "ready after ", ToSeconds(clock.Now() - begin), " s");
     } else if (order.has_stop()) {

@@ -19,6 +19,8 @@ class TaskLife {
  public:
   virtual ~TaskLife() = default;
   virtual absl::Status SetUp(const proto::Setup& setup) = 0;
+  // What else there is to say once SetUp has returned.
+  virtual void FillReady(proto::Ready&) const {}
   // Any order but Setup and Stop. An error is the task's failure.
   virtual absl::Status Obey(const proto::ToTask& order) = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
