@@ -28,6 +28,7 @@ constexpr Nanoseconds kCopyDeadline = 300 * kSecond;
 constexpr double kClockTolerance = 5;
 // Unpacked, a bundle is about four times as large.
 constexpr double kUnpackedRatio = 4;
+constexpr char kThisProgram[] = "/proc/self/exe";  // Also when another build has taken its place meanwhile.
 constexpr char kBundleName[] = "tethys-bundle.tar.xz";
 
 // Start-up files of a shell may write, too: our lines are marked.
@@ -117,13 +118,12 @@ struct Payload {
 
 absl::StatusOr<Payload> FindPayload(const ClusterOptions& options) {
   char program[4096] = "";
-  if (readlink("/proc/self/exe", program, sizeof(program) - 1) <= 0)
-    return ErrnoStatus(errno, "/proc/self/exe");
+  if (readlink(kThisProgram, program, sizeof(program) - 1) <= 0) return ErrnoStatus(errno, kThisProgram);
   Payload payload{.path = options.bundle, .packed = true, .installed_kib = 0};
   if (payload.path.empty()) {
     const std::string path = program;
     payload.path = absl::StrCat(path.substr(0, path.rfind('/') + 1), kBundleName);
-    if (!FileExists(payload.path)) payload = {.path = path, .packed = false, .installed_kib = 0};
+    if (!FileExists(payload.path)) payload = {.path = kThisProgram, .packed = false, .installed_kib = 0};
   }
   struct stat info;
   if (stat(payload.path.c_str(), &info) != 0) {
@@ -194,9 +194,9 @@ class Preparation {
   }
 
   absl::Status Install(const std::vector<Remote>& lacking) {
-    options_.note(absl::StrCat("copying ", payload_.path, " to ", lacking.size(),
-                               " hosts that lack this build",
-                               payload_.packed ? "" : " (no bundle is beside it: they need its libraries)"));
+    options_.note(absl::StrCat(
+        "copying ", payload_.packed ? payload_.path : "this program alone, without its libraries,", " to ",
+        lacking.size(), lacking.size() == 1 ? " host that lacks" : " hosts that lack", " this build"));
     std::vector<RemoteCommand> commands;
     for (const Remote& remote : lacking) {
       commands.push_back({.ssh = remote.place->ssh,

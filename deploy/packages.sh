@@ -10,7 +10,8 @@ BUILD_PACKAGES=(
 )
 DATA_PACKAGES=(dataset-fashion-mnist)                  # What the examples train on.
 TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without our code.
-               libbenchmark-dev libgloo-dev)           # Benchmarks, and the peer of the all-reduce.
+               libbenchmark-dev libgloo-dev            # Benchmarks, and the peer of the all-reduce.
+               iproute2 openssh-client)                # A cluster of namespaces on one machine.
 LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14)
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }

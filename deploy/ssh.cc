@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -65,7 +66,8 @@ class Call {
     if (exit.clean()) return Finish(absl::OkStatus());
     const std::string words(absl::StripAsciiWhitespace(LogTail(error_path_, kErrorLines)));
     const std::string text = words.empty() ? ExitText(exit) : words;
-    Finish(exit.code == kSshFailed ? absl::UnavailableError(absl::StrCat("ssh: ", text))
+    const char* who = absl::StartsWith(text, "ssh: ") ? "" : "ssh: ";
+    Finish(exit.code == kSshFailed ? absl::UnavailableError(absl::StrCat(who, text))
                                    : absl::AbortedError(text));
   }
 

@@ -2,8 +2,8 @@
 # Builds and runs the tests; the last lines are CTest's.
 #
 #   tests/run.sh          everything, as users build it
-#   tests/run.sh quick    without the tests labelled slow
-#   tests/run.sh asan     everything under AddressSanitizer and UndefinedBehaviorSanitizer
+#   tests/run.sh quick    without the tests labelled slow or cluster
+#   tests/run.sh asan     all but the cluster under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tests/run.sh tsan     the tests labelled tsan under ThreadSanitizer
 #
 # Installs the packages that are missing. TESTS=REGEX runs only the tests whose names match.
@@ -16,8 +16,11 @@ preset=release
 select=(--tests-regex "${TESTS:-.}")
 case $mode in
   all) ;;
-  quick) select+=(--label-exclude slow) ;;
-  asan | tsan) preset=$mode ;;
+  quick) select+=(--label-exclude 'slow|cluster') ;;
+  asan | tsan)
+    preset=$mode
+    select+=(--label-exclude cluster)
+    ;;
   *)
     echo "tests/run.sh: '$mode' is none of quick, asan, tsan" >&2
     exit 2

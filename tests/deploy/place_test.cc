@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 
 const Place kHere = {.host = "here", .program = "/opt/tethys"};
 const Place kThere = {
-    .host = "slave1", .ssh = {"ssh", "-F", "my config", "slave1"}, .program = "~/.cache/tethys"};
+    .host = "slave1", .ssh = {"ssh", "-F", "my config", "slave1"}, .program = "/home/me/tethys"};
 
 TEST(PlaceTest, AProcessHereIsAChild) {
   const SpawnOptions spawn = CommandAt(kHere, {"worker", "--index=0"});

@@ -143,9 +143,11 @@ class Machine:
             raise RuntimeError(f"{self.name} did not start")
 
     def processes(self):
-        """{process id: command line} of all but the machine's own: its first process, its sleep, and the sshd."""
+        """{process id: command line} of all but its first two, without which it would be gone."""
         found = {}
         for path in glob.glob("/proc/[0-9]*"):
+            if int(path.split("/")[2]) in (self.process.pid, self.init):
+                continue
             try:
                 if os.readlink(path + "/ns/net") != self.network:
                     continue
@@ -159,7 +161,7 @@ class Machine:
 
     def kill(self, pattern, number=signal.SIGKILL):
         """Signals every process whose command line contains `pattern`; how many there were."""
-        hit = [pid for pid, line in self.processes().items() if pattern in line and pid != self.init]
+        hit = [pid for pid, line in self.processes().items() if pattern in line]
         for pid in hit:
             try:
                 os.kill(pid, number)
@@ -254,7 +256,7 @@ class Cluster:
 
     def command(self, name, words):
         """What runs `words` on a machine, and dies with this test."""
-        return dies_with_us(["nsenter", f"--target={self.machines[name].init}", "--net", "--mount", "--uts", "--pid",
+        return dies_with_us(["nsenter", f"--target={self.machines[name].init}", f"--wd={self.machines[name].home}", "--net", "--mount", "--uts", "--pid",
                              "--", *words])
 
     def popen(self, name, words, **options):
@@ -271,15 +273,6 @@ class Cluster:
                 process.kill()
                 raise
             return process.returncode, output
-
-    def processes(self, pattern):
-        """{machine: {process id: command line}} of all processes whose command line contains `pattern`."""
-        found = {}
-        for machine in self.machines.values():
-            lines = {pid: line for pid, line in machine.processes().items() if pattern in line and pid != machine.init}
-            if lines:
-                found[machine.name] = lines
-        return found
 
     def close(self):
         for machine in self.machines.values():

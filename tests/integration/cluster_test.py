@@ -1,0 +1,289 @@
+"""Jobs on several machines, made of namespaces on this one, started by ssh from one of them; and what becomes of
+them when something dies. Needs root; says why where it cannot run.
+
+    cluster_test.py TETHYS                 the tests
+    cluster_test.py TETHYS --soak 20       each way of dying so often; prints how long processes outlived it
+    cluster_test.py TETHYS --study [RATE]  examples/okeanos on nine machines; prints the comparison
+"""
+import os
+import random
+import re
+import signal
+import shutil
+import subprocess
+import sys
+import time
+import unittest
+
+import check_journal
+import namespaces
+from tethys_run import JOB, PATIENCE, TETHYS
+
+PROGRAM = os.path.abspath(TETHYS)
+MACHINES = ["master", "slave1", "slave2", "slave3"]
+HOSTS = """
+master role=chief
+slave1 role=worker
+slave2 role=worker
+slave3 role=ps,worker
+"""
+MIRRORED = ["strategy=mirrored", "workers=3"]
+SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1", "workers=2"]
+LONG = ["epochs=100000", "evaluate_each_epoch=false"]
+# The command lines of roles and of the launcher; those of ssh and of the shells around roles contain the same.
+OF_A_JOB = re.compile(r"--(index|listen|hostfile)=")
+
+
+class Run:
+    """A call of tethys train on the master."""
+
+    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=JOB):
+        self.cluster = cluster
+        self.home = cluster["master"].home
+        self.directory = os.path.join(self.home, "run")
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.write("hosts", hosts)
+        self.write("job.textproto", job)
+        self.log = open(os.path.join(self.home, "output"), "w", encoding="utf-8")
+        self.process = cluster.popen(
+            "master", [PROGRAM, "train", "--plain", "--run_dir=run", "--hostfile=hosts",
+                       f"--ssh_config={cluster.ssh_config}", "job.textproto", *flags,
+                       *(f"--set={value}" for value in overrides)], stdout=self.log, stderr=subprocess.STDOUT)
+
+    def write(self, name, text):
+        with open(os.path.join(self.home, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def output(self):
+        with open(self.log.name, encoding="utf-8") as file:
+            return file.read()
+
+    def finish(self):
+        """Exit status and output."""
+        status = self.process.wait(timeout=PATIENCE)
+        self.log.close()
+        return status, self.output()
+
+    def wait_for(self, condition, what):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"no {what}:\n{self.output()}")
+            time.sleep(0.01)
+
+    def wait_for_training(self):
+        self.wait_for(lambda: "started in" in self.output() and "\nepoch " in self.output(), "epoch")
+        return self
+
+    def read(self, *parts):
+        with open(os.path.join(self.directory, *parts), encoding="utf-8") as file:
+            return file.read()
+
+
+def of_a_job(cluster):
+    """"machine: command line" of every process of a job, its launcher and its ssh connections included."""
+    return [f"{machine.name}: {line}" for machine in cluster.machines.values()
+            for line in machine.processes().values() if OF_A_JOB.search(line) and "nsenter" not in line]
+
+
+def wait_until_nothing_runs(cluster):
+    """How long that took, in seconds."""
+    begin = time.monotonic()
+    while of_a_job(cluster):
+        if time.monotonic() - begin > 30:
+            raise AssertionError("still there:\n" + "\n".join(of_a_job(cluster)))
+        time.sleep(0.01)
+    return time.monotonic() - begin
+
+
+def kill_launcher(cluster):
+    cluster["master"].kill(" train --plain", signal.SIGKILL)
+
+
+def interrupt_launcher(cluster):
+    for pid, line in cluster["master"].processes().items():
+        if " train --plain" in line and "nsenter" not in line:
+            os.kill(pid, signal.SIGINT)
+
+
+def kill_connections(cluster):
+    cluster["master"].kill("ssh -T")
+
+
+def kill_sshd(cluster):
+    cluster["slave2"].kill("sshd")
+
+
+WAYS_TO_DIE = [kill_launcher, interrupt_launcher, kill_connections, kill_sshd]
+
+
+class ClusterTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        reason = namespaces.why_not()
+        if reason:
+            raise unittest.SkipTest(reason)
+
+    def setUp(self):
+        self.cluster = namespaces.Cluster(MACHINES, rate="1gbit")
+        self.addCleanup(lambda: self.cluster.close())
+
+    def run_job(self, overrides, **options):
+        run = Run(self.cluster, overrides, **options)
+        status, output = run.finish()
+        self.assertEqual(status, 0, output)
+        self.assertEqual(of_a_job(self.cluster), [])
+        self.assertEqual(check_journal.check(run.read("journal")), 9003)
+        return run
+
+    def assert_refused(self, pattern, overrides=None, **options):
+        """Nothing is started, and the error says why."""
+        status, output = Run(self.cluster, overrides or MIRRORED, **options).finish()
+        self.assertRegex(output, pattern)
+        self.assertEqual(status, 2, output)
+        self.assertFalse(os.path.exists(os.path.join(self.cluster["master"].home, "run")))
+
+    def program_of_host(self, name, program, script):
+        """Replaces a program of one machine, for commands that come by ssh."""
+        home = self.cluster[name].home
+        os.makedirs(home + "/bin", exist_ok=True)
+        with open(f"{home}/bin/{program}", "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n" + script + "\n")
+        os.chmod(f"{home}/bin/{program}", 0o755)
+        with open(home + "/.bashrc", "w", encoding="utf-8") as file:
+            file.write(f"PATH={home}/bin:$PATH\n")
+
+    def test_a_job_of_each_strategy_runs_to_its_end(self):
+        mirrored = self.run_job(MIRRORED)
+        self.assertIn("ready", mirrored.read("log", "worker-2.log"))
+        self.assertIn("lack this build", mirrored.output())
+        servers = self.run_job(SERVERS)
+        self.assertIn("ready", servers.read("log", "ps-0.log"))
+        self.assertNotIn("lack this build", servers.output())
+
+    def test_results_of_a_chief_elsewhere_are_fetched(self):
+        run = self.run_job(MIRRORED, hosts="slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nmaster role=worker")
+        for name in ("summary.json", "steps.csv", "resources.csv", "checkpoints"):
+            self.assertTrue(os.path.exists(os.path.join(run.directory, name)), name)
+        self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
+
+    def test_nothing_outlives_a_death(self):
+        for die in WAYS_TO_DIE:
+            with self.subTest(die.__name__):
+                self.cluster.close()
+                self.cluster = namespaces.Cluster(MACHINES, rate="1gbit")
+                run = Run(self.cluster, SERVERS + LONG).wait_for_training()
+                die(self.cluster)
+                wait_until_nothing_runs(self.cluster)
+                self.assertNotEqual(run.finish()[0], 0)
+
+    def test_a_killed_worker_is_named_with_its_machine(self):
+        run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
+        self.cluster["slave2"].kill("tethys worker ")
+        status, output = run.finish()
+        self.assertEqual(status, 1)
+        self.assertIn("worker 1 on slave2 was killed by signal 9 (Killed)", output)
+        wait_until_nothing_runs(self.cluster)
+
+    def test_a_machine_that_is_gone_is_named(self):
+        run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
+        self.cluster["slave2"].stop()
+        _, output = run.finish()
+        self.assertRegex(output, "worker 1 on slave2 lost its ssh connection|worker 1[^\n]*(silent|broke|closed)")
+        wait_until_nothing_runs(self.cluster)
+
+    def test_a_machine_that_goes_during_launch_is_named(self):
+        run = Run(self.cluster, MIRRORED + LONG)
+        run.wait_for(lambda: self.cluster["slave2"].processes() and "run directory" in run.output(), "launch")
+        self.cluster["slave2"].stop()
+        _, output = run.finish()
+        self.assertRegex(output, "slave2|worker 1")
+        wait_until_nothing_runs(self.cluster)
+
+    def test_a_host_without_an_address_is_refused(self):
+        self.assert_refused("nowhere.invalid: no address is known .*address=",
+                            hosts=HOSTS.replace("slave1", "nowhere.invalid"))
+
+    def test_a_host_that_does_not_answer_is_refused(self):
+        self.cluster["slave2"].kill("sshd")
+        self.assert_refused("host slave2: ssh: .*Connection refused")
+
+    def test_a_refused_key_is_told(self):
+        with open(self.cluster.root + "/user_key.pub", "w", encoding="utf-8"):
+            pass
+        self.assert_refused(r"host slave1: ssh: .*Permission denied")
+
+    def test_a_host_without_space_is_refused(self):
+        self.program_of_host("slave3", "df", "echo heading; echo disk 2000 1900 100 95% /")
+        self.assert_refused("host slave3: 0 MiB are free at .*, and this build needs [0-9]+ MiB")
+
+    def test_a_host_that_runs_out_of_space_is_told(self):
+        home = self.cluster["slave3"].home
+        os.makedirs(home + "/.cache")
+        self.cluster.run("slave3", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", home + "/.cache"])
+        self.program_of_host("slave3", "df", "exit 1")
+        self.assert_refused("host slave3: this build could not be copied there: .*No space left on device")
+
+    def test_another_architecture_is_refused(self):
+        self.program_of_host("slave1", "uname", "echo aarch64")
+        self.assert_refused("host slave1: its architecture is aarch64, and this build is for x86_64")
+
+    def test_a_clock_far_off_is_told(self):
+        self.program_of_host("slave1", "date", "echo 86400.5")
+        run = self.run_job(MIRRORED)
+        self.assertRegex(run.output(), "warning: the clock of slave1 is [0-9]+ s behind")
+
+    def test_data_that_a_machine_lacks_is_told(self):
+        self.cluster.run("slave1", ["mount", "-t", "tmpfs", "tmpfs", "/usr/share/datasets"])
+        status, output = Run(self.cluster, MIRRORED).finish()
+        self.assertEqual(status, 1)
+        self.assertRegex(output, "worker 0 on slave1: data file .*: No such file")
+
+    def test_a_second_launcher_on_a_run_directory_is_refused(self):
+        run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
+        status, output = self.cluster.run("master", [
+            PROGRAM, "train", "--resume", "--run_dir=run", "--hostfile=hosts", f"--ssh_config={self.cluster.ssh_config}"])
+        self.assertEqual(status, 2)
+        self.assertIn("in use", output)
+        interrupt_launcher(self.cluster)
+        run.finish()
+
+
+def soak(rounds):
+    """Each way of dying, at a random moment of training."""
+    worst = {die: 0.0 for die in WAYS_TO_DIE}
+    for round_number in range(rounds):
+        for die in WAYS_TO_DIE:
+            with namespaces.Cluster(MACHINES, rate="1gbit") as cluster:
+                run = Run(cluster, random.choice([SERVERS, MIRRORED]) + LONG).wait_for_training()
+                time.sleep(random.uniform(0, 1))
+                die(cluster)
+                worst[die] = max(worst[die], wait_until_nothing_runs(cluster))
+                run.process.kill()
+                run.finish()
+        print(f"round {round_number + 1}:", ", ".join(f"{die.__name__} {worst[die]:.2f} s" for die in WAYS_TO_DIE),
+              flush=True)
+    return 0 if max(worst.values()) <= 5 else 1
+
+
+def study(rate):
+    """The nine machines of the study, all four combinations."""
+    examples = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/okeanos")
+    results = os.path.abspath("runs/okeanos-" + time.strftime("%Y%m%d-%H%M%S"))
+    with namespaces.Cluster(["master", *(f"slave{i}" for i in range(1, 9))], rate=rate) as cluster:
+        return subprocess.run(
+            cluster.command("master", [
+                PROGRAM, "compare", "--plain", f"--run_dir={results}", f"--hostfile={examples}/hosts",
+                f"--ssh_config={cluster.ssh_config}", f"{examples}/mirrored.textproto",
+                f"{examples}/parameter_server.textproto", "--vary=batch_size_per_worker=128,256", *sys.argv[1:]]),
+            env=cluster["master"].environment(), check=False).returncode
+
+
+if __name__ == "__main__":
+    MODE = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1] in ("--soak", "--study") else None
+    ARGUMENT = sys.argv.pop(1) if MODE and len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
+    if MODE == "--soak":
+        sys.exit(soak(int(ARGUMENT or 20)))
+    if MODE == "--study":
+        sys.exit(study(ARGUMENT or "1gbit"))
+    unittest.main(verbosity=2)
