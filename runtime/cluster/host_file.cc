@@ -1,0 +1,267 @@
+#include "runtime/cluster/host_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kMaxFileBytes = 1 << 20;
+
+struct Word {
+  absl::string_view text;
+  int column = 0;  // From 1.
+};
+
+std::vector<Word> WordsOf(absl::string_view line) {
+  line = line.substr(0, line.find('#'));
+  std::vector<Word> words;
+  size_t at = 0;
+  while (at < line.size()) {
+    if (absl::ascii_isspace(static_cast<unsigned char>(line[at]))) {
+      ++at;
+      continue;
+    }
+    size_t end = at;
+    while (end < line.size() && !absl::ascii_isspace(static_cast<unsigned char>(line[end]))) ++end;
+    words.push_back({line.substr(at, end - at), static_cast<int>(at) + 1});
+    at = end;
+  }
+  return words;
+}
+
+absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+// "3" or "03-11" of a bracket, as texts with the zeros of the first number.
+absl::Status ExpandItem(absl::string_view item, std::vector<std::string>& out) {
+  const std::vector<absl::string_view> ends = absl::StrSplit(item, absl::MaxSplits('-', 1));
+  uint32_t first = 0, last = 0;
+  const bool numbers = std::all_of(ends.begin(), ends.end(), [](absl::string_view end) {
+    return !end.empty() && end.size() <= 9 && std::all_of(end.begin(), end.end(), absl::ascii_isdigit);
+  });
+  if (!numbers || !absl::SimpleAtoi(ends.front(), &first) || !absl::SimpleAtoi(ends.back(), &last)) {
+    return Wrong(absl::StrCat("'", item, "' is no number or range; write [1-6] or [1,3,7-9]"));
+  }
+  if (last < first) return Wrong(absl::StrCat("the range ", item, " ends before it begins"));
+  if (last - first >= kMaxHosts || out.size() + (last - first) >= kMaxHosts) {
+    return Wrong(absl::StrCat("the range ", item, " is longer than ", kMaxHosts, " hosts"));
+  }
+  for (uint32_t number = first; number <= last; ++number) {
+    out.push_back(absl::StrFormat("%0*u", static_cast<int>(ends.front().size()), number));
+  }
+  return absl::OkStatus();
+}
+
+// "slave[1-3]" is slave1, slave2, slave3; what has no bracket, or is an IPv6 address in brackets, is itself.
+absl::StatusOr<std::vector<std::string>> Expand(absl::string_view pattern) {
+  const size_t open = pattern.find('[');
+  const bool is_address = open == 0 && pattern.find(':') != absl::string_view::npos;
+  if (open == absl::string_view::npos || is_address) return std::vector<std::string>{std::string(pattern)};
+  const size_t close = pattern.find(']', open);
+  if (close == absl::string_view::npos) {
+    return Wrong(absl::StrCat("'", pattern, "' lacks the ] of its range; write slave[1-6]"));
+  }
+  const absl::string_view rest = pattern.substr(close + 1);
+  if (rest.find_first_of("[]") != absl::string_view::npos) {
+    return Wrong(absl::StrCat("'", pattern, "' has more than one range; write a line for each"));
+  }
+  std::vector<std::string> numbers;
+  for (const absl::string_view item : absl::StrSplit(pattern.substr(open + 1, close - open - 1), ',')) {
+    TETHYS_RETURN_IF_ERROR(ExpandItem(item, numbers));
+  }
+  std::vector<std::string> names;
+  for (const std::string& number : numbers) {
+    names.push_back(absl::StrCat(pattern.substr(0, open), number, rest));
+  }
+  return names;
+}
+
+// No name may pass for an option of ssh or a word of a shell.
+absl::Status CheckName(absl::string_view what, absl::string_view name) {
+  const bool clean = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) ||
+           absl::string_view("-._:%[]").find(static_cast<char>(c)) != absl::string_view::npos;
+  });
+  if (clean && !name.empty() && name[0] != '-') return absl::OkStatus();
+  return Wrong(
+      absl::StrCat("'", name, "' is no ", what,
+                   "; one is made of letters, digits, '.', '-' and '_', and does not begin with '-'"));
+}
+
+absl::StatusOr<int> Number(absl::string_view name, absl::string_view value, int least, int most) {
+  int number = 0;
+  if (absl::SimpleAtoi(value, &number) && number >= least && number <= most) return number;
+  return Wrong(absl::StrCat(name, " is '", value, "'; write a whole number from ", least, " to ", most));
+}
+
+absl::StatusOr<HostRoles> ParseRoles(absl::string_view value) {
+  HostRoles roles;
+  for (const absl::string_view role : absl::StrSplit(value, ',')) {
+    if (role == "chief") {
+      roles.chief = true;
+    } else if (role == "worker") {
+      roles.worker = true;
+    } else if (role == "ps") {
+      roles.ps = true;
+    } else {
+      return Wrong(
+          absl::StrCat("'", role, "' is no role; write chief, worker, ps, or a list as chief,worker"));
+    }
+  }
+  return roles;
+}
+
+// What a line says of its hosts, beside their names.
+struct LineFields {
+  HostEntry common;
+  std::vector<std::string> addresses;
+  std::vector<std::string> seen;
+};
+
+absl::Status TakeField(absl::string_view name, absl::string_view value, LineFields& fields) {
+  if (std::find(fields.seen.begin(), fields.seen.end(), name) != fields.seen.end()) {
+    return Wrong(absl::StrCat(name, " is given twice"));
+  }
+  fields.seen.emplace_back(name);
+  if (value.empty()) return Wrong(absl::StrCat(name, " has no value; write ", name, "=VALUE without blanks"));
+  HostEntry& host = fields.common;
+  if (name == "slots") {
+    TETHYS_ASSIGN_OR_RETURN(host.slots, Number(name, value, 1, kMaxSlots));
+  } else if (name == "max_slots" || name == "max-slots") {
+    TETHYS_RETURN_IF_ERROR(Number(name, value, 1, kMaxSlots).status());
+  } else if (name == "port") {
+    TETHYS_ASSIGN_OR_RETURN(host.ssh_port, Number(name, value, 1, 65535));
+  } else if (name == "role") {
+    TETHYS_ASSIGN_OR_RETURN(host.roles, ParseRoles(value));
+  } else if (name == "kind") {
+    TETHYS_RETURN_IF_ERROR(CheckName("kind", value));
+    host.kind = std::string(value);
+  } else if (name == "address") {
+    TETHYS_ASSIGN_OR_RETURN(fields.addresses, Expand(value));
+    for (const std::string& address : fields.addresses) TETHYS_RETURN_IF_ERROR(CheckName("address", address));
+  } else if (name == "price") {
+    double price = 0;
+    if (!absl::SimpleAtod(value, &price) || !std::isfinite(price) || price < 0) {
+      return Wrong(absl::StrCat("price is '", value, "'; write a number such as 0.25, per hour"));
+    }
+    host.price_per_hour = price;
+  } else {
+    return Wrong(absl::StrCat("nothing is called '", name,
+                              "'; known are slots, max_slots, role, port, address, price and kind"));
+  }
+  return absl::OkStatus();
+}
+
+class Parser {
+ public:
+  explicit Parser(const std::string& path) : path_(path) {}
+
+  absl::StatusOr<std::vector<HostEntry>> Parse(absl::string_view text) {
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+      ++line_;
+      const std::vector<Word> words = WordsOf(line);
+      if (!words.empty()) TETHYS_RETURN_IF_ERROR(ParseLine(words));
+    }
+    if (hosts_.empty()) {
+      return Wrong(absl::StrCat(path_, ": no host is named; write a line as 'slave1 slots=4' for each"));
+    }
+    for (HostEntry& host : hosts_) {
+      const auto price = kind_prices_.find(host.kind);
+      if (!host.price_per_hour && price != kind_prices_.end()) host.price_per_hour = price->second;
+    }
+    return std::move(hosts_);
+  }
+
+ private:
+  absl::Status At(int column, const absl::Status& status) const {
+    return Annotate(status, absl::StrCat(path_, ":", line_, ":", column));
+  }
+
+  absl::Status ParseLine(const std::vector<Word>& words) {
+    LineFields fields;
+    for (size_t i = 1; i < words.size(); ++i) {
+      const size_t equals = words[i].text.find('=');
+      if (equals == absl::string_view::npos) {
+        return At(words[i].column, Wrong(absl::StrCat("'", words[i].text,
+                                                      "' is not understood; a line is a host, "
+                                                      "then words of the form NAME=VALUE without blanks")));
+      }
+      const absl::Status taken =
+          TakeField(words[i].text.substr(0, equals), words[i].text.substr(equals + 1), fields);
+      if (!taken.ok()) return At(words[i].column, taken);
+    }
+    const absl::Status added = AddHosts(words[0].text, fields);
+    if (!added.ok()) return At(words[0].column, added);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddHosts(absl::string_view name, const LineFields& fields) {
+    HostEntry host = fields.common;
+    host.line = line_;
+    if (const size_t at = name.find('@'); at != absl::string_view::npos) {
+      TETHYS_RETURN_IF_ERROR(CheckName("user name", name.substr(0, at)));
+      host.user = std::string(name.substr(0, at));
+      name.remove_prefix(at + 1);
+    }
+    if (name.find('=') != absl::string_view::npos) {
+      return Wrong(absl::StrCat("the line begins with '", name, "'; a host comes first"));
+    }
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, Expand(name));
+    if (!fields.addresses.empty() && fields.addresses.size() != names.size()) {
+      return Wrong(absl::StrCat(names.size(), " hosts have ", fields.addresses.size(),
+                                " addresses; give each one, as in address=10.0.0.[1-6]"));
+    }
+    if (host.price_per_hour && !host.kind.empty()) {
+      const auto [known, added] = kind_prices_.emplace(host.kind, *host.price_per_hour);
+      if (!added && known->second != *host.price_per_hour) {
+        return Wrong(absl::StrCat("kind ", host.kind, " costs ", known->second, " above and ",
+                                  *host.price_per_hour, " here; name another kind"));
+      }
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      host.host = names[i];
+      if (!fields.addresses.empty()) host.address = fields.addresses[i];
+      TETHYS_RETURN_IF_ERROR(Add(host));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Add(const HostEntry& host) {
+    TETHYS_RETURN_IF_ERROR(CheckName("host name", host.host));
+    const auto [first, added] = lines_.emplace(host.host, line_);
+    if (!added) {
+      return Wrong(absl::StrCat("host ", host.host, " is named in line ", first->second,
+                                " already; name it once, with slots=N"));
+    }
+    if (hosts_.size() >= kMaxHosts) return Wrong(absl::StrCat("more than ", kMaxHosts, " hosts"));
+    hosts_.push_back(host);
+    return absl::OkStatus();
+  }
+
+  const std::string& path_;
+  int line_ = 0;
+  std::vector<HostEntry> hosts_;
+  std::map<std::string, int> lines_;  // By host.
+  std::map<std::string, double> kind_prices_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<HostEntry>> ParseHostFile(absl::string_view text, const std::string& path) {
+  return Parser(path).Parse(text);
+}
+
+absl::StatusOr<std::vector<HostEntry>> ReadHostFile(const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
+  return ParseHostFile(text, path);
+}
+
+}  // namespace tethys

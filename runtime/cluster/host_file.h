@@ -1,0 +1,61 @@
+// The machines a job may use, from a text file. Lines as Open MPI, Horovod and DeepSpeed write them are taken
+// unchanged:
+//
+//   # a comment
+//   master
+//   alice@slave1 slots=4 max_slots=4
+//   slave[2-6,9] slots=2             # seven lines in one; [01-12] keeps the zeros
+//
+// and these words are ours:
+//
+//   role=chief,worker                what may run there: chief, worker, ps; none named: whatever is needed
+//   port=2222                        where its sshd listens
+//   address=10.0.0.[2-6,9]           what its processes bind and are reached at; default: the name's address
+//   price=0.25                       of an hour, in whichever currency
+//   kind=small                       hosts of one kind without a price of their own share the kind's
+//
+// Pure but for ReadHostFile; thread-safe.
+#ifndef TETHYS_RUNTIME_CLUSTER_HOST_FILE_H_
+#define TETHYS_RUNTIME_CLUSTER_HOST_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct HostRoles {
+  bool chief = false;
+  bool worker = false;
+  bool ps = false;
+  bool any_named() const { return chief || worker || ps; }
+};
+
+struct HostEntry {
+  std::string user;     // Empty: ssh's choice.
+  std::string host;     // The name by which ssh knows it.
+  std::string address;  // Empty: none given.
+  int slots = 1;        // Workers and servers it takes.
+  HostRoles roles;
+  int ssh_port = 0;  // 0: ssh's choice.
+  std::string kind;
+  absl::optional<double> price_per_hour;
+  int line = 0;  // Of the file, from 1.
+};
+
+constexpr int kMaxHosts = 4096;
+constexpr int kMaxSlots = 1024;  // Of one host.
+
+// The hosts in the file's order. `path` is for errors only: InvalidArgument "PATH:LINE:COLUMN: what is wrong,
+// and what to write instead", for a word that is not understood, a value out of bounds, a host that is named
+// twice, two prices of one kind, and a file without hosts.
+absl::StatusOr<std::vector<HostEntry>> ParseHostFile(absl::string_view text, const std::string& path);
+
+// NotFound and others name the path.
+absl::StatusOr<std::vector<HostEntry>> ReadHostFile(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_HOST_FILE_H_

@@ -1,0 +1,98 @@
+#include "runtime/cluster/role_assignment.h"
+
+#include <algorithm>
+
+namespace tethys {
+namespace {
+
+class Assigner {
+ public:
+  explicit Assigner(absl::Span<const HostEntry> hosts) : hosts_(hosts) {
+    for (const HostEntry& host : hosts) free_.push_back(host.slots);
+  }
+
+  int Chief() const {
+    const auto named =
+        std::find_if(hosts_.begin(), hosts_.end(), [](const HostEntry& host) { return host.roles.chief; });
+    return named == hosts_.end() ? 0 : static_cast<int>(named - hosts_.begin());
+  }
+
+  absl::StatusOr<std::vector<int>> Servers(int count, int chief) {
+    std::vector<int> named, unnamed;
+    for (int i = 0; i < static_cast<int>(hosts_.size()); ++i) {
+      if (hosts_[i].roles.ps) named.push_back(i);
+      if (!hosts_[i].roles.any_named() && i != chief) unnamed.push_back(i);
+    }
+    std::reverse(unnamed.begin(), unnamed.end());
+    if (!hosts_[chief].roles.any_named()) unnamed.push_back(chief);
+    std::vector<int> taken;
+    TakeInTurn(named, count, taken);
+    TakeInTurn(unnamed, count, taken);
+    return Enough("server", "ps", count, taken);
+  }
+
+  absl::StatusOr<std::vector<int>> Workers(int count, int chief) {
+    std::vector<int> order;
+    for (int i = 0; i < static_cast<int>(hosts_.size()); ++i) {
+      if (hosts_[i].roles.worker) order.push_back(i);
+    }
+    for (int i = 0; i < static_cast<int>(hosts_.size()); ++i) {
+      if (!hosts_[i].roles.any_named() && i != chief) order.push_back(i);
+    }
+    if (!hosts_[chief].roles.any_named()) order.push_back(chief);
+    std::vector<int> taken;
+    for (const int host : order) {
+      while (static_cast<int>(taken.size()) < count && Take(host)) taken.push_back(host);
+    }
+    return Enough("worker", "worker", count, taken);
+  }
+
+ private:
+  bool Take(int host) {
+    if (free_[host] == 0) return false;
+    --free_[host];
+    return true;
+  }
+
+  void TakeInTurn(absl::Span<const int> order, int count, std::vector<int>& taken) {
+    for (bool any = true; any;) {
+      any = false;
+      for (const int host : order) {
+        if (static_cast<int>(taken.size()) == count) return;
+        if (!Take(host)) continue;
+        taken.push_back(host);
+        any = true;
+      }
+    }
+  }
+
+  absl::StatusOr<std::vector<int>> Enough(absl::string_view what, absl::string_view role, int count,
+                                          std::vector<int> taken) const {
+    const int missing = count - static_cast<int>(taken.size());
+    if (missing > 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the job has ", count, " ", what, "s, and the host file has slots for ", taken.size(),
+                       ": ", missing, " missing. Add hosts, raise slots= (or let more hosts take role=", role,
+                       "), or lower the number in the job"));
+    }
+    std::sort(taken.begin(), taken.end());
+    return taken;
+  }
+
+  const absl::Span<const HostEntry> hosts_;
+  std::vector<int> free_;  // Slots, by host.
+};
+
+}  // namespace
+
+absl::StatusOr<RoleAssignment> AssignRoles(absl::Span<const HostEntry> hosts, int workers, int servers) {
+  if (hosts.empty()) return absl::InvalidArgumentError("a job needs a host");
+  Assigner assigner(hosts);
+  RoleAssignment assignment;
+  assignment.chief = assigner.Chief();
+  TETHYS_ASSIGN_OR_RETURN(assignment.servers, assigner.Servers(servers, assignment.chief));
+  TETHYS_ASSIGN_OR_RETURN(assignment.workers, assigner.Workers(workers, assignment.chief));
+  return assignment;
+}
+
+}  // namespace tethys

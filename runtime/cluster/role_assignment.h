@@ -1,0 +1,36 @@
+// Which process of a job runs on which host of a host file. The rule, in this order:
+//
+//  1. chief    The first host whose role= names chief; else the first host of the file. It takes no slot.
+//  2. servers  Hosts that name ps, in turn, one slot each time round; then hosts that name no role, from the
+//  end of
+//              the file, likewise in turn.
+//  3. workers  Hosts that name worker, then hosts that name no role, in the file's order, each filled before
+//  the
+//              next; the chief's host, where it names no role, comes last.
+//
+// A host that names roles takes no others. Indices follow the file's order, so ranks of one host are
+// adjacent. One master and eight slaves, no role named: nine workers use them all; six workers and two
+// servers are slave1 to slave6, and slave7 and slave8. Pure, thread-safe.
+#ifndef TETHYS_RUNTIME_CLUSTER_ROLE_ASSIGNMENT_H_
+#define TETHYS_RUNTIME_CLUSTER_ROLE_ASSIGNMENT_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/cluster/host_file.h"
+
+namespace tethys {
+
+// Indices of hosts.
+struct RoleAssignment {
+  int chief = 0;
+  std::vector<int> servers;  // By server.
+  std::vector<int> workers;  // By worker.
+};
+
+// FailedPrecondition: too few slots; says of which role how many are missing.
+absl::StatusOr<RoleAssignment> AssignRoles(absl::Span<const HostEntry> hosts, int workers, int servers);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_ROLE_ASSIGNMENT_H_

@@ -1,0 +1,103 @@
+#include "runtime/cluster/host_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// "NAME xSLOTS" per host, or the error.
+std::string Parsed(const std::string& text) {
+  const auto hosts = ParseHostFile(text, "hosts");
+  if (!hosts.ok()) return std::string(hosts.status().message());
+  return absl::StrJoin(*hosts, " ", [](std::string* out, const HostEntry& host) {
+    absl::StrAppend(out, host.user.empty() ? "" : host.user + "@", host.host, "x", host.slots);
+  });
+}
+
+HostEntry One(const std::string& line) { return ParseHostFile(line, "hosts").value()[0]; }
+
+TEST(HostFileTest, TakesTheLinesOfOpenMpiHorovodAndDeepSpeed) {
+  EXPECT_EQ(Parsed("# cluster\nnode1\n\nnode2 slots=4\r\nnode3 slots=2 max_slots=4 # big\n"),
+            "node1x1 node2x4 node3x2");
+  EXPECT_EQ(Parsed("alice@worker-1 slots=8\n10.0.0.7\tslots=2"), "alice@worker-1x8 10.0.0.7x2");
+}
+
+TEST(HostFileTest, ExpandsRanges) {
+  EXPECT_EQ(Parsed("slave[1-3] slots=2"), "slave1x2 slave2x2 slave3x2");
+  EXPECT_EQ(Parsed("n[08-10,2].lab"), "n08.labx1 n09.labx1 n10.labx1 n2.labx1");
+  EXPECT_EQ(ParseHostFile("s[1-2] address=10.0.0.[11-12]", "hosts").value()[1].address, "10.0.0.12");
+}
+
+TEST(HostFileTest, TakesTheWordsOfOurs) {
+  const HostEntry host = One("master role=chief,worker port=2222 price=0.5 kind=big address=10.0.0.1");
+  EXPECT_TRUE(host.roles.chief && host.roles.worker && !host.roles.ps);
+  EXPECT_EQ(host.ssh_port, 2222);
+  EXPECT_EQ(host.price_per_hour, 0.5);
+  EXPECT_EQ(host.address, "10.0.0.1");
+  EXPECT_FALSE(One("plain").roles.any_named());
+  EXPECT_FALSE(One("plain").price_per_hour.has_value());
+}
+
+TEST(HostFileTest, HostsOfAKindShareItsPrice) {
+  const auto hosts = ParseHostFile("a kind=small\nb kind=small price=0.1\nc kind=big", "hosts").value();
+  EXPECT_EQ(hosts[0].price_per_hour, 0.1);
+  EXPECT_FALSE(hosts[2].price_per_hour.has_value());
+}
+
+struct BadLine {
+  const char* text;
+  const char* place;  // LINE:COLUMN
+  const char* says;
+};
+
+TEST(HostFileTest, RefusesWhatIsMalformedAndSaysWhere) {
+  for (const BadLine& bad : std::vector<BadLine>{
+           {"a\nb slots=0", "2:3", "slots is '0'; write a whole number from 1 to"},
+           {"a slots=-1", "1:3", "slots is '-1'"},
+           {"a slots=99999999999", "1:3", "slots is"},
+           {"a slots= 4", "1:3", "slots has no value"},
+           {"a slots=2 slots=3", "1:11", "slots is given twice"},
+           {"a slot=2", "1:3", "nothing is called 'slot'; known are slots"},
+           {"a 4", "1:3", "'4' is not understood"},
+           {"  slots=4", "1:3", "a host comes first"},
+           {"a role=master", "1:3", "'master' is no role"},
+           {"a role=", "1:3", "role has no value"},
+           {"a port=0", "1:3", "port is '0'"},
+           {"a port=70000", "1:3", "port is '70000'"},
+           {"a price=cheap", "1:3", "price is 'cheap'"},
+           {"a price=-1", "1:3", "price is '-1'"},
+           {"a price=inf", "1:3", "price is 'inf'"},
+           {"a\nb\na slots=2", "3:1", "host a is named in line 1 already"},
+           {"s[1-3]\ns2", "2:1", "host s2 is named in line 1 already"},
+           {"s[1-", "1:1", "lacks the ]"},
+           {"s[3-1]", "1:1", "ends before it begins"},
+           {"s[1-x]", "1:1", "no number or range"},
+           {"s[]", "1:1", "no number or range"},
+           {"s[1-2][3-4]", "1:1", "more than one range"},
+           {"s[0-999999999]", "1:1", "is longer than 4096 hosts"},
+           {"s[1-3] address=10.0.0.[1-2]", "1:1", "3 hosts have 2 addresses"},
+           {"-oProxyCommand=x", "1:1", "a host comes first"},
+           {"-v", "1:1", "is no host name"},
+           {"a;rm", "1:1", "is no host name"},
+           {"$(x)@a", "1:1", "is no user name"},
+           {"@a", "1:1", "is no user name"},
+           {"a kind=k price=1\nb kind=k price=2", "2:1", "kind k costs 1 above and 2 here"},
+       }) {
+    EXPECT_THAT(Parsed(bad.text), StartsWith(absl::StrCat("hosts:", bad.place, ": "))) << bad.text;
+    EXPECT_THAT(Parsed(bad.text), HasSubstr(bad.says)) << bad.text;
+  }
+}
+
+TEST(HostFileTest, AFileWithoutHostsOrNoFileIsAnError) {
+  EXPECT_THAT(Parsed("# nothing\n\n"), HasSubstr("no host is named"));
+  EXPECT_THAT(ReadHostFile("/nowhere/hosts").status().message(), HasSubstr("/nowhere/hosts"));
+}
+
+}  // namespace
+}  // namespace tethys
