@@ -19,21 +19,21 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;  // Of the processor's cache.
 
-// Looks at a counter without giving way: what a peer on another core does in some ten nanoseconds.
-constexpr int kImpatientTurns = 64;
-// Then turns that let other threads of this core go first, a third of a microsecond each. Where ranks
-// outnumber cores the one waited for may need this very core, and nobody tries for long.
-constexpr int kPatientTurns = 200;
-constexpr int kPatientTurnsCrowded = 4;
+// So long a rank watches a counter before it sleeps: a sleeper is woken in some ten microseconds, a watcher
+// sees a post in a tenth of one. It does not give way meanwhile: threads of others that compute without end
+// would keep the core for milliseconds, while a sleeper goes before them once it is woken.
+constexpr Nanoseconds kWatch = 100 * kMicrosecond;
+constexpr int kTurnsPerLookAtTheClock = 64;
+// Where ranks outnumber cores, the one waited for may need this very core: a few turns, giving way in each.
+constexpr int kTurnsCrowded = 4;
 // So long a rank sleeps before it looks whether its peers live.
 constexpr Nanoseconds kSleep = 20 * kMillisecond;
 // Within so long a failing rank has written down why.
 constexpr Nanoseconds kFarewellTime = 200 * kMillisecond;
 
-int PatientTurns(int ranks) {
+bool Crowded(int ranks) {
   cpu_set_t cores;
-  const bool known = sched_getaffinity(0, sizeof(cores), &cores) == 0;
-  return known && CPU_COUNT(&cores) >= ranks ? kPatientTurns : kPatientTurnsCrowded;
+  return sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) < ranks;
 }
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free && sizeof(std::atomic<uint32_t>) == 4,
@@ -69,7 +69,7 @@ int64_t RankBoard::Bytes(int world) { return kLineBytes + world * static_cast<in
 
 RankBoard::RankBoard(RankBoardOptions options, char* memory)
     : options_(std::move(options)),
-      patient_turns_(PatientTurns(world_size())),
+      crowded_(Crowded(world_size())),
       first_failed_(reinterpret_cast<std::atomic<int32_t>*>(memory)),
       lines_(reinterpret_cast<Line*>(memory + kLineBytes)) {
   lines_[rank()].process = getpid();
@@ -113,13 +113,7 @@ absl::Status RankBoard::WaitForAll(uint32_t number) {
 }
 
 absl::Status RankBoard::WaitFor(int peer, uint32_t number) {
-  for (int turn = 0; turn < kImpatientTurns; ++turn) {
-    if (Posted(peer, number)) return absl::OkStatus();
-  }
-  for (int turn = 0; turn < patient_turns_; ++turn) {
-    if (Posted(peer, number)) return absl::OkStatus();
-    sched_yield();
-  }
+  if (Watch(peer, number)) return absl::OkStatus();
   const Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
   while (!Posted(peer, number)) {
     if (const absl::Status status = CheckPeer(peer, number); !status.ok()) return Fail(status);
@@ -127,6 +121,21 @@ absl::Status RankBoard::WaitFor(int peer, uint32_t number) {
     Sleep(peer);
   }
   return absl::OkStatus();
+}
+
+bool RankBoard::Watch(int peer, uint32_t number) const {
+  if (Posted(peer, number)) return true;
+  if (crowded_) {
+    for (int turn = 0; turn < kTurnsCrowded && !Posted(peer, number); ++turn) sched_yield();
+    return Posted(peer, number);
+  }
+  const Nanoseconds until = options_.clock->Now() + kWatch;
+  do {
+    for (int turn = 0; turn < kTurnsPerLookAtTheClock; ++turn) {
+      if (Posted(peer, number)) return true;
+    }
+  } while (options_.clock->Now() < until);
+  return false;
 }
 
 void RankBoard::Sleep(int peer) {
@@ -179,7 +188,6 @@ absl::Status RankBoard::SilenceError() const {
 }
 
 bool RankBoard::Died(int peer) {
-  if (processes_.empty()) WatchPeers();
   pollfd polled = {.fd = processes_[peer].get(), .events = POLLIN, .revents = 0};
   return polled.fd >= 0 && poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0;
 }

@@ -4,8 +4,8 @@
 //
 //   Begin({.kind = kReduce, .range_count = 1000});  ... write ...  Meet();  ... read what the others wrote
 //
-// Used by one thread at a time, but for Abort. Waiting tries for a moment, giving way to others on this core,
-// then sleeps on the counter (a futex); it ends with the deadline, or with the death of a peer.
+// Used by one thread at a time, but for Abort. Waiting watches the counter for a moment, then sleeps on it (a
+// futex); it ends with the deadline, or with the death of a peer.
 #ifndef TETHYS_COLLECTIVES_RANK_BOARD_H_
 #define TETHYS_COLLECTIVES_RANK_BOARD_H_
 
@@ -41,9 +41,11 @@ class RankBoard {
   // Bytes of memory for the board of `world` ranks: a multiple of 64, zeroed before the first rank uses it.
   static int64_t Bytes(int world);
 
-  // Says who is here; peers are watched for their death once Meet has been called.
+  // Says who is here.
   RankBoard(RankBoardOptions options, char* memory);
   ~RankBoard();
+  // Watches the processes of all ranks for their death. Called once all of them have made their boards.
+  void WatchPeers();
 
   int rank() const { return options_.rank; }
   int world_size() const { return static_cast<int>(options_.members.size()); }
@@ -65,13 +67,14 @@ class RankBoard {
 
   bool Posted(int peer, uint32_t number) const;
   absl::Status WaitFor(int peer, uint32_t number);
+  // Waits awake, for a moment. False: not yet.
+  bool Watch(int peer, uint32_t number) const;
   // Sleeps until `peer` posts, or a moment has passed.
   void Sleep(int peer);
   absl::Status CheckPeer(int peer, uint32_t number);
   absl::Status CheckNotices();
   absl::Status SilenceError() const;
   bool Died(int peer);
-  void WatchPeers();
 
   // Makes `error` final, or what another rank has failed with before.
   absl::Status Fail(const absl::Status& error);
@@ -80,7 +83,7 @@ class RankBoard {
   void WakeAll() const;
 
   const RankBoardOptions options_;
-  const int patient_turns_;
+  const bool crowded_;
   std::atomic<int32_t>* const first_failed_;  // Rank + 1; 0: nobody.
   Line* const lines_;                         // One a rank.
 

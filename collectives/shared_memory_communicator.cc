@@ -81,7 +81,11 @@ class SharedMemoryCommunicator final : public Communicator {
   TrafficCount traffic() const override { return traffic_; }
   void Abort(const absl::Status& reason) override { board_.Abort(reason); }
 
-  void CloseDescriptor() { segment_.CloseDescriptor(); }
+  // Called once all ranks are here.
+  void Complete() {
+    segment_.CloseDescriptor();
+    board_.WatchPeers();
+  }
 
   absl::Status AllReduce(absl::Span<float> data) override {
     const auto count = static_cast<int64_t>(data.size());
@@ -330,7 +334,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
     return absl::FailedPreconditionError(absl::StrCat(
         options.member_names[failed], " cannot share memory with the others on its host; its log says why"));
   }
-  communicator->CloseDescriptor();
+  communicator->Complete();
   return communicator;
 }
 
