@@ -1,130 +1,131 @@
 #include "deploy/cluster_launcher.h"
 
-#include <unistd.h>
+#include <stdlib.h>
 
+#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <map>
+#include <set>
+#include <utility>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
 #include "deploy/cluster_hosts.h"
 #include "runtime/base/file.h"
+#include "runtime/cluster/host_file.h"
+#include "runtime/cluster/role_assignment.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
 namespace {
 
-struct Host {
-  SshTarget target;
-  std::string address;
-  int slots = 1;
-  std::string role;
-};
-struct Assignment {
-  int chief = 0;
-  std::vector<int> servers, workers;
+// A directory that lives as long as this.
+class ScratchDirectory {
+ public:
+  static absl::StatusOr<ScratchDirectory> Create() {
+    std::string path = "/tmp/tethys-ssh-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, absl::StrCat("cannot make ", path));
+    return ScratchDirectory(std::move(path));
+  }
+  ~ScratchDirectory() {
+    if (!path_.empty()) RemoveRecursively(path_).IgnoreError();
+  }
+  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchDirectory(std::string path) : path_(std::move(path)) {}
+  std::string path_;
 };
 
-absl::StatusOr<std::vector<Host>> ReadHosts(const std::string& path) {
-  TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, 1 << 20));
-  std::vector<Host> hosts;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
-    if (words.empty() || words[0][0] == '#') continue;
-    Host host;
-    host.target.host = words[0];
-    for (auto& w : words) {
-      std::pair<std::string, std::string> kv = absl::StrSplit(w, absl::MaxSplits('=', 1));
-      if (kv.first == "slots") host.slots = atoi(kv.second.c_str());
-      if (kv.first == "role") host.role = kv.second;
-      if (kv.first == "address") host.address = kv.second;
-    }
-    hosts.push_back(host);
-  }
-  return hosts;
+void PrintLine(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
 }
 
-Assignment Assign(const std::vector<Host>& hosts, int workers, int servers) {
-  Assignment a;
-  const bool has = false;
-  for (int i = 0; i < (int)hosts.size(); ++i) {
-    if (hosts[i].role.find("chief") != std::string::npos) a.chief = i;
-    if (hosts[i].role.find("worker") != std::string::npos && (int)a.workers.size() < workers)
-      a.workers.push_back(i);
-    if (hosts[i].role.find("ps") != std::string::npos && (int)a.servers.size() < servers)
-      a.servers.push_back(i);
+std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
+  std::vector<Places> places;
+  for (const proto::Job& job : jobs) {
+    places.push_back(PlacesHere("/proc/self/exe", job.workers(), ServerCount(job)));
   }
-  int at = hosts.size() > 1 ? 1 : 0;
-  (void)has;
-  while ((int)a.workers.size() < workers) {
-    a.workers.push_back(at);
-    at = (at + 1) % hosts.size();
+  return places;
+}
+
+std::set<int> UsedHosts(const std::vector<RoleAssignment>& assignments) {
+  std::set<int> used;
+  for (const RoleAssignment& roles : assignments) {
+    used.insert(roles.chief);
+    used.insert(roles.servers.begin(), roles.servers.end());
+    used.insert(roles.workers.begin(), roles.workers.end());
   }
-  while ((int)a.servers.size() < servers) {
-    a.servers.push_back(at);
-    at = (at + 1) % hosts.size();
+  return used;
+}
+
+// The places of all hosts of the file; those of hosts that no job uses are left empty.
+absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& entries,
+                                               const std::set<int>& used, const Flags& flags) {
+  std::vector<ClusterHost> hosts;
+  for (const int i : used) {
+    const HostEntry& entry = entries[i];
+    hosts.push_back({.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
+                     .address = entry.address});
   }
-  return a;
+  TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
+  TETHYS_ASSIGN_OR_RETURN(std::vector<Place> prepared,
+                          PrepareHosts(hosts, {.ssh_config = flags.Get("ssh_config"),
+                                               .bundle = flags.Get("bundle"),
+                                               .scratch = scratch.path(),
+                                               .note = PrintLine}));
+  std::vector<Place> places(entries.size());
+  size_t next = 0;
+  for (const int i : used) places[i] = std::move(prepared[next++]);
+  return places;
+}
+
+Places PlacesOf(const RoleAssignment& roles, const std::vector<Place>& hosts) {
+  Places places;
+  places.chief = hosts[roles.chief];
+  for (const int i : roles.servers) places.servers.push_back(hosts[i]);
+  for (const int i : roles.workers) places.workers.push_back(hosts[i]);
+  return places;
 }
 
 }  // namespace
 
 std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
-  flags.insert(
-      flags.end(),
-      {{.name = "hostfile",
-        .value = "FILE",
-        .help = "Runs the job on the machines of this file, by ssh. Default: all on this machine."},
-       {.name = "ssh_config", .value = "FILE", .help = "In place of ~/.ssh/config."},
-       {.name = "bundle",
-        .value = "FILE",
-        .help =
-            "What hosts that lack this build are given; deploy/bundle.sh makes it. Default: the one beside "
-            "this program."}});
+  flags.push_back({.name = "hostfile",
+                   .value = "FILE",
+                   .help =
+                       "Runs on the machines of this file, by ssh (README.md, On several machines). Default: "
+                       "everything on this machine."});
+  flags.push_back({.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."});
+  flags.push_back({.name = "bundle",
+                   .value = "FILE",
+                   .help =
+                       "What machines get that lack this build; deploy/bundle.sh makes it. Default: the one "
+                       "beside this program, or else this program alone."});
   return flags;
 }
 
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs) {
-  std::vector<Places> all;
   if (!flags.Has("hostfile")) {
-    for (const proto::Job& job : jobs) {
-      all.push_back(PlacesHere("/proc/self/exe", job.workers(), ServerCount(job)));
+    for (const char* flag : {"ssh_config", "bundle"}) {
+      if (!flags.Has(flag)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("--", flag, " means nothing without --hostfile"));
     }
-    return all;
+    return PlacesAllHere(jobs);
   }
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<Host> hosts, ReadHosts(flags.Get("hostfile")));
-  std::vector<Assignment> assignments;
-  std::map<int, Place> used;
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
+  std::vector<RoleAssignment> assignments;
   for (const proto::Job& job : jobs) {
-    Assignment a = Assign(hosts, job.workers(), ServerCount(job));
-    used[a.chief];
-    for (int i : a.workers) used[i];
-    for (int i : a.servers) used[i];
-    assignments.push_back(a);
+    absl::StatusOr<RoleAssignment> roles = AssignRoles(entries, job.workers(), ServerCount(job));
+    if (!roles.ok())
+      return Annotate(roles.status(), absl::StrCat(flags.Get("hostfile"), ", job ", job.name()));
+    assignments.push_back(*std::move(roles));
   }
-  std::vector<ClusterHost> needed;
-  for (auto& [i, place] : used) needed.push_back({hosts[i].target, hosts[i].address});
-  char scratch[] = "/tmp/tethys-ssh-XXXXXX";
-  if (mkdtemp(scratch) == nullptr) return ErrnoStatus(errno, scratch);
-  auto places = PrepareHosts(needed, {.ssh_config = flags.Get("ssh_config"),
-                                      .bundle = flags.Get("bundle"),
-                                      .scratch = scratch,
-                                      .note = [](const std::string& line) {
-                                        std::printf("%s\n", line.c_str());
-                                        std::fflush(stdout);
-                                      }});
-  RemoveRecursively(scratch).IgnoreError();
-  TETHYS_RETURN_IF_ERROR(places.status());
-  int n = 0;
-  for (auto& [i, place] : used) place = (*places)[n++];
-  for (const Assignment& a : assignments) {
-    Places p{.chief = used[a.chief], .servers = {}, .workers = {}};
-    for (int i : a.servers) p.servers.push_back(used[i]);
-    for (int i : a.workers) p.workers.push_back(used[i]);
-    all.push_back(p);
-  }
-  return all;
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> hosts,
+                          PrepareUsed(entries, UsedHosts(assignments), flags));
+  std::vector<Places> places;
+  for (const RoleAssignment& roles : assignments) places.push_back(PlacesOf(roles, hosts));
+  return places;
 }
 
 }  // namespace tethys

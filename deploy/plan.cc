@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "deploy/cluster_plan.h"
 #include "deploy/command.h"
 #include "deploy/job_description.h"
 #include "runtime/job/job_file.h"
@@ -11,7 +12,10 @@ namespace {
 absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
   TETHYS_ASSIGN_OR_RETURN(const proto::JobPlan plan, BuildJobPlan(job));
-  return PlanReport(plan);
+  TETHYS_ASSIGN_OR_RETURN(const std::string report, PlanReport(plan));
+  if (!flags.Has("hostfile")) return report;
+  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
+  return absl::StrCat(report, "\nHosts\n", ClusterTable(cluster));
 }
 
 int Plan(const Flags& flags) {
@@ -29,14 +33,14 @@ Command PlanCommand() {
        .summary = "Says what a job would be: processes, placement, memory, traffic. Starts nothing.",
        .description =
            "Prints the processes of a job, which ranges of which variable would lie on which server and how "
-           "even "
-           "that is, the memory each process would need, and the bytes a step would send. Starts nothing and "
-           "reads only the headers of the data.",
+           "even that is, the memory each process would need, the bytes a step would send and, with a host "
+           "file, which machine runs what. Starts nothing and reads only the headers of the data.",
        .argument = "JOB",
-       .flags = {{.name = "set",
-                  .value = "FIELD=VALUE",
-                  .help = "Replaces a field of the job.",
-                  .repeated = true}},
+       .flags =
+           {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+            {.name = "hostfile",
+             .value = "FILE",
+             .help = "Says which process would run on which machine of this file, and what an hour costs."}},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
                     "--set=strategy.parameter_server.servers=3"}},
       Plan};

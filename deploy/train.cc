@@ -54,7 +54,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   options.resume = flags.Has("resume");
   options.live = !flags.Has("plain") && IsTerminal(STDOUT_FILENO);
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags));
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, overrides));
+  TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
+  TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(job));
   if (options.resume) TETHYS_RETURN_IF_ERROR(CheckResumable(plan, flags.Get("run_dir")));
   if (!options.places.has_value()) {
@@ -139,7 +140,7 @@ Command TrainCommand() {
             {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}}),
        .examples =
            {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
-            "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/mirrored.hosts",
+            "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/hosts",
             "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},
       Train};
 }

@@ -1,0 +1,32 @@
+// A job laid over the machines of a host file: what `tethys plan --hostfile` prints and the launcher carries
+// out. Pure but for reading the file.
+#ifndef TETHYS_DEPLOY_CLUSTER_PLAN_H_
+#define TETHYS_DEPLOY_CLUSTER_PLAN_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+#include "runtime/cluster/role_assignment.h"
+
+namespace tethys {
+
+struct ClusterPlan {
+  std::vector<HostEntry> hosts;
+  RoleAssignment roles;
+
+  // Hosts that run a process of the job, ascending.
+  std::vector<int> UsedHosts() const;
+  // Of the hosts used; 0 when one of them has no price.
+  double PricePerHour() const;
+};
+
+// Errors of ReadHostFile and AssignRoles, the latter with the file's name.
+absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const proto::Job& job);
+
+// A line for each host: what it runs, its slots and price.
+std::string ClusterTable(const ClusterPlan& plan);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_CLUSTER_PLAN_H_
