@@ -1,0 +1,76 @@
+#include "deploy/ssh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// `script` stands where ssh and its host would; it finds the command for the other side as $1.
+RemoteCommand Instead(const std::string& script, const std::string& command = "") {
+  return {.ssh = {"sh", "-c", script, "ssh"}, .command = command};
+}
+
+std::vector<RemoteResult> Call(const std::vector<RemoteCommand>& commands,
+                               Nanoseconds deadline = 60 * kSecond) {
+  return RunEverywhere(commands, deadline, ::testing::TempDir());
+}
+
+TEST(SshTest, NamesTheHostLastSoThatItIsNoOption) {
+  const std::vector<std::string> words =
+      SshCall("my config", {.host = "-oProxyCommand=x", .user = "me", .port = 23});
+  EXPECT_EQ(words[0], "ssh");
+  EXPECT_THAT(words, Contains("BatchMode=yes"));
+  EXPECT_THAT((std::vector<std::string>(words.end() - 6, words.end())),
+              ElementsAre("-l", "me", "-p", "23", "--", "-oProxyCommand=x"));
+}
+
+TEST(SshTest, TheCommandReachesAShellAsItIs) {
+  const std::vector<RemoteResult> results = Call({Instead("eval \"$1\"", "printf '%s|' \"it's\" 'a  b'")});
+  EXPECT_TRUE(results[0].status.ok()) << results[0].status;
+  EXPECT_EQ(results[0].output, "it's|a  b|");
+}
+
+TEST(SshTest, ResultsComeInTheOrderOfTheCommands) {
+  const std::vector<RemoteResult> results =
+      Call({Instead("echo a"), Instead("echo b >&2; exit 3"), Instead("echo c")});
+  EXPECT_EQ(results[0].output, "a\n");
+  EXPECT_EQ(results[1].status, absl::AbortedError("b"));
+  EXPECT_EQ(results[2].output, "c\n");
+}
+
+TEST(SshTest, TellsAFailureOfSshFromOneOfTheCommand) {
+  const std::vector<RemoteResult> results =
+      Call({Instead("echo 'ssh: connect to host x: No route' >&2; exit 255"), Instead("exit 255"),
+            Instead("exit 7")});
+  EXPECT_EQ(results[0].status, absl::UnavailableError("ssh: connect to host x: No route"));
+  EXPECT_EQ(results[1].status, absl::UnavailableError("ssh: exited with status 255"));
+  EXPECT_EQ(results[2].status, absl::AbortedError("exited with status 7"));
+}
+
+TEST(SshTest, WhoDoesNotAnswerIsGivenUp) {
+  const RemoteResult result = Call({Instead("exec sleep 1000")}, 50 * kMillisecond)[0];
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(SshTest, AFileIsReadOnTheOtherSide) {
+  const std::string path = ::testing::TempDir() + "/ssh_test_input";
+  ASSERT_TRUE(WriteFileAtomically(path, std::string(100'000, 'x')).ok());
+  RemoteCommand command = Instead("wc -c");
+  command.input_path = path;
+  EXPECT_THAT(Call({command})[0].output, HasSubstr("100000"));
+}
+
+TEST(SshTest, AProgramThatIsNotThereIsTold) {
+  const RemoteResult result = Call({{.ssh = {"no-such-ssh"}}})[0];
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("cannot execute no-such-ssh"));
+}
+
+}  // namespace
+}  // namespace tethys
