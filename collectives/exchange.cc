@@ -124,14 +124,14 @@ absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<
 }
 
 absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOptions& ring,
-                                        const ExchangeOptions& options) {
-  const bool wanted = options.transport == proto::Mirrored::SHARED_MEMORY;
+                                        const TransportWish& wish) {
+  const bool wanted = wish.transport == proto::Mirrored::SHARED_MEMORY;
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, CreateRingCommunicator(listener, ring));
   const auto by_tcp = [&all](absl::string_view why) {
     std::string description = absl::StrCat("TCP among ", all->world_size(), " workers: ", why);
     return Exchange{.communicator = std::move(all), .description = std::move(description)};
   };
-  if (options.transport == proto::Mirrored::TCP) return by_tcp("as the job says");
+  if (wish.transport == proto::Mirrored::TCP) return by_tcp("as the job says");
   if (all->world_size() == 1) return by_tcp("there is nobody to exchange with");
 
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int> hosts, FindHosts(*all, ring.addresses));
@@ -148,8 +148,8 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
   if (!candidate.ok()) return candidate.status();
 
   TETHYS_ASSIGN_OR_RETURN(const Comparison comparison,
-                          Compare(**candidate, *all, options.typical_bytes, *ring.clock));
-  const bool may_choose = options.transport == proto::Mirrored::AUTOMATIC && HostCount(hosts) == 1;
+                          Compare(**candidate, *all, wish.typical_bytes, *ring.clock));
+  const bool may_choose = wish.transport == proto::Mirrored::AUTOMATIC && HostCount(hosts) == 1;
   if (may_choose && comparison.ring_is_faster) {
     return by_tcp(absl::StrCat("it is faster than ", TopologyText(hosts), ", ", comparison.text));
   }

@@ -24,7 +24,7 @@ struct Exchange {
   std::string description;
 };
 
-struct ExchangeOptions {
+struct TransportWish {
   proto::Mirrored::Transport transport = proto::Mirrored::AUTOMATIC;
   int64_t typical_bytes = 1024 * 1024;  // Of an all-reduce: measured at this size, and at 4 KiB.
 };
@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<
 //
 // Errors as CreateRingCommunicator; FailedPrecondition: SHARED_MEMORY was asked for, and is not to be had.
 absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOptions& ring,
-                                        const ExchangeOptions& options);
+                                        const TransportWish& wish);
 
 }  // namespace tethys
 

@@ -22,7 +22,7 @@ constexpr int64_t kLineBytes = 64;  // Of the processor's cache.
 // So long a rank watches a counter before it sleeps: a sleeper is woken in some ten microseconds, a watcher
 // sees a post in a tenth of one. It does not give way meanwhile: threads of others that compute without end
 // would keep the core for milliseconds, while a sleeper goes before them once it is woken.
-constexpr Nanoseconds kWatch = 100 * kMicrosecond;
+constexpr Nanoseconds kWatch = 20 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
 // Where ranks outnumber cores, the one waited for may need this very core: a few turns, giving way in each.
 constexpr int kTurnsCrowded = 4;
