@@ -51,10 +51,7 @@ struct Request {
 };
 
 std::string GradientScaleText(const proto::Job& job) {
-  const proto::ParameterServer& config = job.strategy().parameter_server();
-  const bool push =
-      config.has_asynchronous() && config.asynchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
-  return push ? "push" : "global";
+  return GradientScale(job) == proto::Asynchronous::PUSH_MEAN ? "push" : "global";
 }
 
 VariantLabel LabelOf(const proto::Job& job, const Variant& variant) {
@@ -105,7 +102,8 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
       const std::vector<std::string> varied = VariantOverrides(variants[i], request.variations);
       overrides.insert(overrides.end(), varied.begin(), varied.end());
       const std::string& file = flags.arguments()[variants[i].job];
-      TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadRunJob(file, overrides, repeat));
+      TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadRunJob(file, overrides, repeat));
+      TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
       if (repeat == 0) request.labels.push_back(LabelOf(job, variants[i]));
       std::string name = job.name();
       for (const std::string& change : varied) absl::StrAppend(&name, "-", change);

@@ -56,10 +56,10 @@ std::string LearningRateText(const proto::JobPlan& plan) {
 }
 
 std::string GradientText(const proto::Job& job) {
-  if (!job.strategy().parameter_server().has_asynchronous()) return "mean over the global batch";
-  const bool global =
-      job.strategy().parameter_server().asynchronous().gradient_scale() == proto::Asynchronous::GLOBAL_MEAN;
-  return global ? "sum of each push over the global batch (GLOBAL_MEAN)" : "mean of each push (PUSH_MEAN)";
+  const auto scale = GradientScale(job);
+  if (!scale.has_value()) return "mean over the global batch";
+  return scale == proto::Asynchronous::GLOBAL_MEAN ? "sum of each push over the global batch (GLOBAL_MEAN)"
+                                                   : "mean of each push (PUSH_MEAN)";
 }
 
 std::string DataText(const proto::JobPlan& plan) {
@@ -139,10 +139,12 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
       {arena, arena, servers ? 0 : slots * arena,
        ActivationElements(model, plan.batch_per_worker()) * kFloatBytes, DatasetBytes(plan, model)});
   // Bulk-synchronous servers keep the pushes that arrive before their turn: all but one, at worst.
+  // The others take each worker's push as a whole.
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
-  const bool keeps_early =
-      !config.has_asynchronous() && config.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED;
-  const int64_t copies = keeps_early ? std::max(plan.job().workers() - 1, 1) : 1;
+  const int64_t workers = plan.job().workers();
+  const int64_t early =
+      config.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED ? workers - 1 : 1;
+  const int64_t copies = LeasesBatches(plan.job()) ? workers : std::max<int64_t>(early, 1);
   for (const int64_t elements : ServerElements(plan)) {
     const int64_t bytes = elements * kFloatBytes;
     add(absl::StrCat("ps ", rows.size() - 1), {bytes, copies * bytes, slots * bytes, 0, 0});

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "runtime/data/sharding.h"
+#include "runtime/job/job.h"
 #include "workers/strategy_factory.h"
 #include "workers/train_step.h"
 
@@ -22,7 +23,7 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       setup_(setup),
       session_(session),
       clock_(clock),
-      leased_(setup.plan().job().strategy().parameter_server().has_asynchronous()) {}
+      leased_(LeasesBatches(setup.plan().job())) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, RingListener& listener,

@@ -102,7 +102,7 @@ class ChiefProcess final : public ChiefEvents {
                                                                    CheckpointRoot(), options_.resume));
     for (const std::string& note : start.notes) Note(note);
     reader_ = std::move(start.reader);
-    const bool lock_step = !job_.strategy().parameter_server().has_asynchronous();
+    const bool lock_step = !LeasesBatches(job_);
     TETHYS_ASSIGN_OR_RETURN(timing_, TimingCollector::Open(options_.run_dir, job_.workers(), lock_step));
     if (job_.resources().interval_seconds() > 0) {
       TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));

@@ -13,8 +13,8 @@ proto::RunSummary SummaryOfPlan(const proto::JobPlan& plan) {
   summary.set_workers(job.workers());
   summary.set_servers(plan.placement().servers());
   summary.set_global_batch(plan.global_batch());
-  if (const auto& ps = job.strategy().parameter_server(); ps.has_asynchronous()) {
-    summary.set_gradient_scale(proto::Asynchronous::GradientScale_Name(ps.asynchronous().gradient_scale()));
+  if (const auto scale = GradientScale(job); scale.has_value()) {
+    summary.set_gradient_scale(proto::Asynchronous::GradientScale_Name(*scale));
   }
   summary.set_seed(job.seed());
   summary.set_build_id(BuildId());

@@ -3,13 +3,15 @@
 #include <algorithm>
 
 #include "runtime/base/status.h"
+#include "runtime/job/job.h"
 
 namespace tethys {
 
 SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
     : job_(plan.job()),
-      leased_(plan.job().strategy().parameter_server().has_asynchronous()),
-      batch_(leased_ ? plan.batch_per_worker() : plan.global_batch()),
+      leased_(LeasesBatches(plan.job())),
+      batch_(plan.job().strategy().parameter_server().has_asynchronous() ? plan.batch_per_worker()
+                                                                         : plan.global_batch()),
       epoch_positions_(
           SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder())) {}
 

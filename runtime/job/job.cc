@@ -8,6 +8,17 @@
 #include "runtime/base/status.h"
 
 namespace tethys {
+namespace {
+
+std::string ParameterServerName(const proto::ParameterServer& servers) {
+  if (servers.has_asynchronous()) return "ps_async";
+  if (servers.has_stale_synchronous()) {
+    return absl::StrCat("ps_stale_", servers.stale_synchronous().bound());
+  }
+  return "ps_sync";
+}
+
+}  // namespace
 
 int64_t GlobalBatch(const proto::Job& job) {
   return job.has_global_batch_size() ? job.global_batch_size() : job.workers() * job.batch_size_per_worker();
@@ -23,10 +34,22 @@ std::string StrategyName(const proto::Job& job) {
     case proto::Strategy::kMirrored:
       return "mirrored";
     case proto::Strategy::kParameterServer:
-      return job.strategy().parameter_server().has_asynchronous() ? "ps_async" : "ps_sync";
+      return ParameterServerName(job.strategy().parameter_server());
     default:
       return "local";
   }
+}
+
+bool LeasesBatches(const proto::Job& job) {
+  const proto::ParameterServer& servers = job.strategy().parameter_server();
+  return servers.has_asynchronous() || servers.has_stale_synchronous();
+}
+
+absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Job& job) {
+  const proto::ParameterServer& servers = job.strategy().parameter_server();
+  if (servers.has_asynchronous()) return servers.asynchronous().gradient_scale();
+  if (servers.has_stale_synchronous()) return servers.stale_synchronous().gradient_scale();
+  return absl::nullopt;
 }
 
 int32_t ServerCount(const proto::Job& job) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/types/optional.h"
 #include "proto/job.pb.h"
 
 namespace tethys {
@@ -15,8 +16,15 @@ int64_t GlobalBatch(const proto::Job& job);
 // Rows of every worker's plan: the larger share of the global batch.
 int64_t BatchPerWorkerRows(const proto::Job& job);
 
-// "local", "mirrored", "ps_sync" or "ps_async".
+// "local", "mirrored", "ps_sync", "ps_async" or, with its bound, "ps_stale_3".
 std::string StrategyName(const proto::Job& job);
+
+// Workers train on batches that the chief leases to them, and so may be lost: asynchronously and
+// stale-synchronously.
+bool LeasesBatches(const proto::Job& job);
+
+// By what servers divide a push; nothing where it is always the global batch.
+absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Job& job);
 
 // 0 without parameter servers.
 int32_t ServerCount(const proto::Job& job);

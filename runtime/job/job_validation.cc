@@ -78,6 +78,7 @@ constexpr Rule kRules[] = {
     {"drop_remainder", 0, From(0, 1)},
     {"seed", 0, From(0, std::numeric_limits<double>::max())},
     {"workers", 1, From(1, kMaxWorkers)},
+    {"max_restarts", 0, From(0, 1 << 20)},
     {"global_batch_size", kUnset, From(1, kMaxWorkers* kMaxBatchPerWorker)},
     {"batch_size_per_worker", kUnset, From(1, kMaxBatchPerWorker)},
     {"evaluate_each_epoch", 1, From(0, 1)},
@@ -95,6 +96,9 @@ constexpr Rule kRules[] = {
     {"strategy.parameter_server.bulk_synchronous.summation", 0,
      From(0, proto::BulkSynchronous::Summation_MAX)},
     {"strategy.parameter_server.asynchronous.gradient_scale", 0,
+     From(0, proto::Asynchronous::GradientScale_MAX)},
+    {"strategy.parameter_server.stale_synchronous.bound", 3, From(0, 1 << 20)},
+    {"strategy.parameter_server.stale_synchronous.gradient_scale", proto::Asynchronous::GLOBAL_MEAN,
      From(0, proto::Asynchronous::GradientScale_MAX)},
     {"checkpoint.every_steps", 0, From(0, kMaxSteps)},
     {"checkpoint.every_epochs", 0, From(0, kMaxEpochs)},
@@ -243,6 +247,11 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
                      layer.dense().units(), " rows, and no shard may be empty: use at most ",
                      layer.dense().units(), ", or min_size {}"));
   }
+  problems.AddIf(
+      job.max_restarts() > 0 && !LeasesBatches(job), "max_restarts",
+      absl::StrCat("is ", job.max_restarts(),
+                   ", but only asynchronous and stale-synchronous jobs survive the loss of a worker: "
+                   "leave it out; a job of another strategy is resumed by --resume"));
 }
 
 // Samples travel with the heartbeats, four a second.
