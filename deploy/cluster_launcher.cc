@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "deploy/cluster_hosts.h"
+#include "deploy/cluster_plan.h"
 #include "runtime/base/file.h"
-#include "runtime/cluster/host_file.h"
-#include "runtime/cluster/role_assignment.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
@@ -47,16 +46,6 @@ std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
     places.push_back(PlacesHere("/proc/self/exe", job.workers(), ServerCount(job)));
   }
   return places;
-}
-
-std::set<int> UsedHosts(const std::vector<RoleAssignment>& assignments) {
-  std::set<int> used;
-  for (const RoleAssignment& roles : assignments) {
-    used.insert(roles.chief);
-    used.insert(roles.servers.begin(), roles.servers.end());
-    used.insert(roles.workers.begin(), roles.workers.end());
-  }
-  return used;
 }
 
 // The places of all hosts of the file; those of hosts that no job uses are left empty.
@@ -113,19 +102,25 @@ absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vec
     }
     return PlacesAllHere(jobs);
   }
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
-  std::vector<RoleAssignment> assignments;
+  std::vector<ClusterPlan> plans;
+  std::set<int> used;
   for (const proto::Job& job : jobs) {
-    absl::StatusOr<RoleAssignment> roles = AssignRoles(entries, job.workers(), ServerCount(job));
-    if (!roles.ok())
-      return Annotate(roles.status(), absl::StrCat(flags.Get("hostfile"), ", job ", job.name()));
-    assignments.push_back(*std::move(roles));
+    TETHYS_ASSIGN_OR_RETURN(ClusterPlan plan, PlanCluster(flags.Get("hostfile"), job));
+    const std::vector<int> hosts = plan.UsedHosts();
+    used.insert(hosts.begin(), hosts.end());
+    plans.push_back(std::move(plan));
   }
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> hosts,
-                          PrepareUsed(entries, UsedHosts(assignments), flags));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> hosts, PrepareUsed(plans[0].hosts, used, flags));
   std::vector<Places> places;
-  for (const RoleAssignment& roles : assignments) places.push_back(PlacesOf(roles, hosts));
+  for (const ClusterPlan& plan : plans) places.push_back(PlacesOf(plan.roles, hosts));
   return places;
+}
+
+absl::Status PriceByHosts(const Flags& flags, proto::Job& job) {
+  if (!flags.Has("hostfile") || job.price_per_hour() > 0) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan plan, PlanCluster(flags.Get("hostfile"), job));
+  job.set_price_per_hour(plan.PricePerHour());
+  return absl::OkStatus();
 }
 
 }  // namespace tethys
