@@ -1,0 +1,208 @@
+"""What a run leaves for those who come later: how it ended, what it used and cost, and comparisons that go on."""
+import csv
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_signals
+
+LONG = ["epochs=100000", "strategy=mirrored", "workers=2"]
+HEADER = ("seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
+          "disk_write_bytes")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class EndsTest(TethysTest):
+    def test_an_interrupted_run_says_so(self):
+        with Run(LONG) as run:
+            run.start().wait_for_training()
+            run.launcher.send_signal(signal.SIGINT)
+            self.assertEqual(run.finish(), 1)
+            self.assertEqual(run.summary()["status"], "interrupted")
+
+    def test_a_run_whose_chief_was_killed_has_failed_and_names_it(self):
+        with Run(LONG) as run:
+            run.start().wait_for_training()
+            os.kill(run.process("chief"), signal.SIGKILL)
+            self.assertEqual(run.finish(), 1)
+            summary = run.summary()
+            self.assertEqual(summary["status"], "failed")
+            self.assertEqual(summary["first_failure"]["role"], "chief")
+            self.assertIn("killed by signal 9", summary["first_failure"]["message"])
+
+    def test_a_run_that_goes_on_replaces_the_word_on_its_end(self):
+        with Run(["checkpoint.every_steps=5", "strategy=mirrored", "workers=2", "epochs=100000"]) as run:
+            run.start().wait_for(run.checkpoints, "checkpoint")
+            run.launcher.send_signal(signal.SIGINT)
+            run.finish()
+            steps = int(run.checkpoints()[-1].rpartition("-")[2])
+            run.run(resume=True, overrides=[f"max_steps={steps + 3}"])
+            self.assertEqual(run.summary()["status"], "succeeded")
+
+
+class ResourcesTest(TethysTest):
+    def test_every_process_and_the_machine_are_sampled(self):
+        with Run(["strategy=parameter_server", "workers=2", "epochs=20", "resources.interval_seconds=0.25"]) as run:
+            run.run()
+            lines = run.read("resources.csv").splitlines()
+            self.assertEqual(lines[0], HEADER)
+            processes = {row["process"] for row in csv.DictReader(lines)}
+            self.assertEqual(processes, {"", "chief", "worker 0", "worker 1", "ps 0"})
+            used = {line["process"]: line for line in run.summary()["resources"] if line["host"]}
+            self.assertGreater(used["worker 0"]["cpu_percent"]["mean"], 0)
+            self.assertGreater(used["ps 0"]["network_in_bytes_per_second"]["mean"], 0)
+            self.assertGreater(used[""]["resident_bytes"]["mean"], used["ps 0"]["resident_bytes"]["mean"])
+
+    def test_zero_seconds_sample_nothing(self):
+        with Run(["strategy=local", "epochs=1", "resources.interval_seconds=0"]) as run:
+            run.run()
+            self.assertFalse(os.path.exists(run.path("resources.csv")))
+            self.assertEqual(run.summary()["resources"], [])
+
+    def test_a_price_gives_the_cost_of_the_run_and_of_an_epoch(self):
+        with Run(["strategy=local", "epochs=2", "price_per_hour=3600"]) as run:
+            run.run()
+            summary = run.summary()
+            self.assertAlmostEqual(summary["cost"]["run"], summary["timing"]["total_seconds"])
+            seconds = summary["timing"]["training_seconds"] + summary["timing"]["validation_seconds"]
+            self.assertAlmostEqual(summary["cost"]["epoch"], seconds / 2)
+            self.assertRegex(run.output, r"; cost \S+, \S+ an epoch, at 3600 an hour")
+
+
+class CompareTest(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.TemporaryDirectory(prefix="tethys-compare-")
+        self.addCleanup(self.root.cleanup)
+        self.job = os.path.join(self.root.name, "job.textproto")
+        with open(self.job, "w", encoding="utf-8") as file:
+            file.write(JOB)
+        self.directory = os.path.join(self.root.name, "comparison")
+
+    def compare(self, *flags):
+        return command(["compare", self.job, f"--run_dir={self.directory}", "--vary=global_batch_size=64,128", "--plain",
+                        "--set=epochs=1", *flags])
+
+    def modified(self, run):
+        return os.stat(os.path.join(self.directory, run, "summary.json")).st_mtime_ns
+
+    def mark(self, run, field, value):
+        """Writes another value into a run's summary."""
+        path = os.path.join(self.directory, run, "summary.json")
+        with open(path, encoding="utf-8") as file:
+            summary = json.load(file)
+        summary[field] = value
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(summary, file)
+
+    def test_resuming_keeps_what_succeeded_and_makes_the_rest_again(self):
+        status, output = self.compare()
+        self.assertEqual(status, 0, output)
+        self.mark("job-global_batch_size=128-r0", "status", "interrupted")
+        kept = self.modified("job-global_batch_size=64-r0")
+        status, output = self.compare("--resume")
+        self.assertEqual(status, 0, output)
+        self.assertEqual(output.count("finished before: kept"), 1, output)
+        self.assertEqual(self.modified("job-global_batch_size=64-r0"), kept)
+        self.assertTrue(os.path.exists(os.path.join(self.directory, "job-global_batch_size=128-r0.old-1")))
+
+    def test_another_build_or_job_is_not_kept(self):
+        status, output = self.compare()
+        self.assertEqual(status, 0, output)
+        self.mark("job-global_batch_size=64-r0", "build_id", "other")
+        self.mark("job-global_batch_size=128-r0", "job_hash", "1")
+        status, output = self.compare("--resume")
+        self.assertEqual(status, 0, output)
+        self.assertIn("another build made it", output)
+        self.assertIn("its job has changed", output)
+
+    def test_prints_and_writes_what_the_runs_used(self):
+        status, output = self.compare("--set=price_per_hour=1")
+        self.assertEqual(status, 0, output)
+        self.assertIn("All machines together", output)
+        self.assertIn("Load of each machine", output)
+        self.assertIn("an epoch", output)
+        with open(os.path.join(self.directory, "comparison_resources.csv"), encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual({row["global_batch"] for row in rows}, {"64", "128"})
+        self.assertLessEqual({"", "chief", "worker 0"}, {row["process"] for row in rows})
+
+    def test_resuming_needs_a_comparison(self):
+        self.assertEqual(self.compare("--resume")[0], 2)
+        self.assertEqual(command(["compare", self.job, "--resume"])[0], 2)
+
+
+class SchedulerTest(unittest.TestCase):
+    """Processes that a scheduler would start, each by the same command."""
+
+    def setUp(self):
+        self.root = tempfile.TemporaryDirectory(prefix="tethys-scheduled-")
+        self.addCleanup(self.root.cleanup)
+        self.job = os.path.join(self.root.name, "job.textproto")
+        self.token = os.path.join(self.root.name, "token")
+        with open(self.job, "w", encoding="utf-8") as file:
+            file.write(JOB)
+        with open(os.open(self.token, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+            file.write("0123456789abcdef0123456789abcdef job-1\n")
+
+    def start(self, scheduler, environment, overrides):
+        process = subprocess.Popen(
+            [TETHYS, "train", self.job, f"--from={scheduler}", f"--token_file={self.token}", "--plain",
+             f"--run_dir={self.root.name}/run", "--set=epochs=1", *(f"--set={value}" for value in overrides),
+             *([f"--chief_port={self.port}"] if scheduler == "slurm" else [])],
+            env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, preexec_fn=heed_signals)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stdout.close)
+        return process
+
+    def finish(self, processes):
+        for process in processes:
+            output, _ = process.communicate(timeout=PATIENCE)
+            self.assertEqual(process.returncode, 0, output)
+        with open(f"{self.root.name}/run/summary.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def tf_task(self, cluster, kind, index):
+        return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})}
+
+    def test_tf_config_with_chief_workers_and_a_server(self):
+        cluster = {"chief": [f"127.0.0.1:{free_port()}"], "worker": ["127.0.0.1:1", "127.0.0.1:2"],
+                   "ps": ["127.0.0.1:3"]}
+        tasks = [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0)]
+        summary = self.finish([self.start("tf_config", self.tf_task(cluster, *task), ["strategy=parameter_server"])
+                               for task in tasks])
+        self.assertEqual((summary["status"], summary["workers"], summary["servers"]), ("succeeded", 2, 1))
+
+    def test_tf_config_without_a_chief(self):
+        cluster = {"worker": [f"127.0.0.1:{free_port()}", "127.0.0.1:2"]}
+        summary = self.finish([self.start("tf_config", self.tf_task(cluster, "worker", index), ["strategy=mirrored"])
+                               for index in range(2)])
+        self.assertEqual((summary["status"], summary["workers"]), ("succeeded", 2))
+
+    def test_slurm_variables(self):
+        self.port = free_port()
+        variables = {"SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": "localhost", "SLURMD_NODENAME": "localhost"}
+        summary = self.finish([self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, ["strategy=mirrored"])
+                               for i in range(3)])
+        self.assertEqual((summary["status"], summary["workers"]), ("succeeded", 2))
+
+    def test_a_token_that_others_may_read_is_refused(self):
+        os.chmod(self.token, 0o644)
+        cluster = {"worker": [f"127.0.0.1:{free_port()}"]}
+        output, _ = self.start("tf_config", self.tf_task(cluster, "worker", 0), []).communicate(timeout=PATIENCE)
+        self.assertIsNotNone(re.search(r"mode 0644.*chmod 600", output), output)
+
+
+if __name__ == "__main__":
+    unittest.main()
