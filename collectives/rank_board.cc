@@ -20,12 +20,9 @@ namespace {
 constexpr int64_t kLineBytes = 64;  // Of the processor's cache.
 
 // So long a rank watches a counter before it sleeps: a sleeper is woken in some ten microseconds, a watcher
-// sees a post in a tenth of one. It does not give way meanwhile: threads of others that compute without end
-// would keep the core for milliseconds, while a sleeper goes before them once it is woken.
+// sees a post in a tenth of one.
 constexpr Nanoseconds kWatch = 20 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
-// Where ranks outnumber cores, the one waited for may need this very core: a few turns, giving way in each.
-constexpr int kTurnsCrowded = 4;
 // So long a rank sleeps before it looks whether its peers live.
 constexpr Nanoseconds kSleep = 20 * kMillisecond;
 // Within so long a failing rank has written down why.
@@ -56,6 +53,7 @@ enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
 struct alignas(kLineBytes) RankBoard::Line {
   std::atomic<uint32_t> posts;
   std::atomic<uint32_t> sleepers;  // Ranks asleep on `posts`.
+  std::atomic<int32_t> core;       // Of the processor, that ran it when it posted last.
   std::atomic<int32_t> process;
   // Last words.
   std::atomic<uint32_t> farewell;
@@ -96,6 +94,7 @@ absl::Status RankBoard::Begin(const Frame& call) {
 
 uint32_t RankBoard::Post() {
   Line& line = lines_[rank()];
+  line.core.store(sched_getcpu(), std::memory_order_relaxed);
   // In one order with the sleepers' announcements: either they see the post, or this sees them.
   line.posts.store(++posts_, std::memory_order_seq_cst);
   if (line.sleepers.load(std::memory_order_seq_cst) != 0) FutexWake(line.posts);
@@ -125,15 +124,15 @@ absl::Status RankBoard::WaitFor(int peer, uint32_t number) {
 
 bool RankBoard::Watch(int peer, uint32_t number) const {
   if (Posted(peer, number)) return true;
-  if (crowded_) {
-    for (int turn = 0; turn < kTurnsCrowded && !Posted(peer, number); ++turn) sched_yield();
-    return Posted(peer, number);
-  }
   const Nanoseconds until = options_.clock->Now() + kWatch;
   do {
     for (int turn = 0; turn < kTurnsPerLookAtTheClock; ++turn) {
       if (Posted(peer, number)) return true;
     }
+    // Gives way only where the one waited for may need this very core: to a thread of somebody else that
+    // computes without end it would lose the core for milliseconds, while a sleeper goes before such a one
+    // once it is woken.
+    if (crowded_ || lines_[peer].core.load(std::memory_order_relaxed) == sched_getcpu()) sched_yield();
   } while (options_.clock->Now() < until);
   return false;
 }
