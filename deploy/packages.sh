@@ -11,6 +11,7 @@ BUILD_PACKAGES=(
 DATA_PACKAGES=(dataset-fashion-mnist)                  # What the examples train on.
 TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without our code.
                libbenchmark-dev libgloo-dev            # Benchmarks, and the peer of the all-reduce.
+               python3-yaml                            # Looks at the Kubernetes manifest.
                iproute2 openssh-client)                # A cluster of namespaces on one machine.
 LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14)
 
