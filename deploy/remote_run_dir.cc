@@ -5,9 +5,9 @@
 #include <climits>
 #include <cstdlib>
 #include <functional>
+#include <vector>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "deploy/ssh.h"
 #include "runtime/base/process.h"
 
@@ -16,19 +16,39 @@ namespace {
 
 constexpr Nanoseconds kDeadline = 600 * kSecond;
 
-// Logs are written here all along, and the lock is this machine's.
-constexpr char kTar[] = "tar --exclude=./log --exclude='./.*' -cf - -C ";
+// Logs are written here all along; what begins with a dot is this machine's, the packed directory included.
+constexpr char kPack[] = "tar --exclude=./log --exclude='./.*' -cf - -C ";
+constexpr char kPackedName[] = "/.transfer.tar";
 
-// `command` of this machine's shell; its failure is one of any part of a pipe.
-absl::Status RunHere(const std::string& command, const std::string& scratch) {
-  return RunEverywhere({{.ssh = {"bash", "-c", "set -o pipefail; " + command}}}, kDeadline, scratch)[0]
-      .status;
+// Runs `words`, with their output in the file `path`.
+RemoteCommand Into(const std::string& path, const std::vector<std::string>& words,
+                   const std::string& command) {
+  RemoteCommand into{.ssh = {"sh", "-c", "out=$0; exec \"$@\" > \"$out\"", path}, .command = command};
+  into.ssh.insert(into.ssh.end(), words.begin(), words.end());
+  return into;
 }
 
-std::string SshWords(const Place& place, const std::string& command) {
-  const std::string words = absl::StrJoin(
-      place.ssh, " ", [](std::string* out, const std::string& word) { out->append(ShellQuote(word)); });
-  return absl::StrCat(words, " ", ShellQuote(absl::StrCat("exec sh -c ", ShellQuote(command))));
+absl::Status Run(const RemoteCommand& command, const std::string& scratch) {
+  return RunEverywhere({command}, kDeadline, scratch)[0].status;
+}
+
+absl::Status Send(const Place& place, const std::string& run_dir, const std::string& packed) {
+  const std::string there = ShellQuote(ChiefRunDir(place, run_dir));
+  TETHYS_RETURN_IF_ERROR(
+      Run(Into(packed, {"sh", "-c", absl::StrCat(kPack, ShellQuote(run_dir), " .")}, ""), run_dir));
+  return Run({.ssh = place.ssh,
+              .command = absl::StrCat("rm -rf ", there, " && mkdir -p ", there, " && tar -xf - -C ", there),
+              .input_path = packed},
+             run_dir);
+}
+
+absl::Status Fetch(const Place& place, const std::string& run_dir, const std::string& packed) {
+  const std::string there = ShellQuote(ChiefRunDir(place, run_dir));
+  const std::string pack =
+      absl::StrCat("if test -d ", there, "; then ", kPack, there, " .; else tar -cf - -T /dev/null; fi");
+  TETHYS_RETURN_IF_ERROR(Run(Into(packed, place.ssh, pack), run_dir));
+  TETHYS_RETURN_IF_ERROR(Run({.ssh = {"tar", "-xf", packed, "-C", run_dir}}, run_dir));
+  return Run({.ssh = place.ssh, .command = "rm -rf " + there}, run_dir);
 }
 
 }  // namespace
@@ -45,21 +65,19 @@ std::string ChiefRunDir(const Place& place, const std::string& run_dir) {
 
 absl::Status SendRunDir(const Place& place, const std::string& run_dir) {
   if (place.ssh.empty()) return absl::OkStatus();
-  const std::string there = ShellQuote(ChiefRunDir(place, run_dir));
-  const std::string unpack =
-      absl::StrCat("rm -rf ", there, " && mkdir -p ", there, " && tar -xf - -C ", there);
-  return Annotate(RunHere(absl::StrCat(kTar, ShellQuote(run_dir), " . | ", SshWords(place, unpack)), run_dir),
-                  absl::StrCat("cannot send the job to the chief's host ", place.host));
+  const std::string packed = run_dir + kPackedName;
+  const absl::Status status = Send(place, run_dir, packed);
+  unlink(packed.c_str());
+  return Annotate(status, absl::StrCat("cannot send the job to the chief's host ", place.host));
 }
 
 absl::Status FetchRunDir(const Place& place, const std::string& run_dir) {
   if (place.ssh.empty()) return absl::OkStatus();
-  const std::string path = ChiefRunDir(place, run_dir);
-  const std::string pack = absl::StrCat(kTar, ShellQuote(path), " .");
-  absl::Status status =
-      RunHere(absl::StrCat(SshWords(place, pack), " | tar -xf - -C ", ShellQuote(run_dir)), run_dir);
-  if (status.ok()) status = RunHere(SshWords(place, "rm -rf " + ShellQuote(path)), run_dir);
-  return Annotate(status, absl::StrCat("cannot fetch the results from ", place.host, ":", path));
+  const std::string packed = run_dir + kPackedName;
+  const absl::Status status = Fetch(place, run_dir, packed);
+  unlink(packed.c_str());
+  return Annotate(
+      status, absl::StrCat("cannot fetch the results from ", place.host, ":", ChiefRunDir(place, run_dir)));
 }
 
 }  // namespace tethys

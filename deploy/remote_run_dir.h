@@ -17,7 +17,8 @@ std::string ChiefRunDir(const Place& place, const std::string& run_dir);
 
 // Nothing is done on this machine.
 absl::Status SendRunDir(const Place& place, const std::string& run_dir);
-// The error says where the files still are.
+// Nothing is done, either, when the chief's machine has nothing of the run. The error says where the files
+// are.
 absl::Status FetchRunDir(const Place& place, const std::string& run_dir);
 
 }  // namespace tethys

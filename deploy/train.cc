@@ -7,6 +7,7 @@
 #include "deploy/job_description.h"
 #include "deploy/job_run.h"
 #include "deploy/progress_display.h"
+#include "deploy/remote_run_dir.h"
 #include "deploy/role_process.h"
 #include "deploy/scheduled_task.h"
 #include "runtime/job/job_file.h"
@@ -48,6 +49,16 @@ absl::StatusOr<std::string> JobFile(const Flags& flags) {
   return directory.job_file();
 }
 
+// Holds the run that is to go on, if it can.
+absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::string& path,
+                                     const Place& chief) {
+  TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Open(path));
+  // What a chief on another machine saved in an attempt that was cut off is still there.
+  TETHYS_RETURN_IF_ERROR(FetchRunDir(chief, path));
+  TETHYS_RETURN_IF_ERROR(CheckResumable(plan, path));
+  return directory;
+}
+
 // Whatever fails here, nothing was started, and no directory is left that was not there.
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
@@ -57,14 +68,13 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(job));
-  if (options.resume) TETHYS_RETURN_IF_ERROR(CheckResumable(plan, flags.Get("run_dir")));
   if (!options.places.has_value()) {
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, {job}));
     options.places = places[0];
   }
   const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(job.name());
-  TETHYS_ASSIGN_OR_RETURN(RunDirectory directory,
-                          options.resume ? RunDirectory::Open(path) : RunDirectory::Create(path));
+  TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, options.resume ? OpenRun(plan, path, options.places->chief)
+                                                                 : RunDirectory::Create(path));
   return Request{std::move(plan), std::move(directory), options};
 }
 
@@ -138,10 +148,9 @@ Command TrainCommand() {
                      "environment variables say which part of the job this process is (deploy/README.md)."},
             TokenFileFlag(),
             {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}}),
-       .examples =
-           {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
-            "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/hosts",
-            "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},
+       .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
+                    "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/hosts",
+                    "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},
       Train};
 }
 

@@ -4,7 +4,7 @@
     check_journal.py RUN_DIR/journal ...
 
 Counts, position by position, what the workers used and what each server applied (the line format is described in
-runtime/chief/journal.h). What an attempt did beyond the state that the next attempt started from is undone and does
+runtime/chief/journal.h); a batch torn by a loss counts as applied. What an attempt did beyond the state that the next attempt started from is undone and does
 not count. Exits with 1 and names the first wrong position otherwise.
 """
 import collections
@@ -32,6 +32,9 @@ def parse(text):
             attempts[-1].uses["workers"].append((int(fields[2]), int(fields[3])))
         elif kind == "applied":
             attempts[-1].uses[int(fields[0])].append((int(fields[3]), int(fields[4])))
+        elif kind == "torn":
+            for server in set(range(attempts[-1].servers)) - set(map(int, fields[3:])):
+                attempts[-1].uses[server].append((int(fields[1]), int(fields[2])))
         elif kind == "epoch":
             attempts[-1].epoch_ends[int(fields[0])] = int(fields[1])
         elif kind == "end":

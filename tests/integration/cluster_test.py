@@ -167,6 +167,20 @@ class ClusterTest(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(run.directory, name)), name)
         self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
 
+    def test_a_job_goes_on_after_its_launcher_died_beside_a_chief_elsewhere(self):
+        hosts = "slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nmaster role=worker"
+        saving = MIRRORED + ["epochs=100000", "checkpoint.every_epochs=1"]
+        run = Run(self.cluster, saving, hosts=hosts)
+        run.wait_for(lambda: "\nsaved " in run.output(), "checkpoint")
+        kill_launcher(self.cluster)
+        wait_until_nothing_runs(self.cluster)
+        self.assertFalse(os.path.exists(os.path.join(run.directory, "checkpoints")))
+        status, output = self.cluster.run("master", [
+            PROGRAM, "train", "--plain", "--resume", "--run_dir=run", "--hostfile=hosts", "--set=epochs=50",
+            f"--ssh_config={self.cluster.ssh_config}"], timeout=PATIENCE)
+        self.assertEqual(status, 0, output)
+        self.assertEqual(check_journal.check(run.read("journal")), 50 * 3001)
+
     def test_nothing_outlives_a_death(self):
         for die in WAYS_TO_DIE:
             with self.subTest(die.__name__):

@@ -63,6 +63,7 @@ ip address add {address}/24 dev eth0
 ip link set eth0 up
 cd {folder}/home
 LD_LIBRARY_PATH={libraries} {sshd} -D -e -f {root}/sshd_config 2>>{folder}/sshd.log &
+disown
 echo ready
 set +e
 while true; do sleep 1000 & wait; done
