@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/file.h"
+#include "tests/testing/temp_directory.h"
 
 namespace tethys {
 namespace {
@@ -31,7 +33,7 @@ class RoleProcessTest : public ::testing::Test {
     dup2(read_.get(), STDIN_FILENO);
     read_.Close();
     write_.Close();
-    _exit(RunRole("worker", "worker-0", role));
+    _exit(RunRole(Flags(), "worker", "worker-0", role));
   }
   void Write(const std::string& text) {
     ASSERT_TRUE(WriteFully(write_.get(), text.data(), text.size(), "pipe").ok());
@@ -71,6 +73,43 @@ TEST_F(RoleProcessTest, RefusesAMissingJobId) {
 TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCat(kToken, " job-7")).ok()); }
 
 TEST_F(RoleProcessTest, RefusesATokenThatIsNone) { EXPECT_FALSE(Read("token job-7\n").ok()); }
+
+// A token file of the given mode.
+class TokenFileTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<JobSecret> Read(const std::string& text, mode_t mode) {
+    path_ = directory_.Write("token", text);
+    chmod(path_.c_str(), mode);
+    return ReadSecretFile(path_);
+  }
+  testing::TempDirectory directory_;
+  std::string path_;
+};
+
+TEST_F(TokenFileTest, HoldsTheSameLine) {
+  const auto secret = Read(absl::StrCat(kToken, " job-7\n"), 0600);
+  ASSERT_TRUE(secret.ok()) << secret.status();
+  EXPECT_EQ(secret->token.ToHex(), kToken);
+  EXPECT_EQ(secret->job_id, "job-7");
+  EXPECT_TRUE(Read(absl::StrCat(kToken, " job-7\n"), 0400).ok());
+}
+
+TEST_F(TokenFileTest, IsRefusedWhereOthersMayReadIt) {
+  for (const mode_t mode : {0640, 0604, 0660, 0644}) {
+    const absl::Status status = Read(absl::StrCat(kToken, " job-7\n"), mode).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("chmod 600 " + path_));
+  }
+}
+
+TEST_F(TokenFileTest, SaysWhatItMustHoldAndNeverWhatItHolds) {
+  const absl::Status status = Read(absl::StrCat(kToken, "\n"), 0600).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("its first line must be TOKEN JOB_ID"));
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr(kToken)));
+  EXPECT_FALSE(Read("", 0600).ok());
+  EXPECT_EQ(ReadSecretFile("/nowhere/token").status().code(), absl::StatusCode::kNotFound);
+}
 
 TEST_F(RoleProcessTest, EndsWhenItsStandardInputEnds) {
   Start(WaitForever);
