@@ -30,7 +30,7 @@ void UnmapMemory::operator()(char* memory) const { munmap(memory, bytes); }
 
 absl::StatusOr<SharedSegment> SharedSegment::Map(FileDescriptor descriptor, int64_t bytes) {
   const auto size = static_cast<size_t>(bytes + kKeyBytes);
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor.get(), 0);
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (memory == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("cannot map ", size, " shared bytes"));
   SharedSegment segment;
   segment.descriptor_ = std::move(descriptor);

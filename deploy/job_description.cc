@@ -152,6 +152,11 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   return Table(columns, rows);
 }
 
+std::string TransportText(proto::Mirrored::Transport transport) {
+  if (transport == proto::Mirrored::TCP) return "by TCP";
+  return "in shared memory inside a host, by TCP between hosts";
+}
+
 std::string TrafficTable(const proto::JobPlan& plan, const Model& model) {
   const int64_t workers = plan.job().workers();
   std::vector<Column> columns = {{{"per step"}, true}, {{"sends"}}, {{"receives"}}, {{"how"}, true}};
@@ -168,7 +173,8 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model) {
   } else if (workers > 1) {
     const int64_t ring = 2 * (workers - 1) * model.variables().arena_size() * kFloatBytes / workers;
     add("each worker", ring,
-        absl::StrFormat("ring all-reduce: 2 (n - 1) / n of the gradients, n = %d", workers));
+        absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d; %s", workers,
+                        TransportText(plan.job().strategy().mirrored().transport())));
   } else {
     rows.push_back({"the worker", "0 B", "0 B", "one worker exchanges nothing"});
   }

@@ -63,6 +63,15 @@ class EqualityTest(TethysTest):
             with self.subTest(overrides=overrides), Run(overrides).run() as run, Run(overrides).run() as again:
                 self.assert_same_bits(run, again)
 
+    def test_transports_give_the_same_bits(self):
+        def over(transport):
+            return Run(mirrored(3, f"strategy.mirrored.transport={transport}")).run()
+
+        with over("TCP") as ring, over("SHARED_MEMORY") as shared:
+            self.assert_same_bits(ring, shared)
+            self.assertIn("TCP among 3 workers", ring.summary()["exchange"])
+            self.assertIn("shared memory among 3 workers", shared.summary()["exchange"])
+
     def test_dropped_remainder_is_left_out(self):
         for overrides in (mirrored(3), servers(2)):
             with Run([*overrides, "drop_remainder=true", "max_steps=0", "epochs=2"]).run() as run:
