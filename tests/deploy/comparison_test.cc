@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunRecord OneRun(int variant, int repeat, double accuracy, double seconds) {
   RunRecord run{
@@ -116,6 +117,16 @@ TEST(ComparisonTableTest, AVariantWithoutAnySuccessHasNoNumbers) {
   EXPECT_EQ(aggregate.accuracy.count, 0);
 }
 
+TEST(ComparisonTableTest, ShowsCostsOnlyWhereAPriceIsKnown) {
+  RunRecord run = OneRun(0, 0, 0.85, 10);
+  EXPECT_THAT(ComparisonTable(Labels(), {}, {&run, 1}), Not(HasSubstr("cost of")));
+  run.summary.mutable_cost()->set_run(0.0125);
+  run.summary.mutable_cost()->set_epoch(0.0005);
+  const std::string table = ComparisonTable(Labels(), {}, {&run, 1});
+  EXPECT_THAT(table, HasSubstr("cost of"));
+  EXPECT_THAT(table, HasSubstr("0.0125    0.0005"));
+}
+
 TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
   const std::vector<std::string> lines =
       absl::StrSplit(ComparisonCsv(Labels(), {}, {OneRun(0, 0, 0.75, 8), FailedRun(1, 0)}), '\n');
@@ -131,8 +142,8 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
             "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,runs/ps-r0,"
             "\"worker 1 on host, killed");
   EXPECT_EQ(lines[4],
-            "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,");
-  EXPECT_EQ(lines[5], "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,");
+            "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,");
+  EXPECT_EQ(lines[5], "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,");
 }
 
 }  // namespace
