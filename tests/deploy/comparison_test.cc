@@ -134,12 +134,14 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
       lines[0],
       "kind,job,strategy,workers,servers,global_batch,gradient_scale,repeat,seed,runs,failed,test_accuracy,"
       "test_accuracy_sd,training_seconds,training_seconds_sd,samples_per_second,samples_per_second_sd,"
-      "exposed_share,exposed_share_sd,bytes_per_step,bytes_per_step_sd,mean_staleness,mean_staleness_sd,"
+      "exposed_share,exposed_share_sd,bytes_per_step,bytes_per_step_sd,mean_staleness,mean_staleness_sd,run_"
+      "cost,run_cost_sd,epoch_cost,epoch_cost_sd,"
       "run_dir,error");
-  EXPECT_EQ(lines[1],
-            "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,runs/r,");
+  EXPECT_EQ(
+      lines[1],
+      "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,runs/r,");
   EXPECT_EQ(lines[2],
-            "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,runs/ps-r0,"
+            "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,runs/ps-r0,"
             "\"worker 1 on host, killed");
   EXPECT_EQ(lines[4],
             "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,");
