@@ -41,7 +41,8 @@ say home "$HOME"
 say architecture "$(uname -m 2>/dev/null)"
 say time "$(date +%s.%N 2>/dev/null)"
 say free "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
-"$HOME/.cache/tethys/$build/tethys" --help >/dev/null 2>&1 && say build yes
+version="$("$HOME/.cache/tethys/$build/tethys" --version 2>/dev/null)"
+test "$version" = "tethys build $build" && say build yes
 exit 0)sh");
 }
 
@@ -57,7 +58,11 @@ mkdir -p "$new" || exit
                       packed ? R"sh(tar -xJf - -C "$new" || exit)sh"
                              : R"sh(cat > "$new/tethys" && chmod 755 "$new/tethys" || exit)sh",
                       R"sh(
-"$new/tethys" --help >/dev/null || { echo "this build does not run there" >&2; exit 1; }
+version="$("$new/tethys" --version)" || { echo "it does not run there" >&2; exit 1; }
+test "$version" = "tethys build $build" || {
+  echo "the bundle holds $version, this is tethys build $build: run deploy/bundle.sh again" >&2
+  exit 1
+}
 mv -T "$new" "$root/$build" 2>/dev/null || test -x "$root/$build/tethys")sh");
 }
 

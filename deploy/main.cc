@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "deploy/command.h"
+#include "runtime/base/build_id.h"
 
 namespace tethys {
 namespace {
@@ -37,7 +38,7 @@ void PrintHelp(const std::vector<Command>& commands) {
     std::printf("  %-10s%s\n", command.spec.verb.c_str(), command.spec.summary.c_str());
   }
   std::printf(
-      "\ntethys VERB --help describes a verb.\n\nexample:\n"
+      "\ntethys VERB --help describes a verb; tethys --version names the build.\n\nexample:\n"
       "  tethys compare examples/fashion_mnist_*.textproto --repeats=3\n");
 }
 
@@ -57,6 +58,10 @@ int Main(const std::vector<std::string>& words) {
   if (words.empty() || AsksForHelp(words[0]) || words[0] == "help") {
     PrintHelp(commands);
     return words.empty() ? kExitBadRequest : kExitSuccess;
+  }
+  if (words[0] == "--version") {
+    std::printf("tethys build %s\n", BuildId().c_str());
+    return kExitSuccess;
   }
   const auto command = std::find_if(commands.begin(), commands.end(), [&](const Command& candidate) {
     return candidate.spec.verb == words[0];
