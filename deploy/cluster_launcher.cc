@@ -9,6 +9,7 @@
 
 #include "deploy/cluster_hosts.h"
 #include "deploy/cluster_plan.h"
+#include "deploy/own_program.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 
@@ -43,7 +44,7 @@ void PrintLine(const std::string& line) {
 std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
   std::vector<Places> places;
   for (const proto::Job& job : jobs) {
-    places.push_back(PlacesHere("/proc/self/exe", job.workers(), ServerCount(job)));
+    places.push_back(PlacesHere(OwnProgram(), job.workers(), ServerCount(job)));
   }
   return places;
 }

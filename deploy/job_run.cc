@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "deploy/own_program.h"
 #include "deploy/progress_display.h"
 #include "deploy/remote_run_dir.h"
 #include "deploy/unfinished_summary.h"
@@ -62,7 +63,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   LaunchOptions launch;
   launch.run_dir = directory.path();
   launch.places =
-      options.places.value_or(PlacesHere("/proc/self/exe", plan.job().workers(), ServerCount(plan.job())));
+      options.places.value_or(PlacesHere(OwnProgram(), plan.job().workers(), ServerCount(plan.job())));
   const Place& chief = launch.places.chief;
   launch.chief_run_dir = ChiefRunDir(chief, directory.path());
   result.status = SendRunDir(chief, directory.path());

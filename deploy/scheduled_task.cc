@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "deploy/own_program.h"
 #include "deploy/role_process.h"
 #include "ps/server_process.h"
 #include "runtime/base/socket.h"
@@ -62,7 +63,7 @@ absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const Schedul
   JobRunOptions options;
   options.secret = absl::StrCat(secret.token.ToHex(), " ", secret.job_id);
   options.chief_port = run.task.chief_port;
-  options.places = PlacesHere("/proc/self/exe", run.task.role == proto::WORKER ? 1 : 0, 0);
+  options.places = PlacesHere(OwnProgram(), run.task.role == proto::WORKER ? 1 : 0, 0);
   options.places->chief.address = run.task.host;
   for (Place& place : options.places->workers) place.address = run.task.host;
   return options;

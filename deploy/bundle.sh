@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Packs the tethys command with every library it needs, the C library and its loader included, into one file that
+# runs wherever it is unpacked: any x86-64 or arm64 Linux of the build's architecture, nothing installed.
+#
+#   deploy/bundle.sh [PROGRAM [BUNDLE]]     default: build/release/deploy/tethys, and tethys-bundle.tar.xz beside it
+#
+#   tethys              start script: the bundle's own loader runs lib/tethys with the bundle's own libraries
+#   lib/                the program without its debugging symbols, the loader, the libraries
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+program=${1:-build/release/deploy/tethys}
+bundle=${2:-$(dirname "$program")/tethys-bundle.tar.xz}
+limit_mib=25
+
+[ -x "$program" ] || { echo "bundle.sh: there is no program $program: build it first (deploy/quickstart.sh)" >&2; exit 2; }
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/lib"
+strip -o "$folder/lib/tethys" "$program"
+
+# "name => /path (address)" for a library, "/path (address)" for the loader.
+missing=$(ldd "$program" | grep 'not found' || true)
+[ -z "$missing" ] || { echo "bundle.sh: libraries of $program are missing here:"$'\n'"$missing" >&2; exit 1; }
+loader=$(ldd "$program" | awk '$1 ~ /^\// && $1 ~ /ld-linux/ {print $1}')
+[ -n "$loader" ] || { echo "bundle.sh: $program names no loader: is it linked dynamically?" >&2; exit 1; }
+cp -L $(ldd "$program" | awk '$2 == "=>" {print $3}') "$loader" "$folder/lib/"
+
+cat > "$folder/tethys" <<SCRIPT
+#!/bin/sh
+# The path is made absolute: the program starts itself again, maybe from another folder.
+case \$0 in */*) folder=\${0%/*} ;; *) folder=. ;; esac
+folder=\$(cd "\$folder" && pwd) || exit
+exec "\$folder/lib/${loader##*/}" --library-path "\$folder/lib" "\$folder/lib/tethys" "\$@"
+SCRIPT
+chmod 755 "$folder/tethys" "$folder"
+
+XZ_OPT=${XZ_OPT:--6} tar -C "$folder" --owner=0 --group=0 -cJf "$bundle.new" tethys lib
+mv "$bundle.new" "$bundle"
+bytes=$(stat -c %s "$bundle")
+echo "$bundle: $((bytes / 1024)) KiB"
+((bytes <= limit_mib * 1024 * 1024)) || { echo "bundle.sh: that is more than $limit_mib MiB" >&2; exit 1; }

@@ -1,0 +1,15 @@
+// How this program is started again. Pure but for reading a link; any thread.
+#ifndef TETHYS_DEPLOY_OWN_PROGRAM_H_
+#define TETHYS_DEPLOY_OWN_PROGRAM_H_
+
+#include <string>
+
+namespace tethys {
+
+// /proc/self/exe: this build, even when another has taken its place meanwhile. Out of a bundle
+// (deploy/bundle.sh) that link leads to the bundle's loader; then it is the start script one folder up.
+std::string OwnProgram();
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_OWN_PROGRAM_H_

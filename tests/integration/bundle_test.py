@@ -1,0 +1,80 @@
+"""The bundle runs where nothing is installed: a root that holds bash, the C library for it, and the bundle.
+
+Needs root, for chroot; skipped without.
+"""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from tethys_run import JOB, PATIENCE, TETHYS
+
+DATA = "/usr/share/datasets/fashion-mnist"
+BUNDLE_SCRIPT = os.path.join(os.path.dirname(__file__), "../../deploy/bundle.sh")
+
+
+def copy_into(root, path):
+    target = root + path
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    shutil.copy2(os.path.realpath(path), target)
+
+
+def bare_root(root):
+    """bash as /bin/bash and /bin/sh, and what it is linked to."""
+    copy_into(root, "/bin/bash")
+    os.symlink("bash", root + "/bin/sh")
+    for word in subprocess.check_output(["ldd", "/bin/bash"], text=True).split():
+        if word.startswith("/"):
+            copy_into(root, word)
+    for folder in ("proc", "dev", "tmp", "work"):
+        os.mkdir(f"{root}/{folder}")
+
+
+@unittest.skipUnless(os.geteuid() == 0, "a root of its own takes root's rights")
+class BundleTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.root = cls.folder.name + "/root"
+        os.mkdir(cls.root)
+        bare_root(cls.root)
+        bundle = cls.folder.name + "/bundle.tar.xz"
+        subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), bundle], check=True, stdout=subprocess.DEVNULL,
+                       env=dict(os.environ, XZ_OPT="-0"))
+        os.mkdir(cls.root + "/bundle")
+        subprocess.run(["tar", "-xJf", bundle, "-C", cls.root + "/bundle"], check=True)
+        for name in os.listdir(DATA):
+            copy_into(cls.root, f"{DATA}/{name}")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_inside(self, *words):
+        """In a mount namespace of its own, so that nothing stays mounted."""
+        script = 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && shift && exec chroot "$root" "$@"'
+        return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", self.root, *words],
+                              capture_output=True, text=True, timeout=PATIENCE)
+
+    def test_the_root_holds_no_library_but_bash_s(self):
+        missing = self.run_inside("/bundle/lib/tethys", "--help")
+        self.assertNotEqual(missing.returncode, 0, "the program found its libraries outside the bundle")
+
+    def test_a_job_of_several_processes_trains_there(self):
+        with open(self.root + "/work/job.textproto", "w") as job:
+            job.write(JOB)
+        for strategy in ("mirrored", "parameter_server"):
+            done = self.run_inside("/bundle/tethys", "train", "/work/job.textproto", f"--run_dir=/work/{strategy}",
+                                   f"--set=strategy={strategy}", "--set=workers=2", "--set=epochs=1")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            with open(f"{self.root}/work/{strategy}/summary.json") as summary:
+                self.assertIn('"succeeded"', summary.read())
+
+    def test_it_starts_from_any_folder(self):
+        done = self.run_inside("/bin/sh", "-c", "cd /bundle && ./tethys --help && cd lib && ../tethys --help")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
