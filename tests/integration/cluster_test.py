@@ -12,6 +12,7 @@ import signal
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -19,7 +20,9 @@ import check_journal
 import namespaces
 from tethys_run import JOB, PATIENCE, TETHYS
 
-PROGRAM = os.path.abspath(TETHYS)
+# A copy by itself: without a bundle beside it, and nobody builds it anew.
+FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
+PROGRAM = shutil.copy(TETHYS, FOLDER.name)
 MACHINES = ["master", "slave1", "slave2", "slave3"]
 HOSTS = """
 master role=chief
@@ -44,24 +47,23 @@ class Run:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.write("hosts", hosts)
         self.write("job.textproto", job)
-        self.log = open(os.path.join(self.home, "output"), "w", encoding="utf-8")
-        self.process = cluster.popen(
-            "master", [PROGRAM, "train", "--plain", "--run_dir=run", "--hostfile=hosts",
-                       f"--ssh_config={cluster.ssh_config}", "job.textproto", *flags,
-                       *(f"--set={value}" for value in overrides)], stdout=self.log, stderr=subprocess.STDOUT)
+        with open(os.path.join(self.home, "output"), "w", encoding="utf-8") as log:
+            self.process = cluster.popen(
+                "master", [PROGRAM, "train", "--plain", "--run_dir=run", "--hostfile=hosts",
+                           f"--ssh_config={cluster.ssh_config}", "job.textproto", *flags,
+                           *(f"--set={value}" for value in overrides)], stdout=log, stderr=subprocess.STDOUT)
 
     def write(self, name, text):
         with open(os.path.join(self.home, name), "w", encoding="utf-8") as file:
             file.write(text)
 
     def output(self):
-        with open(self.log.name, encoding="utf-8") as file:
+        with open(os.path.join(self.home, "output"), encoding="utf-8") as file:
             return file.read()
 
     def finish(self):
         """Exit status and output."""
         status = self.process.wait(timeout=PATIENCE)
-        self.log.close()
         return status, self.output()
 
     def wait_for(self, condition, what):
@@ -174,6 +176,7 @@ class ClusterTest(unittest.TestCase):
         run.wait_for(lambda: "\nsaved " in run.output(), "checkpoint")
         kill_launcher(self.cluster)
         wait_until_nothing_runs(self.cluster)
+        run.finish()
         self.assertFalse(os.path.exists(os.path.join(run.directory, "checkpoints")))
         status, output = self.cluster.run("master", [
             PROGRAM, "train", "--plain", "--resume", "--run_dir=run", "--hostfile=hosts", "--set=epochs=50",
@@ -204,6 +207,13 @@ class ClusterTest(unittest.TestCase):
         self.cluster["slave2"].stop()
         _, output = run.finish()
         self.assertRegex(output, "worker 1 on slave2 lost its ssh connection|worker 1[^\n]*(silent|broke|closed)")
+        wait_until_nothing_runs(self.cluster)
+
+    def test_a_machine_that_is_cut_off_is_named_and_ends_by_itself(self):
+        run = Run(self.cluster, MIRRORED + LONG + ["timeouts.silence=3", "timeouts.step=10"]).wait_for_training()
+        self.cluster["slave2"].cut_off()
+        _, output = run.finish()
+        self.assertRegex(output, "tethys train: (lost )?worker 1 on slave2")
         wait_until_nothing_runs(self.cluster)
 
     def test_a_machine_that_goes_during_launch_is_named(self):
