@@ -60,7 +60,8 @@ struct TestRing {
   absl::StatusOr<std::unique_ptr<Communicator>> Create(int rank) {
     const RingOptions& own = options[rank];
     if (medium == Medium::kTwoHosts) {
-      TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(*listeners[rank], own, {}));
+      TETHYS_ASSIGN_OR_RETURN(Exchange exchange,
+                              CreateExchange(*listeners[rank], own, {.typical_bytes = 4096}));
       return std::move(exchange.communicator);
     }
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> ring,
