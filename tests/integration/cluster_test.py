@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Jobs on several machines, made of namespaces on this one, started by ssh from one of them; and what becomes of
 them when something dies. Needs root; says why where it cannot run.
 
