@@ -39,8 +39,10 @@ FirstFailure FromVerdict(const JobEnd& end) {
   const std::string culprit = end.verdict->culprit();
   std::string message =
       end.verdict->error().empty() ? "the chief reports a failure without a reason" : end.verdict->error();
-  for (const LostTask& task : end.lost) {
-    if (task.name == culprit) absl::StrAppend(&message, "\n  ", LossText(task, end.last_step));
+  for (const std::vector<LostTask>* tasks : {&end.survived, &end.lost}) {
+    for (const LostTask& task : *tasks) {
+      if (task.name == culprit) absl::StrAppend(&message, "\n  ", LossText(task, end.last_step));
+    }
   }
   const int code = end.verdict->status_code();
   const bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);

@@ -27,6 +27,7 @@ struct JobEnd {
   absl::Status launch = {};                     // Not OK: a process could not be started.
   std::optional<proto::Finished> verdict = {};  // The chief's.
   std::vector<LostTask> lost = {};              // In order of time.
+  std::vector<LostTask> survived = {};          // Workers that the job went on without.
   int64_t last_step = 0;
 };
 

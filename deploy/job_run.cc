@@ -72,6 +72,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   launch.chief_port = options.chief_port;
   launch.resume = options.resume;
   launch.timeouts = plan.job().timeouts();
+  launch.survives_worker_loss = LeasesBatches(plan.job());
+  launch.max_restarts = plan.job().max_restarts();
   const std::unique_ptr<ProgressListener> display = CreateProgressDisplay(STDOUT_FILENO, options.live);
   EpochWatcher watcher(*display);
   result = Launch(launch, watcher);

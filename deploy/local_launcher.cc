@@ -71,6 +71,8 @@ struct Task {
   const Place* place;
   Subprocess process;
   bool ended = false;  // Its end was noted.
+  int worker = -1;     // Index, of a worker.
+  int incarnation = 1;
 };
 
 // One job, from the first process to the last. The chief is task 0.
@@ -92,11 +94,16 @@ class JobLaunch {
 
   absl::Status Spawn(const std::string& role, int index, const Place& place,
                      std::vector<std::string> arguments);
+  absl::Status SpawnTask(const std::string& role, int index, const Place& place, int incarnation);
   void StartOthers(const std::string& chief_address);
   void WaitForEvents();
   void HandleSignals();
   void ReapTasks();
   void ReactToLosses();
+  // The job goes on without that worker, or with another in its place.
+  bool Survives(const Task& task, const ProcessExit& exit) const;
+  void Replace(int worker, int incarnation);
+  void EndLostWorker(const proto::WorkerLost& lost);
   void ReadChief();
   void HandleEvent(const proto::ProgressEvent& event);
   void HandleDeadline();
@@ -118,6 +125,9 @@ class JobLaunch {
   std::vector<Task> tasks_;
   LineReader chief_lines_;
   JobEnd end_;
+  std::string chief_address_;
+  int restarts_ = 0;
+  bool started_ = false;  // Training.
   Stage stage_ = Stage::kRunning;
   Nanoseconds patience_ = 0;  // How long the stage lasts; while running, the longest silence of the chief.
   Nanoseconds deadline_ = 0;
@@ -161,12 +171,21 @@ absl::Status JobLaunch::Spawn(const std::string& role, int index, const Place& p
   return absl::OkStatus();
 }
 
+absl::Status JobLaunch::SpawnTask(const std::string& role, int index, const Place& place, int incarnation) {
+  std::vector<std::string> arguments = {"--chief=" + chief_address_, absl::StrCat("--index=", index),
+                                        absl::StrCat("--bind=", place.address)};
+  if (incarnation > 1) arguments.push_back(absl::StrCat("--incarnation=", incarnation));
+  TETHYS_RETURN_IF_ERROR(Spawn(role, index, place, std::move(arguments)));
+  if (role == "worker") tasks_.back().worker = index;
+  tasks_.back().incarnation = incarnation;
+  return absl::OkStatus();
+}
+
 void JobLaunch::StartOthers(const std::string& chief_address) {
+  chief_address_ = chief_address;
   const auto start = [&](const char* role, const std::vector<Place>& places) {
     for (size_t i = 0; i < places.size() && end_.launch.ok(); ++i) {
-      end_.launch = Spawn(role, static_cast<int>(i), places[i],
-                          {"--chief=" + chief_address, absl::StrCat("--index=", i),
-                           absl::StrCat("--bind=", places[i].address)});
+      end_.launch = SpawnTask(role, static_cast<int>(i), places[i], 1);
     }
   };
   start("ps", options_.places.servers);
@@ -196,13 +215,42 @@ void JobLaunch::HandleSignals() {
 
 void JobLaunch::ReapTasks() {
   const bool asked_to_end = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
-  for (Task& task : tasks_) {
+  for (size_t i = 0; i < tasks_.size(); ++i) {  // Replacements are added meanwhile.
+    Task& task = tasks_[i];
     if (task.ended || !task.process.Poll().has_value()) continue;
     task.ended = true;
     const ProcessExit exit = ExitAt(*task.place, *task.process.exit());
+    if (Survives(task, exit)) {
+      end_.survived.push_back({task.name, task.place->host, exit});
+      Replace(task.worker, task.incarnation + 1);
+      continue;
+    }
     // A worker or server may end cleanly before the chief says that the job is done.
     if (!asked_to_end && !exit.clean())
       end_.lost.push_back({task.name, task.place->host, exit, end_.verdict.has_value()});
+  }
+}
+
+bool JobLaunch::Survives(const Task& task, const ProcessExit& exit) const {
+  // A job that has not started waits for every worker.
+  const bool spared = started_ || restarts_ < options_.max_restarts;
+  return options_.survives_worker_loss && task.worker >= 0 && exit.abrupt() && spared &&
+         stage_ == Stage::kRunning;
+}
+
+void JobLaunch::Replace(int worker, int incarnation) {
+  if (restarts_ == options_.max_restarts) return;
+  ++restarts_;
+  end_.launch = SpawnTask("worker", worker, options_.places.workers[worker], incarnation);
+  if (!end_.launch.ok()) Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+}
+
+// The chief has given it up, but it may live: stopped, or cut off.
+void JobLaunch::EndLostWorker(const proto::WorkerLost& lost) {
+  for (Task& task : tasks_) {
+    if (task.worker == lost.index() && task.incarnation == static_cast<int>(lost.incarnation())) {
+      task.process.Signal(SIGKILL);
+    }
   }
 }
 
@@ -231,7 +279,10 @@ void JobLaunch::HandleEvent(const proto::ProgressEvent& event) {
   if (event.has_listening() && tasks_.size() == 1 && stage_ == Stage::kRunning) {
     StartOthers(event.listening().address());
   } else if (event.has_started() && stage_ == Stage::kRunning) {
+    started_ = true;
     Enter(Stage::kRunning, FromSeconds(options_.timeouts.silence() + kSilenceMargin));
+  } else if (event.has_worker_lost()) {
+    EndLostWorker(event.worker_lost());
   } else if (event.has_progress()) {
     end_.last_step = event.progress().step();
   } else if (event.has_epoch()) {

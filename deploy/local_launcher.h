@@ -32,6 +32,9 @@ struct LaunchOptions {
   // "TOKEN JOB_ID", given where somebody else starts some of the processes; empty: made up here.
   std::string secret;
   proto::Timeouts timeouts;
+  // The job goes on without a worker that died, and so many of them are started again, over the whole job.
+  bool survives_worker_loss = false;
+  int max_restarts = 0;
 };
 
 struct RunResult {

@@ -56,6 +56,9 @@ class ProgressDisplay final : public ProgressListener {
       case proto::ProgressEvent::kEpoch:
         Print(EpochLine(event.epoch(), epochs_));
         return;
+      case proto::ProgressEvent::kWorkerLost:
+        Print(event.worker_lost().reason());
+        return;
       case proto::ProgressEvent::kNote:
         Print(event.note());
         return;

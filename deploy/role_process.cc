@@ -112,6 +112,9 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
                 {.name = "index", .value = "I", .help = "Task index, from 0.", .required = true},
                 {.name = "bind", .value = "HOST", .help = "Address to listen on. Default 127.0.0.1."},
                 {.name = "incarnation", .value = "N", .help = "Which life of this task it is. Default 1."},
+                {.name = "slow_down",
+                 .value = "MS",
+                 .help = "For trials: a worker waits so many milliseconds before each step. Default 0."},
                 TokenFileFlag()},
       .examples = {
           absl::StrCat("tethys ", verb, " --chief=127.0.0.1:4000 --index=0 < secret-and-open-pipe")}};
@@ -123,12 +126,15 @@ int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
   if (!index.ok()) return Fail(verb, index.status(), kExitBadRequest);
   const absl::StatusOr<int64_t> incarnation = flags.GetInteger("incarnation", 1, 1, 1 << 30);
   if (!incarnation.ok()) return Fail(verb, incarnation.status(), kExitBadRequest);
+  const absl::StatusOr<int64_t> slow_down = flags.GetInteger("slow_down", 0, 0, 1 << 20);
+  if (!slow_down.ok()) return Fail(verb, slow_down.status(), kExitBadRequest);
   return RunRole(flags, verb, absl::StrCat(verb, "-", *index), [&](const JobSecret& secret) {
     TaskOptions options;
     options.chief_address = flags.Get("chief");
     options.role = role;
     options.index = static_cast<int>(*index);
     options.incarnation = static_cast<uint32_t>(*incarnation);
+    options.slow_down = *slow_down * kMillisecond;
     options.bind_host = flags.Get("bind", "127.0.0.1");
     options.token = secret.token;
     options.job_id = secret.job_id;

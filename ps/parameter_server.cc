@@ -42,6 +42,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   absl::Status Serve() override;
   absl::Status Snapshot(ReadShard read) override;
   absl::Status Restore(int64_t version, WriteShard write) override;
+  absl::Status Fence(const proto::Fence& fence) override;
   int64_t version() const override { return version_.load(std::memory_order_relaxed); }
   proto::AppliedPushes TakeApplied() override;
   std::map<int64_t, int64_t> StalenessHistogram() override;
@@ -211,6 +212,23 @@ absl::Status GrpcParameterServer::Restore(int64_t version, WriteShard write) {
   });
 }
 
+absl::Status GrpcParameterServer::Fence(const proto::Fence& fence) {
+  return OnLoop([&]() -> absl::Status {
+    if (served_ == nullptr) return absl::FailedPreconditionError("the server is not configured");
+    ParameterStore& store = *served_->store;
+    const int worker = fence.worker();
+    const bool known = worker >= 0 && worker < served_->workers;
+    if (known && fence.incarnation() > store.incarnation(worker) && streams_[worker] != nullptr) {
+      streams_[worker]->End(
+          absl::FailedPreconditionError("this worker was given up: the job goes on without it"));
+      streams_[worker] = nullptr;
+    }
+    TETHYS_RETURN_IF_ERROR(store.OnFence(fence, *this));
+    version_.store(store.version(), std::memory_order_relaxed);
+    return absl::OkStatus();
+  });
+}
+
 proto::AppliedPushes GrpcParameterServer::TakeApplied() {
   proto::AppliedPushes taken;
   MutexLock lock(mu_);
@@ -284,6 +302,9 @@ absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
     return absl::FailedPreconditionError(
         absl::StrCat("expected a worker of index 0 to ", served_->workers - 1, ", this is ",
                      proto::Role_Name(handshake.role()), " ", handshake.index()));
+  }
+  if (handshake.incarnation() < served_->store->incarnation(handshake.index())) {
+    return absl::FailedPreconditionError("this worker was given up: the job goes on without it");
   }
   return handshake.index();
 }

@@ -60,6 +60,10 @@ class ParameterServer {
   virtual absl::Status Snapshot(ReadShard read) = 0;
   virtual absl::Status Restore(int64_t version, WriteShard write) = 0;
 
+  // ParameterStore::OnFence, and the end of the stream of an earlier incarnation. What was applied of it is
+  // among TakeApplied's when this returns. Blocks.
+  virtual absl::Status Fence(const proto::Fence& fence) = 0;
+
   // Updates applied.
   virtual int64_t version() const = 0;
   // What was applied since the last call, in order. At most kMaxApplied are kept: one more is fatal.

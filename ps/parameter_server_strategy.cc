@@ -35,6 +35,7 @@ class ParameterServerStrategy final : public Strategy {
 
  private:
   const proto::ParameterServer& config() const { return options_.plan.job().strategy().parameter_server(); }
+  bool bulk_synchronous() const { return !config().has_asynchronous() && !config().has_stale_synchronous(); }
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
   absl::Status Pull();
@@ -80,6 +81,9 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
 
 absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   step_ = step;
+  // A worker that joins late begins with what the others have made meanwhile: its first
+  // step says how much of that it has to see.
+  if (sequence_ == 0 && config().has_stale_synchronous()) TETHYS_RETURN_IF_ERROR(Pull());
   ++sequence_;
   for (size_t i = 0; i < messages_.size(); ++i) missing_[i] = static_cast<int>(messages_[i].waits_for.size());
   bytes_out_before_ = client_->bytes_out();
@@ -118,9 +122,7 @@ absl::StatusOr<StepOutcome> ParameterServerStrategy::FinishStep() {
 }
 
 // Bulk-synchronous parameters are up to date after every step.
-absl::Status ParameterServerStrategy::Refresh() {
-  return config().has_asynchronous() ? Pull() : absl::OkStatus();
-}
+absl::Status ParameterServerStrategy::Refresh() { return bulk_synchronous() ? absl::OkStatus() : Pull(); }
 
 Frame ParameterServerStrategy::MakeFrame(FrameKind kind) const {
   Frame frame;
@@ -139,6 +141,7 @@ absl::Status ParameterServerStrategy::Push(int message) {
   frame.sample_count = static_cast<uint64_t>(step_.sample_count);
   frame.schedule_position = static_cast<uint64_t>(step_.schedule_position);
   frame.base_version = static_cast<uint64_t>(versions_[messages_[message].server]);
+  if (config().has_stale_synchronous()) frame.flags = static_cast<uint32_t>(step_.global_sample_count);
   const float* payload = arenas_.gradient_sums + messages_[message].range.begin;
   return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
 }

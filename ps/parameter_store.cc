@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace tethys {
 namespace {
 
 bool SamePush(const Frame& a, const Frame& b) {
-  return a.sequence == b.sequence && a.step == b.step && a.sample_begin == b.sample_begin &&
-         a.sample_count == b.sample_count && a.schedule_position == b.schedule_position &&
-         a.base_version == b.base_version;
+  return a.sequence == b.sequence && a.step == b.step && a.flags == b.flags &&
+         a.sample_begin == b.sample_begin && a.sample_count == b.sample_count &&
+         a.schedule_position == b.schedule_position && a.base_version == b.base_version;
 }
 
 }  // namespace
@@ -18,7 +19,9 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
                                Stream& stream)
     : config_(std::move(config)),
       layout_(std::move(layout)),
-      bulk_(!config_.parameter_server.has_asynchronous()),
+      bulk_(!config_.parameter_server.has_asynchronous() &&
+            !config_.parameter_server.has_stale_synchronous()),
+      stale_(config_.parameter_server.has_stale_synchronous()),
       ordered_(config_.parameter_server.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED),
       optimizer_(std::move(optimizer)),
       stream_(stream),
@@ -89,18 +92,22 @@ absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
   }
   // Bulk-synchronous step t turns version t into t + 1. Asynchronous workers count for themselves.
   const uint64_t version = version_;
+  const uint64_t next = bulk_ ? version : stale_ ? inboxes_[frame.rank].clock : applied.step + 1;
+  // Asynchronously a worker may begin with any step, and stale-synchronously leave some out.
   const bool in_order =
-      bulk_ ? frame.step == version : applied.sequence == 0 || frame.step == applied.step + 1;
-  if (!in_order) {
-    return absl::OutOfRangeError(
-        absl::StrCat(Who(frame), "step ", bulk_ ? version : applied.step + 1, " is next"));
-  }
+      frame.step == next || (stale_ && frame.step > next) || (!bulk_ && !stale_ && applied.sequence == 0);
+  if (!in_order) return absl::OutOfRangeError(absl::StrCat(Who(frame), "step ", next, " is next"));
   if (bulk_ ? frame.base_version != version : frame.base_version > version) {
     return absl::OutOfRangeError(absl::StrCat(Who(frame), "its gradients are of version ", frame.base_version,
                                               ", the parameters' version is ", version));
   }
-  if (!bulk_ && frame.sample_count == 0) {
+  if (!bulk_ && !stale_ && frame.sample_count == 0) {
     return absl::InvalidArgumentError(absl::StrCat(Who(frame), "an asynchronous push needs a sample"));
+  }
+  if (stale_ && (frame.flags < frame.sample_count || frame.flags > config_.global_batch)) {
+    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "its push of ", frame.sample_count,
+                                                   " samples says that its global batch has ", frame.flags,
+                                                   ", the job's has ", config_.global_batch));
   }
   if (!bulk_) return absl::OkStatus();
   for (const Inbox& other : inboxes_) {
@@ -140,7 +147,7 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
   Inbox& inbox = inboxes_[frame.rank];
   if (frame.sequence != 0 && frame.sequence == inbox.applied.sequence) {
-    actions.Reply(AnswerTo(frame, local));
+    if (!inbox.held) actions.Reply(AnswerTo(frame, local));
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(CheckPush(frame, payload));
@@ -160,6 +167,12 @@ absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
   TETHYS_RETURN_IF_ERROR(broken_);
   TETHYS_RETURN_IF_ERROR(Admit(frame));
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
+  Inbox& inbox = inboxes_[frame.rank];
+  if (stale_ && inbox.takes_part) {
+    if (!inbox.pulls.empty() && inbox.pulls.begin()->second.step != frame.step) inbox.pulls.clear();
+    inbox.pulls[local.begin] = frame;
+    return GoOn(actions);
+  }
   ParameterReply reply = AnswerTo(frame, local);
   reply.staleness = 0;
   actions.Reply(reply);
@@ -236,6 +249,10 @@ absl::Status ParameterStore::AdvanceOrder() {
 absl::Status ParameterStore::ApplyIfComplete(int worker, StoreActions& actions) {
   const Inbox& inbox = inboxes_[worker];
   if (!Complete(inbox)) return absl::OkStatus();
+  if (stale_) {
+    inboxes_[worker].clock = inbox.push.step + 1;
+    return GoOn(actions);
+  }
   const auto own_samples = static_cast<int64_t>(inbox.push.sample_count);
   if (!bulk_) {
     const bool own_mean =
@@ -266,10 +283,14 @@ absl::Status ParameterStore::Commit(absl::Span<const int> workers, int last, con
                      absl::StrCat(Who(push), "no worker has a sample: nothing to divide the sum by")),
                  actions);
   }
-  const int64_t staleness = version_ - static_cast<int64_t>(push.base_version);
-  ++staleness_histogram_[staleness];
-  ++version_;
-  for (const int worker : workers) Record(worker, staleness, actions);
+  const int64_t before = version_++;
+  int64_t stalest = 0;
+  for (const int worker : workers) {
+    const int64_t staleness = before - static_cast<int64_t>(inboxes_[worker].push.base_version);
+    stalest = std::max(stalest, staleness);
+    Record(worker, staleness, actions);
+  }
+  ++staleness_histogram_[stalest];
   Update update = {
       .learning_rate = LearningRate(config_.optimizer, static_cast<int64_t>(push.schedule_position),
                                     config_.total_samples, config_.workers),
@@ -280,16 +301,23 @@ absl::Status ParameterStore::Commit(absl::Span<const int> workers, int last, con
     const absl::Status updated =
         optimizer_->Apply(stream_, update, parameters_.data(), gradient_sums, slot_pointers_);
     if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
+    if (stale_) continue;
     for (const int worker : workers) Answer(worker, &part.local, actions);
   }
   for (const int worker : workers) {
+    inboxes_[worker].held = stale_;
+    if (stale_) continue;
     Answer(worker, nullptr, actions);
-    Inbox& inbox = inboxes_[worker];
-    inbox.push = Frame{};
-    inbox.parts.clear();
-    inbox.received = 0;
+    Forget(inboxes_[worker]);
   }
   return absl::OkStatus();
+}
+
+void ParameterStore::Forget(Inbox& inbox) {
+  inbox.push = Frame{};
+  inbox.parts.clear();
+  inbox.received = 0;
+  inbox.held = false;
 }
 
 void ParameterStore::Answer(int worker, const Range* local, StoreActions& actions) {
@@ -317,6 +345,104 @@ void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions
   record.set_version(version_);
   record.set_staleness(staleness);
   actions.Record(record);
+}
+
+// ----------------------------------------------------------------------------------- stale-synchronous
+
+bool ParameterStore::MayBegin(uint64_t step) const {
+  const auto bound = static_cast<uint64_t>(config_.parameter_server.stale_synchronous().bound());
+  return std::all_of(inboxes_.begin(), inboxes_.end(),
+                     [&](const Inbox& other) { return !other.takes_part || other.clock + bound >= step; });
+}
+
+std::vector<std::vector<int>> ParameterStore::Gathered() const {
+  const bool together =
+      config_.parameter_server.stale_synchronous().gradient_scale() == proto::Asynchronous::GLOBAL_MEAN;
+  std::map<std::pair<uint64_t, int>, std::vector<int>> steps;
+  for (const int worker : all_workers_) {
+    const Inbox& inbox = inboxes_[worker];
+    if (!Whole(inbox) || inbox.held) continue;
+    steps[{inbox.push.schedule_position, together ? 0 : worker}].push_back(worker);
+  }
+  std::vector<std::vector<int>> gathered;
+  for (auto& [step, workers] : steps) gathered.push_back(std::move(workers));
+  return gathered;
+}
+
+absl::Status ParameterStore::GoOn(StoreActions& actions) {
+  const auto may = [this](int worker) {
+    const Inbox& inbox = inboxes_[worker];
+    return Whole(inbox) && MayBegin(inbox.clock);
+  };
+  const auto may_pull = [this](int worker) {
+    const Inbox& inbox = inboxes_[worker];
+    return !inbox.pulls.empty() && MayBegin(inbox.pulls.begin()->second.step);
+  };
+  if (std::none_of(all_workers_.begin(), all_workers_.end(),
+                   [&](int worker) { return may(worker) || may_pull(worker); })) {
+    return absl::OkStatus();
+  }
+  for (const std::vector<int>& workers : Gathered()) {
+    TETHYS_RETURN_IF_ERROR(ApplyTogether(workers, actions));
+  }
+  for (const int worker : all_workers_) {
+    if (may_pull(worker)) AnswerPulls(worker, actions);
+    if (!may(worker)) continue;
+    Answer(worker, nullptr, actions);
+    Forget(inboxes_[worker]);
+  }
+  return absl::OkStatus();
+}
+
+void ParameterStore::AnswerPulls(int worker, StoreActions& actions) {
+  for (const auto& [begin, frame] : std::exchange(inboxes_[worker].pulls, {})) {
+    ParameterReply reply = AnswerTo(frame, layout_.ToLocal(frame.range_begin, frame.range_count).value());
+    reply.staleness = 0;
+    actions.Reply(reply);
+  }
+}
+
+absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, StoreActions& actions) {
+  float* sums = nullptr;  // Adds up in the staging memory of the first that has samples.
+  for (const int worker : workers) {
+    Inbox& inbox = inboxes_[worker];
+    if (inbox.push.sample_count == 0) continue;
+    if (sums == nullptr) {
+      sums = inbox.staging.data();
+    } else if (!AddValues(inbox.staging.data(), layout_.local_size(), sums)) {
+      return Break(NotFinite(inbox.push), actions);
+    }
+  }
+  if (sums == nullptr) {  // Steps without samples change nothing.
+    for (const int worker : workers) {
+      Record(worker, 0, actions);
+      inboxes_[worker].held = true;
+    }
+    return absl::OkStatus();
+  }
+  const Frame& push = inboxes_[workers[0]].push;
+  const bool own_mean =
+      config_.parameter_server.stale_synchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
+  return Commit(workers, workers.back(), sums, own_mean ? push.sample_count : push.flags, actions);
+}
+
+absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& actions) {
+  if (fence.worker() < 0 || fence.worker() >= static_cast<int>(inboxes_.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, ": a fence for worker ",
+                                                   fence.worker(), ", the job has ", inboxes_.size()));
+  }
+  Inbox& inbox = inboxes_[fence.worker()];
+  if (fence.incarnation() > inbox.incarnation) {
+    Forget(inbox);
+    inbox.pulls.clear();
+    inbox.incarnation = fence.incarnation();
+    inbox.applied = Frame{};
+    inbox.staleness = 0;
+  }
+  if (!stale_) return absl::OkStatus();
+  inbox.takes_part = fence.takes_part();
+  inbox.clock = std::max(inbox.clock, static_cast<uint64_t>(std::max<int64_t>(fence.clock(), 0)));
+  return broken_.ok() ? GoOn(actions) : absl::OkStatus();
 }
 
 // ----------------------------------------------------------------------------------------- checkpoints

@@ -10,6 +10,13 @@
 //   bulk-synchronous  all parts of all workers are here   samples of the global batch  0
 //   asynchronous      all parts of one push are here      the push's own samples, or   version - base version
 //                                                         the job's global batch
+//   stale-synchronous a worker may go on                  samples of the global batch  version - base version
+//
+// Stale-synchronously with bound s, a worker that has made c steps may go on once no other has made fewer
+// than c - s; until then its answer is held back. Pushes gather meanwhile, and are applied when somebody is
+// to see parameters: those of one step (one position in the schedule) together, as one update, in the order
+// of their steps. So with s = 0 every update is the bulk-synchronous one, bit by bit; and a push misses at
+// most 2 s + 1 pushes of every other worker.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
 #define TETHYS_PS_PARAMETER_STORE_H_
 
@@ -34,7 +41,7 @@ struct StoreConfig {
   uint32_t generation = 0;
   proto::Optimizer optimizer;
   proto::ParameterServer parameter_server;  // Its consistency.
-  int64_t global_batch = 0;                 // Samples; divisor of GLOBAL_MEAN.
+  int64_t global_batch = 0;                 // Samples; divisor of GLOBAL_MEAN, asynchronously.
   int64_t total_samples = 0;                // Of the whole job: what a linear decay without length spans.
 };
 
@@ -73,6 +80,9 @@ class StoreActions {
 //  4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, whatever the order of
 //  arrival.
 //  5. Padding stays zero.
+//  6. Stale-synchronously, parameters that a worker is sent for step c hold all pushes of the workers that
+//  take part
+//     for steps before c - s, and its own.
 class ParameterStore {
  public:
   // `optimizer` works on segments of the layout's local ranges; `stream` is its device's and outlives the
@@ -84,13 +94,18 @@ class ParameterStore {
   // FailedPrecondition (old generation or incarnation, non-finite), OutOfRange (range, step out of order).
   absl::Status OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
+  // From now on frames of the worker's earlier incarnations are refused; what of them is not applied is
+  // forgotten. InvalidArgument: no such worker.
+  absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
+  // Frames of earlier ones are refused.
+  uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
 
   const ShardLayout& layout() const { return layout_; }
   // Updates applied, those before a restored checkpoint included.
   int64_t version() const { return version_; }
   bool bulk_synchronous() const { return bulk_; }
   const float* parameters() const { return parameters_.data(); }
-  // Updates by staleness.
+  // Updates by the staleness of their stalest push.
   const std::map<int64_t, int64_t>& staleness_histogram() const { return staleness_histogram_; }
 
   // Slot 0 is the parameters, 1, 2, ... the optimizer's slots; all shards of a slot, then the next slot.
@@ -115,7 +130,12 @@ class ParameterStore {
     Frame push;               // Header of the push under way; sequence 0: there is none.
     std::vector<Part> parts;  // What is here of it,
     int64_t received = 0;     // in elements.
-    Arena staging;            // Allocated on first use.
+    // Stale-synchronously:
+    bool held = false;               // The push is applied, and its answer held back.
+    bool takes_part = true;          // Others may have to wait for it.
+    uint64_t clock = 0;              // Steps made: one more than the step of the last whole push.
+    std::map<int64_t, Frame> pulls;  // Held back, by first element.
+    Arena staging;                   // Allocated on first use.
   };
 
   absl::Status Admit(const Frame& frame);
@@ -130,8 +150,18 @@ class ParameterStore {
   // FailedPrecondition when a sum is not finite.
   absl::Status AdvanceOrder();
   absl::Status ApplyIfComplete(int worker, StoreActions& actions);
-  // Updates and answers, part after part, the pushes of `workers`, which are complete; of the last to arrive
-  // the parts tell how the update is cut.
+  // Stale-synchronously: if some worker may go on, applies what has gathered and answers all who may.
+  absl::Status GoOn(StoreActions& actions);
+  // It is here as a whole, applied or not.
+  bool Whole(const Inbox& inbox) const { return inbox.push.sequence != 0 && Complete(inbox); }
+  bool MayBegin(uint64_t step) const;
+  void AnswerPulls(int worker, StoreActions& actions);
+  // Whole pushes that are not applied, by step: those of one step in rank order.
+  std::vector<std::vector<int>> Gathered() const;
+  absl::Status ApplyTogether(const std::vector<int>& workers, StoreActions& actions);
+  void Forget(Inbox& inbox);
+  // Updates with the pushes of `workers`, which are complete, and answers them, part after part, unless their
+  // answers are held back. Of the last to arrive the parts tell how the update is cut.
   absl::Status Commit(absl::Span<const int> workers, int last, const float* gradient_sums, int64_t divisor,
                       StoreActions& actions);
   void Record(int worker, int64_t staleness, StoreActions& actions);
@@ -145,6 +175,7 @@ class ParameterStore {
   const StoreConfig config_;
   const ShardLayout layout_;
   const bool bulk_;
+  const bool stale_;
   const bool ordered_;
   const std::unique_ptr<Optimizer> optimizer_;
   Stream& stream_;

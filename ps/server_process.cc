@@ -28,6 +28,7 @@ class ServerTask final : public TaskLife {
   }
 
   absl::Status Obey(const proto::ToTask& order) override {
+    if (order.has_fence()) return Fence(order.fence());
     if (!order.has_save()) return absl::OkStatus();
     // The journal of what the checkpoint holds goes first.
     session_.Beat();
@@ -47,6 +48,18 @@ class ServerTask final : public TaskLife {
   int64_t step() const override { return server_.version(); }
 
  private:
+  absl::Status Fence(const proto::Fence& fence) {
+    TETHYS_RETURN_IF_ERROR(server_.Fence(fence));
+    // The journal of what was applied goes first: the chief settles leases by it.
+    session_.Beat();
+    proto::FromTask message;
+    message.mutable_fenced()->set_worker(fence.worker());
+    message.mutable_fenced()->set_incarnation(fence.incarnation());
+    message.mutable_fenced()->set_takes_part(fence.takes_part());
+    session_.Send(std::move(message));
+    return absl::OkStatus();
+  }
+
   const TaskOptions& options_;
   TaskSession& session_;
   ParameterServer& server_;

@@ -26,7 +26,8 @@ namespace tethys {
 
 // What one step is made of. Positions count samples over the whole job: epoch x samples per epoch + position.
 struct StepInfo {
-  int64_t step = 0;  // Global step of this update (asynchronously: this worker's own count).
+  int64_t step = 0;  // Global step of this update (asynchronously: this worker's own count, stale-
+                     // synchronously: its clock).
   int64_t epoch = 0;
   int64_t sample_begin = 0;  // First sample of this worker's batch.
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
@@ -62,8 +63,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Memory of `elements` zeroed floats that this strategy exchanges best: the gradient arena should lie in it.
-  // It lives as long as the strategy. Null: any memory does as well. Called at most once, before Prepare.
+  // Memory of `elements` zeroed floats that this strategy exchanges best: the gradient arena should lie in
+  // it. It lives as long as the strategy. Null: any memory does as well. Called at most once, before Prepare.
   virtual absl::StatusOr<float*> AllocateGradients(int64_t elements) {
     (void)elements;
     return nullptr;

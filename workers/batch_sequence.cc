@@ -54,9 +54,9 @@ class LeasedSequence final : public BatchSequence {
       TETHYS_RETURN_IF_ERROR(Take(*order));
     }
     if (leases_.empty()) return absl::optional<BatchAssignment>();
-    const Slice slice = leases_.front();
+    const BatchAssignment batch = leases_.front();
     leases_.pop_front();
-    return absl::optional<BatchAssignment>(BatchAssignment{slice, slice.count(), slice.begin});
+    return absl::optional<BatchAssignment>(batch);
   }
 
  private:
@@ -74,11 +74,16 @@ class LeasedSequence final : public BatchSequence {
       return absl::InternalError("the chief sent something else than leases within a segment");
     }
     for (const proto::LeaseRange& range : order.lease().range()) {
-      if (range.begin() < run_.begin() || range.end() > run_.end() || range.begin() >= range.end()) {
+      const bool in_step = range.begin() >= range.step_begin() && range.begin() <= range.end() &&
+                           range.end() - range.step_begin() <= range.step_count();
+      if (!in_step || range.begin() < run_.begin() || range.end() > run_.end()) {
         return absl::InternalError(absl::StrCat("the chief leased positions [", range.begin(), ", ",
                                                 range.end(), "), outside the segment"));
       }
-      leases_.push_back({range.begin(), range.end()});
+      leases_.push_back({.positions = {range.begin(), range.end()},
+                         .global_count = range.step_count(),
+                         .step_begin = range.step_begin(),
+                         .clock = range.clock()});
     }
     last_ = order.lease().last();
     received_ = true;
@@ -88,7 +93,7 @@ class LeasedSequence final : public BatchSequence {
 
   const proto::Run run_;
   TaskSession& session_;
-  std::deque<Slice> leases_;
+  std::deque<BatchAssignment> leases_;
   bool received_ = false;  // The chief sends the first lease unasked.
   bool asked_ = false;
   bool last_ = false;

@@ -18,6 +18,7 @@ struct BatchAssignment {
   Slice positions;           // This worker's; may be empty.
   int64_t global_count = 0;  // Of all workers that make this update together.
   int64_t step_begin = 0;    // First position of the update, over all workers.
+  int64_t clock = 0;         // Stale-synchronously: this worker's step, counted by the chief.
 };
 
 class BatchSequence {

@@ -1,7 +1,9 @@
 #include "workers/trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
+#include <thread>
 
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
@@ -23,7 +25,8 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       setup_(setup),
       session_(session),
       clock_(clock),
-      leased_(LeasesBatches(setup.plan().job())) {}
+      leased_(LeasesBatches(setup.plan().job())),
+      in_rounds_(setup.plan().job().strategy().parameter_server().has_stale_synchronous()) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, RingListener& listener,
@@ -125,6 +128,7 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
     const BatchAssignment batch = announced.front();
     announced.pop_front();
 
+    if (in_rounds_) steps_ = batch.clock;
     const int64_t epoch_begin = JobPosition(run.epoch(), plan.train_samples(), 0);
     const StepInfo step{.step = steps_,
                         .epoch = run.epoch(),
@@ -133,11 +137,16 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
                         .global_sample_count = batch.global_count,
                         .schedule_position = epoch_begin + batch.step_begin};
     TETHYS_RETURN_IF_ERROR(
-        Annotate(TrainStep({*plan_, *strategy_, *recorder_}, step, [this] { return loader_->Next(); }),
+        Annotate(TrainStep({*plan_, *strategy_, *recorder_}, step, [this] { return NextBatch(); }),
                  absl::StrCat("step ", step.step, " of epoch ", run.epoch() + 1)));
     ++steps_;
     ++done;
   }
+}
+
+HostBatch Trainer::NextBatch() {
+  if (task_.slow_down > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(task_.slow_down));
+  return loader_->Next();
 }
 
 absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {

@@ -52,6 +52,7 @@ class Trainer {
   absl::Status AllocateGradients();
   absl::Status BuildPlans(const InputScaling& scaling);
   absl::Status TakeParameters();
+  HostBatch NextBatch();
   int64_t ArenaSize() const { return model_->variables().arena_size(); }
 
   const TaskOptions& task_;
@@ -59,6 +60,7 @@ class Trainer {
   TaskSession& session_;
   const Clock& clock_;
   const bool leased_;
+  const bool in_rounds_;  // Leased so, stale-synchronously.
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
@@ -71,7 +73,8 @@ class Trainer {
   std::unique_ptr<BatchLoader> loader_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<StepRecorder> recorder_;
-  std::atomic<int64_t> steps_{0};  // Asynchronously: this worker's; else the global step.
+  std::atomic<int64_t> steps_{
+      0};  // Asynchronously: this worker's; stale-synchronously: its clock; else the global step.
 };
 
 }  // namespace tethys

@@ -31,14 +31,6 @@ namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
 
-// Those that get pushes. A job with more servers than shards leaves the last ones empty: placement fills the
-// servers of lowest index first.
-int ServersWithShards(const proto::Placement& placement) {
-  int servers = 0;
-  for (const proto::Shard& shard : placement.shard()) servers = std::max(servers, shard.server() + 1);
-  return servers;
-}
-
 class ChiefProcess final : public ChiefEvents {
  public:
   explicit ChiefProcess(const ChiefOptions& options)
@@ -67,15 +59,18 @@ class ChiefProcess final : public ChiefEvents {
     MutexLock lock(admission_mu_);
     return controller_->Admit(task, incarnation, clock_.Now());
   }
-  void OnMessage(TaskId task, proto::FromTask message) override {
+  void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) override {
     const auto shared = std::make_shared<proto::FromTask>(std::move(message));
-    loop_.Post([this, task, shared] {
-      Step([&](Actions& actions) { controller_->OnMessage(task, *shared, clock_.Now(), actions); });
+    loop_.Post([this, task, incarnation, shared] {
+      Step([&](Actions& actions) {
+        controller_->OnMessage(task, incarnation, *shared, clock_.Now(), actions);
+      });
     });
   }
-  void OnGone(TaskId task) override {
-    loop_.Post(
-        [this, task] { Step([&](Actions& actions) { controller_->OnGone(task, clock_.Now(), actions); }); });
+  void OnGone(TaskId task, uint32_t incarnation) override {
+    loop_.Post([this, task, incarnation] {
+      Step([&](Actions& actions) { controller_->OnGone(task, incarnation, clock_.Now(), actions); });
+    });
   }
   absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) override {
     std::shared_ptr<CheckpointWriter> writer;

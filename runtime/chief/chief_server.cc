@@ -90,8 +90,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     const absl::StatusOr<proto::Handshake> handshake = Authenticate(*context);
     if (!handshake.ok()) return ToGrpcStatus(handshake.status());
     const TaskId task{handshake->role(), handshake->index()};
-    if (absl::Status status = events_.Admit(task, handshake->incarnation()); !status.ok())
-      return ToGrpcStatus(status);
+    const uint32_t incarnation = handshake->incarnation();
+    if (absl::Status status = events_.Admit(task, incarnation); !status.ok()) return ToGrpcStatus(status);
     context->AddInitialMetadata("tethys-admitted", "1");
     stream->SendInitialMetadata();
     {
@@ -99,12 +99,13 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
       sessions_[task] = stream;
     }
     proto::FromTask message;
-    while (stream->Read(&message)) events_.OnMessage(task, std::move(message));
+    while (stream->Read(&message)) events_.OnMessage(task, incarnation, std::move(message));
     {
       MutexLock lock(mu_);
-      sessions_.erase(task);
+      const auto it = sessions_.find(task);
+      if (it != sessions_.end() && it->second == stream) sessions_.erase(it);
     }
-    events_.OnGone(task);
+    events_.OnGone(task, incarnation);
     return grpc::Status::OK;
   }
 

@@ -23,9 +23,9 @@ class ChiefEvents {
   // An error refuses the session.
   virtual absl::Status Admit(TaskId task, uint32_t incarnation) = 0;
   // In the order of the session.
-  virtual void OnMessage(TaskId task, proto::FromTask message) = 0;
+  virtual void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) = 0;
   // The last event of an admitted session.
-  virtual void OnGone(TaskId task) = 0;
+  virtual void OnGone(TaskId task, uint32_t incarnation) = 0;
   // Part of the open save.
   virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin,
                                   absl::Span<const float> values) = 0;
@@ -44,8 +44,8 @@ class ChiefServer {
   virtual ~ChiefServer() = default;
 
   virtual std::string address() const = 0;
-  // Any thread. To a task that is gone: nothing happens. Blocks only when the task has stopped reading and
-  // the connection's window is full, which control messages do not come near.
+  // Any thread. To the task's newest session; to a task that is gone: nothing happens. Blocks only when the
+  // task has stopped reading and the connection's window is full, which control messages do not come near.
   virtual void Send(TaskId task, const proto::ToTask& order) = 0;
 };
 

@@ -4,7 +4,9 @@
 //   gather -> set servers up -> set workers up -> [ run a segment -> save? -> evaluate? ]* -> test -> save ->
 //   stop
 //
-// The first loss or failure of a task ends the job. Failures that merely follow from another ("my peer
+// The first loss or failure of a task ends the job; but where workers train on leases (asynchronously and
+// stale-synchronously), a lost worker is fenced and its leases given to others, and a replacement may join.
+// Failures that merely follow from another ("my peer
 // vanished") are held back for a moment, so that the cause is reported and not the echo.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
@@ -22,6 +24,7 @@
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/chief/lease_book.h"
 #include "runtime/chief/ledger.h"
 #include "runtime/chief/segment_planner.h"
 
@@ -69,7 +72,8 @@ using Action = absl::variant<SendOrder, WriteJournal, Report, KeepRecords, KeepR
 using Actions = std::vector<Action>;
 
 // Invariants:
-//  1. Training goes on only while every task is a member; parameters change only within a segment.
+//  1. Training goes on only while every task is a member, but for lost workers that hold leases; parameters
+//  change only within a segment, and a segment does not end before the leases of the lost are settled.
 //  2. At most one save is open, and none during a segment.
 //  3. A sample counts as used when its worker's record of the step has arrived.
 class JobController {
@@ -77,12 +81,14 @@ class JobController {
   // `state`: where to start; `restore`: it comes from a checkpoint.
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now);
 
-  // A session asks to be admitted. AlreadyExists: that task has joined; InvalidArgument: the job has no such
-  // task.
+  // A session asks to be admitted. AlreadyExists: that task has joined, and this is no later life of a worker
+  // that may be lost; InvalidArgument: the job has no such task.
   absl::Status Admit(TaskId task, uint32_t incarnation, Nanoseconds now);
-  void OnMessage(TaskId task, const proto::FromTask& message, Nanoseconds now, Actions& actions);
+  // Of that incarnation; those of one that is lost have no effect.
+  void OnMessage(TaskId task, uint32_t incarnation, const proto::FromTask& message, Nanoseconds now,
+                 Actions& actions);
   // The session ended.
-  void OnGone(TaskId task, Nanoseconds now, Actions& actions);
+  void OnGone(TaskId task, uint32_t incarnation, Nanoseconds now, Actions& actions);
   void OnTick(Nanoseconds now, Actions& actions);
 
   void SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions);
@@ -106,6 +112,13 @@ class JobController {
     proto::Heartbeat heartbeat;
     int64_t setup_ns = 0;
     int64_t step = 0;
+    // Of workers that hold leases:
+    bool lost = false;       // Not waited for; nothing it says is heard.
+    bool late = false;       // A replacement that does not take part yet.
+    uint32_t candidate = 0;  // Incarnation admitted to take its place, when it joins.
+    proto::Fence fence;      // The last one sent,
+    int fences_open = 0;     // and how many servers have not confirmed it.
+    Nanoseconds lost_at = 0;
   };
   struct Sums {
     double loss = 0;
@@ -121,7 +134,7 @@ class JobController {
   };
 
   // One per message.
-  void OnJoin(TaskId id, const proto::Join& join, Nanoseconds now, Actions& actions);
+  void OnJoin(TaskId id, uint32_t incarnation, const proto::Join& join, Nanoseconds now, Actions& actions);
   void OnReady(TaskId id, const proto::Ready& ready, Nanoseconds now, Actions& actions);
   void OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Nanoseconds now, Actions& actions);
   void OnSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions);
@@ -130,13 +143,31 @@ class JobController {
   void OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now, Actions& actions);
   void OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions);
   void OnApplied(TaskId id, const proto::AppliedPushes& applied, Actions& actions);
+  void OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actions& actions);
   void OnFailure(TaskId id, const proto::Failure& failure, Nanoseconds now);
 
+  // Members.
+  bool Concerns(TaskId id, uint32_t incarnation, const proto::FromTask& message) const;
+  void SetUpAll(proto::Role role, Actions& actions);
+  void SetUp(const std::vector<TaskId>& ids, Actions& actions);
+  bool Survives(TaskId id) const;  // The job survives its loss.
+  void OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions);
+  void Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions);
+  void SendFence(TaskId id, bool takes_part, Actions& actions);
+  void Settle(TaskId id, Actions& actions);
+  void Enrol(TaskId id, Nanoseconds now, Actions& actions);
+  void FindSilent(Nanoseconds now, Actions& actions);
+  bool Settling() const;  // Leases of a lost worker are not settled yet.
+  int Present() const;    // Workers that are not lost.
+  proto::WorkerLoss& LastLoss(TaskId id);
+
   // The course of the job.
-  void SetUp(proto::Role role, Actions& actions);
+  void Advance(Nanoseconds now, Actions& actions);  // If nothing more is to be waited for.
   void StartTraining(Nanoseconds now, Actions& actions);
   void Continue(Nanoseconds now, Actions& actions);  // From a barrier to what comes next.
   void RunSegment(Nanoseconds now, Actions& actions);
+  void SendRuns(Actions& actions);
+  void SendRun(TaskId id, Actions& actions);
   void FinishSegment(Nanoseconds now, Actions& actions);
   void BeginSave(Nanoseconds now, Actions& actions);
   void EndSave(const absl::Status& status, const std::string& directory, Nanoseconds now, Actions& actions);
@@ -150,12 +181,14 @@ class JobController {
     actions.push_back(SendOrder{id, std::move(order)});
   }
   void SendLeases(TaskId id, int batches, Actions& actions);
+  absl::Status Use(TaskId id, Slice positions);
+  int64_t JobBegin(Slice positions) const;  // Over the whole job.
   void ReportProgress(Nanoseconds now, Actions& actions);
   void ReportEpoch(Actions& actions);
   // True once every task of the role has answered the order under way; and starts a new round.
   bool AllAnswered(proto::Role role) const;
   void ExpectAnswers();
-  std::vector<TaskId> Tasks(proto::Role role) const;
+  std::vector<TaskId> Tasks(proto::Role role) const;  // That take part.
   proto::Role SaveSources() const;
   std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"
 
@@ -164,6 +197,8 @@ class JobController {
   const bool restore_;
   const Nanoseconds started_;
   const Nanoseconds silence_, start_timeout_;
+
+  static constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 
   Phase phase_ = Phase::kGather;
   std::map<TaskId, TaskState> tasks_;
@@ -176,6 +211,8 @@ class JobController {
   TrainingSegment segment_;
   int64_t segment_id_ = 0;
   std::unique_ptr<SampleLedger> ledger_;
+  LeaseBook leases_;
+  int losses_ = 0;
   Sums epoch_sums_;
   Nanoseconds segment_begin_ = 0, first_done_ = 0;
   double epoch_barrier_seconds_ = 0;
@@ -187,6 +224,7 @@ class JobController {
   int64_t order_id_ = 0;
   proto::Split split_ = proto::TRAIN;
   Sums evaluation_;
+  bool evaluate_again_ = false;  // A worker was lost that owed a part of it.
   Nanoseconds phase_begin_ = 0;
   bool epoch_ended_ = false;  // The barrier closes an epoch whose result is not reported yet.
   bool save_pending_ = false;

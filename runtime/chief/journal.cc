@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "runtime/cluster/job_plan.h"
 
@@ -24,9 +27,10 @@ struct AttemptLog {
   int64_t workers = 0;
   int64_t servers = 0;
   std::vector<Interval> used;
-  std::map<int64_t, std::vector<Interval>> applied;  // By server.
-  std::map<int64_t, int64_t> epoch_end;              // Epochs closed in this attempt: positions used.
-  int64_t end = -1;                                  // Where the job ended, if it did.
+  std::map<int64_t, std::vector<Interval>> applied;          // By server.
+  std::vector<std::pair<Interval, std::set<int64_t>>> torn;  // With the servers that applied them.
+  std::map<int64_t, int64_t> epoch_end;                      // Epochs closed in this attempt: positions used.
+  int64_t end = -1;                                          // Where the job ended, if it did.
 };
 
 using Fields = std::vector<absl::string_view>;
@@ -61,6 +65,15 @@ absl::Status AddLine(const Fields& fields, int64_t line, std::vector<AttemptLog>
     TETHYS_ASSIGN_OR_RETURN(const int64_t begin, Number(fields, first, line));
     TETHYS_ASSIGN_OR_RETURN(const int64_t count, Number(fields, first + 1, line));
     if (count > 0) (kind == "used" ? attempt.used : attempt.applied[who]).push_back({begin, begin + count});
+  } else if (kind == "torn") {
+    TETHYS_ASSIGN_OR_RETURN(const int64_t begin, Number(fields, 2, line));
+    TETHYS_ASSIGN_OR_RETURN(const int64_t count, Number(fields, 3, line));
+    std::set<int64_t> servers;
+    for (size_t i = 4; i < fields.size(); ++i) {
+      TETHYS_ASSIGN_OR_RETURN(const int64_t server, Number(fields, i, line));
+      servers.insert(server);
+    }
+    attempt.torn.push_back({{begin, begin + count}, std::move(servers)});
   } else if (kind == "epoch") {
     TETHYS_ASSIGN_OR_RETURN(const int64_t epoch, Number(fields, 1, line));
     TETHYS_ASSIGN_OR_RETURN(attempt.epoch_end[epoch], Number(fields, 2, line));
@@ -122,6 +135,16 @@ absl::StatusOr<int64_t> CheckCover(const AttemptLog& attempt, std::vector<Interv
   return total;
 }
 
+// With what a loss kept it from applying.
+std::vector<Interval> AppliedOn(const AttemptLog& attempt, int64_t server) {
+  const auto found = attempt.applied.find(server);
+  std::vector<Interval> applied = found == attempt.applied.end() ? std::vector<Interval>() : found->second;
+  for (const auto& [interval, servers] : attempt.torn) {
+    if (servers.count(server) == 0) applied.push_back(interval);
+  }
+  return applied;
+}
+
 }  // namespace
 
 std::string Attempt(const proto::TrainingState& start, int workers, int servers,
@@ -150,6 +173,10 @@ std::string Used(int worker, int64_t step, int64_t begin, int64_t count) {
 std::string Applied(int server, const proto::AppliedPush& push) {
   return absl::StrCat("applied ", server, " ", push.worker(), " ", push.sequence(), " ", push.sample_begin(),
                       " ", push.sample_count(), " ", push.version(), "\n");
+}
+
+std::string Torn(int worker, int64_t begin, int64_t count, const std::vector<int>& servers) {
+  return absl::StrCat("torn ", worker, " ", begin, " ", count, " ", absl::StrJoin(servers, " "), "\n");
 }
 
 std::string EpochDone(int64_t epoch, int64_t end) { return absl::StrCat("epoch ", epoch, " ", end, "\n"); }
@@ -185,10 +212,8 @@ absl::StatusOr<CheckResult> Check(const std::string& text) {
                             CheckCover(attempt, attempt.used, end, complete, "the workers"));
     result.samples += samples;
     for (int64_t server = 0; server < attempt.servers; ++server) {
-      const auto applied = attempt.applied.find(server);
       TETHYS_RETURN_IF_ERROR(
-          CheckCover(attempt, applied == attempt.applied.end() ? std::vector<Interval>() : applied->second,
-                     end, complete, absl::StrCat("ps ", server))
+          CheckCover(attempt, AppliedOn(attempt, server), end, complete, absl::StrCat("ps ", server))
               .status());
     }
     result.ended = last && attempt.end >= 0;

@@ -2,20 +2,26 @@
 // runs. A restarted or resumed job appends a new attempt; the checker reads it all. A last line without its
 // end was torn by a crash and does not count.
 //
-//   attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY   the state it starts from; SAMPLES per
-//   epoch member ROLE INDEX INCARNATION HOST ADDRESS lost ROLE INDEX REASON... lease WORKER EPOCH BEGIN END
-//   asynchronously: positions of the epoch's order used WORKER STEP BEGIN COUNT                            a
-//   worker trained on samples [BEGIN, BEGIN + COUNT) applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION a
-//   server applied that worker's gradients of them epoch EPOCH END all positions [0, END) of the epoch are
-//   used saved STEP EPOCH POSITION                               a checkpoint is committed end EPOCH POSITION
-//   the job ended well, there
+//   attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY
+//                                           the state it starts from; SAMPLES per epoch
+//   member ROLE INDEX INCARNATION HOST ADDRESS
+//   lost ROLE INDEX REASON...
+//   lease WORKER EPOCH BEGIN END            positions of the epoch's order
+//   used WORKER STEP BEGIN COUNT            a worker trained on samples [BEGIN, BEGIN + COUNT)
+//   applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION
+//                                           a server applied that worker's gradients of them
+//   torn WORKER BEGIN COUNT SERVER...       lost in the middle of a push that only these servers applied
+//   epoch EPOCH END                         all positions [0, END) of the epoch are used
+//   saved STEP EPOCH POSITION               a checkpoint is committed
+//   end EPOCH POSITION                      the job ended well, there
 //
-// BEGIN of `used` and `applied` counts over the whole job: epoch x SAMPLES + position.
+// BEGIN of `used`, `applied` and `torn` counts over the whole job: epoch x SAMPLES + position.
 #ifndef TETHYS_RUNTIME_CHIEF_JOURNAL_H_
 #define TETHYS_RUNTIME_CHIEF_JOURNAL_H_
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "proto/chief.pb.h"
 #include "runtime/base/status.h"
@@ -31,6 +37,8 @@ std::string Lost(proto::Role role, int index, const std::string& reason);
 std::string Lease(int worker, int64_t epoch, int64_t begin, int64_t end);
 std::string Used(int worker, int64_t step, int64_t begin, int64_t count);
 std::string Applied(int server, const proto::AppliedPush& push);
+// Positions over the whole job.
+std::string Torn(int worker, int64_t begin, int64_t count, const std::vector<int>& servers);
 std::string EpochDone(int64_t epoch, int64_t end);
 std::string Saved(const proto::TrainingState& state);
 std::string End(const proto::TrainingState& state);
@@ -42,8 +50,9 @@ struct CheckResult {
 };
 
 // Finds every sample of every epoch used exactly once by the workers and, with parameter servers, applied
-// exactly once on each server. What an attempt did after the state from which the next one started is undone
-// and does not count. DataLoss names the first sample that is missing or repeated, and where.
+// exactly once on each server; a batch torn by a loss is missing on some. What an attempt did after the state
+// from which the next one started is undone and does not count. DataLoss names the first sample that is
+// missing or repeated, and where.
 absl::StatusOr<CheckResult> Check(const std::string& text);
 
 }  // namespace tethys::journal

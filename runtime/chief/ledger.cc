@@ -1,26 +1,6 @@
 #include "runtime/chief/ledger.h"
 
-#include <algorithm>
-
 namespace tethys {
-
-SampleLedger::SampleLedger(Slice segment, int64_t batch, int workers)
-    : segment_(segment), batch_(batch), workers_(workers), next_(segment.begin) {}
-
-std::vector<Slice> SampleLedger::Lease(int worker, int batches) {
-  std::vector<Slice> leases;
-  if (batch_ <= 0) return leases;
-  const int64_t left = (segment_.end - next_ + batch_ - 1) / batch_;
-  const int64_t fair = std::max<int64_t>(1, left / (2 * workers_));
-  const int64_t count = std::min<int64_t>({batches, fair, left});
-  for (int64_t i = 0; i < count; ++i) {
-    const Slice lease{next_, std::min(next_ + batch_, segment_.end)};
-    lease_[lease.begin] = worker;
-    leases.push_back(lease);
-    next_ = lease.end;
-  }
-  return leases;
-}
 
 absl::Status SampleLedger::Use(int worker, Slice positions) {
   const auto refuse = [&](absl::string_view why) {
@@ -30,11 +10,6 @@ absl::Status SampleLedger::Use(int worker, Slice positions) {
   if (positions.count() == 0) return absl::OkStatus();
   if (positions.count() < 0 || positions.begin < segment_.begin || positions.end > segment_.end) {
     return refuse(absl::StrCat("outside the segment [", segment_.begin, ", ", segment_.end, ")"));
-  }
-  if (batch_ > 0) {
-    const auto lease = lease_.find(positions.begin);
-    if (lease == lease_.end() || lease->second != worker) return refuse("for which it holds no lease");
-    lease_.erase(lease);
   }
   auto after = used_.upper_bound(positions.begin);
   if (after != used_.end() && after->first < positions.end) return refuse("some of which are used already");

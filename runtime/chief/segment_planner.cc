@@ -41,6 +41,11 @@ TrainingSegment SegmentPlanner::Next(const proto::TrainingState& state) const {
   return segment;
 }
 
+std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment) const {
+  return in_rounds() ? BatchesOfSteps(segment.positions, batch_, job_.workers())
+                     : SingleBatches(segment.positions, batch_);
+}
+
 bool SegmentPlanner::SaveDue(const proto::TrainingState& state, bool epoch_ended) const {
   const proto::Checkpoint& checkpoint = job_.checkpoint();
   return (checkpoint.every_steps() > 0 && state.step() % checkpoint.every_steps() == 0) ||

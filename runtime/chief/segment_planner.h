@@ -4,8 +4,10 @@
 #define TETHYS_RUNTIME_CHIEF_SEGMENT_PLANNER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "proto/chief.pb.h"
+#include "runtime/chief/lease_book.h"
 #include "runtime/data/sharding.h"
 
 namespace tethys {
@@ -24,6 +26,10 @@ class SegmentPlanner {
   // Samples of one update: the global batch, or a worker's batch where each push is an update.
   int64_t batch() const { return batch_; }
   bool leased() const { return leased_; }
+  // Leased in rounds, one batch for every worker.
+  bool in_rounds() const { return job_.strategy().parameter_server().has_stale_synchronous(); }
+  // What of it each lease holds.
+  std::vector<BatchLease> Batches(const TrainingSegment& segment) const;
   // Positions of an epoch that are used.
   int64_t epoch_positions() const { return epoch_positions_; }
   // Updates of a whole job from its start; for progress only.

@@ -1,5 +1,7 @@
 #include "runtime/cluster/job_plan.h"
 
+#include <algorithm>
+
 namespace tethys {
 namespace {
 
@@ -63,6 +65,12 @@ absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan) {
 int64_t TotalSamples(const proto::JobPlan& plan) {
   return plan.job().epochs() > 0 ? plan.job().epochs() * plan.train_samples()
                                  : plan.job().max_steps() * plan.global_batch();
+}
+
+int ServersWithShards(const proto::Placement& placement) {
+  int servers = 0;
+  for (const proto::Shard& shard : placement.shard()) servers = std::max(servers, shard.server() + 1);
+  return servers;
 }
 
 std::string TaskName(proto::Role role, int index) {

@@ -18,6 +18,10 @@ absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
 // Samples of the whole job: what a linear decay without a length of its own spans.
 int64_t TotalSamples(const proto::JobPlan& plan);
 
+// Those that get pushes, the first so many. A job with more servers than shards leaves the last ones empty:
+// placement fills the servers of lowest index first.
+int ServersWithShards(const proto::Placement& placement);
+
 // "worker 2", "ps 0", "chief".
 std::string TaskName(proto::Role role, int index);
 

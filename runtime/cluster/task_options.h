@@ -20,6 +20,7 @@ struct TaskOptions {
   JobToken token;
   std::string job_id;
   Nanoseconds connect_timeout = 30 * kSecond;
+  Nanoseconds slow_down = 0;  // For trials: a worker waits so long before each of its steps.
   // Nothing heard from the chief for so long, once connected: it is lost.
   Nanoseconds chief_silence = 20 * kSecond;
 };

@@ -55,6 +55,8 @@ class ScriptedSession final : public TaskSession {
       proto::LeaseRange& added = *order.mutable_lease()->add_range();
       added.set_begin(range.begin);
       added.set_end(range.end);
+      added.set_step_begin(range.begin);
+      added.set_step_count(range.count());
     }
     orders_.push_back(order);
   }

@@ -66,7 +66,7 @@ class JobControllerTest : public ::testing::Test {
     proto::FromTask message;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
     Actions actions;
-    controller_->OnMessage(task, message, now_, actions);
+    controller_->OnMessage(task, incarnation_, message, now_, actions);
     Take(actions);
   }
   void Tick(double seconds) {
@@ -77,7 +77,7 @@ class JobControllerTest : public ::testing::Test {
   }
   void Vanish(TaskId task) {
     Actions actions;
-    controller_->OnGone(task, now_, actions);
+    controller_->OnGone(task, incarnation_, now_, actions);
     Take(actions);
   }
   void SaveOpened(const absl::Status& status) {
@@ -129,6 +129,7 @@ class JobControllerTest : public ::testing::Test {
   }
 
   Nanoseconds now_ = 1 * kSecond;
+  uint32_t incarnation_ = 1;  // Of the task that speaks.
   proto::JobPlan plan_;
   std::unique_ptr<JobController> controller_;
   std::vector<std::string> log_;

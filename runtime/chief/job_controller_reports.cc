@@ -1,0 +1,90 @@
+// What the controller tells of the job's course.
+#include <algorithm>
+
+#include "runtime/chief/job_controller.h"
+
+namespace tethys {
+
+proto::Quality JobController::Sums::Quality() const {
+  proto::Quality quality;
+  quality.set_samples(samples);
+  if (samples > 0) {
+    quality.set_loss(loss / static_cast<double>(samples));
+    quality.set_accuracy(static_cast<double>(correct) / static_cast<double>(samples));
+  }
+  return quality;
+}
+
+void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
+  last_progress_ = now;
+  proto::ProgressEvent event;
+  proto::Progress& progress = *event.mutable_progress();
+  const bool training = phase_ == Phase::kTrain;
+  const int64_t done = training ? segment_.positions.begin + ledger_->used_count() : state_.position();
+  progress.set_epoch(training ? segment_.epoch : state_.epoch());
+  progress.set_epoch_samples_done(done);
+  progress.set_epoch_samples(planner_.epoch_positions());
+  const proto::Quality quality = epoch_sums_.Quality();
+  progress.set_loss(quality.loss());
+  progress.set_accuracy(quality.accuracy());
+  progress.set_step(state_.step() + (training ? ledger_->used_count() / planner_.batch() : 0));
+  const double seconds = state_.epoch_seconds() + (training ? ToSeconds(now - segment_begin_) : 0);
+  if (seconds > 0 && done > 0) {
+    const double rate = static_cast<double>(done) / seconds;
+    progress.set_samples_per_second(rate);
+    const double steps_left =
+        static_cast<double>(std::max<int64_t>(0, planner_.total_steps() - progress.step()));
+    progress.set_eta_seconds(steps_left * static_cast<double>(planner_.batch()) / rate);
+  }
+  actions.push_back(Report{std::move(event)});
+}
+
+void JobController::ReportEpoch(Actions& actions) {
+  epoch_ended_ = false;
+  proto::EpochResult& result = epoch_result_;
+  const proto::Quality quality = epoch_sums_.Quality();
+  result.set_epoch(segment_.epoch);
+  result.set_step(state_.step());
+  result.set_train_loss(quality.loss());
+  result.set_train_accuracy(quality.accuracy());
+  result.set_train_seconds(state_.epoch_seconds());
+  result.set_barrier_seconds(epoch_barrier_seconds_);
+  if (state_.epoch_seconds() > 0) {
+    result.set_samples_per_second(static_cast<double>(epoch_sums_.samples) / state_.epoch_seconds());
+  }
+  *summary_.mutable_train() = quality;
+  proto::ProgressEvent event;
+  *event.mutable_epoch() = result;
+  actions.push_back(Report{std::move(event)});
+  if (state_.position() == 0) {
+    epoch_sums_ = {};
+    state_.set_epoch_seconds(0);
+  }
+  epoch_barrier_seconds_ = 0;
+}
+
+void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) const {
+  summary.MergeFrom(summary_);
+  summary.set_steps(state_.step());
+  summary.set_epochs(state_.epoch());
+  if (!end_status_.ok()) *summary.mutable_first_failure() = first_failure_;
+  proto::Timing& timing = *summary.mutable_timing();
+  timing.set_total_seconds(ToSeconds(now - started_));
+  timing.set_startup_seconds(startup_seconds_);
+  timing.set_training_seconds(state_.training_seconds());
+  timing.set_checkpoint_seconds(checkpoint_seconds_);
+  for (const auto& [id, task] : tasks_) {
+    if (id.role == proto::WORKER) {
+      timing.set_plan_seconds(std::max(timing.plan_seconds(), ToSeconds(task.setup_ns)));
+    }
+    proto::TaskSummary& line = *summary.add_task();
+    line.set_role(id.role == proto::WORKER ? "worker" : "ps");
+    line.set_index(id.index);
+    line.set_host(task.member.host());
+    line.set_resident_bytes(task.heartbeat.resident_bytes());
+    line.set_clock_offset_ns(task.heartbeat.clock_offset_ns());
+    line.set_clock_error_ns(task.heartbeat.clock_error_ns());
+  }
+}
+
+}  // namespace tethys
