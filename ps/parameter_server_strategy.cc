@@ -81,9 +81,9 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
 
 absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   step_ = step;
-  // A worker that joins late begins with what the others have made meanwhile: its first
-  // step says how much of that it has to see.
-  if (sequence_ == 0 && config().has_stale_synchronous()) TETHYS_RETURN_IF_ERROR(Pull());
+  // What others have made since Prepare; stale-synchronously the first step says how much of it must be
+  // there.
+  if (sequence_ == 0 && !bulk_synchronous()) TETHYS_RETURN_IF_ERROR(Pull());
   ++sequence_;
   for (size_t i = 0; i < messages_.size(); ++i) missing_[i] = static_cast<int>(messages_[i].waits_for.size());
   bytes_out_before_ = client_->bytes_out();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Any process lost ends the whole job: at once, named, with its log's end, and with nothing left running.
+"""A process lost ends the whole job: at once, named, with its log's end, and with nothing left running.
 
     losses_test.py TETHYS             each loss once (a test)
     losses_test.py TETHYS --soak 20   each loss 20 times at random instants, under every strategy; prints the longest
@@ -19,7 +19,8 @@ SILENCE = 2.0
 # Long enough to be always interrupted.
 LONG = ["epochs=10000", f"timeouts.silence={SILENCE}", "checkpoint.every_steps=50", "batch_size_per_worker=16"]
 ROLES = {"local": ["chief", "worker"], "mirrored": ["chief", "worker"],
-         "ps_sync": ["chief", "worker", "ps"], "ps_async": ["chief", "worker", "ps"]}
+         "ps_sync": ["chief", "worker", "ps"],
+         "ps_async": ["chief", "ps"]}  # It survives a worker's loss: worker_loss_test.py.
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
 

@@ -107,14 +107,15 @@ TEST(ParameterServerStrategyTest, StalenessIsCountedPerStepAndPerServer) {
   const auto b = cluster.Worker(1);
   ASSERT_TRUE(a->Prepare().ok());
   ASSERT_TRUE(b->Prepare().ok());
+  ASSERT_TRUE(b->Step(0, 4).ok());
   for (int step = 0; step < 3; ++step) ASSERT_TRUE(a->Step(step, 4).ok());
-  ASSERT_TRUE(b->Push(0, 4).ok());
+  ASSERT_TRUE(b->Push(1, 4).ok());
   const auto outcome = b->Finish();
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->staleness, 3);
-  EXPECT_EQ(outcome->version, 4);
-  EXPECT_EQ(b->Parameter(), -1);
-  EXPECT_EQ(cluster.server(1).StalenessHistogram(), (std::map<int64_t, int64_t>{{0, 3}, {3, 1}}));
+  EXPECT_EQ(outcome->version, 5);
+  EXPECT_EQ(b->Parameter(), -1.25);
+  EXPECT_EQ(cluster.server(1).StalenessHistogram(), (std::map<int64_t, int64_t>{{0, 4}, {3, 1}}));
 }
 
 TEST(ParameterServerStrategyTest, AsynchronousWorkersMeetInTheSamePlaceAfterRefresh) {

@@ -1,8 +1,7 @@
-#include "runtime/chief/job_controller.h"
-
 #include <gmock/gmock.h>
-#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
+
+#include "tests/runtime/chief/job_controller_fixture.h"
 
 namespace tethys {
 namespace {
@@ -10,134 +9,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// Twenty samples in batches of ten, two of validation, four of test: two steps an epoch, one epoch.
-proto::JobPlan Plan(const std::string& job) {
-  proto::JobPlan plan;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
-      "epochs: 1 evaluate_each_epoch: true timeouts { start: 60 silence: 10 step: 30 shutdown: 3 } " + job,
-      plan.mutable_job()));
-  plan.set_train_samples(20);
-  plan.set_validation_samples(2);
-  plan.set_test_samples(4);
-  plan.set_global_batch(10);
-  plan.set_batch_per_worker(5);
-  if (plan.job().strategy().has_parameter_server()) plan.mutable_placement()->set_servers(1);
-  return plan;
-}
-
-// Plays tasks against a controller. Orders come out as words: "w0 run", "w1 evaluate", "p0 save"; other
-// actions as "open", "commit", "abandon", "end CODE".
-class JobControllerTest : public ::testing::Test {
- protected:
-  void Start(const std::string& job) {
-    plan_ = Plan(job);
-    proto::TrainingState state;
-    state.set_train_samples(20);
-    controller_ = std::make_unique<JobController>(plan_, state, false, now_);
-    for (int i = 0; i < plan_.job().workers(); ++i) ASSERT_TRUE(controller_->Admit(Worker(i), 1, now_).ok());
-    if (plan_.placement().servers() > 0) {
-      ASSERT_TRUE(controller_->Admit(Server(), 1, now_).ok());
-    }
-  }
-  // To the first segment.
-  void StartAndMakeReady(const std::string& job) {
-    Start(job);
-    for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "join {}");
-    if (plan_.placement().servers() > 0) {
-      Say(Server(), "join {}");
-      Say(Server(), "ready {}");
-    }
-    for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "ready {}");
-  }
-  // One worker's records and end of a segment.
-  void Train(int worker, int64_t segment, std::vector<Slice> slices) {
-    for (const Slice slice : slices) {
-      Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
-                                       " samples: ", slice.count(), " loss_sum: 1 correct: 1 } }"));
-    }
-    Say(Worker(worker), absl::StrCat("segment_done { segment: ", segment, " }"));
-  }
-
-  static TaskId Worker(int index) { return {proto::WORKER, index}; }
-  static TaskId Server() { return {proto::PS, 0}; }
-
-  void Say(TaskId task, const std::string& text) {
-    proto::FromTask message;
-    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
-    Actions actions;
-    controller_->OnMessage(task, incarnation_, message, now_, actions);
-    Take(actions);
-  }
-  void Tick(double seconds) {
-    now_ += FromSeconds(seconds);
-    Actions actions;
-    controller_->OnTick(now_, actions);
-    Take(actions);
-  }
-  void Vanish(TaskId task) {
-    Actions actions;
-    controller_->OnGone(task, incarnation_, now_, actions);
-    Take(actions);
-  }
-  void SaveOpened(const absl::Status& status) {
-    Actions actions;
-    controller_->SaveOpened(status, now_, actions);
-    Take(actions);
-  }
-  void SaveCommitted(const absl::Status& status) {
-    Actions actions;
-    controller_->SaveCommitted(status, "step-2", now_, actions);
-    Take(actions);
-  }
-
-  void Take(const Actions& actions) {
-    for (const Action& action : actions) {
-      if (const auto* send = absl::get_if<SendOrder>(&action)) {
-        const auto* field =
-            send->order.GetDescriptor()->FindFieldByNumber(static_cast<int>(send->order.message_case()));
-        if (field->name() == "pong") continue;
-        log_.push_back(
-            absl::StrCat(send->task.role == proto::PS ? "p" : "w", send->task.index, " ", field->name()));
-      } else if (absl::holds_alternative<OpenSave>(action)) {
-        log_.push_back("open");
-      } else if (absl::holds_alternative<CommitSave>(action)) {
-        log_.push_back("commit");
-      } else if (absl::holds_alternative<AbandonSave>(action)) {
-        log_.push_back("abandon");
-      } else if (const auto* report = absl::get_if<Report>(&action)) {
-        if (report->event.has_epoch()) epochs_.push_back(report->event.epoch());
-        if (!report->event.note().empty()) notes_.push_back(report->event.note());
-      } else if (const auto* end = absl::get_if<EndJob>(&action)) {
-        log_.push_back(absl::StrCat("end ", absl::StatusCodeToString(end->status.code())));
-        end_ = end->status;
-        culprit_ = end->culprit;
-      }
-    }
-  }
-  // What was logged since the last call.
-  std::vector<std::string> Log() { return std::exchange(log_, {}); }
-
-  // From the end of the only epoch to the end of the job.
-  void FinishWell() {
-    for (int order = 1; order <= 2; ++order) {
-      for (int i = 0; i < plan_.job().workers(); ++i) {
-        Say(Worker(i),
-            absl::StrCat("evaluation_done { id: ", order, " samples: 1 correct: 1 loss_sum: 0.5 }"));
-      }
-    }
-  }
-
-  Nanoseconds now_ = 1 * kSecond;
-  uint32_t incarnation_ = 1;  // Of the task that speaks.
-  proto::JobPlan plan_;
-  std::unique_ptr<JobController> controller_;
-  std::vector<std::string> log_;
-  std::vector<proto::EpochResult> epochs_;
-  std::vector<std::string> notes_;
-  absl::Status end_;
-  TaskId culprit_;
-};
 
 TEST_F(JobControllerTest, AMirroredJobRunsItsCourse) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");

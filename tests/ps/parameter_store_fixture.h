@@ -1,0 +1,182 @@
+// A parameter store in words, for its tests: one 19-element server whose parameters all have one value.
+#ifndef TETHYS_TESTS_PS_PARAMETER_STORE_FIXTURE_H_
+#define TETHYS_TESTS_PS_PARAMETER_STORE_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "ps/parameter_store.h"
+
+namespace tethys {
+
+class NoStream final : public Stream {
+ public:
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+};
+
+// w -= lr * mean gradient, over the shards; the slot counts updates.
+class FakeOptimizer final : public Optimizer {
+ public:
+  explicit FakeOptimizer(std::vector<Range> segments) : segments_(std::move(segments)) {}
+  absl::Status Apply(Stream&, const Update& update, float* parameters, const float* sums,
+                     absl::Span<float* const> slots) override {
+    for (const Range& segment : segments_) {
+      const Range range = Intersection(segment, update.part);
+      for (int64_t i = range.begin; i < range.end(); ++i) {
+        EXPECT_TRUE(std::isfinite(sums[i])) << i;
+        parameters[i] -= static_cast<float>(update.learning_rate * update.gradient_scale * sums[i]);
+        for (float* slot : slots) slot[i] += 1;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<Range> segments_;
+};
+
+struct Taken final : public StoreActions {
+  void Record(const proto::AppliedPush& push) override { applied.push_back(push); }
+  void Reply(const ParameterReply& reply) override { replies.push_back(reply); }
+  void Fail(const absl::Status& status) override { fatal = status; }
+
+  std::vector<ParameterReply> replies;
+  std::vector<proto::AppliedPush> applied;
+  absl::Status fatal;
+};
+
+// A push: every gradient is `gradient`; the whole of the server's shards unless `part` says otherwise.
+struct Push {
+  int worker = 0;
+  float gradient = 0;
+  uint64_t samples = 1;
+  uint64_t step = 0;
+  uint64_t sequence = 1;
+  uint64_t base = 0;
+  uint64_t position = 0;
+  Range part = {0, 19};
+  uint32_t incarnation = 1;
+  uint32_t generation = 7;
+  uint32_t global = 100;  // Samples of its global batch, stale-synchronously.
+};
+
+// Variables a = [0, 8) and b = [16, 19), learning rate 1, so a parameter is minus the sum of the mean
+// gradients.
+class ParameterStoreTest : public ::testing::Test {
+ protected:
+  void Make(int workers, const proto::ParameterServer& parameter_server) {
+    proto::Placement placement;
+    placement.set_servers(1);
+    for (const auto& [name, range] : {std::pair{"a", Range{0, 8}}, std::pair{"b", Range{16, 3}}}) {
+      proto::Shard& shard = *placement.add_shard();
+      shard.set_variable(name);
+      shard.set_begin(range.begin);
+      shard.set_count(range.count);
+    }
+    ShardLayout layout = *ShardLayout::Create(placement, 0, 32);
+    std::vector<Range> segments;
+    for (const auto& shard : layout.shards()) segments.push_back(shard.local);
+    optimizer_.set_learning_rate(1);
+    store_ = std::make_unique<ParameterStore>(StoreConfig{.server = 2,
+                                                          .workers = workers,
+                                                          .generation = 7,
+                                                          .optimizer = optimizer_,
+                                                          .parameter_server = parameter_server,
+                                                          .global_batch = 100,
+                                                          .total_samples = 1000},
+                                              std::move(layout), std::make_unique<FakeOptimizer>(segments),
+                                              stream_);
+  }
+  void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {
+    proto::ParameterServer config;
+    config.mutable_bulk_synchronous()->set_summation(summation);
+    Make(workers, config);
+  }
+  void MakeAsynchronous(int workers,
+                        proto::Asynchronous::GradientScale scale = proto::Asynchronous::PUSH_MEAN) {
+    proto::ParameterServer config;
+    config.mutable_asynchronous()->set_gradient_scale(scale);
+    Make(workers, config);
+  }
+
+  void MakeStale(int workers, int bound,
+                 proto::Asynchronous::GradientScale scale = proto::Asynchronous::GLOBAL_MEAN) {
+    proto::ParameterServer config;
+    config.mutable_stale_synchronous()->set_bound(bound);
+    config.mutable_stale_synchronous()->set_gradient_scale(scale);
+    Make(workers, config);
+  }
+
+  static Frame ToFrame(const Push& push) {
+    Frame frame;
+    frame.kind = FrameKind::kPush;
+    frame.flags = push.global;
+    frame.generation = push.generation;
+    frame.rank = static_cast<uint32_t>(push.worker);
+    frame.incarnation = push.incarnation;
+    frame.step = push.step;
+    frame.sequence = push.sequence;
+    frame.range_begin = static_cast<uint64_t>(push.part.begin);
+    frame.range_count = static_cast<uint64_t>(push.part.count);
+    frame.sample_begin = 1000 * push.sequence + push.worker;
+    frame.sample_count = push.samples;
+    frame.schedule_position = push.position;
+    frame.base_version = push.base;
+    frame.payload_bytes = push.samples == 0 ? 0 : frame.range_count * sizeof(float);
+    return frame;
+  }
+
+  // What the store does, in words: "wait", "w0 v1, w1 v1" (replies), "refused: TEXT".
+  std::string Do(const Push& push) {
+    const Frame frame = ToFrame(push);
+    const std::vector<float> values(frame.payload_bytes / sizeof(float), push.gradient);
+    return Do(frame, absl::string_view(reinterpret_cast<const char*>(values.data()), frame.payload_bytes));
+  }
+  std::string Do(const Frame& frame, absl::string_view payload) {
+    actions_ = Taken();
+    return Words(store_->OnPush(frame, {payload}, actions_));
+  }
+  std::string Pull(int worker, Range range) {
+    actions_ = Taken();
+    return Words(store_->OnPull(ToFrame({.worker = worker, .sequence = 0, .part = range}), actions_));
+  }
+  std::string Fence(int worker, uint32_t incarnation, bool takes_part, int64_t clock = 0) {
+    proto::Fence fence;
+    fence.set_worker(worker);
+    fence.set_incarnation(incarnation);
+    fence.set_takes_part(takes_part);
+    fence.set_clock(clock);
+    actions_ = Taken();
+    return Words(store_->OnFence(fence, actions_));
+  }
+  std::string Words(const absl::Status& status) const {
+    if (!status.ok()) return absl::StrCat("refused: ", StatusText(status));
+    if (actions_.replies.empty()) return "wait";
+    return absl::StrJoin(actions_.replies, ", ", [](std::string* out, const ParameterReply& reply) {
+      absl::StrAppend(out, "w", reply.worker, " v", reply.version);
+      if (reply.staleness > 0) absl::StrAppend(out, " stale ", reply.staleness);
+      if (reply.arena.count < 19) absl::StrAppend(out, " [", reply.arena.begin, ",", reply.arena.end(), ")");
+    });
+  }
+  // The one value all parameters have, padding checked.
+  float Parameter() const {
+    const float* values = store_->parameters();
+    for (int i = 0; i < 19; ++i) EXPECT_EQ(values[i], i >= 8 && i < 16 ? 0 : values[0]) << i;
+    return values[0];
+  }
+
+  proto::Optimizer optimizer_;
+  NoStream stream_;
+  std::unique_ptr<ParameterStore> store_;
+  Taken actions_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_PS_PARAMETER_STORE_FIXTURE_H_

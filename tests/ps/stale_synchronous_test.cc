@@ -1,0 +1,251 @@
+// The stale-synchronous rule and fences, on a parameter store.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "tests/ps/parameter_store_fixture.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StaleSynchronousTest : public ParameterStoreTest {
+ protected:
+  // Worker's next push, of its next step, on the parameters it was sent last.
+  std::string Step(int worker, float gradient = 1) {
+    State& state = states_[worker];
+    const std::string words = Do({.worker = worker,
+                                  .gradient = gradient,
+                                  .step = state.clock,
+                                  .sequence = ++state.sequence,
+                                  .base = state.version,
+                                  .position = 100 * state.clock});
+    ++state.clock;
+    Follow();
+    return words;
+  }
+  void Follow() {
+    for (const ParameterReply& reply : actions_.replies) states_[reply.worker].version = reply.version;
+  }
+
+  struct State {
+    uint64_t clock = 0;
+    uint64_t sequence = 0;
+    uint64_t version = 0;
+  };
+  std::map<int, State> states_;
+};
+
+// ------------------------------------------------------------------------------------------------ bound 0
+
+TEST_F(StaleSynchronousTest, WithBoundZeroNobodyGoesOnBeforeAllHavePushed) {
+  MakeStale(3, 0);
+  EXPECT_EQ(Step(2), "wait");
+  EXPECT_EQ(Step(0), "wait");
+  EXPECT_EQ(Parameter(), 0);
+  EXPECT_EQ(Step(1), "w0 v1, w1 v1, w2 v1");
+  EXPECT_FLOAT_EQ(Parameter(), -0.03f);
+}
+
+TEST_F(StaleSynchronousTest, WithBoundZeroUpdatesAreTheBulkSynchronousOnesBitByBit) {
+  const std::vector<float> gradients = {1e8f, 1.25f, -1e8f};  // Their sum depends on its order.
+  MakeBulk(3);
+  for (int worker = 0; worker < 3; ++worker) {
+    Do({.worker = worker, .gradient = gradients[worker], .samples = 20});
+  }
+  const float bulk = Parameter();
+  MakeStale(3, 0);
+  for (const int worker : {2, 0, 1}) {
+    Do({.worker = worker, .gradient = gradients[worker], .samples = 20, .global = 60});
+  }
+  EXPECT_EQ(Parameter(), bulk);
+  EXPECT_EQ(store_->version(), 1);
+}
+
+TEST_F(StaleSynchronousTest, AStepWithoutSamplesTicksAndAddsNothing) {
+  MakeStale(2, 0);
+  EXPECT_EQ(Do({.worker = 0, .gradient = 5, .global = 50}), "wait");
+  EXPECT_EQ(Do({.worker = 1, .samples = 0, .global = 50}), "w0 v1, w1 v1");
+  EXPECT_FLOAT_EQ(Parameter(), -0.1f);
+}
+
+// ------------------------------------------------------------------------------------------------ the rule
+
+TEST_F(StaleSynchronousTest, AWorkerIsAheadOfTheSlowestByTheBoundAtMost) {
+  MakeStale(2, 2);
+  EXPECT_EQ(Step(0), "w0 v1");
+  EXPECT_EQ(Step(0), "w0 v2");
+  EXPECT_EQ(Step(0), "wait") << "three steps made, the other none";
+  EXPECT_EQ(Step(1), "w0 v4 stale 1, w1 v4 stale 2") << "one step made lets the other begin its fourth";
+}
+
+TEST_F(StaleSynchronousTest, PushesOfOneStepThatMeetMakeOneUpdate) {
+  MakeStale(3, 1);
+  EXPECT_EQ(Step(0), "w0 v1");
+  EXPECT_EQ(Step(0), "wait");
+  EXPECT_EQ(Step(1), "w1 v3 stale 1") << "the update of its step, then that of the step that waits";
+  EXPECT_EQ(Step(1), "wait");
+  EXPECT_EQ(Step(2), "w0 v5 stale 1, w1 v5 stale 1, w2 v5 stale 3");
+}
+
+TEST_F(StaleSynchronousTest, WithPushMeanEveryPushIsAnUpdateOfItsOwn) {
+  MakeStale(2, 0, proto::Asynchronous::PUSH_MEAN);
+  Do({.worker = 0, .gradient = 4, .samples = 4});
+  Do({.worker = 1, .gradient = 4, .samples = 2});
+  EXPECT_EQ(Parameter(), -3);
+  EXPECT_EQ(store_->version(), 2);
+}
+
+TEST_F(StaleSynchronousTest, ARepeatOfAHeldBackPushIsNotAnsweredEarly) {
+  MakeStale(2, 1);
+  Step(0);
+  const Push push = {.worker = 0, .gradient = 1, .step = 1, .sequence = 2, .base = 1, .position = 100};
+  EXPECT_EQ(Do(push), "wait");
+  EXPECT_EQ(Do(push), "wait");
+  EXPECT_EQ(Step(1), "w0 v3 stale 1, w1 v3 stale 1");
+  EXPECT_EQ(Do(push), "w0 v3 stale 1") << "it was answered, so it is again";
+}
+
+TEST_F(StaleSynchronousTest, RefusesAStepMadeBeforeAndAGlobalBatchThatCannotBe) {
+  MakeStale(1, 1);
+  Step(0);
+  EXPECT_THAT(Do({.worker = 0, .step = 0, .sequence = 2}), HasSubstr("step 1 is next"));
+  EXPECT_THAT(Do({.worker = 0, .samples = 9, .step = 1, .sequence = 2, .global = 8}),
+              HasSubstr("global batch"));
+  EXPECT_THAT(Do({.worker = 0, .step = 1, .sequence = 2, .global = 101}), HasSubstr("global batch"));
+}
+
+TEST_F(StaleSynchronousTest, ANonFiniteSumIsFatalAndChangesNothing) {
+  MakeStale(2, 0);
+  Step(0, 3e38f);
+  EXPECT_THAT(Step(1, 3e38f), HasSubstr("not finite"));
+  EXPECT_FALSE(actions_.fatal.ok());
+  EXPECT_EQ(Parameter(), 0);
+}
+
+// Any order of arrivals: who is sent parameters for step c sees every push for steps before c - s, and no
+// push is staler than 2 s + 1 pushes of every other worker.
+TEST_F(StaleSynchronousTest, NoOrderOfArrivalsBreaksTheBound) {
+  constexpr int kWorkers = 4;
+  constexpr uint64_t kSteps = 60;
+  for (const int bound : {0, 1, 3}) {
+    MakeStale(kWorkers, bound);
+    states_.clear();
+    std::mt19937 random(static_cast<uint32_t>(bound));
+    std::vector<uint64_t> applied(kWorkers, 0);  // Steps.
+    std::vector<int> free = {0, 1, 2, 3};
+    while (!free.empty()) {
+      std::swap(free[random() % free.size()], free.back());
+      const int worker = free.back();
+      free.pop_back();
+      Step(worker);
+      for (const proto::AppliedPush& push : actions_.applied) {
+        ++applied[push.worker()];
+        EXPECT_LE(push.staleness(), bound == 0 ? 0 : (kWorkers - 1) * (2 * bound + 1));
+      }
+      for (const ParameterReply& reply : actions_.replies) {
+        const uint64_t next = states_[reply.worker].clock;
+        EXPECT_EQ(applied[reply.worker], next) << "its own";
+        for (const uint64_t steps : applied) EXPECT_GE(steps + bound, next);
+        if (next < kSteps) free.push_back(reply.worker);
+      }
+    }
+    EXPECT_EQ(applied, std::vector<uint64_t>(kWorkers, kSteps)) << "somebody waits for ever";
+  }
+}
+
+// Worker 0 needs four ticks for a step, the others one. A step begins when the one before is answered, that
+// is when it is made and the slowest has made enough: nothing else is waited for.
+TEST_F(StaleSynchronousTest, ASlowWorkerHoldsTheOthersUpAsTheRuleSaysAndNoMore) {
+  constexpr int kBound = 3;
+  constexpr int kSteps = 12;
+  MakeStale(3, kBound);
+  std::vector<int> ready = {4, 1, 1};  // When the step under way is made; 0: the worker waits.
+  std::vector<int> begun(kSteps + 1, 0);
+  for (int tick = 1; states_[0].clock < kSteps; ++tick) {
+    for (int worker = 0; worker < 3; ++worker) {
+      if (ready[worker] != tick || states_[worker].clock >= kSteps) continue;
+      ready[worker] = 0;
+      Step(worker);
+      for (const ParameterReply& reply : actions_.replies) {
+        ready[reply.worker] = tick + (reply.worker == 0 ? 4 : 1);
+        if (reply.worker == 1) begun[states_[1].clock] = tick;
+      }
+    }
+  }
+  int made = 1;
+  for (int step = 1; step < kSteps; ++step) {
+    const int expected = std::max(made, 4 * (step - kBound));
+    EXPECT_EQ(begun[step], expected) << "step " << step;
+    made = expected + 1;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- fences
+
+TEST_F(StaleSynchronousTest, TheLostAreNotWaitedFor) {
+  MakeStale(3, 0);
+  Step(0);
+  Step(2);
+  EXPECT_EQ(Fence(1, 2, false), "w0 v1, w2 v1");
+  EXPECT_FLOAT_EQ(Parameter(), -0.02f);
+}
+
+TEST_F(StaleSynchronousTest, WhatALostWorkerPushedAndWasNotAppliedIsForgotten) {
+  MakeStale(2, 0);
+  Step(1, 7);
+  EXPECT_EQ(Fence(1, 2, false), "wait");
+  EXPECT_EQ(Step(0), "w0 v1");
+  EXPECT_FLOAT_EQ(Parameter(), -0.01f);
+}
+
+TEST_F(StaleSynchronousTest, AReplacementIsWaitedForFromItsFirstStep) {
+  MakeStale(2, 1);
+  Fence(1, 2, false);
+  for (int step = 0; step < 5; ++step) EXPECT_NE(Step(0), "wait");
+  EXPECT_EQ(Fence(1, 2, true, 5), "wait");
+  EXPECT_EQ(Step(0), "w0 v6");
+  EXPECT_EQ(Step(0), "wait");
+  EXPECT_EQ(Do({.worker = 1, .step = 6, .base = 5, .position = 600, .incarnation = 2}),
+            "w0 v7, w1 v7 stale 1");
+}
+
+TEST_F(StaleSynchronousTest, APullForAStepWaitsForWhatTheStepMustSee) {
+  MakeStale(2, 0);
+  const auto pull = [this](uint64_t step) {
+    actions_ = Taken();
+    return Words(store_->OnPull(ToFrame({.worker = 1, .step = step, .sequence = 0}), actions_));
+  };
+  EXPECT_EQ(pull(0), "w1 v0");
+  Fence(1, 2, false);
+  Fence(1, 2, true, 1);
+  const Frame early = ToFrame({.worker = 1, .step = 1, .sequence = 0, .incarnation = 2});
+  actions_ = Taken();
+  EXPECT_EQ(Words(store_->OnPull(early, actions_)), "wait") << "worker 0 has not made step 0";
+  EXPECT_EQ(Step(0), "w0 v1, w1 v1");
+}
+
+TEST_F(StaleSynchronousTest, AFencedIncarnationIsRefusedAndTheNextStartsAnew) {
+  MakeAsynchronous(2);
+  EXPECT_EQ(Do({.worker = 1, .part = {0, 8}}), "wait");
+  Fence(1, 2, false);
+  EXPECT_THAT(Do({.worker = 1, .part = {16, 3}}), HasSubstr("incarnation 2 has taken its place"));
+  EXPECT_EQ(store_->version(), 0) << "a part of a push is no push";
+  EXPECT_EQ(Do({.worker = 1, .step = 9, .incarnation = 2}), "w1 v1");
+}
+
+TEST_F(StaleSynchronousTest, AFenceRepeatedOrForNobodyDoesNoHarm) {
+  MakeAsynchronous(2);
+  Fence(1, 2, false);
+  EXPECT_EQ(Do({.worker = 1, .incarnation = 2}), "w1 v1");
+  EXPECT_EQ(Fence(1, 2, false), "wait");
+  EXPECT_EQ(Do({.worker = 1, .incarnation = 2}), "w1 v1") << "still known as a repeat";
+  EXPECT_THAT(Fence(2, 2, false), HasSubstr("worker 2, the job has 2"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,155 @@
+// Plays tasks against a JobController, in words, for its tests.
+#ifndef TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
+#define TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
+
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/chief/job_controller.h"
+
+namespace tethys {
+
+// Twenty samples in batches of ten, two of validation, four of test: two steps an epoch, one epoch.
+inline proto::JobPlan Plan(const std::string& job) {
+  proto::JobPlan plan;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "epochs: 1 evaluate_each_epoch: true timeouts { start: 60 silence: 10 step: 30 shutdown: 3 } " + job,
+      plan.mutable_job()));
+  plan.set_train_samples(20);
+  plan.set_validation_samples(2);
+  plan.set_test_samples(4);
+  plan.set_global_batch(10);
+  plan.set_batch_per_worker(5);
+  if (plan.job().strategy().has_parameter_server()) {
+    const int servers = std::max(1, plan.job().strategy().parameter_server().servers());
+    plan.mutable_placement()->set_servers(servers);
+    for (int i = 0; i < servers; ++i) plan.mutable_placement()->add_shard()->set_server(i);
+  }
+  return plan;
+}
+
+// Plays tasks against a controller. Orders come out as words: "w0 run", "w1 evaluate", "p0 save"; other
+// actions as "open", "commit", "abandon", "end CODE".
+class JobControllerTest : public ::testing::Test {
+ protected:
+  void Start(const std::string& job) {
+    plan_ = Plan(job);
+    proto::TrainingState state;
+    state.set_train_samples(20);
+    controller_ = std::make_unique<JobController>(plan_, state, false, now_);
+    for (int i = 0; i < plan_.job().workers(); ++i) ASSERT_TRUE(controller_->Admit(Worker(i), 1, now_).ok());
+    for (int i = 0; i < plan_.placement().servers(); ++i) {
+      ASSERT_TRUE(controller_->Admit(Server(i), 1, now_).ok());
+    }
+  }
+  // To the first segment.
+  void StartAndMakeReady(const std::string& job) {
+    Start(job);
+    for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "join {}");
+    for (int i = 0; i < plan_.placement().servers(); ++i) Say(Server(i), "join {}");
+    for (int i = 0; i < plan_.placement().servers(); ++i) Say(Server(i), "ready {}");
+    for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "ready {}");
+  }
+  // One worker's records and end of a segment.
+  void Train(int worker, int64_t segment, std::vector<Slice> slices) {
+    for (const Slice slice : slices) {
+      Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
+                                       " samples: ", slice.count(), " loss_sum: 1 correct: 1 } }"));
+    }
+    Say(Worker(worker), absl::StrCat("segment_done { segment: ", segment, " }"));
+  }
+
+  static TaskId Worker(int index) { return {proto::WORKER, index}; }
+  static TaskId Server(int index = 0) { return {proto::PS, index}; }
+
+  void Say(TaskId task, const std::string& text) {
+    proto::FromTask message;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
+    Actions actions;
+    controller_->OnMessage(task, task.role == proto::WORKER ? incarnation_ : 1, message, now_, actions);
+    Take(actions);
+  }
+  void Tick(double seconds) {
+    now_ += FromSeconds(seconds);
+    Actions actions;
+    controller_->OnTick(now_, actions);
+    Take(actions);
+  }
+  void Vanish(TaskId task) {
+    Actions actions;
+    controller_->OnGone(task, incarnation_, now_, actions);
+    Take(actions);
+  }
+  void SaveOpened(const absl::Status& status) {
+    Actions actions;
+    controller_->SaveOpened(status, now_, actions);
+    Take(actions);
+  }
+  void SaveCommitted(const absl::Status& status) {
+    Actions actions;
+    controller_->SaveCommitted(status, "step-2", now_, actions);
+    Take(actions);
+  }
+
+  void Take(const Actions& actions) {
+    for (const Action& action : actions) {
+      if (const auto* send = absl::get_if<SendOrder>(&action)) {
+        const auto* field =
+            send->order.GetDescriptor()->FindFieldByNumber(static_cast<int>(send->order.message_case()));
+        if (field->name() == "pong") continue;
+        log_.push_back(
+            absl::StrCat(send->task.role == proto::PS ? "p" : "w", send->task.index, " ", field->name()));
+        orders_.push_back(*send);
+      } else if (absl::holds_alternative<OpenSave>(action)) {
+        log_.push_back("open");
+      } else if (absl::holds_alternative<CommitSave>(action)) {
+        log_.push_back("commit");
+      } else if (absl::holds_alternative<AbandonSave>(action)) {
+        log_.push_back("abandon");
+      } else if (const auto* line = absl::get_if<WriteJournal>(&action)) {
+        journal_ += line->line;
+      } else if (const auto* report = absl::get_if<Report>(&action)) {
+        if (report->event.has_epoch()) epochs_.push_back(report->event.epoch());
+        if (!report->event.note().empty()) notes_.push_back(report->event.note());
+      } else if (const auto* end = absl::get_if<EndJob>(&action)) {
+        log_.push_back(absl::StrCat("end ", absl::StatusCodeToString(end->status.code())));
+        end_ = end->status;
+        culprit_ = end->culprit;
+      }
+    }
+  }
+  // What was logged since the last call.
+  std::vector<std::string> Log() { return std::exchange(log_, {}); }
+
+  // From the end of the only epoch to the end of the job.
+  void FinishWell() {
+    for (int order = 1; order <= 2; ++order) {
+      for (int i = 0; i < plan_.job().workers(); ++i) {
+        Say(Worker(i),
+            absl::StrCat("evaluation_done { id: ", order, " samples: 1 correct: 1 loss_sum: 0.5 }"));
+      }
+    }
+  }
+
+  Nanoseconds now_ = 1 * kSecond;
+  uint32_t incarnation_ = 1;  // Of the worker that speaks.
+  proto::JobPlan plan_;
+  std::unique_ptr<JobController> controller_;
+  std::vector<std::string> log_;
+  std::vector<proto::EpochResult> epochs_;
+  std::vector<std::string> notes_;
+  std::vector<SendOrder> orders_;
+  std::string journal_;
+  absl::Status end_;
+  TaskId culprit_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_

@@ -1,0 +1,338 @@
+// Jobs that go on when a worker is lost, at every point of their course.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "tests/runtime/chief/job_controller_fixture.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Four batches of five, two workers.
+constexpr char kAsynchronous[] = "workers: 2 strategy { parameter_server { asynchronous {} } } ";
+constexpr char kStale[] = "workers: 2 strategy { parameter_server { stale_synchronous {} } } ";
+
+class LossesTest : public JobControllerTest {
+ protected:
+  void Begin(const std::string& job) {
+    StartAndMakeReady(job);
+    Log();
+  }
+  void Fenced(bool takes_part = false, int worker = 1, uint32_t incarnation = 2) {
+    for (int i = 0; i < plan_.placement().servers(); ++i) {
+      Say(Server(i), absl::StrCat("fenced { worker: ", worker, " incarnation: ", incarnation,
+                                  " takes_part: ", takes_part, " }"));
+    }
+  }
+  void Applied(int server, int worker, int64_t begin) {
+    Say(Server(server), absl::StrCat("applied { push { worker: ", worker, " sample_begin: ", begin,
+                                     " sample_count: 5 version: 1 } }"));
+  }
+  void Use(int worker, int64_t begin) {
+    Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", begin,
+                                     " samples: 5 loss_sum: 1 correct: 1 } }"));
+  }
+  // Asks until there is no more and uses it all.
+  void UseAll(int worker) {
+    for (bool last = false; !last;) {
+      const proto::Lease lease = NewestLease(worker);
+      for (const proto::LeaseRange& range : lease.range()) {
+        if (range.end() > range.begin()) Use(worker, range.begin());
+      }
+      last = lease.last();
+      if (!last) Say(Worker(worker), "lease_request { batches: 4 }");
+    }
+    Say(Worker(worker), absl::StrCat("segment_done { segment: ", NewestLease(worker).segment(), " }"));
+  }
+  proto::Lease NewestLease(int worker) const {
+    for (auto order = orders_.rbegin(); order != orders_.rend(); ++order) {
+      if (order->task == Worker(worker) && order->order.has_lease()) return order->order.lease();
+    }
+    return {};
+  }
+  // The second life of worker 1 joins.
+  void JoinAgain() {
+    ASSERT_TRUE(controller_->Admit(Worker(1), 2, now_).ok());
+    SayAs(2, Worker(1), "join { host: 'b' }");
+  }
+  void SayAs(uint32_t incarnation, TaskId task, const std::string& text) {
+    incarnation_ = incarnation;
+    Say(task, text);
+    incarnation_ = 1;
+  }
+  proto::RunSummary Summary() const {
+    proto::RunSummary summary;
+    controller_->FillSummary(now_, summary);
+    return summary;
+  }
+};
+
+// ------------------------------------------------------------------------------------------- settling
+
+TEST_F(LossesTest, WhatTheLostHeldGoesToTheOthers) {
+  for (const char* job : {kAsynchronous, kStale}) {
+    Begin(job);
+    Vanish(Worker(1));
+    EXPECT_THAT(Log(), ElementsAre("p0 fence")) << job;
+    Fenced();
+    UseAll(0);
+    if (absl::StrContains(job, "stale"))
+      UseAll(0);  // All rounds were dealt: those given back make a new run.
+    EXPECT_THAT(Log(), Contains("w0 evaluate")) << job;
+    EXPECT_THAT(journal_, HasSubstr("lost worker 1 its session ended\n"));
+  }
+}
+
+TEST_F(LossesTest, WhatTheServersAppliedIsUsedWhateverTheWorkerSaid) {
+  Begin(kAsynchronous);
+  Applied(0, 1, 5);
+  Vanish(Worker(1));
+  Fenced();
+  EXPECT_THAT(journal_, HasSubstr("used 1 0 5 5\n"));
+  UseAll(0);
+  EXPECT_THAT(Log(), Contains("w0 evaluate"));
+  EXPECT_EQ(Summary().worker_loss(0).batches_returned(), 0);
+}
+
+TEST_F(LossesTest, WhatOneOfTwoServersAppliedIsTornAndListed) {
+  Begin("workers: 2 strategy { parameter_server { servers: 2 asynchronous {} } }");
+  Applied(1, 1, 5);
+  Vanish(Worker(1));
+  Fenced();
+  EXPECT_THAT(journal_, HasSubstr("torn 1 5 5 1\n"));
+  const proto::WorkerLoss loss = Summary().worker_loss(0);
+  ASSERT_EQ(loss.torn_size(), 1);
+  EXPECT_EQ(loss.torn(0).begin(), 5);
+  EXPECT_THAT(loss.torn(0).server(), ElementsAre(1));
+}
+
+TEST_F(LossesTest, NoSegmentEndsBeforeEveryServerHasFencedTheLost) {
+  Begin(kAsynchronous);
+  Use(1, 5);
+  UseAll(0);
+  Vanish(Worker(1));
+  EXPECT_THAT(Log(), Not(Contains("w0 evaluate")));
+  Fenced();
+  EXPECT_THAT(Log(), Contains("w0 evaluate"));
+}
+
+TEST_F(LossesTest, WhatComesBackAfterTheOthersAreDoneIsAnotherRun) {
+  Begin(kAsynchronous);
+  UseAll(0);
+  Log();
+  Vanish(Worker(1));  // It held [5, 10).
+  Fenced();
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 run", "w0 lease"));
+  EXPECT_EQ(NewestLease(0).range(0).begin(), 5);
+  UseAll(0);
+  EXPECT_THAT(Log(), ElementsAre("w0 evaluate"));
+}
+
+TEST_F(LossesTest, ASilentWorkerIsLostAndNotHeardAgain) {
+  Begin(kAsynchronous);
+  for (int i = 0; i < 11; ++i) {
+    Say(Worker(0), "heartbeat {}");
+    Say(Server(), "heartbeat {}");
+    Tick(1);
+  }
+  EXPECT_THAT(Log(), ElementsAre("p0 fence"));
+  Use(1, 5);
+  Say(Worker(1), absl::StrCat("failure { message: 'fenced' status_code: ",
+                              static_cast<int>(absl::StatusCode::kFailedPrecondition), " }"));
+  Vanish(Worker(1));
+  Tick(0.1);
+  EXPECT_THAT(Log(), IsEmpty());
+  EXPECT_THAT(journal_, Not(HasSubstr("used 1")));
+}
+
+// -------------------------------------------------------------------------------------------- replacing
+
+TEST_F(LossesTest, AReplacementIsSetUpOnceTheLostIsFencedAndTakesPartOnceItIsEnrolled) {
+  for (const char* job : {kAsynchronous, kStale}) {
+    Begin(absl::StrCat(job, " max_restarts: 1"));
+    Vanish(Worker(1));
+    JoinAgain();
+    EXPECT_THAT(Log(), ElementsAre("p0 fence")) << "not before the servers refuse its predecessor";
+    Fenced();
+    EXPECT_THAT(Log(), ElementsAre("w1 setup"));
+    SayAs(2, Worker(1), "ready {}");
+    EXPECT_THAT(Log(), ElementsAre("p0 fence"));
+    now_ += 2 * kSecond;
+    Fenced(true);
+    EXPECT_EQ(Summary().worker_loss(0).replaced_seconds(), 2);
+    EXPECT_THAT(notes_, Contains(HasSubstr("worker 1 on b takes part again")));
+  }
+}
+
+TEST_F(LossesTest, AReplacementGetsLeasesOfTheRunningSegment) {
+  Begin(kAsynchronous);
+  Vanish(Worker(1));
+  JoinAgain();
+  Fenced();
+  SayAs(2, Worker(1), "ready {}");
+  Log();
+  Fenced(true);
+  EXPECT_THAT(Log(), ElementsAre("w1 run", "w1 lease"));
+  EXPECT_EQ(NewestLease(1).range(0).begin(), 5) << "what its predecessor held";
+}
+
+TEST_F(LossesTest, AReplacementMayComeBeforeTheLossIsNoticed) {
+  Begin(kAsynchronous);
+  JoinAgain();
+  EXPECT_THAT(Log(), ElementsAre("p0 fence"));
+  Vanish(Worker(1));  // The session of the first life ends at last.
+  EXPECT_THAT(Log(), IsEmpty());
+  Fenced();
+  EXPECT_THAT(Log(), ElementsAre("w1 setup"));
+}
+
+TEST_F(LossesTest, AReplacementMayBeLostInItsTurn) {
+  Begin(absl::StrCat(kAsynchronous, " max_restarts: 2"));
+  Vanish(Worker(1));
+  JoinAgain();
+  incarnation_ = 2;
+  Vanish(Worker(1));
+  incarnation_ = 1;
+  Fenced(false, 1, 2);
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "p0 fence"))
+      << "an answer to the first fence is not one to the second";
+  Fenced(false, 1, 3);
+  UseAll(0);
+  EXPECT_THAT(Log(), Contains("w0 evaluate"));
+  EXPECT_EQ(Summary().worker_loss_size(), 2);
+}
+
+TEST_F(LossesTest, OnlyALaterLifeOfAWorkerThatMayBeLostIsAdmitted) {
+  Begin(kAsynchronous);
+  EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 1, now_)));
+  EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Server(), 2, now_)));
+  EXPECT_TRUE(controller_->Admit(Worker(1), 2, now_).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 2, now_))) << "twice the same";
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 2, now_)));
+}
+
+// ------------------------------------------------------------------------------------- points of the course
+
+TEST_F(LossesTest, BeforeAllHaveJoined) {
+  Start(absl::StrCat(kAsynchronous, " max_restarts: 1"));
+  Say(Worker(1), "join {}");
+  Vanish(Worker(1));
+  JoinAgain();
+  EXPECT_THAT(Log(), IsEmpty());
+  Say(Worker(0), "join {}");
+  Say(Server(), "join {}");
+  EXPECT_THAT(Log(), ElementsAre("p0 setup"));
+  Say(Server(), "ready {}");
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup"));
+}
+
+TEST_F(LossesTest, WhileTheServersAreSetUp) {
+  Start(kStale);
+  for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
+  Vanish(Worker(1));
+  EXPECT_THAT(Log(), ElementsAre("p0 setup"));
+  Say(Server(), "ready {}");
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "p0 fence")) << "the server would wait for it";
+  Say(Worker(0), "ready {}");
+  EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
+}
+
+TEST_F(LossesTest, WhileTheWorkersAreSetUp) {
+  Start(kAsynchronous);
+  for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
+  Say(Server(), "ready {}");
+  Say(Worker(0), "ready {}");
+  Log();
+  Vanish(Worker(1));
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 run", "w0 lease"));
+}
+
+TEST_F(LossesTest, JustBeforeTheBarrierWithAllItsWorkDone) {
+  Begin(kAsynchronous);
+  Use(1, 5);
+  UseAll(0);
+  Log();
+  Vanish(Worker(1));
+  Fenced();
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 evaluate"));
+  EXPECT_EQ(orders_.back().order.evaluate().end(), 2);
+}
+
+TEST_F(LossesTest, DuringEvaluationItIsDoneAgainByThoseLeft) {
+  Begin(kAsynchronous);
+  Use(1, 5);
+  Say(Worker(1), "segment_done { segment: 1 }");
+  UseAll(0);
+  Log();
+  Say(Worker(0), "evaluation_done { id: 1 samples: 1 correct: 1 }");
+  Vanish(Worker(1));
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 evaluate"));
+  EXPECT_EQ(orders_.back().order.evaluate().end(), 2) << "both samples";
+  Say(Worker(0), "evaluation_done { id: 2 samples: 2 correct: 1 }");
+  ASSERT_EQ(epochs_.size(), 1u);
+  EXPECT_EQ(epochs_[0].validation_accuracy(), 0.5);
+}
+
+TEST_F(LossesTest, DuringASaveThatGoesOn) {
+  Begin(absl::StrCat(kAsynchronous, " checkpoint { every_epochs: 1 }"));
+  Use(1, 5);
+  Say(Worker(1), "segment_done { segment: 1 }");
+  UseAll(0);
+  for (int i = 0; i < 2; ++i) Say(Worker(i), "evaluation_done { id: 1 samples: 1 }");
+  SaveOpened(absl::OkStatus());
+  Log();
+  Vanish(Worker(1));
+  Say(Server(), "save_done { id: 2 }");
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "commit"));
+}
+
+// ------------------------------------------------------------------------------------------- nobody left
+
+TEST_F(LossesTest, TheLastWorkersLossEndsTheJobAndSaysWhy) {
+  Begin("workers: 1 strategy { parameter_server { asynchronous {} } }");
+  Vanish(Worker(0));
+  Tick(3);
+  EXPECT_EQ(culprit_, Worker(0));
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("lost worker 0"));
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("no worker is left"));
+}
+
+TEST_F(LossesTest, ALastWorkerThatIsToBeReplacedIsWaitedForButNotForEver) {
+  Begin("workers: 1 max_restarts: 1 strategy { parameter_server { asynchronous {} } }");
+  Vanish(Worker(0));
+  for (int i = 0; i < 59; ++i) {
+    Say(Server(), "heartbeat {}");
+    Tick(1);
+  }
+  EXPECT_THAT(Log(), ElementsAre("p0 fence"));
+  Tick(2);
+  EXPECT_THAT(Log(), ElementsAre("p0 stop"));
+}
+
+TEST_F(LossesTest, TheOnlyWorkerIsReplacedAndTrains) {
+  Begin("workers: 1 max_restarts: 1 strategy { parameter_server { stale_synchronous {} } }");
+  Vanish(Worker(0));
+  Fenced(false, 0);
+  ASSERT_TRUE(controller_->Admit(Worker(0), 2, now_).ok());
+  incarnation_ = 2;
+  Say(Worker(0), "join {}");
+  Say(Worker(0), "ready {}");
+  Fenced(true, 0);
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 setup", "p0 fence", "w0 run", "w0 lease"));
+}
+
+TEST_F(LossesTest, ALostServerStillEndsTheJob) {
+  Begin(kAsynchronous);
+  Vanish(Server());
+  EXPECT_THAT(Log(), ElementsAre("w0 stop", "w1 stop"));
+}
+
+}  // namespace
+}  // namespace tethys
