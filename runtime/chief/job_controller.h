@@ -154,6 +154,7 @@ class JobController {
   void OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions);
   void Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions);
   void SendFence(TaskId id, bool takes_part, Actions& actions);
+  void TellServers(proto::Fence& fence, Actions& actions);  // With the clock as it is.
   void Settle(TaskId id, Actions& actions);
   void Enrol(TaskId id, Nanoseconds now, Actions& actions);
   void FindSilent(Nanoseconds now, Actions& actions);

@@ -178,12 +178,15 @@ void JobController::SendFence(TaskId id, bool takes_part, Actions& actions) {
   task.fence.set_worker(id.index);
   task.fence.set_incarnation(task.member.incarnation() + (takes_part ? 0 : 1));
   task.fence.set_takes_part(takes_part);
-  task.fence.set_clock(leases_.next_round());
-  const std::vector<TaskId> servers = Tasks(proto::PS);
-  task.fences_open = static_cast<int>(servers.size());
+  task.fences_open = plan_.placement().servers();
+  TellServers(task.fence, actions);
+}
+
+void JobController::TellServers(proto::Fence& fence, Actions& actions) {
+  fence.set_clock(leases_.next_round());
   proto::ToTask order;
-  *order.mutable_fence() = task.fence;
-  for (const TaskId server : servers) Send(server, order, actions);
+  *order.mutable_fence() = fence;
+  for (const TaskId server : Tasks(proto::PS)) Send(server, order, actions);
 }
 
 void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actions& actions) {
@@ -229,6 +232,8 @@ void JobController::Enrol(TaskId id, Nanoseconds now, Actions& actions) {
   task.late = false;
   task.answered = true;  // It was not asked.
   leases_.Join(id.index);
+  // Rounds that were dealt since the servers were asked are not its own: nobody may wait for it there.
+  if (leases_.next_round() > task.fence.clock()) TellServers(task.fence, actions);
   const double seconds = ToSeconds(now - task.lost_at);
   LastLoss(id).set_replaced_seconds(seconds);
   proto::ProgressEvent event;
@@ -280,7 +285,9 @@ void JobController::OnGone(TaskId id, uint32_t incarnation, Nanoseconds now, Act
 
 void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions) {
   const std::string why(reason.message().data(), reason.message().size());
-  if (Survives(id)) return Lose(id, why, now, actions);
+  // A job that is about to fail survives nothing; its workers go home one by one.
+  if (Survives(id) && !failure_.has_value()) return Lose(id, why, now, actions);
+  if (Survives(id)) return;
   if (absl::IsUnavailable(reason)) actions.push_back(WriteJournal{journal::Lost(id.role, id.index, why)});
   const std::string text = absl::StrCat("lost ", Describe(id), ": ", why, ", last step ", tasks_.at(id).step);
   FailAt({absl::Status(reason.code(), text), id, false, 0}, now);

@@ -40,8 +40,9 @@ class JobControllerTest : public ::testing::Test {
  protected:
   void Start(const std::string& job) {
     plan_ = Plan(job);
+    plan_.set_train_samples(train_samples_);
     proto::TrainingState state;
-    state.set_train_samples(20);
+    state.set_train_samples(train_samples_);
     controller_ = std::make_unique<JobController>(plan_, state, false, now_);
     for (int i = 0; i < plan_.job().workers(); ++i) ASSERT_TRUE(controller_->Admit(Worker(i), 1, now_).ok());
     for (int i = 0; i < plan_.placement().servers(); ++i) {
@@ -139,6 +140,7 @@ class JobControllerTest : public ::testing::Test {
 
   Nanoseconds now_ = 1 * kSecond;
   uint32_t incarnation_ = 1;  // Of the worker that speaks.
+  int64_t train_samples_ = 20;
   proto::JobPlan plan_;
   std::unique_ptr<JobController> controller_;
   std::vector<std::string> log_;

@@ -182,6 +182,22 @@ TEST_F(LossesTest, AReplacementGetsLeasesOfTheRunningSegment) {
   EXPECT_EQ(NewestLease(1).range(0).begin(), 5) << "what its predecessor held";
 }
 
+TEST_F(LossesTest, NobodyWaitsForAReplacementInRoundsDealtBeforeItTookPart) {
+  train_samples_ = 200;
+  Begin(kStale);
+  Vanish(Worker(1));
+  JoinAgain();
+  Fenced();
+  SayAs(2, Worker(1), "ready {}");
+  EXPECT_EQ(orders_.back().order.fence().clock(), 4);
+  Say(Worker(0), "lease_request { batches: 3 }");
+  Log();
+  Fenced(true);
+  EXPECT_THAT(Log(), ElementsAre("p0 fence", "w1 run", "w1 lease"));
+  EXPECT_EQ(orders_[orders_.size() - 3].order.fence().clock(), 7);
+  EXPECT_EQ(NewestLease(1).range(0).clock(), 7);
+}
+
 TEST_F(LossesTest, AReplacementMayComeBeforeTheLossIsNoticed) {
   Begin(kAsynchronous);
   JoinAgain();
@@ -326,6 +342,19 @@ TEST_F(LossesTest, TheOnlyWorkerIsReplacedAndTrains) {
   Say(Worker(0), "ready {}");
   Fenced(true, 0);
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 setup", "p0 fence", "w0 run", "w0 lease"));
+}
+
+TEST_F(LossesTest, WorkersThatGoHomeFromAFailedJobAreNotLost) {
+  Begin(kAsynchronous);
+  Say(Worker(0), absl::StrCat("failure { message: 'no answer' status_code: ",
+                              static_cast<int>(absl::StatusCode::kDeadlineExceeded), " }"));
+  Vanish(Worker(0));
+  Vanish(Worker(1));
+  EXPECT_THAT(Log(), IsEmpty());
+  Tick(1);
+  EXPECT_EQ(Summary().worker_loss_size(), 0);
+  Tick(3);
+  EXPECT_EQ(culprit_, Worker(0));
 }
 
 TEST_F(LossesTest, ALostServerStillEndsTheJob) {
