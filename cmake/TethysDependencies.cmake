@@ -18,6 +18,12 @@ add_library(tethys_dnnl INTERFACE)
 target_include_directories(tethys_dnnl SYSTEM INTERFACE ${TETHYS_DNNL_INCLUDE})
 target_link_libraries(tethys_dnnl INTERFACE ${TETHYS_DNNL_LIBRARY})
 
+# Draws the pictures of reports, which hold a copy of it.
+find_file(TETHYS_CHART_LIBRARY chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
+if(NOT TETHYS_CHART_LIBRARY)
+  message(FATAL_ERROR "Chart.js was not found: install libjs-chart.js (Debian, Ubuntu)")
+endif()
+
 if(TETHYS_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

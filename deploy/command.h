@@ -23,6 +23,7 @@ Command TrainCommand();
 Command CompareCommand();
 Command EvaluateCommand();
 Command PlanCommand();
+Command ReportCommand();
 Command ChiefCommand();
 Command WorkerCommand();
 Command ServerCommand();

@@ -11,6 +11,7 @@
 #include "deploy/job_description.h"
 #include "deploy/job_run.h"
 #include "deploy/progress_display.h"
+#include "deploy/report.h"
 #include "deploy/resource_table.h"
 #include "deploy/text.h"
 #include "runtime/base/build_id.h"
@@ -179,7 +180,10 @@ int Conclude(const Request& request, const std::vector<RunRecord>& records, cons
   const absl::Status resources_written = WriteFileAtomically(
       directory + "/comparison_resources.csv", ResourceCsv(request.labels, request.variations, records));
   if (!resources_written.ok()) return Fail("compare", resources_written, kExitFailed);
-  std::printf("results in %s and the directories beside it\n", csv.c_str());
+  const absl::Status reported = WriteReport(directory);
+  if (!reported.ok()) std::printf("no report: %s\n", StatusText(reported).c_str());
+  std::printf("results in %s and the directories beside it; %s/report.html shows them\n", csv.c_str(),
+              directory.c_str());
   int failed = 0;
   for (const RunRecord& record : records) failed += record.status.ok() ? 0 : 1;
   const int missing = static_cast<int>(request.runs.size() - records.size());

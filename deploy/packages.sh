@@ -7,6 +7,7 @@ BUILD_PACKAGES=(
   protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev  # control plane, wire contracts
   libabsl-dev libdnnl-dev                                                 # Status and strings; CPU compute
   libssl-dev zlib1g-dev                                                   # HMAC of the handshake; gzip, CRC-32
+  libjs-chart.js                                                          # pictures of reports
 )
 DATA_PACKAGES=(dataset-fashion-mnist)                  # What the examples train on.
 TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without our code.

@@ -8,6 +8,7 @@
 #include "deploy/job_run.h"
 #include "deploy/progress_display.h"
 #include "deploy/remote_run_dir.h"
+#include "deploy/report.h"
 #include "deploy/role_process.h"
 #include "deploy/scheduled_task.h"
 #include "runtime/job/job_file.h"
@@ -104,7 +105,10 @@ int RunToEnd(absl::StatusOr<Request> request) {
     std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(), ResumeHint(run_dir).c_str());
     return kExitFailed;
   }
-  std::printf("%s\nresults in %s\n", OutcomeText(run_dir).c_str(), run_dir.c_str());
+  const absl::Status reported = WriteReport(run_dir);
+  if (!reported.ok()) std::printf("no report: %s\n", StatusText(reported).c_str());
+  std::printf("%s\nresults in %s; report.html there shows them\n", OutcomeText(run_dir).c_str(),
+              run_dir.c_str());
   return kExitSuccess;
 }
 

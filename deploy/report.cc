@@ -1,0 +1,79 @@
+#include "deploy/report.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "deploy/report_data.h"
+#include "runtime/base/file.h"
+
+// The page and the plotting library lie in the program (report_assets.cc).
+extern const char tethys_report_page[];
+extern const char tethys_report_page_end[];
+extern const char tethys_chart_library[];
+extern const char tethys_chart_library_end[];
+
+namespace tethys {
+namespace {
+
+absl::string_view Page() {
+  return {tethys_report_page, static_cast<size_t>(tethys_report_page_end - tethys_report_page)};
+}
+
+absl::string_view ChartLibrary() {
+  return {tethys_chart_library, static_cast<size_t>(tethys_chart_library_end - tethys_chart_library)};
+}
+
+std::string Json(const proto::Report& report) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto printed = google::protobuf::util::MessageToJsonString(report, &json, options);
+  TETHYS_CHECK(printed.ok(), printed.ToString());
+  // Names of hosts and jobs are in it: nothing may end the script element that holds it.
+  return absl::StrReplaceAll(json, {{"<", "\\u003c"}});
+}
+
+std::string ValueText(const proto::ReportValue& value, double scale) {
+  if (value.count() == 0) return "–";
+  if (value.count() == 1) return absl::StrFormat("%.4g", value.mean() * scale);
+  return absl::StrFormat("%.4g ± %.2g", value.mean() * scale, value.deviation() * scale);
+}
+
+// A cell of a table: no bar ends it early.
+std::string CellText(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"<", "&lt;"}});
+}
+
+}  // namespace
+
+std::string ReportHtml(const proto::Report& report) {
+  return absl::StrReplaceAll(Page(),
+                             {{"/*CHART_LIBRARY*/", ChartLibrary()}, {"/*REPORT_DATA*/", Json(report)}});
+}
+
+std::string ReportMarkdown(const proto::Report& report) {
+  std::string text = absl::StrCat("# ", CellText(report.title()), "\n\n", report.made(), "\n\n");
+  for (const std::string& sentence : report.verdict()) absl::StrAppend(&text, CellText(sentence), "\n\n");
+  absl::StrAppend(
+      &text,
+      "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB a "
+      "step | cost |\n|---|--:|--:|--:|--:|--:|--:|--:|\n");
+  for (const proto::ReportVariant& variant : report.variant()) {
+    absl::StrAppend(
+        &text, "| ", CellText(variant.name()), " | ", variant.runs(), " | ", ValueText(variant.seconds(), 1),
+        " | ", ValueText(variant.test_accuracy(), 100), " | ", ValueText(variant.samples_per_second(), 1),
+        " | ", ValueText(variant.exposed_share(), 100), " | ",
+        ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ", ValueText(variant.cost(), 1), " |\n");
+  }
+  return text;
+}
+
+absl::Status WriteReport(const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Report report, CollectReport(path));
+  TETHYS_RETURN_IF_ERROR(WriteFileAtomically(path + "/report.html", ReportHtml(report)));
+  return WriteFileAtomically(path + "/report.md", ReportMarkdown(report));
+}
+
+}  // namespace tethys

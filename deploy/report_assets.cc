@@ -1,0 +1,14 @@
+// Files that lie in the program as they are; report.cc reads them. CMakeLists.txt names their paths.
+__asm__(R"(
+  .section .rodata
+  .global tethys_report_page, tethys_report_page_end, tethys_chart_library, tethys_chart_library_end
+tethys_report_page:
+  .incbin ")" TETHYS_REPORT_PAGE R"("
+tethys_report_page_end:
+  .byte 0
+tethys_chart_library:
+  .incbin ")" TETHYS_CHART_LIBRARY R"("
+tethys_chart_library_end:
+  .byte 0
+  .text
+)");

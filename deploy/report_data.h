@@ -1,0 +1,20 @@
+// The data of a report, from the files that runs left: summary.json, epochs.csv, resources.csv, steps.csv.
+// Blocking; any thread.
+#ifndef TETHYS_DEPLOY_REPORT_DATA_H_
+#define TETHYS_DEPLOY_REPORT_DATA_H_
+
+#include <string>
+
+#include "proto/report.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// `path` is the directory of a run, or of a comparison, whose runs lie in it as NAME-rN: runs that differ in
+// N only are one variant. What a run lacks is listed in the report, not an error. NotFound: no run has ended
+// there.
+absl::StatusOr<proto::Report> CollectReport(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_REPORT_DATA_H_

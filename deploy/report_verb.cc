@@ -1,0 +1,31 @@
+#include <cstdio>
+
+#include "deploy/command.h"
+#include "deploy/report.h"
+
+namespace tethys {
+namespace {
+
+int Report(const Flags& flags) {
+  const std::string& path = flags.arguments()[0];
+  const absl::Status written = WriteReport(path);
+  if (!written.ok()) return Fail("report", written, kExitBadRequest);
+  std::printf("%s/report.html\n%s/report.md\n", path.c_str(), path.c_str());
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command ReportCommand() {
+  return {{.verb = "report",
+           .summary = "Writes the report of a run or a comparison again.",
+           .description =
+               "Reads what the run, or the runs of the comparison, left in DIR, and writes report.html "
+               "and report.md there. `tethys train` and `tethys compare` end with the same.",
+           .argument = "DIR",
+           .flags = {},
+           .examples = {"tethys report runs/compare-20260101-120000"}},
+          Report};
+}
+
+}  // namespace tethys

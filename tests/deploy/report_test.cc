@@ -1,0 +1,120 @@
+#include "deploy/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "deploy/csv_reader.h"
+#include "deploy/report_data.h"
+#include "runtime/base/file.h"
+#include "runtime/telemetry/summary.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ReportTest : public ::testing::Test {
+ protected:
+  // A run as the chief leaves it, with three steps of two ranks.
+  std::string MakeRun(const std::string& name, const std::string& status, double seconds) {
+    const std::string path = directory_.path() + "/" + name;
+    EXPECT_TRUE(CreateDirectories(path).ok());
+    proto::RunSummary summary;
+    summary.set_job(name);
+    summary.set_strategy("mirrored");
+    summary.set_workers(2);
+    summary.set_global_batch(128);
+    summary.set_status(status);
+    summary.mutable_timing()->set_training_seconds(seconds);
+    summary.mutable_test()->set_accuracy(0.875);
+    proto::TaskSummary& task = *summary.add_task();
+    task.set_role("worker");
+    task.set_index(1);
+    task.set_host("</script><b>");
+    EXPECT_TRUE(WriteSummary(path, summary).ok());
+    Write(
+        path + "/epochs.csv",
+        "epoch,train_loss,train_accuracy,validation_loss,validation_accuracy,train_seconds,barrier_seconds\n"
+        "0,0.5,0.8,,,2,0.5\n1,0.4,0.85,0.3,0.9,2,0.5\n");
+    Write(path + "/steps.csv",
+          "rank,data_ns,forward_ns,backward_ns,exchange_ns\n0,1000,1000,1000,5000\n1,2000,3000,4000,1000\n"
+          "1,2000,3000,4000,1000\n1,20");
+    Write(path + "/resources.csv",
+          "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes\n"
+          "1,a,,50,1048576,1000000,0\n1,a,worker 0,49,1,1,1\n3,a,,70,1048576,2000000,2000000\n");
+    return path;
+  }
+  static void Write(const std::string& path, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(path, text).ok());
+  }
+
+  testing::TempDirectory directory_;
+};
+
+TEST_F(ReportTest, ReadsWhatARunLeft) {
+  const proto::Report report = CollectReport(MakeRun("job", "succeeded", 5)).value();
+  ASSERT_EQ(report.variant_size(), 1);
+  const proto::ReportVariant& variant = report.variant(0);
+  EXPECT_EQ(variant.name(), "mirrored, 2 workers, global batch 128");
+  EXPECT_EQ(variant.seconds().mean(), 5);
+  EXPECT_EQ(variant.epoch(1).seconds(), 5);
+  EXPECT_FALSE(variant.epoch(0).has_validation_loss());
+  EXPECT_EQ(variant.rank(1).compute_us(), 9) << "the torn last line is left out";
+  ASSERT_EQ(variant.machine_size(), 1) << "processes have no line of their own";
+  EXPECT_EQ(variant.machine(0).network_mb_per_second(1), 2);
+  EXPECT_EQ(report.missing_size(), 0);
+}
+
+TEST_F(ReportTest, RunsThatDifferInTheirRepeatAreOneVariant) {
+  MakeRun("a-r0", "succeeded", 4);
+  MakeRun("a-r1", "succeeded", 6);
+  MakeRun("b-r0", "failed", 1);
+  const proto::Report report = CollectReport(directory_.path()).value();
+  ASSERT_EQ(report.variant_size(), 2);
+  EXPECT_EQ(report.variant(0).runs(), 2);
+  EXPECT_EQ(report.variant(0).seconds().mean(), 5);
+  EXPECT_EQ(report.variant(1).failed(), 1);
+  EXPECT_THAT(report.variant(1).name(), HasSubstr("(b)")) << "names are unlike";
+}
+
+TEST_F(ReportTest, SaysWhatIsMissing) {
+  const std::string path = MakeRun("job", "succeeded", 5);
+  ASSERT_TRUE(RemoveRecursively(path + "/resources.csv").ok());
+  const proto::Report report = CollectReport(path).value();
+  ASSERT_EQ(report.missing_size(), 1);
+  EXPECT_THAT(report.missing(0), HasSubstr("resources.csv"));
+  EXPECT_THAT(CollectReport("/nowhere").status().message(), HasSubstr("/nowhere"));
+}
+
+TEST_F(ReportTest, ThePageIsWholeAndNamesCannotBreakIt) {
+  const std::string html = ReportHtml(CollectReport(MakeRun("job", "succeeded", 5)).value());
+  EXPECT_THAT(html, HasSubstr("Chart.js v")) << "the library is in it, with its licence";
+  EXPECT_THAT(html, HasSubstr("\\u003c/script"));
+  EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
+  EXPECT_THAT(html, Not(HasSubstr("/*REPORT_DATA*/")));
+  EXPECT_THAT(html, Not(HasSubstr("src=\"http")));
+}
+
+TEST_F(ReportTest, WritesBothFormsBesideTheRun) {
+  const std::string path = MakeRun("job|x", "succeeded", 5);
+  ASSERT_TRUE(WriteReport(path).ok());
+  EXPECT_TRUE(FileExists(path + "/report.html"));
+  EXPECT_THAT(ReadFile(path + "/report.md").value(), HasSubstr("# job\\|x"));
+}
+
+TEST(CsvReaderTest, FindsColumnsByName) {
+  CsvReader csv("a,b\r\n1,x\r\nbroken\n2,nan\n");
+  ASSERT_TRUE(csv.Next());
+  EXPECT_EQ(csv.Number("a"), 1);
+  EXPECT_EQ(csv.Text("b"), "x");
+  EXPECT_EQ(csv.Text("c"), "");
+  ASSERT_TRUE(csv.Next());
+  EXPECT_EQ(csv.Number("b"), 0) << "no number";
+  EXPECT_FALSE(csv.Next());
+  EXPECT_FALSE(CsvReader("").Next());
+}
+
+}  // namespace
+}  // namespace tethys

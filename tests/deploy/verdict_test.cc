@@ -1,0 +1,85 @@
+#include "deploy/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+proto::ReportValue Value(int count, double mean, double deviation = 0) {
+  proto::ReportValue value;
+  value.set_count(count);
+  value.set_mean(mean);
+  value.set_deviation(deviation);
+  return value;
+}
+
+class VerdictTest : public ::testing::Test {
+ protected:
+  proto::ReportVariant& Add(const std::string& strategy, proto::ReportValue seconds,
+                            proto::ReportValue accuracy) {
+    proto::ReportVariant& variant = *report_.add_variant();
+    variant.set_name(strategy);
+    variant.set_strategy(strategy);
+    variant.set_runs(seconds.count());
+    *variant.mutable_seconds() = seconds;
+    *variant.mutable_test_accuracy() = accuracy;
+    return variant;
+  }
+  std::string Text() const { return absl::StrJoin(Verdict(report_), "\n"); }
+
+  proto::Report report_;
+};
+
+TEST_F(VerdictTest, TheQuotientOfMeansCarriesTheirStandardErrors) {
+  const Ratio ratio = RatioOf(Value(4, 20, 2), Value(4, 10, 0));
+  EXPECT_DOUBLE_EQ(ratio.value, 2);
+  EXPECT_DOUBLE_EQ(ratio.error, 0.1);  // 2 * (2 / sqrt 4) / 20
+  EXPECT_LT(RatioOf(Value(1, 20), Value(4, 10, 1)).error, 0);
+}
+
+TEST_F(VerdictTest, NamesTheFastestAndByHowMuch) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+  Add("ps", Value(3, 17, 0.2), Value(3, 0.8705, 0.001));
+  EXPECT_THAT(Text(),
+              StartsWith("Fastest here: mirrored trained in 10 ± 0.1 s, 1.70 ± 0.02 times faster than ps"));
+  EXPECT_THAT(Text(), HasSubstr("equal within noise"));
+}
+
+TEST_F(VerdictTest, ADifferenceWithinTheNoiseIsNone) {
+  Add("mirrored", Value(3, 10, 1), Value(3, 0.87, 0.001));
+  Add("ps", Value(3, 10.5, 1), Value(3, 0.90, 0.001));
+  EXPECT_THAT(Text(), StartsWith("No difference in speed beyond noise"));
+  EXPECT_THAT(Text(), HasSubstr("Its test accuracy is lower by 0.0300"));
+}
+
+TEST_F(VerdictTest, OneRunKnowsNoUncertaintyAndSaysSo) {
+  Add("mirrored", Value(1, 10), Value(1, 0.87));
+  Add("ps", Value(1, 20), Value(1, 0.88));
+  EXPECT_THAT(Text(), HasSubstr("2.00 times faster"));
+  EXPECT_THAT(Text(), HasSubstr("no uncertainty is known"));
+  EXPECT_THAT(Text(), Not(HasSubstr("±")));
+}
+
+TEST_F(VerdictTest, ComparesWithTheBestOfAnotherStrategy) {
+  Add("mirrored", Value(1, 10), Value(1, 0.87)).set_global_batch(128);
+  Add("mirrored", Value(1, 11), Value(1, 0.87)).set_global_batch(128);
+  Add("ps", Value(1, 30), Value(1, 0.88)).set_global_batch(64);
+  EXPECT_THAT(Text(), HasSubstr("3.00 times faster than ps"));
+  EXPECT_THAT(Text(), HasSubstr("Global batches differ"));
+}
+
+TEST_F(VerdictTest, OneVariantAndNoneAreSaidPlainly) {
+  EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
+  Add("local", Value(1, 10), Value(1, 0.87));
+  EXPECT_EQ(Text(), "local trained in 10 s, to a test accuracy of 0.8700.");
+}
+
+}  // namespace
+}  // namespace tethys
