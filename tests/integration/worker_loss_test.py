@@ -5,16 +5,18 @@
     worker_loss_test.py TETHYS --soak 50    kill -9 of one of six workers at so many random instants, each consistency;
                                             prints the longest time until a replacement takes part, and the accuracies
 """
+import collections
+import json
 import os
 import random
-import re
 import signal
 import statistics
+import subprocess
 import sys
 import time
 import unittest
 
-from tethys_run import Run, STRATEGIES, TethysTest, heed_signals, TETHYS
+from tethys_run import JOB, PATIENCE, Run, STRATEGIES, TETHYS, TethysTest
 
 ASYNCHRONOUS = ["strategy=parameter_server", "strategy.parameter_server.servers=2",
                 "strategy.parameter_server.consistency=asynchronous", "optimizer.sgd.momentum=0.5",
@@ -31,6 +33,79 @@ def bound(value):
     return [f"strategy.parameter_server.stale_synchronous.bound={value}"]
 
 
+def stalest(summary):
+    return max(int(count["staleness"]) for count in summary["communication"]["staleness"])
+
+
+class StaleSynchronousTest(TethysTest):
+    def test_with_bound_zero_it_is_bulk_synchronous_training(self):
+        with Run(STRATEGIES["ps_sync"]) as bulk, Run([*STRATEGIES["ps_sync"], *STALE[2:3], *bound(0)]) as stale:
+            self.assert_same_bits(stale.run(), bulk.run())
+            self.assertEqual(stalest(stale.summary()), 0)
+
+    def test_no_push_is_staler_than_the_bound(self):
+        for value in (1, 3):
+            with self.subTest(bound=value), Run([*STALE, *SHORT, *bound(value)]) as run:
+                self.assertLessEqual(stalest(run.run().summary()), (WORKERS - 1) * (2 * value + 1))
+                self.assertEqual(run.samples_used(), 8 * 12000)
+
+    def test_a_slow_worker_holds_the_others_at_the_bound_and_not_before(self):
+        with ByHand("workers: 3 strategy { parameter_server { servers: 2 stale_synchronous { bound: 3 } } }") as run:
+            run.start_all(servers=2, workers=3, flags={0: ["--slow_down=20"]})
+            self.assertEqual(run.wait(), 0)
+            gaps = run.gaps()
+        # Of steps that servers have applied: one is under way where the bound holds a worker.
+        self.assertEqual(set(gaps.values()), {3 + 1})
+
+
+class ByHand(Run):
+    """A run whose processes are started one by one."""
+
+    def __init__(self, strategy):
+        super().__init__(job=JOB.replace("limit_samples: 3001", "limit_samples: 1200") + strategy)
+        self.tasks = []
+
+    def __exit__(self, *details):
+        for task in self.tasks:
+            task.kill()
+            task.wait()
+            task.stdin.close()
+        self.tasks[0].stdout.close()
+        super().__exit__(*details)
+
+    def spawn(self, *words, output=subprocess.DEVNULL):
+        task = subprocess.Popen([TETHYS, *words], stdin=subprocess.PIPE, stdout=output, stderr=subprocess.DEVNULL)
+        task.stdin.write(b"00112233445566778899aabbccddeeff by-hand\n")
+        task.stdin.flush()
+        self.tasks.append(task)
+        return task
+
+    def start_all(self, servers, workers, flags):
+        os.mkdir(self.directory)
+        chief = self.spawn("chief", f"--job={self.job}", f"--run_dir={self.directory}", output=subprocess.PIPE)
+        address = json.loads(chief.stdout.readline())["listening"]["address"]
+        for index in range(servers):
+            self.spawn("ps", f"--chief={address}", f"--index={index}")
+        for index in range(workers):
+            self.spawn("worker", f"--chief={address}", f"--index={index}", *flags.get(index, []))
+
+    def wait(self):
+        self.tasks[0].stdout.read()
+        return self.tasks[0].wait(timeout=PATIENCE)
+
+    def gaps(self):
+        """By server: the most steps by which a worker was ahead of another there."""
+        made = collections.defaultdict(lambda: [0, 0, 0])
+        gaps = collections.Counter()
+        for line in self.read("journal").splitlines():
+            kind, *fields = line.split(" ")
+            if kind == "applied":
+                server, worker, sequence = map(int, fields[:3])
+                made[server][worker] = sequence
+                gaps[server] = max(gaps[server], max(made[server]) - min(made[server]))
+        return gaps
+
+
 class WorkerLossTest(TethysTest):
     def lose(self, consistency, moment=None, restarts=1):
         """A run that loses a random worker, after so many seconds of training; its summary."""
@@ -45,15 +120,56 @@ class WorkerLossTest(TethysTest):
 
     def test_a_killed_worker_is_replaced_and_every_sample_is_used_once(self):
         for consistency in CONSISTENCIES:
-            with self.subTest(consistency=consistency):
-                loss = self.lose(consistency, moment=0.5)["worker_loss"][0]
-                self.assertGreater(loss["replaced_seconds"], 0)
+            with self.subTest(consistency=consistency), \
+                    Run([*CONSISTENCIES[consistency], *SHORT, "epochs=25", "max_restarts=1"]) as run:
+                run.start().wait_for_training()
+                os.kill(run.process("worker", random.randrange(WORKERS)), signal.SIGKILL)
+                run.wait_for(lambda: "takes part again" in run.so_far(), "replacement")
+                self.assertEqual(run.finish(), 0, run.output)
+                self.assertEqual(run.samples_used(), 25 * 12000)
 
     def test_without_restarts_the_others_go_on(self):
         for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency):
                 loss = self.lose(consistency, moment=0.5, restarts=0)["worker_loss"][0]
-                self.assertNotIn("replaced_seconds", loss)
+                self.assertEqual(loss["replaced_seconds"], 0)
+
+
+    def test_losses_around_barriers_and_checkpoints_are_survived(self):
+        for consistency in CONSISTENCIES:
+            with self.subTest(consistency=consistency), \
+                    Run([*CONSISTENCIES[consistency], *SHORT, "max_restarts=3", "checkpoint.every_steps=25"]) as run:
+                run.start().wait_for_training()
+                for worker in (1, 3, 5):
+                    os.kill(run.process("worker", worker), signal.SIGKILL)
+                    run.wait_for(lambda: f"lost worker {worker} on" in run.so_far(), "loss")
+                self.assertEqual(run.finish(), 0, run.output)
+                self.assertEqual(run.samples_used(), 8 * 12000)
+
+    def test_a_stopped_worker_is_given_up_and_replaced(self):
+        with Run([*STALE, *SHORT, "epochs=40", "max_restarts=1", "timeouts.silence=2"]) as run:
+            run.start().wait_for_training()
+            os.kill(run.process("worker", 2), signal.SIGSTOP)
+            run.wait_for(lambda: "takes part again" in run.so_far(), "replacement")
+            self.assertEqual(run.finish(), 0, run.output)
+            self.assertEqual(run.samples_used(), 40 * 12000)
+
+    def test_a_worker_killed_while_the_job_starts_is_replaced(self):
+        for consistency in CONSISTENCIES:
+            with self.subTest(consistency=consistency), \
+                    Run([*CONSISTENCIES[consistency], *SHORT, "epochs=2", "max_restarts=1"]) as run:
+                os.kill(run.start().process("worker", 2), signal.SIGKILL)
+                self.assertEqual(run.finish(), 0, run.output)
+                self.assertEqual(run.samples_used(), 2 * 12000)
+
+    def test_the_loss_of_the_last_worker_ends_the_job(self):
+        with Run([*ASYNCHRONOUS, "workers=1", "epochs=1000"]) as run:
+            run.start().wait_for_training()
+            os.kill(run.process("worker"), signal.SIGKILL)
+            self.assertEqual(run.finish(), 1)
+            self.assertRegex(run.output, "tethys train: lost worker 0 on .*no worker is left")
+            self.assertRegex(run.output, "worker 0 on .* was killed by signal 9")
+            self.assert_nothing_runs(run)
 
 
 def accuracies(consistency, seeds):
@@ -75,8 +191,8 @@ def soak(repetitions, words):
             summary = test.lose(consistency)
             loss = summary["worker_loss"][0]
             disturbed.append(summary["test"]["accuracy"])
-            waits.append(loss.get("replaced_seconds", 0))
-            torn += len(loss.get("torn", []))
+            waits.append(loss["replaced_seconds"])
+            torn += len(loss["torn"])
         print(f"{consistency}: {repetitions} losses survived, replaced after {max(waits):.2f} s at most, "
               f"{waits.count(0)} too late for it, {torn} batches torn; accuracy {statistics.mean(disturbed):.4f} +- "
               f"{statistics.pstdev(disturbed):.4f}, without losses {statistics.mean(undisturbed):.4f} +- "
