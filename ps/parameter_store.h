@@ -69,20 +69,17 @@ class StoreActions {
 };
 
 // Invariants:
-//  1. A step is a transaction: an update begins when all of its gradients are here and known to be finite,
-//  and no event comes between its parts. A store whose update failed serves nobody any more.
-//  2. A push (worker, incarnation, sequence) is applied at most once; a repeat of an applied one is answered
-//  with the
-//     parameters as they are, a repeat of a part still waiting is ignored.
-//  3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker
-//  pushes again
-//     only after it has all its replies, so replies may be sent from live memory.
-//  4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, whatever the order of
-//  arrival.
-//  5. Padding stays zero.
-//  6. Stale-synchronously, parameters that a worker is sent for step c hold all pushes of the workers that
-//  take part
-//     for steps before c - s, and its own.
+// 1. A step is a transaction: an update begins when all of its gradients are here and known to be finite, and
+// no event comes between its parts. A store whose update failed serves nobody any more.
+// 2. A push (worker, incarnation, sequence) is applied at most once; a repeat of an applied one is answered
+// with the parameters as they are, a repeat of a part still waiting is ignored.
+// 3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker
+// pushes again only after it has all its replies, so replies may be sent from live memory.
+// 4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, whatever the order of
+// arrival.
+// 5. Padding stays zero.
+// 6. Stale-synchronously, parameters that a worker is sent for step c hold all pushes of the workers that
+// take part for steps before c - s, and its own.
 class ParameterStore {
  public:
   // `optimizer` works on segments of the layout's local ranges; `stream` is its device's and outlives the
