@@ -181,15 +181,15 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model) {
   return Table(columns, rows);
 }
 
-std::string RankText(const proto::JobPlan& plan) {
+}  // namespace
+
+std::string ProcessesHere(const proto::JobPlan& plan) {
   const int workers = plan.job().workers();
   std::string text = "processes on this host: chief";
   for (int i = 0; i < plan.placement().servers(); ++i) absl::StrAppend(&text, ", ps ", i);
   for (int i = 0; i < workers; ++i) absl::StrAppend(&text, ", worker ", i, " (rank ", i, ")");
   return text + "\n";
 }
-
-}  // namespace
 
 std::string JobSummary(const proto::JobPlan& plan) {
   const proto::Job& job = plan.job();
@@ -214,11 +214,11 @@ std::string JobSummary(const proto::JobPlan& plan) {
   return text;
 }
 
-absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan) {
+absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places) {
   const Shape sample_shape(plan.sample_shape().begin(), plan.sample_shape().end());
   TETHYS_ASSIGN_OR_RETURN(const Model model,
                           Model::Create(plan.job().model(), sample_shape, plan.job().data().classes()));
-  std::string text = absl::StrCat(JobSummary(plan), "\n", RankText(plan), "\n", VariableTable(plan));
+  std::string text = absl::StrCat(JobSummary(plan), "\n", places, "\n", VariableTable(plan));
   if (plan.placement().servers() > 0) absl::StrAppend(&text, "\n", PlacementTable(plan.placement()));
   absl::StrAppend(&text, "\nMemory (buffers; the program itself comes on top)\n", MemoryTable(plan, model));
   absl::StrAppend(&text, "\nNetwork (frame headers not counted)\n", TrafficTable(plan, model));

@@ -13,9 +13,13 @@ namespace tethys {
 // Strategy, batch, learning rate as scaled, gradient scale, sizes of the data, placement: a line each.
 std::string JobSummary(const proto::JobPlan& plan);
 
-// The same, and: which range of which variable lies on which server; memory of each process; bytes each sends
-// and receives per step. Sizes are computed from the plan: live buffers, without the program itself.
-absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan);
+// The processes of a job that runs on this machine, in a line.
+std::string ProcessesHere(const proto::JobPlan& plan);
+
+// The same as JobSummary, `places` (what runs where, lines of text), and: which range of which variable lies
+// on which server; memory of each process; bytes each sends and receives per step. Sizes are computed from
+// the plan: live buffers, without the program itself.
+absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places);
 
 }  // namespace tethys
 

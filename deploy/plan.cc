@@ -12,10 +12,9 @@ namespace {
 absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
   TETHYS_ASSIGN_OR_RETURN(const proto::JobPlan plan, BuildJobPlan(job));
-  TETHYS_ASSIGN_OR_RETURN(const std::string report, PlanReport(plan));
-  if (!flags.Has("hostfile")) return report;
+  if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
-  return absl::StrCat(report, "\nHosts\n", ClusterTable(cluster));
+  return PlanReport(plan, ClusterTable(cluster));
 }
 
 int Plan(const Flags& flags) {

@@ -27,6 +27,7 @@ struct Role {
   std::string run_dir;
   std::string behaviour = "work";
   int tasks = 0;  // Workers and servers.
+  int incarnation = 1;
 
   bool Sees(const std::string& file) const { return FileExists(absl::StrCat(run_dir, "/", file)); }
   void Leave(const std::string& file, const std::string& contents = "") const {
@@ -101,6 +102,11 @@ int RunChief(const Role& role) {
     const std::string lost = WaitForLoss(role);
     return FinishWith(absl::StrCat(lost, ": its session broke"), lost);
   }
+  if (role.behaviour == "go-on") WaitForLoss(role);
+  if (role.behaviour == "give-up") Say("{\"worker_lost\":{\"index\":1,\"incarnation\":1}}");
+  if (role.behaviour == "give-up" || role.behaviour == "replace") {
+    role.Until([&] { return role.Sees("second-worker-1"); });
+  }
   if (role.behaviour == "train") {
     while (true) {
       Say("{\"progress\":{\"step\":\"8\"}}");
@@ -115,9 +121,10 @@ int RunChief(const Role& role) {
 
 int RunTask(const Role& role) {
   role.Leave("alive/" + role.name, std::to_string(getpid()));
+  if (role.incarnation == 2) role.Leave("second-" + role.name);
   role.Until([&] { return role.Sees("started"); });
   std::fprintf(stderr, "%s says %s\n", role.name.c_str(), role.behaviour.c_str());
-  if (role.behaviour == "crash") abort();
+  if (role.behaviour == "crash" && role.incarnation == 1) abort();
   if (role.behaviour == "exit") return 3;
   if (role.behaviour == "hang" || role.behaviour == "stubborn") WaitForever();
   role.Until([&] { return role.Sees("stop"); });
@@ -133,6 +140,7 @@ int Main(int argc, char** argv) {
   }
   const bool chief = std::string(argv[1]) == "chief";
   role.name = chief ? "chief" : absl::StrCat(argv[1], "-", flags["--index"]);
+  if (flags.count("--incarnation") > 0) role.incarnation = std::atoi(flags["--incarnation"].c_str());
   role.run_dir = chief ? flags["--run_dir"] : flags["--chief"];
 
   std::ifstream behaviours(role.run_dir + "/behaviour");

@@ -82,7 +82,7 @@ TEST(JobSummaryTest, SaysHowAsynchronousPushesAreScaled) {
 }
 
 TEST(PlanReportTest, SaysWhereRangesLieAndWhatAStepSends) {
-  const absl::StatusOr<std::string> report = PlanReport(ServerPlan());
+  const absl::StatusOr<std::string> report = PlanReport(ServerPlan(), ProcessesHere(ServerPlan()));
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(*report,
               HasSubstr("processes on this host: chief, ps 0, ps 1, worker 0 (rank 0), worker 1 (rank 1)"));
@@ -96,7 +96,7 @@ TEST(PlanReportTest, MirroredWorkersSendARing) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
   plan.mutable_job()->mutable_strategy()->mutable_mirrored();
-  const absl::StatusOr<std::string> report = PlanReport(plan);
+  const absl::StatusOr<std::string> report = PlanReport(plan, ProcessesHere(plan));
   ASSERT_TRUE(report.ok()) << report.status();
   // 2 x 2/3 of an arena of 7,856 floats.
   EXPECT_THAT(*report, HasSubstr("each worker  41 KiB    41 KiB"));
@@ -105,7 +105,7 @@ TEST(PlanReportTest, MirroredWorkersSendARing) {
 TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_data()->set_classes(7);
-  EXPECT_EQ(PlanReport(plan).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(PlanReport(plan, ProcessesHere(plan)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

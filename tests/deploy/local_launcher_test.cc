@@ -99,6 +99,39 @@ TEST_F(LocalLauncherTest, NamesTheProcessThatGaveUp) {
   EXPECT_THAT(Failure(), AllOf(HasSubstr("worker 0 on "), HasSubstr("exited with status 3")));
 }
 
+TEST_F(LocalLauncherTest, StartsADeadWorkerAgainWhereTheJobSurvivesIt) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 1;
+  Behave("chief", "replace");
+  Behave("worker-1", "crash");
+  EXPECT_TRUE(Run().status.ok());
+}
+
+TEST_F(LocalLauncherTest, LetsASurvivingJobGoOnWithoutTheDead) {
+  options_.survives_worker_loss = true;
+  Behave("chief", "go-on");
+  Behave("worker-1", "crash");
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_FALSE(FileExists(options_.run_dir + "/second-worker-1"));
+}
+
+TEST_F(LocalLauncherTest, EndsAndReplacesAWorkerThatTheChiefGaveUp) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 1;
+  Behave("chief", "give-up");
+  Behave("worker-1", "stubborn");
+  WhenTraining([&] { Behave("worker-1", "work"); });  // Its second life.
+  EXPECT_TRUE(Run().status.ok());
+}
+
+TEST_F(LocalLauncherTest, ASurvivingJobEndsWithAServerOrWithAWorkerThatChoseToEnd) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 5;
+  Behave("chief", "train");
+  Behave("worker-1", "exit");
+  EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
+}
+
 TEST_F(LocalLauncherTest, TellsTheChiefsReason) {
   Behave("chief", "fail");
   EXPECT_THAT(Failure(),
