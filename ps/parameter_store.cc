@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 namespace tethys {
 namespace {
@@ -345,104 +344,6 @@ void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions
   record.set_version(version_);
   record.set_staleness(staleness);
   actions.Record(record);
-}
-
-// ----------------------------------------------------------------------------------- stale-synchronous
-
-bool ParameterStore::MayBegin(uint64_t step) const {
-  const auto bound = static_cast<uint64_t>(config_.parameter_server.stale_synchronous().bound());
-  return std::all_of(inboxes_.begin(), inboxes_.end(),
-                     [&](const Inbox& other) { return !other.takes_part || other.clock + bound >= step; });
-}
-
-std::vector<std::vector<int>> ParameterStore::Gathered() const {
-  const bool together =
-      config_.parameter_server.stale_synchronous().gradient_scale() == proto::Asynchronous::GLOBAL_MEAN;
-  std::map<std::pair<uint64_t, int>, std::vector<int>> steps;
-  for (const int worker : all_workers_) {
-    const Inbox& inbox = inboxes_[worker];
-    if (!Whole(inbox) || inbox.held) continue;
-    steps[{inbox.push.schedule_position, together ? 0 : worker}].push_back(worker);
-  }
-  std::vector<std::vector<int>> gathered;
-  for (auto& [step, workers] : steps) gathered.push_back(std::move(workers));
-  return gathered;
-}
-
-absl::Status ParameterStore::GoOn(StoreActions& actions) {
-  const auto may = [this](int worker) {
-    const Inbox& inbox = inboxes_[worker];
-    return Whole(inbox) && MayBegin(inbox.clock);
-  };
-  const auto may_pull = [this](int worker) {
-    const Inbox& inbox = inboxes_[worker];
-    return !inbox.pulls.empty() && MayBegin(inbox.pulls.begin()->second.step);
-  };
-  if (std::none_of(all_workers_.begin(), all_workers_.end(),
-                   [&](int worker) { return may(worker) || may_pull(worker); })) {
-    return absl::OkStatus();
-  }
-  for (const std::vector<int>& workers : Gathered()) {
-    TETHYS_RETURN_IF_ERROR(ApplyTogether(workers, actions));
-  }
-  for (const int worker : all_workers_) {
-    if (may_pull(worker)) AnswerPulls(worker, actions);
-    if (!may(worker)) continue;
-    Answer(worker, nullptr, actions);
-    Forget(inboxes_[worker]);
-  }
-  return absl::OkStatus();
-}
-
-void ParameterStore::AnswerPulls(int worker, StoreActions& actions) {
-  for (const auto& [begin, frame] : std::exchange(inboxes_[worker].pulls, {})) {
-    ParameterReply reply = AnswerTo(frame, layout_.ToLocal(frame.range_begin, frame.range_count).value());
-    reply.staleness = 0;
-    actions.Reply(reply);
-  }
-}
-
-absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, StoreActions& actions) {
-  float* sums = nullptr;  // Adds up in the staging memory of the first that has samples.
-  for (const int worker : workers) {
-    Inbox& inbox = inboxes_[worker];
-    if (inbox.push.sample_count == 0) continue;
-    if (sums == nullptr) {
-      sums = inbox.staging.data();
-    } else if (!AddValues(inbox.staging.data(), layout_.local_size(), sums)) {
-      return Break(NotFinite(inbox.push), actions);
-    }
-  }
-  if (sums == nullptr) {  // Steps without samples change nothing.
-    for (const int worker : workers) {
-      Record(worker, 0, actions);
-      inboxes_[worker].held = true;
-    }
-    return absl::OkStatus();
-  }
-  const Frame& push = inboxes_[workers[0]].push;
-  const bool own_mean =
-      config_.parameter_server.stale_synchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
-  return Commit(workers, workers.back(), sums, own_mean ? push.sample_count : push.flags, actions);
-}
-
-absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& actions) {
-  if (fence.worker() < 0 || fence.worker() >= static_cast<int>(inboxes_.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, ": a fence for worker ",
-                                                   fence.worker(), ", the job has ", inboxes_.size()));
-  }
-  Inbox& inbox = inboxes_[fence.worker()];
-  if (fence.incarnation() > inbox.incarnation) {
-    Forget(inbox);
-    inbox.pulls.clear();
-    inbox.incarnation = fence.incarnation();
-    inbox.applied = Frame{};
-    inbox.staleness = 0;
-  }
-  if (!stale_) return absl::OkStatus();
-  inbox.takes_part = fence.takes_part();
-  inbox.clock = std::max(inbox.clock, static_cast<uint64_t>(std::max<int64_t>(fence.clock(), 0)));
-  return broken_.ok() ? GoOn(actions) : absl::OkStatus();
 }
 
 // ----------------------------------------------------------------------------------------- checkpoints

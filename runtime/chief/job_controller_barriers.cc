@@ -1,0 +1,150 @@
+// What a job does between segments: saving and evaluating.
+#include <algorithm>
+
+#include "runtime/chief/job_controller.h"
+#include "runtime/chief/journal.h"
+#include "runtime/cluster/job_plan.h"
+
+namespace tethys {
+namespace {
+
+// Arena slices that workers save start at multiples of this many elements.
+constexpr int64_t kSaveGrain = 1024;
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- saving
+
+proto::Role JobController::SaveSources() const {
+  return plan_.placement().servers() > 0 ? proto::PS : proto::WORKER;
+}
+
+void JobController::BeginSave(Nanoseconds now, Actions& actions) {
+  phase_ = Phase::kSave;
+  save_pending_ = false;
+  final_saved_ = planner_.Finished(state_);
+  phase_begin_ = now;
+  save_error_.clear();
+  proto::TrainingState state = state_;
+  state.set_loss_sum(epoch_sums_.loss);
+  state.set_correct(epoch_sums_.correct);
+  state.set_samples(epoch_sums_.samples);
+  actions.push_back(OpenSave{++order_id_, std::move(state)});
+}
+
+void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {
+  if (phase_ != Phase::kSave) return;
+  if (!status.ok()) return EndSave(status, "", now, actions);
+  ExpectAnswers();
+  const int64_t arena = plan_.variable().empty() ? 0 : [this] {
+    const proto::VariableSpec& last = *plan_.variable().rbegin();
+    int64_t count = 1;
+    for (const int64_t axis : last.shape()) count *= axis;
+    return AlignUp(last.begin() + count);
+  }();
+  const std::vector<TaskId> sources = Tasks(SaveSources());
+  const int64_t grains = (arena + kSaveGrain - 1) / kSaveGrain;
+  for (const TaskId id : sources) {
+    proto::ToTask order;
+    proto::Save& save = *order.mutable_save();
+    save.set_id(order_id_);
+    const Slice slice = SplitSlice({0, grains}, id.index, static_cast<int64_t>(sources.size()));
+    save.set_first(std::min(arena, slice.begin * kSaveGrain));
+    save.set_count(std::min(arena, slice.end * kSaveGrain) - save.first());
+    Send(id, std::move(order), actions);
+  }
+}
+
+void JobController::OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions) {
+  if (phase_ != Phase::kSave || done.id() != order_id_) return;
+  if (!done.error().empty() && save_error_.empty()) {
+    save_error_ = absl::StrCat(TaskName(id.role, id.index), ": ", done.error());
+  }
+  tasks_.at(id).answered = true;
+  if (!AllAnswered(SaveSources())) return;
+  if (save_error_.empty()) {
+    actions.push_back(CommitSave{});
+  } else {
+    actions.push_back(AbandonSave{});
+    EndSave(absl::UnavailableError(save_error_), "", now, actions);
+  }
+}
+
+void JobController::SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
+                                  Actions& actions) {
+  if (phase_ == Phase::kSave) EndSave(status, directory, now, actions);
+}
+
+void JobController::EndSave(const absl::Status& status, const std::string& directory, Nanoseconds now,
+                            Actions& actions) {
+  checkpoint_seconds_ += ToSeconds(now - phase_begin_);
+  proto::ProgressEvent event;
+  last_save_failed_ = !status.ok();
+  if (status.ok()) {
+    summary_.set_checkpoints_written(summary_.checkpoints_written() + 1);
+    summary_.set_last_checkpoint(directory);
+    actions.push_back(WriteJournal{journal::Saved(state_)});
+    event.set_note(absl::StrCat("saved ", directory));
+  } else {
+    save_error_ = StatusText(status);
+    event.set_note(absl::StrCat("warning: the checkpoint of step ", state_.step(), " was not saved (",
+                                save_error_, "); ",
+                                summary_.last_checkpoint().empty()
+                                    ? "there is none yet"
+                                    : absl::StrCat("the last good one is ", summary_.last_checkpoint())));
+  }
+  actions.push_back(Report{std::move(event)});
+  Continue(now, actions);
+}
+
+// ------------------------------------------------------------------------------------------- evaluation
+
+void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions& actions) {
+  phase_ = Phase::kEvaluate;
+  split_ = split;
+  evaluation_ = {};
+  evaluate_again_ = false;
+  phase_begin_ = now;
+  ExpectAnswers();
+  ++order_id_;
+  const int64_t samples = split == proto::TEST ? plan_.test_samples() : plan_.validation_samples();
+  const std::vector<TaskId> workers = Tasks(proto::WORKER);
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const Slice slice = EvaluationSlice(samples, static_cast<int64_t>(i), workers.size());
+    proto::ToTask order;
+    proto::Evaluate& evaluate = *order.mutable_evaluate();
+    evaluate.set_id(order_id_);
+    evaluate.set_split(split);
+    evaluate.set_begin(slice.begin);
+    evaluate.set_end(slice.end);
+    Send(workers[i], std::move(order), actions);
+  }
+}
+
+void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now,
+                                     Actions& actions) {
+  if (phase_ != Phase::kEvaluate || done.id() != order_id_) return;
+  evaluation_.loss += done.loss_sum();
+  evaluation_.correct += done.correct();
+  evaluation_.samples += done.samples();
+  tasks_.at(id).answered = true;
+  Advance(now, actions);
+}
+
+void JobController::FinishEvaluation(Nanoseconds now, Actions& actions) {
+  const double seconds = ToSeconds(now - phase_begin_);
+  const proto::Quality quality = evaluation_.Quality();
+  if (split_ == proto::TEST) {
+    tested_ = true;
+    *summary_.mutable_test() = quality;
+  } else {
+    *summary_.mutable_validation() = quality;
+    epoch_result_.set_validated(true);
+    epoch_result_.set_validation_loss(quality.loss());
+    epoch_result_.set_validation_accuracy(quality.accuracy());
+    epoch_result_.set_validation_seconds(seconds);
+  }
+  Continue(now, actions);
+}
+
+}  // namespace tethys
