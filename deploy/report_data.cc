@@ -65,17 +65,28 @@ std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& r
   return "";
 }
 
+// Of two lines of one epoch, as a resumed run leaves them, the later one counts.
 void AddEpochs(absl::string_view text, proto::ReportVariant& variant) {
-  double seconds = 0;
+  struct Epoch {
+    proto::EpochPoint point;
+    double seconds = 0;
+  };
+  std::map<int64_t, Epoch> epochs;
   for (CsvReader csv(text); csv.Next();) {
-    seconds += csv.Number("train_seconds") + csv.Number("barrier_seconds");
-    proto::EpochPoint& point = *variant.add_epoch();
-    point.set_seconds(seconds);
-    point.set_train_loss(csv.Number("train_loss"));
-    point.set_train_accuracy(csv.Number("train_accuracy"));
+    Epoch& epoch = epochs[static_cast<int64_t>(csv.Number("epoch"))];
+    epoch = {};
+    epoch.seconds = csv.Number("train_seconds") + csv.Number("barrier_seconds");
+    epoch.point.set_train_loss(csv.Number("train_loss"));
+    epoch.point.set_train_accuracy(csv.Number("train_accuracy"));
     if (csv.Text("validation_loss").empty()) continue;
-    point.set_validation_loss(csv.Number("validation_loss"));
-    point.set_validation_accuracy(csv.Number("validation_accuracy"));
+    epoch.point.set_validation_loss(csv.Number("validation_loss"));
+    epoch.point.set_validation_accuracy(csv.Number("validation_accuracy"));
+  }
+  double seconds = 0;
+  for (auto& [number, epoch] : epochs) {
+    seconds += epoch.seconds;
+    epoch.point.set_seconds(seconds);
+    *variant.add_epoch() = epoch.point;
   }
 }
 

@@ -37,7 +37,7 @@ class ReportTest : public ::testing::Test {
     Write(
         path + "/epochs.csv",
         "epoch,train_loss,train_accuracy,validation_loss,validation_accuracy,train_seconds,barrier_seconds\n"
-        "0,0.5,0.8,,,2,0.5\n1,0.4,0.85,0.3,0.9,2,0.5\n");
+        "0,0.5,0.8,,,2,0.5\n1,0.9,0.1,0.1,0.1,9,9\n1,0.4,0.85,0.3,0.9,2,0.5\n");
     Write(path + "/steps.csv",
           "rank,data_ns,forward_ns,backward_ns,exchange_ns\n0,1000,1000,1000,5000\n1,2000,3000,4000,1000\n"
           "1,2000,3000,4000,1000\n1,20");
