@@ -72,6 +72,13 @@ TEST(JournalCheckTest, EveryServerAppliesEverySample) {
   ExpectBad(used + Applied(1, 0, 10) + Applied(1, 3, 2) + End(1, 0), "ps 1");
 }
 
+TEST(JournalCheckTest, ATornBatchMayBeMissingWhereItsLineSaysAndIsThereOnceElsewhere) {
+  const std::string begin = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10) + Applied(1, 0, 6);
+  ExpectBad(begin + End(1, 0), "position 6 of epoch 0 was not used by ps 1");
+  ExpectGood(begin + journal::Torn(1, 6, 4, {0}) + End(1, 0), 10);
+  ExpectBad(begin + journal::Torn(1, 6, 4, {1}) + End(1, 0), "used twice by ps 0");
+}
+
 TEST(JournalCheckTest, ADroppedRemainderIsNotMissed) {
   ExpectGood(Attempt(0, 0) + Used(0, 8) + journal::EpochDone(0, 8) + Used(10, 8) + journal::EpochDone(1, 8) +
                  End(2, 0),
