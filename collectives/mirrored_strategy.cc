@@ -60,6 +60,8 @@ class MirroredStrategy final : public Strategy {
     update_.Prepare(arenas);
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     MutexLock lock(mu_);
+    // What was sent to form the group is no part of a step.
+    traffic_ = reported_ = communicator_->traffic();
     buckets_ = std::move(buckets);
     gradient_sums_ = arenas.gradient_sums;
     next_bucket_ = static_cast<int64_t>(buckets_.size());
