@@ -20,12 +20,12 @@ class RecordingChief final : public ChiefEvents {
   absl::Status Admit(TaskId task, uint32_t) override {
     return task.index == 7 ? absl::AlreadyExistsError("worker 7 has joined already") : absl::OkStatus();
   }
-  void OnMessage(TaskId, proto::FromTask message) override {
+  void OnMessage(TaskId, uint32_t, proto::FromTask message) override {
     MutexLock lock(mu_);
     messages_.push_back(message.ShortDebugString());
     changed_.NotifyAll();
   }
-  void OnGone(TaskId) override {
+  void OnGone(TaskId, uint32_t) override {
     MutexLock lock(mu_);
     messages_.push_back("gone");
     changed_.NotifyAll();
