@@ -1,0 +1,48 @@
+// The certificates of one job. The launcher makes an authority, whose key never leaves its memory, and issues
+// every process an identity of its own, which travels with the job's token over standard input. Both ends of
+// every connection then show that they are of this job, and which role and index they have.
+//
+//   auto authority = JobAuthority::Create(std::chrono::system_clock::now());
+//   auto identity = (*authority)->Issue(proto::WORKER, 3);     // of "worker-3.tethys"
+//
+// Stateless but for the authority's constant key, so thread-safe. Nothing blocks.
+#ifndef TETHYS_RUNTIME_CLUSTER_CERTIFICATES_H_
+#define TETHYS_RUNTIME_CLUSTER_CERTIFICATES_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Who a process is, in PEM. The key is a secret.
+struct TlsIdentity {
+  std::string authority;    // The certificate of the job's authority: whom to believe.
+  std::string certificate;  // The process's own, signed by it.
+  std::string key;
+};
+
+// The name in a process's certificate, "worker-3.tethys": a DNS name in form only. Hosts' names and addresses
+// play no part, since roles are placed anew for every job.
+std::string CertificateName(proto::Role role, int index);
+
+// InvalidArgument: a part that cannot be read, a key or an authority that does not fit the certificate.
+// FailedPrecondition: expired, or not valid yet by this machine's clock. Quotes no secret.
+absl::Status CheckIdentity(const TlsIdentity& identity);
+
+class JobAuthority {
+ public:
+  // Its certificates are valid from a day before `now`, because clocks differ, to 30 days after: they are
+  // needed whenever a connection is made, also late in a long job.
+  static absl::StatusOr<std::unique_ptr<JobAuthority>> Create(std::chrono::system_clock::time_point now);
+  virtual ~JobAuthority() = default;
+
+  virtual absl::StatusOr<TlsIdentity> Issue(proto::Role role, int index) const = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_CERTIFICATES_H_

@@ -1,0 +1,37 @@
+// What a process shows at its gRPC connections, and what it asks of the other side: mutual TLS where the job
+// has certificates, nothing where it has none. Every server and channel of ours is made with these.
+// Stateless, so thread-safe.
+//
+// Both ends of the handshake are this build's OpenSSL, which agree on TLS 1.3.
+#ifndef TETHYS_RUNTIME_CLUSTER_CREDENTIALS_H_
+#define TETHYS_RUNTIME_CLUSTER_CREDENTIALS_H_
+
+#include <grpcpp/security/auth_context.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <memory>
+
+#include "absl/types/optional.h"
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/certificates.h"
+
+namespace tethys {
+
+// A caller without a certificate of this job does not get as far as a call.
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const absl::optional<TlsIdentity>& identity);
+
+// For a channel to the process of that role and index, and no other; completes its arguments.
+std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const absl::optional<TlsIdentity>& identity,
+                                                                 proto::Role role, int index,
+                                                                 grpc::ChannelArguments& arguments);
+
+// The caller is who its handshake says, by its certificate. Unauthenticated names both. OK without TLS.
+absl::Status CheckCaller(const absl::optional<TlsIdentity>& identity, const grpc::AuthContext& caller,
+                         const proto::Handshake& handshake);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_CREDENTIALS_H_

@@ -1,0 +1,41 @@
+#include "runtime/cluster/job_secret.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_split.h"
+
+namespace tethys {
+
+std::string SecretLine(const JobSecret& secret) {
+  std::string line = absl::StrCat(secret.token.ToHex(), " ", secret.job_id);
+  if (!secret.tls.has_value()) return line;
+  for (const std::string* pem : {&secret.tls->authority, &secret.tls->certificate, &secret.tls->key}) {
+    absl::StrAppend(&line, " ", absl::Base64Escape(*pem));
+  }
+  return line;
+}
+
+absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line) {
+  const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+  const bool bare = words.size() == 2;
+  if ((!bare && words.size() != 5) || words[1].empty()) {
+    return absl::InvalidArgumentError("a secret is TOKEN JOB_ID, and three words more where there is TLS");
+  }
+  JobSecret secret;
+  TETHYS_ASSIGN_OR_RETURN(secret.token, JobToken::FromHex(words[0]));
+  secret.job_id = std::string(words[1]);
+  if (bare) return secret;
+  TlsIdentity identity;
+  if (!absl::Base64Unescape(words[2], &identity.authority) ||
+      !absl::Base64Unescape(words[3], &identity.certificate) ||
+      !absl::Base64Unescape(words[4], &identity.key)) {
+    return absl::InvalidArgumentError("the certificates behind TOKEN JOB_ID are no base64");
+  }
+  TETHYS_RETURN_IF_ERROR(CheckIdentity(identity));
+  secret.tls = std::move(identity);
+  return secret;
+}
+
+}  // namespace tethys

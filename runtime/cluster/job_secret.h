@@ -1,0 +1,35 @@
+// What a launcher tells a process in secret, as one line of text over its standard input:
+//
+//   TOKEN JOB_ID                              token: 32 hexadecimal digits
+//   TOKEN JOB_ID AUTHORITY CERTIFICATE KEY    PEM in base64: connections under mutual TLS
+//
+// Written by launchers, read by role processes. Pure.
+#ifndef TETHYS_RUNTIME_CLUSTER_JOB_SECRET_H_
+#define TETHYS_RUNTIME_CLUSTER_JOB_SECRET_H_
+
+#include <string>
+
+#include "absl/types/optional.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/certificates.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+
+struct JobSecret {
+  JobToken token;
+  std::string job_id;
+  absl::optional<TlsIdentity> tls = {};  // Of one process.
+};
+
+// Longer lines are no secrets: one with certificates takes about 2,000 bytes.
+inline constexpr size_t kMaxSecretLine = 16 * 1024;
+
+// Without the end of the line.
+std::string SecretLine(const JobSecret& secret);
+// InvalidArgument, which never quotes the line; and the errors of CheckIdentity.
+absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_JOB_SECRET_H_

@@ -1,0 +1,86 @@
+// A TCP socket between two processes of a job: under TLS 1.3 where the job has certificates, bare otherwise.
+// Used for data that does not go over gRPC. Never blocks.
+//
+//   SecureSocket socket(std::move(fd), tls, SecureSocket::End::kCaller);
+//   while (!*socket.Handshake()) { poll(socket.fd(), socket.awaits()); }
+//   CertificateName(proto::WORKER, 3) == socket.peer_name()
+//
+// A socket is used by one thread at a time; a context by any number of sockets and threads.
+#ifndef TETHYS_RUNTIME_CLUSTER_SECURE_SOCKET_H_
+#define TETHYS_RUNTIME_CLUSTER_SECURE_SOCKET_H_
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/types/span.h"
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/certificates.h"
+
+struct ssl_st;
+
+namespace tethys {
+
+// Whom to believe and who we are, ready for connections.
+class TlsContext {
+ public:
+  // InvalidArgument: the identity cannot be used.
+  static absl::StatusOr<std::shared_ptr<const TlsContext>> Create(const TlsIdentity& identity);
+  virtual ~TlsContext() = default;
+
+ protected:
+  TlsContext() = default;
+};
+
+class SecureSocket {
+ public:
+  enum class End { kCaller, kCalled };
+
+  SecureSocket();  // Not valid.
+  // `fd` does not block. Without `tls` the socket is bare.
+  SecureSocket(FileDescriptor fd, std::shared_ptr<const TlsContext> tls, End end);
+  ~SecureSocket();
+  SecureSocket(SecureSocket&&) noexcept;
+  SecureSocket& operator=(SecureSocket&&) noexcept;
+
+  bool valid() const { return fd_.valid(); }
+  int fd() const { return fd_.get(); }
+
+  // Goes on with the handshake, once connected. True when it is done, at once on a bare socket; otherwise to
+  // be called again when the socket polls ready for awaits(). Unauthenticated: the other side has no
+  // certificate of this job, or refuses ours. Unavailable: it is gone.
+  absl::StatusOr<bool> Handshake();
+  short awaits() const { return awaits_; }
+  // The name in the other side's certificate, after the handshake; empty on a bare socket.
+  std::string peer_name() const;
+
+  // As SendSome and ReceiveSome (runtime/base/socket.h), after the handshake. What Send did not take must be
+  // offered again unchanged; it may take nothing while a part is on its way. Only when Receive has returned 0
+  // does the socket poll readable for what comes next.
+  absl::StatusOr<int64_t> Send(absl::Span<iovec> parts);
+  absl::StatusOr<int64_t> Receive(absl::Span<iovec> parts);
+
+ private:
+  struct FreeSsl {
+    void operator()(ssl_st* ssl) const;
+  };
+
+  absl::Status ErrorOf(int result);
+  // What goes on behind the first `skip` bytes: a part, or a short one joined with the next, so that a header
+  // costs no record of its own.
+  absl::Span<const char> NextRecord(absl::Span<const iovec> parts, size_t skip);
+
+  FileDescriptor fd_;
+  std::shared_ptr<const TlsContext> tls_;  // Outlives ssl_.
+  std::unique_ptr<ssl_st, FreeSsl> ssl_;
+  short awaits_ = 0;
+  std::unique_ptr<std::array<char, 16 * 1024>> joined_;  // Room for a record.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_SECURE_SOCKET_H_
