@@ -80,11 +80,13 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateByTopology(RingListener& lis
     RingOptions options = ring;
     options.addresses.clear();
     options.member_names.clear();
+    options.certificate_names.clear();
     options.group = ring.group + kLeadersGroup;
     options.rank = hosts[ring.rank];
     for (int host = 0; host < HostCount(hosts); ++host) {
       const auto leader = std::find(hosts.begin(), hosts.end(), host) - hosts.begin();
       options.addresses.push_back(ring.addresses[leader]);
+      if (ring.tls != nullptr) options.certificate_names.push_back(ring.certificate_names[leader]);
       if (!ring.member_names.empty()) options.member_names.push_back(ring.member_names[leader]);
     }
     TETHYS_ASSIGN_OR_RETURN(leaders, CreateRingCommunicator(listener, std::move(options)));

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "collectives/vector_sum.h"
-#include "runtime/base/socket.h"
 
 namespace tethys {
 namespace {
@@ -46,10 +45,10 @@ void FrameSender::StartError(const Frame& header, const absl::Status& error) {
   opened_ = false;
 }
 
-absl::StatusOr<int64_t> FrameSender::Pump(int fd) {
+absl::StatusOr<int64_t> FrameSender::Pump(SecureSocket& socket) {
   int64_t total = 0;
   while (blocked() || NextFrame()) {
-    TETHYS_ASSIGN_OR_RETURN(const int64_t sent, SendSome(fd, absl::MakeSpan(parts_)));
+    TETHYS_ASSIGN_OR_RETURN(const int64_t sent, socket.Send(absl::MakeSpan(parts_)));
     total += sent;
     auto left = static_cast<size_t>(sent);
     for (iovec& part : parts_) {
@@ -110,7 +109,7 @@ void FrameReceiver::Start(const Frame& own, int peer_rank, uint32_t peer_incarna
   peer_waits_ = false;
 }
 
-absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(int fd) {
+absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(SecureSocket& socket) {
   Received received;
   TETHYS_ASSIGN_OR_RETURN(received.elements, ReadInbox());
   while (!finished() && received.elements == 0) {
@@ -121,7 +120,7 @@ absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(int fd) {
     inbox_begin_ = 0;
     const int64_t space = (missing_bytes_ > 0 ? kFrameBytes : kInboxBytes) - inbox_end_;
     iovec parts[] = {PartOf(payload_, missing_bytes_), PartOf(inbox_.data() + inbox_end_, space)};
-    TETHYS_ASSIGN_OR_RETURN(const int64_t bytes, ReceiveSome(fd, absl::MakeSpan(parts)));
+    TETHYS_ASSIGN_OR_RETURN(const int64_t bytes, socket.Receive(absl::MakeSpan(parts)));
     if (bytes == 0) break;
     received.bytes += bytes;
     const bool drained = bytes < missing_bytes_ + space;

@@ -17,6 +17,7 @@
 
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/secure_socket.h"
 #include "runtime/tensor/frame.h"
 
 namespace tethys {
@@ -47,7 +48,7 @@ class FrameSender {
   void StartError(const Frame& header, const absl::Status& error);
 
   // Returns the bytes sent. Unavailable when the other side is gone.
-  absl::StatusOr<int64_t> Pump(int fd);
+  absl::StatusOr<int64_t> Pump(SecureSocket& socket);
   // Only a full socket keeps a frame from being sent.
   bool blocked() const { return parts_[0].iov_len + parts_[1].iov_len > 0; }
   bool finished() const { return next_piece_ == pieces_.size() && opened_ && !blocked(); }
@@ -81,7 +82,7 @@ class FrameReceiver {
 
   // Returns after a chunk, or when there is nothing to read. InvalidArgument: the other side is in another
   // collective. Unavailable: it is gone. Any other error is one it reports, in its words.
-  absl::StatusOr<Received> Pump(int fd);
+  absl::StatusOr<Received> Pump(SecureSocket& socket);
   bool finished() const { return next_piece_ == pieces_.size() && opened_; }
   // Since its last payload the other side has said that it waits, too.
   bool peer_waits() const { return peer_waits_; }

@@ -18,11 +18,11 @@ constexpr Nanoseconds kFarewellTime = 200 * kMillisecond;
 constexpr int kIdleTurns = 4;
 
 // Empties the socket. Not OK at its end.
-absl::Status Discard(int fd) {
+absl::Status Discard(SecureSocket& socket) {
   std::array<char, 64 * 1024> bytes;
   while (true) {
     iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
-    TETHYS_ASSIGN_OR_RETURN(const int64_t received, ReceiveSome(fd, {&part, 1}));
+    TETHYS_ASSIGN_OR_RETURN(const int64_t received, socket.Receive({&part, 1}));
     if (received == 0) return absl::OkStatus();
   }
 }
@@ -35,10 +35,10 @@ PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections,
       abort_(std::move(abort)),
       peers_(connections.size()) {
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    peers_[rank].fd = std::move(connections[rank].fd);
+    peers_[rank].socket = std::move(connections[rank].socket);
     peers_[rank].incarnation = connections[rank].incarnation;
-    if (peers_[rank].fd.valid() && options_.send_buffer_bytes > 0) {
-      SetSendBuffer(peers_[rank].fd.get(), static_cast<int>(options_.send_buffer_bytes));
+    if (peers_[rank].socket.valid() && options_.send_buffer_bytes > 0) {
+      SetSendBuffer(peers_[rank].socket.fd(), static_cast<int>(options_.send_buffer_bytes));
     }
   }
   polled_.reserve(peers_.size() + 1);
@@ -91,9 +91,9 @@ absl::StatusOr<PeerMesh::Turn> PeerMesh::Pump(int from, int to) {
   for (int rank = 0; rank < world_size(); ++rank) {
     Peer& peer = peers_[rank];
     if (peer.finished()) continue;
-    const absl::StatusOr<int64_t> sent = peer.sender.Pump(peer.fd.get());
+    const absl::StatusOr<int64_t> sent = peer.sender.Pump(peer.socket);
     if (!sent.ok()) return ExplainSend(rank, sent.status());
-    const absl::StatusOr<FrameReceiver::Received> received = peer.receiver.Pump(peer.fd.get());
+    const absl::StatusOr<FrameReceiver::Received> received = peer.receiver.Pump(peer.socket);
     if (!received.ok()) return Explain(rank, received.status());
     if (rank == from) peers_[to].sender.MakeAvailable(received->elements);
 
@@ -118,7 +118,7 @@ absl::Status PeerMesh::Wait() {
     short events = POLLRDHUP;
     if (!peer.receiver.finished()) events |= POLLIN;
     if (peer.sender.blocked()) events |= POLLOUT;
-    polled_.push_back({.fd = peer.fd.get(), .events = events, .revents = 0});
+    polled_.push_back({.fd = peer.socket.fd(), .events = events, .revents = 0});
     polled_ranks_.push_back(rank);
   }
   TETHYS_RETURN_IF_ERROR(PollUntil(until));
@@ -179,9 +179,9 @@ absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
   // It may have failed in the middle of a frame, and could not say so here; others may have been told.
   for (int rank = 0; rank < world_size(); ++rank) {
     Peer& other = peers_[rank];
-    if (rank == peer || !other.fd.valid()) continue;
+    if (rank == peer || !other.socket.valid()) continue;
     if (other.receiver.finished()) Receive(rank, {});
-    const absl::Status told = other.receiver.Pump(other.fd.get()).status();
+    const absl::Status told = other.receiver.Pump(other.socket).status();
     if (other.receiver.peer_failed() && !told.ok()) return told;
   }
   return absl::UnavailableError(absl::StrCat(
@@ -193,7 +193,7 @@ absl::Status PeerMesh::ExplainSend(int peer, const absl::Status& error) {
   FrameReceiver& receiver = peers_[peer].receiver;
   while (true) {
     if (receiver.finished()) Receive(peer, {});
-    const absl::StatusOr<FrameReceiver::Received> received = receiver.Pump(peers_[peer].fd.get());
+    const absl::StatusOr<FrameReceiver::Received> received = receiver.Pump(peers_[peer].socket);
     if (!received.ok()) return Explain(peer, received.status());
     if (received->bytes == 0 && received->elements == 0) return Explain(peer, error);
   }
@@ -203,21 +203,21 @@ absl::Status PeerMesh::Fail(const absl::Status& error) {
   broken_ = error;
   const Nanoseconds until = clock_.Now() + kFarewellTime;
   for (Peer& peer : peers_) {
-    if (peer.fd.valid()) peer.sender.StartError(header_, error);
+    if (peer.socket.valid()) peer.sender.StartError(header_, error);
   }
   do {
     polled_.clear();
     for (Peer& peer : peers_) {
-      if (!peer.fd.valid() || peer.sender.finished() || !peer.sender.Pump(peer.fd.get()).ok()) continue;
+      if (!peer.socket.valid() || peer.sender.finished() || !peer.sender.Pump(peer.socket).ok()) continue;
       // Two ranks that have failed and are full of each other's data must not wait for each other.
-      if (!peer.sender.blocked() || !Discard(peer.fd.get()).ok()) continue;
-      polled_.push_back({.fd = peer.fd.get(), .events = POLLIN | POLLOUT, .revents = 0});
+      if (!peer.sender.blocked() || !Discard(peer.socket).ok()) continue;
+      polled_.push_back({.fd = peer.socket.fd(), .events = POLLIN | POLLOUT, .revents = 0});
     }
     if (polled_.empty() || !PollUntil(until).ok()) break;
   } while (clock_.Now() < until);
   // Not closed: that would discard what is under way to a slow reader.
   for (Peer& peer : peers_) {
-    if (peer.fd.valid()) shutdown(peer.fd.get(), SHUT_WR);
+    if (peer.socket.valid()) shutdown(peer.socket.fd(), SHUT_WR);
   }
   return broken_;
 }

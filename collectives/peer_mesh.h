@@ -55,7 +55,7 @@ class PeerMesh {
 
  private:
   struct Peer {
-    FileDescriptor fd;
+    SecureSocket socket;
     uint32_t incarnation = 0;
     FrameSender sender;
     FrameReceiver receiver;

@@ -133,6 +133,10 @@ absl::Status CheckOptions(const RingOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.member_names.size(), " member names for ", world, " ranks"));
   }
+  if (options.tls != nullptr && static_cast<int>(options.certificate_names.size()) != world) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.certificate_names.size(), " names of certificates for ", world, " ranks"));
+  }
   if (options.clock == nullptr) return absl::InvalidArgumentError("a ring needs a clock");
   if (options.send_buffer_bytes < 0 || options.send_buffer_bytes > kMaxSendBufferBytes) {
     return absl::InvalidArgumentError(absl::StrCat("send_buffer_bytes is ", options.send_buffer_bytes,

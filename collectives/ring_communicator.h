@@ -22,6 +22,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/handshake.h"
+#include "runtime/cluster/secure_socket.h"
 
 namespace tethys {
 
@@ -51,6 +52,9 @@ struct RingOptions {
   uint32_t generation = 1;                // Of the membership. Frames of another one are refused.
   uint32_t incarnation = 1;               // Of this process.
   JobToken token;
+  // Connections are under TLS, and the rank at the other end is the one named so; without it they are bare.
+  std::shared_ptr<const TlsContext> tls;
+  std::vector<std::string> certificate_names;  // By rank; with TLS only.
   // Role, job id, job hash and model signature, which all ranks must share. Index, incarnation and generation
   // are filled in from the above.
   proto::Handshake identity;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_join.h"
 #include "collectives/frame_link.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/socket.h"
 #include "runtime/tensor/frame.h"
 
@@ -28,10 +29,10 @@ struct Message {
 
 // A connection whose other end has not proved itself yet.
 struct Knock {
-  enum class Awaits { kConnect, kChallenge, kWelcome, kProof };
+  enum class Awaits { kConnect, kSecurity, kChallenge, kWelcome, kProof };
 
-  FileDescriptor fd;
-  Awaits awaits = Awaits::kProof;
+  SecureSocket socket;
+  Awaits awaits = Awaits::kSecurity;
   int rank = -1;       // Whom we called; -1: we were called.
   uint64_t nonce = 0;  // That the other side must prove.
   Nanoseconds expires = 0;
@@ -59,7 +60,7 @@ absl::StatusOr<std::optional<Message>> ReceiveMessage(Knock& knock) {
     }
     knock.inbox.resize(wanted);
     iovec part = {.iov_base = knock.inbox.data() + have, .iov_len = static_cast<size_t>(wanted - have)};
-    const absl::StatusOr<int64_t> received = ReceiveSome(knock.fd.get(), {&part, 1});
+    const absl::StatusOr<int64_t> received = knock.socket.Receive({&part, 1});
     knock.inbox.resize(have + received.value_or(0));
     if (!received.ok()) return received.status();
     if (*received == 0) return std::nullopt;
@@ -89,7 +90,7 @@ class RingFormation {
   }
 
  private:
-  bool Missing(int rank) const { return rank != options_.rank && !connections_[rank].fd.valid(); }
+  bool Missing(int rank) const { return rank != options_.rank && !connections_[rank].socket.valid(); }
 
   bool Complete() const {
     for (int rank = 0; rank < world_; ++rank) {
@@ -111,8 +112,10 @@ class RingFormation {
         continue;
       }
       // The other side may be late to answer; only the deadline of all ends this call.
-      knocks_.push_back(
-          {.fd = *std::move(fd), .awaits = Knock::Awaits::kConnect, .rank = rank, .expires = deadline_});
+      knocks_.push_back({.socket = SecureSocket(*std::move(fd), options_.tls, SecureSocket::End::kCaller),
+                         .awaits = Knock::Awaits::kConnect,
+                         .rank = rank,
+                         .expires = deadline_});
     }
   }
 
@@ -129,9 +132,10 @@ class RingFormation {
     std::vector<pollfd> polled = {{.fd = listener_, .events = POLLIN, .revents = 0}};
     Nanoseconds until = deadline_;
     for (const Knock& knock : knocks_) {
-      const bool connecting = knock.awaits == Knock::Awaits::kConnect;
-      polled.push_back(
-          {.fd = knock.fd.get(), .events = static_cast<short>(connecting ? POLLOUT : POLLIN), .revents = 0});
+      const short events = knock.awaits == Knock::Awaits::kConnect    ? POLLOUT
+                           : knock.awaits == Knock::Awaits::kSecurity ? knock.socket.awaits()
+                                                                      : POLLIN;
+      polled.push_back({.fd = knock.socket.fd(), .events = events, .revents = 0});
       until = std::min(until, knock.expires);
     }
     for (const Nanoseconds retry : retry_at_) {
@@ -153,11 +157,10 @@ class RingFormation {
     while (true) {
       TETHYS_ASSIGN_OR_RETURN(FileDescriptor fd, AcceptTcp(listener_));
       if (!fd.valid()) return absl::OkStatus();
-      Knock knock{
-          .fd = std::move(fd), .nonce = RandomNonce(), .expires = options_.clock->Now() + kKnockTimeout};
-      Frame challenge = OwnFrame(FrameKind::kChallenge);
-      challenge.sequence = knock.nonce;
-      if (!SendMessage(knock, challenge, "").ok()) continue;
+      Knock knock{.socket = SecureSocket(std::move(fd), options_.tls, SecureSocket::End::kCalled),
+                  .nonce = RandomNonce(),
+                  .expires = options_.clock->Now() + kKnockTimeout};
+      if (!GreetCaller(knock).ok()) continue;
       const auto is_caller = [](const Knock& other) { return other.rank < 0; };
       if (std::count_if(knocks_.begin(), knocks_.end(), is_caller) >= kMaxCallers) {
         knocks_.erase(std::find_if(knocks_.begin(), knocks_.end(), is_caller));
@@ -166,14 +169,27 @@ class RingFormation {
     }
   }
 
+  // Secures the connection; then it is the caller's turn to prove itself.
+  absl::Status GreetCaller(Knock& knock) {
+    TETHYS_ASSIGN_OR_RETURN(const bool secured, knock.socket.Handshake());
+    if (!secured) return absl::OkStatus();
+    knock.awaits = Knock::Awaits::kProof;
+    Frame challenge = OwnFrame(FrameKind::kChallenge);
+    challenge.sequence = knock.nonce;
+    return SendMessage(knock, challenge, "");
+  }
+
   // Takes the conversation one step further. An error ends the forming of the ring; a failed stranger does
   // not.
   absl::Status Serve(std::list<Knock>::iterator knock) {
     const absl::Status status = knock->rank < 0 ? ServeCaller(*knock) : ServeCalled(*knock);
-    const bool connected = status.ok() && !knock->fd.valid();
+    const bool connected = status.ok() && !knock->socket.valid();
     if (status.ok() && !connected) return status;
     const int called = knock->rank;
-    if (called < 0 && !status.ok()) last_refusal_ = status;
+    if (called < 0 && !status.ok()) {
+      TETHYS_LOG(Warning, "refused a caller: ", StatusText(status));
+      last_refusal_ = status;
+    }
     knocks_.erase(knock);
     if (status.ok() || called < 0) return absl::OkStatus();
     // It was not there yet, or not yet done with a listener of an earlier generation: try again.
@@ -185,9 +201,10 @@ class RingFormation {
   }
 
   absl::Status ServeCaller(Knock& knock) {
+    if (knock.awaits == Knock::Awaits::kSecurity) return GreetCaller(knock);
     TETHYS_ASSIGN_OR_RETURN(const std::optional<Message> message, ReceiveMessage(knock));
     if (!message.has_value()) return absl::OkStatus();
-    const absl::StatusOr<proto::Handshake> caller = CheckProof(*message, knock.nonce);
+    const absl::StatusOr<proto::Handshake> caller = CheckProof(knock, *message);
     absl::Status status = caller.status();
     if (status.ok() && (caller->index() <= options_.rank || caller->index() >= world_)) {
       status = absl::FailedPreconditionError(
@@ -207,10 +224,14 @@ class RingFormation {
 
   absl::Status ServeCalled(Knock& knock) {
     if (knock.awaits == Knock::Awaits::kConnect) {
-      if (const absl::Status connected = ConnectResult(knock.fd.get()); !connected.ok()) {
+      if (const absl::Status connected = ConnectResult(knock.socket.fd()); !connected.ok()) {
         return absl::UnavailableError(connected.message());
       }
-      knock.awaits = Knock::Awaits::kChallenge;
+      knock.awaits = Knock::Awaits::kSecurity;
+    }
+    if (knock.awaits == Knock::Awaits::kSecurity) {
+      TETHYS_ASSIGN_OR_RETURN(const bool secured, knock.socket.Handshake());
+      if (secured) knock.awaits = Knock::Awaits::kChallenge;
       return absl::OkStatus();
     }
     TETHYS_ASSIGN_OR_RETURN(const std::optional<Message> message, ReceiveMessage(knock));
@@ -226,7 +247,7 @@ class RingFormation {
       knock.awaits = Knock::Awaits::kWelcome;
       return SendProof(knock, message->frame.sequence);
     }
-    TETHYS_ASSIGN_OR_RETURN(const proto::Handshake called, CheckProof(*message, knock.nonce));
+    TETHYS_ASSIGN_OR_RETURN(const proto::Handshake called, CheckProof(knock, *message));
     if (called.index() != knock.rank) {
       return absl::FailedPreconditionError(
           absl::StrCat("rank ", called.index(), " answers at ", options_.addresses[knock.rank], ", not rank ",
@@ -236,7 +257,7 @@ class RingFormation {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<proto::Handshake> CheckProof(const Message& message, uint64_t nonce) const {
+  absl::StatusOr<proto::Handshake> CheckProof(const Knock& knock, const Message& message) const {
     proto::Handshake handshake;
     if (message.frame.kind != FrameKind::kHandshake || !handshake.ParseFromString(message.payload)) {
       return absl::UnauthenticatedError("the caller sent no handshake");
@@ -245,7 +266,7 @@ class RingFormation {
                                         .job_hash = options_.identity.job_hash(),
                                         .model_signature = options_.identity.model_signature(),
                                         .generation = options_.generation};
-    TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, nonce, expected, handshake));
+    TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, knock.nonce, expected, handshake));
     if (handshake.role() != options_.identity.role()) {
       return absl::FailedPreconditionError(
           absl::StrCat("the caller is a ", proto::Role_Name(handshake.role()), ", this ring is of ",
@@ -255,7 +276,17 @@ class RingFormation {
       return absl::FailedPreconditionError(
           absl::StrCat("the caller is of group ", message.frame.group, ", here ", options_.group));
     }
+    TETHYS_RETURN_IF_ERROR(CheckCertificate(knock, handshake.index()));
     return handshake;
+  }
+
+  absl::Status CheckCertificate(const Knock& knock, int rank) const {
+    if (options_.tls == nullptr) return absl::OkStatus();
+    const std::string shown = knock.socket.peer_name();
+    const std::string expected = rank >= 0 && rank < world_ ? options_.certificate_names[rank] : "nobody";
+    if (shown == expected) return absl::OkStatus();
+    return absl::UnauthenticatedError(absl::StrCat("the caller says that it is rank ", rank, ", which is ",
+                                                   expected, ", but its certificate is of ", shown));
   }
 
   // Proves `nonce` and, when we called, asks for a proof in return.
@@ -286,14 +317,14 @@ class RingFormation {
     frame.EncodeTo(bytes.data());
     bytes += payload;
     iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
-    TETHYS_ASSIGN_OR_RETURN(const int64_t sent, SendSome(knock.fd.get(), {&part, 1}));
+    TETHYS_ASSIGN_OR_RETURN(const int64_t sent, knock.socket.Send({&part, 1}));
     if (sent == static_cast<int64_t>(bytes.size())) return absl::OkStatus();
     return absl::UnavailableError("the connection takes no data");
   }
 
   // A rank that calls again has lost its earlier connection: the new one counts.
   void Connect(Knock& knock, const proto::Handshake& peer) {
-    connections_[peer.index()] = {.fd = std::move(knock.fd), .incarnation = peer.incarnation()};
+    connections_[peer.index()] = {.socket = std::move(knock.socket), .incarnation = peer.incarnation()};
   }
 
   absl::Status TimeoutError() const {

@@ -2,6 +2,7 @@
 // accepts every higher one; then, on each connection:
 //
 //   acceptor                             connector
+//      | <== TLS handshake, with TLS ========> |
 //      | -- challenge (nonce a) ------------> |
 //      | <-- handshake (proof over a), nonce b |
 //      | -- handshake (proof over b) --------> |    or an error frame that says why not
@@ -20,7 +21,7 @@
 namespace tethys {
 
 struct RingConnection {
-  FileDescriptor fd;  // Not valid at the own rank.
+  SecureSocket socket;  // Not valid at the own rank.
   uint32_t incarnation = 0;
 };
 

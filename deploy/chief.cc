@@ -15,6 +15,7 @@ absl::Status Run(const Flags& flags, const JobSecret& secret) {
   options.run_dir = flags.Get("run_dir");
   options.listen = flags.Get("listen", "127.0.0.1:0");
   options.token = secret.token;
+  options.tls = secret.tls;
   options.resume = flags.Has("resume");
   return RunChief(options);
 }

@@ -78,24 +78,7 @@ Places PlacesOf(const RoleAssignment& roles, const std::vector<Place>& hosts) {
   return places;
 }
 
-}  // namespace
-
-std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
-  flags.push_back({.name = "hostfile",
-                   .value = "FILE",
-                   .help =
-                       "Runs on the machines of this file, by ssh (README.md, On several machines). Default: "
-                       "everything on this machine."});
-  flags.push_back({.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."});
-  flags.push_back({.name = "bundle",
-                   .value = "FILE",
-                   .help =
-                       "What machines get that lack this build; deploy/bundle.sh makes it. Default: the one "
-                       "beside this program, or else this program alone."});
-  return flags;
-}
-
-absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs) {
+absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std::vector<proto::Job>& jobs) {
   if (!flags.Has("hostfile")) {
     for (const char* flag : {"ssh_config", "bundle"}) {
       if (!flags.Has(flag)) continue;
@@ -114,6 +97,42 @@ absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vec
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> hosts, PrepareUsed(plans[0].hosts, used, flags));
   std::vector<Places> places;
   for (const ClusterPlan& plan : plans) places.push_back(PlacesOf(plan.roles, hosts));
+  return places;
+}
+
+absl::StatusOr<bool> WantsTls(const Flags& flags) {
+  if (!flags.Has("tls")) return flags.Has("hostfile");
+  const std::string wish = flags.Get("tls");
+  if (wish == "on" || wish == "off") return wish == "on";
+  return absl::InvalidArgumentError(absl::StrCat("--tls=", wish, ": must be on or off"));
+}
+
+}  // namespace
+
+std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
+  flags.push_back({.name = "hostfile",
+                   .value = "FILE",
+                   .help =
+                       "Runs on the machines of this file, by ssh (README.md, On several machines). Default: "
+                       "everything on this machine."});
+  flags.push_back({.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."});
+  flags.push_back({.name = "bundle",
+                   .value = "FILE",
+                   .help =
+                       "What machines get that lack this build; deploy/bundle.sh makes it. Default: the one "
+                       "beside this program, or else this program alone."});
+  flags.push_back(
+      {.name = "tls",
+       .value = "on|off",
+       .help = "Whether the job's processes talk under mutual TLS, with certificates made for this job. "
+               "Default: on with --hostfile, off without."});
+  return flags;
+}
+
+absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs) {
+  TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlacesByFlags(flags, jobs));
+  TETHYS_ASSIGN_OR_RETURN(const bool tls, WantsTls(flags));
+  for (Places& place : places) place.tls = tls;
   return places;
 }
 

@@ -16,7 +16,7 @@
 
 namespace tethys {
 
-// `flags` and those of PlaceJobs: hostfile, ssh_config and bundle.
+// `flags` and those of PlaceJobs: hostfile, ssh_config, bundle and tls.
 std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 
 // The places of each job, by the host file that the flags name: roles assigned, and every machine that any of

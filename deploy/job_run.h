@@ -25,7 +25,7 @@ absl::Status CheckPortFree(int port);
 struct JobRunOptions {
   int chief_port = 0;                  // 0: any free one.
   absl::optional<Places> places = {};  // Of what is started from here; absent: everything, on this machine.
-  std::string secret = {};             // As in LaunchOptions.
+  absl::optional<JobSecret> secret = {};  // As in LaunchOptions.
   bool resume = false;
   bool live = false;  // Shows the live line on standard output.
 };

@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "deploy/failure_report.h"
 #include "deploy/line_reader.h"
@@ -18,7 +21,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/socket.h"
-#include "runtime/cluster/handshake.h"
+#include "runtime/cluster/job_secret.h"
 
 namespace tethys {
 namespace {
@@ -94,6 +97,8 @@ class JobLaunch {
 
   absl::Status Spawn(const std::string& role, int index, const Place& place,
                      std::vector<std::string> arguments);
+  // The line that the process gets over standard input.
+  absl::StatusOr<std::string> SecretOf(const std::string& role, int index);
   absl::Status SpawnTask(const std::string& role, int index, const Place& place, int incarnation);
   void StartOthers(const std::string& chief_address);
   void WaitForEvents();
@@ -117,9 +122,9 @@ class JobLaunch {
   ProgressListener& listener_;
   const MonotonicClock clock_;
   const Nanoseconds begin_ = clock_.Now();
-  const std::string secret_line_ =
-      options_.secret.empty() ? absl::StrFormat("%s %016x\n", JobToken::Random().ToHex(), RandomNonce())
-                              : absl::StrCat(options_.secret, "\n");
+  const JobSecret secret_ = options_.secret.value_or(
+      JobSecret{.token = JobToken::Random(), .job_id = absl::StrFormat("%016x", RandomNonce())});
+  std::unique_ptr<JobAuthority> authority_;  // Where there is TLS.
 
   SignalSource signals_;
   std::vector<Task> tasks_;
@@ -158,7 +163,7 @@ absl::Status JobLaunch::Spawn(const std::string& role, int index, const Place& p
   const bool chief = role == "chief";
   arguments.insert(arguments.begin(), role);
   SpawnOptions spawn = CommandAt(place, arguments);
-  spawn.input = secret_line_;
+  TETHYS_ASSIGN_OR_RETURN(spawn.input, SecretOf(role, index));
   spawn.log_path = absl::StrCat(options_.run_dir, "/log/", role, "-", index, ".log");
   spawn.read_output = chief;
   const std::string name = chief ? role : absl::StrCat(role, " ", index);
@@ -169,6 +174,19 @@ absl::Status JobLaunch::Spawn(const std::string& role, int index, const Place& p
   tasks_.push_back({name, spawn.log_path, &place, *std::move(process)});
   if (chief) chief_lines_.Attach(tasks_[0].process.output());
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> JobLaunch::SecretOf(const std::string& role, int index) {
+  JobSecret secret = secret_;
+  if (options_.places.tls) {
+    if (authority_ == nullptr) {
+      TETHYS_ASSIGN_OR_RETURN(authority_, JobAuthority::Create(std::chrono::system_clock::now()));
+    }
+    proto::Role parsed = proto::ROLE_UNKNOWN;
+    TETHYS_CHECK(proto::Role_Parse(absl::AsciiStrToUpper(role), &parsed));
+    TETHYS_ASSIGN_OR_RETURN(secret.tls, authority_->Issue(parsed, index));
+  }
+  return SecretLine(secret) + "\n";
 }
 
 absl::Status JobLaunch::SpawnTask(const std::string& role, int index, const Place& place, int incarnation) {

@@ -9,10 +9,12 @@
 
 #include <string>
 
+#include "absl/types/optional.h"
 #include "deploy/place.h"
 #include "proto/job.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/job_secret.h"
 
 namespace tethys {
 
@@ -29,8 +31,8 @@ struct LaunchOptions {
   std::string chief_run_dir;  // On the chief's machine; holds job.textproto.
   int chief_port = 0;         // 0: any free one.
   bool resume = false;
-  // "TOKEN JOB_ID", given where somebody else starts some of the processes; empty: made up here.
-  std::string secret;
+  // Given where somebody else starts some of the processes; absent: made up here.
+  absl::optional<JobSecret> secret = {};
   proto::Timeouts timeouts;
   // The job goes on without a worker that died, and so many of them are started again, over the whole job.
   bool survives_worker_loss = false;

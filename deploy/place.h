@@ -24,6 +24,7 @@ struct Places {
   Place chief;
   std::vector<Place> servers;
   std::vector<Place> workers;
+  bool tls = false;  // Their connections are under mutual TLS.
 };
 // All on this machine.
 Places PlacesHere(const std::string& program, int workers, int servers);

@@ -9,10 +9,8 @@
 #include <cerrno>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "deploy/command.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
@@ -21,7 +19,10 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kMaxSecretLine = 1024;
+constexpr char kSecretRemedy[] =
+    ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
+    "name "
+    "a file with that line by --token_file";
 
 // Reads on, and ends the process when there is nothing more to come.
 void WatchLauncher(int fd) {
@@ -47,15 +48,10 @@ absl::StatusOr<JobSecret> ReadSecret(int fd) {
     if (got <= 0 || c == '\n') break;
     line += c;
   }
-  const std::vector<std::string> words = absl::StrSplit(line, ' ');
-  if (c != '\n' || words.size() != 2 || words[1].empty()) {
-    // Never quotes the line: it may hold a secret.
-    return absl::InvalidArgumentError(
-        "the first line on standard input must be TOKEN JOB_ID: this command is for launchers, see tethys "
-        "train; or name a file with that line by --token_file");
-  }
-  TETHYS_ASSIGN_OR_RETURN(JobToken token, JobToken::FromHex(words[0]));
-  return JobSecret{std::move(token), words[1]};
+  if (c != '\n') return absl::InvalidArgumentError(absl::StrCat("the secret has no end", kSecretRemedy));
+  const absl::StatusOr<JobSecret> secret = ParseSecretLine(line);
+  if (secret.ok()) return secret;
+  return absl::Status(secret.status().code(), absl::StrCat(secret.status().message(), kSecretRemedy));
 }
 
 absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
@@ -138,6 +134,7 @@ int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
     options.bind_host = flags.Get("bind", "127.0.0.1");
     options.token = secret.token;
     options.job_id = secret.job_id;
+    options.tls = secret.tls;
     return run(options);
   });
 }

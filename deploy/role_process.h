@@ -4,7 +4,7 @@
 // Where no launcher holds standard input, a file has that line (--token_file), and the process ends by
 // itself.
 //
-//   first line of standard input:  TOKEN JOB_ID \n      token: 32 hexadecimal digits, never on a command line
+//   first line of standard input: the secret of runtime/cluster/job_secret.h, never on a command line
 //   then nothing, and its end (the launcher died, or the connection to its host did) ends the process at once
 #ifndef TETHYS_DEPLOY_ROLE_PROCESS_H_
 #define TETHYS_DEPLOY_ROLE_PROCESS_H_
@@ -15,14 +15,9 @@
 #include "deploy/flags.h"
 #include "proto/chief.pb.h"
 #include "runtime/base/status.h"
-#include "runtime/cluster/handshake.h"
+#include "runtime/cluster/job_secret.h"
 
 namespace tethys {
-
-struct JobSecret {
-  JobToken token;
-  std::string job_id;
-};
 
 // Reads the first line of `fd`, and not a byte more. Blocks until it is there.
 absl::StatusOr<JobSecret> ReadSecret(int fd);

@@ -43,6 +43,12 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
     return absl::InvalidArgumentError("--from needs --token_file=FILE, the same on every machine");
   }
   if (flags.arguments().empty()) return absl::InvalidArgumentError("--from needs JOB, on every machine");
+  if (flags.Has("tls")) {
+    return absl::InvalidArgumentError(
+        "--tls means nothing with --from: nobody is there to issue certificates to processes that a "
+        "scheduler "
+        "starts");
+  }
   ScheduledRun run;
   run.overrides = flags.GetAll("set");
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], run.overrides));
@@ -59,9 +65,8 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
 }
 
 absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run) {
-  TETHYS_ASSIGN_OR_RETURN(const JobSecret secret, ReadSecretFile(flags.Get("token_file")));
   JobRunOptions options;
-  options.secret = absl::StrCat(secret.token.ToHex(), " ", secret.job_id);
+  TETHYS_ASSIGN_OR_RETURN(options.secret, ReadSecretFile(flags.Get("token_file")));
   options.chief_port = run.task.chief_port;
   options.places = PlacesHere(OwnProgram(), run.task.role == proto::WORKER ? 1 : 0, 0);
   options.places->chief.address = run.task.host;

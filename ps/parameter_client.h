@@ -20,9 +20,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "proto/chief.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/certificates.h"
 #include "runtime/cluster/handshake.h"
 #include "runtime/tensor/frame.h"
 #include "runtime/tensor/variable.h"
@@ -38,6 +40,7 @@ struct ParameterClientOptions {
   // Job, role, index, incarnation and generation are filled in; nonce and proof are added per connection.
   proto::Handshake handshake;
   JobToken token;
+  absl::optional<TlsIdentity> tls = {};  // Of this worker; absent: streams are bare.
   std::vector<ServerAddress> servers;  // By server index.
   const Clock* clock = nullptr;        // Outlives the client.
   int reconnect_tries = 5;

@@ -13,6 +13,7 @@
 #include "ps/server_call.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
+#include "runtime/cluster/credentials.h"
 
 namespace tethys {
 namespace {
@@ -98,7 +99,7 @@ absl::Status GrpcParameterServer::Listen() {
   int port = 0;
   grpc::ServerBuilder builder;
   builder.RegisterAsyncGenericService(&service_);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address, MakeServerCredentials(options_.tls), &port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, interval_ms);
@@ -297,6 +298,7 @@ absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
   expected.job_id = options_.job_id;
   if (served_ != nullptr) expected = served_->expected;
   TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, handshake.nonce(), expected, handshake));
+  TETHYS_RETURN_IF_ERROR(CheckCaller(options_.tls, call.auth_context(), handshake));
   if (!serving_) return absl::UnavailableError("the parameter server is not ready yet: come again");
   if (handshake.role() != proto::WORKER || handshake.index() < 0 || handshake.index() >= served_->workers) {
     return absl::FailedPreconditionError(

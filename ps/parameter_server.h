@@ -18,9 +18,11 @@
 #include <string>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/optional.h"
 #include "proto/chief.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/certificates.h"
 #include "runtime/cluster/handshake.h"
 
 namespace tethys {
@@ -29,6 +31,7 @@ struct ParameterServerOptions {
   std::string bind_address = "127.0.0.1:0";  // host[:port]; port 0 or none: any free one.
   JobToken token;
   std::string job_id;
+  absl::optional<TlsIdentity> tls = {};  // Of this server; absent: streams are bare.
   const Clock* clock = nullptr;  // Outlives the server.
   // Called once, on the loop thread, when the job cannot go on: non-finite gradients, a failed update, a
   // journal that nobody takes. Must not block.

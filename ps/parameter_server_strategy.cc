@@ -184,6 +184,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.handshake.set_incarnation(options.incarnation);
   client.handshake.set_generation(options.generation);
   client.token = options.token;
+  client.tls = options.tls;
   client.servers = options.servers;
   client.clock = options.clock;
   return std::make_unique<ParameterServerStrategy>(std::move(options),

@@ -24,6 +24,7 @@ struct ParameterServerStrategyOptions {
   uint32_t generation = 0;
   std::vector<ServerAddress> servers;  // By server index.
   JobToken token;
+  absl::optional<TlsIdentity> tls = {};  // Of this worker.
   const Clock* clock = nullptr;  // Outlives the strategy.
 };
 

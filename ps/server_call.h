@@ -35,6 +35,7 @@ class ServerCall {
   const std::string& peer() const { return peer_; }
   // The first value of a metadata key, or empty.
   std::string Metadata(const std::string& key) const;
+  const grpc::AuthContext& auth_context() const { return *context_.auth_context(); }
   int worker() const { return worker_; }
 
   // What to do with an arrived call: answer once and end, or receive messages as a worker's stream.

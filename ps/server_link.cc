@@ -2,6 +2,7 @@
 
 #include <grpcpp/create_channel.h>
 
+#include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 
 namespace tethys {
@@ -59,8 +60,10 @@ void ServerLink::Connect() {
   stream_.reset();
   challenge_call_.reset();
   context_ = std::make_unique<grpc::ClientContext>();
-  stub_ = std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
-      options_.servers[server_].address, grpc::InsecureChannelCredentials(), DataChannelArguments()));
+  grpc::ChannelArguments arguments = DataChannelArguments();
+  const auto credentials = MakeChannelCredentials(options_.tls, proto::PS, server_, arguments);
+  stub_ = std::make_unique<grpc::GenericStub>(
+      grpc::CreateCustomChannel(options_.servers[server_].address, credentials, arguments));
   finishing_ = false;
   challenge_call_ = stub_->PrepareUnaryCall(context_.get(), kGetChallengeMethod,
                                             MakeMessage(grpc::Slice(), grpc::Slice()), &queue_);

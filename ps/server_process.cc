@@ -75,6 +75,7 @@ absl::Status RunParameterServer(const TaskOptions& options) {
   server_options.bind_address = options.bind_host;
   server_options.token = options.token;
   server_options.job_id = options.job_id;
+  server_options.tls = options.tls;
   server_options.clock = &clock;
   server_options.on_fatal = [&session](const absl::Status& status) { SendFailure(*session, status, 0); };
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<ParameterServer> server,

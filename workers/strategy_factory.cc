@@ -35,12 +35,16 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   for (const proto::Member& member : setup.member()) {
     if (member.role() != proto::WORKER) continue;
     ring.addresses.push_back(member.data_address());
+    ring.certificate_names.push_back(CertificateName(member.role(), member.index()));
     ring.member_names.push_back(absl::StrCat(TaskName(member.role(), member.index()), " on ", member.host()));
   }
   ring.group = kGradientGroup;
   ring.generation = setup.generation();
   ring.incarnation = task.incarnation;
   ring.token = task.token;
+  if (task.tls.has_value()) {
+    TETHYS_ASSIGN_OR_RETURN(ring.tls, TlsContext::Create(*task.tls));
+  }
   ring.identity.set_role(proto::WORKER);
   ring.identity.set_job_id(plan.job_id());
   ring.identity.set_job_hash(plan.job_hash());
@@ -77,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
     if (member.role() == proto::PS) options.servers.push_back({member.host(), member.data_address()});
   }
   options.token = task.token;
+  options.tls = task.tls;
   options.clock = &clock;
   return CreateParameterServerStrategy(std::move(options));
 }

@@ -42,7 +42,8 @@ class ChiefProcess final : public ChiefEvents {
   absl::Status Run() {
     TETHYS_RETURN_IF_ERROR(Open());
     TETHYS_ASSIGN_OR_RETURN(
-        server_, ChiefServer::Start(options_.listen, options_.token, options_.plan.job_id(), clock_, *this));
+        server_, ChiefServer::Start(options_.listen, {options_.token, options_.plan.job_id(), options_.tls},
+                                    clock_, *this));
     proto::ProgressEvent event;
     event.mutable_listening()->set_address(server_->address());
     Print(event);

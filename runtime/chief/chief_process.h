@@ -7,8 +7,10 @@
 
 #include <string>
 
+#include "absl/types/optional.h"
 #include "proto/chief.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/cluster/certificates.h"
 #include "runtime/cluster/handshake.h"
 
 namespace tethys {
@@ -18,8 +20,9 @@ struct ChiefOptions {
   std::string run_dir;  // Exists; nobody else writes there.
   std::string listen = "127.0.0.1:0";
   JobToken token;
-  bool resume = false;  // Go on from the newest good checkpoint in run_dir.
-  int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.
+  absl::optional<TlsIdentity> tls = {};  // Of the chief; absent: connections are bare.
+  bool resume = false;                   // Go on from the newest good checkpoint in run_dir.
+  int progress_fd = 1;                   // One proto::ProgressEvent a line, as JSON; -1: none.
 };
 
 // Blocks for the whole job. OK when it ended well; otherwise its first failure, by then also in summary.json

@@ -10,7 +10,9 @@
 
 #include "absl/strings/str_split.h"
 #include "proto/chief.grpc.pb.h"
+#include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
+#include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 #include "runtime/cluster/job_plan.h"
 
@@ -28,9 +30,9 @@ using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
 
 class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service {
  public:
-  GrpcChiefServer(const JobToken& token, const std::string& job_id, const Clock& clock, ChiefEvents& events)
-      : token_(token), events_(events), nonces_(clock, kNonceLifetime, kMaxNonces) {
-    expectation_.job_id = job_id;
+  GrpcChiefServer(const JobSecret& secret, const Clock& clock, ChiefEvents& events)
+      : secret_(secret), events_(events), nonces_(clock, kNonceLifetime, kMaxNonces) {
+    expectation_.job_id = secret.job_id;
   }
 
   ~GrpcChiefServer() override {
@@ -40,7 +42,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   absl::Status Listen(const std::string& listen) {
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(listen, MakeServerCredentials(secret_.tls), &port);
     // Otherwise a second chief could listen on the same port and take half of the tasks.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -75,6 +77,13 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   }
 
   absl::StatusOr<proto::Handshake> Authenticate(const grpc::ServerContext& context) {
+    absl::StatusOr<proto::Handshake> handshake = CheckHandshakeOf(context);
+    if (!handshake.ok())
+      TETHYS_LOG(Warning, "refused ", context.peer(), ": ", StatusText(handshake.status()));
+    return handshake;
+  }
+
+  absl::StatusOr<proto::Handshake> CheckHandshakeOf(const grpc::ServerContext& context) {
     const auto it = context.client_metadata().find(kHandshakeMetadataKey);
     proto::Handshake handshake;
     if (it == context.client_metadata().end() ||
@@ -82,7 +91,8 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
         !nonces_.Redeem(handshake.nonce())) {
       return absl::UnauthenticatedError("the call carries no valid handshake");
     }
-    TETHYS_RETURN_IF_ERROR(CheckHandshake(token_, handshake.nonce(), expectation_, handshake));
+    TETHYS_RETURN_IF_ERROR(CheckHandshake(secret_.token, handshake.nonce(), expectation_, handshake));
+    TETHYS_RETURN_IF_ERROR(CheckCaller(secret_.tls, *context.auth_context(), handshake));
     return handshake;
   }
 
@@ -168,7 +178,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     return absl::OkStatus();
   }
 
-  const JobToken token_;
+  const JobSecret secret_;
   HandshakeExpectation expectation_;
   ChiefEvents& events_;
   NonceBook nonces_;
@@ -187,10 +197,9 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ChiefServer>> ChiefServer::Start(const std::string& listen,
-                                                                const JobToken& token,
-                                                                const std::string& job_id, const Clock& clock,
+                                                                const JobSecret& secret, const Clock& clock,
                                                                 ChiefEvents& events) {
-  auto server = std::make_unique<GrpcChiefServer>(token, job_id, clock, events);
+  auto server = std::make_unique<GrpcChiefServer>(secret, clock, events);
   TETHYS_RETURN_IF_ERROR(server->Listen(listen));
   return absl::StatusOr<std::unique_ptr<ChiefServer>>(std::move(server));
 }

@@ -12,7 +12,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/job_controller.h"
-#include "runtime/cluster/handshake.h"
+#include "runtime/cluster/job_secret.h"
 
 namespace tethys {
 
@@ -35,10 +35,10 @@ class ChiefEvents {
 
 class ChiefServer {
  public:
-  // `listen`: host:port, port 0 for any free one. AlreadyExists when the port is taken. `events` outlives the
-  // server.
-  static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen, const JobToken& token,
-                                                            const std::string& job_id, const Clock& clock,
+  // `listen`: host:port, port 0 for any free one. `secret` is the chief's. AlreadyExists when the port is
+  // taken. `events` outlives the server.
+  static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen,
+                                                            const JobSecret& secret, const Clock& clock,
                                                             ChiefEvents& events);
   // Ends all sessions and waits for their threads.
   virtual ~ChiefServer() = default;

@@ -5,8 +5,10 @@
 
 #include <string>
 
+#include "absl/types/optional.h"
 #include "proto/chief.pb.h"
 #include "runtime/base/clock.h"
+#include "runtime/cluster/certificates.h"
 #include "runtime/cluster/handshake.h"
 
 namespace tethys {
@@ -19,6 +21,7 @@ struct TaskOptions {
   std::string bind_host = "127.0.0.1";  // Where it takes gradients.
   JobToken token;
   std::string job_id;
+  absl::optional<TlsIdentity> tls = {};  // Of this process; absent: connections are bare.
   Nanoseconds connect_timeout = 30 * kSecond;
   Nanoseconds slow_down = 0;  // For trials: a worker waits so long before each of its steps.
   // Nothing heard from the chief for so long, once connected: it is lost.

@@ -12,6 +12,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
+#include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 
 namespace tethys {
@@ -24,13 +25,14 @@ std::chrono::system_clock::time_point After(Nanoseconds timeout) {
   return std::chrono::system_clock::now() + std::chrono::nanoseconds(timeout);
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const TaskOptions& options) {
   grpc::ChannelArguments arguments;
   // Loopback and cluster addresses: never by way of a proxy that the environment names.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  const auto credentials = MakeChannelCredentials(options.tls, proto::CHIEF, 0, arguments);
+  return grpc::CreateCustomChannel(options.chief_address, credentials, arguments);
 }
 
 class GrpcTaskSession final : public TaskSession {
@@ -38,7 +40,7 @@ class GrpcTaskSession final : public TaskSession {
   GrpcTaskSession(const TaskOptions& options, const Clock& clock)
       : options_(options),
         clock_(clock),
-        stub_(proto::Chief::NewStub(MakeChannel(options.chief_address))),
+        stub_(proto::Chief::NewStub(MakeChannel(options))),
         last_heard_(clock.Now()) {}
 
   ~GrpcTaskSession() override { Close(); }
@@ -186,13 +188,12 @@ class GrpcTaskSession final : public TaskSession {
  private:
   // Asks for a challenge and puts the answer into the call's metadata.
   absl::Status AddHandshake(grpc::ClientContext& context, Nanoseconds timeout) {
-    grpc::ClientContext challenge_context;
-    challenge_context.set_wait_for_ready(true);
-    challenge_context.set_deadline(After(timeout));
     proto::Challenge challenge;
-    TETHYS_RETURN_IF_ERROR(Annotate(
-        FromGrpcStatus(stub_->GetChallenge(&challenge_context, proto::ChallengeRequest(), &challenge)),
-        absl::StrCat("cannot reach the chief at ", options_.chief_address)));
+    absl::Status status = GetChallenge(timeout, /*patient=*/true, challenge);
+    // A call that waits for the connection does not say why there is none; one that does not wait does.
+    if (absl::IsDeadlineExceeded(status)) status = GetChallenge(kSecond, /*patient=*/false, challenge);
+    TETHYS_RETURN_IF_ERROR(
+        Annotate(status, absl::StrCat("cannot reach the chief at ", options_.chief_address)));
     proto::Handshake handshake;
     handshake.set_job_id(options_.job_id);
     handshake.set_role(options_.role);
@@ -201,6 +202,13 @@ class GrpcTaskSession final : public TaskSession {
     CompleteHandshake(options_.token, challenge.nonce(), handshake);
     context.AddMetadata(kHandshakeMetadataKey, handshake.SerializeAsString());
     return absl::OkStatus();
+  }
+
+  absl::Status GetChallenge(Nanoseconds timeout, bool patient, proto::Challenge& challenge) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(patient);
+    context.set_deadline(After(timeout));
+    return FromGrpcStatus(stub_->GetChallenge(&context, proto::ChallengeRequest(), &challenge));
   }
 
   proto::ToTask TakeOrder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

@@ -67,7 +67,7 @@ class RecordingChief final : public ChiefEvents {
 class ControlPlaneTest : public ::testing::Test {
  protected:
   ControlPlaneTest() {
-    auto server = ChiefServer::Start("127.0.0.1:0", token_, "job", clock_, chief_);
+    auto server = ChiefServer::Start("127.0.0.1:0", {token_, "job"}, clock_, chief_);
     TETHYS_CHECK(server.ok(), server.status().message());
     server_ = *std::move(server);
     options_.chief_address = server_->address();
@@ -158,7 +158,7 @@ TEST_F(ControlPlaneTest, RefusedRangesEndTheirStreamOnly) {
 }
 
 TEST_F(ControlPlaneTest, APortInUseIsRefused) {
-  const auto second = ChiefServer::Start(server_->address(), token_, "job", clock_, chief_);
+  const auto second = ChiefServer::Start(server_->address(), {token_, "job"}, clock_, chief_);
   EXPECT_TRUE(absl::IsAlreadyExists(second.status()));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(server_->address()));
 }
