@@ -41,8 +41,8 @@ struct ParameterClientOptions {
   proto::Handshake handshake;
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // Of this worker; absent: streams are bare.
-  std::vector<ServerAddress> servers;  // By server index.
-  const Clock* clock = nullptr;        // Outlives the client.
+  std::vector<ServerAddress> servers;    // By server index.
+  const Clock* clock = nullptr;          // Outlives the client.
   int reconnect_tries = 5;
   Nanoseconds reconnect_pause = 20 * kMillisecond;  // Before the second try; doubled for each further one.
 };

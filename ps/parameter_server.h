@@ -32,7 +32,7 @@ struct ParameterServerOptions {
   JobToken token;
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // Of this server; absent: streams are bare.
-  const Clock* clock = nullptr;  // Outlives the server.
+  const Clock* clock = nullptr;          // Outlives the server.
   // Called once, on the loop thread, when the job cannot go on: non-finite gradients, a failed update, a
   // journal that nobody takes. Must not block.
   std::function<void(const absl::Status&)> on_fatal;

@@ -25,7 +25,7 @@ struct ParameterServerStrategyOptions {
   std::vector<ServerAddress> servers;  // By server index.
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // Of this worker.
-  const Clock* clock = nullptr;  // Outlives the strategy.
+  const Clock* clock = nullptr;          // Outlives the strategy.
 };
 
 // Begins to connect and returns; Prepare waits. InvalidArgument when plan and servers do not fit.

@@ -113,8 +113,8 @@ TEST_P(Collectives, ARankThatLeavesAfterItsLastCollectiveHarmsNobody) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
-                         ::testing::Combine(::testing::Values(Medium::kTcp, Medium::kSharedMemory,
-                                                              Medium::kTwoHosts),
+                         ::testing::Combine(::testing::Values(Medium::kTcp, Medium::kTls,
+                                                              Medium::kSharedMemory, Medium::kTwoHosts),
                                             ::testing::Values(1, 2, 3, 4, 5, 6)),
                          [](const auto& info) {
                            return absl::StrCat(MediumName(std::get<0>(info.param)), "Of",
@@ -176,7 +176,8 @@ TEST_P(Allocations, CeaseOnceTheLargestCollectiveHasRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, Allocations,
-                         ::testing::Values(Medium::kTcp, Medium::kSharedMemory, Medium::kTwoHosts),
+                         ::testing::Values(Medium::kTcp, Medium::kTls, Medium::kSharedMemory,
+                                           Medium::kTwoHosts),
                          [](const auto& info) { return MediumName(info.param); });
 
 }  // namespace

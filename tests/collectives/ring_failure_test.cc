@@ -117,7 +117,8 @@ TEST_P(RingFailure, ABrokenRingRepeatsItsFirstError) {
 
 INSTANTIATE_TEST_SUITE_P(WorldsAndCounts, RingFailure,
                          ::testing::Combine(::testing::Values(2, 3, 5), ::testing::Values(kShort, kLong),
-                                            ::testing::Values(Medium::kTcp, Medium::kSharedMemory)));
+                                            ::testing::Values(Medium::kTcp, Medium::kTls,
+                                                              Medium::kSharedMemory)));
 
 TEST(RingAbort, WakesARankThatWaitsForOthers) {
   TestRing ring(2);

@@ -13,6 +13,7 @@
 #include "collectives/ring_communicator.h"
 #include "collectives/shared_memory_communicator.h"
 #include "gtest/gtest.h"
+#include "tests/testing/certificates.h"
 
 namespace tethys {
 
@@ -24,11 +25,15 @@ inline const Clock& TestClock() {
 enum class Medium {
   kTcp,
   kSharedMemory,
+  kTls,
   kTwoHosts,  // Shared memory inside each, TCP between them; ranks in turn on the one and the other.
 };
 
 inline std::string MediumName(Medium medium) {
-  return medium == Medium::kTcp ? "Tcp" : medium == Medium::kSharedMemory ? "SharedMemory" : "TwoHosts";
+  return medium == Medium::kTcp            ? "Tcp"
+         : medium == Medium::kTls          ? "Tls"
+         : medium == Medium::kSharedMemory ? "SharedMemory"
+                                           : "TwoHosts";
 }
 
 // Listeners and options of one communicator. Change `options[rank]` before InRing to make a rank different.
@@ -53,6 +58,10 @@ struct TestRing {
       own.identity.set_job_id("job");
       own.identity.set_model_signature(7);
       own.clock = &TestClock();
+      if (medium == Medium::kTls) {
+        own.tls = *TlsContext::Create(testing::IdentityOf(*authority, proto::WORKER, rank));
+        for (int i = 0; i < world; ++i) own.certificate_names.push_back(CertificateName(proto::WORKER, i));
+      }
       options.push_back(own);
     }
   }
@@ -66,7 +75,7 @@ struct TestRing {
     }
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> ring,
                             CreateRingCommunicator(*listeners[rank], own));
-    if (medium == Medium::kTcp) return ring;
+    if (medium == Medium::kTcp || medium == Medium::kTls) return ring;
     return CreateSharedMemoryCommunicator(
         *ring, std::vector<int>(world()),
         {.member_names = own.member_names, .step_timeout = own.step_timeout, .clock = own.clock});
@@ -75,6 +84,7 @@ struct TestRing {
   int world() const { return static_cast<int>(options.size()); }
 
   const Medium medium;
+  const std::unique_ptr<JobAuthority> authority = testing::MakeAuthority();
   std::vector<std::unique_ptr<RingListener>> listeners;
   std::vector<RingOptions> options;
 };

@@ -92,6 +92,22 @@ void ExpectRefused(const std::function<void(RingOptions&)>& change, absl::Status
   EXPECT_TRUE(second.ok()) << StatusText(second.status());
 }
 
+// Under TLS rank 1 comes as `change` makes it and fails; then it comes as it should, and the ring forms.
+void ExpectRefusedUnderTls(const std::function<void(TestRing&)>& change,
+                           const ::testing::Matcher<std::string>& message) {
+  TestRing ring(2, Medium::kTls);
+  const RingOptions good = ring.options[1];
+  change(ring);
+  absl::StatusOr<std::unique_ptr<Communicator>> first;
+  std::thread rank0([&] { first = ring.Create(0); });
+  EXPECT_THAT(std::string(ring.Create(1).status().message()), message);
+  ring.options[1] = good;
+  const absl::StatusOr<std::unique_ptr<Communicator>> second = ring.Create(1);
+  rank0.join();
+  EXPECT_TRUE(first.ok()) << StatusText(first.status());
+  EXPECT_TRUE(second.ok()) << StatusText(second.status());
+}
+
 TEST(RingFormation, RefusesAnotherToken) {
   ExpectRefused([](RingOptions& options) { options.token = JobToken::Random(); },
                 absl::StatusCode::kUnauthenticated, "token");
@@ -120,6 +136,42 @@ TEST(RingFormation, RefusesAnotherRole) {
 TEST(RingFormation, RefusesAnotherGroup) {
   ExpectRefused([](RingOptions& options) { options.group = 2; }, absl::StatusCode::kFailedPrecondition,
                 "group 2");
+}
+
+TEST(RingFormation, UnderTlsRefusesACertificateOfAnotherRankOrRole) {
+  const auto shows = [](proto::Role role, int index) {
+    return [role, index](TestRing& ring) {
+      ring.options[1].tls = *TlsContext::Create(testing::IdentityOf(*ring.authority, role, index));
+    };
+  };
+  ExpectRefusedUnderTls(shows(proto::WORKER, 2), HasSubstr("its certificate is of worker-2.tethys"));
+  ExpectRefusedUnderTls(shows(proto::PS, 1), HasSubstr("its certificate is of ps-1.tethys"));
+}
+
+TEST(RingFormation, UnderTlsRefusesACertificateOfAnotherJob) {
+  ExpectRefusedUnderTls(
+      [](TestRing& ring) {
+        ring.options[1].tls =
+            *TlsContext::Create(testing::IdentityOf(*testing::MakeAuthority(), proto::WORKER, 1));
+      },
+      HasSubstr("certificates of the same job"));
+}
+
+TEST(RingFormation, UnderTlsACallerWithoutItWaitsInVain) {
+  ExpectRefusedUnderTls(
+      [](TestRing& ring) {
+        ring.options[1].tls = nullptr;
+        ring.options[1].connect_timeout = 200 * kMillisecond;
+      },
+      HasSubstr("waited"));
+}
+
+TEST(RingFormation, UnderTlsGarbageAndSilenceDelayNobody) {
+  TestRing ring(3, Medium::kTls);
+  std::vector<Stranger> strangers;
+  for (int i = 0; i < 100; ++i) strangers.emplace_back(*ring.listeners[i % 2]);
+  for (int i = 0; i < 50; ++i) strangers[i].Says(std::string(1000, 'x'));
+  ExpectRingForms(ring);
 }
 
 TEST(RingFormation, NamesTheRanksThatNeverCame) {

@@ -119,6 +119,30 @@ TEST(ParameterServerTest, RefusesAStrangerWithoutTheToken) {
   ExpectServes(cluster);
 }
 
+TEST(ParameterServerTest, UnderTlsServesItsWorkersAndNobodyElse) {
+  PsCluster cluster(TestPlan(1, "servers: 2"), testing::MakeAuthority());
+  const auto refused = [&](const absl::optional<TlsIdentity>& tls) {
+    ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
+    options.tls = tls;
+    return cluster.Worker(0, options)->Prepare();
+  };
+  const absl::Status other_role = refused(cluster.Identity(proto::PS, 0));
+  EXPECT_THAT(std::string(other_role.message()), HasSubstr("its certificate is of ps-0.tethys"));
+  EXPECT_TRUE(absl::IsUnauthenticated(refused(cluster.Identity(proto::WORKER, 1))));
+  EXPECT_FALSE(refused(testing::IdentityOf(*testing::MakeAuthority(), proto::WORKER, 0)).ok());
+  EXPECT_FALSE(refused(absl::nullopt).ok());
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  ASSERT_TRUE(worker->Step(0, 8).ok());
+  EXPECT_EQ(worker->Parameter(), -0.25f);
+}
+
+TEST(ParameterServerTest, UnderTlsAWorkerRefusesAServerOfAnotherIndex) {
+  PsCluster cluster(TestPlan(1, "servers: 2"), testing::MakeAuthority());
+  cluster.Redirect(0, cluster.server(1).address());
+  EXPECT_FALSE(cluster.Worker(0)->Prepare().ok());
+}
+
 TEST(ParameterServerTest, TakesAProofOnce) {
   PsCluster cluster(TestPlan(1, ""));
   RawClient client(cluster.server(0).address());

@@ -13,6 +13,7 @@
 #include "ps/parameter_server_strategy.h"
 #include "ps/partitioner.h"
 #include "runtime/tensor/arena.h"
+#include "tests/testing/certificates.h"
 
 namespace tethys {
 
@@ -142,12 +143,15 @@ class PsCluster {
  public:
   static constexpr uint32_t kGeneration = 3;
 
-  explicit PsCluster(proto::JobPlan plan) : plan_(std::move(plan)), token_(JobToken::Random()) {
+  // With an authority: under TLS.
+  explicit PsCluster(proto::JobPlan plan, std::unique_ptr<JobAuthority> authority = nullptr)
+      : plan_(std::move(plan)), token_(JobToken::Random()), authority_(std::move(authority)) {
     for (int server = 0; server < plan_.placement().servers(); ++server) {
       ParameterServerOptions options;
       options.token = token_;
       options.job_id = plan_.job_id();
       options.clock = &clock_;
+      options.tls = Identity(proto::PS, server);
       options.on_fatal = [this](const absl::Status& status) { fatal_ = status; };
       servers_.push_back(*ParameterServer::Start(options));
       const absl::Status configured = servers_.back()->Configure(plan_, server, kGeneration);
@@ -174,8 +178,14 @@ class PsCluster {
     options.generation = kGeneration;
     options.servers = addresses_;
     options.token = token_;
+    options.tls = Identity(proto::WORKER, index);
     options.clock = &clock_;
     return options;
+  }
+  // Absent without an authority.
+  absl::optional<TlsIdentity> Identity(proto::Role role, int index) const {
+    if (authority_ == nullptr) return absl::nullopt;
+    return testing::IdentityOf(*authority_, role, index);
   }
   std::unique_ptr<TestWorker> Worker(int index) { return Worker(index, WorkerOptions(index)); }
   std::unique_ptr<TestWorker> Worker(int index, ParameterServerStrategyOptions options) {
@@ -186,6 +196,7 @@ class PsCluster {
   const MonotonicClock clock_;
   const proto::JobPlan plan_;
   const JobToken token_;
+  const std::unique_ptr<JobAuthority> authority_;
   absl::Status fatal_;
   std::vector<std::unique_ptr<ParameterServer>> servers_;
   std::vector<ServerAddress> addresses_;

@@ -8,6 +8,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/chief/chief_server.h"
 #include "runtime/cluster/task_session.h"
+#include "tests/testing/certificates.h"
 
 namespace tethys {
 namespace {
@@ -66,8 +67,8 @@ class RecordingChief final : public ChiefEvents {
 
 class ControlPlaneTest : public ::testing::Test {
  protected:
-  ControlPlaneTest() {
-    auto server = ChiefServer::Start("127.0.0.1:0", {token_, "job"}, clock_, chief_);
+  explicit ControlPlaneTest(const absl::optional<TlsIdentity>& tls = absl::nullopt) {
+    auto server = ChiefServer::Start("127.0.0.1:0", {token_, "job", tls}, clock_, chief_);
     TETHYS_CHECK(server.ok(), server.status().message());
     server_ = *std::move(server);
     options_.chief_address = server_->address();
@@ -162,6 +163,70 @@ TEST_F(ControlPlaneTest, APortInUseIsRefused) {
   EXPECT_TRUE(absl::IsAlreadyExists(second.status()));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(server_->address()));
 }
+
+// ------------------------------------------------------------------------------------------- mutual TLS
+
+class ControlPlaneTlsTest : public ControlPlaneTest {
+ protected:
+  explicit ControlPlaneTlsTest(std::unique_ptr<JobAuthority> authority = testing::MakeAuthority(),
+                               proto::Role server = proto::CHIEF)
+      : ControlPlaneTest(testing::IdentityOf(*authority, server, 0)), authority_(std::move(authority)) {
+    options_.tls = testing::IdentityOf(*authority_, proto::WORKER, 0);
+    options_.connect_timeout = 300 * kMillisecond;
+  }
+  // No admission, and the reason.
+  void ExpectRefused(const std::string& reason) {
+    const absl::Status status = Refusal();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(reason)) << status;
+  }
+
+  const std::unique_ptr<JobAuthority> authority_;
+};
+
+TEST_F(ControlPlaneTlsTest, MessagesArriveFromWhoShowsItsCertificate) {
+  options_.connect_timeout = 30 * kSecond;
+  const auto session = Join();
+  proto::FromTask message;
+  message.mutable_segment_done()->set_segment(42);
+  session->Send(message);
+  chief_.WaitFor("segment: 42");
+}
+
+TEST_F(ControlPlaneTlsTest, RefusesACallerWithoutTls) {
+  options_.tls = absl::nullopt;
+  ExpectRefused("cannot reach the chief");
+}
+
+TEST_F(ControlPlaneTlsTest, RefusesACertificateOfAnotherJob) {
+  const TlsIdentity other = testing::IdentityOf(*testing::MakeAuthority(), proto::WORKER, 0);
+  options_.tls->certificate = other.certificate;  // It believes the chief, but not the chief it.
+  options_.tls->key = other.key;
+  ExpectRefused("cannot reach the chief");
+  options_.tls = other;
+  ExpectRefused("cannot reach the chief");
+}
+
+TEST_F(ControlPlaneTlsTest, RefusesACertificateOfAnotherRoleOrIndex) {
+  options_.connect_timeout = 30 * kSecond;
+  options_.tls = testing::IdentityOf(*authority_, proto::PS, 0);
+  ExpectRefused("says that it is worker-0.tethys, but its certificate is of ps-0.tethys");
+  options_.tls = testing::IdentityOf(*authority_, proto::WORKER, 1);
+  ExpectRefused("says that it is worker-0.tethys, but its certificate is of worker-1.tethys");
+}
+
+class ExpiredCertificatesTest : public ControlPlaneTlsTest {
+ protected:
+  ExpiredCertificatesTest() : ControlPlaneTlsTest(testing::MakeAuthority(60)) {}
+};
+
+TEST_F(ExpiredCertificatesTest, AreRefused) { ExpectRefused("cannot reach the chief"); }
+
+class ImpostorChiefTest : public ControlPlaneTlsTest {
+ protected:
+  ImpostorChiefTest() : ControlPlaneTlsTest(testing::MakeAuthority(), proto::WORKER) {}
+};
+
+TEST_F(ImpostorChiefTest, IsRefusedByTasks) { ExpectRefused("cannot reach the chief"); }
 
 }  // namespace
 }  // namespace tethys
