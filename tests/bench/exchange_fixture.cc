@@ -49,11 +49,17 @@ proto::JobPlan MakePlan(const ExchangeOptions& options) {
 ExchangeFixture::ExchangeFixture(const ExchangeOptions& options)
     : options_(options), plan_(MakePlan(options)) {}
 
+absl::optional<TlsIdentity> ExchangeFixture::Identity(proto::Role role, int index) const {
+  if (options_.authority == nullptr) return absl::nullopt;
+  return *options_.authority->Issue(role, index);
+}
+
 std::unique_ptr<ParameterServer> ExchangeFixture::StartServer(const std::string& bind_address, int index,
                                                               const Clock& clock) const {
   ParameterServerOptions options;
   options.bind_address = bind_address;
   options.token = options_.token;
+  options.tls = Identity(proto::PS, index);
   options.job_id = plan_.job_id();
   options.clock = &clock;
   auto server = ParameterServer::Start(options);
@@ -71,6 +77,7 @@ PushPull::PushPull(const ExchangeFixture& fixture, int worker, std::vector<Serve
   options.generation = 1;
   options.servers = std::move(servers);
   options.token = fixture.options().token;
+  options.tls = fixture.Identity(proto::WORKER, worker);
   options.clock = &clock;
   strategy_ = *CreateParameterServerStrategy(std::move(options));
   for (float& gradient : gradients_.span()) gradient = 1e-3f;

@@ -20,6 +20,7 @@ struct ExchangeOptions {
   int64_t message_bytes = 0;  // 0: the default.
   bool asynchronous = false;
   JobToken token;
+  const JobAuthority* authority = nullptr;  // With one: under TLS.
 };
 
 class ExchangeFixture {
@@ -30,6 +31,8 @@ class ExchangeFixture {
   std::unique_ptr<ParameterServer> StartServer(const std::string& bind_address, int index,
                                                const Clock& clock) const;
 
+  // Absent without an authority.
+  absl::optional<TlsIdentity> Identity(proto::Role role, int index) const;
   const ExchangeOptions& options() const { return options_; }
   const proto::JobPlan& plan() const { return plan_; }
 
