@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "runtime/cluster/handshake.h"
 #include "runtime/cluster/openssl.h"
 
 namespace tethys {
@@ -16,7 +17,6 @@ using SystemTime = std::chrono::system_clock::time_point;
 
 constexpr std::chrono::hours kClockTolerance(24);
 constexpr std::chrono::hours kLifetime(30 * 24);
-constexpr char kAuthorityName[] = "job authority";
 constexpr int kSerialBytes = 16;
 
 absl::Status OpenSslError(absl::string_view what) {
@@ -172,7 +172,9 @@ absl::Status CheckIdentity(const TlsIdentity& identity) {
 
 absl::StatusOr<std::unique_ptr<JobAuthority>> JobAuthority::Create(SystemTime now) {
   TETHYS_ASSIGN_OR_RETURN(OwnedKey key, MakeKey());
-  TETHYS_ASSIGN_OR_RETURN(OwnedCertificate certificate, Draft(kAuthorityName, key.get(), now));
+  // Of its own name: another job's certificate is then of an unknown issuer, and refused as such.
+  const std::string name = absl::StrCat("Tethys job authority ", absl::Hex(RandomNonce(), absl::kZeroPad16));
+  TETHYS_ASSIGN_OR_RETURN(OwnedCertificate certificate, Draft(name, key.get(), now));
   X509* const own = certificate.get();
   if (!AddExtension(own, own, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
       !AddExtension(own, own, NID_key_usage, "critical,keyCertSign")) {

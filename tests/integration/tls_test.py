@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Whole jobs under mutual TLS, and strangers at every door of a job that runs."""
+import os
+import re
+import socket
+import ssl
+import unittest
+
+from tethys_run import Run, STRATEGIES, TethysTest
+
+TLS = ["--tls=on"]
+
+
+def doors(pid):
+    """The ports on which a process listens for the rest of its job."""
+    inodes = set()
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            match = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{name}"))
+        except OSError:
+            continue
+        if match:
+            inodes.add(match.group(1))
+    rows = []
+    for table in ("tcp", "tcp6"):  # gRPC takes IPv4 connections, too, by sockets of IPv6.
+        with open(f"/proc/{pid}/net/{table}", encoding="utf-8") as file:
+            rows += [line.split() for line in file.readlines()[1:]]
+    return [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes]
+
+
+def knock_without_certificate(port):
+    """What a stranger who speaks TLS 1.3 hears, as bytes or as an error."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols(["h2"])
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as bare, context.wrap_socket(bare) as secure:
+            secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+            return secure.recv(1000)
+    except OSError as error:
+        return error
+
+
+def knock_without_tls(port):
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as bare:
+            bare.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+            return bare.recv(1000)
+    except OSError as error:
+        return error
+
+
+def is_refusal(heard):
+    """An error, the end, or nothing but a TLS alert (RFC 8446: record type 21)."""
+    return isinstance(heard, OSError) or heard == b"" or (heard[0] == 21 and len(heard) == 7)
+
+
+class TlsTest(TethysTest):
+    def test_jobs_train_under_tls_to_the_same_bits_as_without(self):
+        for name in ("mirrored", "ps_sync"):
+            with self.subTest(strategy=name), Run(STRATEGIES[name]).run() as bare, \
+                    Run(STRATEGIES[name], flags=TLS).run() as secure:
+                self.assert_same_bits(secure, bare)
+                self.assertEqual(secure.samples_used(), bare.samples_used())
+
+    def test_mirrored_workers_exchange_gradients_over_tls(self):
+        over_tcp = ["strategy=mirrored", "strategy.mirrored.transport=TCP", "workers=3"]
+        with Run(over_tcp).run() as bare, Run(over_tcp, flags=TLS).run() as secure:
+            self.assert_same_bits(secure, bare)
+
+    def test_asynchronous_jobs_train_under_tls(self):
+        with Run(STRATEGIES["ps_async"], flags=TLS).run() as run:
+            self.assertEqual(run.samples_used(), 3 * 3001)
+
+    def test_strangers_are_refused_at_every_door_and_logged_and_the_job_goes_on(self):
+        with Run([*STRATEGIES["ps_async"], "epochs=2000"], flags=TLS).start() as run:
+            run.wait_for_training()
+            for role in ("chief", "ps"):
+                ports = doors(run.process(role))
+                self.assertTrue(ports, f"the {role} listens nowhere")
+                for port in ports:
+                    for knock in (knock_without_certificate, knock_without_tls):
+                        heard = knock(port)
+                        self.assertTrue(is_refusal(heard), f"{role}, {knock.__name__}: {heard!r}")
+                log = f"{role}-0.log"
+                run.wait_for(lambda: "peer did not return a certificate" in run.read("log", log), f"word in {log}")
+            step = run.read("journal").count("\nused ")
+            run.wait_for(lambda: run.read("journal").count("\nused ") > step + 100, "further steps")
+
+    def test_no_secret_is_left_behind(self):
+        with Run(STRATEGIES["ps_sync"], flags=TLS).run() as run:
+            for folder, _, names in os.walk(run.root):
+                for name in names:
+                    with open(os.path.join(folder, name), "rb") as file:
+                        self.assertNotIn(b"PRIVATE KEY", file.read(), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
