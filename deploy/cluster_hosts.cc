@@ -3,9 +3,7 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,8 +14,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "deploy/own_program.h"
+#include "deploy/payload.h"
 #include "runtime/base/build_id.h"
-#include "runtime/base/file.h"
 
 namespace tethys {
 namespace {
@@ -26,10 +25,6 @@ constexpr Nanoseconds kProbeDeadline = 20 * kSecond;
 constexpr Nanoseconds kCopyDeadline = 300 * kSecond;
 // Beyond what the round trip explains. Certificates of a job are valid from an hour before it on.
 constexpr double kClockTolerance = 5;
-// Unpacked, a bundle is about four times as large.
-constexpr double kUnpackedRatio = 4;
-constexpr char kThisProgram[] = "/proc/self/exe";  // Also when another build has taken its place meanwhile.
-constexpr char kBundleName[] = "tethys-bundle.tar.xz";
 
 // Start-up files of a shell may write, too: our lines are marked.
 constexpr char kMark[] = "tethys-probe ";
@@ -115,29 +110,6 @@ absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, con
   return address;
 }
 
-struct Payload {
-  std::string path;
-  bool packed;
-  double installed_kib;
-};
-
-absl::StatusOr<Payload> FindPayload(const ClusterOptions& options) {
-  char program[4096] = "";
-  if (readlink(kThisProgram, program, sizeof(program) - 1) <= 0) return ErrnoStatus(errno, kThisProgram);
-  Payload payload{.path = options.bundle, .packed = true, .installed_kib = 0};
-  if (payload.path.empty()) {
-    const std::string path = program;
-    payload.path = absl::StrCat(path.substr(0, path.rfind('/') + 1), kBundleName);
-    if (!FileExists(payload.path)) payload = {.path = kThisProgram, .packed = false, .installed_kib = 0};
-  }
-  struct stat info;
-  if (stat(payload.path.c_str(), &info) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("the bundle ", payload.path, " (deploy/bundle.sh makes it)"));
-  }
-  payload.installed_kib = static_cast<double>(info.st_size) / 1024 * (payload.packed ? kUnpackedRatio : 1);
-  return payload;
-}
-
 absl::Status At(const ClusterHost& host, const absl::Status& status) {
   return Annotate(status, absl::StrCat("host ", host.target.host));
 }
@@ -166,7 +138,7 @@ class Preparation {
   explicit Preparation(const ClusterOptions& options) : options_(options) {}
 
   absl::Status Run(const std::vector<Remote>& remotes) {
-    TETHYS_ASSIGN_OR_RETURN(payload_, FindPayload(options_));
+    TETHYS_ASSIGN_OR_RETURN(payload_, FindPayload(OwnProgram(), options_.bundle, options_.scratch));
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Remote> lacking, Probe(remotes));
     return lacking.empty() ? absl::OkStatus() : Install(lacking);
   }
@@ -217,7 +189,7 @@ class Preparation {
   }
 
   const ClusterOptions& options_;
-  Payload payload_;
+  Payload payload_ = {};
 };
 
 }  // namespace
@@ -264,6 +236,7 @@ absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& 
   std::vector<Remote> remotes;
   for (size_t i = 0; i < hosts.size(); ++i) {
     places[i].host = hosts[i].target.host;
+    places[i].program = OwnProgram();
     TETHYS_ASSIGN_OR_RETURN(places[i].address, FindAddress(hosts[i], hosts.size() == 1, options));
     if (own.count(places[i].address) > 0) continue;
     places[i].ssh = SshCall(options.ssh_config, hosts[i].target);

@@ -71,6 +71,15 @@ class BundleTest(unittest.TestCase):
             with open(f"{self.root}/work/{strategy}/summary.json") as summary:
                 self.assertIn('"succeeded"', summary.read())
 
+    def test_a_host_file_may_name_the_machine_itself(self):
+        with open(self.root + "/work/job.textproto", "w") as job:
+            job.write(JOB)
+        with open(self.root + "/work/hosts", "w") as hosts:
+            hosts.write("here address=127.0.0.1 slots=2\n")
+        done = self.run_inside("/bundle/tethys", "train", "/work/job.textproto", "--run_dir=/work/hosts-run",
+                               "--hostfile=/work/hosts", "--set=strategy=mirrored", "--set=workers=2", "--set=epochs=1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_it_starts_from_any_folder(self):
         done = self.run_inside("/bin/sh", "-c", "cd /bundle && ./tethys --help && cd lib && ../tethys --help")
         self.assertEqual(done.returncode, 0, done.stderr)

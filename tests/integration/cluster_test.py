@@ -6,6 +6,7 @@ them when something dies. Needs root; says why where it cannot run.
     cluster_test.py TETHYS --soak 20       each way of dying so often; prints how long processes outlived it
     cluster_test.py TETHYS --study [RATE]  examples/okeanos on nine machines; prints the comparison
 """
+import glob
 import os
 import random
 import re
@@ -24,6 +25,7 @@ from tethys_run import JOB, PATIENCE, TETHYS
 # A copy by itself: without a bundle beside it, and nobody builds it anew.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
+BUNDLE_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/bundle.sh")
 MACHINES = ["master", "slave1", "slave2", "slave3"]
 HOSTS = """
 master role=chief
@@ -41,7 +43,7 @@ OF_A_JOB = re.compile(r"--(index|listen|hostfile)=")
 class Run:
     """A call of tethys train on the master."""
 
-    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=JOB):
+    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=JOB, program=PROGRAM):
         self.cluster = cluster
         self.home = cluster["master"].home
         self.directory = os.path.join(self.home, "run")
@@ -50,7 +52,7 @@ class Run:
         self.write("job.textproto", job)
         with open(os.path.join(self.home, "output"), "w", encoding="utf-8") as log:
             self.process = cluster.popen(
-                "master", [PROGRAM, "train", "--plain", "--run_dir=run", "--hostfile=hosts",
+                "master", [program, "train", "--plain", "--run_dir=run", "--hostfile=hosts",
                            f"--ssh_config={cluster.ssh_config}", "job.textproto", *flags,
                            *(f"--set={value}" for value in overrides)], stdout=log, stderr=subprocess.STDOUT)
 
@@ -194,6 +196,16 @@ class ClusterTest(unittest.TestCase):
                 die(self.cluster)
                 wait_until_nothing_runs(self.cluster)
                 self.assertNotEqual(run.finish()[0], 0)
+
+    def test_an_unpacked_bundle_brings_itself_to_the_others(self):
+        folder = tempfile.mkdtemp(dir=FOLDER.name)
+        bundle = os.path.join(folder, "bundle.tar.xz")
+        subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), bundle], check=True, stdout=subprocess.DEVNULL,
+                       env=dict(os.environ, XZ_OPT="-0"))
+        subprocess.run(["tar", "-xJf", bundle, "-C", folder], check=True)
+        run = self.run_job(MIRRORED, program=os.path.join(folder, "tethys"))
+        self.assertRegex(run.output(), "copying .*tethys-bundle.tar.xz to 3 hosts that lack this build")
+        self.assertTrue(glob.glob(self.cluster["slave1"].home + "/.cache/tethys/*/lib/tethys"))
 
     def test_a_killed_worker_is_named_with_its_machine(self):
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
