@@ -40,6 +40,17 @@ std::vector<Word> WordsOf(absl::string_view line) {
 
 absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
+// Errors quote words to terminals. Comments may hold anything.
+absl::Status CheckPrintable(absl::string_view word) {
+  for (const char c : word) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (absl::ascii_isgraph(byte)) continue;
+    return Wrong(absl::StrFormat("a word holds the byte 0x%02X; write plain ASCII, without a byte order mark",
+                                 static_cast<int>(byte)));
+  }
+  return absl::OkStatus();
+}
+
 // "3" or "03-11" of a bracket, as texts with the zeros of the first number.
 absl::Status ExpandItem(absl::string_view item, std::vector<std::string>& out) {
   const std::vector<absl::string_view> ends = absl::StrSplit(item, absl::MaxSplits('-', 1));
@@ -186,6 +197,10 @@ class Parser {
   }
 
   absl::Status ParseLine(const std::vector<Word>& words) {
+    for (const Word& word : words) {
+      const absl::Status printable = CheckPrintable(word.text);
+      if (!printable.ok()) return At(word.column, printable);
+    }
     LineFields fields;
     for (size_t i = 1; i < words.size(); ++i) {
       const size_t equals = words[i].text.find('=');

@@ -87,6 +87,10 @@ TEST(HostFileTest, RefusesWhatIsMalformedAndSaysWhere) {
            {"a;rm", "1:1", "is no host name"},
            {"$(x)@a", "1:1", "is no user name"},
            {"@a", "1:1", "is no user name"},
+           {"\xEF\xBB\xBF"
+            "a",
+            "1:1", "byte 0xEF; write plain ASCII, without a byte order mark"},
+           {"a \x1B[2J=1", "1:3", "byte 0x1B"},
            {"a kind=k price=1\nb kind=k price=2", "2:1", "kind k costs 1 above and 2 here"},
        }) {
     EXPECT_THAT(Parsed(bad.text), StartsWith(absl::StrCat("hosts:", bad.place, ": "))) << bad.text;
