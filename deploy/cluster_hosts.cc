@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
@@ -23,8 +22,6 @@ namespace {
 
 constexpr Nanoseconds kProbeDeadline = 20 * kSecond;
 constexpr Nanoseconds kCopyDeadline = 300 * kSecond;
-// Beyond what the round trip explains. Certificates of a job are valid from an hour before it on.
-constexpr double kClockTolerance = 5;
 
 // Start-up files of a shell may write, too: our lines are marked.
 constexpr char kMark[] = "tethys-probe ";
@@ -73,42 +70,7 @@ std::string NumericAddress(const std::string& name) {
   return error == 0 ? text : "";
 }
 
-std::set<std::string> OwnAddresses() {
-  std::set<std::string> own;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return own;
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> holder(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
-    char text[NI_MAXHOST];
-    if (getnameinfo(entry->ifa_addr, sizeof(sockaddr_in), text, sizeof(text), nullptr, 0, NI_NUMERICHOST) ==
-        0) {
-      own.insert(text);
-    }
-  }
-  return own;
-}
-
 bool IsLoopback(const std::string& address) { return absl::StartsWith(address, "127."); }
-
-absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options) {
-  std::string name = host.address;
-  if (name.empty()) {
-    TETHYS_ASSIGN_OR_RETURN(name, SshHostName(options.ssh_config, host.target, options.scratch));
-  }
-  const std::string address = NumericAddress(name);
-  if (address.empty()) {
-    return absl::NotFoundError(absl::StrCat(host.target.host, ": no address is known for ", name,
-                                            ": give one by address= in the host file (the other machines "
-                                            "must reach it there), or correct the name"));
-  }
-  if (IsLoopback(address) && !alone) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        host.target.host, " is ", address,
-        " here, where other machines do not reach it: give its address by address= in the host file"));
-  }
-  return address;
-}
 
 absl::Status At(const ClusterHost& host, const absl::Status& status) {
   return Annotate(status, absl::StrCat("host ", host.target.host));
@@ -193,6 +155,41 @@ class Preparation {
 };
 
 }  // namespace
+
+std::set<std::string> OwnAddresses() {
+  std::set<std::string> own;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return own;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> holder(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    char text[NI_MAXHOST];
+    if (getnameinfo(entry->ifa_addr, sizeof(sockaddr_in), text, sizeof(text), nullptr, 0, NI_NUMERICHOST) ==
+        0) {
+      own.insert(text);
+    }
+  }
+  return own;
+}
+
+absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options) {
+  std::string name = host.address;
+  if (name.empty()) {
+    TETHYS_ASSIGN_OR_RETURN(name, SshHostName(options.ssh_config, host.target, options.scratch));
+  }
+  const std::string address = NumericAddress(name);
+  if (address.empty()) {
+    return absl::NotFoundError(absl::StrCat(host.target.host, ": no address is known for ", name,
+                                            ": give one by address= in the host file (the other machines "
+                                            "must reach it there), or correct the name"));
+  }
+  if (IsLoopback(address) && !alone) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        host.target.host, " is ", address,
+        " here, where other machines do not reach it: give its address by address= in the host file"));
+  }
+  return address;
+}
 
 absl::StatusOr<HostProbe> ParseProbe(const std::string& output) {
   HostProbe probe;

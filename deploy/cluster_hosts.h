@@ -8,6 +8,7 @@
 #define TETHYS_DEPLOY_CLUSTER_HOSTS_H_
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,17 +18,27 @@
 
 namespace tethys {
 
+// Seconds. Certificates of a job are valid from an hour before it on.
+constexpr double kClockTolerance = 5;
+
 struct ClusterHost {
   SshTarget target = {};
   std::string address = {};  // As the host file gives it; empty: where ssh connects to.
 };
 
 struct ClusterOptions {
-  std::string ssh_config = {};                   // Empty: the user's own.
-  std::string bundle = {};                       // Empty: the one beside this program.
-  std::string scratch = {};                      // A directory for the words of ssh.
-  std::function<void(const std::string&)> note;  // Takes lines for the user.
+  std::string ssh_config = {};                        // Empty: the user's own.
+  std::string bundle = {};                            // Empty: the one beside this program.
+  std::string scratch = {};                           // A directory for the words of ssh.
+  std::function<void(const std::string&)> note = {};  // Takes lines for the user.
 };
+
+// The numeric addresses of this machine.
+std::set<std::string> OwnAddresses();
+
+// Where a host's processes are reached: by its own name, or where ssh connects to. InvalidArgument: on
+// loopback, although it is not `alone`.
+absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options);
 
 // A place for each host, in their order. A host with an address of this machine is started on directly,
 // others by ssh. The error names the first host, in the order of the file, that cannot be used, and why.

@@ -1,8 +1,5 @@
 #include "deploy/cluster_launcher.h"
 
-#include <stdlib.h>
-
-#include <cerrno>
 #include <cstdio>
 #include <set>
 #include <utility>
@@ -10,31 +7,12 @@
 #include "deploy/cluster_hosts.h"
 #include "deploy/cluster_plan.h"
 #include "deploy/own_program.h"
+#include "deploy/scratch_directory.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
 namespace {
-
-// A directory that lives as long as this.
-class ScratchDirectory {
- public:
-  static absl::StatusOr<ScratchDirectory> Create() {
-    std::string path = "/tmp/tethys-ssh-XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) return ErrnoStatus(errno, absl::StrCat("cannot make ", path));
-    return ScratchDirectory(std::move(path));
-  }
-  ~ScratchDirectory() {
-    if (!path_.empty()) RemoveRecursively(path_).IgnoreError();
-  }
-  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  explicit ScratchDirectory(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 void PrintLine(const std::string& line) {
   std::printf("%s\n", line.c_str());

@@ -24,9 +24,11 @@ Command CompareCommand();
 Command EvaluateCommand();
 Command PlanCommand();
 Command ReportCommand();
+Command HostsCommand();
 Command ChiefCommand();
 Command WorkerCommand();
 Command ServerCommand();
+Command LinkCommand();
 
 // Prints "tethys VERB: MESSAGE" on standard error, after what standard output has to say, and returns
 // `exit_status`.

@@ -16,8 +16,8 @@ namespace tethys {
 namespace {
 
 std::vector<Command> AllCommands() {
-  return {TrainCommand(),  CompareCommand(), EvaluateCommand(), PlanCommand(),
-          ReportCommand(), ChiefCommand(),   WorkerCommand(),   ServerCommand()};
+  return {TrainCommand(), CompareCommand(), EvaluateCommand(), PlanCommand(),   ReportCommand(),
+          HostsCommand(), ChiefCommand(),   WorkerCommand(),   ServerCommand(), LinkCommand()};
 }
 
 // Descriptors 0 to 2 closed by the caller would be given to files and pipes.

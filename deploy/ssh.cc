@@ -18,7 +18,6 @@
 #include "absl/time/clock.h"
 #include "deploy/failure_report.h"
 #include "deploy/place.h"
-#include "deploy/subprocess.h"
 
 namespace tethys {
 namespace {
@@ -62,13 +61,7 @@ class Call {
     ReadOutput();
     if (finished_ || !process_->Poll().has_value()) return;
     ReadOutput();
-    const ProcessExit exit = *process_->exit();
-    if (exit.clean()) return Finish(absl::OkStatus());
-    const std::string words(absl::StripAsciiWhitespace(LogTail(error_path_, kErrorLines)));
-    const std::string text = words.empty() ? ExitText(exit) : words;
-    const char* who = absl::StartsWith(text, "ssh: ") ? "" : "ssh: ";
-    Finish(exit.code == kSshFailed ? absl::UnavailableError(absl::StrCat(who, text))
-                                   : absl::AbortedError(text));
+    Finish(SshStatus(*process_->exit(), error_path_));
   }
 
   void GiveUp(Nanoseconds deadline) {
@@ -124,6 +117,14 @@ std::vector<std::string> SshCall(const std::string& config, const SshTarget& tar
   if (target.port > 0) words.insert(words.end(), {"-p", absl::StrCat(target.port)});
   words.insert(words.end(), {"--", target.host});
   return words;
+}
+
+absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path) {
+  if (exit.clean()) return absl::OkStatus();
+  const std::string words(absl::StripAsciiWhitespace(LogTail(error_path, kErrorLines)));
+  const std::string text = words.empty() ? ExitText(exit) : words;
+  if (exit.code != kSshFailed) return absl::AbortedError(text);
+  return absl::UnavailableError(absl::StrCat(absl::StartsWith(text, "ssh: ") ? "" : "ssh: ", text));
 }
 
 std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& commands, Nanoseconds deadline,

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "deploy/subprocess.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 
@@ -38,6 +39,9 @@ struct RemoteResult {
   Nanoseconds finished = 0;  // Since 1970, by the clock of this machine.
   Nanoseconds duration = 0;
 };
+
+// Of an ssh that ended: OK, Unavailable or Aborted, as above; `error_path` has its standard error.
+absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path);
 
 // All at once; results in the order of `commands`. `scratch` is a directory for the words of ssh.
 std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& commands, Nanoseconds deadline,

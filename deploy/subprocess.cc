@@ -143,6 +143,10 @@ Subprocess::~Subprocess() {
   }
 }
 
+bool Subprocess::Say(const std::string& text) {
+  return write(input_.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
 const std::optional<ProcessExit>& Subprocess::Poll() {
   int status;
   if (exit_.has_value() || waitpid(pid_, &status, WNOHANG) != pid_) return exit_;

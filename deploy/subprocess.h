@@ -58,6 +58,10 @@ class Subprocess {
   // The read end of standard output, non-blocking; -1 without read_output.
   int output() const { return output_.get(); }
 
+  // To its standard input, at most PIPE_BUF bytes; false when it cannot take them. Requires SIGPIPE to be
+  // ignored.
+  bool Say(const std::string& text);
+
   // Reaps it if it has ended. Never blocks.
   const std::optional<ProcessExit>& Poll();
   const std::optional<ProcessExit>& exit() const { return exit_; }

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""tethys hosts check on machines made of namespaces, whose links are known. Needs root; says why where it cannot run.
+
+    hosts_check_test.py TETHYS
+"""
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+import namespaces
+from tethys_run import TETHYS, command
+
+# A copy, which nobody builds anew meanwhile.
+FOLDER = tempfile.TemporaryDirectory(prefix="tethys-hosts-check-test-")
+PROGRAM = shutil.copy(TETHYS, FOLDER.name)
+MACHINES = ["master", "slave1", "slave2"]
+MEGABITS = 100
+
+
+def cells(output, table):
+    """{row's host: cells} of the matrix below the line that begins with `table`."""
+    lines = output[output.index("\n" + table):].split("\n")[3:]
+    found = {}
+    for line in lines:
+        words = line.split()
+        if not words:
+            break
+        found[words[1]] = words[2:]
+    return found
+
+
+class HostsCheckTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        reason = namespaces.why_not()
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.cluster = namespaces.Cluster(MACHINES, rate=f"{MEGABITS}mbit")
+        cls.addClassCleanup(cls.cluster.close)
+        status, version = command(["--version"])
+        assert status == 0, version
+        cls.build = version.split()[-1]
+
+    def install(self, *machines):
+        """This build, where a launcher would have put it; elsewhere none."""
+        for machine in MACHINES:
+            program = os.path.join(self.cluster[machine].home, ".cache/tethys", self.build, "tethys")
+            os.makedirs(os.path.dirname(program), exist_ok=True)
+            if os.path.lexists(program):
+                os.remove(program)
+            if machine in machines:
+                os.symlink(PROGRAM, program)
+
+    def check(self, hosts):
+        path = os.path.join(self.cluster["master"].home, "hosts")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(hosts)
+        return self.cluster.run("master", [PROGRAM, "hosts", "check", f"--hostfile={path}",
+                                           f"--ssh_config={self.cluster.ssh_config}"])
+
+    def processes(self, machine):
+        """Their command lines."""
+        return self.cluster.run(machine, ["sh", "-c", r"cat /proc/[0-9]*/cmdline | tr '\0' ' '"])[1]
+
+    def assert_nothing_runs(self):
+        for machine in MACHINES:
+            lines = self.processes(machine)
+            self.assertNotIn("tethys link", lines)
+            self.assertNotIn("tethys-check", lines)
+
+    def test_machines_and_links(self):
+        self.install("slave1", "slave2")
+        status, output = self.check("master\nslave1\nslave2\n")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, r"1  master +\S+  is here +x86_64|1  master +\S+  is here +aarch64")
+        self.assertRegex(output, r"2  slave1 +\S+  yes .* ± \d+\.\d ms\n")
+        for table, least, most in (("Bandwidth", 1, MEGABITS * 1.1), ("Round trip", 1, 1e6)):
+            rows = cells(output, table)
+            self.assertEqual(list(rows), MACHINES, output)
+            for row in rows.values():
+                self.assertEqual(len(row), 2, output)  # The diagonal is empty.
+                for cell in row:
+                    self.assertTrue(least <= float(cell.replace(",", "")) <= most, output)
+        self.assert_nothing_runs()
+
+    def test_a_machine_without_this_build_is_only_asked(self):
+        self.install("slave1")
+        status, output = self.check("master\nslave1\nslave2\n")
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, rf"slave2: its links were not measured: .*{self.build}/tethys")
+        self.assertEqual(cells(output, "Bandwidth")["slave2"], ["-", "-"])
+
+    def test_a_machine_that_is_not_reached_fails_the_check(self):
+        self.install()
+        status, output = self.check("slave1\nslave9 address=10.1.2.3\n")
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, r"slave9: not reached: ssh: .*resolve")
+        self.assertRegex(output, r"1  slave1 +\S+  yes ")
+        self.assert_nothing_runs()
+
+    def test_nothing_outlives_a_check_that_is_killed(self):
+        self.install("slave1", "slave2")
+        path = os.path.join(self.cluster["master"].home, "hosts")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("slave1\nslave2\n")
+        with self.cluster.popen("master", [PROGRAM, "hosts", "check", f"--hostfile={path}",
+                                           f"--ssh_config={self.cluster.ssh_config}"],
+                                stdout=subprocess.DEVNULL) as process:
+            self.wait(self.links_run, "a measurement")
+            process.kill()
+        self.wait(lambda: not self.links_run(), "end of what the check started")
+
+    def links_run(self):
+        return any("tethys link --bind" in self.processes(machine) for machine in ("slave1", "slave2"))
+
+    def wait(self, condition, what):
+        deadline = time.monotonic() + namespaces.PATIENCE
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, f"no {what}")
+
+
+class HostsCommandTest(unittest.TestCase):
+    def test_bad_requests_start_nothing(self):
+        for arguments, message in ((["check"], "--hostfile"), (["list", "--hostfile=x"], "tethys hosts check"),
+                                   (["check", "--hostfile=/no/such/file"], "/no/such/file")):
+            status, output = command(["hosts", *arguments])
+            self.assertEqual(status, 2, output)
+            self.assertIn(message, output)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
