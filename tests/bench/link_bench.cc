@@ -2,13 +2,15 @@
 // with parameter servers come to what the links allow? tests/bench/shaped_links.sh makes the machines
 // (network namespaces on a bridge, each behind a link of its own) and calls this program:
 //
-//   link_bench all_reduce --link_mbit=1000 [--bytes=N] [--rounds=N] NAMESPACE=ADDRESS ...
-//   link_bench servers --workers=N --link_mbit=1000 [--bytes=N] [--rounds=N] NAMESPACE=ADDRESS ...
+//   link_bench all_reduce --link_mbit=1000 [--bytes=N] [--rounds=N] [--tls=1] NAMESPACE=ADDRESS ...
+//   link_bench servers --workers=N --link_mbit=1000 [--bytes=N] [--rounds=N] [--tls=1] NAMESPACE=ADDRESS ...
 //
 // all_reduce: one rank per namespace. Bus bandwidth 2 (n-1)/n S / t, as a share of the link; limit 0.90, goal
 // 0.95 (a frame of 1,514 bytes carries 1,448: 0.956 is all there is).
 // servers: the first N namespaces hold a worker each, the m others a server each; asynchronous rounds of S
 // bytes up and S down. Median time of a worker's round over max(S/B, n S/(m B)); limit 1.25, goal 1.10.
+// --tls=1: the same under mutual TLS. What it costs is to be read from two runs; limit: half of the
+// throughput.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -17,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <functional>
 #include <string>
@@ -44,6 +47,7 @@ struct Settings {
   int64_t bytes = 4 << 20;
   int rounds = 20;
   int workers = 1;
+  int tls = 0;
   double link_mbit = 1000;
   std::vector<Machine> machines;
 };
@@ -63,6 +67,8 @@ Settings ParseFlags(int argc, char** argv) {
       ok = absl::SimpleAtoi(value, &settings.rounds);
     } else if (name == "--workers") {
       ok = absl::SimpleAtoi(value, &settings.workers);
+    } else if (name == "--tls") {
+      ok = absl::SimpleAtoi(value, &settings.tls);
     } else if (name == "--link_mbit") {
       ok = absl::SimpleAtod(value, &settings.link_mbit);
     } else {
@@ -113,7 +119,7 @@ void Start(const Machine& machine, const std::function<void()>& run) {
   std::_Exit(0);
 }
 
-void RunRank(const Settings& settings, const JobToken& token, int rank, Board& board) {
+void RunRank(const Settings& settings, const ExchangeFixture& fixture, int rank, Board& board) {
   const MonotonicClock clock;
   const auto listener = *RingListener::Listen(settings.machines[rank].address);
   Announce(board, rank, listener->address());
@@ -121,8 +127,11 @@ void RunRank(const Settings& settings, const JobToken& token, int rank, Board& b
   options.rank = rank;
   for (size_t i = 0; i < settings.machines.size(); ++i) {
     options.addresses.push_back(AddressOf(board, static_cast<int>(i)));
+    options.certificate_names.push_back(CertificateName(proto::WORKER, static_cast<int>(i)));
   }
-  options.token = token;
+  if (const auto identity = fixture.Identity(proto::WORKER, rank))
+    options.tls = *TlsContext::Create(*identity);
+  options.token = fixture.options().token;
   options.identity.set_role(proto::WORKER);
   options.identity.set_job_id("bench");
   options.clock = &clock;
@@ -177,7 +186,7 @@ int Run(const Settings& settings) {
   const int machines = static_cast<int>(settings.machines.size());
   TETHYS_CHECK(machines <= Board::kMachines && settings.rounds <= Board::kRounds);
   Board& board = SharedBoard();
-  const JobToken token = JobToken::Random();
+  const auto authority = *JobAuthority::Create(std::chrono::system_clock::now());
   const bool ring = settings.mode == "all_reduce";
   const int workers = ring ? machines : settings.workers;
   const int servers = machines - workers;
@@ -186,10 +195,11 @@ int Run(const Settings& settings) {
                                  .servers = std::max(1, servers),
                                  .bytes = settings.bytes,
                                  .asynchronous = true,
-                                 .token = token});
+                                 .token = JobToken::Random(),
+                                 .authority = settings.tls > 0 ? authority.get() : nullptr});
   for (int i = 0; i < machines; ++i) {
     Start(settings.machines[i], [&, i] {
-      if (ring) return RunRank(settings, token, i, board);
+      if (ring) return RunRank(settings, fixture, i, board);
       i < workers ? RunWorker(settings, fixture, i, board) : RunServer(settings, fixture, i, board);
     });
   }
@@ -205,13 +215,15 @@ int Run(const Settings& settings) {
   if (ring) {
     const double bus = 2.0 * (machines - 1) / machines * bytes / median;
     absl::PrintF(
-        "%d ranks  %8.0f KB  %8.2f ms  bus bandwidth %6.1f MB/s  %.3f of the link (limit 0.90, goal 0.95)\n",
-        machines, bytes / 1e3, median * 1e3, bus / 1e6, bus / link);
+        "%d ranks%s  %8.0f KB  %8.2f ms  bus bandwidth %6.1f MB/s  %.3f of the link (limit 0.90, goal "
+        "0.95)\n",
+        machines, settings.tls > 0 ? ", TLS" : "", bytes / 1e3, median * 1e3, bus / 1e6, bus / link);
   } else {
     const double bound = std::max(bytes / link, workers * bytes / (servers * link));
     absl::PrintF(
-        "%d workers, %d servers  %8.0f KB  %8.2f ms  %.3f of what the links allow (limit 1.25, goal 1.10)\n",
-        workers, servers, bytes / 1e3, median * 1e3, median / bound);
+        "%d workers, %d servers%s  %8.0f KB  %8.2f ms  %.3f of what the links allow (limit 1.25, goal "
+        "1.10)\n",
+        workers, servers, settings.tls > 0 ? ", TLS" : "", bytes / 1e3, median * 1e3, median / bound);
   }
   return 0;
 }

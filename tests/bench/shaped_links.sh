@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Exchanges between machines whose links have a known bandwidth, on one machine: network namespaces on a bridge, each
 # behind a link shaped in both directions. Needs root; makes and removes its own namespaces (tethys-link-*), touches
-# nothing else.
+# nothing else. Each exchange is measured bare and under mutual TLS.
 #
 #   tests/bench/shaped_links.sh [BUILD_DIR] [MBIT]      default: build/release 1000
 set -euo pipefail
@@ -44,12 +44,17 @@ done
 
 for bytes in 409600 4194304; do
   for ranks in 2 3 5 9; do
-    "$bench" all_reduce --link_mbit="$mbit" --bytes=$bytes "${places[@]:0:$ranks}"
+    for tls in 0 1; do
+      "$bench" all_reduce --link_mbit="$mbit" --bytes=$bytes --tls=$tls "${places[@]:0:$ranks}"
+    done
   done
 done
 for bytes in 409600 4194304; do
   for shape in 1,1 2,1 2,2 4,1 4,2 6,2 6,3; do
     workers=${shape%,*} servers=${shape#*,}
-    "$bench" servers --workers="$workers" --link_mbit="$mbit" --bytes=$bytes "${places[@]:0:$((workers + servers))}"
+    for tls in 0 1; do
+      "$bench" servers --workers="$workers" --link_mbit="$mbit" --bytes=$bytes --tls=$tls \
+        "${places[@]:0:$((workers + servers))}"
+    done
   done
 done

@@ -2,9 +2,11 @@
 //
 // Measures microseconds per push and pull with a parameter server (gRPC) and per all-reduce of two ranks over
 // the ring's sockets: medians over rounds. The two ends are processes, which share the machine's cores.
-// Limit: under TLS at least 0.5 of the bare throughput.
 //
-//   tls_bench [ROUNDS]     default 11; status 1 when a cell is below the limit
+// No limit here: on loopback bytes move at 4 to 8 GB/s, and a core encrypts about 5. The limit, at least 0.5
+// of the bare throughput, is held between machines, where TLS is on (link_bench --tls=1, by shaped_links.sh).
+//
+//   tls_bench [ROUNDS]     default 11
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,8 +25,6 @@
 
 namespace tethys {
 namespace {
-
-constexpr double kLimit = 0.5;
 
 struct Size {
   const char* name;
@@ -46,8 +46,8 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Prints a cell; true when it keeps the limit. Rounds take turns.
-bool Compare(const char* what, const Size& size, int rounds, const std::function<void()>& bare,
+// Prints a cell. Rounds take turns.
+void Compare(const char* what, const Size& size, int rounds, const std::function<void()>& bare,
              const std::function<void()>& secure) {
   std::vector<double> bare_times, secure_times;
   for (int round = 0; round < rounds; ++round) {
@@ -58,7 +58,6 @@ bool Compare(const char* what, const Size& size, int rounds, const std::function
   std::printf("%-12s  %8s  %10.1f  %10.1f  %10.2f\n", what, size.name, Median(bare_times),
               Median(secure_times), ratio);
   std::fflush(stdout);
-  return ratio >= kLimit;
 }
 
 // -------------------------------------------------------------------------------------- parameter servers
@@ -88,7 +87,7 @@ struct ServerProcess {
   std::string address;
 };
 
-bool ComparePushPull(const JobAuthority& authority, int rounds) {
+void ComparePushPull(const JobAuthority& authority, int rounds) {
   std::vector<int> lifeline(2);
   TETHYS_CHECK(pipe(lifeline.data()) == 0);
   std::vector<ExchangeFixture> fixtures;  // Bare and secure, size by size.
@@ -102,18 +101,15 @@ bool ComparePushPull(const JobAuthority& authority, int rounds) {
   std::vector<ServerProcess> servers;
   for (const ExchangeFixture& fixture : fixtures) servers.emplace_back(fixture, lifeline);
   close(lifeline[0]);
-  bool kept = true;
   const MonotonicClock clock;
   for (size_t i = 0; i < std::size(kSizes); ++i) {
     PushPull bare(fixtures[2 * i], 0, {{"localhost", servers[2 * i].address}}, clock);
     PushPull secure(fixtures[2 * i + 1], 0, {{"localhost", servers[2 * i + 1].address}}, clock);
-    kept = Compare(
-               "push + pull", kSizes[i], rounds, [&] { bare.Exchange(); }, [&] { secure.Exchange(); }) &&
-           kept;
+    Compare(
+        "push + pull", kSizes[i], rounds, [&] { bare.Exchange(); }, [&] { secure.Exchange(); });
   }
   close(lifeline[1]);
   for (const ServerProcess& server : servers) waitpid(server.pid, nullptr, 0);
-  return kept;
 }
 
 // ------------------------------------------------------------------------------------------------- the ring
@@ -130,24 +126,21 @@ std::unique_ptr<Communicator> Join(RingListener& listener, RingOptions options,
 }
 
 // What a rank does; only rank 0 prints.
-bool RunRank(RingListener& listener, const RingOptions& options, const JobAuthority& authority, int rounds) {
+void RunRank(RingListener& listener, const RingOptions& options, const JobAuthority& authority, int rounds) {
   const auto bare = Join(listener, options, nullptr);
   const auto secure = Join(listener, options, &authority);
-  bool kept = true;
   for (const Size& size : kSizes) {
     std::vector<float> data(size.bytes / static_cast<int64_t>(sizeof(float)), 0.0f);
     const auto reduce = [&data](Communicator& communicator) {
       const absl::Status status = communicator.AllReduce(absl::MakeSpan(data));
       TETHYS_CHECK(status.ok(), StatusText(status));
     };
-    kept = Compare(
-               "all-reduce", size, rounds, [&] { reduce(*bare); }, [&] { reduce(*secure); }) &&
-           kept;
+    Compare(
+        "all-reduce", size, rounds, [&] { reduce(*bare); }, [&] { reduce(*secure); });
   }
-  return kept;
 }
 
-bool CompareAllReduce(const JobAuthority& authority, int rounds) {
+void CompareAllReduce(const JobAuthority& authority, int rounds) {
   const MonotonicClock clock;
   RingOptions options;
   options.token = JobToken::Random();
@@ -166,9 +159,8 @@ bool CompareAllReduce(const JobAuthority& authority, int rounds) {
     RunRank(*listeners[1], options, authority, rounds);
     std::_Exit(0);
   }
-  const bool kept = RunRank(*listeners[0], options, authority, rounds);
+  RunRank(*listeners[0], options, authority, rounds);
   waitpid(other, nullptr, 0);
-  return kept;
 }
 
 }  // namespace
@@ -179,12 +171,11 @@ int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 11;
   const auto authority = *JobAuthority::Create(std::chrono::system_clock::now());
   KeepMessageMemory();
-  std::printf(
-      "mutual TLS on loopback, us per call, medians of %d rounds (limit %.2f of the bare throughput)\n",
-      rounds, kLimit);
+  std::printf("mutual TLS on loopback, us per call, medians of %d rounds\n", rounds);
   std::printf("%-12s  %8s  %10s  %10s  %10s\n", "", "size", "bare", "TLS", "throughput");
+  std::fflush(stdout);  // Or the other rank would print it, too.
   // The ring first: gRPC does not survive a fork.
-  const bool ring_kept = CompareAllReduce(*authority, rounds);
-  const bool servers_kept = ComparePushPull(*authority, rounds);
-  return ring_kept && servers_kept ? 0 : 1;
+  CompareAllReduce(*authority, rounds);
+  ComparePushPull(*authority, rounds);
+  return 0;
 }
