@@ -171,6 +171,17 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
   return absl::OkStatus();
 }
 
+// Takes the number off "host:4", as Horovod and MPICH also write it. More colons are an IPv6 address.
+absl::Status TakeShortSlots(absl::string_view& name, LineFields& fields) {
+  const size_t colon = name.find(':');
+  if (colon == absl::string_view::npos || name.find(':', colon + 1) != absl::string_view::npos) {
+    return absl::OkStatus();
+  }
+  const absl::string_view slots = name.substr(colon + 1);
+  name = name.substr(0, colon);
+  return TakeField("slots", slots, fields);
+}
+
 class Parser {
  public:
   explicit Parser(const std::string& path) : path_(path) {}
@@ -218,7 +229,8 @@ class Parser {
     return absl::OkStatus();
   }
 
-  absl::Status AddHosts(absl::string_view name, const LineFields& fields) {
+  absl::Status AddHosts(absl::string_view name, LineFields& fields) {
+    TETHYS_RETURN_IF_ERROR(TakeShortSlots(name, fields));
     HostEntry host = fields.common;
     host.line = line_;
     if (const size_t at = name.find('@'); at != absl::string_view::npos) {

@@ -4,6 +4,7 @@
 //   # a comment
 //   master
 //   alice@slave1 slots=4 max_slots=4
+//   slave10:4                        # as slots=4
 //   slave[2-6,9] slots=2             # seven lines in one; [01-12] keeps the zeros
 //
 // and these words are ours:

@@ -26,6 +26,7 @@ TEST(HostFileTest, TakesTheLinesOfOpenMpiHorovodAndDeepSpeed) {
   EXPECT_EQ(Parsed("# cluster\nnode1\n\nnode2 slots=4\r\nnode3 slots=2 max_slots=4 # big\n"),
             "node1x1 node2x4 node3x2");
   EXPECT_EQ(Parsed("alice@worker-1 slots=8\n10.0.0.7\tslots=2"), "alice@worker-1x8 10.0.0.7x2");
+  EXPECT_EQ(Parsed("node1:4\nbob@n[2-3]:2\nfe80::1"), "node1x4 bob@n2x2 bob@n3x2 fe80::1x1");
 }
 
 TEST(HostFileTest, ExpandsRanges) {
@@ -63,6 +64,9 @@ TEST(HostFileTest, RefusesWhatIsMalformedAndSaysWhere) {
            {"a slots=99999999999", "1:3", "slots is"},
            {"a slots= 4", "1:3", "slots has no value"},
            {"a slots=2 slots=3", "1:11", "slots is given twice"},
+           {"a:3 slots=3", "1:1", "slots is given twice"},
+           {"a:", "1:1", "slots has no value"},
+           {"a:ssh", "1:1", "slots is 'ssh'"},
            {"a slot=2", "1:3", "nothing is called 'slot'; known are slots"},
            {"a 4", "1:3", "'4' is not understood"},
            {"  slots=4", "1:3", "a host comes first"},
