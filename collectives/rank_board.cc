@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cstring>
 #include <utility>
 
 #include "collectives/frame_link.h"
@@ -231,7 +230,7 @@ void RankBoard::SayLastWords(const absl::Status& words) {
   line.farewell = kBeingWritten;
   line.code = static_cast<uint32_t>(words.code());
   line.message_bytes = static_cast<uint32_t>(std::min<size_t>(words.message().size(), line.message.size()));
-  std::memcpy(line.message.data(), words.message().data(), line.message_bytes);
+  std::copy_n(words.message().begin(), line.message_bytes, line.message.begin());
   line.farewell.store(words.ok() ? kLeft : kWritten, std::memory_order_release);
 }
 
