@@ -51,6 +51,9 @@ absl::Status Trainer::Build(RingListener& listener) {
   if (model_->variables().signature() != plan.model_signature()) {
     return absl::FailedPreconditionError("the model built here has other variables than the job's plan");
   }
+  if (job.device().kind() != proto::Device::CPU) {
+    return absl::UnimplementedError("device.kind: this build computes on CPUs only");
+  }
   TETHYS_ASSIGN_OR_RETURN(device_, CreateCpuDevice(job.device().threads_per_rank()));
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
   TETHYS_ASSIGN_OR_RETURN(strategy_,

@@ -79,6 +79,13 @@ class CpuDevice final : public Device {
     return cpu::CreateDense(shape, threads_, kernels_);
   }
 
+  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape&) override {
+    return absl::UnimplementedError("the CPU has no convolution yet");
+  }
+  absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape&) override {
+    return absl::UnimplementedError("the CPU has no pooling yet");
+  }
+
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
       int64_t rows, int64_t classes) override {
     TETHYS_RETURN_IF_ERROR(CheckAxis("rows of the loss", rows));

@@ -1,0 +1,87 @@
+// Primitives over images: convolution and pooling. Contract: device.h.
+#ifndef TETHYS_RUNTIME_DEVICE_IMAGE_PRIMITIVES_H_
+#define TETHYS_RUNTIME_DEVICE_IMAGE_PRIMITIVES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+class Stream;
+
+// Images lie as [rows, height, width, channels] (NHWC).
+struct ImageShape {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;
+  int64_t elements() const { return height * width * channels; }
+  bool operator==(const ImageShape&) const = default;
+};
+
+// What slides over an image. Output axis: (in + padding before and after - size) / stride + 1, rounded down.
+struct Window {
+  struct Axis {
+    int64_t size = 1;
+    int64_t stride = 1;
+    int64_t before = 0;  // Padding, less than size; zeros for a convolution, nothing for a maximum.
+    int64_t after = 0;
+    int64_t Positions(int64_t in) const { return (in + before + after - size) / stride + 1; }
+    bool operator==(const Axis&) const = default;
+  };
+  Axis height;
+  Axis width;
+  bool operator==(const Window&) const = default;
+};
+
+// y = activation(x * filters + bias), a cross-correlation, as all frameworks call convolution.
+//   x [rows, in], filters [out, window height, window width, in.channels], bias [out], y [rows, positions,
+//   out]
+struct ConvolutionShape {
+  int64_t rows = 0;
+  ImageShape in;
+  int64_t out = 0;
+  Window window;
+  bool relu = false;
+  ImageShape output() const {
+    return {window.height.Positions(in.height), window.width.Positions(in.width), out};
+  }
+};
+
+class ConvolutionPrimitive {
+ public:
+  virtual ~ConvolutionPrimitive() = default;
+  virtual absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
+                               float* y) = 0;
+  // As DensePrimitive::Backward: dy is masked in place where relu; dx may be null.
+  virtual absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y,
+                                float* dy, float* dx, float* dfilters, float* dbias) = 0;
+  // Device memory the primitive holds beyond its arguments.
+  virtual int64_t workspace_bytes() const = 0;
+  virtual std::string Describe() const = 0;
+};
+
+// y = the largest of each window, channel by channel.
+struct MaxPoolingShape {
+  int64_t rows = 0;
+  ImageShape in;
+  Window window;
+  ImageShape output() const {
+    return {window.height.Positions(in.height), window.width.Positions(in.width), in.channels};
+  }
+};
+
+class MaxPoolingPrimitive {
+ public:
+  virtual ~MaxPoolingPrimitive() = default;
+  virtual absl::Status Forward(Stream& stream, const float* x, float* y) = 0;
+  // After the Forward it belongs to: each dy goes to one of its window's largest; dx is overwritten.
+  virtual absl::Status Backward(Stream& stream, const float* x, const float* y, const float* dy,
+                                float* dx) = 0;
+  virtual int64_t workspace_bytes() const = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DEVICE_IMAGE_PRIMITIVES_H_

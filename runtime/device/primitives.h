@@ -1,0 +1,85 @@
+// What a Device computes with, one class per operation, each for a fixed shape. Contract: device.h.
+#ifndef TETHYS_RUNTIME_DEVICE_PRIMITIVES_H_
+#define TETHYS_RUNTIME_DEVICE_PRIMITIVES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+class Stream;
+
+// y = activation(x W + b) for a fixed number of rows, and its derivatives.
+//   x [rows, in], weights [in, out], bias [out], y [rows, out]
+struct DenseShape {
+  int64_t rows = 0;
+  int64_t in = 0;
+  int64_t out = 0;
+  bool relu = false;
+};
+
+class DensePrimitive {
+ public:
+  virtual ~DensePrimitive() = default;
+  virtual absl::Status Forward(Stream& stream, const float* x, const float* weights, const float* bias,
+                               float* y) = 0;
+  // dy becomes the gradient before the activation, in place: dy *= (y > 0) where relu. Then
+  // dweights = x^T dy, dbias = column sums of dy (both overwritten) and, unless dx is null, dx = dy W^T.
+  virtual absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y,
+                                float* dy, float* dx, float* dweights, float* dbias) = 0;
+  // Which algorithm was chosen for each product, for logs: "forward sgemm, data matmul, weights matmul".
+  virtual std::string Describe() const = 0;
+};
+
+// Softmax cross-entropy from logits [rows, classes], a weight per row.
+struct LossResult {  // Sums over rows, weighted; lies in device memory.
+  double loss_sum = 0;
+  double correct = 0;  // Weight of rows whose largest logit (the first, on a tie) is the label's.
+  double weight_sum = 0;
+};
+
+class SoftmaxCrossEntropyPrimitive {
+ public:
+  virtual ~SoftmaxCrossEntropyPrimitive() = default;
+  // dlogits[i] = weight_i (softmax(logits_i) - onehot(label_i)); null: evaluation only. Rows of weight 0 give
+  // zero gradients whatever they hold. labels in [0, classes).
+  virtual absl::Status Run(Stream& stream, const float* logits, const int32_t* labels, const float* weights,
+                           float* dlogits, LossResult* result) = 0;
+};
+
+// Bytes to standardised floats: out = (in / 255 - mean) / deviation, `count` elements.
+class InputConversionPrimitive {
+ public:
+  virtual ~InputConversionPrimitive() = default;
+  virtual absl::Status Run(Stream& stream, const uint8_t* in, float* out) = 0;
+};
+
+// Part of an arena under one set of hyper-parameters.
+struct Segment {
+  Range range;
+  float weight_decay = 0;
+};
+
+// SGD with momentum over segments: g = gradient_sum * scale + weight_decay * w; v = momentum v + g; w -= lr
+// v.
+struct SgdStep {
+  float learning_rate = 0;
+  float gradient_scale = 1;
+  Range part = kWholeArena;  // What lies outside stays as it is.
+  bool check_finite = true;  // False where the caller has looked at every gradient: `finite` is then 1.
+};
+class SgdPrimitive {
+ public:
+  virtual ~SgdPrimitive() = default;
+  // Writes 1 to *finite, or 0 (device memory) and then changes neither parameters nor velocity. `velocity` is
+  // null where momentum is 0.
+  virtual absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
+                           float* velocity, int32_t* finite) = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DEVICE_PRIMITIVES_H_
