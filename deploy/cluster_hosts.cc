@@ -34,12 +34,13 @@ say architecture "$(uname -m 2>/dev/null)"
 say time "$(date +%s.%N 2>/dev/null)"
 say free "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
 version="$("$HOME/.cache/tethys/$build/tethys" --version 2>/dev/null)"
-test "$version" = "tethys build $build" && say build yes
+test "$version" = "tethys build $build" && say build yes && touch "$HOME/.cache/tethys/$build" 2>/dev/null
 exit 0)sh");
 }
 
 // Takes the build on standard input. It is unpacked aside and renamed, so it is there whole or not at all,
-// also when two launchers bring it at once.
+// also when two launchers bring it at once. Builds that nobody used for a month (a probe touches what it
+// finds) go.
 std::string InstallScript(const std::string& build, bool packed) {
   return absl::StrCat("build=", build, R"sh(
 root="$HOME/.cache/tethys"
@@ -55,6 +56,7 @@ test "$version" = "tethys build $build" || {
   echo "the bundle holds $version, this is tethys build $build: run deploy/bundle.sh again" >&2
   exit 1
 }
+find "$root" -mindepth 1 -maxdepth 1 -type d ! -name runs -mtime +30 -exec rm -rf {} + 2>/dev/null
 mv -T "$new" "$root/$build" 2>/dev/null || test -x "$root/$build/tethys")sh");
 }
 

@@ -2,8 +2,8 @@
 // brought to those that lack it. Called by the cluster launcher; blocks, under deadlines; all hosts at once.
 //
 // On a machine, everything of ours lies in ~/.cache/tethys: BUILD_ID/ (the bundle, unpacked) and, where a
-// chief runs, runs/JOB_ID/. Hosts need sh, mkdir, rm, mv and tar with xz; uname, date and df say more where
-// they are.
+// chief runs, runs/JOB_ID/. A build brought to a host removes those that nobody used there for a month. Hosts
+// need sh, mkdir, rm, mv and tar with xz; uname, date, df, touch and find do more where they are.
 #ifndef TETHYS_DEPLOY_CLUSTER_HOSTS_H_
 #define TETHYS_DEPLOY_CLUSTER_HOSTS_H_
 

@@ -107,6 +107,14 @@ absl::Status CheckName(absl::string_view what, absl::string_view name) {
                    "; one is made of letters, digits, '.', '-' and '_', and does not begin with '-'"));
 }
 
+absl::Status CheckAddress(absl::string_view address) {
+  if (address.find(':') == absl::string_view::npos) return CheckName("address", address);
+  return Wrong(
+      absl::StrCat("'", address,
+                   "' is no address to listen on; write an IPv4 address or a name, without a port, as "
+                   "address=10.0.0.1 (ports are chosen by the job; port= is ssh's)"));
+}
+
 absl::StatusOr<int> Number(absl::string_view name, absl::string_view value, int least, int most) {
   int number = 0;
   if (absl::SimpleAtoi(value, &number) && number >= least && number <= most) return number;
@@ -157,7 +165,7 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
     host.kind = std::string(value);
   } else if (name == "address") {
     TETHYS_ASSIGN_OR_RETURN(fields.addresses, Expand(value));
-    for (const std::string& address : fields.addresses) TETHYS_RETURN_IF_ERROR(CheckName("address", address));
+    for (const std::string& address : fields.addresses) TETHYS_RETURN_IF_ERROR(CheckAddress(address));
   } else if (name == "price") {
     double price = 0;
     if (!absl::SimpleAtod(value, &price) || !std::isfinite(price) || price < 0) {

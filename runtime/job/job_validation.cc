@@ -274,6 +274,14 @@ void CheckResources(const proto::Job& job, Problems& problems) {
       absl::StrCat("is ", seconds, ": must be 0 (sample nothing) or at least ", kLeastSamplingSeconds));
 }
 
+// Whoever waits for a vanished process in an exchange must outlast the chief's verdict on who vanished.
+void CheckTimeouts(const proto::Timeouts& timeouts, Problems& problems) {
+  problems.AddIf(
+      timeouts.step() <= timeouts.silence(), "timeouts.step",
+      absl::StrCat("is ", timeouts.step(), ", but timeouts.silence is ", timeouts.silence(),
+                   ": it must be longer, or whoever waits for a lost process is blamed before it; raise it"));
+}
+
 // Messages whose absence means their defaults, so that the rules below them apply.
 void MakeMessages(proto::Job& job) {
   job.mutable_device();
@@ -323,6 +331,7 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   CheckBatch(job, problems);
   CheckStrategy(job, problems);
   CheckResources(job, problems);
+  CheckTimeouts(job.timeouts(), problems);
   return problems.status();
 }
 

@@ -86,6 +86,7 @@ TEST(HostFileTest, RefusesWhatIsMalformedAndSaysWhere) {
            {"s[1-2][3-4]", "1:1", "more than one range"},
            {"s[0-999999999]", "1:1", "is longer than 4096 hosts"},
            {"s[1-3] address=10.0.0.[1-2]", "1:1", "3 hosts have 2 addresses"},
+           {"a address=10.0.0.1:80", "1:3", "without a port"},
            {"-oProxyCommand=x", "1:1", "a host comes first"},
            {"-v", "1:1", "is no host name"},
            {"a;rm", "1:1", "is no host name"},

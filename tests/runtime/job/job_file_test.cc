@@ -179,6 +179,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"checkpoint.keep is 0"}},
         Mistake{
             "workers: 3", "workers: 3 timeouts { step: 0 }", "my.textproto:16:23: ", {"timeouts.step is 0"}},
+        Mistake{"workers: 3",
+                "workers: 3 timeouts { step: 5 }",
+                "my.textproto:16:23: ",
+                {"timeouts.step is 5", "silence is 10", "must be longer"}},
         Mistake{
             "workers: 3", "workers: 3 timeouts { silence: -1 }", "my.textproto:16:23: ", {"must be above 0"}},
         Mistake{"workers: 3",
