@@ -48,7 +48,7 @@ absl::Status ParameterStore::Admit(const Frame& frame) {
     return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its generation is ", frame.generation,
                                                       ", the job's is ", config_.generation, ": join again"));
   }
-  Inbox& inbox = inboxes_[frame.rank];
+  PushInbox& inbox = inboxes_[frame.rank];
   if (frame.incarnation < inbox.incarnation) {
     return absl::FailedPreconditionError(absl::StrCat(Who(frame), "its incarnation is ", frame.incarnation,
                                                       ", but incarnation ", inbox.incarnation,
@@ -109,7 +109,7 @@ absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
                                                    ", the job's has ", config_.global_batch));
   }
   if (!bulk_) return absl::OkStatus();
-  for (const Inbox& other : inboxes_) {
+  for (const PushInbox& other : inboxes_) {
     if (other.push.sequence == 0 || other.push.schedule_position == frame.schedule_position) continue;
     return absl::InvalidArgumentError(absl::StrCat(Who(frame), "it stands at sample ",
                                                    frame.schedule_position, " of the schedule, worker ",
@@ -126,16 +126,14 @@ absl::Status ParameterStore::CheckNextPart(const Frame& frame) const {
                                             frame.step, " is not a part of it"));
 }
 
-absl::StatusOr<bool> ParameterStore::IsNew(const Frame& frame, Range local) const {
-  for (const Part& part : inboxes_[frame.rank].parts) {
-    if (part.local == local) return false;
-    if (local.begin < part.local.end() && part.local.begin < local.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(Who(frame), "range [", frame.range_begin, ", +",
-                                                     frame.range_count, ") overlaps [", part.arena.begin,
-                                                     ", +", part.arena.count, "), which it sent before"));
-    }
+absl::Status ParameterStore::CheckOverlap(const Frame& frame, Range local) const {
+  for (const PushInbox::Part& part : inboxes_[frame.rank].parts) {
+    if (Intersection(local, part.local).count == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "range [", frame.range_begin, ", +",
+                                                   frame.range_count, ") overlaps [", part.arena.begin, ", +",
+                                                   part.arena.count, "), which it sent before"));
   }
-  return true;
+  return absl::OkStatus();
 }
 
 // ---------------------------------------------------------------------------------------------- events
@@ -144,29 +142,29 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
   TETHYS_RETURN_IF_ERROR(broken_);
   TETHYS_RETURN_IF_ERROR(Admit(frame));
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
-  Inbox& inbox = inboxes_[frame.rank];
+  PushInbox& inbox = inboxes_[frame.rank];
   if (frame.sequence != 0 && frame.sequence == inbox.applied.sequence) {
     if (!inbox.held) actions.Reply(AnswerTo(frame, local));
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(CheckPush(frame, payload));
-  TETHYS_ASSIGN_OR_RETURN(const bool is_new, IsNew(frame, local));
-  if (!is_new) return absl::OkStatus();
+  if (const PushInbox::Part* repeated = inbox.Find(local)) {
+    if (repeated->answered) actions.Reply(AnswerTo(frame, local));
+    return absl::OkStatus();
+  }
+  TETHYS_RETURN_IF_ERROR(CheckOverlap(frame, local));
 
   inbox.push = frame;
   if (!TakePart(frame, local, payload)) return Break(NotFinite(frame), actions);
-  if (bulk_ && ordered_) {
-    const absl::Status added = AdvanceOrder();
-    if (!added.ok()) return Break(added, actions);
-  }
-  return ApplyIfComplete(static_cast<int>(frame.rank), actions);
+  const int worker = static_cast<int>(frame.rank);
+  return bulk_ ? UpdateArrived(worker, local, actions) : ApplyIfComplete(worker, actions);
 }
 
 absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
   TETHYS_RETURN_IF_ERROR(broken_);
   TETHYS_RETURN_IF_ERROR(Admit(frame));
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
-  Inbox& inbox = inboxes_[frame.rank];
+  PushInbox& inbox = inboxes_[frame.rank];
   if (stale_ && inbox.takes_part) {
     if (!inbox.pulls.empty() && inbox.pulls.begin()->second.step != frame.step) inbox.pulls.clear();
     inbox.pulls[local.begin] = frame;
@@ -184,14 +182,14 @@ ParameterReply ParameterStore::AnswerTo(const Frame& frame, Range local) const {
           .step = frame.step,
           .arena = {static_cast<int64_t>(frame.range_begin), static_cast<int64_t>(frame.range_count)},
           .local = local,
-          .version = version_,
+          .version = updated_ > 0 ? version_ + 1 : version_,
           .staleness = inboxes_[frame.rank].staleness};
 }
 
 absl::Status ParameterStore::NotFinite(const Frame& frame) const {
   return absl::FailedPreconditionError(
       absl::StrCat(Who(frame), "gradients in [", frame.range_begin, ", +", frame.range_count,
-                   "), or their sum with those of other workers, are not finite; parameters are unchanged. A "
+                   "), or their sum with those of other workers, are not finite; the step is not made. A "
                    "lower learning rate may help"));
 }
 
@@ -201,87 +199,79 @@ absl::Status ParameterStore::Break(absl::Status reason, StoreActions& actions) {
   return reason;
 }
 
-// ------------------------------------------------------------------------------------------------ sums
+// ----------------------------------------------------------------------------------------------- parts
 
 bool ParameterStore::TakePart(const Frame& frame, Range local, PayloadPieces payload) {
-  const int worker = static_cast<int>(frame.rank);
-  Inbox& inbox = inboxes_[worker];
-  // Straight into the sum where its turn has come; a push without samples adds nothing.
-  const bool direct = bulk_ && (!ordered_ || worker == next_rank_);
+  PushInbox& inbox = inboxes_[frame.rank];
+  const int64_t elements = layout_.ElementsIn(local);
+  inbox.parts.push_back(
+      {.arena = {static_cast<int64_t>(frame.range_begin), local.count}, .local = local, .waiting = elements});
+  inbox.received += elements;
+  // A push without samples adds nothing.
   const bool has_samples = frame.sample_count > 0;
-  bool finite = true;
-  if (direct) {
-    float* sum = sum_.data() + local.begin;
-    const bool first = ordered_ && worker == 0;
-    if (first && !has_samples) std::fill(sum, sum + local.count, 0.0f);
-    if (has_samples) {
-      finite = first ? CopyPayload(payload, local.count, sum) : AddPayload(payload, local.count, sum);
-    }
-  } else if (has_samples) {
-    if (inbox.staging.size() == 0) inbox.staging = Arena(layout_.local_size());
-    finite = CopyPayload(payload, local.count, inbox.staging.data() + local.begin);
+  float* sum = sum_.data() + local.begin;
+  if (bulk_ && !ordered_) return !has_samples || AddPayload(payload, local.count, sum);
+  if (bulk_ && frame.rank == 0) {
+    if (has_samples) return CopyPayload(payload, local.count, sum);
+    std::fill(sum, sum + local.count, 0.0f);
+    return true;
   }
-  inbox.parts.push_back({.arena = {static_cast<int64_t>(frame.range_begin), local.count},
-                         .local = local,
-                         .staged = !direct && has_samples});
-  inbox.received += layout_.ElementsIn(local);
-  return finite;
-}
-
-absl::Status ParameterStore::AdvanceOrder() {
-  while (next_rank_ < config_.workers && Complete(inboxes_[next_rank_])) {
-    if (++next_rank_ == config_.workers) break;
-    Inbox& inbox = inboxes_[next_rank_];
-    for (Part& part : inbox.parts) {
-      const auto [begin, count] = part.local;
-      if (part.staged && !AddValues(inbox.staging.data() + begin, count, sum_.data() + begin)) {
-        return NotFinite(inbox.push);
-      }
-      part.staged = false;
-    }
-  }
-  return absl::OkStatus();
+  if (!has_samples) return true;
+  if (inbox.staging.size() == 0) inbox.staging = Arena(layout_.local_size());
+  return CopyPayload(payload, local.count, inbox.staging.data() + local.begin);
 }
 
 // ---------------------------------------------------------------------------------------------- update
 
 absl::Status ParameterStore::ApplyIfComplete(int worker, StoreActions& actions) {
-  const Inbox& inbox = inboxes_[worker];
+  const PushInbox& inbox = inboxes_[worker];
   if (!Complete(inbox)) return absl::OkStatus();
   if (stale_) {
     inboxes_[worker].clock = inbox.push.step + 1;
     return GoOn(actions);
   }
   const auto own_samples = static_cast<int64_t>(inbox.push.sample_count);
-  if (!bulk_) {
-    const bool own_mean =
-        config_.parameter_server.asynchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
-    const int64_t divisor = own_mean ? own_samples : config_.global_batch;
-    return Commit({&worker, 1}, worker, inbox.staging.data(), divisor, actions);
-  }
-
-  int64_t samples = 0;
-  for (const Inbox& other : inboxes_) {
-    if (!Complete(other)) return absl::OkStatus();
-    samples += static_cast<int64_t>(other.push.sample_count);
-  }
-  TETHYS_RETURN_IF_ERROR(Commit(all_workers_, worker, sum_.data(), samples, actions));
-  if (ordered_) {
-    next_rank_ = 0;
-  } else {
-    std::fill(sum_.data(), sum_.data() + sum_.size(), 0.0f);
-  }
-  return absl::OkStatus();
+  const bool own_mean =
+      config_.parameter_server.asynchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
+  const int64_t divisor = own_mean ? own_samples : config_.global_batch;
+  return Commit({&worker, 1}, worker, inbox.staging.data(), divisor, actions);
 }
 
 absl::Status ParameterStore::Commit(absl::Span<const int> workers, int last, const float* gradient_sums,
                                     int64_t divisor, StoreActions& actions) {
   const Frame& push = inboxes_[last].push;
-  if (divisor <= 0) {
-    return Break(absl::InvalidArgumentError(
-                     absl::StrCat(Who(push), "no worker has a sample: nothing to divide the sum by")),
-                 actions);
+  absl::StatusOr<Update> update = MakeUpdate(push, divisor);
+  if (!update.ok()) return Break(update.status(), actions);
+  CountUpdate(workers, actions);
+  for (const PushInbox::Part& part : inboxes_[last].parts) {
+    update->part = part.local;
+    const absl::Status updated =
+        optimizer_->Apply(stream_, *update, parameters_.data(), gradient_sums, slot_pointers_);
+    if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
+    for (const int worker : workers) {
+      MarkUpdated(worker, part.local);
+      if (!stale_) AnswerUpdated(worker, actions);
+    }
   }
+  for (const int worker : workers) {
+    inboxes_[worker].held = stale_;
+    if (!stale_) inboxes_[worker].ForgetPush();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Update> ParameterStore::MakeUpdate(const Frame& push, int64_t divisor) const {
+  if (divisor <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Who(push), "no worker has a sample: nothing to divide the sum by"));
+  }
+  return Update{.learning_rate = LearningRate(config_.optimizer, static_cast<int64_t>(push.schedule_position),
+                                              config_.total_samples, config_.workers),
+                .gradient_scale = 1.0 / static_cast<double>(divisor),
+                .gradients_are_finite = true};
+}
+
+void ParameterStore::CountUpdate(absl::Span<const int> workers, StoreActions& actions) {
   const int64_t before = version_++;
   int64_t stalest = 0;
   for (const int worker : workers) {
@@ -290,39 +280,18 @@ absl::Status ParameterStore::Commit(absl::Span<const int> workers, int last, con
     Record(worker, staleness, actions);
   }
   ++staleness_histogram_[stalest];
-  Update update = {
-      .learning_rate = LearningRate(config_.optimizer, static_cast<int64_t>(push.schedule_position),
-                                    config_.total_samples, config_.workers),
-      .gradient_scale = 1.0 / static_cast<double>(divisor),
-      .gradients_are_finite = true};
-  for (const Part& part : inboxes_[last].parts) {
-    update.part = part.local;
-    const absl::Status updated =
-        optimizer_->Apply(stream_, update, parameters_.data(), gradient_sums, slot_pointers_);
-    if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
-    if (stale_) continue;
-    for (const int worker : workers) Answer(worker, &part.local, actions);
-  }
-  for (const int worker : workers) {
-    inboxes_[worker].held = stale_;
-    if (stale_) continue;
-    Answer(worker, nullptr, actions);
-    Forget(inboxes_[worker]);
-  }
-  return absl::OkStatus();
 }
 
-void ParameterStore::Forget(Inbox& inbox) {
-  inbox.push = Frame{};
-  inbox.parts.clear();
-  inbox.received = 0;
-  inbox.held = false;
+void ParameterStore::MarkUpdated(int worker, Range local) {
+  for (PushInbox::Part& part : inboxes_[worker].parts) {
+    part.waiting -= layout_.ElementsIn(Intersection(part.local, local));
+  }
 }
 
-void ParameterStore::Answer(int worker, const Range* local, StoreActions& actions) {
-  Inbox& inbox = inboxes_[worker];
-  for (Part& part : inbox.parts) {
-    if (part.answered || (local != nullptr && part.local != *local)) continue;
+void ParameterStore::AnswerUpdated(int worker, StoreActions& actions) {
+  PushInbox& inbox = inboxes_[worker];
+  for (PushInbox::Part& part : inbox.parts) {
+    if (part.answered || part.waiting > 0) continue;
     part.answered = true;
     Frame frame = inbox.push;
     frame.range_begin = static_cast<uint64_t>(part.arena.begin);
@@ -332,7 +301,7 @@ void ParameterStore::Answer(int worker, const Range* local, StoreActions& action
 }
 
 void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions) {
-  Inbox& inbox = inboxes_[worker];
+  PushInbox& inbox = inboxes_[worker];
   inbox.applied = inbox.push;
   inbox.staleness = staleness;
   proto::AppliedPush record;
@@ -349,6 +318,11 @@ void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions
 // ----------------------------------------------------------------------------------------- checkpoints
 
 absl::Status ParameterStore::ForEachShard(ShardFunction function) {
+  if (updated_ > 0) {
+    return absl::FailedPreconditionError(absl::StrCat("server ", config_.server, " stands within update ",
+                                                      version_ + 1,
+                                                      ": parameters are read and written at barriers only"));
+  }
   for (int slot = 0; slot <= static_cast<int>(slots_.size()); ++slot) {
     Arena& arena = slot == 0 ? parameters_ : slots_[slot - 1];
     for (const ShardLayout::Shard& shard : layout_.shards()) {
@@ -359,7 +333,7 @@ absl::Status ParameterStore::ForEachShard(ShardFunction function) {
 }
 
 absl::Status ParameterStore::SetVersion(int64_t version) {
-  for (const Inbox& inbox : inboxes_) {
+  for (const PushInbox& inbox : inboxes_) {
     if (inbox.push.sequence == 0) continue;
     return absl::FailedPreconditionError(
         absl::StrCat(Who(inbox.push), "a push is under way, versions are set at barriers only"));

@@ -6,8 +6,9 @@
 // this server's layout. All parts of a push bear the same sequence number, which counts the worker's pushes
 // from 1.
 //
-//   consistency       an update begins when               divided by                   staleness
-//   bulk-synchronous  all parts of all workers are here   samples of the global batch  0
+//   consistency       an element is updated when          divided by                   staleness
+//   bulk-synchronous  all workers' gradients of it are    samples of the global batch  0
+//                     here
 //   asynchronous      all parts of one push are here      the push's own samples, or   version - base version
 //                                                         the job's global batch
 //   stale-synchronous a worker may go on                  samples of the global batch  version - base version
@@ -25,54 +26,23 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "proto/chief.pb.h"
 #include "ps/payload.h"
+#include "ps/push_inbox.h"
 #include "ps/shard_layout.h"
+#include "ps/store_actions.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/tensor/arena.h"
-#include "runtime/tensor/frame.h"
 
 namespace tethys {
 
-// What a server is told about the job, beside its layout.
-struct StoreConfig {
-  int server = 0;
-  int workers = 1;
-  uint32_t generation = 0;
-  proto::Optimizer optimizer;
-  proto::ParameterServer parameter_server;  // Its consistency.
-  int64_t global_batch = 0;                 // Samples; divisor of GLOBAL_MEAN, asynchronously.
-  int64_t total_samples = 0;                // Of the whole job: what a linear decay without length spans.
-};
-
-// "Send worker these parameters as they are now."
-struct ParameterReply {
-  int worker = 0;
-  uint64_t sequence = 0;  // Of the push or pull it answers.
-  uint64_t step = 0;
-  Range arena;
-  Range local;
-  int64_t version = 0;
-  int64_t staleness = 0;  // Of the push it answers.
-};
-
-// What the store asks for, at once and in this order: while a large update is still under way, its first
-// parts are on the network.
-class StoreActions {
- public:
-  virtual ~StoreActions() = default;
-  // Comes before any reply that shows the push: what a worker knows to be applied is in the journal's hands.
-  virtual void Record(const proto::AppliedPush& push) = 0;
-  virtual void Reply(const ParameterReply& reply) = 0;
-  // The job cannot go on: gradients that are not finite, a failed update.
-  virtual void Fail(const absl::Status& status) = 0;
-};
-
 // Invariants:
-// 1. A step is a transaction: an update begins when all of its gradients are here and known to be finite, and
-// no event comes between its parts. A store whose update failed serves nobody any more.
-// 2. A push (worker, incarnation, sequence) is applied at most once; a repeat of an applied one is answered
-// with the parameters as they are, a repeat of a part still waiting is ignored.
+// 1. A step is a transaction. Asynchronously and stale-synchronously an update begins when all of its
+// gradients are here and known to be finite, and no event comes between its parts. A bulk-synchronous one
+// begins earlier, so that answers leave while gradients still come; but it has either every part of every
+// worker, and is recorded before the last answer, or nobody is shown the rest: a store that stops within an
+// update gives out neither parameters nor checkpoints any more.
+// 2. A push (worker, incarnation, sequence) is applied at most once; a repeat of a part that is updated is
+// answered with the parameters as they are, a repeat of one that waits is ignored.
 // 3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker
 // pushes again only after it has all its replies, so replies may be sent from live memory.
 // 4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, whatever the order of
@@ -113,57 +83,46 @@ class ParameterStore {
   absl::Status SetVersion(int64_t version);
 
  private:
-  struct Part {
-    Range arena;
-    Range local;
-    bool staged = false;    // Waits in Inbox::staging to be added.
-    bool answered = false;  // Updated, and the worker told.
-  };
-  // One worker as the store sees it.
-  struct Inbox {
-    uint32_t incarnation = 0;
-    Frame applied;            // Header of the last applied push; sequence 0: none yet.
-    int64_t staleness = 0;    // Of that push.
-    Frame push;               // Header of the push under way; sequence 0: there is none.
-    std::vector<Part> parts;  // What is here of it,
-    int64_t received = 0;     // in elements.
-    // Stale-synchronously:
-    bool held = false;               // The push is applied, and its answer held back.
-    bool takes_part = true;          // Others may have to wait for it.
-    uint64_t clock = 0;              // Steps made: one more than the step of the last whole push.
-    std::map<int64_t, Frame> pulls;  // Held back, by first element.
-    Arena staging;                   // Allocated on first use.
-  };
-
   absl::Status Admit(const Frame& frame);
   absl::Status CheckPush(const Frame& frame, PayloadPieces payload) const;
   absl::Status CheckFirstPart(const Frame& frame) const;
   absl::Status CheckNextPart(const Frame& frame) const;
-  // False for a part that is here already; InvalidArgument for one that overlaps others.
-  absl::StatusOr<bool> IsNew(const Frame& frame, Range local) const;
+  // InvalidArgument when the range overlaps others of the same push.
+  absl::Status CheckOverlap(const Frame& frame, Range local) const;
   // False when it holds a value that is not finite.
   bool TakePart(const Frame& frame, Range local, PayloadPieces payload);
-  bool Complete(const Inbox& inbox) const { return inbox.received == layout_.element_count(); }
-  // FailedPrecondition when a sum is not finite.
-  absl::Status AdvanceOrder();
+  bool Complete(const PushInbox& inbox) const { return inbox.received == layout_.element_count(); }
   absl::Status ApplyIfComplete(int worker, StoreActions& actions);
+
+  // Bulk-synchronously: updates what all workers' gradients are here of, now that `local` of `worker` is.
+  absl::Status UpdateArrived(int worker, Range local, StoreActions& actions);
+  // The parts of `local` that all workers' pushes have.
+  std::vector<Range> CommonRanges(Range local) const;
+  // Adds up staged gradients in rank order; false when a sum is not finite.
+  bool SumStaged(Range local);
+  absl::Status UpdateRange(const Update& update, StoreActions& actions);
+
   // Stale-synchronously: if some worker may go on, applies what has gathered and answers all who may.
   absl::Status GoOn(StoreActions& actions);
   // It is here as a whole, applied or not.
-  bool Whole(const Inbox& inbox) const { return inbox.push.sequence != 0 && Complete(inbox); }
+  bool Whole(const PushInbox& inbox) const { return inbox.push.sequence != 0 && Complete(inbox); }
   bool MayBegin(uint64_t step) const;
   void AnswerPulls(int worker, StoreActions& actions);
   // Whole pushes that are not applied, by step: those of one step in rank order.
   std::vector<std::vector<int>> Gathered() const;
   absl::Status ApplyTogether(const std::vector<int>& workers, StoreActions& actions);
-  void Forget(Inbox& inbox);
   // Updates with the pushes of `workers`, which are complete, and answers them, part after part, unless their
   // answers are held back. Of the last to arrive the parts tell how the update is cut.
   absl::Status Commit(absl::Span<const int> workers, int last, const float* gradient_sums, int64_t divisor,
                       StoreActions& actions);
+  // InvalidArgument without samples.
+  absl::StatusOr<Update> MakeUpdate(const Frame& push, int64_t divisor) const;
+  // The next version, with the pushes of `workers`.
+  void CountUpdate(absl::Span<const int> workers, StoreActions& actions);
   void Record(int worker, int64_t staleness, StoreActions& actions);
-  // All parts not answered yet, or those that are exactly `local`.
-  void Answer(int worker, const Range* local, StoreActions& actions);
+  void MarkUpdated(int worker, Range local);
+  // Its parts that are updated as a whole and not answered.
+  void AnswerUpdated(int worker, StoreActions& actions);
   ParameterReply AnswerTo(const Frame& frame, Range local) const;
   absl::Status NotFinite(const Frame& frame) const;
   absl::Status Break(absl::Status reason, StoreActions& actions);
@@ -180,11 +139,11 @@ class ParameterStore {
   Arena parameters_;
   std::vector<Arena> slots_;
   std::vector<float*> slot_pointers_;
-  Arena sum_;  // Bulk-synchronous: gradients of the step so far.
-  std::vector<Inbox> inboxes_;
+  Arena sum_;  // Bulk-synchronous: gradients of the step so far; ordered: those of worker 0, until added to.
+  std::vector<PushInbox> inboxes_;
   std::vector<int> all_workers_;
-  int next_rank_ = 0;  // Ordered: the worker whose parts go straight into `sum_`.
   int64_t version_ = 0;
+  int64_t updated_ = 0;  // Bulk-synchronous: elements of shards that are at version_ + 1 already.
   absl::Status broken_;  // After a fatal error: what every later push is told.
   std::map<int64_t, int64_t> staleness_histogram_;
 };

@@ -8,8 +8,9 @@ namespace tethys {
 
 bool ParameterStore::MayBegin(uint64_t step) const {
   const auto bound = static_cast<uint64_t>(config_.parameter_server.stale_synchronous().bound());
-  return std::all_of(inboxes_.begin(), inboxes_.end(),
-                     [&](const Inbox& other) { return !other.takes_part || other.clock + bound >= step; });
+  return std::all_of(inboxes_.begin(), inboxes_.end(), [&](const PushInbox& other) {
+    return !other.takes_part || other.clock + bound >= step;
+  });
 }
 
 std::vector<std::vector<int>> ParameterStore::Gathered() const {
@@ -17,7 +18,7 @@ std::vector<std::vector<int>> ParameterStore::Gathered() const {
       config_.parameter_server.stale_synchronous().gradient_scale() == proto::Asynchronous::GLOBAL_MEAN;
   std::map<std::pair<uint64_t, int>, std::vector<int>> steps;
   for (const int worker : all_workers_) {
-    const Inbox& inbox = inboxes_[worker];
+    const PushInbox& inbox = inboxes_[worker];
     if (!Whole(inbox) || inbox.held) continue;
     steps[{inbox.push.schedule_position, together ? 0 : worker}].push_back(worker);
   }
@@ -28,11 +29,11 @@ std::vector<std::vector<int>> ParameterStore::Gathered() const {
 
 absl::Status ParameterStore::GoOn(StoreActions& actions) {
   const auto may = [this](int worker) {
-    const Inbox& inbox = inboxes_[worker];
+    const PushInbox& inbox = inboxes_[worker];
     return Whole(inbox) && MayBegin(inbox.clock);
   };
   const auto may_pull = [this](int worker) {
-    const Inbox& inbox = inboxes_[worker];
+    const PushInbox& inbox = inboxes_[worker];
     return !inbox.pulls.empty() && MayBegin(inbox.pulls.begin()->second.step);
   };
   if (std::none_of(all_workers_.begin(), all_workers_.end(),
@@ -45,8 +46,8 @@ absl::Status ParameterStore::GoOn(StoreActions& actions) {
   for (const int worker : all_workers_) {
     if (may_pull(worker)) AnswerPulls(worker, actions);
     if (!may(worker)) continue;
-    Answer(worker, nullptr, actions);
-    Forget(inboxes_[worker]);
+    AnswerUpdated(worker, actions);
+    inboxes_[worker].ForgetPush();
   }
   return absl::OkStatus();
 }
@@ -62,7 +63,7 @@ void ParameterStore::AnswerPulls(int worker, StoreActions& actions) {
 absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, StoreActions& actions) {
   float* sums = nullptr;  // Adds up in the staging memory of the first that has samples.
   for (const int worker : workers) {
-    Inbox& inbox = inboxes_[worker];
+    PushInbox& inbox = inboxes_[worker];
     if (inbox.push.sample_count == 0) continue;
     if (sums == nullptr) {
       sums = inbox.staging.data();
@@ -73,6 +74,7 @@ absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, Stor
   if (sums == nullptr) {  // Steps without samples change nothing.
     for (const int worker : workers) {
       Record(worker, 0, actions);
+      MarkUpdated(worker, {0, layout_.local_size()});
       inboxes_[worker].held = true;
     }
     return absl::OkStatus();
@@ -88,9 +90,9 @@ absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& ac
     return absl::InvalidArgumentError(absl::StrCat("server ", config_.server, ": a fence for worker ",
                                                    fence.worker(), ", the job has ", inboxes_.size()));
   }
-  Inbox& inbox = inboxes_[fence.worker()];
+  PushInbox& inbox = inboxes_[fence.worker()];
   if (fence.incarnation() > inbox.incarnation) {
-    Forget(inbox);
+    inbox.ForgetPush();
     inbox.pulls.clear();
     inbox.incarnation = fence.incarnation();
     inbox.applied = Frame{};

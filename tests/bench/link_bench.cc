@@ -3,12 +3,14 @@
 // (network namespaces on a bridge, each behind a link of its own) and calls this program:
 //
 //   link_bench all_reduce --link_mbit=1000 [--bytes=N] [--rounds=N] [--tls=1] NAMESPACE=ADDRESS ...
-//   link_bench servers --workers=N --link_mbit=1000 [--bytes=N] [--rounds=N] [--tls=1] NAMESPACE=ADDRESS ...
+//   link_bench servers --workers=N --link_mbit=1000 [--bytes=N] [--rounds=N] [--tls=1] [--asynchronous=1]
+//              [--message_bytes=N] NAMESPACE=ADDRESS ...
 //
 // all_reduce: one rank per namespace. Bus bandwidth 2 (n-1)/n S / t, as a share of the link; limit 0.90, goal
 // 0.95 (a frame of 1,514 bytes carries 1,448: 0.956 is all there is).
-// servers: the first N namespaces hold a worker each, the m others a server each; asynchronous rounds of S
-// bytes up and S down. Median time of a worker's round over max(S/B, n S/(m B)); limit 1.25, goal 1.10.
+// servers: the first N namespaces hold a worker each, the m others a server each; rounds of S bytes up and S
+// down, bulk-synchronous unless said otherwise. Median time of a worker's round over max(S/B, n S/(m B)),
+// which counts each direction of a link by itself; limit 1.25, goal 1.10.
 // --tls=1: the same under mutual TLS. What it costs is to be read from two runs; limit: half of the
 // throughput.
 #include <fcntl.h>
@@ -45,6 +47,8 @@ struct Machine {
 struct Settings {
   std::string mode;
   int64_t bytes = 4 << 20;
+  int64_t message_bytes = 0;  // The default.
+  int asynchronous = 0;
   int rounds = 20;
   int workers = 1;
   int tls = 0;
@@ -63,6 +67,10 @@ Settings ParseFlags(int argc, char** argv) {
     bool ok = true;
     if (name == "--bytes") {
       ok = absl::SimpleAtoi(value, &settings.bytes);
+    } else if (name == "--message_bytes") {
+      ok = absl::SimpleAtoi(value, &settings.message_bytes);
+    } else if (name == "--asynchronous") {
+      ok = absl::SimpleAtoi(value, &settings.asynchronous);
     } else if (name == "--rounds") {
       ok = absl::SimpleAtoi(value, &settings.rounds);
     } else if (name == "--workers") {
@@ -194,7 +202,8 @@ int Run(const Settings& settings) {
   const ExchangeFixture fixture({.workers = workers,
                                  .servers = std::max(1, servers),
                                  .bytes = settings.bytes,
-                                 .asynchronous = true,
+                                 .message_bytes = settings.message_bytes,
+                                 .asynchronous = settings.asynchronous > 0,
                                  .token = JobToken::Random(),
                                  .authority = settings.tls > 0 ? authority.get() : nullptr});
   for (int i = 0; i < machines; ++i) {
@@ -221,9 +230,10 @@ int Run(const Settings& settings) {
   } else {
     const double bound = std::max(bytes / link, workers * bytes / (servers * link));
     absl::PrintF(
-        "%d workers, %d servers%s  %8.0f KB  %8.2f ms  %.3f of what the links allow (limit 1.25, goal "
+        "%d workers, %d servers%s%s  %8.0f KB  %8.2f ms  %.3f of what the links allow (limit 1.25, goal "
         "1.10)\n",
-        workers, servers, settings.tls > 0 ? ", TLS" : "", bytes / 1e3, median * 1e3, median / bound);
+        workers, servers, settings.asynchronous > 0 ? ", asynchronous" : "", settings.tls > 0 ? ", TLS" : "",
+        bytes / 1e3, median * 1e3, median / bound);
   }
   return 0;
 }

@@ -3,11 +3,15 @@
 # behind a link shaped in both directions. Needs root; makes and removes its own namespaces (tethys-link-*), touches
 # nothing else. Each exchange is measured bare and under mutual TLS.
 #
-#   tests/bench/shaped_links.sh [BUILD_DIR] [MBIT]      default: build/release 1000
+#   tests/bench/shaped_links.sh [BUILD_DIR] [MBIT] [all_reduce|servers|all] [FLAG OF link_bench]...
+#
+# By default build/release, 1000 and all.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bench=$PWD/${1:-build/release}/tests/bench/link_bench
 mbit=${2:-1000}
+what=${3:-all}
+flags=("${@:4}")
 machines=9
 hub=tethys-link-hub
 
@@ -42,19 +46,24 @@ for ((i = 1; i <= machines; i++)); do
   places+=("$name=10.78.0.$i")
 done
 
-for bytes in 409600 4194304; do
-  for ranks in 2 3 5 9; do
-    for tls in 0 1; do
-      "$bench" all_reduce --link_mbit="$mbit" --bytes=$bytes --tls=$tls "${places[@]:0:$ranks}"
+sizes="409600 4194304"
+if [[ $what != servers ]]; then
+  for bytes in $sizes; do
+    for ranks in 2 3 5 9; do
+      for tls in 0 1; do
+        "$bench" all_reduce --link_mbit="$mbit" --bytes="$bytes" --tls=$tls "${flags[@]}" "${places[@]:0:$ranks}"
+      done
     done
   done
-done
-for bytes in 409600 4194304; do
-  for shape in 1,1 2,1 2,2 4,1 4,2 6,2 6,3; do
-    workers=${shape%,*} servers=${shape#*,}
-    for tls in 0 1; do
-      "$bench" servers --workers="$workers" --link_mbit="$mbit" --bytes=$bytes --tls=$tls \
-        "${places[@]:0:$((workers + servers))}"
+fi
+if [[ $what != all_reduce ]]; then
+  for bytes in $sizes; do
+    for shape in 1,1 2,1 2,2 4,1 4,2 6,2 6,3; do
+      workers=${shape%,*} servers=${shape#*,}
+      for tls in 0 1; do
+        "$bench" servers --workers="$workers" --link_mbit="$mbit" --bytes="$bytes" --tls=$tls "${flags[@]}" \
+          "${places[@]:0:$((workers + servers))}"
+      done
     done
   done
-done
+fi

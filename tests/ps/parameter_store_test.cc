@@ -81,12 +81,27 @@ TEST_F(ParameterStoreTest, AWorkerWithoutSamplesCountsAndAddsNothing) {
   }
 }
 
-TEST_F(ParameterStoreTest, AStepNeedsAllPartsOfAllWorkers) {
+TEST_F(ParameterStoreTest, APartIsUpdatedAndAnsweredAsSoonAsAllWorkersHaveSentIt) {
   MakeBulk(2);
   EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {0, 8}}), "wait");
-  EXPECT_EQ(Do({.worker = 1, .gradient = 1, .part = {0, 19}}), "wait");
-  EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {16, 3}}), "w0 v1 [0,8), w0 v1 [16,19), w1 v1");
+  EXPECT_EQ(Do({.worker = 1, .gradient = 1, .part = {16, 3}}), "wait");
+  EXPECT_EQ(Do({.worker = 1, .gradient = 1, .part = {0, 8}}), "w0 v1 [0,8), w1 v1 [0,8)");
+  EXPECT_EQ(store_->version(), 0);
+  EXPECT_TRUE(actions_.applied.empty()) << "the step is not made yet";
+  EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {16, 3}}), "w0 v1 [16,19), w1 v1 [16,19)");
+  EXPECT_EQ(actions_.applied.size(), 2);
+  EXPECT_EQ(store_->version(), 1);
   EXPECT_EQ(Parameter(), -1);
+}
+
+TEST_F(ParameterStoreTest, WorkersMayCutTheirPushesDifferently) {
+  for (const auto summation : {proto::BulkSynchronous::ORDERED, proto::BulkSynchronous::ARRIVAL}) {
+    MakeBulk(2, summation);
+    EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {0, 4}}), "wait");
+    EXPECT_EQ(Do({.worker = 1, .gradient = 1, .part = {0, 19}}), "w0 v1 [0,4)");
+    EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {4, 15}}), "w0 v1 [4,19), w1 v1");
+    EXPECT_EQ(Parameter(), -1);
+  }
 }
 
 TEST_F(ParameterStoreTest, TheLearningRateIsAFunctionOfSamplesUsed) {
@@ -175,10 +190,21 @@ TEST_F(ParameterStoreTest, ARepeatOfAWaitingPartIsIgnored) {
   MakeBulk(2);
   Do({.worker = 1, .gradient = 2, .part = {0, 8}});
   EXPECT_EQ(Do({.worker = 1, .gradient = 2, .part = {0, 8}}), "wait");
-  EXPECT_EQ(Do({.worker = 0, .gradient = 2, .part = {0, 8}}), "wait");
-  EXPECT_EQ(Do({.worker = 0, .gradient = 2, .part = {0, 8}}), "wait");
+  EXPECT_EQ(Do({.worker = 0, .gradient = 2, .part = {16, 3}}), "wait");
+  EXPECT_EQ(Do({.worker = 0, .gradient = 2, .part = {16, 3}}), "wait");
+  Do({.worker = 0, .gradient = 2, .part = {0, 8}});
   Do({.worker = 1, .gradient = 2, .part = {16, 3}});
+  EXPECT_EQ(Parameter(), -2);
+}
+
+TEST_F(ParameterStoreTest, ARepeatOfAnUpdatedPartOfAStepUnderWayIsAnsweredAgain) {
+  MakeBulk(2);
+  Do({.worker = 0, .gradient = 2, .part = {0, 8}});
+  Do({.worker = 1, .gradient = 2, .part = {0, 8}});
+  EXPECT_EQ(Do({.worker = 0, .gradient = 2, .part = {0, 8}}), "w0 v1 [0,8)");
   Do({.worker = 0, .gradient = 2, .part = {16, 3}});
+  Do({.worker = 1, .gradient = 2, .part = {16, 3}});
+  EXPECT_EQ(Do({.worker = 1, .gradient = 2, .part = {0, 8}}), "w1 v1 [0,8)");
   EXPECT_EQ(Parameter(), -2);
 }
 
@@ -219,6 +245,29 @@ TEST_F(ParameterStoreTest, GradientsThatAreNotFiniteChangeNothingAndNameWhoSentT
     EXPECT_EQ(Parameter(), 0);
     EXPECT_THAT(Do({.worker = 1, .gradient = 1}), HasSubstr("refused")) << "the job cannot go on";
   }
+}
+
+TEST_F(ParameterStoreTest, AStepThatTurnsOutNotToBeFiniteIsNotMadeAndNobodyIsShownWhatThereIsOfIt) {
+  MakeBulk(1);
+  EXPECT_EQ(Do({.gradient = 1, .part = {0, 8}}), "w0 v1 [0,8)");
+  EXPECT_THAT(Do({.gradient = std::nanf(""), .part = {16, 3}}), HasSubstr("the step is not made"));
+  EXPECT_FALSE(actions_.fatal.ok());
+  EXPECT_TRUE(actions_.applied.empty());
+  EXPECT_EQ(store_->version(), 0);
+  EXPECT_THAT(Pull(0, {0, 8}), HasSubstr("the step is not made"));
+  const auto read = [](int, int64_t, absl::Span<float>) { return absl::OkStatus(); };
+  EXPECT_THAT(StatusText(store_->ForEachShard(read)), HasSubstr("server 2 stands within update 1"));
+}
+
+TEST_F(ParameterStoreTest, AStepWhoseWorkerDiedBetweenItsPartsIsNotMade) {
+  MakeBulk(2);
+  for (const int worker : {0, 1}) Do({.worker = worker, .gradient = 1, .part = {0, 8}});
+  EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {16, 3}}), "wait");
+  EXPECT_THAT(Do({.worker = 1, .gradient = 1, .part = {16, 3}, .incarnation = 2}),
+              HasSubstr("lost in the middle of step 0: resume the job from its checkpoint"));
+  EXPECT_EQ(store_->version(), 0);
+  const auto read = [](int, int64_t, absl::Span<float>) { return absl::OkStatus(); };
+  EXPECT_FALSE(store_->ForEachShard(read).ok());
 }
 
 TEST_F(ParameterStoreTest, ASumThatOverflowsChangesNothing) {

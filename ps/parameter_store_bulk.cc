@@ -1,0 +1,72 @@
+// The bulk-synchronous update. An element is updated as soon as the gradients of all workers are here, so
+// that its new value travels back while gradients of others still come: a link carries both directions at
+// once.
+#include <numeric>
+
+#include "ps/parameter_store.h"
+
+namespace tethys {
+
+absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions& actions) {
+  const std::vector<Range> ranges = CommonRanges(local);
+  if (ranges.empty()) return absl::OkStatus();
+  const Frame& push = inboxes_[worker].push;
+  const uint64_t samples =
+      std::accumulate(inboxes_.begin(), inboxes_.end(), uint64_t{0},
+                      [](uint64_t sum, const PushInbox& inbox) { return sum + inbox.push.sample_count; });
+  absl::StatusOr<Update> update = MakeUpdate(push, static_cast<int64_t>(samples));
+  if (!update.ok()) return Break(update.status(), actions);
+  for (const Range& range : ranges) {
+    update->part = range;
+    if (!SumStaged(range)) return Break(NotFinite(push), actions);
+    const absl::Status updated = UpdateRange(*update, actions);
+    if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
+  }
+  return absl::OkStatus();
+}
+
+std::vector<Range> ParameterStore::CommonRanges(Range local) const {
+  std::vector<Range> common = {local};
+  for (const PushInbox& inbox : inboxes_) {
+    std::vector<Range> next;
+    for (const Range& range : common) {
+      for (const PushInbox::Part& part : inbox.parts) {
+        const Range both = Intersection(range, part.local);
+        if (both.count > 0) next.push_back(both);
+      }
+    }
+    common = std::move(next);
+  }
+  return common;
+}
+
+bool ParameterStore::SumStaged(Range local) {
+  if (!ordered_) return true;
+  for (const int worker : all_workers_) {
+    const PushInbox& inbox = inboxes_[worker];
+    if (worker == 0 || inbox.push.sample_count == 0) continue;
+    const float* values = inbox.staging.data() + local.begin;
+    if (!AddValues(values, local.count, sum_.data() + local.begin)) return false;
+  }
+  return true;
+}
+
+absl::Status ParameterStore::UpdateRange(const Update& update, StoreActions& actions) {
+  TETHYS_RETURN_IF_ERROR(optimizer_->Apply(stream_, update, parameters_.data(), sum_.data(), slot_pointers_));
+  const Range local = update.part;
+  if (!ordered_) std::fill_n(sum_.data() + local.begin, local.count, 0.0f);
+  updated_ += layout_.ElementsIn(local);
+  const bool last = updated_ == layout_.element_count();
+  if (last) {
+    updated_ = 0;
+    CountUpdate(all_workers_, actions);
+  }
+  for (const int worker : all_workers_) {
+    MarkUpdated(worker, local);
+    AnswerUpdated(worker, actions);
+    if (last) inboxes_[worker].ForgetPush();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tethys
