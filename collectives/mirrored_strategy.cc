@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/types/optional.h"
 #include "collectives/bucket_plan.h"
 #include "runtime/base/mutex.h"
 #include "runtime/replica_update.h"
@@ -26,8 +27,7 @@ class MirroredStrategy final : public Strategy {
                    MirroredOptions options, Stream& stream, const Clock& clock)
       : communicator_(std::move(communicator)),
         options_(std::move(options)),
-        update_(std::move(optimizer), options_.optimizer, options_.total_samples, communicator_->world_size(),
-                stream, clock),
+        update_(MakeUpdate(std::move(optimizer), stream, clock)),
         thread_([this] { ReduceBuckets(); }) {}
 
   ~MirroredStrategy() override {
@@ -57,7 +57,7 @@ class MirroredStrategy final : public Strategy {
                                                        ", the arena at ", arenas.arena_size));
       }
     }
-    update_.Prepare(arenas);
+    if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Prepare(arenas));
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     MutexLock lock(mu_);
     // What was sent to form the group is no part of a step.
@@ -114,15 +114,26 @@ class MirroredStrategy final : public Strategy {
       reported_ = traffic_;
     }
     // The sums are the same bits on every worker, so all of them refuse them or none.
-    TETHYS_ASSIGN_OR_RETURN(outcome.update_ns, update_.Apply(step_));
+    if (update_.has_value()) {
+      TETHYS_ASSIGN_OR_RETURN(outcome.update_ns, update_->Apply(step_));
+    }
     return outcome;
   }
 
   absl::Status Refresh() override { return absl::OkStatus(); }
 
-  std::vector<absl::Span<float>> slots() override { return update_.slots(); }
+  std::vector<absl::Span<float>> slots() override {
+    return update_.has_value() ? update_->slots() : std::vector<absl::Span<float>>();
+  }
 
  private:
+  absl::optional<ReplicaUpdate> MakeUpdate(std::unique_ptr<Optimizer> optimizer, Stream& stream,
+                                           const Clock& clock) const {
+    if (optimizer == nullptr) return absl::nullopt;
+    return ReplicaUpdate(std::move(optimizer), options_.optimizer, options_.total_samples,
+                         communicator_->world_size(), stream, clock);
+  }
+
   bool BucketWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return failure_.ok() && next_bucket_ < static_cast<int64_t>(buckets_.size()) &&
            buckets_[next_bucket_].last_ready < ready_;
@@ -172,7 +183,7 @@ class MirroredStrategy final : public Strategy {
   TrafficCount traffic_ ABSL_GUARDED_BY(mu_);
 
   // Owned by the training thread.
-  ReplicaUpdate update_;
+  absl::optional<ReplicaUpdate> update_;
   StepInfo step_;
   int64_t ready_ranges_ = 0;
   int64_t announced_ = 0;

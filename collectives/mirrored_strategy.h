@@ -25,9 +25,10 @@ struct MirroredOptions {
   std::string exchange;                // What the communicator is, for people.
 };
 
-// `optimizer` covers all variables of the arena. The learning rate of an update is
-// LearningRate(options.optimizer, schedule position, total_samples, world size). Arenas and slots are host
-// memory. `stream` and `clock` outlive the strategy. InvalidArgument: bucket_bytes < 1.
+// `optimizer` covers all variables of the arena; null: the sums stay in the gradient arena, and who asked for
+// them updates. The learning rate of an update is LearningRate(options.optimizer, schedule position,
+// total_samples, world size). Arenas and slots are host memory. `stream` and `clock` outlive the strategy.
+// InvalidArgument: bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr<Communicator> communicator,
                                                                  std::unique_ptr<Optimizer> optimizer,
                                                                  MirroredOptions options, Stream& stream,

@@ -12,7 +12,7 @@ class LocalStrategy final : public Strategy {
   explicit LocalStrategy(ReplicaUpdate update) : update_(std::move(update)) {}
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range>) override {
-    update_.Prepare(arenas);
+    TETHYS_RETURN_IF_ERROR(update_.Prepare(arenas));
     return StrategyTraits();
   }
 

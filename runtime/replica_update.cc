@@ -13,16 +13,14 @@ ReplicaUpdate::ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, const proto::
       stream_(stream),
       clock_(clock) {}
 
-void ReplicaUpdate::Prepare(const StepArenas& arenas) {
-  const size_t slots = SlotNames(config_).size();
-  if (slots_.size() != slots || arenas.arena_size != arenas_.arena_size) {
-    slots_.clear();
+absl::Status ReplicaUpdate::Prepare(const StepArenas& arenas) {
+  if (arenas.arena_size != arenas_.arena_size) {
+    TETHYS_ASSIGN_OR_RETURN(slots_, optimizer_->AllocateSlots(arenas.arena_size));
     slot_pointers_.clear();
-    for (size_t i = 0; i < slots; ++i) {
-      slot_pointers_.push_back(slots_.emplace_back(arenas.arena_size).data());
-    }
+    for (const auto& slot : slots_) slot_pointers_.push_back(slot->floats());
   }
   arenas_ = arenas;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Nanoseconds> ReplicaUpdate::Apply(const StepInfo& step) {
@@ -38,7 +36,7 @@ absl::StatusOr<Nanoseconds> ReplicaUpdate::Apply(const StepInfo& step) {
 
 std::vector<absl::Span<float>> ReplicaUpdate::slots() {
   std::vector<absl::Span<float>> spans;
-  for (Arena& slot : slots_) spans.push_back(slot.span());
+  for (float* slot : slot_pointers_) spans.emplace_back(slot, static_cast<size_t>(arenas_.arena_size));
   return spans;
 }
 

@@ -10,7 +10,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/strategy.h"
-#include "runtime/tensor/arena.h"
 
 namespace tethys {
 
@@ -22,12 +21,13 @@ class ReplicaUpdate {
                 int workers, Stream& stream, const Clock& clock);
 
   // The arenas from now on. A second plan (another number of rows) goes on with the same slots.
-  void Prepare(const StepArenas& arenas);
+  absl::Status Prepare(const StepArenas& arenas);
 
   // Divides by step.global_sample_count, which is at least 1. Returns the time it took. FailedPrecondition
   // names the step: a gradient is not finite, and nothing was changed. Blocks until that is known.
   absl::StatusOr<Nanoseconds> Apply(const StepInfo& step);
 
+  // Device memory, as the arenas.
   std::vector<absl::Span<float>> slots();
 
  private:
@@ -39,7 +39,7 @@ class ReplicaUpdate {
   const Clock& clock_;
 
   StepArenas arenas_;
-  std::vector<Arena> slots_;
+  std::vector<std::unique_ptr<Buffer>> slots_;
   std::vector<float*> slot_pointers_;
 };
 

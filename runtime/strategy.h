@@ -87,15 +87,16 @@ class Strategy {
 
   // Blocks under a deadline until the parameters of the next step are in the arena; then gradient_sums may be
   // overwritten. Parameters change only within this call.
-  // DeadlineExceeded names whom it waited for; FailedPrecondition: non-finite gradients, parameters are
-  // unchanged; Aborted: the membership changed.
+  // DeadlineExceeded names whom it waited for; FailedPrecondition: non-finite gradients, the step is not made
+  // and the arena is of no step; Aborted: the membership changed.
   virtual absl::StatusOr<StepOutcome> FinishStep() = 0;
 
   // Brings the parameters up to date with all updates of all workers (asynchronous servers; elsewhere they
   // are). Called at barriers only, with no step under way.
   virtual absl::Status Refresh() = 0;
 
-  // Optimizer slots held on this worker, in the optimizer's order; empty where servers hold them.
+  // Optimizer slots held on this worker, device memory as the arenas, in the optimizer's order; empty where
+  // servers hold them.
   virtual std::vector<absl::Span<float>> slots() = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "runtime/cluster/job_plan.h"
 #include "runtime/local_strategy.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/staged_strategy.h"
 
 namespace tethys {
 namespace {
@@ -60,7 +61,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
                      {.transport = mirrored.transport(),
                       .typical_bytes = std::min<int64_t>(mirrored.bucket_bytes(), gradient_bytes)}));
   TETHYS_LOG(Info, "gradients are exchanged by ", exchange.description);
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
+  // Where the host cannot use the device's memory, it only sums: the update is the staging's.
+  std::unique_ptr<Optimizer> optimizer;
+  if (device.reads_host_memory()) {
+    TETHYS_ASSIGN_OR_RETURN(optimizer, OptimizerOfAll(plan, model, device));
+  }
   MirroredOptions options;
   options.optimizer = plan.job().optimizer();
   options.total_samples = TotalSamples(plan);
@@ -86,15 +91,35 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
   return CreateParameterServerStrategy(std::move(options));
 }
 
+// `inner` itself where the host can use the device's memory.
+absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner,
+                                                 absl::optional<ReplicaUpdate> update,
+                                                 const proto::JobPlan& plan, Device& device, Stream& stream,
+                                                 const Clock& clock) {
+  if (device.reads_host_memory()) return inner;
+  const StagingOptions options{.step_timeout = FromSeconds(plan.job().timeouts().step()), .clock = &clock};
+  return CreateStagedStrategy(std::move(inner), std::move(update), device, stream, options);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
                                                          const Model& model, Device& device, Stream& stream,
                                                          RingListener& listener, const Clock& clock) {
   const proto::JobPlan& plan = setup.plan();
-  if (plan.job().strategy().has_parameter_server()) return WithServers(task, setup, clock);
-  if (plan.job().strategy().has_mirrored())
-    return Mirrored(task, setup, model, device, stream, listener, clock);
+  if (plan.job().strategy().has_parameter_server()) {
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers, WithServers(task, setup, clock));
+    return Staged(std::move(servers), absl::nullopt, plan, device, stream, clock);
+  }
+  if (plan.job().strategy().has_mirrored()) {
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> mirrored,
+                            Mirrored(task, setup, model, device, stream, listener, clock));
+    if (device.reads_host_memory()) return mirrored;
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
+    ReplicaUpdate update(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan),
+                         plan.job().workers(), stream, clock);
+    return Staged(std::move(mirrored), std::move(update), plan, device, stream, clock);
+  }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
   return CreateLocalStrategy(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan),
                              plan.job().workers(), stream, clock);

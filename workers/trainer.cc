@@ -7,6 +7,7 @@
 
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
+#include "workers/device_memory.h"
 #include "workers/strategy_factory.h"
 #include "workers/train_step.h"
 
@@ -98,13 +99,17 @@ absl::Status Trainer::TakeParameters() {
   if (setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
   const absl::Span<float> parameters(parameters_->floats(), static_cast<size_t>(ArenaSize()));
   if (!setup_.restore()) {
-    model_->variables().FillInitialValues(setup_.plan().job().seed(), {0, ArenaSize()}, parameters.data());
-    return absl::OkStatus();
+    return FillDeviceMemory(*device_, *stream_, parameters, [this](absl::Span<float> values) {
+      model_->variables().FillInitialValues(setup_.plan().job().seed(), {0, ArenaSize()}, values.data());
+      return absl::OkStatus();
+    });
   }
-  TETHYS_RETURN_IF_ERROR(session_.ReadCheckpoint(0, 0, parameters));
-  int slot = 0;
-  for (const absl::Span<float> values : strategy_->slots()) {
-    TETHYS_RETURN_IF_ERROR(session_.ReadCheckpoint(++slot, 0, values));
+  std::vector<absl::Span<float>> parts = strategy_->slots();
+  parts.insert(parts.begin(), parameters);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    TETHYS_RETURN_IF_ERROR(FillDeviceMemory(*device_, *stream_, parts[i], [&](absl::Span<float> values) {
+      return session_.ReadCheckpoint(static_cast<int>(i), 0, values);
+    }));
   }
   return absl::OkStatus();
 }
@@ -170,11 +175,13 @@ absl::Status Trainer::Save(const proto::Save& order) {
     return absl::InvalidArgumentError("asked to save a range outside the arena");
   }
   return session_.WriteCheckpoint(order.id(), [&](TaskSession::WriteRange write) -> absl::Status {
-    const absl::Span<const float> parameters(parameters_->floats(), static_cast<size_t>(ArenaSize()));
-    TETHYS_RETURN_IF_ERROR(write(0, order.first(), parameters.subspan(order.first(), order.count())));
-    int slot = 0;
-    for (const absl::Span<float> values : strategy_->slots()) {
-      TETHYS_RETURN_IF_ERROR(write(++slot, order.first(), values.subspan(order.first(), order.count())));
+    std::vector<absl::Span<float>> parts = strategy_->slots();
+    parts.insert(parts.begin(), {parameters_->floats(), static_cast<size_t>(ArenaSize())});
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const absl::Span<const float> part = parts[i].subspan(order.first(), order.count());
+      TETHYS_RETURN_IF_ERROR(ReadDeviceMemory(*device_, *stream_, part, [&](absl::Span<const float> values) {
+        return write(static_cast<int>(i), order.first(), values);
+      }));
     }
     return absl::OkStatus();
   });

@@ -62,6 +62,8 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
+  // Pinned host memory is read or written when the stream comes to the copy, and must not change until then.
+  // Any other is read before CopyToDevice returns, and written when the stream is synchronized at the latest.
   virtual absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) = 0;
   virtual absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
 

@@ -21,6 +21,15 @@ class SgdOptimizer final : public Optimizer {
                size_t slots)
       : device_(device), sgd_(std::move(sgd)), finite_(std::move(finite)), slots_(slots) {}
 
+  absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) override {
+    std::vector<std::unique_ptr<Buffer>> slots(slots_);
+    for (auto& slot : slots) {
+      TETHYS_ASSIGN_OR_RETURN(
+          slot, device_.Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice));
+    }
+    return slots;
+  }
+
   absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const> slots) override {
     TETHYS_CHECK(slots.size() == slots_, "SGD keeps ", slots_, " slots, not ", slots.size());

@@ -40,6 +40,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
+  // Device memory for the slots of an arena of so many elements, zeroed, one buffer per SlotNames.
+  virtual absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) = 0;
+
   // Parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` as many as
   // SlotNames. FailedPrecondition when a gradient of the part is not finite: then nothing was changed. Blocks
   // until the finite flag is known.

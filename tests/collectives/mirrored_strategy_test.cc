@@ -27,10 +27,25 @@ class NoEvent final : public Event {
   absl::StatusOr<bool> Happened() const override { return true; }
 };
 
+class HostBuffer final : public Buffer {
+ public:
+  explicit HostBuffer(int64_t elements) : arena_(elements) {}
+  void* data() override { return arena_.data(); }
+  int64_t bytes() const override { return arena_.size() * static_cast<int64_t>(sizeof(float)); }
+
+ private:
+  Arena arena_;
+};
+
 // w -= learning_rate * gradient_scale * gradient_sum, over the whole arena.
 class PlainOptimizer final : public Optimizer {
  public:
   explicit PlainOptimizer(int64_t size) : size_(size) {}
+  absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) override {
+    std::vector<std::unique_ptr<Buffer>> slots;
+    slots.push_back(std::make_unique<HostBuffer>(elements));
+    return slots;
+  }
   absl::Status Apply(Stream&, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const>) override {
     for (int64_t i = 0; i < size_; ++i) {

@@ -1,0 +1,171 @@
+#include "runtime/staged_strategy.h"
+
+#include <sched.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+
+// Invariants:
+// 1. Ranges are passed on to the inner strategy in ready order, each once it has come down.
+// 2. downloads_ works on a range after the stream has made it; the stream overwrites a range only behind the
+//    upload of the step before. So host gradients are never written while they are on their way up.
+class StagedStrategy final : public Strategy {
+ public:
+  StagedStrategy(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update, Device& device,
+                 Stream& stream, std::unique_ptr<Stream> downloads, StagingOptions options)
+      : inner_(std::move(inner)),
+        update_(std::move(update)),
+        device_(device),
+        stream_(stream),
+        downloads_(std::move(downloads)),
+        options_(options) {}
+
+  // The work on the streams uses the host's arenas.
+  ~StagedStrategy() override {
+    downloads_->Synchronize().IgnoreError();
+    stream_.Synchronize().IgnoreError();
+  }
+
+  std::string Describe() const override { return inner_->Describe(); }
+
+  absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
+                                         absl::Span<const Range> ready_order) override {
+    arenas_ = arenas;
+    ready_order_.assign(ready_order.begin(), ready_order.end());
+    const int64_t bytes = arenas.arena_size * kFloatBytes;
+    TETHYS_ASSIGN_OR_RETURN(gradients_, device_.Allocate(bytes, MemoryKind::kPinnedHost));
+    // Where only sums are exchanged, the inner strategy never looks at parameters.
+    if (!update_.has_value()) {
+      TETHYS_ASSIGN_OR_RETURN(parameters_, device_.Allocate(bytes, MemoryKind::kPinnedHost));
+    } else {
+      TETHYS_RETURN_IF_ERROR(update_->Prepare(arenas));
+    }
+    down_.clear();
+    for (size_t i = 0; i < ready_order.size(); ++i) {
+      TETHYS_ASSIGN_OR_RETURN(down_.emplace_back(), device_.CreateEvent());
+    }
+    const StepArenas host{parameters_ == nullptr ? nullptr : parameters_->floats(), gradients_->floats(),
+                          arenas.arena_size};
+    TETHYS_RETURN_IF_ERROR(inner_->Prepare(host, ready_order).status());
+    TETHYS_RETURN_IF_ERROR(UploadParameters());
+    return StrategyTraits();
+  }
+
+  absl::Status BeginStep(const StepInfo& step) override {
+    step_ = step;
+    announced_ = passed_on_ = 0;
+    if (begun_) return inner_->BeginStep(step);
+    // The first step may begin with a pull; what is on its way up must have left before.
+    begun_ = true;
+    TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
+    TETHYS_RETURN_IF_ERROR(inner_->BeginStep(step));
+    return UploadParameters();
+  }
+
+  absl::Status GradientReady(int64_t index, const Event& event) override {
+    TETHYS_CHECK(index == announced_, "range ", index, " was announced, ", announced_, " comes next");
+    const Range range = ready_order_[index];
+    TETHYS_RETURN_IF_ERROR(event.Wait(*downloads_));
+    TETHYS_RETURN_IF_ERROR(device_.CopyToHost(*downloads_, gradients_->floats() + range.begin,
+                                              arenas_.gradient_sums + range.begin,
+                                              range.count * kFloatBytes));
+    TETHYS_RETURN_IF_ERROR(down_[index]->Record(*downloads_));
+    ++announced_;
+    return PassOn();
+  }
+
+  absl::StatusOr<StepOutcome> FinishStep() override {
+    const Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
+    while (passed_on_ < announced_) {
+      TETHYS_RETURN_IF_ERROR(PassOn());
+      if (passed_on_ == announced_) break;
+      if (options_.clock->Now() > deadline) return LateError();
+      sched_yield();
+    }
+    TETHYS_ASSIGN_OR_RETURN(StepOutcome outcome, inner_->FinishStep());
+    if (!update_.has_value()) {
+      TETHYS_RETURN_IF_ERROR(UploadParameters());
+      return outcome;
+    }
+    for (const Range& range : ready_order_) {
+      TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream_, arenas_.gradient_sums + range.begin,
+                                                  gradients_->floats() + range.begin,
+                                                  range.count * kFloatBytes));
+    }
+    TETHYS_ASSIGN_OR_RETURN(outcome.update_ns, update_->Apply(step_));
+    return outcome;
+  }
+
+  absl::Status Refresh() override {
+    TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
+    TETHYS_RETURN_IF_ERROR(inner_->Refresh());
+    return UploadParameters();
+  }
+
+  std::vector<absl::Span<float>> slots() override {
+    return update_.has_value() ? update_->slots() : inner_->slots();
+  }
+
+ private:
+  // Those that have come down meanwhile.
+  absl::Status PassOn() {
+    for (; passed_on_ < announced_; ++passed_on_) {
+      TETHYS_ASSIGN_OR_RETURN(const bool here, down_[passed_on_]->Happened());
+      if (!here) break;
+      TETHYS_RETURN_IF_ERROR(inner_->GradientReady(passed_on_, *down_[passed_on_]));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status UploadParameters() {
+    if (parameters_ == nullptr) return absl::OkStatus();
+    return device_.CopyToDevice(stream_, arenas_.parameters, parameters_->data(),
+                                arenas_.arena_size * kFloatBytes);
+  }
+
+  absl::Status LateError() const {
+    const Range range = ready_order_[passed_on_];
+    return absl::DeadlineExceededError(
+        absl::StrCat("step ", step_.step, ": ", device_.Describe(), " did not finish the gradients of [",
+                     range.begin, ", ", range.end(), ") within ", ToSeconds(options_.step_timeout),
+                     " s (timeouts.step): it hangs, or computes longer than that; raise timeouts.step if it "
+                     "is only slow"));
+  }
+
+  const std::unique_ptr<Strategy> inner_;
+  absl::optional<ReplicaUpdate> update_;
+  Device& device_;
+  Stream& stream_;
+  const std::unique_ptr<Stream> downloads_;
+  const StagingOptions options_;
+
+  StepArenas arenas_;  // The device's.
+  std::vector<Range> ready_order_;
+  std::unique_ptr<Buffer> gradients_;         // Pinned, as the device's lie.
+  std::unique_ptr<Buffer> parameters_;        // Also; null where they are updated on the device.
+  std::vector<std::unique_ptr<Event>> down_;  // By range: it has come down.
+
+  bool begun_ = false;
+  StepInfo step_;
+  int64_t announced_ = 0;
+  int64_t passed_on_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Strategy>> CreateStagedStrategy(std::unique_ptr<Strategy> inner,
+                                                               absl::optional<ReplicaUpdate> update,
+                                                               Device& device, Stream& stream,
+                                                               StagingOptions options) {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Stream> downloads, device.CreateStream());
+  return std::make_unique<StagedStrategy>(std::move(inner), std::move(update), device, stream,
+                                          std::move(downloads), options);
+}
+
+}  // namespace tethys

@@ -1,0 +1,23 @@
+// A device that is as late as the contract allows: work put on a stream happens when somebody waits for it,
+// or looks whether it has happened, and its memory is none of the host's. Whoever forgets to wait, or to
+// order one stream behind another, computes with what lay there before. Primitives are the CPU's.
+//
+// Used by one thread, as every device.
+#ifndef TETHYS_TESTS_TESTING_LATE_DEVICE_H_
+#define TETHYS_TESTS_TESTING_LATE_DEVICE_H_
+
+#include <memory>
+
+#include "runtime/device/device.h"
+
+namespace tethys::testing {
+
+struct LateDeviceOptions {
+  bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
+};
+
+std::unique_ptr<Device> CreateLateDevice(LateDeviceOptions options = {});
+
+}  // namespace tethys::testing
+
+#endif  // TETHYS_TESTS_TESTING_LATE_DEVICE_H_
