@@ -26,6 +26,7 @@ using ::testing::SizeIs;
 // Libraries that only some folders may know, and how their headers are recognised.
 const std::map<std::string, std::regex> kLibraries = {
     {"gRPC", std::regex(R"(grpc/.*|grpcpp/.*|.*\.grpc\.pb\.h)")},
+    {"CUDA", std::regex(R"((cuda_runtime.*|cuda_bf16|cublas.*|cudnn|nccl|math_constants)\.h)")},
     {"oneDNN", std::regex(R"(oneapi/.*|dnnl.*|omp\.h)")},
     {"OpenSSL", std::regex("openssl/.*")},
     {"zlib", std::regex(R"(zlib\.h)")},

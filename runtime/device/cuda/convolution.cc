@@ -1,0 +1,95 @@
+// Convolutions: the three passes on cuDNN; bias, relu, their mask and the bias gradient are our kernels.
+#include <algorithm>
+
+#include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/cudnn_graph.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/operand.h"
+#include "runtime/device/cuda/primitives.h"
+#include "runtime/device/cuda/stream.h"
+
+namespace tethys::cuda {
+namespace {
+
+class Convolution final : public ConvolutionPrimitive {
+ public:
+  Convolution(const Libraries& libraries, const ConvolutionShape& shape)
+      : libraries_(libraries),
+        shape_(shape),
+        pixels_(shape.rows * shape.output().height * shape.output().width) {}
+
+  absl::Status Initialize() {
+    const Window& window = shape_.window;
+    TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kForward, forward_));
+    TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kData, data_));
+    TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kFilters, filters_));
+    TETHYS_RETURN_IF_ERROR(images_operand_.Initialize(libraries_, shape_.rows * shape_.in.elements()));
+    TETHYS_RETURN_IF_ERROR(filters_operand_.Initialize(
+        libraries_, shape_.out * window.height.size * window.width.size * shape_.in.channels));
+    TETHYS_RETURN_IF_ERROR(outputs_operand_.Initialize(libraries_, pixels_ * shape_.out));
+    const int64_t workspace =
+        std::max({forward_->workspace_bytes(), data_->workspace_bytes(), filters_->workspace_bytes()});
+    TETHYS_ASSIGN_OR_RETURN(workspace_, libraries_.memory->Allocate(workspace, MemoryKind::kDevice));
+    const int64_t scratch = ColumnSumScratch(pixels_, shape_.out) * static_cast<int64_t>(sizeof(float));
+    TETHYS_ASSIGN_OR_RETURN(scratch_, libraries_.memory->Allocate(scratch, MemoryKind::kDevice));
+    return absl::OkStatus();
+  }
+
+  absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
+                       float* y) override {
+    TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
+    TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
+    TETHYS_RETURN_IF_ERROR(
+        forward_->Run(stream, images, weights, outputs_operand_.Target(y), workspace_->data()));
+    TETHYS_RETURN_IF_ERROR(outputs_operand_.Written(stream, y));
+    TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), pixels_, shape_.out, shape_.relu, bias, y));
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
+                        float* dx, float* dfilters, float* dbias) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), pixels_, shape_.out,
+                                                  shape_.relu ? y : nullptr, dy, dbias, scratch_->floats()));
+    TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
+    TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
+    TETHYS_RETURN_IF_ERROR(
+        filters_->Run(stream, images, filters_operand_.Target(dfilters), outputs, workspace_->data()));
+    TETHYS_RETURN_IF_ERROR(filters_operand_.Written(stream, dfilters));
+    if (dx == nullptr) return absl::OkStatus();
+    TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
+    TETHYS_RETURN_IF_ERROR(
+        data_->Run(stream, images_operand_.Target(dx), weights, outputs, workspace_->data()));
+    return images_operand_.Written(stream, dx);
+  }
+
+  int64_t workspace_bytes() const override {
+    return workspace_->bytes() + scratch_->bytes() + images_operand_.bytes() + filters_operand_.bytes() +
+           outputs_operand_.bytes();
+  }
+  std::string Describe() const override { return "forward cuDNN, data cuDNN, filters cuDNN"; }
+
+ private:
+  absl::Status CreatePlan(ConvolutionPass pass, std::unique_ptr<ConvolutionPlan>& plan) {
+    TETHYS_ASSIGN_OR_RETURN(plan,
+                            ConvolutionPlan::Create(libraries_.cudnn, pass, shape_, libraries_.precision));
+    return absl::OkStatus();
+  }
+
+  const Libraries libraries_;
+  const ConvolutionShape shape_;
+  const int64_t pixels_;  // Of the output: rows x height x width.
+  std::unique_ptr<ConvolutionPlan> forward_, data_, filters_;
+  Operand images_operand_, filters_operand_, outputs_operand_;
+  std::unique_ptr<Buffer> workspace_, scratch_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const Libraries& libraries,
+                                                                        const ConvolutionShape& shape) {
+  auto convolution = std::make_unique<Convolution>(libraries, shape);
+  TETHYS_RETURN_IF_ERROR(convolution->Initialize());
+  return convolution;
+}
+
+}  // namespace tethys::cuda

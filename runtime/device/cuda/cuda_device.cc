@@ -1,0 +1,147 @@
+// The CUDA device: one GPU of one rank. Work goes to streams and returns at once.
+#include <cmath>
+#include <utility>
+
+#include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/memory_pool.h"
+#include "runtime/device/cuda/primitives.h"
+#include "runtime/device/cuda/requirements.h"
+#include "runtime/device/cuda/stream.h"
+
+namespace tethys::cuda {
+namespace {
+
+constexpr int64_t kMaxAxis = int64_t{1} << 31;  // Of a matrix; products of two stay below 2^63.
+
+const char* PrecisionText(Precision precision) {
+  return precision == Precision::kBf16 ? "bf16" : precision == Precision::kTf32 ? "fp32 by tf32" : "fp32";
+}
+
+absl::Status CheckAxis(absl::string_view what, int64_t size) {
+  if (size >= 1 && size <= kMaxAxis) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
+}
+
+// Padding less than the window, and at least one position.
+absl::Status CheckAxis(absl::string_view what, const Window::Axis& axis, int64_t in) {
+  TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
+  const bool sound = axis.size >= 1 && axis.stride >= 1 && axis.before >= 0 && axis.before < axis.size &&
+                     axis.after >= 0 && axis.after < axis.size && in + axis.before + axis.after >= axis.size;
+  if (sound) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, ": a window of ", axis.size, ", stride ", axis.stride,
+                                                 ", padded by ", axis.before, " and ", axis.after,
+                                                 ", does not fit an image of ", in));
+}
+
+absl::Status CheckImages(int64_t rows, const ImageShape& in, const Window& window) {
+  TETHYS_RETURN_IF_ERROR(CheckAxis("rows of images", rows));
+  TETHYS_RETURN_IF_ERROR(CheckAxis("channels", in.channels));
+  TETHYS_RETURN_IF_ERROR(CheckAxis("height", window.height, in.height));
+  return CheckAxis("width", window.width, in.width);
+}
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const Gpu& gpu, Precision precision) : gpu_(gpu), memory_(std::make_shared<MemoryPool>()) {
+    libraries_.memory = memory_.get();
+    libraries_.precision = precision;
+  }
+  ~CudaDevice() override {
+    if (libraries_.cudnn != nullptr) cudnnDestroy(libraries_.cudnn);
+    if (libraries_.cublas != nullptr) cublasLtDestroy(libraries_.cublas);
+  }
+
+  absl::Status Initialize() {
+    TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtCreate(&libraries_.cublas));
+    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnCreate(&libraries_.cudnn));
+    return absl::OkStatus();
+  }
+
+  std::string Describe() const override {
+    return absl::StrCat("cuda, ", gpu_.description, ", ", PrecisionText(libraries_.precision));
+  }
+  bool reads_host_memory() const override { return false; }
+
+  absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) override {
+    return memory_->Allocate(bytes, kind);
+  }
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override { return cuda::CreateStream(); }
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return cuda::CreateEvent(); }
+
+  // From pageable memory CUDA takes a copy before it returns, to pageable memory it has copied when it
+  // returns; pinned memory must stay as it is until the stream is there.
+  absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) override {
+    if (bytes == 0) return absl::OkStatus();
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, Handle(stream)));
+    return absl::OkStatus();
+  }
+  absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) override {
+    if (bytes == 0) return absl::OkStatus();
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, Handle(stream)));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a dense layer", shape.rows));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("inputs of a dense layer", shape.in));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("outputs of a dense layer", shape.out));
+    return cuda::CreateDense(libraries_, shape);
+  }
+
+  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
+      const ConvolutionShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("filters", shape.out));
+    return cuda::CreateConvolution(libraries_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
+      const MaxPoolingShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
+    return cuda::CreateMaxPooling(shape);
+  }
+
+  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
+      int64_t rows, int64_t classes) override {
+    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of the loss", rows));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("classes", classes));
+    return cuda::CreateSoftmaxCrossEntropy(libraries_, rows, classes);
+  }
+
+  absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
+                                                                                  float deviation) override {
+    if (count < 0 || !std::isfinite(mean) || !(deviation > 0) || !std::isfinite(deviation)) {
+      return absl::InvalidArgumentError(absl::StrCat("inputs cannot be standardised with count ", count,
+                                                     ", mean ", mean, ", deviation ", deviation,
+                                                     ": the deviation must be above 0, all must be finite"));
+    }
+    return cuda::CreateInputConversion(count, mean, deviation);
+  }
+
+  absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<Segment> segments,
+                                                          float momentum) override {
+    if (!(momentum >= 0 && momentum < 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("momentum is ", momentum, "; it must be in [0, 1)"));
+    }
+    return cuda::CreateSgd(libraries_, segments, momentum);
+  }
+
+ private:
+  const Gpu gpu_;
+  const std::shared_ptr<MemoryPool> memory_;
+  Libraries libraries_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(const CudaDeviceOptions& options) {
+  TETHYS_ASSIGN_OR_RETURN(const Gpu gpu, TakeGpu(options.index));
+  const Precision precision = options.bf16   ? Precision::kBf16
+                              : options.tf32 ? Precision::kTf32
+                                             : Precision::kFp32;
+  auto device = std::make_unique<CudaDevice>(gpu, precision);
+  TETHYS_RETURN_IF_ERROR(device->Initialize());
+  return device;
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,82 @@
+// Dense layers: products on cuBLASLt, with the bias added by its epilogue where no relu follows. A relu is
+// ours: it must keep NaN, which cuBLASLt's does not promise. So is the backward mask, which adds the bias
+// gradient on its way.
+#include <algorithm>
+
+#include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/operand.h"
+#include "runtime/device/cuda/primitives.h"
+#include "runtime/device/cuda/stream.h"
+
+namespace tethys::cuda {
+namespace {
+
+class Dense final : public DensePrimitive {
+ public:
+  Dense(const Libraries& libraries, const DenseShape& shape) : libraries_(libraries), shape_(shape) {}
+
+  absl::Status Initialize() {
+    const auto [rows, in, out, relu] = shape_;
+    TETHYS_RETURN_IF_ERROR(CreateProduct({.m = rows, .n = out, .k = in, .bias = !relu}, forward_));
+    TETHYS_RETURN_IF_ERROR(CreateProduct({.m = in, .n = out, .k = rows, .transpose_a = true}, weights_));
+    TETHYS_RETURN_IF_ERROR(CreateProduct({.m = rows, .n = in, .k = out, .transpose_b = true}, data_));
+    TETHYS_RETURN_IF_ERROR(x_operand_.Initialize(libraries_, rows * in));
+    TETHYS_RETURN_IF_ERROR(weights_operand_.Initialize(libraries_, in * out));
+    TETHYS_RETURN_IF_ERROR(dy_operand_.Initialize(libraries_, rows * out));
+    const int64_t workspace =
+        std::max({forward_->workspace_bytes(), weights_->workspace_bytes(), data_->workspace_bytes()});
+    TETHYS_ASSIGN_OR_RETURN(workspace_, libraries_.memory->Allocate(workspace, MemoryKind::kDevice));
+    const int64_t scratch = ColumnSumScratch(rows, out) * static_cast<int64_t>(sizeof(float));
+    TETHYS_ASSIGN_OR_RETURN(scratch_, libraries_.memory->Allocate(scratch, MemoryKind::kDevice));
+    return absl::OkStatus();
+  }
+
+  absl::Status Forward(Stream& stream, const float* x, const float* weights, const float* bias,
+                       float* y) override {
+    TETHYS_ASSIGN_OR_RETURN(const void* a, x_operand_.Read(stream, x));
+    TETHYS_ASSIGN_OR_RETURN(const void* b, weights_operand_.Read(stream, weights));
+    if (!shape_.relu) return forward_->Run(stream, a, b, bias, y, workspace_->data());
+    TETHYS_RETURN_IF_ERROR(forward_->Run(stream, a, b, nullptr, y, workspace_->data()));
+    TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), shape_.rows, shape_.out, true, bias, y));
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y, float* dy,
+                        float* dx, float* dweights, float* dbias) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), shape_.rows, shape_.out,
+                                                  shape_.relu ? y : nullptr, dy, dbias, scratch_->floats()));
+    TETHYS_ASSIGN_OR_RETURN(const void* dy_operand, dy_operand_.Read(stream, dy));
+    TETHYS_ASSIGN_OR_RETURN(const void* x_operand, x_operand_.Read(stream, x));
+    TETHYS_RETURN_IF_ERROR(
+        weights_->Run(stream, x_operand, dy_operand, nullptr, dweights, workspace_->data()));
+    if (dx == nullptr) return absl::OkStatus();
+    TETHYS_ASSIGN_OR_RETURN(const void* weights_operand, weights_operand_.Read(stream, weights));
+    return data_->Run(stream, dy_operand, weights_operand, nullptr, dx, workspace_->data());
+  }
+
+  std::string Describe() const override { return "forward cuBLASLt, data cuBLASLt, weights cuBLASLt"; }
+
+ private:
+  absl::Status CreateProduct(const MatmulShape& shape, std::unique_ptr<Matmul>& product) {
+    TETHYS_ASSIGN_OR_RETURN(product, Matmul::Create(libraries_.cublas, shape, libraries_.precision));
+    return absl::OkStatus();
+  }
+
+  const Libraries libraries_;
+  const DenseShape shape_;
+  std::unique_ptr<Matmul> forward_, weights_, data_;
+  Operand x_operand_, weights_operand_, dy_operand_;
+  std::unique_ptr<Buffer> workspace_, scratch_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const Libraries& libraries,
+                                                            const DenseShape& shape) {
+  auto dense = std::make_unique<Dense>(libraries, shape);
+  TETHYS_RETURN_IF_ERROR(dense->Initialize());
+  return dense;
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,122 @@
+// Max pooling over [rows, height, width, channels]: one thread an element of what is written.
+#include <math_constants.h>
+
+#include "runtime/device/cuda/kernels.h"
+
+namespace tethys::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kMostBlocks = 1 << 16;
+
+unsigned BlocksFor(int64_t count) {
+  const int64_t blocks = (count + kThreads - 1) / kThreads;
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
+}
+
+// A window's rows or columns that lie within the image.
+struct Extent {
+  int64_t begin, end;
+};
+__device__ Extent WindowExtent(int64_t position, int64_t size, int64_t stride, int64_t before, int64_t in) {
+  const int64_t begin = position * stride - before;
+  const int64_t end = begin + size;
+  return {begin < 0 ? 0 : begin, end < in ? end : in};
+}
+
+// Window positions that cover element `at`.
+__device__ Extent CoveringWindows(int64_t at, int64_t size, int64_t stride, int64_t before, int64_t out) {
+  const int64_t shifted = at + before;  // position * stride <= shifted < position * stride + size
+  const int64_t first = shifted < size ? 0 : (shifted - size) / stride + 1;
+  const int64_t end = shifted / stride + 1;
+  return {first, end < out ? end : out};
+}
+
+__device__ int64_t ElementAt(int64_t row, int64_t h, int64_t w, int64_t c, int64_t height, int64_t width,
+                             int64_t channels) {
+  return ((row * height + h) * width + w) * channels + c;
+}
+
+struct Element {
+  int64_t row, h, w, c;
+};
+__device__ Element ElementOf(int64_t index, int64_t height, int64_t width, int64_t channels) {
+  const int64_t c = index % channels, w = index / channels % width;
+  const int64_t line = index / channels / width;
+  return {line / height, line % height, w, c};
+}
+
+__global__ void ForwardKernel(PoolingArguments a, const float* x, float* y) {
+  const int64_t count = a.rows * a.out_height * a.out_width * a.channels;
+  const int64_t grid = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += grid) {
+    const Element out = ElementOf(i, a.out_height, a.out_width, a.channels);
+    const Extent h = WindowExtent(out.h, a.size_h, a.stride_h, a.before_h, a.height);
+    const Extent w = WindowExtent(out.w, a.size_w, a.stride_w, a.before_w, a.width);
+    float largest = -CUDART_INF_F;
+    for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
+      for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
+        const float value = x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)];
+        if (value > largest || isnan(value)) largest = value;  // Once NaN, it stays.
+      }
+    }
+    y[i] = largest;
+  }
+}
+
+// Whether (at_h, at_w) is the first of the window's largest, row by row. largest is the window's y.
+__device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float largest, const Element& in,
+                               const Extent& h, const Extent& w) {
+  for (int64_t at_h = h.begin; at_h <= in.h; ++at_h) {
+    for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
+      if (x[ElementAt(in.row, at_h, at_w, in.c, a.height, a.width, a.channels)] == largest) {
+        return at_h == in.h && at_w == in.w;
+      }
+      if (at_h == in.h && at_w == in.w) return false;
+    }
+  }
+  return false;
+}
+
+// Gathers: an element of x looks at each window that covers it, in order, so nothing is added atomically.
+__global__ void BackwardKernel(PoolingArguments a, const float* x, const float* y, const float* dy,
+                               float* dx) {
+  const int64_t count = a.rows * a.height * a.width * a.channels;
+  const int64_t grid = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += grid) {
+    const Element in = ElementOf(i, a.height, a.width, a.channels);
+    const Extent windows_h = CoveringWindows(in.h, a.size_h, a.stride_h, a.before_h, a.out_height);
+    const Extent windows_w = CoveringWindows(in.w, a.size_w, a.stride_w, a.before_w, a.out_width);
+    float sum = 0;
+    for (int64_t out_h = windows_h.begin; out_h < windows_h.end; ++out_h) {
+      for (int64_t out_w = windows_w.begin; out_w < windows_w.end; ++out_w) {
+        const int64_t out = ElementAt(in.row, out_h, out_w, in.c, a.out_height, a.out_width, a.channels);
+        if (x[i] != y[out]) continue;
+        const Extent h = WindowExtent(out_h, a.size_h, a.stride_h, a.before_h, a.height);
+        const Extent w = WindowExtent(out_w, a.size_w, a.stride_w, a.before_w, a.width);
+        if (IsFirstLargest(a, x, y[out], in, h, w)) sum += dy[out];
+      }
+    }
+    dx[i] = sum;
+  }
+}
+
+}  // namespace
+
+cudaError_t MaxPoolingForward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
+                              float* y) {
+  const PoolingArguments& a = arguments;
+  const unsigned blocks = BlocksFor(a.rows * a.out_height * a.out_width * a.channels);
+  ForwardKernel<<<blocks, kThreads, 0, stream>>>(a, x, y);
+  return cudaGetLastError();
+}
+
+cudaError_t MaxPoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
+                               const float* y, const float* dy, float* dx) {
+  const PoolingArguments& a = arguments;
+  BackwardKernel<<<BlocksFor(a.rows * a.height * a.width * a.channels), kThreads, 0, stream>>>(a, x, y, dy,
+                                                                                               dx);
+  return cudaGetLastError();
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,283 @@
+// Kernels over arrays and matrices. Each element is written by one thread; loops stride over the grid, so a
+// grid may be smaller than the work.
+#include <math_constants.h>
+
+#include "runtime/device/cuda/kernels.h"
+
+namespace tethys::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarp = 32;
+constexpr int64_t kMostBlocks = 1 << 16;
+
+int64_t Divide(int64_t count, int64_t by) { return (count + by - 1) / by; }
+unsigned BlocksFor(int64_t count, int64_t threads = kThreads) {
+  const int64_t blocks = Divide(count, threads);
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
+}
+
+__device__ int64_t FirstIndex() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+__global__ void ConvertBytesKernel(int64_t count, float scale, float shift, const uint8_t* in, float* out) {
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = in[i] * scale + shift;
+}
+
+__global__ void ToBfloat16Kernel(int64_t count, const float* in, __nv_bfloat16* out) {
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = __float2bfloat16_rn(in[i]);
+}
+
+__global__ void FromBfloat16Kernel(int64_t count, const __nv_bfloat16* in, float* out) {
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = __bfloat162float(in[i]);
+}
+
+__global__ void AddBiasKernel(int64_t count, int64_t columns, bool relu, const float* bias, float* y) {
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
+    const float sum = y[i] + bias[i % columns];
+    y[i] = relu && sum < 0 ? 0.0f : sum;  // A comparison with NaN is false.
+  }
+}
+
+// ----------------------------------------------------------------------------------- column sums
+
+constexpr int kSumRows = 8;               // Threads of a block along the rows; kWarp along the columns.
+constexpr int64_t kRowsPerBlock = 1024;   // Of more rows, several blocks each add a part.
+constexpr int64_t kMostRowBlocks = 1024;  // Of which a last block adds the sums.
+
+struct RowBlocks {
+  int64_t count, rows;
+};
+RowBlocks CutRows(int64_t rows) {
+  const int64_t wanted = Divide(rows, kRowsPerBlock);
+  const int64_t each = Divide(rows, wanted < kMostRowBlocks ? wanted : kMostRowBlocks);
+  return {Divide(rows, each), each};
+}
+
+// Block (x, y): columns [x kWarp, ...), rows [y block_rows, ...); its sums go to sums[y].
+__global__ void SumColumnsKernel(int64_t rows, int64_t columns, int64_t block_rows, const float* y, float* dy,
+                                 float* sums) {
+  __shared__ float partial[kSumRows][kWarp];
+  const int64_t column = static_cast<int64_t>(blockIdx.x) * kWarp + threadIdx.x;
+  const int64_t begin = static_cast<int64_t>(blockIdx.y) * block_rows;
+  const int64_t end = begin + block_rows < rows ? begin + block_rows : rows;
+  float sum = 0;
+  if (column < columns) {
+    for (int64_t row = begin + threadIdx.y; row < end; row += kSumRows) {
+      const int64_t at = row * columns + column;
+      float value = dy[at];
+      if (y != nullptr && !(y[at] > 0)) dy[at] = value = 0;
+      sum += value;
+    }
+  }
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= columns) return;
+  for (int i = 1; i < kSumRows; ++i) sum += partial[i][threadIdx.x];
+  sums[static_cast<int64_t>(blockIdx.y) * columns + column] = sum;
+}
+
+// ------------------------------------------------------------------------------------------ loss
+
+template <typename T, typename Combine>
+__device__ T AcrossWarp(T value, Combine combine) {
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  }
+  return value;
+}
+
+__device__ float Larger(float a, float b) { return fmaxf(a, b); }
+__device__ float Sum(float a, float b) { return a + b; }
+__device__ int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// One warp a row.
+__global__ void LossRowsKernel(int64_t rows, int64_t classes, const float* logits, const int32_t* labels,
+                               const float* weights, float* dlogits, double* row_results) {
+  const int lane = threadIdx.x % kWarp;
+  const int64_t row = FirstIndex() / kWarp;
+  if (row >= rows) return;  // The whole warp.
+  const float* x = logits + row * classes;
+  float* dx = dlogits == nullptr ? nullptr : dlogits + row * classes;
+  double* result = row_results + row * 3;
+  const float weight = weights[row];
+  if (weight == 0) {  // Whatever the row holds.
+    for (int64_t c = lane; dx != nullptr && c < classes; c += kWarp) dx[c] = 0;
+    if (lane < 3) result[lane] = 0;
+    return;
+  }
+  float maximum = -CUDART_INF_F;
+  for (int64_t c = lane; c < classes; c += kWarp) maximum = fmaxf(maximum, x[c]);
+  maximum = AcrossWarp(maximum, Larger);
+  float sum = 0;
+  int64_t first = classes;  // Position of the first maximum.
+  for (int64_t c = lane; c < classes; c += kWarp) {
+    sum += expf(x[c] - maximum);
+    if (x[c] == maximum) first = Smaller(first, c);
+  }
+  sum = AcrossWarp(sum, Sum);
+  first = AcrossWarp(first, Smaller);
+  const int64_t label = labels[row];
+  const float scale = weight / sum;
+  for (int64_t c = lane; dx != nullptr && c < classes; c += kWarp) {
+    dx[c] = scale * expf(x[c] - maximum) - (c == label ? weight : 0.0f);
+  }
+  if (lane != 0) return;
+  result[0] = weight * (log(static_cast<double>(sum)) - (x[label] - maximum));
+  result[1] = first == label ? weight : 0;
+  result[2] = weight;
+}
+
+// One block: result[k] = sum over rows of row_results[row][k].
+__global__ void AddRowsKernel(int64_t rows, const double* row_results, double* result) {
+  __shared__ double sums[3][kThreads];
+  for (int k = 0; k < 3; ++k) {
+    double sum = 0;
+    for (int64_t row = threadIdx.x; row < rows; row += kThreads) sum += row_results[row * 3 + k];
+    sums[k][threadIdx.x] = sum;
+  }
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x >= half) continue;
+    for (int k = 0; k < 3; ++k) sums[k][threadIdx.x] += sums[k][threadIdx.x + half];
+  }
+  __syncthreads();
+  if (threadIdx.x < 3) result[threadIdx.x] = sums[threadIdx.x][0];
+}
+
+// ------------------------------------------------------------------------------------------- SGD
+
+// Elements [begin, end) of a block's tile that lie in the part to update.
+struct TilePart {
+  int64_t begin, end;
+};
+__device__ TilePart PartOf(const SgdTile& tile, const SgdArguments& arguments) {
+  const int64_t end = tile.begin + tile.count;
+  return {tile.begin > arguments.part_begin ? tile.begin : arguments.part_begin,
+          end < arguments.part_end ? end : arguments.part_end};
+}
+
+// One block a tile.
+__global__ void FindBadKernel(SgdArguments arguments, const SgdTile* tiles, const float* gradient_sums,
+                              int32_t* bad) {
+  const TilePart part = PartOf(tiles[blockIdx.x], arguments);
+  bool found = false;
+  for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
+    found |= !isfinite(gradient_sums[i]);
+  if (found) *bad = 1;  // Whoever writes, writes the same.
+}
+
+__device__ void UpdateElement(const SgdArguments& arguments, float weight_decay, float gradient, float& w,
+                              float* velocity) {
+  float step = gradient * arguments.gradient_scale + weight_decay * w;
+  if (velocity != nullptr) *velocity = step = arguments.momentum * *velocity + step;
+  w -= arguments.learning_rate * step;
+}
+
+// One block a tile; four elements at once where the addresses allow it, which is all of an arena's variables.
+__global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* parameters,
+                          const float* gradient_sums, float* velocity, const int32_t* bad) {
+  if (*bad != 0) return;
+  const SgdTile tile = tiles[blockIdx.x];
+  const TilePart part = PartOf(tile, arguments);
+  int64_t begin = part.begin;
+  if (begin % 4 == 0 && begin < part.end) {
+    const int64_t fours = (part.end - begin) / 4;
+    float4* w4 = reinterpret_cast<float4*>(parameters + begin);
+    const float4* g4 = reinterpret_cast<const float4*>(gradient_sums + begin);
+    float4* v4 = velocity == nullptr ? nullptr : reinterpret_cast<float4*>(velocity + begin);
+    for (int64_t i = threadIdx.x; i < fours; i += kThreads) {
+      float4 w = w4[i];
+      const float4 g = g4[i];
+      float4 v = v4 == nullptr ? float4{} : v4[i];
+      UpdateElement(arguments, tile.weight_decay, g.x, w.x, v4 == nullptr ? nullptr : &v.x);
+      UpdateElement(arguments, tile.weight_decay, g.y, w.y, v4 == nullptr ? nullptr : &v.y);
+      UpdateElement(arguments, tile.weight_decay, g.z, w.z, v4 == nullptr ? nullptr : &v.z);
+      UpdateElement(arguments, tile.weight_decay, g.w, w.w, v4 == nullptr ? nullptr : &v.w);
+      w4[i] = w;
+      if (v4 != nullptr) v4[i] = v;
+    }
+    begin += fours * 4;
+  }
+  for (int64_t i = begin + threadIdx.x; i < part.end; i += kThreads) {
+    UpdateElement(arguments, tile.weight_decay, gradient_sums[i], parameters[i],
+                  velocity == nullptr ? nullptr : velocity + i);
+  }
+}
+
+__global__ void WriteFiniteKernel(const int32_t* bad, int32_t* finite) { *finite = *bad == 0; }
+
+}  // namespace
+
+cudaError_t CheckKernelImage() {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, SgdKernel);
+}
+
+cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, float scale, float shift, const uint8_t* in,
+                         float* out) {
+  ConvertBytesKernel<<<BlocksFor(count), kThreads, 0, stream>>>(count, scale, shift, in, out);
+  return cudaGetLastError();
+}
+
+cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out) {
+  ToBfloat16Kernel<<<BlocksFor(count), kThreads, 0, stream>>>(count, in, out);
+  return cudaGetLastError();
+}
+
+cudaError_t FromBfloat16(cudaStream_t stream, int64_t count, const __nv_bfloat16* in, float* out) {
+  FromBfloat16Kernel<<<BlocksFor(count), kThreads, 0, stream>>>(count, in, out);
+  return cudaGetLastError();
+}
+
+cudaError_t AddBias(cudaStream_t stream, int64_t rows, int64_t columns, bool relu, const float* bias,
+                    float* y) {
+  const int64_t count = rows * columns;
+  AddBiasKernel<<<BlocksFor(count), kThreads, 0, stream>>>(count, columns, relu, bias, y);
+  return cudaGetLastError();
+}
+
+int64_t ColumnSumScratch(int64_t rows, int64_t columns) { return CutRows(rows).count * columns; }
+
+cudaError_t MaskAndSumColumns(cudaStream_t stream, int64_t rows, int64_t columns, const float* y, float* dy,
+                              float* sums, float* scratch) {
+  const dim3 threads(kWarp, kSumRows);
+  const auto column_blocks = static_cast<unsigned>(Divide(columns, kWarp));
+  const RowBlocks cut = CutRows(rows);
+  const dim3 grid(column_blocks, static_cast<unsigned>(cut.count));
+  float* const target = cut.count == 1 ? sums : scratch;
+  SumColumnsKernel<<<grid, threads, 0, stream>>>(rows, columns, cut.rows, y, dy, target);
+  if (cut.count > 1) {
+    SumColumnsKernel<<<column_blocks, threads, 0, stream>>>(cut.count, columns, cut.count, nullptr, scratch,
+                                                            sums);
+  }
+  return cudaGetLastError();
+}
+
+cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t classes, const float* logits,
+                                const int32_t* labels, const float* weights, float* dlogits,
+                                double* row_results, double* result) {
+  const auto blocks = static_cast<unsigned>(Divide(rows, kThreads / kWarp));
+  LossRowsKernel<<<blocks, kThreads, 0, stream>>>(rows, classes, logits, labels, weights, dlogits,
+                                                  row_results);
+  AddRowsKernel<<<1, kThreads, 0, stream>>>(rows, row_results, result);
+  return cudaGetLastError();
+}
+
+cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
+                float* parameters, const float* gradient_sums, float* velocity, int32_t* bad,
+                int32_t* finite) {
+  const auto blocks = static_cast<unsigned>(tile_count);
+  const cudaError_t cleared = cudaMemsetAsync(bad, 0, sizeof(*bad), stream);
+  if (cleared != cudaSuccess) return cleared;
+  if (blocks > 0 && arguments.check_finite) {
+    FindBadKernel<<<blocks, kThreads, 0, stream>>>(arguments, tiles, gradient_sums, bad);
+  }
+  if (blocks > 0) {
+    SgdKernel<<<blocks, kThreads, 0, stream>>>(arguments, tiles, parameters, gradient_sums, velocity, bad);
+  }
+  WriteFiniteKernel<<<1, 1, 0, stream>>>(bad, finite);
+  return cudaGetLastError();
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,71 @@
+// Launches our kernels (kernels.cu, image_kernels.cu). Host side, no kernel syntax: included by plain C++.
+// Every function puts work on `stream` and returns the error of the launch; pointers are device memory.
+// Results never depend on timing: sums are added in an order that the shape fixes, and no float is added
+// atomically.
+#ifndef TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
+#define TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace tethys::cuda {
+
+// Whether this library holds code for the GPU at hand.
+cudaError_t CheckKernelImage();
+
+// out = in * scale + shift.
+cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, float scale, float shift, const uint8_t* in,
+                         float* out);
+
+// Rounds to the nearest, ties to even.
+cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out);
+cudaError_t FromBfloat16(cudaStream_t stream, int64_t count, const __nv_bfloat16* in, float* out);
+
+// y [rows, columns] += bias [columns]; then, where relu, max(y, 0), which keeps NaN.
+cudaError_t AddBias(cudaStream_t stream, int64_t rows, int64_t columns, bool relu, const float* bias,
+                    float* y);
+
+// dy [rows, columns] *= (y > 0), unless y is null; sums [columns] = column sums of dy. `scratch` holds
+// ColumnSumScratch(rows, columns) floats.
+int64_t ColumnSumScratch(int64_t rows, int64_t columns);
+cudaError_t MaskAndSumColumns(cudaStream_t stream, int64_t rows, int64_t columns, const float* y, float* dy,
+                              float* sums, float* scratch);
+
+// Contract: SoftmaxCrossEntropyPrimitive. result: loss, correct and weight, added over rows; row_results
+// [rows, 3] is scratch.
+cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t classes, const float* logits,
+                                const int32_t* labels, const float* weights, float* dlogits,
+                                double* row_results, double* result);
+
+// A part of the arena that one block of threads updates.
+struct SgdTile {
+  int64_t begin;
+  int32_t count;
+  float weight_decay;
+};
+inline constexpr int32_t kSgdTileElements = 4096;
+struct SgdArguments {
+  float learning_rate, gradient_scale, momentum;
+  int64_t part_begin, part_end;  // Elements outside stay as they are.
+  bool check_finite;
+};
+// Contract: SgdPrimitive. velocity is null without momentum; bad is scratch, one int32.
+cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
+                float* parameters, const float* gradient_sums, float* velocity, int32_t* bad,
+                int32_t* finite);
+
+// Contract: MaxPoolingPrimitive. Images are [rows, height, width, channels].
+struct PoolingArguments {
+  int64_t rows, height, width, channels, out_height, out_width;
+  int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
+};
+cudaError_t MaxPoolingForward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
+                              float* y);
+cudaError_t MaxPoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
+                               const float* y, const float* dy, float* dx);
+
+}  // namespace tethys::cuda
+
+#endif  // TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_

@@ -1,0 +1,135 @@
+// cuBLASLt's matrices are column-major. Row-major [r, c] read as column-major is its transpose [c, r], so
+// what is computed is c^T [n, m] = b^T a^T: the operands change places and nothing is moved.
+#include "runtime/device/cuda/matmul.h"
+
+#include <type_traits>
+
+#include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/stream.h"
+
+namespace tethys::cuda {
+namespace {
+
+constexpr uint64_t kMostWorkspaceBytes = 32 << 20;
+constexpr uint32_t kAlignmentBytes = 16;
+// Reducing in place adds in the order in which blocks finish.
+constexpr uint32_t kReproducibleReductions =
+    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+
+template <auto kDestroy>
+struct Destroy {
+  template <typename T>
+  void operator()(T* object) const {
+    kDestroy(object);
+  }
+};
+template <typename Handle, auto kDestroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<kDestroy>>;
+using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Descriptor = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+// Of a row-major matrix [rows, columns].
+absl::StatusOr<Layout> CreateLayout(cudaDataType_t type, int64_t rows, int64_t columns) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutCreate(&layout, type, columns, rows, columns));
+  return Layout(layout);
+}
+
+template <typename T>
+absl::Status Set(const Descriptor& descriptor, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  TETHYS_RETURN_IF_CUBLAS_ERROR(
+      cublasLtMatmulDescSetAttribute(descriptor.get(), attribute, &value, sizeof(value)));
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status Set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
+                 const T& value) {
+  TETHYS_RETURN_IF_CUBLAS_ERROR(
+      cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)));
+  return absl::OkStatus();
+}
+
+class LtMatmul final : public Matmul {
+ public:
+  explicit LtMatmul(cublasLtHandle_t handle) : handle_(handle) {}
+
+  absl::Status Initialize(const MatmulShape& shape, Precision precision) {
+    const cudaDataType_t type = precision == Precision::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+    const auto [m, n, k, transpose_a, transpose_b, bias] = shape;
+    TETHYS_ASSIGN_OR_RETURN(a_, transpose_a ? CreateLayout(type, k, m) : CreateLayout(type, m, k));
+    TETHYS_ASSIGN_OR_RETURN(b_, transpose_b ? CreateLayout(type, n, k) : CreateLayout(type, k, n));
+    TETHYS_ASSIGN_OR_RETURN(c_, CreateLayout(CUDA_R_32F, m, n));
+    const cublasComputeType_t compute =
+        precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasLtMatmulDesc_t descriptor = nullptr;
+    TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulDescCreate(&descriptor, compute, CUDA_R_32F));
+    descriptor_.reset(descriptor);
+    // cuBLASLt's first operand is our b.
+    const cublasOperation_t first = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, first));
+    TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, second));
+    TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
+    TETHYS_RETURN_IF_ERROR(ChooseAlgorithm());
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, float* c,
+                   void* workspace) override {
+    if (bias != nullptr) {
+      TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
+    }
+    const float one = 1, zero = 0;
+    TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmul(handle_, descriptor_.get(), &one, b, b_.get(), a, a_.get(),
+                                                 &zero, c, c_.get(), c, c_.get(), &algorithm_, workspace,
+                                                 workspace_bytes_, Handle(stream)));
+    return absl::OkStatus();
+  }
+
+  int64_t workspace_bytes() const override { return static_cast<int64_t>(workspace_bytes_); }
+
+ private:
+  absl::Status ChooseAlgorithm() {
+    cublasLtMatmulPreference_t created = nullptr;
+    TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceCreate(&created));
+    const Preference preference(created);
+    TETHYS_RETURN_IF_ERROR(Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspaceBytes));
+    TETHYS_RETURN_IF_ERROR(
+        Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReproducibleReductions));
+    for (const auto operand :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      TETHYS_RETURN_IF_ERROR(Set(preference, operand, kAlignmentBytes));
+    }
+    cublasLtMatmulHeuristicResult_t best = {};
+    int found = 0;
+    TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulAlgoGetHeuristic(handle_, descriptor_.get(), b_.get(),
+                                                                 a_.get(), c_.get(), c_.get(),
+                                                                 preference.get(), 1, &best, &found));
+    if (found == 0) return absl::UnimplementedError("cuBLASLt has no algorithm for it");
+    algorithm_ = best.algo;
+    workspace_bytes_ = best.workspaceSize;
+    return absl::OkStatus();
+  }
+
+  const cublasLtHandle_t handle_;
+  Layout a_, b_, c_;
+  Descriptor descriptor_;
+  cublasLtMatmulAlgo_t algorithm_ = {};
+  size_t workspace_bytes_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(cublasLtHandle_t handle, const MatmulShape& shape,
+                                                       Precision precision) {
+  auto matmul = std::make_unique<LtMatmul>(handle);
+  TETHYS_RETURN_IF_ERROR(Annotate(matmul->Initialize(shape, precision),
+                                  absl::StrCat("product of ", shape.m, " x ", shape.k, " x ", shape.n)));
+  return matmul;
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,37 @@
+// Products of row-major matrices on cuBLASLt: c [m, n] = a b, float32 out, accumulated in float32. The
+// algorithm is chosen once, from cuBLASLt's heuristics, never by timing. Used by the thread of the device.
+#ifndef TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_
+#define TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_
+
+#include <cublasLt.h>
+
+#include <memory>
+
+#include "runtime/device/device.h"
+
+namespace tethys::cuda {
+
+enum class Precision { kFp32, kTf32, kBf16 };
+
+struct MatmulShape {
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // a lies as [k, m] instead of [m, k].
+  bool transpose_b = false;  // b lies as [n, k] instead of [k, n].
+  bool bias = false;         // Adds a vector of n elements to each row.
+};
+
+class Matmul {
+ public:
+  // `handle` outlives the product. Unimplemented: cuBLASLt has no algorithm for the shape.
+  static absl::StatusOr<std::unique_ptr<Matmul>> Create(cublasLtHandle_t handle, const MatmulShape& shape,
+                                                        Precision precision);
+  virtual ~Matmul() = default;
+  // a and b are float32, or bfloat16 with Precision::kBf16; all 16-byte aligned. bias is null without one.
+  virtual absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, float* c,
+                           void* workspace) = 0;
+  virtual int64_t workspace_bytes() const = 0;
+};
+
+}  // namespace tethys::cuda
+
+#endif  // TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_

@@ -1,0 +1,31 @@
+// A float32 tensor in the precision that a product computes with: itself, or a bfloat16 copy beside it. Owned
+// by one primitive.
+#ifndef TETHYS_RUNTIME_DEVICE_CUDA_OPERAND_H_
+#define TETHYS_RUNTIME_DEVICE_CUDA_OPERAND_H_
+
+#include <memory>
+
+#include "runtime/device/cuda/primitives.h"
+
+namespace tethys::cuda {
+
+class Operand {
+ public:
+  absl::Status Initialize(const Libraries& libraries, int64_t count);
+
+  // `values` to compute from.
+  absl::StatusOr<const void*> Read(Stream& stream, const float* values);
+  // Where to compute `values` to; Written, after that, brings them there.
+  void* Target(float* values) { return copy_ == nullptr ? values : copy_->data(); }
+  absl::Status Written(Stream& stream, float* values);
+
+  int64_t bytes() const { return copy_ == nullptr ? 0 : copy_->bytes(); }
+
+ private:
+  int64_t count_ = 0;
+  std::unique_ptr<Buffer> copy_;  // Null in float32.
+};
+
+}  // namespace tethys::cuda
+
+#endif  // TETHYS_RUNTIME_DEVICE_CUDA_OPERAND_H_

@@ -1,0 +1,40 @@
+// Makes the primitives of a CUDA device; shapes are checked by the device. Contracts:
+// runtime/device/primitives.h and image_primitives.h. What a primitive needs beyond its arguments is
+// allocated here, once.
+#ifndef TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
+#define TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
+
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include <memory>
+#include <vector>
+
+#include "runtime/device/cuda/matmul.h"
+#include "runtime/device/cuda/memory_pool.h"
+
+namespace tethys::cuda {
+
+// What the primitives of a device share; outlives them.
+struct Libraries {
+  cublasLtHandle_t cublas = nullptr;
+  cudnnHandle_t cudnn = nullptr;
+  MemoryPool* memory = nullptr;
+  Precision precision = Precision::kFp32;
+};
+
+absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const Libraries& libraries,
+                                                            const DenseShape& shape);
+absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const Libraries& libraries,
+                                                                        const ConvolutionShape& shape);
+absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape);
+absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
+    const Libraries& libraries, int64_t rows, int64_t classes);
+absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
+                                                                                float deviation);
+absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& libraries,
+                                                        const std::vector<Segment>& segments, float momentum);
+
+}  // namespace tethys::cuda
+
+#endif  // TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_

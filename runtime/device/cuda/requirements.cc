@@ -1,0 +1,94 @@
+#include "runtime/device/cuda/requirements.h"
+
+#include <unistd.h>
+
+#include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/kernels.h"
+
+namespace tethys::cuda {
+namespace {
+
+constexpr int kLeastMajor = 8;         // Compute capability: Ampere, the first with TF32 and bfloat16.
+constexpr size_t kLeastCudnn = 90000;  // 9.0.0
+
+std::string HostName() {
+  char name[256] = "";
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "this host";
+}
+
+// 13000 is 13.0.
+std::string CudaVersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
+std::string CudnnVersionText(size_t version) {
+  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
+absl::Status CheckDriver() {
+  int driver = 0, runtime = 0;
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaDriverGetVersion(&driver));
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&runtime));
+  if (driver == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        HostName(), " has no NVIDIA driver (libcuda.so.1): install it, or run where there is one"));
+  }
+  if (driver / 1000 < runtime / 1000) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the NVIDIA driver of ", HostName(), " knows CUDA up to ", CudaVersionText(driver),
+        ", but this build is for ", CudaVersionText(runtime), ": install a newer driver (580 or later)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckIndex(int index) {
+  int count = 0;
+  const cudaError_t counted = cudaGetDeviceCount(&count);
+  if (counted != cudaErrorNoDevice) TETHYS_RETURN_IF_ERROR(CudaStatus(counted, "cudaGetDeviceCount()"));
+  if (counted == cudaErrorNoDevice || count == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(HostName(),
+                     " has an NVIDIA driver, but no GPU that this process may use (nvidia-smi lists "
+                     "them, CUDA_VISIBLE_DEVICES hides them)"));
+  }
+  if (index >= 0 && index < count) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("GPU ", index, " was asked for, but ", HostName(), " has ", count,
+                                          ", counted from 0: place at most ", count,
+                                          " workers there (slots in the host file)"));
+}
+
+absl::Status CheckCapability(int index, const cudaDeviceProp& properties) {
+  if (properties.major < kLeastMajor) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("GPU ", index, " of ", HostName(), ", ", properties.name, ", has compute capability ",
+                     properties.major, ".", properties.minor, "; 8.0 (Ampere) or later is needed"));
+  }
+  if (CheckKernelImage() == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();
+  return absl::FailedPreconditionError(
+      absl::StrCat("libtethys_cuda.so holds no code for GPU ", index, " of ", HostName(), ", ",
+                   properties.name, " (compute capability ", properties.major, ".", properties.minor,
+                   "): build with -DTETHYS_CUDA_ARCHITECTURES=", properties.major, properties.minor));
+}
+
+absl::Status CheckCudnn() {
+  const size_t version = cudnnGetVersion();
+  if (version >= kLeastCudnn) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("cuDNN ", CudnnVersionText(version), " was found on ",
+                                                    HostName(), "; 9.0 or later is needed"));
+}
+
+}  // namespace
+
+absl::StatusOr<Gpu> TakeGpu(int index) {
+  TETHYS_RETURN_IF_ERROR(CheckDriver());
+  TETHYS_RETURN_IF_ERROR(CheckIndex(index));
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaSetDevice(index));
+  cudaDeviceProp properties;
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, index));
+  TETHYS_RETURN_IF_ERROR(CheckCapability(index, properties));
+  TETHYS_RETURN_IF_ERROR(CheckCudnn());
+  int runtime = 0;
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&runtime));
+  return Gpu{absl::StrCat(properties.name, " (GPU ", index, "), CUDA ", CudaVersionText(runtime), ", cuDNN ",
+                          CudnnVersionText(cudnnGetVersion()))};
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,25 @@
+// What must be there before a CUDA device can be made: driver, GPU and libraries, each refused with what to
+// do. Called by the thread that will use the device.
+#ifndef TETHYS_RUNTIME_DEVICE_CUDA_REQUIREMENTS_H_
+#define TETHYS_RUNTIME_DEVICE_CUDA_REQUIREMENTS_H_
+
+#include <memory>
+#include <string>
+
+#include "runtime/device/cuda_library.h"
+
+namespace tethys::cuda {
+
+struct Gpu {
+  std::string description;  // "NVIDIA H200 (GPU 0), CUDA 13.0, cuDNN 9.19.0"
+};
+
+// Makes GPU `index` the calling thread's.
+absl::StatusOr<Gpu> TakeGpu(int index);
+
+// Defined in cuda_device.cc.
+absl::StatusOr<std::unique_ptr<Device>> CreateDevice(const CudaDeviceOptions& options);
+
+}  // namespace tethys::cuda
+
+#endif  // TETHYS_RUNTIME_DEVICE_CUDA_REQUIREMENTS_H_

@@ -1,0 +1,22 @@
+// Streams and events of CUDA. Contract: runtime/device/device.h. An event may be asked by any thread whether
+// it has happened; all else belongs to the device's thread.
+#ifndef TETHYS_RUNTIME_DEVICE_CUDA_STREAM_H_
+#define TETHYS_RUNTIME_DEVICE_CUDA_STREAM_H_
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "runtime/device/device.h"
+
+namespace tethys::cuda {
+
+absl::StatusOr<std::unique_ptr<Stream>> CreateStream();
+absl::StatusOr<std::unique_ptr<Event>> CreateEvent();
+
+// Of a stream that CreateStream made.
+cudaStream_t Handle(Stream& stream);
+
+}  // namespace tethys::cuda
+
+#endif  // TETHYS_RUNTIME_DEVICE_CUDA_STREAM_H_

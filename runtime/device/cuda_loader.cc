@@ -1,0 +1,121 @@
+#include "runtime/device/cuda_loader.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "runtime/device/cuda_fingerprint.h"
+
+namespace tethys {
+namespace {
+
+struct NvidiaLibrary {
+  const char* name;     // As other libraries ask for it.
+  const char* package;  // What brings it.
+};
+// After those that they need.
+constexpr NvidiaLibrary kNvidiaLibraries[] = {
+    {"libcuda.so.1", "the NVIDIA driver"},
+    {"libnvrtc.so.13", "cuda-nvrtc-13-0, or pip install nvidia-cuda-nvrtc"},
+    {"libcublasLt.so.13", "libcublas-13-0, or pip install nvidia-cublas"},
+    {"libcublas.so.13", "libcublas-13-0, or pip install nvidia-cublas"},
+    {"libcudnn_graph.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
+    {"libcudnn_ops.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
+    {"libcudnn_heuristic.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
+    {"libcudnn_engines_precompiled.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
+    {"libcudnn_engines_runtime_compiled.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
+    {"libcudnn_cnn.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
+    {"libcudnn.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
+};
+
+// The folders given and, where they hold wheels of NVIDIA's, those of the libraries in them.
+absl::StatusOr<std::vector<std::string>> SearchFolders(const std::vector<std::string>& given) {
+  std::vector<std::string> folders;
+  for (const std::string& folder : given) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(folder, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--cuda_library_path: there is no folder ", folder, " on this host"));
+    }
+    folders.push_back(folder);
+    for (const auto& wheel : std::filesystem::directory_iterator(folder + "/nvidia", error)) {
+      const std::filesystem::path libraries = wheel.path() / "lib";
+      if (std::filesystem::is_directory(libraries, error)) folders.push_back(libraries);
+    }
+  }
+  return folders;
+}
+
+// Opens by its full path what lies in the folders; what asks for it by name later gets this one.
+absl::Status OpenNvidiaLibraries(const std::vector<std::string>& folders) {
+  for (const NvidiaLibrary& library : kNvidiaLibraries) {
+    for (const std::string& folder : folders) {
+      const std::string path = absl::StrCat(folder, "/", library.name);
+      std::error_code error;
+      if (!std::filesystem::exists(path, error)) continue;
+      if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("cannot open ", path, " of --cuda_library_path: ", dlerror()));
+      }
+      break;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CannotOpen(const std::string& path, const std::string& problem) {
+  const auto* missing = std::find_if(
+      std::begin(kNvidiaLibraries), std::end(kNvidiaLibraries),
+      [&problem](const NvidiaLibrary& library) { return absl::StartsWith(problem, library.name); });
+  if (missing == std::end(kNvidiaLibraries)) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot open ", path, ": ", problem));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("device.kind is CUDA, but ", missing->name, " is missing on this host: install it (",
+                   missing->package, "), or say where it lies by --cuda_library_path=FOLDER"));
+}
+
+absl::StatusOr<const CudaLibrary*> OpenLibrary(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kCudaLibraryName);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device.kind is CUDA, but there is no ", path,
+        ": this build computes on CPUs only. Build with the CUDA toolkit 13 and cuDNN 9 installed "
+        "(cmake -DTETHYS_CUDA=ON says what is missing), or write device { kind: CPU }"));
+  }
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return CannotOpen(path, dlerror());
+  const auto entry = reinterpret_cast<CudaLibraryEntry>(dlsym(library, kCudaLibraryEntry));
+  if (entry == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is no library of Tethys: it has no ", kCudaLibraryEntry));
+  }
+  const CudaLibrary* table = entry();
+  if (absl::string_view(table->fingerprint) != TETHYS_CUDA_FINGERPRINT) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is of another build (", table->fingerprint,
+                                                      ") than this program (", TETHYS_CUDA_FINGERPRINT,
+                                                      "): build both together, and copy both"));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string ProgramFolder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaLoaderOptions& loader,
+                                                         const CudaDeviceOptions& device) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> folders, SearchFolders(loader.library_path));
+  TETHYS_RETURN_IF_ERROR(OpenNvidiaLibraries(folders));
+  TETHYS_ASSIGN_OR_RETURN(const CudaLibrary* library, OpenLibrary(loader.folder));
+  return library->create_device(device);
+}
+
+}  // namespace tethys

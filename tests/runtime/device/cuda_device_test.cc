@@ -1,0 +1,57 @@
+// The CUDA device against the contract. Needs a GPU, and says what it lacked where there is none.
+#include <cstdio>
+#include <filesystem>
+
+#include "runtime/device/cuda_loader.h"
+#include "tests/runtime/device/device_conformance.h"
+
+namespace tethys {
+namespace {
+
+// Out of a bundle the library lies beside this test.
+absl::StatusOr<std::unique_ptr<Device>> CreateGpu(const CudaDeviceOptions& options) {
+  const std::string beside = ProgramFolder();
+  const bool bundled = std::filesystem::exists(beside + "/" + kCudaLibraryName);
+  return CreateCudaDevice({.folder = bundled ? beside : TETHYS_CUDA_FOLDER}, options);
+}
+absl::StatusOr<std::unique_ptr<Device>> FirstGpu() { return CreateGpu({}); }
+
+// What a machine may lack; anything else is a failure.
+TEST(CudaDevice, IsThere) {
+  const auto device = FirstGpu();
+  if (!device.ok()) {
+    const std::string problem = StatusText(device.status());
+    ASSERT_THAT(problem,
+                testing::AnyOf(testing::HasSubstr("computes on CPUs only"),
+                               testing::HasSubstr("no NVIDIA driver"), testing::HasSubstr("no GPU")));
+    GTEST_SKIP() << problem;
+  }
+  EXPECT_FALSE((*device)->reads_host_memory());
+  std::printf("%s\n", (*device)->Describe().c_str());
+}
+
+TEST(CudaDevice, RefusesAnIndexBeyondWhatIsThere) {
+  if (!FirstGpu().ok()) GTEST_SKIP() << StatusText(FirstGpu().status());
+  const absl::Status refused = CreateGpu({.index = 4096}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(StatusText(refused), testing::HasSubstr("GPU 4096"));
+}
+
+TEST(CudaDevice, MemoryThatIsNotThereIsRefusedWithWhatIs) {
+  const auto device = FirstGpu();
+  if (!device.ok()) GTEST_SKIP() << StatusText(device.status());
+  const absl::Status refused = (*device)->Allocate(int64_t{1} << 40, MemoryKind::kDevice).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(refused), testing::HasSubstr("smaller batch"));
+}
+
+// Empty without a GPU: the first test above has said why.
+std::vector<DeviceFactory> Gpus() {
+  if (!FirstGpu().ok()) return {};
+  return {FirstGpu};
+}
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceConformance);
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceConformance, testing::ValuesIn(Gpus()));
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,5 @@
+// Stands for a libtethys_cuda.so of another build.
+extern "C" const void* tethys_cuda_library() {
+  static constexpr const char* kTable[] = {"stale", nullptr};
+  return kTable;
+}
