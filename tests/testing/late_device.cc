@@ -263,6 +263,8 @@ class LateDevice final : public Device {
 
 }  // namespace
 
+void PutWork(Stream& stream, std::function<absl::Status()> work) { Late(stream).Put(std::move(work)); }
+
 std::unique_ptr<Device> CreateLateDevice(LateDeviceOptions options) {
   return std::make_unique<LateDevice>(options);
 }

@@ -6,6 +6,7 @@
 #ifndef TETHYS_TESTS_TESTING_LATE_DEVICE_H_
 #define TETHYS_TESTS_TESTING_LATE_DEVICE_H_
 
+#include <functional>
 #include <memory>
 
 #include "runtime/device/device.h"
@@ -15,6 +16,9 @@ namespace tethys::testing {
 struct LateDeviceOptions {
   bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
 };
+
+// Puts more work on a stream of a late device: what a library of the device's would do.
+void PutWork(Stream& stream, std::function<absl::Status()> work);
 
 std::unique_ptr<Device> CreateLateDevice(LateDeviceOptions options = {});
 

@@ -1,0 +1,32 @@
+// Mirrored training whose exchange is work on streams: gradients are summed bucket after bucket on a stream
+// beside backward's, ordered by events, and every replica applies the same update on its device. No thread,
+// no copy through the host; the same promises as MirroredStrategy (mirrored_strategy.h).
+//
+// Made and called by the training thread. FinishStep watches the streams under its deadline.
+#ifndef TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
+#define TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
+
+#include <memory>
+
+#include "collectives/stream_communicator.h"
+#include "runtime/base/clock.h"
+#include "runtime/replica_update.h"
+#include "runtime/strategy.h"
+
+namespace tethys {
+
+struct StreamMirroredOptions {
+  int64_t bucket_bytes = 1024 * 1024;       // A bucket closes once it holds so many.
+  Nanoseconds step_timeout = 30 * kSecond;  // Without a bucket done for so long, a step has failed.
+  const Clock* clock = nullptr;             // Outlives the strategy.
+};
+
+// `device` and `stream`, on which plan and update work, outlive the strategy. InvalidArgument: bucket_bytes
+// < 1.
+absl::StatusOr<std::unique_ptr<Strategy>> CreateStreamMirroredStrategy(
+    std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update, Device& device, Stream& stream,
+    StreamMirroredOptions options);
+
+}  // namespace tethys
+
+#endif  // TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_

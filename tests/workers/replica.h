@@ -1,0 +1,149 @@
+// A replica of a small model on a device of its choice, trained under a strategy of the test's choice.
+#ifndef TETHYS_TESTS_WORKERS_REPLICA_H_
+#define TETHYS_TESTS_WORKERS_REPLICA_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "collectives/mirrored_strategy.h"
+#include "gtest/gtest.h"
+#include "runtime/staged_strategy.h"
+#include "tests/collectives/ring_fixture.h"
+#include "tests/runtime/nn/mlp_fixture.h"
+#include "workers/device_memory.h"
+
+namespace tethys {
+
+constexpr int64_t kRows = 16;
+constexpr int kSteps = 6;
+
+inline proto::Optimizer SgdConfig() {
+  proto::Optimizer config;
+  config.set_learning_rate(0.05);
+  config.set_weight_decay(1e-3);
+  config.mutable_sgd()->set_momentum(0.9);
+  return config;
+}
+
+// A replica on `device`, which trains on batches of its rank.
+class Replica {
+ public:
+  Replica(std::unique_ptr<Device> device, int rank, int world)
+      : rank_(rank),
+        world_(world),
+        device_(std::move(device)),
+        stream_(device_->CreateStream().value()),
+        parameters_(Allocate()),
+        gradients_(Allocate()),
+        samples_(kRows, model_.sample_elements()) {
+    plan_ = Plan::Compile(model_, *device_, *stream_, kRows, {.mean = 0.3f, .deviation = 0.35f},
+                          parameters_->floats(), gradients_->floats())
+                .value();
+    EXPECT_TRUE(
+        FillDeviceMemory(*device_, *stream_, {parameters_->floats(), Size()}, [&](absl::Span<float> values) {
+          model_.variables().FillInitialValues(5, {0, ArenaSize()}, values.data());
+          return absl::OkStatus();
+        }).ok());
+  }
+
+  std::unique_ptr<Optimizer> MakeOptimizer(Device& device) const {
+    std::vector<NamedRange> ranges;
+    for (const Variable& variable : model_.variables().variables())
+      ranges.push_back({variable.name, variable.range});
+    return CreateOptimizer(SgdConfig(), device, MakeSegments(SgdConfig(), ranges)).value();
+  }
+  ReplicaUpdate MakeUpdate() {
+    return {MakeOptimizer(*device_), SgdConfig(), 0, world_, *stream_, TestClock()};
+  }
+  std::unique_ptr<Strategy> MakeMirrored(std::unique_ptr<Communicator> communicator) {
+    MirroredOptions options;
+    options.optimizer = SgdConfig();
+    options.bucket_bytes = 256;
+    auto optimizer = device_->reads_host_memory() ? MakeOptimizer(*device_) : nullptr;
+    return CreateMirroredStrategy(std::move(communicator), std::move(optimizer), options, *stream_,
+                                  TestClock())
+        .value();
+  }
+  std::unique_ptr<Strategy> Staged(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update,
+                                   Nanoseconds timeout = 30 * kSecond) {
+    return CreateStagedStrategy(std::move(inner), std::move(update), *device_, *stream_,
+                                {.step_timeout = timeout, .clock = &TestClock()})
+        .value();
+  }
+
+  absl::Status Train(std::unique_ptr<Strategy> strategy) {
+    const StepArenas arenas{parameters_->floats(), gradients_->floats(), ArenaSize()};
+    TETHYS_RETURN_IF_ERROR(strategy->Prepare(arenas, model_.ready_order()).status());
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const HostBatch batch = samples_.batch();
+      FillRandom(batch, model_.sample_elements(), model_.classes(), step * world_ + rank_);
+      TETHYS_RETURN_IF_ERROR(
+          strategy->BeginStep({.step = step, .sample_count = kRows, .global_sample_count = kRows * world_}));
+      TETHYS_RETURN_IF_ERROR(plan_->Forward(batch));
+      TETHYS_RETURN_IF_ERROR(plan_->Backward(
+          [&](int64_t index, const Event& event) { return strategy->GradientReady(index, event); }));
+      TETHYS_RETURN_IF_ERROR(strategy->FinishStep().status());
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<float> Parameters() {
+    std::vector<float> out;
+    EXPECT_TRUE(ReadDeviceMemory(*device_, *stream_, {parameters_->floats(), Size()},
+                                 [&](absl::Span<const float> values) {
+                                   out.assign(values.begin(), values.end());
+                                   return absl::OkStatus();
+                                 })
+                    .ok());
+    return out;
+  }
+
+  Device& device() { return *device_; }
+  Stream& stream() { return *stream_; }
+
+ private:
+  std::unique_ptr<Buffer> Allocate() {
+    return device_->Allocate(ArenaSize() * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice).value();
+  }
+  int64_t ArenaSize() const { return model_.variables().arena_size(); }
+  size_t Size() const { return static_cast<size_t>(ArenaSize()); }
+
+  const int rank_;
+  const int world_;
+  const Model model_ = MakeMlp({6, 6}, {24, 12, 10});
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<Stream> stream_;
+  const std::unique_ptr<Buffer> parameters_, gradients_;
+  BatchBuffer samples_;
+  std::unique_ptr<Plan> plan_;
+};
+
+using MakeStrategy =
+    std::function<std::unique_ptr<Strategy>(Replica& replica, std::unique_ptr<Communicator> communicator)>;
+
+// Replicas as threads, joined by a ring; the parameters of each after training.
+inline std::vector<std::vector<float>> TrainMirrored(int world,
+                                                     const std::function<std::unique_ptr<Device>()>& device,
+                                                     const MakeStrategy& strategy) {
+  std::vector<std::vector<float>> parameters(world);
+  ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
+    const int rank = communicator->rank();
+    Replica replica(device(), rank, world);
+    TETHYS_RETURN_IF_ERROR(replica.Train(strategy(replica, std::move(communicator))));
+    parameters[rank] = replica.Parameters();
+    return absl::OkStatus();
+  }));
+  return parameters;
+}
+
+inline std::vector<std::vector<float>> MirroredOnTheCpu(int world) {
+  return TrainMirrored(
+      world, [] { return CreateCpuDevice(1).value(); },
+      [](Replica& replica, auto communicator) { return replica.MakeMirrored(std::move(communicator)); });
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_WORKERS_REPLICA_H_
