@@ -1,0 +1,35 @@
+#include "runtime/telemetry/event_file.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+TEST(EventFileTest, ARecordIsLengthSumEventSum) {
+  const std::string length("\x03\0\0\0\0\0\0\0", 8);
+  // Both sums computed bit by bit, by other code.
+  EXPECT_EQ(TfRecord("abc"), length + "\xb0\x99\x49\x0e" + "abc" + "\x6e\x57\xf1\x21");
+}
+
+TEST(EventFileTest, BeginsWithItsVersionUnderTheNameThatTensorBoardLooksFor) {
+  testing::TempDirectory directory;
+  auto file = EventFile::Create(directory.path(), 1234.5, "vm").value();
+  proto::Event event;
+  event.set_step(7);
+  ASSERT_TRUE(file->Append(event).ok());
+  proto::Event first;
+  first.set_wall_time(1234.5);
+  first.set_file_version("brain.Event:2");
+  EXPECT_EQ(ReadFile(directory.Path("events.out.tfevents.0000001234.vm")).value(),
+            TfRecord(first.SerializeAsString()) + TfRecord(event.SerializeAsString()));
+}
+
+TEST(EventFileTest, ADirectoryThatIsNotThereIsNamed) {
+  const auto file = EventFile::Create("/nowhere", 0, "vm");
+  EXPECT_NE(file.status().message().find("/nowhere"), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace tethys
