@@ -29,6 +29,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
       links_.push_back(std::make_unique<ServerLink>(*this, mu_, queue_, options_, static_cast<int>(server)));
     }
     MutexLock lock(mu_);
+    in_flight_.assign(links_.size(), 0);
     for (const auto& link : links_) link->Connect();
     thread_ = std::thread([this] { Loop(); });
   }
@@ -45,6 +46,8 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
  private:
   void Loop();
   std::string ServerName(int server) const;
+  // Until nothing is outstanding.
+  void LiftWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Overdue(Nanoseconds timeout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // From the links, with mu_ held; the analysis cannot see that their lock is this one.
@@ -64,6 +67,8 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   mutable Mutex mu_;
   CondVar answered_;
   int outstanding_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<int> in_flight_ ABSL_GUARDED_BY(mu_);  // By server: messages sent and not answered.
+  bool window_lifted_ ABSL_GUARDED_BY(mu_) = false;
   Nanoseconds last_answer_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   int64_t bytes_out_ ABSL_GUARDED_BY(mu_) = 0;
@@ -114,7 +119,10 @@ absl::Status GrpcParameterClient::Send(int index, Frame frame, const float* payl
   message.frame = frame;
   message.payload = payload;
   message.state = Message::State::kReady;
-  if (outstanding_++ == 0) last_answer_ = options_.clock->Now();
+  if (outstanding_++ == 0) {
+    last_answer_ = options_.clock->Now();
+    window_lifted_ = options_.window == 0;
+  }
   links_[message.where.server]->WriteNext();
   return absl::OkStatus();
 }
@@ -123,11 +131,17 @@ absl::Status GrpcParameterClient::WaitForAnswer(int index, Nanoseconds timeout) 
   const Message& message = *messages_[index];
   MutexLock lock(mu_);
   while (message.state != Message::State::kAnswered && broken_.ok()) {
-    const Nanoseconds left = last_answer_ + timeout - options_.clock->Now();
-    if (left <= 0) return Overdue(timeout);
-    answered_.WaitFor(mu_, left);
+    const Nanoseconds silence = options_.clock->Now() - last_answer_;
+    if (silence >= timeout) return Overdue(timeout);
+    if (silence >= options_.patience && !window_lifted_) LiftWindow();
+    answered_.WaitFor(mu_, std::min(timeout, window_lifted_ ? timeout : options_.patience) - silence);
   }
   return broken_;
+}
+
+void GrpcParameterClient::LiftWindow() {
+  window_lifted_ = true;
+  for (const auto& link : links_) link->WriteNext();
 }
 
 absl::Status GrpcParameterClient::Overdue(Nanoseconds timeout) const {
@@ -170,6 +184,7 @@ int64_t GrpcParameterClient::bytes_in() const {
 // --------------------------------------------------------------------------------------- from the links
 
 void GrpcParameterClient::OnOpen(int server) {
+  in_flight_[server] = 0;
   for (const auto& message : messages_) {
     if (message->where.server == server && message->state == Message::State::kSent) {
       message->state = Message::State::kReady;
@@ -178,8 +193,10 @@ void GrpcParameterClient::OnOpen(int server) {
 }
 
 bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
+  if (!window_lifted_ && in_flight_[server] >= options_.window) return false;
   for (const auto& message : messages_) {
     if (message->where.server != server || message->state != Message::State::kReady) continue;
+    ++in_flight_[server];
     message->state = Message::State::kSent;
     const size_t payload_bytes = message->frame.payload_bytes;
     const grpc::Slice header(message->header, kFrameBytes, grpc::Slice::STATIC_SLICE);
@@ -208,6 +225,7 @@ absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received
   // The second answer to a push that was sent twice.
   if (!waits || frame.sequence != message.frame.sequence) return absl::OkStatus();
 
+  if (message.state == Message::State::kSent) --in_flight_[server];
   std::swap(message.answer, received);
   message.state = Message::State::kAnswered;
   last_answer_ = options_.clock->Now();

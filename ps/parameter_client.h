@@ -44,6 +44,12 @@ struct ParameterClientOptions {
   std::vector<ServerAddress> servers;    // By server index.
   const Clock* clock = nullptr;          // Outlives the client.
   int reconnect_tries = 5;
+  // Of one server's messages at most so many are sent and not answered, until an answer has been missing for
+  // `patience`. 0: no limit. Where answers come as soon as all workers have sent a message, this keeps
+  // workers side by side: one that is ahead leaves the server's link to those behind. It is a courtesy and no
+  // condition, so that nobody waits for ever where workers send in different orders.
+  int window = 0;
+  Nanoseconds patience = 100 * kMillisecond;
   Nanoseconds reconnect_pause = 20 * kMillisecond;  // Before the second try; doubled for each further one.
 };
 

@@ -116,6 +116,7 @@ void ServerLink::OnRead(bool ok) {
   failures_ = 0;
   reading_ = true;
   stream_->Read(&incoming_, &read_);
+  WriteNext();
 }
 
 void ServerLink::WriteNext() {

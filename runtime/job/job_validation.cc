@@ -97,7 +97,7 @@ constexpr Rule kRules[] = {
     {"strategy.mirrored.bucket_bytes", kMebibyte, From(64, kMaxMessageBytes)},
     {"strategy.mirrored.transport", proto::Mirrored::AUTOMATIC, From(0, proto::Mirrored::Transport_MAX)},
     {"strategy.parameter_server.servers", 1, From(1, 1024)},
-    {"strategy.parameter_server.message_bytes", 344 * 1024, From(64, kMaxMessageBytes)},
+    {"strategy.parameter_server.message_bytes", kUnset, From(64, kMaxMessageBytes)},
     {"strategy.parameter_server.partitioner.min_size.min_shard_bytes", 256 * 1024, From(1, kMaxBytes)},
     {"strategy.parameter_server.partitioner.min_size.max_shards", kUnset, From(1, 1 << 24)},
     {"strategy.parameter_server.partitioner.fixed.shards", kRequired, From(1, 1 << 24)},
@@ -169,6 +169,19 @@ bool IsName(absl::string_view name) {
 }
 constexpr char kNameRule[] = "is not a name: use 1 to 100 letters, digits, '_', '-' and '.'";
 
+std::string KindName(const proto::Layer& layer) {
+  const FieldDescriptor* kind =
+      layer.GetReflection()->GetOneofFieldDescriptor(layer, layer.GetDescriptor()->FindOneofByName("kind"));
+  return kind == nullptr ? "layer" : kind->name();
+}
+
+// Of a dense layer or a convolution.
+template <typename Layer>
+void ResolveInitializer(Layer& layer) {
+  if (layer.initializer() != proto::INITIALIZER_DEFAULT) return;
+  layer.set_initializer(layer.activation() == proto::RELU ? proto::HE_NORMAL : proto::GLOROT_UNIFORM);
+}
+
 void ResolveModel(proto::Model& model, Problems& problems) {
   problems.AddIf(model.layer().empty(), "model", "has no layer: add at least one dense layer");
   std::set<std::string> names;
@@ -176,15 +189,15 @@ void ResolveModel(proto::Model& model, Problems& problems) {
     proto::Layer& layer = *model.mutable_layer(i);
     const std::string field = absl::StrCat("model.layer[", i, "]");
     problems.AddIf(layer.kind_case() == proto::Layer::KIND_NOT_SET, field,
-                   "has no kind: write flatten {} or dense { units: ... }");
-    if (!layer.has_name()) layer.set_name(absl::StrCat(layer.has_dense() ? "dense_" : "flatten_", i));
+                   "has no kind: write flatten {}, dense { units: ... }, convolution { filters: ... } or "
+                   "max_pooling {}");
+    if (!layer.has_name()) layer.set_name(absl::StrCat(KindName(layer), "_", i));
     problems.AddIf(!IsName(layer.name()), field + ".name", kNameRule);
     problems.AddIf(
         !names.insert(layer.name()).second, field + ".name",
         absl::StrCat("is '", layer.name(), "', as of a layer before it: give every layer its own name"));
-    if (!layer.has_dense() || layer.dense().initializer() != proto::INITIALIZER_DEFAULT) continue;
-    layer.mutable_dense()->set_initializer(layer.dense().activation() == proto::RELU ? proto::HE_NORMAL
-                                                                                     : proto::GLOROT_UNIFORM);
+    if (layer.has_dense()) ResolveInitializer(*layer.mutable_dense());
+    if (layer.has_convolution()) ResolveInitializer(*layer.mutable_convolution());
   }
 }
 
@@ -250,18 +263,27 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
                    "or strategy { mirrored {} } or strategy { parameter_server {} }"));
   const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
   for (const proto::Layer& layer : job.model().layer()) {
+    if (!layer.has_dense() && !layer.has_convolution()) continue;
+    const int64_t out = layer.has_dense() ? layer.dense().units() : layer.convolution().filters();
     problems.AddIf(
-        layer.has_dense() && fixed.shards() > layer.dense().units(),
-        "strategy.parameter_server.partitioner.fixed.shards",
-        absl::StrCat("is ", fixed.shards(), ", but the bias of layer '", layer.name(), "' has only ",
-                     layer.dense().units(), " rows, and no shard may be empty: use at most ",
-                     layer.dense().units(), ", or min_size {}"));
+        fixed.shards() > out, "strategy.parameter_server.partitioner.fixed.shards",
+        absl::StrCat("is ", fixed.shards(), ", but the bias of layer '", layer.name(), "' has only ", out,
+                     " rows, and no shard may be empty: use at most ", out, ", or min_size {}"));
   }
   problems.AddIf(
       job.max_restarts() > 0 && !LeasesBatches(job), "max_restarts",
       absl::StrCat("is ", job.max_restarts(),
                    ", but only asynchronous and stale-synchronous jobs survive the loss of a worker: "
                    "leave it out; a job of another strategy is resumed by --resume"));
+}
+
+void CheckDevice(const proto::Device& device, Problems& problems) {
+  if (device.kind() == proto::Device::CUDA) return;
+  problems.AddIf(
+      device.precision() != proto::Device::FP32, "device.precision",
+      "is BF16, but device.kind is CPU, which computes in float32: leave it out, or write kind: CUDA");
+  problems.AddIf(device.tf32(), "device.tf32",
+                 "is true, but device.kind is CPU, which has no TF32: leave it out, or write kind: CUDA");
 }
 
 // Samples travel with the heartbeats, four a second.
@@ -301,6 +323,10 @@ void MakeMessages(proto::Job& job) {
 
 // Defaults that are another field's value.
 void ResolveDependentDefaults(proto::Job& job) {
+  for (proto::Layer& layer : *job.mutable_model()->mutable_layer()) {
+    if (!layer.has_max_pooling() || layer.max_pooling().has_stride()) continue;
+    layer.mutable_max_pooling()->set_stride(layer.max_pooling().size());
+  }
   proto::Partitioner* partitioner =
       job.strategy().has_parameter_server()
           ? job.mutable_strategy()->mutable_parameter_server()->mutable_partitioner()
@@ -330,6 +356,7 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   CheckLogits(job, problems);
   CheckBatch(job, problems);
   CheckStrategy(job, problems);
+  CheckDevice(job.device(), problems);
   CheckResources(job, problems);
   CheckTimeouts(job.timeouts(), problems);
   return problems.status();

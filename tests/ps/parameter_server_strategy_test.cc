@@ -101,6 +101,17 @@ TEST(ParameterServerStrategyTest, AWorkerWithoutSamplesTakesPart) {
   EXPECT_EQ(full->Parameter(), -0.25f);
 }
 
+TEST(ParameterServerStrategyTest, WorkersThatSendInDifferentOrdersDoNotWaitForOneAnotherForEver) {
+  PsCluster cluster(TestPlan(2, "message_bytes: 64"));
+  OnWorkers(2, [&](int index) {
+    const auto worker = cluster.Worker(index);
+    ASSERT_TRUE(worker->Prepare(index == 1).ok());
+    for (int step = 0; step < 2; ++step) ASSERT_TRUE(worker->Step(step, 8).ok());
+    EXPECT_EQ(worker->Parameter(), -1);
+  });
+  EXPECT_EQ(cluster.server(0).version(), 2);
+}
+
 TEST(ParameterServerStrategyTest, StalenessIsCountedPerStepAndPerServer) {
   PsCluster cluster(TestPlan(2, "servers: 2 asynchronous {}"));
   const auto a = cluster.Worker(0);

@@ -24,6 +24,9 @@ class NoStream final : public Stream {
 class FakeOptimizer final : public Optimizer {
  public:
   explicit FakeOptimizer(std::vector<Range> segments) : segments_(std::move(segments)) {}
+  absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t) override {
+    return std::vector<std::unique_ptr<Buffer>>();
+  }
   absl::Status Apply(Stream&, const Update& update, float* parameters, const float* sums,
                      absl::Span<float* const> slots) override {
     for (const Range& segment : segments_) {

@@ -80,11 +80,12 @@ class TestWorker {
         strategy_(std::move(strategy)),
         workers_(plan.job().workers()) {}
 
-  absl::Status Prepare() {
+  // With `reversed` it announces, and so sends, its last layer's gradients last.
+  absl::Status Prepare(bool reversed = false) {
     const auto variables = variables_.variables();
     const Range layer2{variables[2].range.begin, variables[3].range.end() - variables[2].range.begin};
     const Range layer1{variables[0].range.begin, variables[1].range.end() - variables[0].range.begin};
-    const Range ready[] = {layer2, layer1};
+    const Range ready[] = {reversed ? layer1 : layer2, reversed ? layer2 : layer1};
     return strategy_->Prepare({parameters_.data(), gradients_.data(), parameters_.size()}, ready).status();
   }
 

@@ -64,7 +64,7 @@ TEST(ResolveTest, ParameterServersHaveDefaultsOfTheirOwn) {
   const proto::ParameterServer& ps = job.strategy().parameter_server();
   EXPECT_TRUE(ps.has_bulk_synchronous());
   EXPECT_TRUE(ps.bulk_synchronous().has_summation());
-  EXPECT_EQ(ps.message_bytes(), 344 << 10);
+  EXPECT_FALSE(ps.has_message_bytes()) << "depends on where the servers are";
   EXPECT_EQ(ps.partitioner().min_size().min_shard_bytes(), 256 << 10);
   EXPECT_EQ(ps.partitioner().min_size().max_shards(), 3) << "as many as servers";
 }
