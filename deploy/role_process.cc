@@ -82,6 +82,16 @@ FlagSpec TokenFileFlag() {
           "only (mode 0600). Without it the line comes by standard input."};
 }
 
+FlagSpec CudaLibraryPathFlag() {
+  return {
+      .name = "cuda_library_path",
+      .value = "DIR",
+      .help =
+          "For workers with device { kind: CUDA }: where cuDNN and cuBLAS lie on their hosts, for example "
+          "the site-packages of a PyTorch. Default: where the system looks.",
+      .repeated = true};
+}
+
 int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role) {
   prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
   signal(SIGPIPE, SIG_IGN);  // A connection that broke is an error code, not a death.
@@ -111,6 +121,7 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
                 {.name = "slow_down",
                  .value = "MS",
                  .help = "For trials: a worker waits so many milliseconds before each step. Default 0."},
+                CudaLibraryPathFlag(),
                 TokenFileFlag()},
       .examples = {
           absl::StrCat("tethys ", verb, " --chief=127.0.0.1:4000 --index=0 < secret-and-open-pipe")}};
@@ -130,6 +141,7 @@ int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
     options.role = role;
     options.index = static_cast<int>(*index);
     options.incarnation = static_cast<uint32_t>(*incarnation);
+    options.cuda_library_path = flags.GetAll("cuda_library_path");
     options.slow_down = *slow_down * kMillisecond;
     options.bind_host = flags.Get("bind", "127.0.0.1");
     options.token = secret.token;

@@ -33,6 +33,8 @@ using RoleFunction = std::function<absl::Status(const JobSecret&)>;
 int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role);
 // --token_file, for the verbs that take it.
 FlagSpec TokenFileFlag();
+// --cuda_library_path, for those that are or start workers.
+FlagSpec CudaLibraryPathFlag();
 
 // The verbs worker and ps, which take the same flags.
 CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,

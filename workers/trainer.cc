@@ -7,6 +7,7 @@
 
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
+#include "workers/device_factory.h"
 #include "workers/device_memory.h"
 #include "workers/strategy_factory.h"
 #include "workers/train_step.h"
@@ -52,10 +53,7 @@ absl::Status Trainer::Build(RingListener& listener) {
   if (model_->variables().signature() != plan.model_signature()) {
     return absl::FailedPreconditionError("the model built here has other variables than the job's plan");
   }
-  if (job.device().kind() != proto::Device::CPU) {
-    return absl::UnimplementedError("device.kind: this build computes on CPUs only");
-  }
-  TETHYS_ASSIGN_OR_RETURN(device_, CreateCpuDevice(job.device().threads_per_rank()));
+  TETHYS_ASSIGN_OR_RETURN(device_, CreateWorkerDevice(task_, setup_));
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
   TETHYS_ASSIGN_OR_RETURN(strategy_,
                           CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener, clock_));

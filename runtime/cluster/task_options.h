@@ -4,6 +4,7 @@
 #define TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "proto/chief.pb.h"
@@ -23,6 +24,8 @@ struct TaskOptions {
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // Of this process; absent: connections are bare.
   Nanoseconds connect_timeout = 30 * kSecond;
+  // Folders in which a worker on a GPU looks for NVIDIA's libraries before the system's.
+  std::vector<std::string> cuda_library_path = {};
   Nanoseconds slow_down = 0;  // For trials: a worker waits so long before each of its steps.
   // Nothing heard from the chief for so long, once connected: it is lost.
   Nanoseconds chief_silence = 20 * kSecond;

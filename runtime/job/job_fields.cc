@@ -6,6 +6,7 @@
 #include <cctype>
 #include <numeric>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -217,6 +218,11 @@ std::string UnknownFieldText(const Descriptor& type, absl::string_view name) {
 }
 
 std::string UnknownValueText(const FieldDescriptor& field, absl::string_view value) {
+  if (field.name() == "precision" && absl::EqualsIgnoreCase(value, "fp16")) {
+    return "precision FP16 is refused: its gradients underflow unless losses are scaled, which BF16, as fast "
+           "and with "
+           "the range of float32, does not need. Write BF16";
+  }
   const std::vector<std::string> names = ValueNames(field);
   return absl::StrCat("'", value, "' is not a value of ", field.name(), ": ", Suggestion(value, names),
                       "Its values: ", absl::StrJoin(names, ", "));
