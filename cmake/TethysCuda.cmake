@@ -1,4 +1,4 @@
-# What libtethys_cuda.so (runtime/device/cuda) is built with: nvcc, cuBLASLt and cuDNN. TETHYS_CUDA is AUTO (built
+# What libtethys_cuda.so (runtime/device/cuda) is built with: nvcc, cuBLASLt, cuDNN and NCCL. TETHYS_CUDA is AUTO (built
 # where all of it is found, never under a sanitizer), ON (required) or OFF (not looked for).
 set(TETHYS_CUDA AUTO CACHE STRING "AUTO, ON or OFF: libtethys_cuda.so, for jobs with device { kind: CUDA }")
 set(TETHYS_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities that GPU code is compiled for")
@@ -23,6 +23,11 @@ macro(tethys_find_cuda)
   if(NOT TETHYS_CUDA_INCLUDE OR NOT TETHYS_CUBLASLT_LIBRARY OR NOT TETHYS_CUDART_LIBRARY)
     list(APPEND TETHYS_CUDA_MISSING "cuBLASLt (libcublas-dev-13-0)")
   endif()
+  find_path(TETHYS_NCCL_INCLUDE nccl.h ${places})
+  find_library(TETHYS_NCCL_LIBRARY nccl ${places})
+  if(NOT TETHYS_NCCL_INCLUDE OR NOT TETHYS_NCCL_LIBRARY)
+    list(APPEND TETHYS_CUDA_MISSING "NCCL (libnccl-dev)")
+  endif()
   if(NOT TETHYS_CUDNN_INCLUDE OR NOT TETHYS_CUDNN_LIBRARY)
     list(APPEND TETHYS_CUDA_MISSING "cuDNN 9 (libcudnn9-dev-cuda-13)")
   endif()
@@ -45,9 +50,10 @@ if(NOT TETHYS_CUDA STREQUAL "OFF" AND NOT TETHYS_CUDA_MISSING)
   set(CMAKE_CUDA_STANDARD 17)
   enable_language(CUDA)
   add_library(tethys_nvidia INTERFACE)
-  target_include_directories(tethys_nvidia SYSTEM INTERFACE ${TETHYS_CUDA_INCLUDE} ${TETHYS_CUDNN_INCLUDE})
+  target_include_directories(tethys_nvidia SYSTEM INTERFACE ${TETHYS_CUDA_INCLUDE} ${TETHYS_CUDNN_INCLUDE}
+    ${TETHYS_NCCL_INCLUDE})
   # The CUDA runtime is linked statically: it finds the driver itself and says when there is none.
-  target_link_libraries(tethys_nvidia INTERFACE ${TETHYS_CUDNN_LIBRARY} ${TETHYS_CUBLASLT_LIBRARY}
+  target_link_libraries(tethys_nvidia INTERFACE ${TETHYS_NCCL_LIBRARY} ${TETHYS_CUDNN_LIBRARY} ${TETHYS_CUBLASLT_LIBRARY}
     ${TETHYS_CUDART_LIBRARY} Threads::Threads dl rt)
 endif()
 

@@ -8,8 +8,8 @@
 
 #include <memory>
 
-#include "collectives/stream_communicator.h"
 #include "runtime/base/clock.h"
+#include "runtime/device/stream_communicator.h"
 #include "runtime/replica_update.h"
 #include "runtime/strategy.h"
 

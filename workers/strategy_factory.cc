@@ -6,6 +6,8 @@
 
 #include "collectives/exchange.h"
 #include "collectives/mirrored_strategy.h"
+#include "collectives/stream_exchange.h"
+#include "collectives/stream_mirrored_strategy.h"
 #include "ps/parameter_server_strategy.h"
 #include "runtime/base/logging.h"
 #include "runtime/cluster/job_plan.h"
@@ -25,6 +27,24 @@ absl::StatusOr<std::unique_ptr<Optimizer>> OptimizerOfAll(const proto::JobPlan& 
   for (const Variable& variable : model.variables().variables())
     ranges.push_back({variable.name, variable.range});
   return CreateOptimizer(plan.job().optimizer(), device, MakeSegments(plan.job().optimizer(), ranges));
+}
+
+// Of a replica that holds all parameters on its device.
+absl::StatusOr<ReplicaUpdate> UpdateOfAll(const proto::JobPlan& plan, const Model& model, Device& device,
+                                          Stream& stream, const Clock& clock) {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
+  return ReplicaUpdate(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan), plan.job().workers(),
+                       stream, clock);
+}
+
+// `inner` itself where the host can use the device's memory.
+absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner,
+                                                 absl::optional<ReplicaUpdate> update,
+                                                 const proto::JobPlan& plan, Device& device, Stream& stream,
+                                                 const Clock& clock) {
+  if (device.reads_host_memory()) return inner;
+  const StagingOptions options{.step_timeout = FromSeconds(plan.job().timeouts().step()), .clock = &clock};
+  return CreateStagedStrategy(std::move(inner), std::move(update), device, stream, options);
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
@@ -60,6 +80,19 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
       CreateExchange(listener, ring,
                      {.transport = mirrored.transport(),
                       .typical_bytes = std::min<int64_t>(mirrored.bucket_bytes(), gradient_bytes)}));
+  if (!device.reads_host_memory()) {
+    TETHYS_ASSIGN_OR_RETURN(StreamExchange on_devices, CreateStreamExchange(*exchange.communicator, device,
+                                                                            ring.connect_timeout, clock));
+    if (on_devices.communicator != nullptr) {
+      TETHYS_LOG(Info, "gradients are exchanged by ", on_devices.communicator->Describe(), ": ",
+                 on_devices.reason);
+      TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOfAll(plan, model, device, stream, clock));
+      return CreateStreamMirroredStrategy(
+          std::move(on_devices.communicator), std::move(update), device, stream,
+          {.bucket_bytes = mirrored.bucket_bytes(), .step_timeout = ring.step_timeout, .clock = &clock});
+    }
+    absl::StrAppend(&exchange.description, ", staged through the host: ", on_devices.reason);
+  }
   TETHYS_LOG(Info, "gradients are exchanged by ", exchange.description);
   // Where the host cannot use the device's memory, it only sums: the update is the staging's.
   std::unique_ptr<Optimizer> optimizer;
@@ -71,8 +104,12 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   options.total_samples = TotalSamples(plan);
   options.bucket_bytes = mirrored.bucket_bytes();
   options.exchange = exchange.description;
-  return CreateMirroredStrategy(std::move(exchange.communicator), std::move(optimizer), options, stream,
-                                clock);
+  TETHYS_ASSIGN_OR_RETURN(
+      std::unique_ptr<Strategy> strategy,
+      CreateMirroredStrategy(std::move(exchange.communicator), std::move(optimizer), options, stream, clock));
+  if (device.reads_host_memory()) return strategy;
+  TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOfAll(plan, model, device, stream, clock));
+  return Staged(std::move(strategy), std::move(update), plan, device, stream, clock);
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, const proto::Setup& setup,
@@ -91,16 +128,6 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
   return CreateParameterServerStrategy(std::move(options));
 }
 
-// `inner` itself where the host can use the device's memory.
-absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner,
-                                                 absl::optional<ReplicaUpdate> update,
-                                                 const proto::JobPlan& plan, Device& device, Stream& stream,
-                                                 const Clock& clock) {
-  if (device.reads_host_memory()) return inner;
-  const StagingOptions options{.step_timeout = FromSeconds(plan.job().timeouts().step()), .clock = &clock};
-  return CreateStagedStrategy(std::move(inner), std::move(update), device, stream, options);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
@@ -112,13 +139,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task
     return Staged(std::move(servers), absl::nullopt, plan, device, stream, clock);
   }
   if (plan.job().strategy().has_mirrored()) {
-    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> mirrored,
-                            Mirrored(task, setup, model, device, stream, listener, clock));
-    if (device.reads_host_memory()) return mirrored;
-    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
-    ReplicaUpdate update(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan),
-                         plan.job().workers(), stream, clock);
-    return Staged(std::move(mirrored), std::move(update), plan, device, stream, clock);
+    return Mirrored(task, setup, model, device, stream, listener, clock);
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
   return CreateLocalStrategy(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan),

@@ -28,6 +28,7 @@ constexpr NvidiaLibrary kNvidiaLibraries[] = {
     {"libcudnn_engines_precompiled.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
     {"libcudnn_engines_runtime_compiled.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
     {"libcudnn_cnn.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
+    {"libnccl.so.2", "libnccl2, or pip install nvidia-nccl-cu13"},
     {"libcudnn.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
 };
 

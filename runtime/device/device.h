@@ -17,6 +17,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/image_primitives.h"
 #include "runtime/device/primitives.h"
+#include "runtime/device/stream_communicator.h"
 
 namespace tethys {
 
@@ -58,6 +59,17 @@ class Device {
   virtual std::string Describe() const = 0;  // "cpu, oneDNN 2.6.3, AVX-512, 1 thread"
   // Primitives take host pointers as well as device pointers, so inputs need no copy.
   virtual bool reads_host_memory() const = 0;
+
+  // Devices that sum among themselves: an identity that no other device of the cluster has, the id of a new
+  // group (asked of its rank 0 and carried to all), and joining one, which blocks until all ranks have. Empty
+  // and Unimplemented elsewhere.
+  virtual std::string identity() const { return ""; }
+  virtual absl::StatusOr<std::string> NewGroupId() {
+    return absl::UnimplementedError("devices of this kind do not sum");
+  }
+  virtual absl::StatusOr<std::unique_ptr<StreamCommunicator>> JoinGroup(const StreamGroup&) {
+    return absl::UnimplementedError("devices of this kind do not sum");
+  }
 
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream() = 0;

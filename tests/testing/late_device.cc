@@ -186,6 +186,12 @@ class LateDevice final : public Device {
   std::string Describe() const override { return "a late device"; }
   bool reads_host_memory() const override { return false; }
 
+  std::string identity() const override { return options_.identity; }
+  absl::StatusOr<std::string> NewGroupId() override { return absl::StrCat("group of ", options_.identity); }
+  absl::StatusOr<std::unique_ptr<StreamCommunicator>> JoinGroup(const StreamGroup& group) override {
+    return options_.join(group);
+  }
+
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) override {
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, cpu_->Allocate(bytes, kind));
     // Kept for good: a test's device does not live long enough for it to matter.

@@ -8,12 +8,15 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "runtime/device/device.h"
 
 namespace tethys::testing {
 
 struct LateDeviceOptions {
+  std::string identity = "";  // As Device::identity; empty: it joins no group.
+  std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
   bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
 };
 

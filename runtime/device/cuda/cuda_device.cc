@@ -5,6 +5,7 @@
 #include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/memory_pool.h"
+#include "runtime/device/cuda/nccl_communicator.h"
 #include "runtime/device/cuda/primitives.h"
 #include "runtime/device/cuda/requirements.h"
 #include "runtime/device/cuda/stream.h"
@@ -62,6 +63,12 @@ class CudaDevice final : public Device {
     return absl::StrCat("cuda, ", gpu_.description, ", ", PrecisionText(libraries_.precision));
   }
   bool reads_host_memory() const override { return false; }
+
+  std::string identity() const override { return gpu_.uuid; }
+  absl::StatusOr<std::string> NewGroupId() override { return NewNcclGroupId(); }
+  absl::StatusOr<std::unique_ptr<StreamCommunicator>> JoinGroup(const StreamGroup& group) override {
+    return JoinNcclGroup(group);
+  }
 
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) override {
     return memory_->Allocate(bytes, kind);

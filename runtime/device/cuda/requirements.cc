@@ -87,8 +87,10 @@ absl::StatusOr<Gpu> TakeGpu(int index) {
   TETHYS_RETURN_IF_ERROR(CheckCudnn());
   int runtime = 0;
   TETHYS_RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&runtime));
-  return Gpu{absl::StrCat(properties.name, " (GPU ", index, "), CUDA ", CudaVersionText(runtime), ", cuDNN ",
-                          CudnnVersionText(cudnnGetVersion()))};
+  return Gpu{
+      .uuid = std::string(properties.uuid.bytes, sizeof(properties.uuid.bytes)),
+      .description = absl::StrCat(properties.name, " (GPU ", index, "), CUDA ", CudaVersionText(runtime),
+                                  ", cuDNN ", CudnnVersionText(cudnnGetVersion()))};
 }
 
 }  // namespace tethys::cuda

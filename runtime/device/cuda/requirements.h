@@ -11,6 +11,7 @@
 namespace tethys::cuda {
 
 struct Gpu {
+  std::string uuid;         // The GPU's own, 16 bytes.
   std::string description;  // "NVIDIA H200 (GPU 0), CUDA 13.0, cuDNN 9.19.0"
 };
 

@@ -1,0 +1,123 @@
+#include "runtime/device/cuda/nccl_communicator.h"
+
+#include <nccl.h>
+#include <sched.h>
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/device/cuda/stream.h"
+
+namespace tethys::cuda {
+namespace {
+
+// NCCL's own words for an error of `comm`, which may be null.
+absl::Status NcclStatus(ncclResult_t result, ncclComm_t comm, absl::string_view call) {
+  if (result == ncclSuccess) return absl::OkStatus();
+  const char* detail = ncclGetLastError(comm);
+  const bool said = detail != nullptr && *detail != '\0';
+  return absl::InternalError(
+      absl::StrCat(call, " failed: ", ncclGetErrorString(result), said ? ": " : "", said ? detail : ""));
+}
+
+std::string VersionText() {
+  int version = 0;
+  if (ncclGetVersion(&version) != ncclSuccess) return "NCCL";
+  return absl::StrCat("NCCL ", version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
+
+class NcclCommunicator final : public StreamCommunicator {
+ public:
+  explicit NcclCommunicator(const StreamGroup& group) : group_(group) {}
+
+  // Whoever leaves well has no work under way; the others' ends are theirs.
+  ~NcclCommunicator() override {
+    if (comm_ == nullptr) return;
+    const ncclResult_t finalized = ncclCommFinalize(comm_);
+    if ((finalized == ncclSuccess || finalized == ncclInProgress) && Settle("ncclCommFinalize").ok()) {
+      ncclCommDestroy(std::exchange(comm_, nullptr));
+    }
+    Abort();
+  }
+
+  absl::Status Join() {
+    ncclUniqueId id;
+    if (group_.id.size() != sizeof(id)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a group of NCCL's has an id of ", sizeof(id), " bytes, not ", group_.id.size()));
+    }
+    std::memcpy(&id, group_.id.data(), sizeof(id));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    const ncclResult_t result = ncclCommInitRankConfig(&comm_, group_.world_size, id, group_.rank, &config);
+    if (result != ncclSuccess && result != ncclInProgress) {
+      return NcclStatus(result, comm_, "ncclCommInitRankConfig");
+    }
+    return Settle("ncclCommInitRankConfig");
+  }
+
+  int rank() const override { return group_.rank; }
+  int world_size() const override { return group_.world_size; }
+
+  absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
+    if (comm_ == nullptr) return absl::CancelledError("the group was aborted");
+    const ncclResult_t result =
+        ncclAllReduce(data, data, static_cast<size_t>(count), ncclFloat32, ncclSum, comm_, Handle(stream));
+    if (result != ncclSuccess && result != ncclInProgress) return NcclStatus(result, comm_, "ncclAllReduce");
+    return Settle("ncclAllReduce");
+  }
+
+  absl::Status Check() override {
+    if (comm_ == nullptr) return absl::CancelledError("the group was aborted");
+    ncclResult_t state = ncclSuccess;
+    TETHYS_RETURN_IF_ERROR(NcclStatus(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
+    return state == ncclInProgress ? absl::OkStatus() : NcclStatus(state, comm_, "an all-reduce of NCCL's");
+  }
+
+  void Abort() override {
+    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
+  }
+
+  std::string Describe() const override {
+    return absl::StrCat(VersionText(), " among ", group_.world_size,
+                        group_.world_size == 1 ? " GPU" : " GPUs");
+  }
+
+ private:
+  // Until NCCL has taken the last call.
+  absl::Status Settle(absl::string_view call) {
+    const Nanoseconds deadline = group_.clock->Now() + group_.timeout;
+    while (true) {
+      ncclResult_t state = ncclSuccess;
+      TETHYS_RETURN_IF_ERROR(
+          NcclStatus(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
+      if (state != ncclInProgress) return NcclStatus(state, comm_, call);
+      if (group_.clock->Now() > deadline) {
+        return absl::DeadlineExceededError(
+            absl::StrCat(call, " did not end within ", ToSeconds(group_.timeout),
+                         " s: a rank of the group is lost or not reached; NCCL_DEBUG=INFO "
+                         "shows which network it uses"));
+      }
+      sched_yield();
+    }
+  }
+
+  const StreamGroup group_;
+  ncclComm_t comm_ = nullptr;  // Null once aborted.
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> NewNcclGroupId() {
+  ncclUniqueId id;
+  TETHYS_RETURN_IF_ERROR(NcclStatus(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId"));
+  return std::string(reinterpret_cast<const char*>(&id), sizeof(id));
+}
+
+absl::StatusOr<std::unique_ptr<StreamCommunicator>> JoinNcclGroup(const StreamGroup& group) {
+  auto communicator = std::make_unique<NcclCommunicator>(group);
+  TETHYS_RETURN_IF_ERROR(communicator->Join());
+  return communicator;
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,81 @@
+// Who may leave the exchange to their devices, and how the group's id reaches them.
+#include "collectives/stream_exchange.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "tests/collectives/ring_fixture.h"
+#include "tests/testing/late_device.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Joined, and of no use but to say so.
+class Member final : public StreamCommunicator {
+ public:
+  explicit Member(const StreamGroup& group) : group_(group) {}
+  int rank() const override { return group_.rank; }
+  int world_size() const override { return group_.world_size; }
+  absl::Status AllReduce(Stream&, float*, int64_t) override { return absl::OkStatus(); }
+  absl::Status Check() override { return absl::OkStatus(); }
+  void Abort() override {}
+  std::string Describe() const override { return group_.id; }
+
+ private:
+  const StreamGroup group_;
+};
+
+std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
+  return testing::CreateLateDevice({.identity = identity, .join = [](const StreamGroup& group) {
+                                      return std::make_unique<Member>(group);
+                                    }});
+}
+
+// What rank r gets with devices[r].
+std::vector<absl::StatusOr<StreamExchange>> Exchanges(const std::vector<std::string>& devices) {
+  std::vector<absl::StatusOr<StreamExchange>> exchanges(devices.size());
+  InRing(static_cast<int>(devices.size()), [&](std::unique_ptr<Communicator>& all) {
+    const auto device = DeviceCalled(devices[all->rank()]);
+    exchanges[all->rank()] = CreateStreamExchange(*all, *device, 10 * kSecond, TestClock());
+    return exchanges[all->rank()].status();
+  });
+  return exchanges;
+}
+
+TEST(StreamExchange, DevicesOfTheirOwnJoinTheGroupOfRankZero) {
+  const auto exchanges = Exchanges({"a", "b", "c"});
+  for (int rank = 0; rank < 3; ++rank) {
+    ASSERT_TRUE(exchanges[rank].ok()) << exchanges[rank].status();
+    ASSERT_NE(exchanges[rank]->communicator, nullptr) << exchanges[rank]->reason;
+    EXPECT_EQ(exchanges[rank]->communicator->rank(), rank);
+    EXPECT_EQ(exchanges[rank]->communicator->world_size(), 3);
+    EXPECT_EQ(exchanges[rank]->communicator->Describe(), "group of a");
+  }
+}
+
+TEST(StreamExchange, RanksThatShareADeviceLeaveItToTheHost) {
+  for (const auto& exchange : Exchanges({"a", "b", "a"})) {
+    ASSERT_TRUE(exchange.ok()) << exchange.status();
+    EXPECT_EQ(exchange->communicator, nullptr);
+    EXPECT_EQ(exchange->reason, "ranks 0 and 2 share a device");
+  }
+}
+
+TEST(StreamExchange, ADeviceThatCannotSumLeavesItToTheHost) {
+  for (const auto& exchange : Exchanges({"a", ""})) {
+    ASSERT_TRUE(exchange.ok()) << exchange.status();
+    EXPECT_EQ(exchange->communicator, nullptr);
+    EXPECT_EQ(exchange->reason, "the device of rank 1 has no all-reduce of its own");
+  }
+}
+
+TEST(StreamExchange, WhoCannotBeginAGroupSaysSoOnEveryRank) {
+  const auto exchanges = Exchanges({std::string(300, 'a'), "b"});  // Its group's id is too long to carry.
+  EXPECT_THAT(std::string(exchanges[0].status().message()), HasSubstr("rank 0: a group's id has 309 bytes"));
+  EXPECT_THAT(std::string(exchanges[1].status().message()), HasSubstr("rank 0 could not begin a group"));
+}
+
+}  // namespace
+}  // namespace tethys
