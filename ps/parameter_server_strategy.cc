@@ -13,15 +13,16 @@ namespace {
 // Several messages a MiB let the receiver copy one while the next is on its way; more of them cost more than
 // that hides. Measured on loopback, 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in
 // four.
-constexpr int64_t kLoopbackMessageBytes = 344 << 10;
-// Over a link the last answer follows the last gradients by a message's time, so a push goes in 16 messages:
-// no smaller than fit one frame of HTTP/2 (16 KiB), no larger than hides what a message costs.
+constexpr int64_t kWholePushMessageBytes = 344 << 10;
+// Where parts are answered one by one and over a link, the last answer follows the last gradients by a
+// message's time, so a push goes in 16 messages: no smaller than fit one frame of HTTP/2 (16 KiB), no larger
+// than hides what a message costs.
 constexpr int64_t kMessagesPerPush = 16;
 constexpr int64_t kLeastLinkMessageBytes = 12 << 10;
 constexpr int64_t kMostLinkMessageBytes = 128 << 10;
 // Between workers that share servers: measured over links of 200 Mbit/s, two workers and two servers, 400 KB
 // in messages of 12 KiB: 1.07 of the bound with two, 1.10 with three, 1.15 with four; without a window one
-// worker's gradients run ahead of the others', and a round takes 1.5. Two are too few for longer links.
+// worker's gradients run ahead of the others'. Two are too few for longer links.
 constexpr int kWindow = 3;
 constexpr double kDefaultStepTimeout = 30;  // Seconds.
 
@@ -31,10 +32,11 @@ bool IsBulkSynchronous(const proto::ParameterServer& config) {
 
 // The same on all workers of a job, so that they cut their pushes alike.
 int64_t MessageBytes(const ParameterServerStrategyOptions& options, int64_t arena_size) {
-  const int64_t asked = options.plan.job().strategy().parameter_server().message_bytes();
-  if (asked > 0) return std::min(asked, kMaxMessageBytes / 2);
+  const proto::ParameterServer& config = options.plan.job().strategy().parameter_server();
+  if (config.message_bytes() > 0) return std::min(config.message_bytes(), kMaxMessageBytes / 2);
+  if (!IsBulkSynchronous(config)) return kWholePushMessageBytes;
   const auto is_local = [](const ServerAddress& server) { return absl::StartsWith(server.address, "127."); };
-  if (std::all_of(options.servers.begin(), options.servers.end(), is_local)) return kLoopbackMessageBytes;
+  if (std::all_of(options.servers.begin(), options.servers.end(), is_local)) return kWholePushMessageBytes;
   const auto servers = static_cast<int64_t>(options.servers.size());
   return std::clamp(arena_size * static_cast<int64_t>(sizeof(float)) / servers / kMessagesPerPush,
                     kLeastLinkMessageBytes, kMostLinkMessageBytes);

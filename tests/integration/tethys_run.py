@@ -22,6 +22,9 @@ import unittest
 import check_journal
 import read_safetensors
 
+# A shell's background jobs ignore interrupts, and so would all that is started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 TETHYS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/release/deploy/tethys"
 SANITIZED = "/asan/" in TETHYS
 # Hang guards, not measurements: sanitizers and a busy machine are slow.
