@@ -5,7 +5,7 @@
 #   deploy/bundle.sh [PROGRAM [BUNDLE]]     default: build/release/deploy/tethys, and tethys-bundle.tar.xz beside it
 #
 #   tethys              start script: the bundle's own loader runs lib/tethys with the bundle's own libraries
-#   lib/                the program without its debugging symbols, the loader, the libraries
+#   lib/                the program without its debugging symbols, the loader, the libraries, libtethys_cuda.so
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,6 +25,9 @@ missing=$(ldd "$program" | grep 'not found' || true)
 [ -z "$missing" ] || { echo "bundle.sh: libraries of $program are missing here:"$'\n'"$missing" >&2; exit 1; }
 loader=$(ldd "$program" | awk '$1 ~ /^\// && $1 ~ /ld-linux/ {print $1}')
 [ -n "$loader" ] || { echo "bundle.sh: $program names no loader: is it linked dynamically?" >&2; exit 1; }
+# For jobs on GPUs, where it was built; NVIDIA's own libraries are found on the host (--cuda_library_path).
+cuda=$(dirname "$program")/libtethys_cuda.so
+[ ! -e "$cuda" ] || strip -o "$folder/lib/libtethys_cuda.so" "$cuda"
 cp -L $(ldd "$program" | awk '$2 == "=>" {print $3}') "$loader" "$folder/lib/"
 
 cat > "$folder/tethys" <<SCRIPT
