@@ -108,7 +108,7 @@ std::string VariableTable(const proto::JobPlan& plan) {
 // Elements of a step's activations and their gradients, and of the input as floats.
 int64_t ActivationElements(const Model& model, int64_t rows) {
   int64_t elements = rows * model.sample_elements();
-  for (const Model::DenseLayer& layer : model.dense_layers()) elements += 2 * rows * layer.out;
+  for (const Model::Layer& layer : model.layers()) elements += 2 * rows * layer.out;
   return elements;
 }
 

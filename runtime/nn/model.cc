@@ -1,5 +1,6 @@
 #include "runtime/nn/model.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -9,48 +10,174 @@ namespace {
 
 constexpr int64_t kMaxParameters = int64_t{1} << 33;
 
-std::string LayerName(const proto::Layer& layer, int position) {
-  if (!layer.name().empty()) return layer.name();
-  return absl::StrCat(layer.has_flatten() ? "flatten" : "dense", "_", position);
+const char* KindName(const proto::Layer& layer) {
+  switch (layer.kind_case()) {
+    case proto::Layer::kFlatten:
+      return "flatten";
+    case proto::Layer::kConvolution:
+      return "convolution";
+    case proto::Layer::kMaxPooling:
+      return "max_pooling";
+    default:
+      return "dense";
+  }
 }
 
-InitialValue WeightsInitialValue(const proto::Dense& dense) {
-  switch (dense.initializer()) {
+InitialValue WeightsInitialValue(proto::Initializer initializer, proto::Activation activation) {
+  switch (initializer) {
     case proto::GLOROT_UNIFORM:
       return InitialValue::kGlorotUniform;
     case proto::HE_NORMAL:
       return InitialValue::kHeNormal;
     default:
-      return dense.activation() == proto::RELU ? InitialValue::kHeNormal : InitialValue::kGlorotUniform;
+      return activation == proto::RELU ? InitialValue::kHeNormal : InitialValue::kGlorotUniform;
   }
 }
 
-// Adds the layer's variables and describes it. `shape` is its input's.
-absl::StatusOr<Model::DenseLayer> AddDense(const std::string& name, const proto::Dense& dense,
-                                           const Shape& shape, VariableSet& variables) {
-  if (shape.size() != 1) {
+absl::Status CheckPositive(absl::string_view what, int64_t value) {
+  if (value >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, " is ", value, "; it must be 1 or more"));
+}
+
+// What a layer does to samples of a shape, and the variables it needs for that.
+struct LayerBuilder {
+  const Shape& input;
+  VariableSet& variables;
+  Model::Layer layer = {};
+  Shape output = {};
+
+  absl::Status AddFlatten();
+  absl::Status AddDense(const proto::Dense& dense);
+  absl::Status AddConvolution(const proto::Convolution& convolution);
+  absl::Status AddMaxPooling(const proto::MaxPooling& pooling);
+
+ private:
+  absl::StatusOr<ImageShape> InputImage(absl::string_view kind) const;
+  // The layer's weights and bias; `in` and `out` are those axes of `shape`, the fans its elements by them.
+  absl::Status AddVariables(const std::string& name, const Shape& shape, const std::string& layout,
+                            InitialValue initial_value, int64_t in, int64_t out);
+};
+
+absl::Status LayerBuilder::AddVariables(const std::string& name, const Shape& shape,
+                                        const std::string& layout, InitialValue initial_value, int64_t in,
+                                        int64_t out) {
+  const absl::StatusOr<int64_t> elements = ElementCount(shape);
+  const int64_t room = kMaxParameters - variables.arena_size();
+  if (!elements.ok() || *elements > room || out > room - *elements) {
+    return absl::InvalidArgumentError(absl::StrCat("with ", name, " ", ShapeText(shape),
+                                                   " the model exceeds ", kMaxParameters, " parameters"));
+  }
+  const std::string weights = absl::StrCat(layer.name, "/", name), bias = absl::StrCat(layer.name, "/bias");
+  const int64_t fan_in = *elements / out, fan_out = *elements / in;
+  TETHYS_RETURN_IF_ERROR(variables.Add(weights, shape, layout, initial_value, fan_in, fan_out));
+  TETHYS_RETURN_IF_ERROR(variables.Add(bias, {out}, "out", InitialValue::kZeros, fan_in, fan_out));
+  layer.weights = variables.Find(weights)->range;
+  layer.bias = variables.Find(bias)->range;
+  return absl::OkStatus();
+}
+
+absl::Status LayerBuilder::AddFlatten() {
+  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(input));
+  output = {elements};
+  return absl::OkStatus();
+}
+
+absl::Status LayerBuilder::AddDense(const proto::Dense& dense) {
+  if (input.size() != 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("its input has shape ", ShapeText(shape),
+        absl::StrCat("its input has shape ", ShapeText(input),
                      ", but a dense layer needs one axis: put a flatten before it"));
   }
-  const int64_t in = shape[0];
-  const int64_t out = dense.units();
-  if (out < 1) return absl::InvalidArgumentError(absl::StrCat("units is ", out, "; it must be 1 or more"));
-  const int64_t room = kMaxParameters - variables.arena_size();
-  if (out > room / (in + 1)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "with ", in, " inputs and ", out, " units the model exceeds ", kMaxParameters, " parameters"));
+  const int64_t in = input[0], out = dense.units();
+  TETHYS_RETURN_IF_ERROR(CheckPositive("units", out));
+  layer.shape = DenseShape{.rows = 1, .in = in, .out = out, .relu = dense.activation() == proto::RELU};
+  output = {out};
+  return AddVariables("weights", {in, out}, "in,out",
+                      WeightsInitialValue(dense.initializer(), dense.activation()), in, out);
+}
+
+absl::StatusOr<ImageShape> LayerBuilder::InputImage(absl::string_view kind) const {
+  if (input.size() == 2) return ImageShape{input[0], input[1], 1};
+  if (input.size() == 3) return ImageShape{input[0], input[1], input[2]};
+  return absl::InvalidArgumentError(
+      absl::StrCat("its input has shape ", ShapeText(input), ", but ", kind,
+                   " needs images, [height, width] or [height, width, channels]: put it before the flatten"));
+}
+
+// One axis of a window; padding by TensorFlow's rule.
+absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, int64_t size, int64_t stride,
+                                      proto::Padding padding) {
+  TETHYS_RETURN_IF_ERROR(CheckPositive("the window's size", size));
+  TETHYS_RETURN_IF_ERROR(CheckPositive("stride", stride));
+  Window::Axis axis = {.size = size, .stride = stride};
+  if (padding == proto::SAME) {
+    const int64_t positions = (in - 1) / stride + 1;
+    const int64_t total = std::max<int64_t>(0, (positions - 1) * stride + size - in);
+    axis.before = total / 2;
+    axis.after = total - axis.before;
+  } else if (size > in) {
+    return absl::InvalidArgumentError(absl::StrCat("its window of ", size, " is larger than the ", what, " ",
+                                                   in, " of its input: use a smaller one, or padding: SAME"));
   }
-  const std::string weights = name + "/weights";
-  const std::string bias = name + "/bias";
-  TETHYS_RETURN_IF_ERROR(variables.Add(weights, {in, out}, "in,out", WeightsInitialValue(dense), in, out));
-  TETHYS_RETURN_IF_ERROR(variables.Add(bias, {out}, "out", InitialValue::kZeros, in, out));
-  return Model::DenseLayer{.name = name,
-                           .in = in,
-                           .out = out,
-                           .relu = dense.activation() == proto::RELU,
-                           .weights = variables.Find(weights)->range,
-                           .bias = variables.Find(bias)->range};
+  return axis;
+}
+
+absl::StatusOr<Window> MakeWindow(const ImageShape& in, int64_t size, int64_t stride,
+                                  proto::Padding padding) {
+  Window window;
+  TETHYS_ASSIGN_OR_RETURN(window.height, MakeAxis("height", in.height, size, stride, padding));
+  TETHYS_ASSIGN_OR_RETURN(window.width, MakeAxis("width", in.width, size, stride, padding));
+  return window;
+}
+
+absl::Status LayerBuilder::AddConvolution(const proto::Convolution& convolution) {
+  TETHYS_ASSIGN_OR_RETURN(const ImageShape in, InputImage("a convolution"));
+  const int64_t out = convolution.filters(), size = convolution.kernel_size();
+  const int64_t stride = convolution.has_stride() ? convolution.stride() : 1;
+  TETHYS_RETURN_IF_ERROR(CheckPositive("filters", out));
+  TETHYS_ASSIGN_OR_RETURN(const Window window, MakeWindow(in, size, stride, convolution.padding()));
+  const ConvolutionShape shape = {
+      .rows = 1, .in = in, .out = out, .window = window, .relu = convolution.activation() == proto::RELU};
+  layer.shape = shape;
+  output = {shape.output().height, shape.output().width, out};
+  const InitialValue initial_value = WeightsInitialValue(convolution.initializer(), convolution.activation());
+  return AddVariables("filters", {out, size, size, in.channels}, "out,height,width,in", initial_value,
+                      in.channels, out);
+}
+
+absl::Status LayerBuilder::AddMaxPooling(const proto::MaxPooling& pooling) {
+  TETHYS_ASSIGN_OR_RETURN(const ImageShape in, InputImage("max pooling"));
+  const int64_t size = pooling.has_size() ? pooling.size() : 2;
+  const int64_t stride = pooling.has_stride() ? pooling.stride() : size;
+  TETHYS_ASSIGN_OR_RETURN(const Window window, MakeWindow(in, size, stride, pooling.padding()));
+  const MaxPoolingShape shape = {.rows = 1, .in = in, .window = window};
+  layer.shape = shape;
+  output = {shape.output().height, shape.output().width, in.channels};
+  return absl::OkStatus();
+}
+
+absl::Status Build(const proto::Layer& layer, LayerBuilder& builder) {
+  switch (layer.kind_case()) {
+    case proto::Layer::kFlatten:
+      return builder.AddFlatten();
+    case proto::Layer::kDense:
+      return builder.AddDense(layer.dense());
+    case proto::Layer::kConvolution:
+      return builder.AddConvolution(layer.convolution());
+    case proto::Layer::kMaxPooling:
+      return builder.AddMaxPooling(layer.max_pooling());
+    default:
+      return absl::InvalidArgumentError(
+          "has no kind; write flatten {}, dense { ... }, convolution { ... } or max_pooling {}");
+  }
+}
+
+// Multiply-adds of one product of a layer, for a sample.
+int64_t MultiplyAdds(const Model::Layer& layer) {
+  const auto* convolution = std::get_if<ConvolutionShape>(&layer.shape);
+  const int64_t positions =
+      convolution == nullptr ? 1 : convolution->output().height * convolution->output().width;
+  return positions * layer.weights.count;
 }
 
 }  // namespace
@@ -69,28 +196,27 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
   std::set<std::string> names;
   for (int i = 0; i < config.layer_size(); ++i) {
     const proto::Layer& layer = config.layer(i);
-    const std::string name = LayerName(layer, i);
+    const std::string name = layer.name().empty() ? absl::StrCat(KindName(layer), "_", i) : layer.name();
     const std::string where = absl::StrCat("model.layer[", i, "] '", name, "'");
     if (!names.insert(name).second) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": an earlier layer has this name; give it another"));
     }
-    if (layer.has_flatten()) {
-      TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(shape));
-      shape = {elements};
-    } else if (layer.has_dense()) {
-      auto dense = AddDense(name, layer.dense(), shape, model.variables_);
-      if (!dense.ok()) return Annotate(dense.status(), where);
-      shape = {dense->out};
-      model.dense_layers_.push_back(*std::move(dense));
-    } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": has no kind; write flatten {} or dense { ... }"));
-    }
+    LayerBuilder builder = {.input = shape, .variables = model.variables_, .layer = {.name = name}};
+    const absl::Status status = Build(layer, builder);
+    if (!status.ok()) return Annotate(status, where);
+    absl::StatusOr<int64_t> in = ElementCount(shape), out = ElementCount(builder.output);
+    if (!out.ok()) return Annotate(out.status(), where);
+    builder.layer.in = *in, builder.layer.out = *out;
+    shape = builder.output;
+    if (!layer.has_flatten()) model.layers_.push_back(std::move(builder.layer));
   }
-  if (model.dense_layers_.empty()) {
+  const auto first = std::find_if(model.layers_.begin(), model.layers_.end(),
+                                  [](const Layer& layer) { return layer.has_variables(); });
+  if (first == model.layers_.end()) {
     return absl::InvalidArgumentError("model: has no dense layer, so there is nothing to train");
   }
+  model.first_layer_with_variables_ = first - model.layers_.begin();
   if (shape != Shape{classes}) {
     return absl::InvalidArgumentError(absl::StrCat("model: the last layer gives shape ", ShapeText(shape),
                                                    ", but data.classes is ", classes,
@@ -101,7 +227,8 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
 
 std::vector<Range> Model::ready_order() const {
   std::vector<Range> order;
-  for (auto layer = dense_layers_.rbegin(); layer != dense_layers_.rend(); ++layer) {
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
+    if (!layer->has_variables()) continue;
     order.push_back({layer->weights.begin, layer->bias.end() - layer->weights.begin});
   }
   return order;
@@ -109,10 +236,10 @@ std::vector<Range> Model::ready_order() const {
 
 int64_t Model::flops_per_sample() const {
   int64_t flops = 0;
-  for (const DenseLayer& layer : dense_layers_) {
-    // Forward and weight gradient; the input gradient too, except of the first layer.
-    const int64_t products = &layer == &dense_layers_.front() ? 2 : 3;
-    flops += products * 2 * layer.in * layer.out;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    // Forward and weight gradient; the input gradient too, except where backward ends.
+    const int64_t products = i == first_layer_with_variables_ ? 2 : 3;
+    flops += products * 2 * MultiplyAdds(layers_[i]);
   }
   return flops;
 }

@@ -5,22 +5,22 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/nn/plan_layer.h"
+
 namespace tethys {
 namespace {
 
 // Activations of layer i lie in outputs_[i]; its input is outputs_[i - 1], or the converted batch for the
 // first. Gradients of activations are needed for one layer and its predecessor only, so two buffers take
 // turns.
-class DensePlan final : public Plan {
+class LayeredPlan final : public Plan {
  public:
-  DensePlan(const Model& model, Device& device, Stream& stream, int64_t rows, const float* parameters,
-            float* gradient_sums)
+  LayeredPlan(const Model& model, Device& device, Stream& stream, int64_t rows, const float* parameters,
+              float* gradient_sums)
       : device_(device),
         stream_(stream),
-        layers_(model.dense_layers()),
+        model_(model),
         rows_(rows),
-        sample_elements_(model.sample_elements()),
-        classes_(model.classes()),
         parameters_(parameters),
         gradient_sums_(gradient_sums) {}
 
@@ -46,17 +46,15 @@ class DensePlan final : public Plan {
 
   Device& device_;
   Stream& stream_;
-  const std::vector<Model::DenseLayer> layers_;
+  const Model model_;
   const int64_t rows_;
-  const int64_t sample_elements_;
-  const int64_t classes_;
   const float* const parameters_;
   float* const gradient_sums_;
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
-  std::vector<std::unique_ptr<DensePrimitive>> dense_;
+  std::vector<std::unique_ptr<PlanLayer>> layers_;  // As in model_.layers().
   std::unique_ptr<SoftmaxCrossEntropyPrimitive> loss_;
-  std::vector<std::unique_ptr<Event>> ready_;  // One per layer, in the order of ready_order().
+  std::vector<std::unique_ptr<Event>> ready_;  // In the order of ready_order().
 
   // Null where the device reads host memory.
   std::unique_ptr<Buffer> staged_inputs_;
@@ -69,31 +67,31 @@ class DensePlan final : public Plan {
   int64_t workspace_bytes_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Buffer>> DensePlan::Allocate(int64_t bytes) {
+absl::StatusOr<std::unique_ptr<Buffer>> LayeredPlan::Allocate(int64_t bytes) {
   workspace_bytes_ += bytes;
   return device_.Allocate(bytes, MemoryKind::kDevice);
 }
 
-absl::Status DensePlan::AllocateStaging() {
-  TETHYS_ASSIGN_OR_RETURN(staged_inputs_, Allocate(rows_ * sample_elements_));
+absl::Status LayeredPlan::AllocateStaging() {
+  TETHYS_ASSIGN_OR_RETURN(staged_inputs_, Allocate(rows_ * model_.sample_elements()));
   TETHYS_ASSIGN_OR_RETURN(staged_labels_, Allocate(rows_ * sizeof(int32_t)));
   TETHYS_ASSIGN_OR_RETURN(staged_weights_, Allocate(rows_ * sizeof(float)));
   return absl::OkStatus();
 }
 
-absl::Status DensePlan::Initialize(const InputScaling& scaling) {
+absl::Status LayeredPlan::Initialize(const InputScaling& scaling) {
   const int64_t row_bytes = rows_ * sizeof(float);
-  TETHYS_ASSIGN_OR_RETURN(
-      conversion_, device_.CreateInputConversion(rows_ * sample_elements_, scaling.mean, scaling.deviation));
-  TETHYS_ASSIGN_OR_RETURN(loss_, device_.CreateSoftmaxCrossEntropy(rows_, classes_));
+  TETHYS_ASSIGN_OR_RETURN(conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(),
+                                                                     scaling.mean, scaling.deviation));
+  TETHYS_ASSIGN_OR_RETURN(loss_, device_.CreateSoftmaxCrossEntropy(rows_, model_.classes()));
   TETHYS_ASSIGN_OR_RETURN(loss_result_, Allocate(sizeof(LossResult)));
-  TETHYS_ASSIGN_OR_RETURN(input_, Allocate(row_bytes * sample_elements_));
+  TETHYS_ASSIGN_OR_RETURN(input_, Allocate(row_bytes * model_.sample_elements()));
   if (!device_.reads_host_memory()) TETHYS_RETURN_IF_ERROR(AllocateStaging());
   int64_t widest = 0;
-  for (const Model::DenseLayer& layer : layers_) {
-    TETHYS_ASSIGN_OR_RETURN(
-        dense_.emplace_back(),
-        device_.CreateDense({.rows = rows_, .in = layer.in, .out = layer.out, .relu = layer.relu}));
+  for (const Model::Layer& layer : model_.layers()) {
+    TETHYS_ASSIGN_OR_RETURN(layers_.emplace_back(),
+                            PlanLayer::Create(layer, device_, rows_, parameters_, gradient_sums_));
+    workspace_bytes_ += layers_.back()->workspace_bytes();
     TETHYS_ASSIGN_OR_RETURN(outputs_.emplace_back(), Allocate(row_bytes * layer.out));
     widest = std::max(widest, layer.out);
   }
@@ -101,79 +99,75 @@ absl::Status DensePlan::Initialize(const InputScaling& scaling) {
   for (auto& gradients : gradients_) {
     TETHYS_ASSIGN_OR_RETURN(gradients, Allocate(row_bytes * widest));
   }
-  for (size_t i = 0; i < layers_.size(); ++i) {
+  for (size_t i = 0; i < model_.ready_order().size(); ++i) {
     TETHYS_ASSIGN_OR_RETURN(ready_.emplace_back(), device_.CreateEvent());
   }
   return absl::OkStatus();
 }
 
-absl::Status DensePlan::CheckBatch(const HostBatch& batch) const {
+absl::Status LayeredPlan::CheckBatch(const HostBatch& batch) const {
   if (batch.rows != rows_) {
     return absl::InvalidArgumentError(
         absl::StrCat("a batch of ", batch.rows, " rows was given to a plan for ", rows_, ": pad it"));
   }
   for (int64_t r = 0; r < rows_; ++r) {
-    if (batch.labels[r] < 0 || batch.labels[r] >= classes_) {
+    if (batch.labels[r] < 0 || batch.labels[r] >= model_.classes()) {
       return absl::InvalidArgumentError(absl::StrCat("row ", r, " of the batch has label ", batch.labels[r],
-                                                     ", which is not in [0, ", classes_, ")"));
+                                                     ", which is not in [0, ", model_.classes(), ")"));
     }
   }
   return absl::OkStatus();
 }
 
 template <typename T>
-absl::StatusOr<const T*> DensePlan::OnDevice(const T* host, int64_t count, Buffer* staging) {
+absl::StatusOr<const T*> LayeredPlan::OnDevice(const T* host, int64_t count, Buffer* staging) {
   if (staging == nullptr) return host;
   TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream_, staging->data(), host, count * sizeof(T)));
   return static_cast<const T*>(staging->data());
 }
 
-absl::Status DensePlan::Forward(const HostBatch& batch) {
+absl::Status LayeredPlan::Forward(const HostBatch& batch) {
   TETHYS_RETURN_IF_ERROR(CheckBatch(batch));
-  TETHYS_ASSIGN_OR_RETURN(const uint8_t* inputs,
-                          OnDevice<uint8_t>(batch.inputs, rows_ * sample_elements_, staged_inputs_.get()));
+  TETHYS_ASSIGN_OR_RETURN(
+      const uint8_t* inputs,
+      OnDevice<uint8_t>(batch.inputs, rows_ * model_.sample_elements(), staged_inputs_.get()));
   TETHYS_ASSIGN_OR_RETURN(const int32_t* labels,
                           OnDevice<int32_t>(batch.labels, rows_, staged_labels_.get()));
   TETHYS_ASSIGN_OR_RETURN(const float* weights, OnDevice<float>(batch.weights, rows_, staged_weights_.get()));
   TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, inputs, input_->floats()));
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const auto& layer = layers_[i];
-    TETHYS_RETURN_IF_ERROR(dense_[i]->Forward(stream_, Input(i), parameters_ + layer.weights.begin,
-                                              parameters_ + layer.bias.begin, outputs_[i]->floats()));
+    TETHYS_RETURN_IF_ERROR(layers_[i]->Forward(stream_, Input(i), outputs_[i]->floats()));
   }
   return loss_->Run(stream_, outputs_.back()->floats(), labels, weights, Gradient(layers_.size() - 1),
                     static_cast<LossResult*>(loss_result_->data()));
 }
 
-absl::Status DensePlan::Backward(ReadyCallback ready) {
+absl::Status LayeredPlan::Backward(ReadyCallback ready) {
   TETHYS_CHECK(training(), "this plan was compiled without gradients");
-  const size_t count = layers_.size();
-  for (size_t i = count; i-- > 0;) {
-    const auto& layer = layers_[i];
-    TETHYS_RETURN_IF_ERROR(
-        dense_[i]->Backward(stream_, Input(i), parameters_ + layer.weights.begin, outputs_[i]->floats(),
-                            Gradient(i), i == 0 ? nullptr : Gradient(i - 1),
-                            gradient_sums_ + layer.weights.begin, gradient_sums_ + layer.bias.begin));
-    const size_t index = count - 1 - i;
+  const size_t first = model_.first_layer_with_variables();
+  size_t index = 0;
+  for (size_t i = layers_.size(); i-- > first;) {
+    TETHYS_RETURN_IF_ERROR(layers_[i]->Backward(stream_, Input(i), outputs_[i]->floats(), Gradient(i),
+                                                i == first ? nullptr : Gradient(i - 1)));
+    if (!model_.layers()[i].has_variables()) continue;
     TETHYS_RETURN_IF_ERROR(ready_[index]->Record(stream_));
     TETHYS_RETURN_IF_ERROR(ready(static_cast<int64_t>(index), *ready_[index]));
+    ++index;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<LossResult> DensePlan::Loss() {
+absl::StatusOr<LossResult> LayeredPlan::Loss() {
   LossResult result;
   TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream_, &result, loss_result_->data(), sizeof(result)));
   TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
   return result;
 }
 
-std::string DensePlan::Describe() const {
+std::string LayeredPlan::Describe() const {
   std::string text = absl::StrCat(device_.Describe(), ", ", rows_, " rows\n");
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const auto& layer = layers_[i];
-    absl::StrAppend(&text, layer.name, ": dense ", layer.in, " x ", layer.out, layer.relu ? " relu" : "",
-                    ": ", dense_[i]->Describe(), "\n");
+    absl::StrAppend(&text, model_.layers()[i].name, ": ", layers_[i]->Describe(), "\n");
   }
   return text;
 }
@@ -187,7 +181,7 @@ absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& 
     return absl::InvalidArgumentError(absl::StrCat("a plan for ", rows, " rows of ", model.sample_elements(),
                                                    " elements is out of reach: choose a smaller batch"));
   }
-  auto plan = std::make_unique<DensePlan>(model, device, stream, rows, parameters, gradient_sums);
+  auto plan = std::make_unique<LayeredPlan>(model, device, stream, rows, parameters, gradient_sums);
   TETHYS_RETURN_IF_ERROR(plan->Initialize(scaling));
   return plan;
 }

@@ -5,6 +5,8 @@
 // Limit: step / products <= 1.15, conversion included; goal 1.05.
 //
 //   step_bench [ROUNDS] [PROCESSOR]     default 101 rounds on processor 1 (0 where there is no other)
+//   step_bench lenet [PROCESSOR]        lenet's step for peers/torch_step.py: reads numbers of steps, answers
+//                                       each with microseconds per step
 #include <sched.h>
 #include <unistd.h>
 
@@ -68,11 +70,25 @@ proto::Model MlpConfig(const std::vector<int64_t>& widths) {
   return config;
 }
 
+proto::Model LenetConfig() {
+  proto::Model config;
+  for (const int filters : {6, 16}) {
+    proto::Convolution* convolution = config.add_layer()->mutable_convolution();
+    convolution->set_filters(filters);
+    convolution->set_kernel_size(5);
+    convolution->set_padding(filters == 6 ? proto::SAME : proto::VALID);
+    convolution->set_activation(proto::RELU);
+    config.add_layer()->mutable_max_pooling();
+  }
+  config.MergeFrom(MlpConfig({120, 84, 10}));
+  return config;
+}
+
 // Everything one worker of a local job holds.
 class Step {
  public:
-  Step(const std::vector<int64_t>& widths, double momentum)
-      : model_(Must(Model::Create(MlpConfig(widths), {28, 28}, kClasses))),
+  Step(const proto::Model& config, double momentum)
+      : model_(Must(Model::Create(config, {28, 28}, kClasses))),
         device_(Must(CreateCpuDevice(1))),
         stream_(Must(device_->CreateStream())),
         parameters_(model_.variables().arena_size()),
@@ -162,21 +178,22 @@ Candidate Fastest(Product product, const DenseShape& shape) {
 
 std::vector<Candidate> FastestProducts(const Model& model) {
   std::vector<Candidate> products;
-  const auto& layers = model.dense_layers();
-  for (const auto& layer : layers) {
-    products.push_back(Fastest(Product::kForward, {.rows = kRows, .in = layer.in, .out = layer.out}));
+  std::vector<DenseShape> shapes;
+  for (const Model::Layer& layer : model.layers()) {
+    shapes.push_back(std::get<DenseShape>(layer.shape));
+    shapes.back().rows = kRows;
+    products.push_back(Fastest(Product::kForward, shapes.back()));
   }
-  for (size_t i = layers.size(); i-- > 0;) {
-    const DenseShape shape = {.rows = kRows, .in = layers[i].in, .out = layers[i].out};
-    products.push_back(Fastest(Product::kWeights, shape));
-    if (i > 0) products.push_back(Fastest(Product::kData, shape));
+  for (size_t i = shapes.size(); i-- > 0;) {
+    products.push_back(Fastest(Product::kWeights, shapes[i]));
+    if (i > 0) products.push_back(Fastest(Product::kData, shapes[i]));
   }
   return products;
 }
 
 void Measure(const std::string& name, const std::vector<int64_t>& widths, double momentum, int rounds) {
   std::printf("%s, momentum %g\n", name.c_str(), momentum);
-  Step step(widths, momentum);
+  Step step(MlpConfig(widths), momentum);
   const std::vector<Candidate> products = FastestProducts(step.model());
   const auto run_products = [&] {
     for (const Candidate& product : products) product.run();
@@ -202,13 +219,21 @@ void PrintMemory() {
   const int64_t start = ResidentKiB();
   const auto device = Must(CreateCpuDevice(1));
   const int64_t with_device = ResidentKiB();
-  Step step({128, 10}, 0.9);
+  Step step(MlpConfig({128, 10}), 0.9);
   const int64_t before_step = ResidentKiB();
   step.Run();
   std::printf("resident memory, 784-128-10, KiB: start %ld, device +%ld, plan +%ld, first step +%ld\n\n",
               static_cast<long>(start), static_cast<long>(with_device - start),
               static_cast<long>(step.resident_with_plan() - step.resident_before_plan()),
               static_cast<long>(ResidentKiB() - before_step));
+}
+
+void ServeLenet() {
+  Step step(LenetConfig(), 0.9);
+  for (int steps = 0; std::scanf("%d", &steps) == 1 && steps > 0;) {
+    std::printf("%.1f\n", MicrosecondsPerCall(steps, [&] { step.Run(); }));
+    std::fflush(stdout);
+  }
 }
 
 void Pin(int processor) {
@@ -223,8 +248,13 @@ void Pin(int processor) {
 }  // namespace tethys
 
 int main(int argc, char** argv) {
+  const bool lenet = argc > 1 && std::string(argv[1]) == "lenet";
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 101;
   tethys::Pin(argc > 2 ? std::atoi(argv[2]) : sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
+  if (lenet) {
+    tethys::ServeLenet();
+    return 0;
+  }
   tethys::PrintMemory();
   for (const double momentum : {0.9, 0.0}) {
     tethys::Measure("784-128-10", {128, 10}, momentum, rounds);

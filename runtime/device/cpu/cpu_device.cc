@@ -79,11 +79,16 @@ class CpuDevice final : public Device {
     return cpu::CreateDense(shape, threads_, kernels_);
   }
 
-  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape&) override {
-    return absl::UnimplementedError("the CPU has no convolution yet");
+  absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
+      const ConvolutionShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckImages("a convolution", shape.rows, shape.in, shape.window));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("filters of a convolution", shape.out));
+    return cpu::CreateConvolution(shape, threads_, kernels_);
   }
-  absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape&) override {
-    return absl::UnimplementedError("the CPU has no pooling yet");
+  absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
+      const MaxPoolingShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckImages("max pooling", shape.rows, shape.in, shape.window));
+    return cpu::CreateMaxPooling(shape, kernels_);
   }
 
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
@@ -115,6 +120,25 @@ class CpuDevice final : public Device {
   static absl::Status CheckAxis(absl::string_view what, int64_t size) {
     if (size >= 1 && size <= kMaxAxis) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
+  }
+
+  static absl::Status CheckImages(absl::string_view what, int64_t rows, const ImageShape& in,
+                                  const Window& window) {
+    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("rows of ", what), rows));
+    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("channels of ", what), in.channels));
+    TETHYS_RETURN_IF_ERROR(CheckWindow(absl::StrCat("height of ", what), in.height, window.height));
+    return CheckWindow(absl::StrCat("width of ", what), in.width, window.width);
+  }
+  static absl::Status CheckWindow(absl::string_view what, int64_t in, const Window::Axis& axis) {
+    TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
+    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("window, ", what), axis.size));
+    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("stride, ", what), axis.stride));
+    const bool padding_fits =
+        axis.before >= 0 && axis.before < axis.size && axis.after >= 0 && axis.after < axis.size;
+    if (padding_fits && axis.size <= in + axis.before + axis.after) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(what, ": a window of ", axis.size, " does not fit into ",
+                                                   in, " padded by ", axis.before, " and ", axis.after,
+                                                   "; padding must be in [0, ", axis.size, ")"));
   }
 
   const int threads_;

@@ -40,6 +40,64 @@ void MaskAndSumColumns(int64_t rows, int64_t columns, const float* __restrict y,
   }
 }
 
+void Relu(int64_t count, float* y) {
+  for (int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];  // Keeps NaN.
+}
+
+void Mask(int64_t count, const float* __restrict y, float* __restrict dy) {
+  for (int64_t i = 0; i < count; ++i) dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
+}
+
+// Not a number counts as larger than all numbers.
+bool IsLarger(float x, float y) { return x > y || x != x; }
+
+void Maximum(int64_t count, const float* __restrict x, float* __restrict largest) {
+  for (int64_t i = 0; i < count; ++i) largest[i] = IsLarger(x[i], largest[i]) ? x[i] : largest[i];
+}
+
+struct Columns {
+  int64_t begin, end;
+};
+Columns ColumnsOf(const WindowColumns& windows, int64_t position) {
+  const int64_t begin = position * windows.stride - windows.before;
+  const int64_t end = begin + windows.size;
+  return {begin > 0 ? begin : 0, end < windows.width ? end : windows.width};
+}
+
+void PoolColumns(const WindowColumns& windows, const float* columns, float* __restrict y) {
+  const int64_t channels = windows.channels;
+  for (int64_t p = 0; p < windows.positions; ++p, y += channels) {
+    const auto [begin, end] = ColumnsOf(windows, p);
+    for (int64_t c = 0; c < channels; ++c) y[c] = columns[begin * channels + c];
+    for (int64_t w = begin + 1; w < end; ++w) Maximum(channels, columns + w * channels, y);
+  }
+}
+
+void UnpoolColumns(const WindowColumns& windows, const float* columns, const float* y, const float* dy,
+                   float* __restrict dcolumns) {
+  const int64_t channels = windows.channels;
+  for (int64_t p = 0; p < windows.positions; ++p, y += channels, dy += channels) {
+    const auto [begin, end] = ColumnsOf(windows, p);
+    for (int64_t c = 0; c < channels; ++c) {
+      float d = dy[c];
+      for (int64_t i = begin * channels + c; i < end * channels; i += channels) {
+        const bool equal = columns[i] == y[c];
+        dcolumns[i] += equal ? d : 0.0f;
+        d = equal ? 0.0f : d;
+      }
+    }
+  }
+}
+
+void MoveWhereEqual(int64_t count, const float* __restrict x, const float* __restrict largest,
+                    float* __restrict d, float* __restrict dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    const bool equal = x[i] == largest[i];
+    dx[i] += equal ? d[i] : 0.0f;
+    d[i] = equal ? 0.0f : d[i];
+  }
+}
+
 void SubtractRowMaximum(int64_t rows, int64_t columns, const float* __restrict in, float* __restrict out) {
   for (int64_t r = 0; r < rows; ++r, in += columns, out += columns) {
     float maximum = in[0];
@@ -109,6 +167,12 @@ const Kernels TETHYS_KERNELS = {
     .add_bias_relu = AddBiasRelu,
     .sum_columns = SumColumns,
     .mask_and_sum_columns = MaskAndSumColumns,
+    .relu = Relu,
+    .mask = Mask,
+    .maximum = Maximum,
+    .pool_columns = PoolColumns,
+    .unpool_columns = UnpoolColumns,
+    .move_where_equal = MoveWhereEqual,
     .subtract_row_maximum = SubtractRowMaximum,
     .exponentials = Exponentials,
     .convert_bytes = ConvertBytes,

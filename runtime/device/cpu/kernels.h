@@ -14,6 +14,16 @@
 
 namespace tethys::cpu {
 
+// Windows over a row of pixels [width, channels], padded by `before` pixels that count as absent.
+struct WindowColumns {
+  int64_t width;
+  int64_t channels;
+  int64_t positions;
+  int64_t size;
+  int64_t stride;
+  int64_t before;
+};
+
 // Matrices are row-major and contiguous; arrays of one call do not overlap unless they are the same.
 struct Kernels {
   const char* instruction_set;
@@ -25,6 +35,21 @@ struct Kernels {
   // sums[c] = sum over r of dy[r, c]; in the second, dy[r, c] becomes 0 first where y[r, c] is not positive.
   void (*sum_columns)(int64_t rows, int64_t columns, const float* dy, float* sums);
   void (*mask_and_sum_columns)(int64_t rows, int64_t columns, const float* y, float* dy, float* sums);
+
+  // y[i] becomes 0 where it is negative; dy[i] where y[i] is not positive.
+  void (*relu)(int64_t count, float* y);
+  void (*mask)(int64_t count, const float* y, float* dy);
+
+  // The parts of a maximum over windows: first over the rows of a window, then over its columns.
+  // largest[i] = max(largest[i], x[i]).
+  void (*maximum)(int64_t count, const float* x, float* largest);
+  // y[p, c] = max over the columns of window p of columns[column, c].
+  void (*pool_columns)(const WindowColumns& windows, const float* columns, float* y);
+  // Its derivative: dcolumns[column, c] += dy[p, c] for the first column of window p that equals y[p, c].
+  void (*unpool_columns)(const WindowColumns& windows, const float* columns, const float* y, const float* dy,
+                         float* dcolumns);
+  // Where x[i] == largest[i]: moves d[i] to dx[i], so that the first of equal rows gets it.
+  void (*move_where_equal)(int64_t count, const float* x, const float* largest, float* d, float* dx);
 
   // out[r, c] = in[r, c] - max over c of in[r, c].
   void (*subtract_row_maximum)(int64_t rows, int64_t columns, const float* in, float* out);

@@ -4,6 +4,7 @@
 
 #include "runtime/device/cpu/kernels.h"
 #include "tests/runtime/device/device_conformance.h"
+#include "tests/runtime/device/image_conformance.h"
 
 namespace tethys {
 
@@ -16,6 +17,9 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, DeviceConformance, testing::Values([] { return CreateCpuDevice(1); }));
 INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, DeviceConformance,
                          testing::Values([] { return CreateCpuDevice(2); }));
+
+INSTANTIATE_TEST_SUITE_P(CpuOneThread, ImageConformance, testing::Values([] { return CreateCpuDevice(1); }));
+INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, ImageConformance, testing::Values([] { return CreateCpuDevice(2); }));
 
 int64_t ThreadCount() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");

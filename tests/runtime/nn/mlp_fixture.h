@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/random.h"
@@ -24,6 +25,27 @@ inline Model MakeMlp(const Shape& sample_shape, const std::vector<int64_t>& widt
   }
   return Model::Create(config, sample_shape, widths.back()).value();
 }
+
+// lenet's layers, for images of any size: convolutions with and without padding, max pooling, dense layers.
+inline Model MakeLenet(const Shape& sample_shape, int64_t kernel_size, const std::vector<int64_t>& widths) {
+  proto::Model config;
+  for (const int layer : {0, 1}) {
+    proto::Convolution* convolution = config.add_layer()->mutable_convolution();
+    convolution->set_filters(widths[layer]);
+    convolution->set_kernel_size(kernel_size);
+    convolution->set_padding(layer == 0 ? proto::SAME : proto::VALID);
+    convolution->set_activation(proto::RELU);
+    config.add_layer()->mutable_max_pooling();
+  }
+  config.add_layer()->mutable_flatten();
+  for (size_t i = 2; i < widths.size(); ++i) {
+    proto::Dense* dense = config.add_layer()->mutable_dense();
+    dense->set_units(widths[i]);
+    if (i + 1 < widths.size()) dense->set_activation(proto::RELU);
+  }
+  return Model::Create(config, sample_shape, widths.back()).value();
+}
+inline Model MakeLenet() { return MakeLenet({28, 28}, 5, {6, 16, 120, 84, 10}); }
 
 // Random samples, all of weight 1; another batch per key.
 inline void FillRandom(const HostBatch& batch, int64_t sample_elements, int64_t classes, uint64_t key) {
@@ -47,7 +69,9 @@ inline double Distance(const float* a, const std::vector<double>& b, Range range
 
 struct Mlp {
   Mlp(const Shape& sample_shape, const std::vector<int64_t>& widths, int64_t rows)
-      : model(MakeMlp(sample_shape, widths)),
+      : Mlp(MakeMlp(sample_shape, widths), rows) {}
+  Mlp(Model network, int64_t rows)
+      : model(std::move(network)),
         device(CreateCpuDevice(1).value()),
         stream(device->CreateStream().value()),
         parameters(model.variables().arena_size()),

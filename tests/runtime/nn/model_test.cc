@@ -43,13 +43,62 @@ TEST(Model, NamesVariablesByLayerAndLaysThemOutInOrder) {
 TEST(Model, IsReadyFromTheLastLayerToTheFirst) {
   const Model model =
       Create("layer { flatten {} } layer { dense { units: 5 } } layer { dense { units: 10 } }").value();
-  const auto& layers = model.dense_layers();
+  const auto& layers = model.layers();
   const std::vector<Range> order = model.ready_order();
   ASSERT_EQ(order.size(), 2u);
   EXPECT_EQ(order[0].begin, layers[1].weights.begin);
   EXPECT_EQ(order[0].end(), layers[1].bias.end());
   EXPECT_EQ(order[1].begin, 0);
   EXPECT_EQ(order[1].end(), layers[0].bias.end());
+}
+
+constexpr char kLenet[] =
+    "layer { convolution { filters: 6 kernel_size: 5 padding: SAME activation: RELU } } "
+    "layer { max_pooling {} } layer { convolution { filters: 16 kernel_size: 5 } } "
+    "layer { max_pooling { size: 3 stride: 2 padding: SAME } } layer { flatten {} } "
+    "layer { dense { units: 10 } }";
+
+TEST(Model, ConvolutionsHaveFiltersByOutputAndTakeGreyImagesAsOneChannel) {
+  const Model model = Create(kLenet).value();
+  const auto variables = model.variables().variables();
+  ASSERT_EQ(variables.size(), 6u);
+  EXPECT_EQ(variables[0].name, "convolution_0/filters");
+  EXPECT_EQ(variables[0].shape, (Shape{6, 5, 5, 1}));
+  EXPECT_EQ(variables[0].layout, "out,height,width,in");
+  EXPECT_EQ(variables[0].initial_value, InitialValue::kHeNormal);
+  EXPECT_EQ(variables[2].name, "convolution_2/filters");
+  EXPECT_EQ(variables[2].shape, (Shape{16, 5, 5, 6}));
+  EXPECT_EQ(variables[2].fan_in, 5 * 5 * 6);
+  EXPECT_EQ(variables[2].fan_out, 5 * 5 * 16);
+  EXPECT_EQ(variables[4].shape, (Shape{5 * 5 * 16, 10}));
+  EXPECT_EQ(model.ready_order().size(), 3u);
+  EXPECT_EQ(model.flops_per_sample(), 2 * 2 * 784 * 150 + 3 * 2 * (100 * 2400 + 4000));
+}
+
+TEST(Model, SplitsPaddingAsTensorFlowDoes) {
+  const Model model = Create(kLenet).value();
+  const Window even = std::get<ConvolutionShape>(model.layers()[0].shape).window;
+  EXPECT_EQ(even.height, (Window::Axis{.size = 5, .stride = 1, .before = 2, .after = 2}));
+  const MaxPoolingShape pooling = std::get<MaxPoolingShape>(model.layers()[3].shape);
+  EXPECT_EQ(pooling.window.width, (Window::Axis{.size = 3, .stride = 2, .before = 0, .after = 1}));
+  EXPECT_EQ(pooling.output(), (ImageShape{5, 5, 16}));
+}
+
+TEST(Model, RefusesImagesThatDoNotFit) {
+  ExpectRefused("layer { flatten {} } layer { convolution { filters: 2 kernel_size: 3 } }",
+                "layer[1] 'convolution_1': its input has shape [784], but a convolution needs images");
+  ExpectRefused("layer { flatten {} } layer { max_pooling {} }", "put it before the flatten");
+  ExpectRefused("layer { convolution { filters: 2 kernel_size: 29 } }",
+                "layer[0] 'convolution_0': its window of 29 is larger than the height 28");
+  ExpectRefused("layer { max_pooling { size: 15 } } layer { max_pooling {} }", "layer[1] 'max_pooling_1'");
+  ExpectRefused("layer { convolution { filters: 0 kernel_size: 3 } }", "filters is 0");
+  ExpectRefused("layer { convolution { filters: 2 } }", "the window's size is 0");
+  ExpectRefused("layer { max_pooling { stride: -1 } }", "stride is -1");
+  ExpectRefused("layer { convolution { filters: 9223372036854775807 kernel_size: 3 } }", "exceeds");
+  ExpectRefused("layer { convolution { filters: 2 kernel_size: 4611686018427387904 padding: SAME } }",
+                "exceeds");
+  ExpectRefused("layer { convolution { filters: 2 kernel_size: 3 } } layer { dense { units: 10 } }",
+                "[26, 26, 2], but a dense layer needs one axis");
 }
 
 TEST(Model, TakesTheInitializerItIsTold) {

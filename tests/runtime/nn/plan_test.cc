@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/nn/mlp_fixture.h"
-#include "tests/testing/reference_mlp.h"
+#include "tests/testing/reference_network.h"
 
 namespace tethys {
 namespace {
@@ -15,13 +15,12 @@ void Poison(Mlp& mlp) {
   }
 }
 
-TEST(Plan, GradientsAgreeWithCentralDifferencesInDoublePrecision) {
-  Mlp mlp({4, 3}, {9, 7, 5}, 6);
+void ExpectGradientsOfCentralDifferences(Mlp& mlp, double tolerance) {
   mlp.batch.weights[2] = 0.5f;
   Poison(mlp);
   ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
   ASSERT_TRUE(mlp.Backward().ok());
-  const ReferenceMlp reference(mlp.model, mlp.scaling);
+  const ReferenceNetwork reference(mlp.model, mlp.scaling);
   std::vector<double> parameters = mlp.DoubleParameters();
   std::vector<double> differences(parameters.size());
   constexpr double kStep = 1e-6;
@@ -34,15 +33,49 @@ TEST(Plan, GradientsAgreeWithCentralDifferencesInDoublePrecision) {
       differences[i] = (above - reference.Loss(parameters, mlp.batch)) / (2 * kStep);
       parameters[i] = value;
     }
-    EXPECT_LE(Distance(mlp.gradients.data(), differences, variable.range), 1e-5) << variable.name;
+    EXPECT_LE(Distance(mlp.gradients.data(), differences, variable.range), tolerance) << variable.name;
   }
+}
+
+TEST(Plan, GradientsAgreeWithCentralDifferencesInDoublePrecision) {
+  Mlp mlp({4, 3}, {9, 7, 5}, 6);
+  ExpectGradientsOfCentralDifferences(mlp, 1e-5);
+}
+
+TEST(Plan, GradientsOfConvolutionsAgreeWithCentralDifferencesInDoublePrecision) {
+  for (const Shape& sample_shape : {Shape{12, 12}, Shape{13, 10, 3}}) {
+    Mlp lenet(MakeLenet(sample_shape, 3, {4, 5, 7, 6, 3}), 4);
+    ExpectGradientsOfCentralDifferences(lenet, 1e-5);
+  }
+}
+
+TEST(Plan, GradientsOfLenetAgreeWithDoublePrecision) {
+  Mlp lenet(MakeLenet(), 8);
+  Poison(lenet);
+  ASSERT_TRUE(lenet.plan->Forward(lenet.batch).ok());
+  ASSERT_TRUE(lenet.Backward().ok());
+  std::vector<double> expected(lenet.gradients.size());
+  ReferenceNetwork(lenet.model, lenet.scaling)
+      .LossAndGradients(lenet.DoubleParameters(), lenet.batch, expected);
+  for (const Variable& variable : lenet.model.variables().variables()) {
+    EXPECT_LE(Distance(lenet.gradients.data(), expected, variable.range), 1e-5) << variable.name;
+  }
+}
+
+TEST(Plan, BackwardEndsAtTheFirstLayerThatLearns) {
+  proto::Model config;
+  config.add_layer()->mutable_max_pooling();
+  config.add_layer()->mutable_flatten();
+  config.add_layer()->mutable_dense()->set_units(3);
+  Mlp pooled(Model::Create(config, {6, 6}, 3).value(), 4);
+  ExpectGradientsOfCentralDifferences(pooled, 1e-5);
 }
 
 TEST(Plan, LossIsTheSumOverRows) {
   Mlp mlp({28, 28}, {128, 10}, 32);
   ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
   const LossResult loss = mlp.plan->Loss().value();
-  const ReferenceMlp reference(mlp.model, mlp.scaling);
+  const ReferenceNetwork reference(mlp.model, mlp.scaling);
   EXPECT_NEAR(loss.loss_sum / reference.Loss(mlp.DoubleParameters(), mlp.batch), 1, 1e-6);
   EXPECT_EQ(loss.weight_sum, 32);
 }
@@ -142,6 +175,11 @@ TEST(Plan, RefusesABatchThatDoesNotFit) {
 TEST(Plan, DescribesItsLayers) {
   Mlp mlp({5}, {3, 2}, 4);
   EXPECT_THAT(mlp.plan->Describe(), testing::HasSubstr("dense_1: dense 5 x 3 relu: forward sgemm"));
+  Mlp lenet(MakeLenet(), 4);
+  EXPECT_THAT(lenet.plan->Describe(),
+              testing::HasSubstr("convolution_0: convolution [28, 28, 1] to [28, 28, 6], 5 x 5 / 1 relu: "));
+  EXPECT_THAT(lenet.plan->Describe(),
+              testing::HasSubstr("max pooling [28, 28, 6] to [14, 14, 6], 2 x 2 / 2"));
 }
 
 }  // namespace

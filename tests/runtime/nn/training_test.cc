@@ -2,7 +2,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/nn/mlp_fixture.h"
-#include "tests/testing/reference_mlp.h"
+#include "tests/testing/reference_network.h"
 
 namespace tethys {
 namespace {
@@ -56,7 +56,7 @@ class TrainingRun {
  private:
   Mlp mlp_{{12, 12}, {48, 24, 10}, 32};
   MonotonicClock clock_;
-  ReferenceMlp reference_{mlp_.model, mlp_.scaling};
+  ReferenceNetwork reference_{mlp_.model, mlp_.scaling};
   std::unique_ptr<Strategy> strategy_ = MakeLocalStrategy(mlp_, SgdConfig(), clock_);
 };
 

@@ -1,0 +1,228 @@
+// Convolutions on oneDNN. Images are plain NHWC on both sides, as the contract has them; filters take the
+// blocked layout that oneDNN asks for, one reorder of a few KiB before and after. Blocked images win some of
+// the products and lose as much in the reorders around them; plain filters end in oneDNN's reference loops, a
+// hundred times slower.
+//
+// Forward fuses bias and relu. Backward masks dy by a loop of ours, since oneDNN has no such fusion, and
+// takes the sums for the bias along with the filters. Each of a step's executions (two forward, two or four
+// backward) allocates a few small objects inside oneDNN; what is ours is prepared once.
+#include <array>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
+
+#include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/primitives.h"
+
+// From the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
+extern "C" void omp_set_num_threads(int threads);
+
+namespace tethys::cpu {
+namespace {
+
+using dnnl::memory;
+
+// oneDNN's C++ interface throws; nothing of that leaves this file.
+template <typename Function>
+absl::Status Catch(Function&& function) {
+  try {
+    function();
+    return absl::OkStatus();
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(absl::StrCat("oneDNN failed with status ", static_cast<int>(error.status),
+                                            " in a convolution: ", error.what()));
+  }
+}
+
+// A primitive with its arguments, which are prepared once.
+class Execution {
+ public:
+  Execution() = default;
+  Execution(dnnl::primitive primitive, std::vector<std::pair<int, memory>> arguments)
+      : primitive_(std::move(primitive)), memories_(std::move(arguments)) {
+    for (const auto& [index, memory] : memories_) arguments_.push_back({index, memory.get()});
+  }
+  // By the C interface: the C++ one makes a map of the arguments each time.
+  void Run(const dnnl::stream& stream) const {
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream.get(),
+                                                   static_cast<int>(arguments_.size()), arguments_.data()),
+                            "an execution failed");
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<std::pair<int, memory>> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+// A view of the caller's memory, which a call points to where its argument lies.
+class View {
+ public:
+  View() = default;
+  View(const memory::desc& layout, const dnnl::engine& engine) : memory_(layout, engine, nullptr) {}
+  void Set(const float* data) const { memory_.set_data_handle(const_cast<float*>(data)); }
+  const memory& get() const { return memory_; }
+
+ private:
+  memory memory_;
+};
+
+class Convolution final : public ConvolutionPrimitive {
+ public:
+  // Throws dnnl::error.
+  Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels);
+
+  absl::Status Forward(Stream&, const float* x, const float* filters, const float* bias, float* y) override {
+    const FlushDenormals flush;
+    omp_set_num_threads(threads_);
+    return Catch([&] {
+      x_.Set(x), filters_.Set(filters), bias_.Set(bias), y_.Set(y);
+      pack_forward_.Run(stream_);
+      forward_.Run(stream_);
+      if (shape_.relu) kernels_.relu(shape_.rows * shape_.output().elements(), y);
+    });
+  }
+
+  absl::Status Backward(Stream&, const float* x, const float* filters, const float* y, float* dy, float* dx,
+                        float* dfilters, float* dbias) override {
+    const FlushDenormals flush;
+    omp_set_num_threads(threads_);
+    if (shape_.relu) kernels_.mask(shape_.rows * shape_.output().elements(), y, dy);
+    return Catch([&] {
+      x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters), dbias_.Set(dbias);
+      backward_filters_.Run(stream_);
+      unpack_.Run(stream_);
+      if (dx == nullptr) return;
+      filters_.Set(filters), dx_.Set(dx);
+      pack_backward_.Run(stream_);
+      backward_data_.Run(stream_);
+    });
+  }
+
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  std::string Describe() const override { return description_; }
+
+ private:
+  struct Layouts {
+    memory::desc x, filters, any_filters, bias, y;
+    memory::dims strides, before, after;
+  };
+  Layouts MakeLayouts() const;
+  void PrepareForward(const dnnl::convolution_forward::primitive_desc& forward);
+  void PrepareBackwardFilters(const Layouts& layouts, const dnnl::convolution_forward::primitive_desc& hint);
+  void PrepareBackwardData(const Layouts& layouts, const dnnl::convolution_forward::primitive_desc& hint);
+  memory Allocate(const memory::desc& layout) {
+    workspace_bytes_ += static_cast<int64_t>(layout.get_size());
+    return memory(layout, engine_);
+  }
+  Execution Reorder(const memory& from, const memory& to) {
+    return Execution(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  }
+
+  const ConvolutionShape shape_;
+  const int threads_;
+  const Kernels& kernels_;
+  const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  const dnnl::stream stream_{engine_};
+  dnnl::primitive_attr attributes_;  // Scratch memory is ours, so that no execution allocates it.
+  View x_, filters_, bias_, y_;
+  View dx_, dfilters_, dbias_, dy_;
+  Execution pack_forward_, forward_;
+  Execution backward_filters_, unpack_;
+  Execution pack_backward_, backward_data_;
+  int64_t workspace_bytes_ = 0;
+  std::string description_;
+};
+
+Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels)
+    : shape_(shape), threads_(threads), kernels_(kernels) {
+  omp_set_num_threads(threads_);  // What oneDNN chooses depends on it.
+  attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const Layouts layouts = MakeLayouts();
+  x_ = View(layouts.x, engine_), dx_ = View(layouts.x, engine_);
+  filters_ = View(layouts.filters, engine_), dfilters_ = View(layouts.filters, engine_);
+  bias_ = View(layouts.bias, engine_), dbias_ = View(layouts.bias, engine_);
+  y_ = View(layouts.y, engine_), dy_ = View(layouts.y, engine_);
+
+  const dnnl::convolution_forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
+       layouts.bias, layouts.y, layouts.strides, layouts.before, layouts.after},
+      attributes_, engine_);
+  PrepareForward(forward);
+  PrepareBackwardFilters(layouts, forward);
+  PrepareBackwardData(layouts, forward);
+}
+
+// Axes in oneDNN's order, whatever the layout: images (rows, channels, height, width), filters (out, in,
+// height, width).
+Convolution::Layouts Convolution::MakeLayouts() const {
+  const auto& [rows, in, out, window, relu] = shape_;
+  const ImageShape output = shape_.output();
+  const auto layout = [](const memory::dims& axes, memory::format_tag order) {
+    return memory::desc(axes, memory::data_type::f32, order);
+  };
+  const memory::dims filters = {out, in.channels, window.height.size, window.width.size};
+  return {.x = layout({rows, in.channels, in.height, in.width}, memory::format_tag::nhwc),
+          .filters = layout(filters, memory::format_tag::ohwi),
+          .any_filters = layout(filters, memory::format_tag::any),
+          .bias = layout({out}, memory::format_tag::x),
+          .y = layout({rows, out, output.height, output.width}, memory::format_tag::nhwc),
+          .strides = {window.height.stride, window.width.stride},
+          .before = {window.height.before, window.width.before},
+          .after = {window.height.after, window.width.after}};
+}
+
+void Convolution::PrepareForward(const dnnl::convolution_forward::primitive_desc& forward) {
+  const memory packed = Allocate(forward.weights_desc());
+  pack_forward_ = Reorder(filters_.get(), packed);
+  forward_ = Execution(dnnl::convolution_forward(forward),
+                       {{DNNL_ARG_SRC, x_.get()},
+                        {DNNL_ARG_WEIGHTS, packed},
+                        {DNNL_ARG_BIAS, bias_.get()},
+                        {DNNL_ARG_DST, y_.get()},
+                        {DNNL_ARG_SCRATCHPAD, Allocate(forward.scratchpad_desc())}});
+  description_ = absl::StrCat("forward ", forward.impl_info_str());
+}
+
+void Convolution::PrepareBackwardFilters(const Layouts& layouts,
+                                         const dnnl::convolution_forward::primitive_desc& hint) {
+  const dnnl::convolution_backward_weights::primitive_desc backward(
+      {dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters, layouts.bias, layouts.y,
+       layouts.strides, layouts.before, layouts.after},
+      attributes_, engine_, hint);
+  const memory packed = Allocate(backward.diff_weights_desc());
+  backward_filters_ = Execution(dnnl::convolution_backward_weights(backward),
+                                {{DNNL_ARG_SRC, x_.get()},
+                                 {DNNL_ARG_DIFF_DST, dy_.get()},
+                                 {DNNL_ARG_DIFF_WEIGHTS, packed},
+                                 {DNNL_ARG_DIFF_BIAS, dbias_.get()},
+                                 {DNNL_ARG_SCRATCHPAD, Allocate(backward.scratchpad_desc())}});
+  unpack_ = Reorder(packed, dfilters_.get());
+  absl::StrAppend(&description_, ", filters ", backward.impl_info_str());
+}
+
+void Convolution::PrepareBackwardData(const Layouts& layouts,
+                                      const dnnl::convolution_forward::primitive_desc& hint) {
+  const dnnl::convolution_backward_data::primitive_desc backward(
+      {dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters, layouts.y, layouts.strides,
+       layouts.before, layouts.after},
+      attributes_, engine_, hint);
+  const memory packed = Allocate(backward.weights_desc());
+  pack_backward_ = Reorder(filters_.get(), packed);
+  backward_data_ = Execution(dnnl::convolution_backward_data(backward),
+                             {{DNNL_ARG_DIFF_SRC, dx_.get()},
+                              {DNNL_ARG_WEIGHTS, packed},
+                              {DNNL_ARG_DIFF_DST, dy_.get()},
+                              {DNNL_ARG_SCRATCHPAD, Allocate(backward.scratchpad_desc())}});
+  absl::StrAppend(&description_, ", data ", backward.impl_info_str());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
+                                                                        int threads, const Kernels& kernels) {
+  std::unique_ptr<ConvolutionPrimitive> primitive;
+  TETHYS_RETURN_IF_ERROR(Catch([&] { primitive = std::make_unique<Convolution>(shape, threads, kernels); }));
+  return primitive;
+}
+
+}  // namespace tethys::cpu

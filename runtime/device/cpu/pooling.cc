@@ -1,0 +1,101 @@
+// Max pooling by plain loops. A maximum over a window is one over its rows, which is a loop over whole rows
+// of pixels, and then one over its columns; backward goes the same way in reverse and finds by comparison
+// where a maximum came from, so nothing is kept between the two. oneDNN 2.6 fills its vectors with the
+// channels of one pixel, and lenet's first pooling has 6: it takes several times as long (docs/design.md).
+#include <algorithm>
+
+#include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/primitives.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys::cpu {
+namespace {
+
+class MaxPooling final : public MaxPoolingPrimitive {
+ public:
+  MaxPooling(const MaxPoolingShape& shape, const Kernels& kernels)
+      : shape_(shape),
+        out_(shape.output()),
+        row_(shape.in.width * shape.in.channels),
+        out_row_(out_.width * out_.channels),
+        columns_{.width = shape.in.width,
+                 .channels = shape.in.channels,
+                 .positions = out_.width,
+                 .size = shape.window.width.size,
+                 .stride = shape.window.width.stride,
+                 .before = shape.window.width.before},
+        kernels_(kernels),
+        largest_(row_),
+        moving_(row_) {}
+
+  absl::Status Forward(Stream&, const float* x, float* y) override {
+    const FlushDenormals flush;
+    for (int64_t image = 0; image < shape_.rows; ++image, x += shape_.in.elements()) {
+      for (int64_t position = 0; position < out_.height; ++position, y += out_row_) {
+        kernels_.pool_columns(columns_, LargestOfRows(RowsOf(position), x), y);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(Stream&, const float* x, const float* y, const float* dy, float* dx) override {
+    const FlushDenormals flush;
+    for (int64_t image = 0; image < shape_.rows; ++image, x += shape_.in.elements()) {
+      std::fill_n(dx, shape_.in.elements(), 0.0f);
+      for (int64_t position = 0; position < out_.height; ++position, y += out_row_, dy += out_row_) {
+        Unpool(RowsOf(position), x, y, dy, dx);
+      }
+      dx += shape_.in.elements();
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t workspace_bytes() const override {
+    return (largest_.size() + moving_.size()) * static_cast<int64_t>(sizeof(float));
+  }
+
+ private:
+  struct Rows {
+    int64_t begin, end;
+  };
+  Rows RowsOf(int64_t position) const {
+    const Window::Axis& axis = shape_.window.height;
+    const int64_t begin = position * axis.stride - axis.before;
+    return {std::max<int64_t>(begin, 0), std::min(begin + axis.size, shape_.in.height)};
+  }
+
+  const float* LargestOfRows(Rows rows, const float* image) {
+    std::copy_n(image + rows.begin * row_, row_, largest_.data());
+    for (int64_t h = rows.begin + 1; h < rows.end; ++h) {
+      kernels_.maximum(row_, image + h * row_, largest_.data());
+    }
+    return largest_.data();
+  }
+
+  // One row of outputs: dy goes to a column of its window, then to a row of it.
+  void Unpool(Rows rows, const float* x, const float* y, const float* dy, float* dx) {
+    const float* largest = LargestOfRows(rows, x);
+    std::fill_n(moving_.data(), row_, 0.0f);
+    kernels_.unpool_columns(columns_, largest, y, dy, moving_.data());
+    for (int64_t h = rows.begin; h < rows.end; ++h) {
+      kernels_.move_where_equal(row_, x + h * row_, largest, moving_.data(), dx + h * row_);
+    }
+  }
+
+  const MaxPoolingShape shape_;
+  const ImageShape out_;
+  const int64_t row_;  // Elements of a row of pixels, of x and of y.
+  const int64_t out_row_;
+  const WindowColumns columns_;
+  const Kernels& kernels_;
+  Arena largest_;  // [width, channels]: the largest of a window's rows.
+  Arena moving_;   // [width, channels]: their gradients, on their way to dx.
+};
+
+}  // namespace
+
+std::unique_ptr<MaxPoolingPrimitive> CreateMaxPooling(const MaxPoolingShape& shape, const Kernels& kernels) {
+  return std::make_unique<MaxPooling>(shape, kernels);
+}
+
+}  // namespace tethys::cpu

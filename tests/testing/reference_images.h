@@ -1,0 +1,74 @@
+// Convolution and max pooling in double precision, sample by sample, written for clarity alone: what devices
+// and plans are tested against. Shapes with any number of rows; layouts as in
+// runtime/device/image_primitives.h.
+#ifndef TETHYS_TESTS_TESTING_REFERENCE_IMAGES_H_
+#define TETHYS_TESTS_TESTING_REFERENCE_IMAGES_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "runtime/device/image_primitives.h"
+
+namespace tethys {
+
+struct Pixel {
+  int64_t y = 0;
+  int64_t x = 0;
+};
+inline int64_t At(const ImageShape& image, int64_t row, Pixel pixel) {  // The position of channel 0.
+  return ((row * image.height + pixel.y) * image.width + pixel.x) * image.channels;
+}
+
+// Calls visit(out, tap, in) for every pixel of the output and every tap of its window that lies in the image.
+inline void ForEachTap(const ImageShape& in, const ImageShape& out, const Window& window,
+                       absl::FunctionRef<void(Pixel out, Pixel tap, Pixel in)> visit) {
+  for (int64_t i = 0; i < out.height * out.width; ++i) {
+    const Pixel at = {i / out.width, i % out.width};
+    for (int64_t j = 0; j < window.height.size * window.width.size; ++j) {
+      const Pixel tap = {j / window.width.size, j % window.width.size};
+      const Pixel from = {at.y * window.height.stride + tap.y - window.height.before,
+                          at.x * window.width.stride + tap.x - window.width.before};
+      if (from.y < 0 || from.y >= in.height || from.x < 0 || from.x >= in.width) continue;
+      visit(at, tap, from);
+    }
+  }
+}
+
+// Calls visit(x, filter, y), positions in the three arrays, for every multiplication of a convolution.
+inline void ForEachProduct(const ConvolutionShape& shape,
+                           absl::FunctionRef<void(int64_t x, int64_t filter, int64_t y)> visit) {
+  const ImageShape out = shape.output();
+  const ImageShape filter = {shape.window.height.size, shape.window.width.size, shape.in.channels};
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    ForEachTap(shape.in, out, shape.window, [&](Pixel at, Pixel tap, Pixel from) {
+      for (int64_t o = 0; o < shape.out; ++o) {
+        for (int64_t c = 0; c < shape.in.channels; ++c) {
+          visit(At(shape.in, row, from) + c, At(filter, o, tap) + c, At(out, row, at) + o);
+        }
+      }
+    });
+  }
+}
+
+// For every element of the output, the position in x of the largest of its window, the first of equal ones.
+template <typename Number>
+std::vector<int64_t> ReferenceMaxima(const MaxPoolingShape& shape, const std::vector<Number>& x) {
+  const ImageShape out = shape.output();
+  std::vector<int64_t> maxima(shape.rows * out.elements(), -1);
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    ForEachTap(shape.in, out, shape.window, [&](Pixel at, Pixel, Pixel from) {
+      for (int64_t c = 0; c < shape.in.channels; ++c) {
+        int64_t& maximum = maxima[At(out, row, at) + c];
+        const int64_t candidate = At(shape.in, row, from) + c;
+        if (maximum < 0 || x[candidate] > x[maximum]) maximum = candidate;
+      }
+    });
+  }
+  return maxima;
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_TESTING_REFERENCE_IMAGES_H_
