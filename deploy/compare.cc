@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <set>
@@ -10,7 +8,6 @@
 #include "deploy/comparison.h"
 #include "deploy/job_description.h"
 #include "deploy/job_run.h"
-#include "deploy/progress_display.h"
 #include "deploy/report.h"
 #include "deploy/resource_table.h"
 #include "deploy/text.h"
@@ -48,7 +45,7 @@ struct Request {
   std::vector<Variation> variations;
   std::vector<VariantLabel> labels;  // By variant.
   std::vector<PlannedRun> runs;      // In the order in which they are made.
-  bool live = false;
+  JobRunOptions options;             // Of every run, but for its places.
 };
 
 std::string GradientScaleText(const proto::Job& job) {
@@ -88,7 +85,7 @@ absl::StatusOr<proto::Job> LoadRunJob(const std::string& file, std::vector<std::
 
 absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
   Request request;
-  request.live = !flags.Has("plain") && IsTerminal(STDOUT_FILENO);
+  ReadDisplayFlags(flags, request.options);
   for (const std::string& text : flags.GetAll("vary")) {
     TETHYS_ASSIGN_OR_RETURN(Variation variation, ParseVariation(text));
     request.variations.push_back(std::move(variation));
@@ -149,14 +146,15 @@ absl::Status MoveAside(const std::string& run_dir) {
 }
 
 // Makes one run; its record says how it went.
-void MakeRun(PlannedRun& run, bool live) {
+void MakeRun(PlannedRun& run, JobRunOptions options) {
   RunRecord& record = run.record;
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(record.run_dir);
   if (!directory.ok()) {
     record.status = directory.status();
     return;
   }
-  const RunResult result = RunJob(run.plan, *directory, {.places = run.places, .live = live});
+  options.places = run.places;
+  const RunResult result = RunJob(run.plan, *directory, options);
   record.status = result.status;
   if (!result.status.ok()) {
     std::printf("failed: %s\n%s\n", std::string(result.status.message()).c_str(), result.log_tail.c_str());
@@ -232,7 +230,7 @@ int Compare(const Flags& flags) {
       std::printf("  finished before: kept\n\n");
     } else if (run.record.status = resume ? MoveAside(run.record.run_dir) : absl::OkStatus();
                run.record.status.ok()) {
-      MakeRun(run, request->live);
+      MakeRun(run, request->options);
     }
     records.push_back(run.record);
     if (absl::IsCancelled(run.record.status)) break;
@@ -249,7 +247,7 @@ Command CompareCommand() {
        .description = kDescription,
        .argument = "JOB",
        .many_arguments = true,
-       .flags = WithClusterFlags(
+       .flags = WithDisplayFlags(WithClusterFlags(
            {{.name = "vary",
              .value = "FIELD=V1,V2,...",
              .help =
@@ -265,8 +263,7 @@ Command CompareCommand() {
             {.name = "set",
              .value = "FIELD=VALUE",
              .help = "Replaces a field of every job.",
-             .repeated = true},
-            {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}}),
+             .repeated = true}})),
        .examples =
            {"tethys compare examples/fashion_mnist_mirrored.textproto "
             "examples/fashion_mnist_ps_async.textproto --vary=batch_size_per_worker=64,128 --repeats=3"}},

@@ -6,22 +6,73 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "deploy/own_program.h"
 #include "deploy/progress_display.h"
 #include "deploy/remote_run_dir.h"
+#include "deploy/tensorboard_log.h"
 #include "deploy/unfinished_summary.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
+#include "runtime/optim/optimizer.h"
 #include "runtime/telemetry/summary.h"
 #include "workers/job_plan.h"
 
 namespace tethys {
+namespace {
+
+constexpr int64_t kMaxStepsCsvBytes = int64_t{256} << 20;
+
+double WallSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+TensorboardOptions TensorboardOf(const proto::JobPlan& plan, const std::string& run_dir, bool resume) {
+  TensorboardOptions options = {.run_dir = run_dir, .wall_seconds = WallSeconds};
+  options.learning_rate = [&plan](int64_t epoch, int64_t position) {
+    const proto::Job& job = plan.job();
+    return LearningRate(job.optimizer(), JobPosition(epoch, plan.train_samples(), position),
+                        TotalSamples(plan), job.workers());
+  };
+  if (!resume) return options;
+  const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
+  if (checkpoints.ok() && !checkpoints->empty()) options.resumed_from = checkpoints->back().step;
+  return options;
+}
+
+// What a run left to draw; what it lacks, its report lists.
+void AddResults(const std::string& run_dir, TensorboardLog& log) {
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  const absl::StatusOr<std::string> steps = ReadFile(run_dir + "/steps.csv", kMaxStepsCsvBytes);
+  log.AddResults(summary.ok() ? *summary : proto::RunSummary(), steps.ok() ? *steps : "");
+}
+
+LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, const JobRunOptions& options) {
+  LaunchOptions launch;
+  launch.run_dir = run_dir;
+  launch.places =
+      options.places.value_or(PlacesHere(OwnProgram(), plan.job().workers(), ServerCount(plan.job())));
+  launch.chief_run_dir = ChiefRunDir(launch.places.chief, run_dir);
+  launch.secret = options.secret;
+  launch.chief_port = options.chief_port;
+  launch.resume = options.resume;
+  launch.cuda_library_path = options.cuda_library_path;
+  launch.timeouts = plan.job().timeouts();
+  launch.survives_worker_loss = LeasesBatches(plan.job());
+  launch.max_restarts = plan.job().max_restarts();
+  launch.show_logs = options.show_logs;
+  return launch;
+}
+
+}  // namespace
 
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, BuildJobPlan(job));
@@ -55,32 +106,36 @@ absl::Status CheckPortFree(int port) {
                                                     ": choose another by --chief_port, or leave it out"));
 }
 
+std::vector<FlagSpec> WithDisplayFlags(std::vector<FlagSpec> flags) {
+  flags.push_back({.name = "plain", .help = "Lines only, as when standard output is not a terminal."});
+  flags.push_back({.name = "log_to_terminal",
+                   .help = "Shows the logs of all processes as they grow: \"[worker 3 on slave2] TEXT\"."});
+  return flags;
+}
+
+void ReadDisplayFlags(const Flags& flags, JobRunOptions& options) {
+  options.live = !flags.Has("plain") && IsTerminal(STDOUT_FILENO);
+  options.show_logs = flags.Has("log_to_terminal");
+}
+
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
   result.status = directory.WriteJob(plan.job());
   if (result.status.ok()) result.status = RemoveSummary(directory.path());
   if (!result.status.ok()) return result;
-  LaunchOptions launch;
-  launch.run_dir = directory.path();
-  launch.places =
-      options.places.value_or(PlacesHere(OwnProgram(), plan.job().workers(), ServerCount(plan.job())));
+  const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
   const Place& chief = launch.places.chief;
-  launch.chief_run_dir = ChiefRunDir(chief, directory.path());
   result.status = SendRunDir(chief, directory.path());
   if (!result.status.ok()) return result;
-  launch.secret = options.secret;
-  launch.chief_port = options.chief_port;
-  launch.resume = options.resume;
-  launch.timeouts = plan.job().timeouts();
-  launch.survives_worker_loss = LeasesBatches(plan.job());
-  launch.max_restarts = plan.job().max_restarts();
   const std::unique_ptr<ProgressListener> display = CreateProgressDisplay(STDOUT_FILENO, options.live);
   EpochWatcher watcher(*display);
-  result = Launch(launch, watcher);
+  TensorboardLog tensorboard(TensorboardOf(plan, directory.path(), options.resume), watcher);
+  result = Launch(launch, tensorboard);
   const absl::Status fetched = FetchRunDir(chief, directory.path());
   if (!fetched.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(fetched), "\n");
   const absl::Status completed = CompleteSummary(plan, directory.path(), result, watcher.last());
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
+  AddResults(directory.path(), tensorboard);
   return result;
 }
 

@@ -4,8 +4,10 @@
 #define TETHYS_DEPLOY_JOB_RUN_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/types/optional.h"
+#include "deploy/flags.h"
 #include "deploy/local_launcher.h"
 #include "deploy/run_directory.h"
 #include "proto/chief.pb.h"
@@ -27,8 +29,14 @@ struct JobRunOptions {
   absl::optional<Places> places = {};  // Of what is started from here; absent: everything, on this machine.
   absl::optional<JobSecret> secret = {};  // As in LaunchOptions.
   bool resume = false;
-  bool live = false;  // Shows the live line on standard output.
+  std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
+  bool live = false;       // Shows the live line on standard output.
+  bool show_logs = false;  // Shows there what the processes write to their logs, too.
 };
+
+// `flags` and those on what is shown: plain and log_to_terminal; and what they say.
+std::vector<FlagSpec> WithDisplayFlags(std::vector<FlagSpec> flags);
+void ReadDisplayFlags(const Flags& flags, JobRunOptions& options);
 
 // Writes the job into the directory, runs it, shows progress on standard output.
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options);

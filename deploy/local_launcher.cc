@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "deploy/failure_report.h"
 #include "deploy/line_reader.h"
+#include "deploy/log_follower.h"
 #include "deploy/subprocess.h"
 #include "google/protobuf/util/json_util.h"
 #include "runtime/base/clock.h"
@@ -31,6 +32,8 @@ constexpr Nanoseconds kVerdictGrace = 1 * kSecond;
 // Beyond timeouts.silence, for the chief to notice a silent task before the launcher blames the chief.
 constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
+// Between two looks at the logs, where they are shown.
+constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
 
 // While it lives, signals of the launcher arrive at a descriptor. A signal that is ignored stays so (nohup).
 class SignalSource {
@@ -112,6 +115,7 @@ class JobLaunch {
   void ReadChief();
   void HandleEvent(const proto::ProgressEvent& event);
   void HandleDeadline();
+  void Note(const std::string& text);
   void NoteStragglers();
   void Enter(Stage stage, Nanoseconds patience);
   void SignalAll(int signal);
@@ -129,6 +133,7 @@ class JobLaunch {
   SignalSource signals_;
   std::vector<Task> tasks_;
   LineReader chief_lines_;
+  LogFollower logs_;  // Of nobody, unless they are shown.
   JobEnd end_;
   std::string chief_address_;
   int restarts_ = 0;
@@ -154,7 +159,9 @@ RunResult JobLaunch::Run() {
     ReadChief();
     ReactToLosses();
     if (clock_.Now() >= deadline_) HandleDeadline();
+    for (const std::string& line : logs_.NewLines()) Note(line);
   }
+  for (const std::string& line : logs_.LastLines()) Note(line);
   return Result();
 }
 
@@ -168,6 +175,9 @@ absl::Status JobLaunch::Spawn(const std::string& role, int index, const Place& p
   spawn.read_output = chief;
   const std::string name = chief ? role : absl::StrCat(role, " ", index);
   TETHYS_RETURN_IF_ERROR(CreateDirectories(options_.run_dir + "/log"));
+  if (options_.show_logs) {
+    TETHYS_RETURN_IF_ERROR(logs_.Follow(spawn.log_path, absl::StrCat(name, " on ", place.host)));
+  }
   absl::StatusOr<Subprocess> process = Subprocess::Spawn(spawn);
   if (!process.ok())
     return Annotate(process.status(), absl::StrCat("cannot start ", name, " on ", place.host));
@@ -193,6 +203,9 @@ absl::Status JobLaunch::SpawnTask(const std::string& role, int index, const Plac
   std::vector<std::string> arguments = {"--chief=" + chief_address_, absl::StrCat("--index=", index),
                                         absl::StrCat("--bind=", place.address)};
   if (incarnation > 1) arguments.push_back(absl::StrCat("--incarnation=", incarnation));
+  for (const std::string& folder : options_.cuda_library_path) {
+    if (role == "worker") arguments.push_back("--cuda_library_path=" + folder);
+  }
   TETHYS_RETURN_IF_ERROR(Spawn(role, index, place, std::move(arguments)));
   if (role == "worker") tasks_.back().worker = index;
   tasks_.back().incarnation = incarnation;
@@ -215,8 +228,8 @@ void JobLaunch::WaitForEvents() {
   // poll ignores a negative descriptor: the chief's once it is closed.
   pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {chief_lines_.fd(), POLLIN, 0}};
   const Nanoseconds left = std::max<Nanoseconds>(deadline_ - clock_.Now(), 0);
-  poll(fds, std::size(fds),
-       static_cast<int>(std::min<Nanoseconds>(left / kMillisecond + 1, kSecond / kMillisecond)));
+  const Nanoseconds longest = options_.show_logs ? kLogInterval : kSecond;
+  poll(fds, std::size(fds), static_cast<int>(std::min(left / kMillisecond + 1, longest / kMillisecond)));
 }
 
 void JobLaunch::HandleSignals() {
@@ -331,14 +344,17 @@ void JobLaunch::HandleDeadline() {
   }
 }
 
+void JobLaunch::Note(const std::string& text) {
+  proto::ProgressEvent event;
+  event.set_note(text);
+  listener_.OnEvent(event);
+}
+
 // The job is done, but not everybody has gone home.
 void JobLaunch::NoteStragglers() {
   if (!end_.verdict.has_value() || !end_.verdict->ok()) return;
   for (const Task& task : tasks_) {
-    if (task.ended) continue;
-    proto::ProgressEvent event;
-    event.set_note(absl::StrCat(task.name, " did not end by itself; ended it"));
-    listener_.OnEvent(event);
+    if (!task.ended) Note(absl::StrCat(task.name, " did not end by itself; ended it"));
   }
 }
 

@@ -31,12 +31,15 @@ struct LaunchOptions {
   std::string chief_run_dir;  // On the chief's machine; holds job.textproto.
   int chief_port = 0;         // 0: any free one.
   bool resume = false;
+  std::vector<std::string> cuda_library_path = {};  // Of workers, as in TaskOptions.
   // Given where somebody else starts some of the processes; absent: made up here.
   absl::optional<JobSecret> secret = {};
   proto::Timeouts timeouts;
   // The job goes on without a worker that died, and so many of them are started again, over the whole job.
   bool survives_worker_loss = false;
   int max_restarts = 0;
+  // Every line of a log also goes to the listener as a note, behind "[worker 3 on slave2] ".
+  bool show_logs = false;
 };
 
 struct RunResult {

@@ -1,12 +1,9 @@
-#include <unistd.h>
-
 #include <cstdio>
 
 #include "deploy/cluster_launcher.h"
 #include "deploy/command.h"
 #include "deploy/job_description.h"
 #include "deploy/job_run.h"
-#include "deploy/progress_display.h"
 #include "deploy/remote_run_dir.h"
 #include "deploy/report.h"
 #include "deploy/role_process.h"
@@ -64,7 +61,8 @@ absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::stri
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
   options.resume = flags.Has("resume");
-  options.live = !flags.Has("plain") && IsTerminal(STDOUT_FILENO);
+  options.cuda_library_path = flags.GetAll("cuda_library_path");
+  ReadDisplayFlags(flags, options);
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags));
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
@@ -129,7 +127,7 @@ Command TrainCommand() {
        .description = kDescription,
        .argument = "JOB",
        .argument_optional = true,
-       .flags = WithClusterFlags(
+       .flags = WithDisplayFlags(WithClusterFlags(
            {{.name = "run_dir",
              .value = "DIR",
              .help = "Where results go. Default: runs/NAME-DATE-TIME, a fresh one."},
@@ -150,8 +148,7 @@ Command TrainCommand() {
              .value = "SCHEDULER",
              .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "
                      "environment variables say which part of the job this process is (deploy/README.md)."},
-            TokenFileFlag(),
-            {.name = "plain", .help = "Lines only, as when standard output is not a terminal."}}),
+            CudaLibraryPathFlag(), TokenFileFlag()})),
        .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
                     "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/hosts",
                     "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class Recorder final : public ProgressListener {
@@ -76,6 +77,19 @@ TEST_F(LocalLauncherTest, RunsAJobToItsEnd) {
   EXPECT_EQ(result.last_step, 7);
   EXPECT_THAT(recorder_.notes, Contains("no progress event"));
   EXPECT_TRUE(FileExists(options_.run_dir + "/log/worker-1.log"));
+}
+
+TEST_F(LocalLauncherTest, ShowsLogsWithTheNamesOfTheirProcesses) {
+  options_.show_logs = true;
+  options_.places.workers[1].host = "slave2";
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_THAT(recorder_.notes, Contains("[worker 1 on slave2] worker-1 says work"));
+  EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] ps-0 says work")));
+}
+
+TEST_F(LocalLauncherTest, KeepsLogsToTheirFilesUnlessAsked) {
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_THAT(recorder_.notes, ElementsAre("no progress event"));
 }
 
 TEST_F(LocalLauncherTest, NamesTheProcessThatCrashed) {

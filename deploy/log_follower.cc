@@ -1,0 +1,79 @@
+#include "deploy/log_follower.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace tethys {
+namespace {
+
+// ssh ends its own lines with a carriage return.
+std::string Shown(const std::string& prefix, absl::string_view line) {
+  absl::ConsumeSuffix(&line, "\r");
+  std::string text = absl::StrCat(prefix, line);
+  for (char& c : text) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c)) && c != '\t') c = '?';
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::Status LogFollower::Follow(const std::string& path, const std::string& label) {
+  if (logs_.count(path) > 0) return absl::OkStatus();
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (!fd.valid() || lseek(fd.get(), 0, SEEK_END) < 0) {
+    return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  }
+  logs_[path] = {std::move(fd), absl::StrCat("[", label, "] "), ""};
+  return absl::OkStatus();
+}
+
+std::vector<std::string> LogFollower::NewLines() {
+  std::vector<std::string> lines;
+  for (auto& [path, log] : logs_) Look(log, lines);
+  return lines;
+}
+
+std::vector<std::string> LogFollower::LastLines() {
+  std::vector<std::string> lines;
+  for (auto& [path, log] : logs_) {
+    while (Look(log, lines)) {
+    }
+    if (!log.pending.empty()) lines.push_back(Shown(log.prefix, log.pending));
+    log.pending.clear();
+  }
+  return lines;
+}
+
+bool LogFollower::Look(Log& log, std::vector<std::string>& lines) {
+  char piece[kMaxLookBytes];
+  ssize_t got;
+  do {
+    got = read(log.fd.get(), piece, sizeof(piece));
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return false;
+  for (absl::string_view rest(piece, got); !rest.empty();) {
+    const size_t end = rest.find('\n');
+    const size_t room = kMaxLineBytes - log.pending.size();
+    const size_t taken = std::min({end, room, rest.size()});
+    absl::StrAppend(&log.pending, rest.substr(0, taken));
+    rest.remove_prefix(taken);
+    const bool ended = taken == end;
+    if (ended) rest.remove_prefix(1);
+    if (!ended && log.pending.size() < kMaxLineBytes) break;
+    lines.push_back(Shown(log.prefix, log.pending));
+    log.pending.clear();
+  }
+  return true;
+}
+
+}  // namespace tethys

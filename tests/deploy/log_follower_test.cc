@@ -1,0 +1,92 @@
+#include "deploy/log_follower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class LogFollowerTest : public ::testing::Test {
+ protected:
+  void Append(const std::string& file, const std::string& text) {
+    std::ofstream(directory_.Path(file), std::ios::app | std::ios::binary) << text;
+  }
+  void Follow(const std::string& file, const std::string& label) {
+    ASSERT_TRUE(follower_.Follow(directory_.Path(file), label).ok());
+  }
+
+  testing::TempDirectory directory_;
+  LogFollower follower_;
+};
+
+TEST_F(LogFollowerTest, EveryLineNamesItsProcess) {
+  Follow("a", "worker 3 on slave2");
+  Follow("b", "ps 0 on slave8");
+  Append("a", "one\ntwo\n");
+  Append("b", "three\n");
+  EXPECT_THAT(follower_.NewLines(),
+              ElementsAre("[worker 3 on slave2] one", "[worker 3 on slave2] two", "[ps 0 on slave8] three"));
+  EXPECT_THAT(follower_.NewLines(), IsEmpty());
+}
+
+TEST_F(LogFollowerTest, TheBeginningOfALineWaitsForItsEnd) {
+  Follow("a", "chief");
+  Append("a", "first, sec");
+  EXPECT_THAT(follower_.NewLines(), IsEmpty());
+  Append("a", "ond\nthi");
+  EXPECT_THAT(follower_.NewLines(), ElementsAre("[chief] first, second"));
+  EXPECT_THAT(follower_.LastLines(), ElementsAre("[chief] thi"));
+}
+
+TEST_F(LogFollowerTest, WhatAnEarlierAttemptWroteIsNotShown) {
+  Append("a", "old\n");
+  Follow("a", "chief");
+  Append("a", "new\n");
+  EXPECT_THAT(follower_.NewLines(), ElementsAre("[chief] new"));
+}
+
+TEST_F(LogFollowerTest, AReplacementWritesOnInTheFileOfItsPredecessor) {
+  Follow("a", "worker 1");
+  Append("a", "first life\n");
+  Follow("a", "worker 1");
+  Append("a", "second life\n");
+  EXPECT_THAT(follower_.NewLines(), ElementsAre("[worker 1] first life", "[worker 1] second life"));
+}
+
+TEST_F(LogFollowerTest, NothingReachesATerminalThatItWouldObey) {
+  Follow("a", "worker 1");
+  Append("a", "\x1b[2J\tand\a \xc3\xbc\r\n");
+  EXPECT_THAT(follower_.NewLines(), ElementsAre("[worker 1] ?[2J\tand? \xc3\xbc"));
+}
+
+TEST_F(LogFollowerTest, ALineWithoutEndComesInPieces) {
+  Follow("a", "w");
+  Append("a", std::string(LogFollower::kMaxLineBytes + 1, 'x') + "\n");
+  EXPECT_THAT(follower_.NewLines(),
+              ElementsAre("[w] " + std::string(LogFollower::kMaxLineBytes, 'x'), "[w] x"));
+}
+
+TEST_F(LogFollowerTest, WhoWritesALotIsLookedAtInPieces) {
+  Follow("a", "w");
+  const size_t lines = LogFollower::kMaxLookBytes;  // Of two bytes each.
+  std::string text;
+  for (size_t i = 0; i < lines; ++i) text += "x\n";
+  Append("a", text);
+  EXPECT_EQ(follower_.NewLines().size(), lines / 2);
+  EXPECT_EQ(follower_.LastLines().size(), lines / 2);
+}
+
+TEST_F(LogFollowerTest, AFileThatCannotBeReadIsNamed) {
+  const absl::Status status = follower_.Follow("/nowhere/log", "w");
+  EXPECT_NE(status.message().find("/nowhere/log"), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace tethys
