@@ -10,6 +10,7 @@
 #include "deploy/job_run.h"
 #include "deploy/report.h"
 #include "deploy/resource_table.h"
+#include "deploy/role_process.h"
 #include "deploy/text.h"
 #include "runtime/base/build_id.h"
 #include "runtime/job/job.h"
@@ -86,6 +87,7 @@ absl::StatusOr<proto::Job> LoadRunJob(const std::string& file, std::vector<std::
 absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
   Request request;
   ReadDisplayFlags(flags, request.options);
+  request.options.cuda_library_path = flags.GetAll("cuda_library_path");
   for (const std::string& text : flags.GetAll("vary")) {
     TETHYS_ASSIGN_OR_RETURN(Variation variation, ParseVariation(text));
     request.variations.push_back(std::move(variation));
@@ -263,7 +265,8 @@ Command CompareCommand() {
             {.name = "set",
              .value = "FIELD=VALUE",
              .help = "Replaces a field of every job.",
-             .repeated = true}})),
+             .repeated = true},
+            CudaLibraryPathFlag()})),
        .examples =
            {"tethys compare examples/fashion_mnist_mirrored.textproto "
             "examples/fashion_mnist_ps_async.textproto --vary=batch_size_per_worker=64,128 --repeats=3"}},

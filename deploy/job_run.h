@@ -30,7 +30,7 @@ struct JobRunOptions {
   absl::optional<JobSecret> secret = {};  // As in LaunchOptions.
   bool resume = false;
   std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
-  bool live = false;       // Shows the live line on standard output.
+  bool live = false;                                // Shows the live line on standard output.
   bool show_logs = false;  // Shows there what the processes write to their logs, too.
 };
 

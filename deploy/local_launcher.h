@@ -8,6 +8,7 @@
 #define TETHYS_DEPLOY_LOCAL_LAUNCHER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/types/optional.h"
 #include "deploy/place.h"

@@ -83,6 +83,7 @@ int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
     options.role = task.role;
     options.index = task.index;
     options.bind_host = task.host;
+    options.cuda_library_path = flags.GetAll("cuda_library_path");
     options.token = secret.token;
     options.job_id = secret.job_id;
     options.connect_timeout = FromSeconds(run.start_timeout);

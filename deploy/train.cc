@@ -148,7 +148,8 @@ Command TrainCommand() {
              .value = "SCHEDULER",
              .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "
                      "environment variables say which part of the job this process is (deploy/README.md)."},
-            CudaLibraryPathFlag(), TokenFileFlag()})),
+            CudaLibraryPathFlag(),
+            TokenFileFlag()})),
        .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
                     "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/hosts",
                     "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "runtime/device/cuda_loader.h"
-#include "tests/runtime/device/device_conformance.h"
+#include "tests/runtime/device/image_conformance.h"
 
 namespace tethys {
 namespace {
@@ -51,7 +51,9 @@ std::vector<DeviceFactory> Gpus() {
   return {FirstGpu};
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceConformance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ImageConformance);
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceConformance, testing::ValuesIn(Gpus()));
+INSTANTIATE_TEST_SUITE_P(Cuda, ImageConformance, testing::ValuesIn(Gpus()));
 
 }  // namespace
 }  // namespace tethys
