@@ -221,6 +221,10 @@ INSTANTIATE_TEST_SUITE_P(
                 {"dense.units is 12 in the last layer, but data.classes is 10"}},
         Mistake{
             "layer { dense { units: 10 } }", "layer { flatten {} }", "my.textproto:4:3: ", {"must be dense"}},
+        Mistake{"layer { flatten {} }",
+                "layer { convolution { filters: 4 } } layer { flatten {} }",
+                "my.textproto:2:11: ",
+                {"model.layer[0].convolution.kernel_size is missing"}},
         Mistake{"layer { flatten {} }", "layer {}", "my.textproto:2:3: ", {"model.layer[0] has no kind"}},
         Mistake{"layer { flatten {} }",
                 "layer { name: \"dense_1\" flatten {} }",

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
 #include "runtime/job/job_file.h"
 #include "runtime/job/job_validation.h"
 
@@ -51,6 +52,19 @@ TEST(ResolveTest, NamesLayersByKindAndPosition) {
   EXPECT_EQ(job.model().layer(0).name(), "flatten_0");
   EXPECT_EQ(job.model().layer(1).name(), "dense_1");
   EXPECT_EQ(job.model().layer(2).name(), "dense_2");
+}
+
+TEST(ResolveTest, GivesLayersOfImagesTheirDefaults) {
+  const std::string text =
+      absl::StrReplaceAll(kLeastJob, {{"layer { flatten {} }",
+                                       "layer { convolution { filters: 6 kernel_size: 5 activation: RELU } } "
+                                       "layer { max_pooling { size: 3 } } layer { flatten {} }"}});
+  const proto::Job job = ParseJob(text, "lenet.textproto", {}).value();
+  EXPECT_EQ(job.model().layer(0).name(), "convolution_0");
+  EXPECT_EQ(job.model().layer(0).convolution().stride(), 1);
+  EXPECT_EQ(job.model().layer(0).convolution().initializer(), proto::HE_NORMAL);
+  EXPECT_EQ(job.model().layer(1).name(), "max_pooling_1");
+  EXPECT_EQ(job.model().layer(1).max_pooling().stride(), 3);
 }
 
 TEST(ResolveTest, InitialisesByTheActivation) {
