@@ -2,7 +2,7 @@
 // run while the run goes on. Thread-compatible; blocks as writing to a file does.
 //
 //   length  uint64  of the event       little-endian
-//   sum     uint32  of the length      masked CRC-32C, as below
+//   sum     uint32  of the length      masked CRC-32C (runtime/base/crc32c.h)
 //   event   length bytes
 //   sum     uint32  of the event
 #ifndef TETHYS_RUNTIME_TELEMETRY_EVENT_FILE_H_

@@ -166,6 +166,11 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("ready", servers.read("log", "ps-0.log"))
         self.assertNotIn("lack this build", servers.output())
 
+    def test_logs_are_shown_behind_the_names_of_their_machines(self):
+        output = self.run_job(MIRRORED, flags=["--log_to_terminal"]).output()
+        for worker, machine in enumerate(["slave1", "slave2", "slave3"]):
+            self.assertRegex(output, rf"(?m)^\[worker {worker} on {machine}\] I .* ready after ")
+
     def test_results_of_a_chief_elsewhere_are_fetched(self):
         run = self.run_job(MIRRORED, hosts="slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nmaster role=worker")
         for name in ("summary.json", "steps.csv", "resources.csv", "checkpoints"):
