@@ -4,7 +4,7 @@
 #   tests/gpu.sh pack [FILE]      on the build machine: everything below in one file (default: build/release/gpu.tar.xz)
 #   ./gpu.sh conformance          there, unpacked, or in the source tree after a build: the contract of devices
 #   ./gpu.sh training             the same loss curve on cpu and cuda for 100 steps, then accuracies, also in bf16
-#   ./gpu.sh bench                time per step of 784-128-10
+#   ./gpu.sh bench                time per step of 784-128-10 and lenet
 #
 # CUDA_LIBRARY_PATH=DIR says where cuDNN and cuBLAS lie, if not where the system looks: for example the site-packages of
 # a PyTorch. Ends with a short table. Exit status: 0 as it should be, 1 not, 77 nothing was run for want of a GPU.
@@ -82,33 +82,37 @@ on_gpu() { printf -- '--set=device.kind=CUDA\n'; [ -z "${CUDA_LIBRARY_PATH:-}" ]
 
 # The mean loss of each step.
 losses() { awk -F, 'NR > 1 { print $16 / $5 }' "$work/$1/steps.csv"; }
+# Without the first 100 steps.
+median_step() {
+  awk -F, 'NR > 101 { print $12 / 1000 }' "$work/$1/steps.csv" | sort -n | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }'
+}
 test_accuracy() { sed -nE 's/.*[Tt]est.* accuracy:? *([0-9.]+).*/\1/p' "$work/$1.log" | tail -n 1; }
 
 run_training() {
   local flags example worst status=0
   mapfile -t flags < <(on_gpu)
-  for example in fashion_mnist_local lenet; do
-    [ -e "$jobs/$example.textproto" ] || { printf '%-22s %s\n' "$example" "no such example yet"; continue; }
+  for example in fashion_mnist_local lenet_fashion_mnist_local; do
     train "$example.cpu" "$example" --set=max_steps=100
     train "$example.cuda" "$example" --set=max_steps=100 "${flags[@]}"
     worst=$(paste <(losses "$example.cpu") <(losses "$example.cuda") |
       awk '{ d = ($1 - $2) / $1; d = d < 0 ? -d : d; if (d > worst) worst = d } END { print worst + 0 }')
     awk -v w="$worst" 'BEGIN { exit !(w <= 1e-3) }' || status=1
-    printf '%-22s %s\n' "$example" "largest relative difference of 100 losses: $worst (at most 1e-3)"
+    printf '%-26s %s\n' "$example" "largest relative difference of 100 losses: $worst (at most 1e-3)"
     train "$example.full" "$example" "${flags[@]}"
     train "$example.bf16" "$example" "${flags[@]}" --set=device.precision=BF16
-    printf '%-22s %s\n' "" "test accuracy: fp32 $(test_accuracy "$example.full"), bf16 $(test_accuracy "$example.bf16")"
+    printf '%-26s %s\n' "" "test accuracy: fp32 $(test_accuracy "$example.full"), bf16 $(test_accuracy "$example.bf16")"
   done
   return $status
 }
 
 run_bench() {
-  local flags batch
+  local flags example batch
   mapfile -t flags < <(on_gpu)
-  for batch in 128 1024; do
-    train "bench.$batch" fashion_mnist_local "${flags[@]}" --set=batch_size_per_worker=$batch
-    printf '%-22s %s\n' "784-128-10, batch $batch" "median step $(awk -F, 'NR > 100 { print $12 / 1000 }' "$work/bench.$batch/steps.csv" |
-      sort -n | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)] }') us"
+  for example in fashion_mnist_local lenet_fashion_mnist_local; do
+    for batch in 128 1024; do
+      train "bench.$example.$batch" "$example" "${flags[@]}" --set=batch_size_per_worker=$batch --set=epochs=5
+      printf '%-26s %s\n' "$example" "batch $batch: median step $(median_step "bench.$example.$batch") us"
+    done
   done
   echo "no comparison: a benchmark beside PyTorch, and the step as one CUDA graph, are not written yet (docs/gpu.md)"
 }
