@@ -2,7 +2,7 @@
 """The same training under every strategy: equal results, equal reruns, every sample once."""
 import unittest
 
-from tethys_run import Run, SANITIZED, STRATEGIES, TethysTest
+from tethys_run import JOB, Run, SANITIZED, STRATEGIES, TethysTest
 
 # 128 over 5 workers does not divide, and 3,001 samples end each epoch with a short batch of 57: 24 steps an epoch.
 STEPS = ["max_steps=50"]
@@ -14,6 +14,56 @@ def servers(count, *more):
 
 def mirrored(workers, *more):
     return ["strategy=mirrored", f"workers={workers}", *more, *STEPS]
+
+
+def with_layers(layers):
+    return JOB.replace("  layer { flatten {} }\n  layer { dense { units: 128 activation: RELU } }\n", layers)
+
+
+# Strides in place of pooling and relu: where two pixels of a window, or a unit and 0, are equal but for rounding,
+# strategies go separate ways at once, and convolutions meet that every few steps.
+CONVOLUTIONS = with_layers("""
+  layer { convolution { filters: 6 kernel_size: 5 stride: 2 padding: SAME } }
+  layer { convolution { filters: 16 kernel_size: 5 stride: 2 } }
+  layer { flatten {} }
+  layer { dense { units: 84 activation: RELU } }
+""")
+LENET = with_layers("""
+  layer { convolution { filters: 6 kernel_size: 5 padding: SAME activation: RELU } }
+  layer { max_pooling {} }
+  layer { convolution { filters: 16 kernel_size: 5 activation: RELU } }
+  layer { max_pooling {} }
+  layer { flatten {} }
+  layer { dense { units: 120 activation: RELU } }
+  layer { dense { units: 84 activation: RELU } }
+""")
+
+
+class ConvolutionEqualityTest(TethysTest):
+    """As below, with filters in place of weights."""
+    STEPS = ["max_steps=30", "optimizer.learning_rate=0.01"]
+    MIRRORED = [*mirrored(3), *STEPS]
+    SERVERS = [*servers(2), *STEPS]
+    # Three shards of two filters each.
+    SHARDED_FILTERS = [*servers(3, "strategy.parameter_server.partitioner.fixed.shards=3",
+                                "strategy.parameter_server.message_bytes=2048"), *STEPS]
+
+    def test_every_strategy_equals_local(self):
+        with Run(["strategy=local", *self.STEPS], job=CONVOLUTIONS).run() as local:
+            for overrides in (self.MIRRORED, self.SERVERS, self.SHARDED_FILTERS):
+                with self.subTest(overrides=overrides), Run(overrides, job=CONVOLUTIONS).run() as run:
+                    self.assert_close(run, local)
+
+    def test_lenet_equals_local_but_for_ties(self):
+        with Run(["strategy=local", *self.STEPS], job=LENET).run() as local:
+            for overrides in (self.MIRRORED, self.SHARDED_FILTERS):
+                with self.subTest(overrides=overrides), Run(overrides, job=LENET).run() as run:
+                    self.assert_close(run, local, tolerance=1e-2)
+
+    def test_reruns_are_bit_equal(self):
+        for overrides in (self.MIRRORED, self.SHARDED_FILTERS):
+            with Run(overrides, job=LENET).run() as run, Run(overrides, job=LENET).run() as again:
+                self.assert_same_bits(run, again)
 
 
 class EqualityTest(TethysTest):
