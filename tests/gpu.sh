@@ -10,20 +10,32 @@
 # a PyTorch. Ends with a short table. Exit status: 0 as it should be, 1 not, 77 nothing was run for want of a GPU.
 set -euo pipefail
 
+# ":DIR:DIR" of what CUDA_LIBRARY_PATH names, wheels of NVIDIA's in it included.
+library_folders() {
+  local folder
+  for folder in "${CUDA_LIBRARY_PATH:-}" "${CUDA_LIBRARY_PATH:-}"/nvidia/*/lib; do
+    if [ -d "$folder" ]; then printf ':%s' "$folder"; fi
+  done
+}
+
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -x "$here/tethys" ]; then  # Unpacked.
   tethys=$here/tethys
   data=$here/data
   jobs=$here/examples
   conformance() {
-    "$here"/lib/ld-linux*.so.* --library-path "$here/lib:${CUDA_LIBRARY_PATH:-}" "$here/lib/cuda_device_test" "$@"
+    "$here"/lib/ld-linux*.so.* --library-path "$here/lib$(library_folders)" "$here/lib/cuda_device_test" "$@"
   }
 else
   root=$(dirname "$here")
   tethys=$root/build/release/deploy/tethys
   data=/usr/share/datasets/fashion-mnist
   jobs=$root/examples
-  conformance() { LD_LIBRARY_PATH=${CUDA_LIBRARY_PATH:-} "$root/build/release/tests/runtime/device/cuda_device_test" "$@"; }
+  conformance() {
+    local folders
+    folders=$(library_folders)
+    LD_LIBRARY_PATH=${folders#:} "$root/build/release/tests/runtime/device/cuda_device_test" "$@"
+  }
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -132,11 +132,11 @@ bool IsAllowed(cudnnBackendNumericalNote_t note, Precision precision) {
   switch (note) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
     case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       return false;
     // What float32 must not use: tensor cores round its factors to TF32, and these transforms lose several
     // bits.
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
     case CUDNN_NUMERICAL_NOTE_FFT:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
