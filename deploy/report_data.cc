@@ -1,8 +1,11 @@
 #include "deploy/report_data.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -11,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "deploy/comparison.h"
 #include "deploy/csv_reader.h"
+#include "deploy/setup_text.h"
 #include "deploy/verdict.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/file.h"
@@ -153,14 +157,34 @@ std::string NameOf(const proto::RunSummary& summary) {
   return absl::StrCat(name, ", global batch ", summary.global_batch());
 }
 
+// The one to show in detail: of median training time among those that succeeded; null if none did.
+const Run* MedianRun(const std::vector<const Run*>& runs) {
+  std::vector<const Run*> succeeded;
+  std::copy_if(runs.begin(), runs.end(), std::back_inserter(succeeded),
+               [](const Run* run) { return run->summary.status() == "succeeded"; });
+  if (succeeded.empty()) return nullptr;
+  std::stable_sort(succeeded.begin(), succeeded.end(), [](const Run* a, const Run* b) {
+    return a->summary.timing().training_seconds() < b->summary.timing().training_seconds();
+  });
+  return succeeded[(succeeded.size() - 1) / 2];
+}
+
+std::string DirectoryName(const Run& run) { return run.path.substr(run.path.rfind('/') + 1); }
+
+void AddRunPoint(const Run& run, proto::ReportVariant& variant) {
+  proto::RunPoint& point = *variant.add_run();
+  point.set_name(DirectoryName(run));
+  point.set_status(run.summary.status());
+  point.set_seconds(run.summary.timing().training_seconds());
+  if (run.summary.has_test()) point.set_test_accuracy(run.summary.test().accuracy());
+}
+
 void AddVariant(const std::vector<const Run*>& runs, proto::Report& report) {
   std::vector<RunRecord> records;
-  const Run* first = nullptr;
   for (const Run* run : runs) {
     RunRecord record;
     record.summary = run->summary;
     if (run->summary.status() != "succeeded") record.status = absl::AbortedError(run->summary.status());
-    if (record.status.ok() && first == nullptr) first = run;
     records.push_back(std::move(record));
   }
   const Aggregate aggregate = AggregateRuns(records, 0);
@@ -178,11 +202,16 @@ void AddVariant(const std::vector<const Run*>& runs, proto::Report& report) {
   SetValue(aggregate.exposed_share, *variant.mutable_exposed_share());
   SetValue(aggregate.bytes_per_step, *variant.mutable_bytes_per_step());
   SetValue(aggregate.run_cost, *variant.mutable_cost());
-  if (first == nullptr) return;
-  *variant.mutable_summary() = first->summary;
-  AddEpochs(ReadOrNote(*first, "epochs.csv", report), variant);
-  AddMachines(ReadOrNote(*first, "resources.csv", report), variant);
-  AddRanks(ReadOrNote(*first, "steps.csv", report), variant);
+  for (const Run* run : runs) AddRunPoint(*run, variant);
+  const Run* shown = MedianRun(runs);
+  if (shown == nullptr) return;
+  variant.set_shown_run(DirectoryName(*shown));
+  variant.set_batch_per_worker(
+      static_cast<int32_t>(shown->summary.global_batch() / std::max(1, shown->summary.workers())));
+  *variant.mutable_summary() = shown->summary;
+  AddEpochs(ReadOrNote(*shown, "epochs.csv", report), variant);
+  AddMachines(ReadOrNote(*shown, "resources.csv", report), variant);
+  AddRanks(ReadOrNote(*shown, "steps.csv", report), variant);
 }
 
 // Variants that look alike are told apart by what their directories are called.
@@ -193,6 +222,24 @@ void MakeNamesUnique(const std::vector<std::string>& directories, proto::Report&
     proto::ReportVariant& variant = *report.mutable_variant(i);
     if (uses[variant.name()] > 1) variant.set_name(absl::StrCat(variant.name(), " (", directories[i], ")"));
   }
+}
+
+// What all runs have in common: a sentence that is not every run's is left out.
+std::vector<std::string> SetupSentences(const std::vector<Run>& runs) {
+  std::vector<std::string> common;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    proto::Job job;
+    const absl::StatusOr<std::string> text = ReadFile(runs[i].path + "/job.textproto", kMaxFileBytes);
+    if (!text.ok() || !google::protobuf::TextFormat::ParseFromString(*text, &job)) return {};
+    const std::vector<std::string> own = DescribeSetup(job, runs[i].summary);
+    if (i == 0) common = own;
+    common.erase(std::remove_if(common.begin(), common.end(),
+                                [&own](const std::string& sentence) {
+                                  return std::find(own.begin(), own.end(), sentence) == own.end();
+                                }),
+                 common.end());
+  }
+  return common;
 }
 
 std::string Today() {
@@ -216,6 +263,7 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path) {
   proto::Report report;
   for (const std::string& directory : directories) AddVariant(variants[directory], report);
   MakeNamesUnique(directories, report);
+  for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
   report.set_title(runs.size() == 1 ? runs[0].summary.job()
                                     : absl::StrCat("Comparison of ", directories.size(), " variants, ",
                                                    runs.size(), " runs"));

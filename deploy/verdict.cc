@@ -18,10 +18,13 @@ double StandardError(const ReportValue& value) {
   return value.count() > 1 ? value.deviation() / std::sqrt(value.count()) : -1;
 }
 
-std::string SecondsText(const ReportValue& seconds) {
-  if (seconds.count() < 2) return absl::StrFormat("%.3g s", seconds.mean());
-  return absl::StrFormat("%.3g ± %.2g s", seconds.mean(), seconds.deviation());
+// A mean with its standard error, where it has one.
+std::string MeanText(const ReportValue& value) {
+  if (value.count() < 2) return absl::StrFormat("%.3g", value.mean());
+  return absl::StrFormat("%.3g ± %.2g", value.mean(), StandardError(value));
 }
+
+std::string SecondsText(const ReportValue& seconds) { return MeanText(seconds) + " s"; }
 
 std::string RatioText(const Ratio& ratio) {
   if (ratio.error < 0) return absl::StrFormat("%.2f times", ratio.value);
@@ -53,8 +56,8 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
     return absl::StrFormat("Test accuracy is equal within noise: %s, difference %.4f ± %.4f.", both,
                            difference, error);
   }
-  return absl::StrFormat("Its test accuracy is %s by %.4f ± %.4f: %s.", difference > 0 ? "higher" : "lower",
-                         std::abs(difference), error, both);
+  return absl::StrFormat("Test accuracy of %s is %s by %.4f ± %.4f: %s.", best.name(),
+                         difference > 0 ? "higher" : "lower", std::abs(difference), error, both);
 }
 
 std::string CostSentence(const std::vector<const ReportVariant*>& variants) {
@@ -63,7 +66,22 @@ std::string CostSentence(const std::vector<const ReportVariant*>& variants) {
     if (variant->cost().count() == 0) return "";
     if (cheapest == nullptr || variant->cost().mean() < cheapest->cost().mean()) cheapest = variant;
   }
-  return absl::StrFormat("Cheapest: %s, at %.4g a run.", cheapest->name(), cheapest->cost().mean());
+  return absl::StrFormat("Cheapest: %s, at %s a run, start-up included, in the currency of the prices.",
+                         cheapest->name(), MeanText(cheapest->cost()));
+}
+
+// Where the time of a step goes, which is why the one or the other is faster.
+std::string StepText(const ReportVariant& variant) {
+  const proto::PhaseMeans& phases = variant.summary().phases();
+  return absl::StrFormat("%.3g ms of %.3g ms with %s, which moves %.4g KiB a worker",
+                         phases.exchange_us() / 1e3, phases.total_us() / 1e3, variant.name(),
+                         variant.bytes_per_step().mean() / 1024);
+}
+
+std::string WhySentence(const ReportVariant& best, const ReportVariant& rival) {
+  if (!best.summary().has_phases() || !rival.summary().has_phases()) return "";
+  return absl::StrCat("Of a step, waiting for the exchange takes ", StepText(best), ", and ", StepText(rival),
+                      ".");
 }
 
 // What forbids to read more into the numbers than they hold.
@@ -71,14 +89,15 @@ std::vector<std::string> Reservations(const std::vector<const ReportVariant*>& v
   std::vector<std::string> sentences;
   const bool single = std::any_of(variants.begin(), variants.end(),
                                   [](const ReportVariant* variant) { return variant->runs() < 2; });
-  if (single) sentences.push_back("One run each: no uncertainty is known; repeat with --repeats=3 or more.");
+  sentences.push_back(single ? "One run each: no uncertainty is known; repeat with --repeats=3 or more."
+                             : "Here ± is the standard error of a mean over runs.");
   std::set<int64_t> batches;
   for (const ReportVariant* variant : variants) batches.insert(variant->global_batch());
   if (batches.size() > 1) {
     sentences.push_back(
-        "Global batches differ, and so does the number of updates in an epoch: compare accuracies with that "
-        "in "
-        "mind.");
+        "Global batches (workers x batch per worker) differ. An update uses one global batch, asynchronously "
+        "one "
+        "worker's, so the number of updates in an epoch differs too: compare accuracies with that in mind.");
   }
   return sentences;
 }
@@ -116,12 +135,15 @@ std::vector<std::string> Verdict(const proto::Report& report) {
   }
   const Ratio ratio = RatioOf(other->seconds(), best.seconds());
   if (ratio.error >= 0 && ratio.value - 1 <= 2 * ratio.error) {
-    sentences.push_back(absl::StrCat("No difference in speed beyond noise: ", first, ", ", other->name(),
-                                     " in ", SecondsText(other->seconds()), " (", RatioText(ratio), ")."));
+    sentences.push_back(
+        absl::StrCat("No difference in speed is shown: ", first, ", ", other->name(), " in ",
+                     SecondsText(other->seconds()), "; ", RatioText(ratio),
+                     " is within twice its error of 1. More runs (--repeats) may tell them apart."));
   } else {
     sentences.push_back(absl::StrCat("Fastest here: ", first, ", ", RatioText(ratio), " faster than ",
                                      other->name(), " with ", SecondsText(other->seconds()), "."));
   }
+  if (std::string why = WhySentence(best, *other); !why.empty()) sentences.push_back(std::move(why));
   sentences.push_back(AccuracySentence(best, *other));
   if (std::string cost = CostSentence(variants); !cost.empty()) sentences.push_back(std::move(cost));
   for (std::string& reservation : Reservations(variants)) sentences.push_back(std::move(reservation));

@@ -67,6 +67,24 @@ TEST_F(ReportTest, ReadsWhatARunLeft) {
   EXPECT_EQ(report.missing_size(), 0);
 }
 
+TEST_F(ReportTest, TheRunOfMedianTimeIsShown) {
+  MakeRun("a-r0", "succeeded", 9);
+  MakeRun("a-r1", "failed", 1);
+  MakeRun("a-r2", "succeeded", 5);
+  MakeRun("a-r3", "succeeded", 4);
+  EXPECT_EQ(CollectReport(directory_.path())->variant(0).shown_run(), "a-r2");
+}
+
+TEST_F(ReportTest, SetupIsWhatAllRunsShare) {
+  Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto",
+        "epochs: 3 model { layer { flatten {} } layer { dense { units: 10 } } }");
+  Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
+        "epochs: 4 model { layer { flatten {} } layer { dense { units: 10 } } }");
+  const proto::Report report = CollectReport(directory_.path()).value();
+  ASSERT_EQ(report.setup_size(), 1);
+  EXPECT_EQ(report.setup(0), "Model: flatten, dense 10.");
+}
+
 TEST_F(ReportTest, RunsThatDifferInTheirRepeatAreOneVariant) {
   MakeRun("a-r0", "succeeded", 4);
   MakeRun("a-r1", "succeeded", 6);
@@ -75,6 +93,9 @@ TEST_F(ReportTest, RunsThatDifferInTheirRepeatAreOneVariant) {
   ASSERT_EQ(report.variant_size(), 2);
   EXPECT_EQ(report.variant(0).runs(), 2);
   EXPECT_EQ(report.variant(0).seconds().mean(), 5);
+  EXPECT_EQ(report.variant(0).run_size(), 2);
+  EXPECT_EQ(report.variant(0).run(1).seconds(), 6);
+  EXPECT_EQ(report.variant(0).shown_run(), "a-r0") << "of two the faster";
   EXPECT_EQ(report.variant(1).failed(), 1);
   EXPECT_THAT(report.variant(1).name(), HasSubstr("(b)")) << "names are unlike";
 }

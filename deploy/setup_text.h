@@ -1,0 +1,18 @@
+// What a job trains, in sentences for somebody who was not there. Pure; any thread.
+#ifndef TETHYS_DEPLOY_SETUP_TEXT_H_
+#define TETHYS_DEPLOY_SETUP_TEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+#include "proto/summary.pb.h"
+
+namespace tethys {
+
+// Model, data, optimizer and length of training, a sentence each, as far as the job says.
+std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSummary& summary);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_SETUP_TEXT_H_
