@@ -177,8 +177,10 @@ std::string LayeredPlan::Describe() const {
 absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& device, Stream& stream,
                                                     int64_t rows, const InputScaling& scaling,
                                                     const float* parameters, float* gradient_sums) {
-  if (rows < 1 || rows > (int64_t{1} << 31) || model.sample_elements() > (int64_t{1} << 40) / rows) {
-    return absl::InvalidArgumentError(absl::StrCat("a plan for ", rows, " rows of ", model.sample_elements(),
+  int64_t widest = model.sample_elements();
+  for (const Model::Layer& layer : model.layers()) widest = std::max(widest, layer.out);
+  if (rows < 1 || rows > (int64_t{1} << 31) || widest > (int64_t{1} << 40) / rows) {
+    return absl::InvalidArgumentError(absl::StrCat("a plan for ", rows, " rows of ", widest,
                                                    " elements is out of reach: choose a smaller batch"));
   }
   auto plan = std::make_unique<LayeredPlan>(model, device, stream, rows, parameters, gradient_sums);

@@ -31,8 +31,8 @@ class Plan {
   virtual absl::Status Forward(const HostBatch& batch) = 0;
 
   // Runs backward after Forward; calls ready(i, event) for range i of model.ready_order() once its gradients
-  // are on the stream. Gradients are sums over rows, weighted. What lies
-  // before the first layer with variables is left out.
+  // are on the stream. Gradients are sums over rows, weighted. Layers before the first
+  // with variables are left out, and so is its input gradient.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 

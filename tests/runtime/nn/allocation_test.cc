@@ -8,7 +8,7 @@
 #include <new>
 
 #include "gtest/gtest.h"
-#include "tests/runtime/nn/mlp_fixture.h"
+#include "tests/runtime/nn/network_fixture.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TETHYS_SANITIZED 1
@@ -61,18 +61,18 @@ struct Counts {
 };
 
 // Of kSteps steps, after a first, in which oneDNN makes its kernels.
-Counts AllocationsOf(Mlp& mlp) {
+Counts AllocationsOf(Network& network) {
   const MonotonicClock clock;
   proto::Optimizer config;
   config.set_learning_rate(0.01);
   config.mutable_sgd()->set_momentum(0.9);
-  const auto strategy = MakeLocalStrategy(mlp, config, clock);
+  const auto strategy = MakeLocalStrategy(network, config, clock);
   const auto step = [&](int64_t i) {
     return strategy->BeginStep({.step = i, .sample_count = 128, .global_sample_count = 128}).ok() &&
-           mlp.plan->Forward(mlp.batch).ok() &&
-           mlp.plan->Backward([&](int64_t k, const Event& e) { return strategy->GradientReady(k, e); })
+           network.plan->Forward(network.batch).ok() &&
+           network.plan->Backward([&](int64_t k, const Event& e) { return strategy->GradientReady(k, e); })
                .ok() &&
-           strategy->FinishStep().ok() && mlp.plan->Loss().ok();
+           strategy->FinishStep().ok() && network.plan->Loss().ok();
   };
   bool ok = step(0);
   news = mallocs = aligned = 0;
@@ -90,8 +90,8 @@ TEST(Allocation, HooksCount) {
 
 TEST(Allocation, AStepAllocatesNothingOfOurs) {
   constexpr int64_t kProducts = 8;  // Of three layers: three forward, three weight, two data.
-  Mlp mlp({28, 28}, {300, 100, 10}, 128);
-  const Counts counts = AllocationsOf(mlp);
+  Network network({28, 28}, {300, 100, 10}, 128);
+  const Counts counts = AllocationsOf(network);
   EXPECT_EQ(counts.news, 0);
   EXPECT_EQ(counts.mallocs, 0);
   EXPECT_LE(counts.aligned, kSteps * kProducts);
@@ -101,7 +101,7 @@ TEST(Allocation, AStepOfConvolutionsAllocatesPerExecutionOfOneDnnOnly) {
   constexpr int64_t kProducts = 9;     // Of three dense layers: each forward, weight and data.
   constexpr int64_t kExecutions = 10;  // Of two convolutions: reorder and product forward, filters, one data.
   constexpr int64_t kPerExecution = 5;
-  Mlp lenet(MakeLenet(), 128);
+  Network lenet(MakeLenet(), 128);
   const Counts counts = AllocationsOf(lenet);
   EXPECT_LE(counts.news, kSteps * kExecutions * kPerExecution);
   EXPECT_LE(counts.mallocs, kSteps * kExecutions * kPerExecution);

@@ -2,55 +2,55 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/runtime/nn/mlp_fixture.h"
+#include "tests/runtime/nn/network_fixture.h"
 #include "tests/testing/reference_network.h"
 
 namespace tethys {
 namespace {
 
 // Poisons gradients (but not their padding) before every backward pass.
-void Poison(Mlp& mlp) {
-  for (const Variable& variable : mlp.model.variables().variables()) {
-    for (float& value : mlp.gradients.Slice(variable.range)) value = std::nanf("");
+void Poison(Network& network) {
+  for (const Variable& variable : network.model.variables().variables()) {
+    for (float& value : network.gradients.Slice(variable.range)) value = std::nanf("");
   }
 }
 
-void ExpectGradientsOfCentralDifferences(Mlp& mlp, double tolerance) {
-  mlp.batch.weights[2] = 0.5f;
-  Poison(mlp);
-  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
-  ASSERT_TRUE(mlp.Backward().ok());
-  const ReferenceNetwork reference(mlp.model, mlp.scaling);
-  std::vector<double> parameters = mlp.DoubleParameters();
+void ExpectGradientsOfCentralDifferences(Network& network, double tolerance) {
+  network.batch.weights[2] = 0.5f;
+  Poison(network);
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+  ASSERT_TRUE(network.Backward().ok());
+  const ReferenceNetwork reference(network.model, network.scaling);
+  std::vector<double> parameters = network.DoubleParameters();
   std::vector<double> differences(parameters.size());
   constexpr double kStep = 1e-6;
-  for (const Variable& variable : mlp.model.variables().variables()) {
+  for (const Variable& variable : network.model.variables().variables()) {
     for (int64_t i = variable.range.begin; i < variable.range.end(); ++i) {
       const double value = parameters[i];
       parameters[i] = value + kStep;
-      const double above = reference.Loss(parameters, mlp.batch);
+      const double above = reference.Loss(parameters, network.batch);
       parameters[i] = value - kStep;
-      differences[i] = (above - reference.Loss(parameters, mlp.batch)) / (2 * kStep);
+      differences[i] = (above - reference.Loss(parameters, network.batch)) / (2 * kStep);
       parameters[i] = value;
     }
-    EXPECT_LE(Distance(mlp.gradients.data(), differences, variable.range), tolerance) << variable.name;
+    EXPECT_LE(Distance(network.gradients.data(), differences, variable.range), tolerance) << variable.name;
   }
 }
 
 TEST(Plan, GradientsAgreeWithCentralDifferencesInDoublePrecision) {
-  Mlp mlp({4, 3}, {9, 7, 5}, 6);
-  ExpectGradientsOfCentralDifferences(mlp, 1e-5);
+  Network network({4, 3}, {9, 7, 5}, 6);
+  ExpectGradientsOfCentralDifferences(network, 1e-5);
 }
 
 TEST(Plan, GradientsOfConvolutionsAgreeWithCentralDifferencesInDoublePrecision) {
   for (const Shape& sample_shape : {Shape{12, 12}, Shape{13, 10, 3}}) {
-    Mlp lenet(MakeLenet(sample_shape, 3, {4, 5, 7, 6, 3}), 4);
+    Network lenet(MakeLenet(sample_shape, 3, {4, 5, 7, 6, 3}), 4);
     ExpectGradientsOfCentralDifferences(lenet, 1e-5);
   }
 }
 
 TEST(Plan, GradientsOfLenetAgreeWithDoublePrecision) {
-  Mlp lenet(MakeLenet(), 8);
+  Network lenet(MakeLenet(), 8);
   Poison(lenet);
   ASSERT_TRUE(lenet.plan->Forward(lenet.batch).ok());
   ASSERT_TRUE(lenet.Backward().ok());
@@ -67,27 +67,27 @@ TEST(Plan, BackwardEndsAtTheFirstLayerThatLearns) {
   config.add_layer()->mutable_max_pooling();
   config.add_layer()->mutable_flatten();
   config.add_layer()->mutable_dense()->set_units(3);
-  Mlp pooled(Model::Create(config, {6, 6}, 3).value(), 4);
+  Network pooled(Model::Create(config, {6, 6}, 3).value(), 4);
   ExpectGradientsOfCentralDifferences(pooled, 1e-5);
 }
 
 TEST(Plan, LossIsTheSumOverRows) {
-  Mlp mlp({28, 28}, {128, 10}, 32);
-  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
-  const LossResult loss = mlp.plan->Loss().value();
-  const ReferenceNetwork reference(mlp.model, mlp.scaling);
-  EXPECT_NEAR(loss.loss_sum / reference.Loss(mlp.DoubleParameters(), mlp.batch), 1, 1e-6);
+  Network network({28, 28}, {128, 10}, 32);
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+  const LossResult loss = network.plan->Loss().value();
+  const ReferenceNetwork reference(network.model, network.scaling);
+  EXPECT_NEAR(loss.loss_sum / reference.Loss(network.DoubleParameters(), network.batch), 1, 1e-6);
   EXPECT_EQ(loss.weight_sum, 32);
 }
 
 TEST(Plan, PaddingRowsChangeNothing) {
-  Mlp full({5}, {6, 3}, 4), padded({5}, {6, 3}, 9);
+  Network full({5}, {6, 3}, 4), padded({5}, {6, 3}, 9);
   std::copy_n(full.batch.inputs, 4 * 5, padded.batch.inputs);
   std::copy_n(full.batch.labels, 4, padded.batch.labels);
   std::fill_n(padded.batch.weights + 4, 5, 0.0f);
-  for (Mlp* mlp : {&full, &padded}) {
-    ASSERT_TRUE(mlp->plan->Forward(mlp->batch).ok());
-    ASSERT_TRUE(mlp->Backward().ok());
+  for (Network* network : {&full, &padded}) {
+    ASSERT_TRUE(network->plan->Forward(network->batch).ok());
+    ASSERT_TRUE(network->Backward().ok());
   }
   EXPECT_EQ(padded.plan->Loss()->weight_sum, 4);
   EXPECT_EQ(padded.plan->Loss()->loss_sum, full.plan->Loss()->loss_sum);
@@ -96,18 +96,18 @@ TEST(Plan, PaddingRowsChangeNothing) {
 }
 
 TEST(Plan, AnnouncesEachRangeOnceItsGradientsAreThere) {
-  Mlp mlp({4, 4}, {7, 5, 3}, 8);
-  Poison(mlp);
-  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
-  const std::vector<Range> order = mlp.model.ready_order();
+  Network network({4, 4}, {7, 5, 3}, 8);
+  Poison(network);
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+  const std::vector<Range> order = network.model.ready_order();
   int64_t announced = 0;
   const auto is_filled = [&](Range range) {
-    for (const float value : mlp.gradients.Slice(range)) {
+    for (const float value : network.gradients.Slice(range)) {
       if (std::isnan(value)) return false;
     }
     return true;
   };
-  ASSERT_TRUE(mlp.plan
+  ASSERT_TRUE(network.plan
                   ->Backward([&](int64_t index, const Event& event) {
                     EXPECT_EQ(index, announced++);
                     EXPECT_TRUE(event.Happened().value());
@@ -121,10 +121,10 @@ TEST(Plan, AnnouncesEachRangeOnceItsGradientsAreThere) {
 }
 
 TEST(Plan, AnErrorOfTheCallbackEndsBackward) {
-  Mlp mlp({4}, {3, 2}, 2);
-  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
+  Network network({4}, {3, 2}, 2);
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
   int calls = 0;
-  const absl::Status status = mlp.plan->Backward([&](int64_t, const Event&) {
+  const absl::Status status = network.plan->Backward([&](int64_t, const Event&) {
     ++calls;
     return absl::AbortedError("the membership changed");
   });
@@ -133,49 +133,50 @@ TEST(Plan, AnErrorOfTheCallbackEndsBackward) {
 }
 
 TEST(Plan, KeepsThePaddingOfTheGradientArenaZero) {
-  Mlp mlp({5}, {3, 2}, 4);
-  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
-  ASSERT_TRUE(mlp.Backward().ok());
-  std::vector<bool> is_variable(mlp.gradients.size());
-  for (const Variable& variable : mlp.model.variables().variables()) {
+  Network network({5}, {3, 2}, 4);
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+  ASSERT_TRUE(network.Backward().ok());
+  std::vector<bool> is_variable(network.gradients.size());
+  for (const Variable& variable : network.model.variables().variables()) {
     std::fill_n(is_variable.begin() + variable.range.begin, variable.range.count, true);
   }
-  for (int64_t i = 0; i < mlp.gradients.size(); ++i) {
-    EXPECT_TRUE(is_variable[i] || mlp.gradients.data()[i] == 0) << i;
+  for (int64_t i = 0; i < network.gradients.size(); ++i) {
+    EXPECT_TRUE(is_variable[i] || network.gradients.data()[i] == 0) << i;
   }
 }
 
 TEST(Plan, EvaluatesWithoutGradients) {
-  Mlp mlp({5}, {3, 2}, 4);
-  auto evaluation =
-      Plan::Compile(mlp.model, *mlp.device, *mlp.stream, 4, mlp.scaling, mlp.parameters.data(), nullptr)
-          .value();
-  ASSERT_TRUE(mlp.plan->Forward(mlp.batch).ok());
-  ASSERT_TRUE(evaluation->Forward(mlp.batch).ok());
-  EXPECT_EQ(evaluation->Loss()->loss_sum, mlp.plan->Loss()->loss_sum);
-  EXPECT_LT(evaluation->workspace_bytes(), mlp.plan->workspace_bytes());
+  Network network({5}, {3, 2}, 4);
+  auto evaluation = Plan::Compile(network.model, *network.device, *network.stream, 4, network.scaling,
+                                  network.parameters.data(), nullptr)
+                        .value();
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+  ASSERT_TRUE(evaluation->Forward(network.batch).ok());
+  EXPECT_EQ(evaluation->Loss()->loss_sum, network.plan->Loss()->loss_sum);
+  EXPECT_LT(evaluation->workspace_bytes(), network.plan->workspace_bytes());
 }
 
 TEST(Plan, RefusesABatchThatDoesNotFit) {
-  Mlp mlp({5}, {3, 2}, 4);
-  HostBatch batch = mlp.batch;
+  Network network({5}, {3, 2}, 4);
+  HostBatch batch = network.batch;
   batch.rows = 3;
-  EXPECT_EQ(mlp.plan->Forward(batch).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(network.plan->Forward(batch).code(), absl::StatusCode::kInvalidArgument);
   for (const int32_t label : {-1, 2}) {
-    mlp.batch.labels[1] = label;
-    EXPECT_THAT(StatusText(mlp.plan->Forward(mlp.batch)), testing::HasSubstr("row 1 of the batch has label"));
+    network.batch.labels[1] = label;
+    EXPECT_THAT(StatusText(network.plan->Forward(network.batch)),
+                testing::HasSubstr("row 1 of the batch has label"));
   }
   for (const int64_t rows : {int64_t{0}, int64_t{-1}, int64_t{1} << 60}) {
-    EXPECT_FALSE(
-        Plan::Compile(mlp.model, *mlp.device, *mlp.stream, rows, mlp.scaling, mlp.parameters.data(), nullptr)
-            .ok());
+    EXPECT_FALSE(Plan::Compile(network.model, *network.device, *network.stream, rows, network.scaling,
+                               network.parameters.data(), nullptr)
+                     .ok());
   }
 }
 
 TEST(Plan, DescribesItsLayers) {
-  Mlp mlp({5}, {3, 2}, 4);
-  EXPECT_THAT(mlp.plan->Describe(), testing::HasSubstr("dense_1: dense 5 x 3 relu: forward sgemm"));
-  Mlp lenet(MakeLenet(), 4);
+  Network network({5}, {3, 2}, 4);
+  EXPECT_THAT(network.plan->Describe(), testing::HasSubstr("dense_1: dense 5 x 3 relu: forward sgemm"));
+  Network lenet(MakeLenet(), 4);
   EXPECT_THAT(lenet.plan->Describe(),
               testing::HasSubstr("convolution_0: convolution [28, 28, 1] to [28, 28, 6], 5 x 5 / 1 relu: "));
   EXPECT_THAT(lenet.plan->Describe(),

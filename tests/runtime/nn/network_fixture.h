@@ -1,6 +1,6 @@
 // A model, a CPU device, arenas and a batch of random samples: what tests of plans and training start from.
-#ifndef TETHYS_TESTS_RUNTIME_NN_MLP_FIXTURE_H_
-#define TETHYS_TESTS_RUNTIME_NN_MLP_FIXTURE_H_
+#ifndef TETHYS_TESTS_RUNTIME_NN_NETWORK_FIXTURE_H_
+#define TETHYS_TESTS_RUNTIME_NN_NETWORK_FIXTURE_H_
 
 #include <cmath>
 #include <memory>
@@ -67,11 +67,11 @@ inline double Distance(const float* a, const std::vector<double>& b, Range range
   return std::sqrt(difference / norm);
 }
 
-struct Mlp {
-  Mlp(const Shape& sample_shape, const std::vector<int64_t>& widths, int64_t rows)
-      : Mlp(MakeMlp(sample_shape, widths), rows) {}
-  Mlp(Model network, int64_t rows)
-      : model(std::move(network)),
+struct Network {
+  Network(const Shape& sample_shape, const std::vector<int64_t>& widths, int64_t rows)
+      : Network(MakeMlp(sample_shape, widths), rows) {}
+  Network(Model compiled, int64_t rows)
+      : model(std::move(compiled)),
         device(CreateCpuDevice(1).value()),
         stream(device->CreateStream().value()),
         parameters(model.variables().arena_size()),
@@ -101,20 +101,20 @@ struct Mlp {
   std::unique_ptr<Plan> plan;
 };
 
-// The local strategy over all of an Mlp's variables.
-inline std::unique_ptr<Strategy> MakeLocalStrategy(Mlp& mlp, const proto::Optimizer& config,
+// The local strategy over all of a Network's variables.
+inline std::unique_ptr<Strategy> MakeLocalStrategy(Network& network, const proto::Optimizer& config,
                                                    const Clock& clock) {
   std::vector<NamedRange> ranges;
-  for (const Variable& variable : mlp.model.variables().variables()) {
+  for (const Variable& variable : network.model.variables().variables()) {
     ranges.push_back({variable.name, variable.range});
   }
-  auto optimizer = CreateOptimizer(config, *mlp.device, MakeSegments(config, ranges)).value();
-  auto strategy = CreateLocalStrategy(std::move(optimizer), config, 0, 1, *mlp.stream, clock);
-  const StepArenas arenas = {mlp.parameters.data(), mlp.gradients.data(), mlp.parameters.size()};
-  strategy->Prepare(arenas, mlp.model.ready_order()).value();
+  auto optimizer = CreateOptimizer(config, *network.device, MakeSegments(config, ranges)).value();
+  auto strategy = CreateLocalStrategy(std::move(optimizer), config, 0, 1, *network.stream, clock);
+  const StepArenas arenas = {network.parameters.data(), network.gradients.data(), network.parameters.size()};
+  strategy->Prepare(arenas, network.model.ready_order()).value();
   return strategy;
 }
 
 }  // namespace tethys
 
-#endif  // TETHYS_TESTS_RUNTIME_NN_MLP_FIXTURE_H_
+#endif  // TETHYS_TESTS_RUNTIME_NN_NETWORK_FIXTURE_H_
