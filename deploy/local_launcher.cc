@@ -133,7 +133,7 @@ class JobLaunch {
   SignalSource signals_;
   std::vector<Task> tasks_;
   LineReader chief_lines_;
-  LogFollower logs_;  // Of nobody, unless they are shown.
+  LogFollower logs_{[this](const std::string& line) { Note(line); }};  // Of nobody, unless they are shown.
   JobEnd end_;
   std::string chief_address_;
   int restarts_ = 0;
@@ -159,9 +159,9 @@ RunResult JobLaunch::Run() {
     ReadChief();
     ReactToLosses();
     if (clock_.Now() >= deadline_) HandleDeadline();
-    for (const std::string& line : logs_.NewLines()) Note(line);
+    logs_.ShowNew();
   }
-  for (const std::string& line : logs_.LastLines()) Note(line);
+  logs_.ShowRest();
   return Result();
 }
 

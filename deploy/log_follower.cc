@@ -37,24 +37,24 @@ absl::Status LogFollower::Follow(const std::string& path, const std::string& lab
   return absl::OkStatus();
 }
 
-std::vector<std::string> LogFollower::NewLines() {
-  std::vector<std::string> lines;
-  for (auto& [path, log] : logs_) Look(log, lines);
-  return lines;
+void LogFollower::ShowNew() {
+  for (auto& [path, log] : logs_) Look(log);
 }
 
-std::vector<std::string> LogFollower::LastLines() {
-  std::vector<std::string> lines;
+void LogFollower::ShowRest() {
   for (auto& [path, log] : logs_) {
-    while (Look(log, lines)) {
+    while (Look(log)) {
     }
-    if (!log.pending.empty()) lines.push_back(Shown(log.prefix, log.pending));
-    log.pending.clear();
+    if (!log.pending.empty()) ShowPending(log);
   }
-  return lines;
 }
 
-bool LogFollower::Look(Log& log, std::vector<std::string>& lines) {
+void LogFollower::ShowPending(Log& log) {
+  show_(Shown(log.prefix, log.pending));
+  log.pending.clear();
+}
+
+bool LogFollower::Look(Log& log) {
   char piece[kMaxLookBytes];
   ssize_t got;
   do {
@@ -70,8 +70,7 @@ bool LogFollower::Look(Log& log, std::vector<std::string>& lines) {
     const bool ended = taken == end;
     if (ended) rest.remove_prefix(1);
     if (!ended && log.pending.size() < kMaxLineBytes) break;
-    lines.push_back(Shown(log.prefix, log.pending));
-    log.pending.clear();
+    ShowPending(log);
   }
   return true;
 }

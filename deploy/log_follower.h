@@ -5,9 +5,10 @@
 #ifndef TETHYS_DEPLOY_LOG_FOLLOWER_H_
 #define TETHYS_DEPLOY_LOG_FOLLOWER_H_
 
+#include <functional>
 #include <map>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
@@ -16,21 +17,25 @@ namespace tethys {
 
 class LogFollower {
  public:
+  // Takes a line, "[worker 3 on slave2] text". Characters that a terminal obeys come as '?'.
+  using Show = std::function<void(const std::string& line)>;
+
   // A longer line comes in pieces.
   static constexpr size_t kMaxLineBytes = 16 << 10;
   // Of one file, at one look.
   static constexpr size_t kMaxLookBytes = 64 << 10;
 
+  explicit LogFollower(Show show) : show_(std::move(show)) {}
+
   // From the end that the file has now; it is made where there is none. A file that is followed already goes
   // on where it is. `label`: "worker 3 on slave2".
   absl::Status Follow(const std::string& path, const std::string& label);
 
-  // What has been added since the last look, by file: "[worker 3 on slave2] text". The beginning of a line
-  // waits for its end. Characters that a terminal obeys come as '?'.
-  std::vector<std::string> NewLines();
+  // Shows what has been added since the last look, by file. The beginning of a line waits for its end.
+  void ShowNew();
 
   // All that is left, lines without an end included: whoever wrote them is gone.
-  std::vector<std::string> LastLines();
+  void ShowRest();
 
  private:
   struct Log {
@@ -39,8 +44,10 @@ class LogFollower {
     std::string pending;  // The beginning of a line.
   };
   // False where nothing was added.
-  static bool Look(Log& log, std::vector<std::string>& lines);
+  bool Look(Log& log);
+  void ShowPending(Log& log);
 
+  const Show show_;
   std::map<std::string, Log> logs_;  // By path.
 };
 

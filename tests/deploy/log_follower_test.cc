@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <utility>
+#include <vector>
 
 #include "tests/testing/temp_directory.h"
 
@@ -22,8 +24,18 @@ class LogFollowerTest : public ::testing::Test {
     ASSERT_TRUE(follower_.Follow(directory_.Path(file), label).ok());
   }
 
+  std::vector<std::string> NewLines() {
+    follower_.ShowNew();
+    return std::exchange(shown_, {});
+  }
+  std::vector<std::string> LastLines() {
+    follower_.ShowRest();
+    return std::exchange(shown_, {});
+  }
+
   testing::TempDirectory directory_;
-  LogFollower follower_;
+  std::vector<std::string> shown_;
+  LogFollower follower_{[this](const std::string& line) { shown_.push_back(line); }};
 };
 
 TEST_F(LogFollowerTest, EveryLineNamesItsProcess) {
@@ -31,25 +43,25 @@ TEST_F(LogFollowerTest, EveryLineNamesItsProcess) {
   Follow("b", "ps 0 on slave8");
   Append("a", "one\ntwo\n");
   Append("b", "three\n");
-  EXPECT_THAT(follower_.NewLines(),
+  EXPECT_THAT(NewLines(),
               ElementsAre("[worker 3 on slave2] one", "[worker 3 on slave2] two", "[ps 0 on slave8] three"));
-  EXPECT_THAT(follower_.NewLines(), IsEmpty());
+  EXPECT_THAT(NewLines(), IsEmpty());
 }
 
 TEST_F(LogFollowerTest, TheBeginningOfALineWaitsForItsEnd) {
   Follow("a", "chief");
   Append("a", "first, sec");
-  EXPECT_THAT(follower_.NewLines(), IsEmpty());
+  EXPECT_THAT(NewLines(), IsEmpty());
   Append("a", "ond\nthi");
-  EXPECT_THAT(follower_.NewLines(), ElementsAre("[chief] first, second"));
-  EXPECT_THAT(follower_.LastLines(), ElementsAre("[chief] thi"));
+  EXPECT_THAT(NewLines(), ElementsAre("[chief] first, second"));
+  EXPECT_THAT(LastLines(), ElementsAre("[chief] thi"));
 }
 
 TEST_F(LogFollowerTest, WhatAnEarlierAttemptWroteIsNotShown) {
   Append("a", "old\n");
   Follow("a", "chief");
   Append("a", "new\n");
-  EXPECT_THAT(follower_.NewLines(), ElementsAre("[chief] new"));
+  EXPECT_THAT(NewLines(), ElementsAre("[chief] new"));
 }
 
 TEST_F(LogFollowerTest, AReplacementWritesOnInTheFileOfItsPredecessor) {
@@ -57,20 +69,19 @@ TEST_F(LogFollowerTest, AReplacementWritesOnInTheFileOfItsPredecessor) {
   Append("a", "first life\n");
   Follow("a", "worker 1");
   Append("a", "second life\n");
-  EXPECT_THAT(follower_.NewLines(), ElementsAre("[worker 1] first life", "[worker 1] second life"));
+  EXPECT_THAT(NewLines(), ElementsAre("[worker 1] first life", "[worker 1] second life"));
 }
 
 TEST_F(LogFollowerTest, NothingReachesATerminalThatItWouldObey) {
   Follow("a", "worker 1");
   Append("a", "\x1b[2J\tand\a \xc3\xbc\r\n");
-  EXPECT_THAT(follower_.NewLines(), ElementsAre("[worker 1] ?[2J\tand? \xc3\xbc"));
+  EXPECT_THAT(NewLines(), ElementsAre("[worker 1] ?[2J\tand? \xc3\xbc"));
 }
 
 TEST_F(LogFollowerTest, ALineWithoutEndComesInPieces) {
   Follow("a", "w");
   Append("a", std::string(LogFollower::kMaxLineBytes + 1, 'x') + "\n");
-  EXPECT_THAT(follower_.NewLines(),
-              ElementsAre("[w] " + std::string(LogFollower::kMaxLineBytes, 'x'), "[w] x"));
+  EXPECT_THAT(NewLines(), ElementsAre("[w] " + std::string(LogFollower::kMaxLineBytes, 'x'), "[w] x"));
 }
 
 TEST_F(LogFollowerTest, WhoWritesALotIsLookedAtInPieces) {
@@ -79,8 +90,8 @@ TEST_F(LogFollowerTest, WhoWritesALotIsLookedAtInPieces) {
   std::string text;
   for (size_t i = 0; i < lines; ++i) text += "x\n";
   Append("a", text);
-  EXPECT_EQ(follower_.NewLines().size(), lines / 2);
-  EXPECT_EQ(follower_.LastLines().size(), lines / 2);
+  EXPECT_EQ(NewLines().size(), lines / 2);
+  EXPECT_EQ(LastLines().size(), lines / 2);
 }
 
 TEST_F(LogFollowerTest, AFileThatCannotBeReadIsNamed) {
