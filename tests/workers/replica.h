@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "runtime/staged_strategy.h"
 #include "tests/collectives/ring_fixture.h"
-#include "tests/runtime/nn/mlp_fixture.h"
+#include "tests/runtime/nn/network_fixture.h"
 #include "workers/device_memory.h"
 
 namespace tethys {
