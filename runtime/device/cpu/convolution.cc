@@ -6,9 +6,10 @@
 // Forward fuses bias and relu. Backward masks dy by a loop of ours, since oneDNN has no such fusion, and
 // takes the sums for the bias along with the filters. Each of a step's executions (two forward, two or four
 // backward) allocates a few small objects inside oneDNN; what is ours is prepared once.
-#include <array>
+#include <string>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
+#include <vector>
 
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
