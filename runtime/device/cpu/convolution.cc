@@ -3,11 +3,11 @@
 // the products and lose as much in the reorders around them; plain filters end in oneDNN's reference loops, a
 // hundred times slower.
 //
-// Forward fuses bias and relu. Backward masks dy by a loop of ours, since oneDNN has no such fusion, and
-// takes the sums for the bias along with the filters. Each of a step's executions (two forward, two or four
+// The relu and its derivative are loops of ours: oneDNN's would turn NaN into 0, and backward it fuses none.
+// Sums for the bias come along with the filters. Each of a step's executions (two forward, two or four
 // backward) allocates a few small objects inside oneDNN; what is ours is prepared once.
-#include <string>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
