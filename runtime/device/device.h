@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "runtime/base/status.h"
 #include "runtime/device/image_primitives.h"
 #include "runtime/device/primitives.h"
@@ -59,6 +60,8 @@ class Device {
   virtual std::string Describe() const = 0;  // "cpu, oneDNN 2.6.3, AVX-512, 1 thread"
   // Primitives take host pointers as well as device pointers, so inputs need no copy.
   virtual bool reads_host_memory() const = 0;
+  // Bytes of device memory that nobody uses yet; absent where nothing but the host's memory bounds it.
+  virtual absl::StatusOr<absl::optional<int64_t>> FreeMemory() { return absl::optional<int64_t>(); }
 
   // Devices that sum among themselves: an identity that no other device of the cluster has, the id of a new
   // group (asked of its rank 0 and carried to all), and joining one, which blocks until all ranks have. Empty

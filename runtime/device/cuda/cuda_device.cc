@@ -63,6 +63,11 @@ class CudaDevice final : public Device {
     return absl::StrCat("cuda, ", gpu_.description, ", ", PrecisionText(libraries_.precision));
   }
   bool reads_host_memory() const override { return false; }
+  absl::StatusOr<absl::optional<int64_t>> FreeMemory() override {
+    size_t free = 0, total = 0;
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaMemGetInfo(&free, &total));
+    return absl::optional<int64_t>(static_cast<int64_t>(free));
+  }
 
   std::string identity() const override { return gpu_.uuid; }
   absl::StatusOr<std::string> NewGroupId() override { return NewNcclGroupId(); }
