@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""A training step by PyTorch, the peer of `tests/gpu.sh bench`: 784-128-10 or lenet, float32 without TF32 and bf16.
+
+    torch_gpu_step.py NETWORK BATCH [--steps=N] [--device=cuda|cpu]
+
+A step is what one of Tethys's is: a batch of bytes and labels in pinned memory goes to the device, is standardised
+there, then forward, loss, backward, and SGD with momentum. In bf16 parameters and the update stay float32 (autocast).
+It favours PyTorch that its batches lie ready and that its loss is never read.
+
+Prints a line per contestant: PRECISION MODE US, the median time of a step over blocks of 25 steps between events of
+the device. MODE is eager, or graph: the whole step captured, its inputs copied into the graph's own. Of lenet's two
+layouts the faster counts. On a CPU, which is for trying this file, there is no graph.
+"""
+import argparse
+import contextlib
+import itertools
+import statistics
+import time
+
+import torch
+from torch import nn
+
+BLOCK = 25  # Steps between two looks at the clock.
+WARM_UP = 100
+# What forward and loss run under. A cast kept for later steps would be one that a graph does not repeat.
+PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
+              "bf16": lambda device: torch.autocast(device, torch.bfloat16, cache_enabled=False)}
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
+
+
+NETWORKS = {"mlp": (mlp, [torch.contiguous_format]), "lenet": (lenet, [torch.contiguous_format, torch.channels_last])}
+
+
+class Gpu:
+    def __init__(self):
+        self.device = torch.device("cuda")
+        self.events = []
+
+    def on_host(self, tensor):
+        return tensor.pin_memory()
+
+    def wait(self):
+        torch.cuda.synchronize()
+
+    def mark(self):
+        self.events.append(torch.cuda.Event(enable_timing=True))
+        self.events[-1].record()
+
+    def block_times(self):
+        """Microseconds between marks."""
+        self.wait()
+        return [1e3 * begin.elapsed_time(end) for begin, end in zip(self.events, self.events[1:])]
+
+    def captured(self, step):
+        """`step`, which has run before, as one graph."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(11):
+                step()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        return graph.replay
+
+
+class Cpu:
+    def __init__(self):
+        self.device = torch.device("cpu")
+        self.times = []
+
+    def on_host(self, tensor):
+        return tensor
+
+    def wait(self):
+        pass
+
+    def mark(self):
+        self.times.append(time.perf_counter())
+
+    def block_times(self):
+        return [1e6 * (end - begin) for begin, end in zip(self.times, self.times[1:])]
+
+    def captured(self, step):
+        return None
+
+
+class Step:
+    """One contestant, its batches and its buffers on the device."""
+
+    def __init__(self, backend, network, layout, batch, precision):
+        self.backend = backend
+        self.precision = precision
+        self.model = network().to(backend.device, memory_format=layout)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-3, momentum=0.9)
+        self.batches = itertools.cycle([
+            (backend.on_host(torch.randint(0, 256, (batch, 1, 28, 28), dtype=torch.uint8)),
+             backend.on_host(torch.randint(0, 10, (batch,)))) for _ in range(16)])
+        self.images = torch.empty((batch, 1, 28, 28), dtype=torch.uint8, device=backend.device)
+        self.labels = torch.empty((batch,), dtype=torch.int64, device=backend.device)
+
+    def upload(self):
+        images, labels = next(self.batches)
+        self.images.copy_(images, non_blocking=True)
+        self.labels.copy_(labels, non_blocking=True)
+
+    def compute(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        inputs = self.images.float().mul_(1 / (255 * 0.3530)).sub_(0.2860 / 0.3530)
+        with PRECISIONS[self.precision](self.backend.device.type):
+            loss = nn.functional.cross_entropy(self.model(inputs), self.labels)
+        loss.backward()
+        self.optimizer.step()
+
+    def microseconds(self, compute, steps):
+        for _ in range(WARM_UP):
+            self.upload()
+            compute()
+        self.backend.wait()
+        for step in range(steps + 1):
+            if step % BLOCK == 0:
+                self.backend.mark()
+            self.upload()
+            compute()
+        return statistics.median(self.backend.block_times()) / BLOCK
+
+
+def measure(backend_type, network, layouts, precision, batch, steps):
+    """{mode: microseconds}, each by the faster of the layouts."""
+    best = {}
+    for layout in layouts:
+        for mode in ("eager", "graph"):
+            contestant = Step(backend_type(), network, layout, batch, precision)
+            compute = contestant.compute
+            if mode == "graph":
+                contestant.upload()
+                compute = contestant.backend.captured(compute)
+                if compute is None:
+                    continue
+            best[mode] = min(best.get(mode, float("inf")), contestant.microseconds(compute, steps))
+    return best
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("network", choices=NETWORKS)
+    parser.add_argument("batch", type=int)
+    parser.add_argument("--steps", type=int, default=1000)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    arguments = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    network, layouts = NETWORKS[arguments.network]
+    print(f"# PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
+    backend_type = Gpu if arguments.device == "cuda" else Cpu
+    for precision in PRECISIONS:
+        for mode, microseconds in measure(backend_type, network, layouts, precision, arguments.batch,
+                                          arguments.steps).items():
+            print(f"{precision} {mode} {microseconds:.1f}")
+
+
+if __name__ == "__main__":
+    main()
