@@ -25,13 +25,26 @@ absl::Status ReplicaUpdate::Prepare(const StepArenas& arenas) {
 
 absl::StatusOr<Nanoseconds> ReplicaUpdate::Apply(const StepInfo& step) {
   const Nanoseconds start = clock_.Now();
-  const Update update = {
-      .learning_rate = LearningRate(config_, step.schedule_position, total_samples_, workers_),
-      .gradient_scale = 1.0 / static_cast<double>(step.global_sample_count)};
   const absl::Status updated =
-      optimizer_->Apply(stream_, update, arenas_.parameters, arenas_.gradient_sums, slot_pointers_);
+      optimizer_->Apply(stream_, MakeUpdate(step), arenas_.parameters, arenas_.gradient_sums, slot_pointers_);
   if (!updated.ok()) return Annotate(updated, absl::StrCat("step ", step.step));
   return clock_.Now() - start;
+}
+
+void ReplicaUpdate::SetRates(const StepInfo& step) { optimizer_->SetRates(step.turn, MakeUpdate(step)); }
+
+absl::Status ReplicaUpdate::Put(int turn) {
+  return optimizer_->Put(stream_, turn, {}, arenas_.parameters, arenas_.gradient_sums, slot_pointers_);
+}
+
+absl::Status ReplicaUpdate::Check(const StepInfo& step) const {
+  const absl::Status status = optimizer_->Check(step.turn);
+  return status.ok() ? status : Annotate(status, absl::StrCat("step ", step.step));
+}
+
+Update ReplicaUpdate::MakeUpdate(const StepInfo& step) const {
+  return {.learning_rate = LearningRate(config_, step.schedule_position, total_samples_, workers_),
+          .gradient_scale = 1.0 / static_cast<double>(step.global_sample_count)};
 }
 
 std::vector<absl::Span<float>> ReplicaUpdate::slots() {

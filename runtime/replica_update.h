@@ -27,10 +27,18 @@ class ReplicaUpdate {
   // names the step: a gradient is not finite, and nothing was changed. Blocks until that is known.
   absl::StatusOr<Nanoseconds> Apply(const StepInfo& step);
 
+  // The parts of Apply, as those of Optimizer::Apply: before the step's work is put on the stream; on the
+  // stream, the same work in every step of a turn; once it has happened.
+  void SetRates(const StepInfo& step);
+  absl::Status Put(int turn);
+  absl::Status Check(const StepInfo& step) const;
+
   // Device memory, as the arenas.
   std::vector<absl::Span<float>> slots();
 
  private:
+  Update MakeUpdate(const StepInfo& step) const;
+
   std::unique_ptr<Optimizer> optimizer_;
   proto::Optimizer config_;
   int64_t total_samples_;

@@ -33,6 +33,7 @@ struct StepInfo {
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
   int64_t global_sample_count = 0;  // Over all workers, bulk-synchronous and mirrored; else sample_count.
   int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
+  int turn = 0;                     // 0 or 1: differs between two steps that are under way at once.
 };
 
 // The memory a strategy works on: host pointers on a CPU, device pointers on a GPU. Not owned.

@@ -65,19 +65,23 @@ struct Segment {
 
 // SGD with momentum over segments: g = gradient_sum * scale + weight_decay * w; v = momentum v + g; w -= lr
 // v.
-struct SgdStep {
+struct SgdRates {
   float learning_rate = 0;
   float gradient_scale = 1;
-  Range part = kWholeArena;  // What lies outside stays as it is.
-  bool check_finite = true;  // False where the caller has looked at every gradient: `finite` is then 1.
+};
+struct SgdStep {
+  const SgdRates* rates = nullptr;  // Device memory, so that a graph of the update outlives a change of them.
+  Range part = kWholeArena;         // What lies outside stays as it is.
+  bool check_finite = true;         // False where the caller has looked at every gradient.
 };
 class SgdPrimitive {
  public:
   virtual ~SgdPrimitive() = default;
-  // Writes 1 to *finite, or 0 (device memory) and then changes neither parameters nor velocity. `velocity` is
-  // null where momentum is 0.
+  // Sets *bad (device memory, 0 at first) to 1 where a gradient of the part is not finite. While it is 1,
+  // also by an earlier run, neither parameters nor velocity change: whoever looks late finds them as they
+  // were. `velocity` is null where momentum is 0.
   virtual absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
-                           float* velocity, int32_t* finite) = 0;
+                           float* velocity, int32_t* bad) = 0;
 };
 
 }  // namespace tethys

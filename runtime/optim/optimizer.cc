@@ -17,9 +17,14 @@ bool IsDecayed(const proto::Optimizer& config, absl::string_view variable) {
 
 class SgdOptimizer final : public Optimizer {
  public:
-  SgdOptimizer(Device& device, std::unique_ptr<SgdPrimitive> sgd, std::unique_ptr<Buffer> finite,
-               size_t slots)
-      : device_(device), sgd_(std::move(sgd)), finite_(std::move(finite)), slots_(slots) {}
+  SgdOptimizer(Device& device, std::unique_ptr<SgdPrimitive> sgd, size_t slots)
+      : device_(device), sgd_(std::move(sgd)), slots_(slots) {}
+
+  absl::Status Initialize() {
+    TETHYS_ASSIGN_OR_RETURN(state_, device_.Allocate(sizeof(State), MemoryKind::kDevice));
+    TETHYS_ASSIGN_OR_RETURN(turns_, device_.Allocate(2 * sizeof(State), MemoryKind::kPinnedHost));
+    return absl::OkStatus();
+  }
 
   absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) override {
     std::vector<std::unique_ptr<Buffer>> slots(slots_);
@@ -30,33 +35,55 @@ class SgdOptimizer final : public Optimizer {
     return slots;
   }
 
-  absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
-                     absl::Span<float* const> slots) override {
+  void SetRates(int turn, const Update& update) override {
+    OfTurn(turn).rates = {.learning_rate = static_cast<float>(update.learning_rate),
+                          .gradient_scale = static_cast<float>(update.gradient_scale)};
+  }
+
+  absl::Status Put(Stream& stream, int turn, const Update& update, float* parameters,
+                   const float* gradient_sums, absl::Span<float* const> slots) override {
     TETHYS_CHECK(slots.size() == slots_, "SGD keeps ", slots_, " slots, not ", slots.size());
-    const SgdStep step = {.learning_rate = static_cast<float>(update.learning_rate),
-                          .gradient_scale = static_cast<float>(update.gradient_scale),
-                          .part = update.part,
-                          .check_finite = !update.gradients_are_finite};
-    TETHYS_RETURN_IF_ERROR(sgd_->Run(stream, step, parameters, gradient_sums,
-                                     slots.empty() ? nullptr : slots[0],
-                                     static_cast<int32_t*>(finite_->data())));
-    int32_t finite = 0;
-    TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream, &finite, finite_->data(), sizeof(finite)));
-    TETHYS_RETURN_IF_ERROR(stream.Synchronize());
-    if (finite == 1) return absl::OkStatus();
+    State& host = OfTurn(turn);
+    auto* device = static_cast<State*>(state_->data());
+    const SgdStep step = {
+        .rates = &device->rates, .part = update.part, .check_finite = !update.gradients_are_finite};
+    TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream, &device->rates, &host.rates, sizeof(host.rates)));
+    TETHYS_RETURN_IF_ERROR(
+        sgd_->Run(stream, step, parameters, gradient_sums, slots.empty() ? nullptr : slots[0], &device->bad));
+    return device_.CopyToHost(stream, &host.bad, &device->bad, sizeof(host.bad));
+  }
+
+  absl::Status Check(int turn) const override {
+    if (OfTurn(turn).bad == 0) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "a gradient is NaN or infinite; parameters were left as they were. Lower optimizer.learning_rate, or "
         "check the data");
   }
 
  private:
+  // On the device, and as each turn sends and gets it.
+  struct State {
+    SgdRates rates;
+    int32_t bad;
+  };
+  State& OfTurn(int turn) const { return static_cast<State*>(turns_->data())[turn]; }
+
   Device& device_;
   const std::unique_ptr<SgdPrimitive> sgd_;
-  const std::unique_ptr<Buffer> finite_;  // One int32.
   const size_t slots_;
+  std::unique_ptr<Buffer> state_;
+  std::unique_ptr<Buffer> turns_;
 };
 
 }  // namespace
+
+absl::Status Optimizer::Apply(Stream& stream, const Update& update, float* parameters,
+                              const float* gradient_sums, absl::Span<float* const> slots) {
+  SetRates(0, update);
+  TETHYS_RETURN_IF_ERROR(Put(stream, 0, update, parameters, gradient_sums, slots));
+  TETHYS_RETURN_IF_ERROR(stream.Synchronize());
+  return Check(0);
+}
 
 std::vector<std::string> SlotNames(const proto::Optimizer& config) {
   if (config.sgd().momentum() == 0) return {};
@@ -79,8 +106,9 @@ absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimize
   }
   const auto momentum = static_cast<float>(config.sgd().momentum());
   TETHYS_ASSIGN_OR_RETURN(auto sgd, device.CreateSgd(std::move(segments), momentum));
-  TETHYS_ASSIGN_OR_RETURN(auto finite, device.Allocate(sizeof(int32_t), MemoryKind::kDevice));
-  return std::make_unique<SgdOptimizer>(device, std::move(sgd), std::move(finite), SlotNames(config).size());
+  auto optimizer = std::make_unique<SgdOptimizer>(device, std::move(sgd), SlotNames(config).size());
+  TETHYS_RETURN_IF_ERROR(optimizer->Initialize());
+  return optimizer;
 }
 
 }  // namespace tethys

@@ -44,10 +44,22 @@ class Optimizer {
   virtual absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) = 0;
 
   // Parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` as many as
-  // SlotNames. FailedPrecondition when a gradient of the part is not finite: then nothing was changed. Blocks
-  // until the finite flag is known.
-  virtual absl::Status Apply(Stream& stream, const Update& update, float* parameters,
-                             const float* gradient_sums, absl::Span<float* const> slots) = 0;
+  // SlotNames. FailedPrecondition when a gradient of the part is not finite: then nothing was changed, and
+  // nothing ever will be. Blocks until that is known.
+  absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
+                     absl::Span<float* const> slots);
+
+  // The parts of Apply, for whoever puts an update on a stream before the last one has happened, or makes a
+  // graph of it. Two updates may be under way; they differ in `turn`, 0 or 1.
+  //
+  // Writes the update's rates to host memory of that turn.
+  virtual void SetRates(int turn, const Update& update) = 0;
+  // Puts the update on the stream: stream work only, from the rates that are there when it happens, not those
+  // of `update`.
+  virtual absl::Status Put(Stream& stream, int turn, const Update& update, float* parameters,
+                           const float* gradient_sums, absl::Span<float* const> slots) = 0;
+  // Once it has happened: the error of Apply.
+  virtual absl::Status Check(int turn) const = 0;
 };
 
 // `device` outlives the optimizer. InvalidArgument names the field.

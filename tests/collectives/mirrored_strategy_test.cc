@@ -46,18 +46,22 @@ class PlainOptimizer final : public Optimizer {
     slots.push_back(std::make_unique<HostBuffer>(elements));
     return slots;
   }
-  absl::Status Apply(Stream&, const Update& update, float* parameters, const float* gradient_sums,
-                     absl::Span<float* const>) override {
+  void SetRates(int, const Update& update) override {
+    factor_ = static_cast<float>(update.learning_rate * update.gradient_scale);
+  }
+  absl::Status Put(Stream&, int, const Update&, float* parameters, const float* gradient_sums,
+                   absl::Span<float* const>) override {
     for (int64_t i = 0; i < size_; ++i) {
       if (!std::isfinite(gradient_sums[i])) return absl::FailedPreconditionError("a gradient is not finite");
     }
-    const auto factor = static_cast<float>(update.learning_rate * update.gradient_scale);
-    for (int64_t i = 0; i < size_; ++i) parameters[i] -= factor * gradient_sums[i];
+    for (int64_t i = 0; i < size_; ++i) parameters[i] -= factor_ * gradient_sums[i];
     return absl::OkStatus();
   }
+  absl::Status Check(int) const override { return absl::OkStatus(); }
 
  private:
   const int64_t size_;
+  float factor_ = 0;
 };
 
 constexpr int64_t kArena = 256;

@@ -27,21 +27,24 @@ class FakeOptimizer final : public Optimizer {
   absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t) override {
     return std::vector<std::unique_ptr<Buffer>>();
   }
-  absl::Status Apply(Stream&, const Update& update, float* parameters, const float* sums,
-                     absl::Span<float* const> slots) override {
+  void SetRates(int, const Update& update) override { rates_ = update; }
+  absl::Status Put(Stream&, int, const Update& update, float* parameters, const float* sums,
+                   absl::Span<float* const> slots) override {
     for (const Range& segment : segments_) {
       const Range range = Intersection(segment, update.part);
       for (int64_t i = range.begin; i < range.end(); ++i) {
         EXPECT_TRUE(std::isfinite(sums[i])) << i;
-        parameters[i] -= static_cast<float>(update.learning_rate * update.gradient_scale * sums[i]);
+        parameters[i] -= static_cast<float>(rates_.learning_rate * rates_.gradient_scale * sums[i]);
         for (float* slot : slots) slot[i] += 1;
       }
     }
     return absl::OkStatus();
   }
+  absl::Status Check(int) const override { return absl::OkStatus(); }
 
  private:
   const std::vector<Range> segments_;
+  Update rates_;
 };
 
 struct Taken final : public StoreActions {

@@ -35,16 +35,15 @@ class Sgd final : public SgdPrimitive {
       : segments_(std::move(segments)), momentum_(momentum), kernels_(kernels) {}
 
   absl::Status Run(Stream&, const SgdStep& step, float* parameters, const float* gradient_sums,
-                   float* velocity, int32_t* finite) override {
+                   float* velocity, int32_t* bad) override {
     const FlushDenormals flush;
-    *finite = 1;
     if (step.check_finite) {
       for (const Segment& segment : segments_) {
         const Range range = Intersection(segment.range, step.part);
-        if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *finite = 0;
+        if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *bad = 1;
       }
     }
-    if (*finite == 0) return absl::OkStatus();
+    if (*bad != 0) return absl::OkStatus();
     for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
       const Range range = Intersection(segment->range, step.part);
       Update(step, {range, segment->weight_decay}, parameters, gradient_sums, velocity);
@@ -59,8 +58,7 @@ class Sgd final : public SgdPrimitive {
   void Update(const SgdStep& step, const Segment& segment, float* parameters, const float* gradient_sums,
               float* velocity) const {
     constexpr int64_t kBlock = 4096;
-    const float rate = step.learning_rate;
-    const float scale = step.gradient_scale;
+    const auto [rate, scale] = *step.rates;
     for (int64_t end = segment.range.end(); end > segment.range.begin; end -= kBlock) {
       const int64_t begin = std::max(segment.range.begin, end - kBlock);
       float* w = parameters + begin;

@@ -10,8 +10,9 @@
 namespace tethys::cuda {
 namespace {
 
-// The kernel writes three doubles.
+// What the kernels write and read.
 static_assert(sizeof(LossResult) == 3 * sizeof(double));
+static_assert(sizeof(SgdRates) == 2 * sizeof(float));
 
 class SoftmaxCrossEntropyLoss final : public SoftmaxCrossEntropyPrimitive {
  public:
@@ -71,20 +72,18 @@ class MaxPooling final : public MaxPoolingPrimitive {
 
 class SgdUpdate final : public SgdPrimitive {
  public:
-  SgdUpdate(float momentum, int64_t tile_count, std::unique_ptr<Buffer> tiles, std::unique_ptr<Buffer> bad)
-      : momentum_(momentum), tile_count_(tile_count), tiles_(std::move(tiles)), bad_(std::move(bad)) {}
+  SgdUpdate(float momentum, int64_t tile_count, std::unique_ptr<Buffer> tiles)
+      : momentum_(momentum), tile_count_(tile_count), tiles_(std::move(tiles)) {}
 
   absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
-                   float* velocity, int32_t* finite) override {
-    const SgdArguments arguments = {.learning_rate = step.learning_rate,
-                                    .gradient_scale = step.gradient_scale,
+                   float* velocity, int32_t* bad) override {
+    const SgdArguments arguments = {.rates = reinterpret_cast<const float*>(step.rates),
                                     .momentum = momentum_,
                                     .part_begin = step.part.begin,
                                     .part_end = step.part.end(),
                                     .check_finite = step.check_finite};
     TETHYS_RETURN_IF_CUDA_ERROR(Sgd(Handle(stream), arguments, static_cast<const SgdTile*>(tiles_->data()),
-                                    tile_count_, parameters, gradient_sums, velocity,
-                                    static_cast<int32_t*>(bad_->data()), finite));
+                                    tile_count_, parameters, gradient_sums, velocity, bad));
     return absl::OkStatus();
   }
 
@@ -92,7 +91,6 @@ class SgdUpdate final : public SgdPrimitive {
   const float momentum_;
   const int64_t tile_count_;
   const std::unique_ptr<Buffer> tiles_;
-  const std::unique_ptr<Buffer> bad_;
 };
 
 std::vector<SgdTile> CutIntoTiles(const std::vector<Segment>& segments) {
@@ -146,9 +144,7 @@ absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& librari
   TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
   TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));
   TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Streams are not ordered after that copy.
-  TETHYS_ASSIGN_OR_RETURN(auto bad, libraries.memory->Allocate(sizeof(int32_t), MemoryKind::kDevice));
-  return std::make_unique<SgdUpdate>(momentum, static_cast<int64_t>(tiles.size()), std::move(on_device),
-                                     std::move(bad));
+  return std::make_unique<SgdUpdate>(momentum, static_cast<int64_t>(tiles.size()), std::move(on_device));
 }
 
 }  // namespace tethys::cuda

@@ -167,11 +167,13 @@ __global__ void FindBadKernel(SgdArguments arguments, const SgdTile* tiles, cons
   if (found) *bad = 1;  // Whoever writes, writes the same.
 }
 
-__device__ void UpdateElement(const SgdArguments& arguments, float weight_decay, float gradient, float& w,
-                              float* velocity) {
-  float step = gradient * arguments.gradient_scale + weight_decay * w;
-  if (velocity != nullptr) *velocity = step = arguments.momentum * *velocity + step;
-  w -= arguments.learning_rate * step;
+struct SgdFactors {
+  float learning_rate, gradient_scale, weight_decay, momentum;
+};
+__device__ void UpdateElement(const SgdFactors& factors, float gradient, float& w, float* velocity) {
+  float step = gradient * factors.gradient_scale + factors.weight_decay * w;
+  if (velocity != nullptr) *velocity = step = factors.momentum * *velocity + step;
+  w -= factors.learning_rate * step;
 }
 
 // One block a tile; four elements at once where the addresses allow it, which is all of an arena's variables.
@@ -179,6 +181,7 @@ __global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* p
                           const float* gradient_sums, float* velocity, const int32_t* bad) {
   if (*bad != 0) return;
   const SgdTile tile = tiles[blockIdx.x];
+  const SgdFactors factors = {arguments.rates[0], arguments.rates[1], tile.weight_decay, arguments.momentum};
   const TilePart part = PartOf(tile, arguments);
   int64_t begin = part.begin;
   if (begin % 4 == 0 && begin < part.end) {
@@ -190,22 +193,19 @@ __global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* p
       float4 w = w4[i];
       const float4 g = g4[i];
       float4 v = v4 == nullptr ? float4{} : v4[i];
-      UpdateElement(arguments, tile.weight_decay, g.x, w.x, v4 == nullptr ? nullptr : &v.x);
-      UpdateElement(arguments, tile.weight_decay, g.y, w.y, v4 == nullptr ? nullptr : &v.y);
-      UpdateElement(arguments, tile.weight_decay, g.z, w.z, v4 == nullptr ? nullptr : &v.z);
-      UpdateElement(arguments, tile.weight_decay, g.w, w.w, v4 == nullptr ? nullptr : &v.w);
+      UpdateElement(factors, g.x, w.x, v4 == nullptr ? nullptr : &v.x);
+      UpdateElement(factors, g.y, w.y, v4 == nullptr ? nullptr : &v.y);
+      UpdateElement(factors, g.z, w.z, v4 == nullptr ? nullptr : &v.z);
+      UpdateElement(factors, g.w, w.w, v4 == nullptr ? nullptr : &v.w);
       w4[i] = w;
       if (v4 != nullptr) v4[i] = v;
     }
     begin += fours * 4;
   }
   for (int64_t i = begin + threadIdx.x; i < part.end; i += kThreads) {
-    UpdateElement(arguments, tile.weight_decay, gradient_sums[i], parameters[i],
-                  velocity == nullptr ? nullptr : velocity + i);
+    UpdateElement(factors, gradient_sums[i], parameters[i], velocity == nullptr ? nullptr : velocity + i);
   }
 }
-
-__global__ void WriteFiniteKernel(const int32_t* bad, int32_t* finite) { *finite = *bad == 0; }
 
 }  // namespace
 
@@ -265,18 +265,14 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t class
 }
 
 cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
-                float* parameters, const float* gradient_sums, float* velocity, int32_t* bad,
-                int32_t* finite) {
+                float* parameters, const float* gradient_sums, float* velocity, int32_t* bad) {
   const auto blocks = static_cast<unsigned>(tile_count);
-  const cudaError_t cleared = cudaMemsetAsync(bad, 0, sizeof(*bad), stream);
-  if (cleared != cudaSuccess) return cleared;
   if (blocks > 0 && arguments.check_finite) {
     FindBadKernel<<<blocks, kThreads, 0, stream>>>(arguments, tiles, gradient_sums, bad);
   }
   if (blocks > 0) {
     SgdKernel<<<blocks, kThreads, 0, stream>>>(arguments, tiles, parameters, gradient_sums, velocity, bad);
   }
-  WriteFiniteKernel<<<1, 1, 0, stream>>>(bad, finite);
   return cudaGetLastError();
 }
 

@@ -47,14 +47,14 @@ struct SgdTile {
 };
 inline constexpr int32_t kSgdTileElements = 4096;
 struct SgdArguments {
-  float learning_rate, gradient_scale, momentum;
+  const float* rates;  // Learning rate, gradient scale.
+  float momentum;
   int64_t part_begin, part_end;  // Elements outside stay as they are.
   bool check_finite;
 };
-// Contract: SgdPrimitive. velocity is null without momentum; bad is scratch, one int32.
+// Contract: SgdPrimitive. velocity is null without momentum.
 cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
-                float* parameters, const float* gradient_sums, float* velocity, int32_t* bad,
-                int32_t* finite);
+                float* parameters, const float* gradient_sums, float* velocity, int32_t* bad);
 
 // Contract: MaxPoolingPrimitive. Images are [rows, height, width, channels].
 struct PoolingArguments {

@@ -52,9 +52,10 @@ TEST(CpuDevice, FlushesNumbersTooSmallToBeFast) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   std::vector<float> w(64, 1), g(64, 0), v(64, 1e-39f);
-  int32_t finite = 0;
+  const SgdRates rates = {.learning_rate = 1};
+  int32_t bad = 0;
   auto sgd = device->CreateSgd({{{0, 64}, 0}}, 0.9f).value();
-  ASSERT_TRUE(sgd->Run(*stream, {.learning_rate = 1}, w.data(), g.data(), v.data(), &finite).ok());
+  ASSERT_TRUE(sgd->Run(*stream, {.rates = &rates}, w.data(), g.data(), v.data(), &bad).ok());
   EXPECT_THAT(v, testing::Each(0.0f));
   volatile float tiny = 1e-39f;
   EXPECT_NE(tiny * 0.5f, 0.0f) << "the calling thread's arithmetic was not restored";
