@@ -43,6 +43,9 @@ class Trainer {
 
   int64_t steps() const { return steps_; }
 
+  // The GPU it computes on, as Device::identity; empty: none.
+  std::string gpu() const { return device_->identity(); }
+
   // How gradients are exchanged, for people.
   std::string exchange() const { return strategy_->Describe(); }
 

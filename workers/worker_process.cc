@@ -1,6 +1,7 @@
 #include "workers/worker_process.h"
 
 #include <memory>
+#include <string>
 
 #include "collectives/ring_communicator.h"
 #include "ps/data_stream.h"
@@ -23,6 +24,7 @@ class Worker final : public TaskLife {
   }
 
   void FillReady(proto::Ready& ready) const override { ready.set_exchange(trainer_->exchange()); }
+  std::string gpu() const override { return trainer_->gpu(); }
 
   absl::Status Obey(const proto::ToTask& order) override {
     if (order.has_run()) return Run(order.run());

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <utility>
 
 #include "absl/types/optional.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/process.h"
+#include "runtime/telemetry/nvml.h"
 #include "runtime/telemetry/resource_sampler.h"
 
 namespace tethys {
@@ -35,6 +38,12 @@ class BeatSampler {
                                 .interval = FromSeconds(setup.plan().job().resources().interval_seconds()),
                                 .machine = SamplesMachine(setup, options)});
   }
+  // From now on also the GPU `identity`. The session must not call Fill meanwhile.
+  void Watch(const std::string& identity) {
+    absl::StatusOr<std::unique_ptr<NvmlGpu>> gpu = NvmlGpu::Open(identity);
+    if (gpu.ok()) return sampler_->WatchGpu(*std::move(gpu));
+    TETHYS_LOG(Warning, "use of the GPU is not sampled: ", StatusText(gpu.status()));
+  }
   void Fill(proto::Heartbeat& heartbeat) {
     if (!sampler_.has_value()) return;
     if (ending_) {
@@ -55,7 +64,8 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
                   const std::string& data_address, TaskLife& life, BeatSampler& sampler) {
   // Beats without content until there is something to tell: the chief must not take a long set-up for
   // silence.
-  session.StartBeating(kBeatInterval, [](proto::Heartbeat&, std::vector<proto::FromTask>&) {});
+  const auto without_content = [](proto::Heartbeat&, std::vector<proto::FromTask>&) {};
+  session.StartBeating(kBeatInterval, without_content);
   proto::FromTask join;
   join.mutable_join()->set_host(HostName());
   join.mutable_join()->set_data_address(data_address);
@@ -71,6 +81,10 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
                              sampler.Fill(heartbeat);
                            });
       TETHYS_RETURN_IF_ERROR(life.SetUp(order.setup()));
+      if (!life.gpu().empty()) {
+        session.StartBeating(kBeatInterval, without_content);
+        sampler.Watch(life.gpu());
+      }
       session.StartBeating(kBeatInterval,
                            [&](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
                              life.FillBeat(heartbeat, before);

@@ -21,6 +21,8 @@ class TaskLife {
   virtual absl::Status SetUp(const proto::Setup& setup) = 0;
   // What else there is to say once SetUp has returned.
   virtual void FillReady(proto::Ready&) const {}
+  // The GPU it computes on, as Device::identity, once SetUp has returned; empty: none.
+  virtual std::string gpu() const { return ""; }
   // Any order but Setup and Stop. An error is the task's failure.
   virtual absl::Status Obey(const proto::ToTask& order) = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;

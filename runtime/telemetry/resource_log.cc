@@ -19,16 +19,26 @@ std::string Cell(std::string text) {
 }
 
 bool Plausible(const proto::ResourceSample& s) {
-  const int64_t least = std::min({s.resident_bytes(), s.network_in_bytes(), s.network_out_bytes(),
-                                  s.disk_read_bytes(), s.disk_write_bytes(), int64_t{s.cores()}});
-  return s.interval_ns() > 0 && least >= 0 && std::isfinite(s.cpu_percent()) && s.cpu_percent() >= 0;
+  const int64_t least =
+      std::min({s.resident_bytes(), s.network_in_bytes(), s.network_out_bytes(), s.disk_read_bytes(),
+                s.disk_write_bytes(), int64_t{s.cores()}, s.gpu_memory_bytes()});
+  const auto sound = [](double value) { return std::isfinite(value) && value >= 0; };
+  return s.interval_ns() > 0 && least >= 0 && sound(s.cpu_percent()) && sound(s.gpu_percent()) &&
+         sound(s.gpu_power_watts());
+}
+
+// ",37,81788928,412.5"; what is not told is an empty cell.
+std::string GpuCells(const proto::ResourceSample& s) {
+  return absl::StrCat(",", s.has_gpu_percent() ? absl::StrFormat("%.0f", s.gpu_percent()) : "", ",",
+                      s.has_gpu_memory_bytes() ? absl::StrCat(s.gpu_memory_bytes()) : "", ",",
+                      s.has_gpu_power_watts() ? absl::StrFormat("%.1f", s.gpu_power_watts()) : "");
 }
 
 }  // namespace
 
 const char kResourcesCsvHeader[] =
     "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
-    "disk_write_bytes";
+    "disk_write_bytes,gpu_percent,gpu_memory_bytes,gpu_power_watts";
 
 absl::StatusOr<std::unique_ptr<ResourceLog>> ResourceLog::Open(const std::string& run_dir,
                                                                Nanoseconds begin) {
@@ -55,12 +65,14 @@ absl::Status ResourceLog::Add(const std::string& host, const std::string& proces
   Use& use = use_[{host, sample.machine() ? "" : process}];
   use.cores = sample.cores();
   use.Add(values, length);
+  use.AddGpu(sample);
   if (sample.machine()) AddMachine(host, values, sample, taken);
-  return csv_->AddLine(absl::StrFormat("%.3f,%s,%s,%.1f,%d,%d,%d,%d,%d", ToSeconds(taken - begin_),
-                                       Cell(host), sample.machine() ? "" : Cell(process),
-                                       sample.cpu_percent(), sample.resident_bytes(),
-                                       sample.network_in_bytes(), sample.network_out_bytes(),
-                                       sample.disk_read_bytes(), sample.disk_write_bytes()));
+  const std::string line =
+      absl::StrFormat("%.3f,%s,%s,%.1f,%d,%d,%d,%d,%d", ToSeconds(taken - begin_), Cell(host),
+                      sample.machine() ? "" : Cell(process), sample.cpu_percent(), sample.resident_bytes(),
+                      sample.network_in_bytes(), sample.network_out_bytes(), sample.disk_read_bytes(),
+                      sample.disk_write_bytes());
+  return csv_->AddLine(line + GpuCells(sample));
 }
 
 void ResourceLog::AddMachine(const std::string& host, const Values& values,
@@ -82,14 +94,31 @@ void ResourceLog::AddMachine(const std::string& host, const Values& values,
   for (auto& [name, latest] : machines_) latest.fresh = false;
 }
 
-void ResourceLog::Use::Add(const Values& values, double length) {
-  for (int i = 0; i < kQuantities; ++i) {
-    weighted[i] += values[i] * length;
-    minimum[i] = samples == 0 ? values[i] : std::min(minimum[i], values[i]);
-    maximum[i] = samples == 0 ? values[i] : std::max(maximum[i], values[i]);
-  }
+void ResourceLog::Gauge::Add(double value, double length) {
+  minimum = seconds == 0 ? value : std::min(minimum, value);
+  maximum = seconds == 0 ? value : std::max(maximum, value);
+  weighted += value * length;
   seconds += length;
+}
+
+void ResourceLog::Gauge::Fill(proto::Range& range) const {
+  range.set_mean(weighted / seconds);
+  range.set_minimum(minimum);
+  range.set_maximum(maximum);
+}
+
+void ResourceLog::Use::Add(const Values& values, double length) {
+  for (int i = 0; i < kQuantities; ++i) gauges[i].Add(values[i], length);
   ++samples;
+}
+
+void ResourceLog::Use::AddGpu(const proto::ResourceSample& sample) {
+  const double length = ToSeconds(sample.interval_ns());
+  if (sample.has_gpu_percent()) gpu_percent.Add(sample.gpu_percent(), length);
+  if (sample.has_gpu_memory_bytes()) {
+    gpu_memory_bytes.Add(static_cast<double>(sample.gpu_memory_bytes()), length);
+  }
+  if (sample.has_gpu_power_watts()) gpu_power_watts.Add(sample.gpu_power_watts(), length);
 }
 
 void ResourceLog::Use::Fill(proto::ResourceSummary& summary) const {
@@ -101,11 +130,10 @@ void ResourceLog::Use::Fill(proto::ResourceSummary& summary) const {
                                              summary.mutable_network_out_bytes_per_second(),
                                              summary.mutable_disk_read_bytes_per_second(),
                                              summary.mutable_disk_write_bytes_per_second()};
-  for (int i = 0; i < kQuantities; ++i) {
-    ranges[i]->set_mean(weighted[i] / seconds);
-    ranges[i]->set_minimum(minimum[i]);
-    ranges[i]->set_maximum(maximum[i]);
-  }
+  for (int i = 0; i < kQuantities; ++i) gauges[i].Fill(*ranges[i]);
+  if (gpu_percent.seconds > 0) gpu_percent.Fill(*summary.mutable_gpu_percent());
+  if (gpu_memory_bytes.seconds > 0) gpu_memory_bytes.Fill(*summary.mutable_gpu_memory_bytes());
+  if (gpu_power_watts.seconds > 0) gpu_power_watts.Fill(*summary.mutable_gpu_power_watts());
 }
 
 void ResourceLog::FillSummary(proto::RunSummary& summary) const {

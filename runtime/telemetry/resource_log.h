@@ -21,7 +21,7 @@ namespace tethys {
 
 // Columns of resources.csv. `seconds` is when the sample was taken, from the chief's start (a resumed run
 // begins at 0 again); `process` is empty on a machine's own lines; bytes are those of the interval since the
-// line before.
+// line before, gpu_memory_bytes those in use. Cells about the GPU are empty where a process has none.
 extern const char kResourcesCsvHeader[];
 
 class ResourceLog {
@@ -45,15 +45,23 @@ class ResourceLog {
  private:
   static constexpr int kQuantities = 6;  // CPU %, resident bytes, and four rates in bytes a second.
   using Values = std::array<double, kQuantities>;
+  struct Gauge {
+    double seconds = 0;   // 0: never told.
+    double weighted = 0;  // Sum of value * seconds.
+    double minimum = 0;
+    double maximum = 0;
+
+    void Add(double value, double length);
+    void Fill(proto::Range& range) const;
+  };
   struct Use {
     int cores = 0;
     int64_t samples = 0;
-    double seconds = 0;
-    Values weighted{};  // Sum of value * seconds.
-    Values minimum{};
-    Values maximum{};
+    std::array<Gauge, kQuantities> gauges;
+    Gauge gpu_percent, gpu_memory_bytes, gpu_power_watts;
 
     void Add(const Values& values, double length);
+    void AddGpu(const proto::ResourceSample& sample);
     void Fill(proto::ResourceSummary& summary) const;
   };
   // A machine's latest sample, until all machines have one of the same moment.

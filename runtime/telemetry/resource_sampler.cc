@@ -46,6 +46,12 @@ absl::optional<ByteCounts> ConnectionBytes(int fd) {
                     static_cast<int64_t>(info.tcpi_bytes_acked)};
 }
 
+void AddGpu(const GpuReading& gpu, proto::ResourceSample& sample) {
+  if (gpu.percent.has_value()) sample.set_gpu_percent(*gpu.percent);
+  if (gpu.memory_bytes.has_value()) sample.set_gpu_memory_bytes(*gpu.memory_bytes);
+  if (gpu.power_watts.has_value()) sample.set_gpu_power_watts(*gpu.power_watts);
+}
+
 // A counter that fell behind belongs to another connection, or another life of the interface.
 int64_t Growth(int64_t before, int64_t after) { return after >= before ? after - before : after; }
 
@@ -95,6 +101,7 @@ void ResourceSampler::CollectLast(Samples& out) {
 void ResourceSampler::Sample(Nanoseconds now, Samples& out) {
   const Counters process = ReadProcess();
   Append(false, now, process_, process, out);
+  if (gpu_ != nullptr) AddGpu(gpu_->Read(), *out.rbegin());
   process_ = process;
   if (options_.machine) {
     const Counters machine = ReadMachine();

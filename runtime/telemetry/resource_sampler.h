@@ -4,21 +4,22 @@
 //
 // Where the numbers come from; what the system does not tell is 0:
 //   process  CPU clock_gettime; memory /proc/self/statm; disk /proc/self/io; network: what the kernel counts
-//   for
-//            each TCP connection of the process (TCP_INFO), payload without headers. A connection that is
-//            opened and closed between two samples is not seen.
+//            for each TCP connection of the process (TCP_INFO), payload without headers. A connection that is
+//            opened and closed between two samples is not seen. Its GPU, where it has one: nvml.h.
 //   machine  /proc/stat, /proc/meminfo, /proc/vmstat, and /proc/net/dev, which counts whole frames:
-//   everything that
-//            runs there, other people's programs included.
+//            everything that runs there, other people's programs included.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
 
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/types/optional.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
+#include "runtime/telemetry/nvml.h"
 #include "runtime/telemetry/proc_text.h"
 
 namespace tethys {
@@ -43,6 +44,9 @@ class ResourceSampler {
   };
   // The first interval begins now.
   ResourceSampler(const Clock& clock, const Options& options);
+
+  // The process computes on this GPU from now on.
+  void WatchGpu(std::unique_ptr<NvmlGpu> gpu) { gpu_ = std::move(gpu); }
 
   using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
   // Appends a sample, or two with the machine's, if the interval is over; to be called several times in one.
@@ -70,6 +74,7 @@ class ResourceSampler {
   Nanoseconds last_ = 0;  // When the counters below were read.
   Nanoseconds due_ = 0;
   Counters process_, machine_;
+  std::unique_ptr<NvmlGpu> gpu_;  // Null: none.
 };
 
 }  // namespace tethys

@@ -47,7 +47,7 @@ class ResourceLogTest : public ::testing::Test {
 
 TEST_F(ResourceLogTest, WritesALinePerSampleOnTheChiefsClock) {
   ASSERT_TRUE(log_->Add("a", "worker 0", Sample(1, 50, 7), 101 * kSecond).ok());
-  EXPECT_EQ(Csv(), std::string(kResourcesCsvHeader) + "\n2.000,a,worker 0,50.0,7,7,0,0,0\n");
+  EXPECT_EQ(Csv(), std::string(kResourcesCsvHeader) + "\n2.000,a,worker 0,50.0,7,7,0,0,0,,,\n");
 }
 
 TEST_F(ResourceLogTest, AMachinesLineHasNoProcess) {
@@ -77,6 +77,20 @@ TEST_F(ResourceLogTest, ALongerSampleWeighsMore) {
   EXPECT_DOUBLE_EQ(Summary().resources(0).cpu_percent().mean(), (10 + 3 * 40) / 4.0);
 }
 
+TEST_F(ResourceLogTest, KeepsWhatAProcessTellsOfItsGpu) {
+  proto::ResourceSample sample = Sample(101, 50, 7);
+  sample.set_gpu_percent(37);
+  sample.set_gpu_memory_bytes(81788928);
+  ASSERT_TRUE(log_->Add("a", "worker 0", sample, 0).ok());
+  sample.set_gpu_percent(63);
+  ASSERT_TRUE(log_->Add("a", "worker 0", sample, 0).ok());
+  EXPECT_NE(Csv().find("\n1.000,a,worker 0,50.0,7,7,0,0,0,37,81788928,\n"), std::string::npos) << Csv();
+  const proto::ResourceSummary use = Summary().resources(0);
+  EXPECT_DOUBLE_EQ(use.gpu_percent().mean(), 50);
+  EXPECT_DOUBLE_EQ(use.gpu_memory_bytes().maximum(), 81788928);
+  EXPECT_FALSE(use.has_gpu_power_watts());
+}
+
 TEST_F(ResourceLogTest, SumsTheMachinesOnceEachHasASample) {
   log_->SetMachines({"a", "b"});
   Machine("a", 101, 30);
@@ -104,6 +118,9 @@ TEST_F(ResourceLogTest, DropsWhatCannotBe) {
   proto::ResourceSample sample = Sample(101, std::numeric_limits<double>::quiet_NaN(), 1);
   ASSERT_TRUE(log_->Add("a", "ps 0", sample, 0).ok());
   sample = Sample(101, 10, -1);
+  ASSERT_TRUE(log_->Add("a", "ps 0", sample, 0).ok());
+  sample = Sample(101, 10, 1);
+  sample.set_gpu_power_watts(-3);
   ASSERT_TRUE(log_->Add("a", "ps 0", sample, 0).ok());
   sample = Sample(101, 10, 1);
   sample.set_interval_ns(0);
