@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/device/image_primitives.h"
 #include "runtime/device/primitives.h"
@@ -38,6 +39,13 @@ class Event {
   // Work put on `stream` from now on happens after the recorded point.
   virtual absl::Status Wait(Stream& stream) const = 0;
   virtual absl::StatusOr<bool> Happened() const = 0;
+};
+
+// An event that knows when it happened. Recorded while a graph is captured, it happens in every launch.
+class TimedEvent : public Event {
+ public:
+  // Time on the device since `earlier`, which is the same device's; both have happened.
+  virtual absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const = 0;
 };
 
 // Device memory, 64-byte aligned, zeroed.
@@ -77,10 +85,18 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
+  virtual absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() = 0;
   // Pinned host memory is read or written when the stream comes to the copy, and must not change until then.
   // Any other is read before CopyToDevice returns, and written when the stream is synchronized at the latest.
   virtual absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) = 0;
   virtual absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
+  // From device memory to device memory that does not overlap it.
+  virtual absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
+
+  // What the calling thread does until EndRange has this name in a profiler's picture, and `number` to tell
+  // it from its like. Ranges nest. Nothing where there is no such profiler.
+  virtual void BeginRange(const char* /*name*/, int64_t /*number*/) {}
+  virtual void EndRange() {}
 
   virtual absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/nn/batch_uploads.h"
 #include "runtime/nn/plan_layer.h"
 
 namespace tethys {
@@ -27,7 +28,10 @@ class LayeredPlan final : public Plan {
   absl::Status Initialize(const InputScaling& scaling);
 
   int64_t rows() const override { return rows_; }
-  absl::Status Forward(const HostBatch& batch) override;
+  absl::Status Upload(const HostBatch& batch) override;
+  absl::Status AwaitUploads() override;
+  absl::Status TakeBatch() override;
+  absl::Status Forward() override;
   absl::Status Backward(ReadyCallback ready) override;
   absl::StatusOr<LossResult> Loss() override;
   int64_t workspace_bytes() const override { return workspace_bytes_; }
@@ -35,11 +39,7 @@ class LayeredPlan final : public Plan {
 
  private:
   absl::Status CheckBatch(const HostBatch& batch) const;
-  // `host` itself where the device reads host memory, else a copy of it in `staging`.
-  template <typename T>
-  absl::StatusOr<const T*> OnDevice(const T* host, int64_t count, Buffer* staging);
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes);
-  absl::Status AllocateStaging();
   const float* Input(size_t layer) { return layer == 0 ? input_->floats() : outputs_[layer - 1]->floats(); }
   float* Gradient(size_t layer) { return training() ? gradients_[layer % 2]->floats() : nullptr; }
   bool training() const { return gradient_sums_ != nullptr; }
@@ -56,11 +56,9 @@ class LayeredPlan final : public Plan {
   std::unique_ptr<SoftmaxCrossEntropyPrimitive> loss_;
   std::vector<std::unique_ptr<Event>> ready_;  // In the order of ready_order().
 
-  // Null where the device reads host memory.
-  std::unique_ptr<Buffer> staged_inputs_;
-  std::unique_ptr<Buffer> staged_labels_;
-  std::unique_ptr<Buffer> staged_weights_;
-  std::unique_ptr<Buffer> input_;                     // [rows, sample elements]
+  std::unique_ptr<BatchUploads> uploads_;  // Null where the device reads host memory.
+  HostBatch batch_;                        // What Forward reads: the host's, or device memory of uploads_.
+  std::unique_ptr<Buffer> input_;          // [rows, sample elements]
   std::vector<std::unique_ptr<Buffer>> outputs_;      // [rows, layer's out]
   std::array<std::unique_ptr<Buffer>, 2> gradients_;  // [rows, widest layer's out]
   std::unique_ptr<Buffer> loss_result_;
@@ -72,13 +70,6 @@ absl::StatusOr<std::unique_ptr<Buffer>> LayeredPlan::Allocate(int64_t bytes) {
   return device_.Allocate(bytes, MemoryKind::kDevice);
 }
 
-absl::Status LayeredPlan::AllocateStaging() {
-  TETHYS_ASSIGN_OR_RETURN(staged_inputs_, Allocate(rows_ * model_.sample_elements()));
-  TETHYS_ASSIGN_OR_RETURN(staged_labels_, Allocate(rows_ * sizeof(int32_t)));
-  TETHYS_ASSIGN_OR_RETURN(staged_weights_, Allocate(rows_ * sizeof(float)));
-  return absl::OkStatus();
-}
-
 absl::Status LayeredPlan::Initialize(const InputScaling& scaling) {
   const int64_t row_bytes = rows_ * sizeof(float);
   TETHYS_ASSIGN_OR_RETURN(conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(),
@@ -86,7 +77,12 @@ absl::Status LayeredPlan::Initialize(const InputScaling& scaling) {
   TETHYS_ASSIGN_OR_RETURN(loss_, device_.CreateSoftmaxCrossEntropy(rows_, model_.classes()));
   TETHYS_ASSIGN_OR_RETURN(loss_result_, Allocate(sizeof(LossResult)));
   TETHYS_ASSIGN_OR_RETURN(input_, Allocate(row_bytes * model_.sample_elements()));
-  if (!device_.reads_host_memory()) TETHYS_RETURN_IF_ERROR(AllocateStaging());
+  if (!device_.reads_host_memory()) {
+    TETHYS_ASSIGN_OR_RETURN(uploads_,
+                            BatchUploads::Create(device_, stream_, {rows_, model_.sample_elements()}));
+    workspace_bytes_ += uploads_->bytes();
+    batch_ = uploads_->batch();
+  }
   int64_t widest = 0;
   for (const Model::Layer& layer : model_.layers()) {
     TETHYS_ASSIGN_OR_RETURN(layers_.emplace_back(),
@@ -119,27 +115,26 @@ absl::Status LayeredPlan::CheckBatch(const HostBatch& batch) const {
   return absl::OkStatus();
 }
 
-template <typename T>
-absl::StatusOr<const T*> LayeredPlan::OnDevice(const T* host, int64_t count, Buffer* staging) {
-  if (staging == nullptr) return host;
-  TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream_, staging->data(), host, count * sizeof(T)));
-  return static_cast<const T*>(staging->data());
+absl::Status LayeredPlan::Upload(const HostBatch& batch) {
+  TETHYS_RETURN_IF_ERROR(CheckBatch(batch));
+  if (uploads_ != nullptr) return uploads_->Upload(batch);
+  batch_ = batch;
+  return absl::OkStatus();
 }
 
-absl::Status LayeredPlan::Forward(const HostBatch& batch) {
-  TETHYS_RETURN_IF_ERROR(CheckBatch(batch));
-  TETHYS_ASSIGN_OR_RETURN(
-      const uint8_t* inputs,
-      OnDevice<uint8_t>(batch.inputs, rows_ * model_.sample_elements(), staged_inputs_.get()));
-  TETHYS_ASSIGN_OR_RETURN(const int32_t* labels,
-                          OnDevice<int32_t>(batch.labels, rows_, staged_labels_.get()));
-  TETHYS_ASSIGN_OR_RETURN(const float* weights, OnDevice<float>(batch.weights, rows_, staged_weights_.get()));
-  TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, inputs, input_->floats()));
+absl::Status LayeredPlan::AwaitUploads() {
+  return uploads_ != nullptr ? uploads_->AwaitUploads() : absl::OkStatus();
+}
+
+absl::Status LayeredPlan::TakeBatch() { return uploads_ != nullptr ? uploads_->Take() : absl::OkStatus(); }
+
+absl::Status LayeredPlan::Forward() {
+  TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, batch_.inputs, input_->floats()));
   for (size_t i = 0; i < layers_.size(); ++i) {
     TETHYS_RETURN_IF_ERROR(layers_[i]->Forward(stream_, Input(i), outputs_[i]->floats()));
   }
-  return loss_->Run(stream_, outputs_.back()->floats(), labels, weights, Gradient(layers_.size() - 1),
-                    static_cast<LossResult*>(loss_result_->data()));
+  return loss_->Run(stream_, outputs_.back()->floats(), batch_.labels, batch_.weights,
+                    Gradient(layers_.size() - 1), static_cast<LossResult*>(loss_result_->data()));
 }
 
 absl::Status LayeredPlan::Backward(ReadyCallback ready) {

@@ -25,10 +25,28 @@ class Plan {
 
   virtual int64_t rows() const = 0;
 
-  // Copies the batch to the device (unless it reads host memory), converts it, runs the forward pass and the
-  // loss. `batch` may be reused when this returns. InvalidArgument: another number of rows, a label outside
-  // the classes.
-  virtual absl::Status Forward(const HostBatch& batch) = 0;
+  // Hands over the batch of a later step; host work, no part of a captured graph. Where the device reads host
+  // memory, the batch stays as it is until its Forward has returned, and none is handed over ahead of it.
+  // Elsewhere it is copied while earlier steps compute, two may wait to be taken, and pinned memory stays as
+  // it is until AwaitUploads. InvalidArgument: another number of rows, a label outside the classes.
+  virtual absl::Status Upload(const HostBatch& batch) = 0;
+  // Blocks until the batches handed over have left the host's memory, where they are to leave it.
+  virtual absl::Status AwaitUploads() = 0;
+
+  // The oldest batch handed over becomes the one that Forward reads. Stream work that differs from step to
+  // step, so no part of a captured graph either.
+  virtual absl::Status TakeBatch() = 0;
+
+  // Converts the batch taken, runs the forward pass and the loss. On a device that does not read host memory
+  // this is the same stream work every time, as is Backward, and may be captured.
+  virtual absl::Status Forward() = 0;
+
+  // All three, for who has no next batch.
+  absl::Status Forward(const HostBatch& batch) {
+    TETHYS_RETURN_IF_ERROR(Upload(batch));
+    TETHYS_RETURN_IF_ERROR(TakeBatch());
+    return Forward();
+  }
 
   // Runs backward after Forward; calls ready(i, event) for range i of model.ready_order() once its gradients
   // are on the stream. Gradients are sums over rows, weighted. Layers before the first

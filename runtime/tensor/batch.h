@@ -1,9 +1,10 @@
-// One batch on the host: as a loader fills it and a plan reads it.
+// One batch: as a loader fills it on the host and a plan reads it.
 #ifndef TETHYS_RUNTIME_TENSOR_BATCH_H_
 #define TETHYS_RUNTIME_TENSOR_BATCH_H_
 
 #include <cstdint>
-#include <vector>
+
+#include "runtime/tensor/arena.h"
 
 namespace tethys {
 
@@ -21,19 +22,39 @@ struct InputScaling {
   float deviation = 1;
 };
 
+// How a batch lies in one block of memory, so that it travels to a device in one piece:
+//
+//   inputs | labels | weights      each begins at a multiple of 64 bytes of the block
+struct BatchLayout {
+  int64_t rows = 0;
+  int64_t sample_elements = 0;
+
+  int64_t bytes() const { return weights_offset() + Aligned(rows * static_cast<int64_t>(sizeof(float))); }
+  // The batch in a block of bytes() bytes, itself so aligned; on the host or on a device.
+  HostBatch At(void* block) const {
+    auto* bytes = static_cast<uint8_t*>(block);
+    return {bytes, reinterpret_cast<int32_t*>(bytes + labels_offset()),
+            reinterpret_cast<float*>(bytes + weights_offset()), rows};
+  }
+
+ private:
+  static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+  int64_t labels_offset() const { return Aligned(rows * sample_elements); }
+  int64_t weights_offset() const {
+    return labels_offset() + Aligned(rows * static_cast<int64_t>(sizeof(int32_t)));
+  }
+};
+
 // Owns what a HostBatch borrows.
 class BatchBuffer {
  public:
   BatchBuffer(int64_t rows, int64_t sample_elements)
-      : inputs_(rows * sample_elements), labels_(rows), weights_(rows) {}
-  HostBatch batch() {
-    return {inputs_.data(), labels_.data(), weights_.data(), static_cast<int64_t>(labels_.size())};
-  }
+      : layout_{rows, sample_elements}, block_(layout_.bytes() / static_cast<int64_t>(sizeof(float))) {}
+  HostBatch batch() { return layout_.At(block_.data()); }
 
  private:
-  std::vector<uint8_t> inputs_;
-  std::vector<int32_t> labels_;
-  std::vector<float> weights_;
+  BatchLayout layout_;
+  Arena block_;
 };
 
 }  // namespace tethys

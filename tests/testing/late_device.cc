@@ -12,15 +12,19 @@ namespace {
 
 using Work = std::function<absl::Status()>;
 
-// Work in order. The first error stays and is what Synchronize returns.
+// Work in order. The first error stays and is what Synchronize returns. Each piece of work takes the device
+// kWorkTime, whatever else it does.
 class LateStream final : public Stream {
  public:
+  explicit LateStream(std::shared_ptr<Nanoseconds> time) : time_(std::move(time)) {}
+
   void Put(Work work) { work_.push_back(std::move(work)); }
 
   void RunOne() {
     if (work_.empty()) return;
     const Work work = std::move(work_.front());
     work_.pop_front();
+    *time_ += kWorkTime;
     const absl::Status status = work();
     if (status_.ok()) status_ = status;
   }
@@ -30,14 +34,17 @@ class LateStream final : public Stream {
     return status_;
   }
 
+  Nanoseconds time() const { return *time_; }
+
  private:
+  const std::shared_ptr<Nanoseconds> time_;
   std::deque<Work> work_;
   absl::Status status_;
 };
 
 LateStream& Late(Stream& stream) { return static_cast<LateStream&>(stream); }
 
-class LateEvent final : public Event {
+class LateEvent final : public TimedEvent {
  public:
   explicit LateEvent(bool hangs) : hangs_(hangs) {}
 
@@ -45,6 +52,7 @@ class LateEvent final : public Event {
     point_ = std::make_shared<Point>(Point{&Late(stream)});
     Late(stream).Put([point = point_] {
       point->happened = true;
+      point->time = point->stream->time();
       return absl::OkStatus();
     });
     return absl::OkStatus();
@@ -66,10 +74,19 @@ class LateEvent final : public Event {
     return point_->happened;
   }
 
+  absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const override {
+    const Point* begin = static_cast<const LateEvent&>(earlier).point_.get();
+    if (begin == nullptr || point_ == nullptr || !begin->happened || !point_->happened) {
+      return absl::FailedPreconditionError("an event was asked for its time before it happened");
+    }
+    return point_->time - begin->time;
+  }
+
  private:
   struct Point {
     LateStream* stream = nullptr;
     bool happened = false;
+    Nanoseconds time = 0;
   };
   const bool hangs_;
   std::shared_ptr<Point> point_;
@@ -198,8 +215,11 @@ class LateDevice final : public Device {
     if (kind == MemoryKind::kPinnedHost) pinned_[static_cast<const char*>(buffer->data())] = bytes;
     return buffer;
   }
-  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override { return std::make_unique<LateStream>(); }
-  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override {
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
+    return std::make_unique<LateStream>(time_);
+  }
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return CreateTimedEvent(); }
+  absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() override {
     return std::make_unique<LateEvent>(options_.hangs);
   }
 
@@ -216,6 +236,10 @@ class LateDevice final : public Device {
   }
   absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) override {
     Late(stream).Put([=] { return Copy(host, device, bytes); });
+    return absl::OkStatus();
+  }
+  absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) override {
+    Late(stream).Put([=] { return Copy(to, from, bytes); });
     return absl::OkStatus();
   }
 
@@ -264,6 +288,7 @@ class LateDevice final : public Device {
   const LateDeviceOptions options_;
   const std::unique_ptr<Device> cpu_;
   const std::unique_ptr<Stream> cpu_stream_;
+  const std::shared_ptr<Nanoseconds> time_ = std::make_shared<Nanoseconds>(0);
   std::map<const char*, int64_t> pinned_;  // Address to bytes.
 };
 

@@ -20,6 +20,9 @@ struct LateDeviceOptions {
   bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
 };
 
+// What the device takes for each piece of work on a stream, as timed events tell it.
+inline constexpr Nanoseconds kWorkTime = kMicrosecond;
+
 // Puts more work on a stream of a late device: what a library of the device's would do.
 void PutWork(Stream& stream, std::function<absl::Status()> work);
 

@@ -28,6 +28,22 @@ class CpuEvent final : public Event {
   absl::StatusOr<bool> Happened() const override { return true; }
 };
 
+class CpuTimedEvent final : public TimedEvent {
+ public:
+  absl::Status Record(Stream&) override {
+    recorded_ns_ = MonotonicClock().Now();
+    return absl::OkStatus();
+  }
+  absl::Status Wait(Stream&) const override { return absl::OkStatus(); }
+  absl::StatusOr<bool> Happened() const override { return true; }
+  absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const override {
+    return recorded_ns_ - static_cast<const CpuTimedEvent&>(earlier).recorded_ns_;
+  }
+
+ private:
+  Nanoseconds recorded_ns_ = 0;
+};
+
 class CpuBuffer final : public Buffer {
  public:
   explicit CpuBuffer(int64_t bytes)
@@ -62,6 +78,9 @@ class CpuDevice final : public Device {
 
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override { return std::make_unique<CpuStream>(); }
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return std::make_unique<CpuEvent>(); }
+  absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() override {
+    return std::make_unique<CpuTimedEvent>();
+  }
 
   absl::Status CopyToDevice(Stream&, void* device, const void* host, int64_t bytes) override {
     if (bytes > 0) std::memcpy(device, host, bytes);
@@ -69,6 +88,10 @@ class CpuDevice final : public Device {
   }
   absl::Status CopyToHost(Stream&, void* host, const void* device, int64_t bytes) override {
     if (bytes > 0) std::memcpy(host, device, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyOnDevice(Stream&, void* to, const void* from, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
     return absl::OkStatus();
   }
 

@@ -7,6 +7,7 @@
 #include "runtime/device/cuda/memory_pool.h"
 #include "runtime/device/cuda/nccl_communicator.h"
 #include "runtime/device/cuda/primitives.h"
+#include "runtime/device/cuda/profiler.h"
 #include "runtime/device/cuda/requirements.h"
 #include "runtime/device/cuda/stream.h"
 
@@ -80,6 +81,7 @@ class CudaDevice final : public Device {
   }
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override { return cuda::CreateStream(); }
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return cuda::CreateEvent(); }
+  absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() override { return cuda::CreateTimedEvent(); }
 
   // From pageable memory CUDA takes a copy before it returns, to pageable memory it has copied when it
   // returns; pinned memory must stay as it is until the stream is there.
@@ -93,6 +95,14 @@ class CudaDevice final : public Device {
     TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, Handle(stream)));
     return absl::OkStatus();
   }
+  absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) override {
+    if (bytes == 0) return absl::OkStatus();
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, Handle(stream)));
+    return absl::OkStatus();
+  }
+
+  void BeginRange(const char* name, int64_t number) override { cuda::BeginRange(name, number); }
+  void EndRange() override { cuda::EndRange(); }
 
   absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a dense layer", shape.rows));

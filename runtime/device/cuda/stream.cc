@@ -1,5 +1,7 @@
 #include "runtime/device/cuda/stream.h"
 
+#include <cmath>
+
 #include "runtime/device/cuda/cuda_status.h"
 
 namespace tethys::cuda {
@@ -19,6 +21,21 @@ class CudaStream final : public Stream {
   const cudaStream_t stream_;
 };
 
+absl::Status WaitFor(cudaEvent_t event, Stream& stream) {
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(Handle(stream), event, cudaEventWaitDefault));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> HasHappened(cudaEvent_t event) {
+  const cudaError_t state = cudaEventQuery(event);
+  if (state == cudaErrorNotReady) {
+    cudaGetLastError();  // No error: it must not surface at the next launch.
+    return false;
+  }
+  TETHYS_RETURN_IF_ERROR(CudaStatus(state, "cudaEventQuery()"));
+  return true;
+}
+
 class CudaEvent final : public Event {
  public:
   explicit CudaEvent(cudaEvent_t event) : event_(event) {}
@@ -27,18 +44,34 @@ class CudaEvent final : public Event {
     TETHYS_RETURN_IF_CUDA_ERROR(cudaEventRecord(event_, Handle(stream)));
     return absl::OkStatus();
   }
-  absl::Status Wait(Stream& stream) const override {
-    TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamWaitEvent(Handle(stream), event_, cudaEventWaitDefault));
+  absl::Status Wait(Stream& stream) const override { return WaitFor(event_, stream); }
+  absl::StatusOr<bool> Happened() const override { return HasHappened(event_); }
+
+ private:
+  const cudaEvent_t event_;
+};
+
+class CudaTimedEvent final : public TimedEvent {
+ public:
+  explicit CudaTimedEvent(cudaEvent_t event) : event_(event) {}
+  ~CudaTimedEvent() override { cudaEventDestroy(event_); }
+
+  // Recorded during a capture without the flag, it would only order work within the graph.
+  absl::Status Record(Stream& stream) override {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamIsCapturing(Handle(stream), &capture));
+    const unsigned flags =
+        capture == cudaStreamCaptureStatusActive ? cudaEventRecordExternal : cudaEventRecordDefault;
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaEventRecordWithFlags(event_, Handle(stream), flags));
     return absl::OkStatus();
   }
-  absl::StatusOr<bool> Happened() const override {
-    const cudaError_t state = cudaEventQuery(event_);
-    if (state == cudaErrorNotReady) {
-      cudaGetLastError();  // No error: it must not surface at the next launch.
-      return false;
-    }
-    TETHYS_RETURN_IF_ERROR(CudaStatus(state, "cudaEventQuery()"));
-    return true;
+  absl::Status Wait(Stream& stream) const override { return WaitFor(event_, stream); }
+  absl::StatusOr<bool> Happened() const override { return HasHappened(event_); }
+  absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const override {
+    float milliseconds = 0;
+    const cudaEvent_t begin = static_cast<const CudaTimedEvent&>(earlier).event_;
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&milliseconds, begin, event_));
+    return static_cast<Nanoseconds>(std::llround(double{milliseconds} * kMillisecond));
   }
 
  private:
@@ -58,6 +91,12 @@ absl::StatusOr<std::unique_ptr<Event>> CreateEvent() {
   cudaEvent_t event = nullptr;
   TETHYS_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   return std::make_unique<CudaEvent>(event);
+}
+
+absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() {
+  cudaEvent_t event = nullptr;
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&event, cudaEventDefault));
+  return std::make_unique<CudaTimedEvent>(event);
 }
 
 cudaStream_t Handle(Stream& stream) { return static_cast<CudaStream&>(stream).handle(); }

@@ -13,6 +13,7 @@ namespace tethys::cuda {
 
 absl::StatusOr<std::unique_ptr<Stream>> CreateStream();
 absl::StatusOr<std::unique_ptr<Event>> CreateEvent();
+absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent();
 
 // Of a stream that CreateStream made.
 cudaStream_t Handle(Stream& stream);
