@@ -116,6 +116,26 @@ void AddMachines(absl::string_view text, proto::ReportVariant& variant) {
   }
 }
 
+// Of processes that have a GPU which tells how busy it is.
+void AddGpus(absl::string_view text, proto::ReportVariant& variant) {
+  std::map<std::string, std::vector<std::array<double, 3>>> gpus;
+  for (CsvReader csv(text); csv.Next();) {
+    if (csv.Text("gpu_percent").empty()) continue;
+    gpus[absl::StrCat(csv.Text("process"), " on ", csv.Text("host"))].push_back(
+        {csv.Number("seconds"), csv.Number("gpu_percent"), csv.Number("gpu_power_watts")});
+  }
+  for (const auto& [process, samples] : gpus) {
+    proto::GpuSeries& series = *variant.add_gpu();
+    series.set_process(process);
+    const size_t stride = (samples.size() + kMaxPoints - 1) / kMaxPoints;
+    for (size_t i = 0; i < samples.size(); i += stride) {
+      series.add_seconds(samples[i][0]);
+      series.add_percent(samples[i][1]);
+      series.add_power_watts(samples[i][2]);
+    }
+  }
+}
+
 void AddRanks(absl::string_view text, proto::ReportVariant& variant) {
   struct Sum {
     double compute_ns = 0;
@@ -210,7 +230,9 @@ void AddVariant(const std::vector<const Run*>& runs, proto::Report& report) {
       static_cast<int32_t>(shown->summary.global_batch() / std::max(1, shown->summary.workers())));
   *variant.mutable_summary() = shown->summary;
   AddEpochs(ReadOrNote(*shown, "epochs.csv", report), variant);
-  AddMachines(ReadOrNote(*shown, "resources.csv", report), variant);
+  const std::string resources = ReadOrNote(*shown, "resources.csv", report);
+  AddMachines(resources, variant);
+  AddGpus(resources, variant);
   AddRanks(ReadOrNote(*shown, "steps.csv", report), variant);
 }
 

@@ -14,28 +14,41 @@ namespace {
 constexpr double kMebibyte = 1 << 20;
 constexpr double kMegabyte = 1e6;
 
-// One machine, or all together, over the repeats of a variant.
-struct MachineUse {
-  int runs = 0;
-  int cores = 0;
-  std::vector<std::string> processes;  // That ran there.
-  proto::Range cpu, memory, in, out;   // Means are sums until the table divides them by `runs`.
+// Of one quantity, over the lines that tell of it.
+struct Merged {
+  int lines = 0;
+  double means = 0;  // Their sum.
+  double minimum = 0;
+  double maximum = 0;
+
+  void Add(const proto::Range& range) {
+    minimum = lines == 0 ? range.minimum() : std::min(minimum, range.minimum());
+    maximum = lines == 0 ? range.maximum() : std::max(maximum, range.maximum());
+    means += range.mean();
+    ++lines;
+  }
 };
 
-void Merge(const proto::Range& range, bool first, proto::Range& into) {
-  into.set_mean(into.mean() + range.mean());
-  into.set_minimum(first ? range.minimum() : std::min(into.minimum(), range.minimum()));
-  into.set_maximum(first ? range.maximum() : std::max(into.maximum(), range.maximum()));
-}
+// One machine, or all together, over the repeats of a variant.
+struct MachineUse {
+  int cores = 0;
+  std::vector<std::string> processes;  // That ran there.
+  Merged cpu, memory, in, out;
+  Merged gpu_percent, gpu_memory, gpu_power;  // Over its GPUs, each by itself.
 
-void Merge(const proto::ResourceSummary& line, MachineUse& use) {
-  const bool first = use.runs++ == 0;
-  use.cores = std::max(use.cores, line.cores());
-  Merge(line.cpu_percent(), first, use.cpu);
-  Merge(line.resident_bytes(), first, use.memory);
-  Merge(line.network_in_bytes_per_second(), first, use.in);
-  Merge(line.network_out_bytes_per_second(), first, use.out);
-}
+  void Add(const proto::ResourceSummary& line) {
+    cores = std::max(cores, line.cores());
+    cpu.Add(line.cpu_percent());
+    memory.Add(line.resident_bytes());
+    in.Add(line.network_in_bytes_per_second());
+    out.Add(line.network_out_bytes_per_second());
+  }
+  void AddGpu(const proto::ResourceSummary& process) {
+    if (process.has_gpu_percent()) gpu_percent.Add(process.gpu_percent());
+    if (process.has_gpu_memory_bytes()) gpu_memory.Add(process.gpu_memory_bytes());
+    if (process.has_gpu_power_watts()) gpu_power.Add(process.gpu_power_watts());
+  }
+};
 
 // By host; "": all machines together.
 std::map<std::string, MachineUse> UseOf(absl::Span<const RunRecord> runs, int variant) {
@@ -46,8 +59,12 @@ std::map<std::string, MachineUse> UseOf(absl::Span<const RunRecord> runs, int va
       MachineUse& use = machines[line.host()];
       std::vector<std::string>& processes = use.processes;
       if (line.process().empty()) {
-        Merge(line, use);
-      } else if (std::find(processes.begin(), processes.end(), line.process()) == processes.end()) {
+        use.Add(line);
+        continue;
+      }
+      use.AddGpu(line);
+      machines[""].AddGpu(line);
+      if (std::find(processes.begin(), processes.end(), line.process()) == processes.end()) {
         processes.push_back(line.process());
       }
     }
@@ -55,18 +72,30 @@ std::map<std::string, MachineUse> UseOf(absl::Span<const RunRecord> runs, int va
   return machines;
 }
 
-void AppendCells(const proto::Range& range, int runs, double factor, int digits,
-                 std::vector<std::string>& row) {
-  for (const double value : {range.mean() / runs, range.minimum(), range.maximum()}) {
-    row.push_back(absl::StrFormat("%.*f", digits, value * factor));
+void AppendCells(const Merged& merged, double factor, int digits, std::vector<std::string>& row) {
+  for (const double value : {merged.means / merged.lines, merged.minimum, merged.maximum}) {
+    row.push_back(merged.lines == 0 ? "-" : absl::StrFormat("%.*f", digits, value * factor));
   }
 }
 
-void AppendMeasured(const MachineUse& use, std::vector<std::string>& row) {
-  AppendCells(use.cpu, use.runs, 1.0 / std::max(1, use.cores), 1, row);
-  AppendCells(use.memory, use.runs, 1 / kMebibyte, 0, row);
-  AppendCells(use.in, use.runs, 1 / kMegabyte, 1, row);
-  AppendCells(use.out, use.runs, 1 / kMegabyte, 1, row);
+void AppendMeasured(const MachineUse& use, bool with_gpus, std::vector<std::string>& row) {
+  AppendCells(use.cpu, 1.0 / std::max(1, use.cores), 1, row);
+  AppendCells(use.memory, 1 / kMebibyte, 0, row);
+  AppendCells(use.in, 1 / kMegabyte, 1, row);
+  AppendCells(use.out, 1 / kMegabyte, 1, row);
+  if (!with_gpus) return;
+  AppendCells(use.gpu_percent, 1, 1, row);
+  AppendCells(use.gpu_memory, 1 / kMebibyte, 0, row);
+  AppendCells(use.gpu_power, 1, 0, row);
+}
+
+bool AnyTellsOfAGpu(absl::Span<const RunRecord> runs) {
+  return std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) {
+    const auto& lines = run.summary.resources();
+    return run.status.ok() && std::any_of(lines.begin(), lines.end(), [](const proto::ResourceSummary& line) {
+             return line.has_gpu_percent() || line.has_gpu_memory_bytes() || line.has_gpu_power_watts();
+           });
+  });
 }
 
 // Name, variations, strategy and batch: which variant a row is of.
@@ -83,9 +112,18 @@ std::vector<std::string> VariantCells(const VariantLabel& label, const std::stri
   return cells;
 }
 
-void AppendMeasuredColumns(std::vector<Column>& columns) {
-  for (const char* quantity : {"CPU %", "MiB", "in MB/s", "out MB/s"}) {
+void AppendMeasuredColumns(bool with_gpus, std::vector<Column>& columns) {
+  std::vector<const char*> quantities = {"CPU %", "MiB", "in MB/s", "out MB/s"};
+  if (with_gpus) quantities.insert(quantities.end(), {"GPU %", "GPU MiB", "GPU W"});
+  for (const char* quantity : quantities) {
     for (const char* what : {"mean", "least", "most"}) columns.push_back({{quantity, what}});
+  }
+}
+
+// Of a line of the CSV; empty where nothing was told.
+void AppendGpuCells(bool told, const proto::Range& range, std::vector<std::string>& cells) {
+  for (const double value : {range.mean(), range.minimum(), range.maximum()}) {
+    cells.push_back(told ? NumberCell(value) : "");
   }
 }
 
@@ -103,27 +141,28 @@ std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<con
   cluster_columns.push_back({{"cores"}});
   machine_columns.push_back({{"machine"}, true});
   machine_columns.push_back({{"processes"}, true});
-  AppendMeasuredColumns(cluster_columns);
-  AppendMeasuredColumns(machine_columns);
+  const bool with_gpus = AnyTellsOfAGpu(runs);
+  AppendMeasuredColumns(with_gpus, cluster_columns);
+  AppendMeasuredColumns(with_gpus, machine_columns);
   std::vector<std::vector<std::string>> cluster_rows, machine_rows;
   const std::string prefix = CommonPrefix(labels);
   for (size_t i = 0; i < labels.size(); ++i) {
     for (const auto& [host, use] : UseOf(runs, i)) {
-      if (use.runs == 0) continue;
+      if (use.cpu.lines == 0) continue;
       std::vector<std::string> row = VariantCells(labels[i], prefix);
       if (host.empty()) {
         row.push_back(std::to_string(use.cores));
       } else {
         row.insert(row.end(), {host, ProcessesText(use.processes)});
       }
-      AppendMeasured(use, row);
+      AppendMeasured(use, with_gpus, row);
       (host.empty() ? cluster_rows : machine_rows).push_back(std::move(row));
     }
   }
   if (cluster_rows.empty()) return "";
-  return absl::StrCat("All machines together (CPU in % of all cores)\n\n",
-                      Table(cluster_columns, cluster_rows), "\nLoad of each machine\n\n",
-                      Table(machine_columns, machine_rows));
+  return absl::StrCat("All machines together (CPU in % of all cores",
+                      with_gpus ? "; GPUs each by itself" : "", ")\n\n", Table(cluster_columns, cluster_rows),
+                      "\nLoad of each machine\n\n", Table(machine_columns, machine_rows));
 }
 
 std::string ResourceCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
@@ -132,7 +171,8 @@ std::string ResourceCsv(absl::Span<const VariantLabel> labels, absl::Span<const 
   for (const char* name : {"repeat", "seed", "host", "process", "cores", "samples"}) header.push_back(name);
   for (const char* name :
        {"cpu_percent", "resident_bytes", "network_in_bytes_per_second", "network_out_bytes_per_second",
-        "disk_read_bytes_per_second", "disk_write_bytes_per_second"}) {
+        "disk_read_bytes_per_second", "disk_write_bytes_per_second", "gpu_percent", "gpu_memory_bytes",
+        "gpu_power_watts"}) {
     for (const char* what : {"_mean", "_minimum", "_maximum"}) header.push_back(absl::StrCat(name, what));
   }
   std::string csv = CsvLine(header);
@@ -150,6 +190,9 @@ std::string ResourceCsv(absl::Span<const VariantLabel> labels, absl::Span<const 
           cells.push_back(NumberCell(value));
         }
       }
+      AppendGpuCells(line.has_gpu_percent(), line.gpu_percent(), cells);
+      AppendGpuCells(line.has_gpu_memory_bytes(), line.gpu_memory_bytes(), cells);
+      AppendGpuCells(line.has_gpu_power_watts(), line.gpu_power_watts(), cells);
       absl::StrAppend(&csv, CsvLine(cells));
     }
   }

@@ -67,6 +67,19 @@ TEST_F(ReportTest, ReadsWhatARunLeft) {
   EXPECT_EQ(report.missing_size(), 0);
 }
 
+TEST_F(ReportTest, ShowsWhatProcessesTellOfTheirGpus) {
+  const std::string path = MakeRun("job", "succeeded", 5);
+  EXPECT_EQ(CollectReport(path)->variant(0).gpu_size(), 0) << "resources.csv of an older build";
+  Write(path + "/resources.csv",
+        "seconds,host,process,cpu_percent,gpu_percent,gpu_memory_bytes,gpu_power_watts\n"
+        "1,a,,50,,,\n1,a,worker 0,49,75,1048576,412.5\n2,a,worker 0,49,80,1048576,\n");
+  const proto::Report report = CollectReport(path).value();
+  ASSERT_EQ(report.variant(0).gpu_size(), 1);
+  EXPECT_EQ(report.variant(0).gpu(0).process(), "worker 0 on a");
+  EXPECT_EQ(report.variant(0).gpu(0).percent(1), 80);
+  EXPECT_EQ(report.variant(0).gpu(0).power_watts(0), 412.5);
+}
+
 TEST_F(ReportTest, TheRunOfMedianTimeIsShown) {
   MakeRun("a-r0", "succeeded", 9);
   MakeRun("a-r1", "failed", 1);

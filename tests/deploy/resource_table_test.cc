@@ -39,6 +39,15 @@ RunRecord OneRun(int variant, double cpu) {
   return run;
 }
 
+// Its worker's GPU was busy for `percent` of the time, and does not tell its power.
+RunRecord OneRunOnAGpu(int variant, double percent) {
+  RunRecord run = OneRun(variant, 80);
+  proto::ResourceSummary& worker = *run.summary.mutable_resources(4);
+  SetRange(percent, percent - 30, percent + 10, *worker.mutable_gpu_percent());
+  SetRange(2 << 20, 1 << 20, 7 << 20, *worker.mutable_gpu_memory_bytes());
+  return run;
+}
+
 std::vector<VariantLabel> Labels() {
   return {{"fashion_mnist_mirrored", "mirrored", 6, 0, 128, "global", {}},
           {"fashion_mnist_ps_async", "ps_async", 6, 2, 768, "push", {}}};
@@ -77,6 +86,20 @@ TEST(ResourceTablesTest, ShowTheLoadOfEachMachineAndWhatRunsThere) {
   EXPECT_THAT(text, HasSubstr("worker 0"));
 }
 
+TEST(ResourceTablesTest, TellOfGpusWhereAnyRunDoes) {
+  EXPECT_THAT(ResourceTables(Labels(), {}, {{OneRun(0, 80)}}), Not(HasSubstr("GPU")));
+  const std::vector<RunRecord> runs = {OneRunOnAGpu(0, 50), OneRunOnAGpu(0, 60), OneRun(1, 80)};
+  const std::string text = ResourceTables(Labels(), {}, runs);
+  const std::vector<std::string> with = Row(text, "mirrored"), without = Row(text, "ps_async");
+  ASSERT_EQ(with.size(), 24);
+  ASSERT_EQ(without.size(), 24);
+  const auto last = [](const std::vector<std::string>& row) {
+    return std::vector<std::string>(row.end() - 9, row.end());
+  };
+  EXPECT_THAT(last(with), ::testing::ElementsAre("55.0", "20.0", "70.0", "2", "1", "7", "-", "-", "-"));
+  EXPECT_THAT(last(without), ::testing::Each("-"));
+}
+
 TEST(ResourceTablesTest, AreEmptyWhereNothingWasSampled) {
   const std::vector<RunRecord> runs = {{.variant = 0, .run_dir = "runs/r"}};
   EXPECT_EQ(ResourceTables(Labels(), {}, runs), "");
@@ -90,12 +113,14 @@ TEST(ResourceTablesTest, LeaveFailedRunsOut) {
 }
 
 TEST(ResourceCsvTest, HasALinePerClusterMachineAndProcess) {
-  const std::vector<RunRecord> runs = {OneRun(0, 80)};
+  const std::vector<RunRecord> runs = {OneRunOnAGpu(0, 50)};
   const std::vector<std::string> lines =
       absl::StrSplit(ResourceCsv(Labels(), {}, runs), '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), 6);
   EXPECT_THAT(lines[0], HasSubstr("host,process,cores,samples,cpu_percent_mean,cpu_percent_minimum"));
+  EXPECT_THAT(lines[4], ::testing::EndsWith(",0,,,,,,,,,")) << "the chief has no GPU";
   EXPECT_THAT(lines[5], HasSubstr(",s,worker 0,0,0,90,86,94,3145728,"));
+  EXPECT_THAT(lines[5], ::testing::EndsWith(",50,20,60,2097152,1048576,7340032,,,"));
   const std::vector<std::string> header = absl::StrSplit(lines[0], ',');
   for (const std::string& line : lines) {
     EXPECT_EQ(std::vector<std::string>(absl::StrSplit(line, ',')).size(), header.size());
