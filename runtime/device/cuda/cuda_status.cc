@@ -14,6 +14,7 @@ absl::Status ApiError(absl::StatusCode code, absl::string_view call, absl::strin
 
 absl::Status CudaStatus(cudaError_t error, absl::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
+  cudaGetLastError();  // Forgets it, or the next launch that asks for its own error would be told this one.
   const auto code =
       error == cudaErrorMemoryAllocation ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
   return ApiError(code, call, absl::StrCat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));

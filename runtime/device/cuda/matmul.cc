@@ -2,6 +2,8 @@
 // what is computed is c^T [n, m] = b^T a^T: the operands change places and nothing is moved.
 #include "runtime/device/cuda/matmul.h"
 
+#include <algorithm>
+#include <array>
 #include <type_traits>
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -12,7 +14,8 @@ namespace {
 
 constexpr uint64_t kMostWorkspaceBytes = 32 << 20;
 constexpr uint32_t kAlignmentBytes = 16;
-// Reducing in place adds in the order in which blocks finish.
+constexpr int kMostAlgorithms = 8;
+// Without reductions in place, which are said to be sequential, but not in which order.
 constexpr uint32_t kReproducibleReductions =
     CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 
@@ -73,8 +76,11 @@ class LtMatmul final : public Matmul {
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, first));
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, second));
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    TETHYS_RETURN_IF_ERROR(ChooseAlgorithm());
-    return absl::OkStatus();
+    if (bias) {  // The heuristics read how far it is aligned off its address. A null one is aligned to all.
+      const auto* somewhere = reinterpret_cast<const void*>(uintptr_t{kAlignmentBytes});
+      TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
+    }
+    return ChooseAlgorithm();
   }
 
   absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, float* c,
@@ -104,14 +110,18 @@ class LtMatmul final : public Matmul {
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
       TETHYS_RETURN_IF_ERROR(Set(preference, operand, kAlignmentBytes));
     }
-    cublasLtMatmulHeuristicResult_t best = {};
+    std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> results = {};
     int found = 0;
-    TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulAlgoGetHeuristic(handle_, descriptor_.get(), b_.get(),
-                                                                 a_.get(), c_.get(), c_.get(),
-                                                                 preference.get(), 1, &best, &found));
-    if (found == 0) return absl::UnimplementedError("cuBLASLt has no algorithm for it");
-    algorithm_ = best.algo;
-    workspace_bytes_ = best.workspaceSize;
+    TETHYS_RETURN_IF_CUBLAS_ERROR(
+        cublasLtMatmulAlgoGetHeuristic(handle_, descriptor_.get(), b_.get(), a_.get(), c_.get(), c_.get(),
+                                       preference.get(), kMostAlgorithms, results.data(), &found));
+    const auto end = results.begin() + found;
+    const auto best = std::find_if(results.begin(), end, [](const cublasLtMatmulHeuristicResult_t& result) {
+      return result.state == CUBLAS_STATUS_SUCCESS;
+    });
+    if (best == end) return absl::UnimplementedError("cuBLASLt has no algorithm for it");
+    algorithm_ = best->algo;
+    workspace_bytes_ = best->workspaceSize;
     return absl::OkStatus();
   }
 

@@ -22,7 +22,10 @@ int64_t BlockBytes(int64_t bytes) {
 }
 
 cudaError_t NewBlock(int64_t bytes, MemoryKind kind, void** block) {
-  return kind == MemoryKind::kDevice ? cudaMalloc(block, bytes) : cudaMallocHost(block, bytes);
+  const cudaError_t error =
+      kind == MemoryKind::kDevice ? cudaMalloc(block, bytes) : cudaMallocHost(block, bytes);
+  if (error != cudaSuccess) cudaGetLastError();  // Or the next launch reports it, though a second try helped.
+  return error;
 }
 
 absl::Status FreeBlock(void* block, MemoryKind kind) {
@@ -30,7 +33,6 @@ absl::Status FreeBlock(void* block, MemoryKind kind) {
 }
 
 absl::Status OutOfMemory(int64_t bytes, MemoryKind kind) {
-  cudaGetLastError();  // Or the next launch would report it again.
   if (kind == MemoryKind::kPinnedHost) {
     return absl::ResourceExhaustedError(
         absl::StrCat(bytes,
