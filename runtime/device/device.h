@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
@@ -46,6 +47,14 @@ class TimedEvent : public Event {
  public:
   // Time on the device since `earlier`, which is the same device's; both have happened.
   virtual absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const = 0;
+};
+
+// Work captured from streams, to be put on one again and again by a single launch.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  // The work happens in the order of `stream`, on what its memory holds then.
+  virtual absl::Status Launch(Stream& stream) = 0;
 };
 
 // Device memory, 64-byte aligned, zeroed.
@@ -97,6 +106,17 @@ class Device {
   // it from its like. Ranges nest. Nothing where there is no such profiler.
   virtual void BeginRange(const char* /*name*/, int64_t /*number*/) {}
   virtual void EndRange() {}
+
+  // What `work` puts on `stream`, as a graph: none of it happens now. Another stream takes part from when it
+  // waits for an event of the capture, until `stream` waits for one of its own, which it must. `work` neither
+  // allocates nor waits, copies to and from pinned memory only, and asks no event. The graph uses the memory,
+  // primitives and communicators of `work`: they outlive it. Errors are those of `work`, or say what of it
+  // cannot be captured.
+  virtual bool captures() const { return false; }
+  virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& /*stream*/,
+                                                         absl::FunctionRef<absl::Status()> /*work*/) {
+    return absl::UnimplementedError("devices of this kind capture no graphs");
+  }
 
   virtual absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(

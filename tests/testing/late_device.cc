@@ -1,96 +1,14 @@
 #include "tests/testing/late_device.h"
 
 #include <cstring>
-#include <deque>
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "tests/testing/late_stream.h"
+
 namespace tethys::testing {
 namespace {
-
-using Work = std::function<absl::Status()>;
-
-// Work in order. The first error stays and is what Synchronize returns. Each piece of work takes the device
-// kWorkTime, whatever else it does.
-class LateStream final : public Stream {
- public:
-  explicit LateStream(std::shared_ptr<Nanoseconds> time) : time_(std::move(time)) {}
-
-  void Put(Work work) { work_.push_back(std::move(work)); }
-
-  void RunOne() {
-    if (work_.empty()) return;
-    const Work work = std::move(work_.front());
-    work_.pop_front();
-    *time_ += kWorkTime;
-    const absl::Status status = work();
-    if (status_.ok()) status_ = status;
-  }
-
-  absl::Status Synchronize() override {
-    while (!work_.empty()) RunOne();
-    return status_;
-  }
-
-  Nanoseconds time() const { return *time_; }
-
- private:
-  const std::shared_ptr<Nanoseconds> time_;
-  std::deque<Work> work_;
-  absl::Status status_;
-};
-
-LateStream& Late(Stream& stream) { return static_cast<LateStream&>(stream); }
-
-class LateEvent final : public TimedEvent {
- public:
-  explicit LateEvent(bool hangs) : hangs_(hangs) {}
-
-  absl::Status Record(Stream& stream) override {
-    point_ = std::make_shared<Point>(Point{&Late(stream)});
-    Late(stream).Put([point = point_] {
-      point->happened = true;
-      point->time = point->stream->time();
-      return absl::OkStatus();
-    });
-    return absl::OkStatus();
-  }
-
-  absl::Status Wait(Stream& stream) const override {
-    if (point_ == nullptr) return absl::OkStatus();
-    Late(stream).Put([point = point_] {
-      while (!point->happened) point->stream->RunOne();
-      return absl::OkStatus();
-    });
-    return absl::OkStatus();
-  }
-
-  // Each look lets one piece of work happen.
-  absl::StatusOr<bool> Happened() const override {
-    if (point_ == nullptr) return true;
-    if (!point_->happened && !hangs_) point_->stream->RunOne();
-    return point_->happened;
-  }
-
-  absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const override {
-    const Point* begin = static_cast<const LateEvent&>(earlier).point_.get();
-    if (begin == nullptr || point_ == nullptr || !begin->happened || !point_->happened) {
-      return absl::FailedPreconditionError("an event was asked for its time before it happened");
-    }
-    return point_->time - begin->time;
-  }
-
- private:
-  struct Point {
-    LateStream* stream = nullptr;
-    bool happened = false;
-    Nanoseconds time = 0;
-  };
-  const bool hangs_;
-  std::shared_ptr<Point> point_;
-};
 
 class LateDense final : public DensePrimitive {
  public:
@@ -184,9 +102,8 @@ class LateSgd final : public SgdPrimitive {
  public:
   LateSgd(std::unique_ptr<SgdPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
   absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
-                   float* velocity, int32_t* finite) override {
-    Late(stream).Put(
-        [=, this] { return now_->Run(cpu_, step, parameters, gradient_sums, velocity, finite); });
+                   float* velocity, int32_t* bad) override {
+    Late(stream).Put([=, this] { return now_->Run(cpu_, step, parameters, gradient_sums, velocity, bad); });
     return absl::OkStatus();
   }
 
@@ -209,7 +126,17 @@ class LateDevice final : public Device {
     return options_.join(group);
   }
 
+  bool captures() const override { return true; }
+  absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& stream,
+                                                 absl::FunctionRef<absl::Status()> work) override {
+    capturing_ = true;
+    auto graph = CaptureLate(Late(stream), work, time_, options_.live_graphs);
+    capturing_ = false;
+    return graph;
+  }
+
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) override {
+    if (capturing_) return absl::FailedPreconditionError("memory was allocated while a graph was captured");
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, cpu_->Allocate(bytes, kind));
     // Kept for good: a test's device does not live long enough for it to matter.
     if (kind == MemoryKind::kPinnedHost) pinned_[static_cast<const char*>(buffer->data())] = bytes;
@@ -218,9 +145,11 @@ class LateDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override {
     return std::make_unique<LateStream>(time_);
   }
-  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return CreateTimedEvent(); }
+  absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override {
+    return std::make_unique<LateEvent>(/*timed=*/false, options_.hangs);
+  }
   absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() override {
-    return std::make_unique<LateEvent>(options_.hangs);
+    return std::make_unique<LateEvent>(/*timed=*/true, options_.hangs);
   }
 
   absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) override {
@@ -228,6 +157,7 @@ class LateDevice final : public Device {
       Late(stream).Put([=] { return Copy(device, host, bytes); });
       return absl::OkStatus();
     }
+    TETHYS_RETURN_IF_ERROR(CheckUncaptured(stream));
     const auto* begin = static_cast<const char*>(host);
     Late(stream).Put([device, bytes, read = std::vector<char>(begin, begin + bytes)] {
       return Copy(device, read.data(), bytes);
@@ -235,6 +165,7 @@ class LateDevice final : public Device {
     return absl::OkStatus();
   }
   absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) override {
+    if (!IsPinned(host)) TETHYS_RETURN_IF_ERROR(CheckUncaptured(stream));
     Late(stream).Put([=] { return Copy(host, device, bytes); });
     return absl::OkStatus();
   }
@@ -279,6 +210,11 @@ class LateDevice final : public Device {
     return absl::OkStatus();
   }
 
+  static absl::Status CheckUncaptured(Stream& stream) {
+    if (Late(stream).capture() == nullptr) return absl::OkStatus();
+    return absl::FailedPreconditionError("a copy of pageable memory was captured");
+  }
+
   bool IsPinned(const void* host) const {
     const auto* at = static_cast<const char*>(host);
     const auto next = pinned_.upper_bound(at);
@@ -290,6 +226,7 @@ class LateDevice final : public Device {
   const std::unique_ptr<Stream> cpu_stream_;
   const std::shared_ptr<Nanoseconds> time_ = std::make_shared<Nanoseconds>(0);
   std::map<const char*, int64_t> pinned_;  // Address to bytes.
+  bool capturing_ = false;
 };
 
 }  // namespace

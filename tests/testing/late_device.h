@@ -18,6 +18,7 @@ struct LateDeviceOptions {
   std::string identity = "";  // As Device::identity; empty: it joins no group.
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
   bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
+  std::shared_ptr<int> live_graphs = std::make_shared<int>(0);  // How many there are that it captured.
 };
 
 // What the device takes for each piece of work on a stream, as timed events tell it.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/graph.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/memory_pool.h"
 #include "runtime/device/cuda/nccl_communicator.h"
@@ -103,6 +104,12 @@ class CudaDevice final : public Device {
 
   void BeginRange(const char* name, int64_t number) override { cuda::BeginRange(name, number); }
   void EndRange() override { cuda::EndRange(); }
+
+  bool captures() const override { return true; }
+  absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& stream,
+                                                 absl::FunctionRef<absl::Status()> work) override {
+    return cuda::Capture(stream, work);
+  }
 
   absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a dense layer", shape.rows));

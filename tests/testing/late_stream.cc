@@ -1,0 +1,169 @@
+#include "tests/testing/late_stream.h"
+
+#include <algorithm>
+
+#include "tests/testing/late_device.h"
+
+namespace tethys::testing {
+
+void LateStream::Put(Work work) {
+  if (capture_ == nullptr) {
+    work_.push_back(std::move(work));
+  } else {
+    capture_->Add(*this, [work = std::move(work)](LateLaunch&, LateStream& stream) { stream.Put(work); });
+  }
+}
+
+std::shared_ptr<LatePoint> LateStream::Record() {
+  auto point = std::make_shared<LatePoint>(LatePoint{this});
+  Put([point, time = time_] {
+    point->happened = true;
+    point->time = *time;
+    return absl::OkStatus();
+  });
+  return point;
+}
+
+void LateStream::Await(std::shared_ptr<LatePoint> point) {
+  Put([point = std::move(point)] {
+    while (!point->happened) point->stream->RunOne();
+    return absl::OkStatus();
+  });
+}
+
+void LateStream::RunOne() {
+  if (work_.empty()) return;
+  const Work work = std::move(work_.front());
+  work_.pop_front();
+  *time_ += kWorkTime;
+  const absl::Status status = work();
+  if (status_.ok()) status_ = status;
+}
+
+absl::Status LateStream::Synchronize() {
+  if (capture_ != nullptr) return absl::FailedPreconditionError("a captured stream was waited for");
+  while (!work_.empty()) RunOne();
+  return status_;
+}
+
+size_t LateCapture::Member(LateStream& stream) {
+  for (size_t i = 0; i < members_.size(); ++i) {
+    if (members_[i].stream == &stream) return i;
+  }
+  stream.set_capture(members_[0].stream->capture());
+  members_.push_back({&stream});
+  return members_.size() - 1;
+}
+
+size_t LateCapture::Record(LateStream& stream) {
+  const size_t point = points_.size();
+  Add(stream, [point](LateLaunch& launch, LateStream& on) { launch.points[point] = on.Record(); });
+  const size_t member = Member(stream);
+  points_.push_back({member, members_[member].commands});
+  return point;
+}
+
+void LateCapture::Await(LateStream& stream, size_t point) {
+  Add(stream, [point](LateLaunch& launch, LateStream& on) { on.Await(launch.points[point]); });
+  if (&stream != members_[0].stream) return;
+  int64_t& awaited = members_[points_[point].member].awaited;
+  awaited = std::max(awaited, points_[point].commands);
+}
+
+absl::Status LateCapture::End() {
+  ended_ = true;
+  bool joined = true;
+  for (const TakesPart& member : members_) {
+    joined &= member.stream == members_[0].stream || member.awaited == member.commands;
+    member.stream->set_capture(nullptr);
+  }
+  if (joined) return absl::OkStatus();
+  return absl::FailedPreconditionError("the captured stream does not wait for another that takes part");
+}
+
+void LateCapture::Launch(std::vector<LateStream*> streams) const {
+  LateLaunch launch = {std::move(streams), std::vector<std::shared_ptr<LatePoint>>(points_.size())};
+  for (const auto& command : commands_) command(launch);
+}
+
+absl::Status LateEvent::Record(Stream& stream) {
+  LateStream& late = Late(stream);
+  capture_ = timed_ ? nullptr : late.capture();
+  if (capture_ != nullptr) {
+    captured_point_ = capture_->Record(late);
+  } else if (late.capture() != nullptr) {
+    late.capture()->Add(late, [this](LateLaunch&, LateStream& on) { point_ = on.Record(); });
+  } else {
+    point_ = late.Record();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LateEvent::Wait(Stream& stream) const {
+  LateStream& late = Late(stream);
+  if (capture_ != nullptr) {
+    if (capture_->ended()) return absl::FailedPreconditionError("an event was awaited outside its capture");
+    capture_->Await(late, captured_point_);
+  } else if (late.capture() != nullptr) {
+    return absl::FailedPreconditionError("captured work was to wait for an event outside the capture");
+  } else if (point_ != nullptr) {
+    late.Await(point_);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> LateEvent::Happened() const {
+  if (capture_ != nullptr) return absl::FailedPreconditionError("a captured event was asked");
+  if (point_ == nullptr) return true;
+  if (!point_->happened && !hangs_) point_->stream->RunOne();
+  return point_->happened;
+}
+
+absl::StatusOr<Nanoseconds> LateEvent::Since(const TimedEvent& earlier) const {
+  const LatePoint* begin = static_cast<const LateEvent&>(earlier).point_.get();
+  if (begin == nullptr || point_ == nullptr || !begin->happened || !point_->happened) {
+    return absl::FailedPreconditionError("an event was asked for its time before it happened");
+  }
+  return point_->time - begin->time;
+}
+
+namespace {
+
+class LateGraph final : public Graph {
+ public:
+  LateGraph(std::shared_ptr<LateCapture> capture, std::shared_ptr<Nanoseconds> time,
+            std::shared_ptr<int> live)
+      : capture_(std::move(capture)), live_(std::move(live)) {
+    ++*live_;
+    while (others_.size() + 1 < capture_->streams()) others_.push_back(std::make_unique<LateStream>(time));
+  }
+  ~LateGraph() override { --*live_; }
+
+  absl::Status Launch(Stream& stream) override {
+    std::vector<LateStream*> streams = {&Late(stream)};
+    for (const auto& other : others_) streams.push_back(other.get());
+    capture_->Launch(std::move(streams));
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<const LateCapture> capture_;
+  const std::shared_ptr<int> live_;
+  std::vector<std::unique_ptr<LateStream>> others_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Graph>> CaptureLate(LateStream& stream, absl::FunctionRef<absl::Status()> work,
+                                                   std::shared_ptr<Nanoseconds> time,
+                                                   std::shared_ptr<int> live) {
+  auto capture = std::make_shared<LateCapture>(stream);
+  stream.set_capture(capture);
+  const absl::Status put = work();
+  const absl::Status ended = capture->End();
+  TETHYS_RETURN_IF_ERROR(put);
+  TETHYS_RETURN_IF_ERROR(ended);
+  return std::make_unique<LateGraph>(std::move(capture), std::move(time), std::move(live));
+}
+
+}  // namespace tethys::testing
