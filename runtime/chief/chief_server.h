@@ -11,7 +11,7 @@
 #include "proto/chief.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
-#include "runtime/chief/job_controller.h"
+#include "runtime/chief/chief_actions.h"
 #include "runtime/cluster/job_secret.h"
 
 namespace tethys {

@@ -6,70 +6,26 @@
 //
 // The first loss or failure of a task ends the job; but where workers train on leases (asynchronously and
 // stale-synchronously), a lost worker is fenced and its leases given to others, and a replacement may join.
-// Failures that merely follow from another ("my peer
-// vanished") are held back for a moment, so that the cause is reported and not the echo.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 
-#include <map>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/types/optional.h"
-#include "absl/types/variant.h"
 #include "proto/chief.pb.h"
 #include "proto/summary.pb.h"
-#include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
-#include "runtime/chief/lease_book.h"
-#include "runtime/chief/ledger.h"
+#include "runtime/chief/chief_actions.h"
+#include "runtime/chief/job_failure.h"
+#include "runtime/chief/quality_sums.h"
+#include "runtime/chief/roster.h"
+#include "runtime/chief/running_segment.h"
 #include "runtime/chief/segment_planner.h"
+#include "runtime/chief/worker_losses.h"
 
 namespace tethys {
-
-struct TaskId {
-  proto::Role role = proto::ROLE_UNKNOWN;
-  int index = 0;
-  auto operator<=>(const TaskId&) const = default;
-};
-
-// ---- actions, to be carried out in order
-struct SendOrder {
-  TaskId task;
-  proto::ToTask order;
-};
-struct WriteJournal {
-  std::string line;
-};
-struct Report {
-  proto::ProgressEvent event;
-};
-struct KeepRecords {  // Into steps.csv and the timing analysis.
-  proto::StepRecords records;
-  Nanoseconds clock_offset = 0;
-};
-struct KeepResources {  // Into resources.csv and the summary.
-  TaskId task;
-  std::string host;
-  google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
-  Nanoseconds clock_offset = 0;
-};
-struct OpenSave {  // Then call SaveOpened.
-  int64_t id = 0;
-  proto::TrainingState state;
-};
-struct CommitSave {};  // The open one, with the state it was opened with. Then call SaveCommitted.
-struct AbandonSave {};
-struct EndJob {  // After everything before it; nothing follows.
-  absl::Status status;
-  TaskId culprit;  // ROLE_UNKNOWN: nobody in particular.
-};
-using Action = absl::variant<SendOrder, WriteJournal, Report, KeepRecords, KeepResources, OpenSave,
-                             CommitSave, AbandonSave, EndJob>;
-using Actions = std::vector<Action>;
 
 // Invariants:
 //  1. Training goes on only while every task is a member, but for lost workers that hold leases; parameters
@@ -102,37 +58,6 @@ class JobController {
  private:
   enum class Phase { kGather, kServerSetup, kWorkerSetup, kTrain, kSave, kEvaluate, kStopping, kEnded };
 
-  struct TaskState {
-    proto::Member member;
-    bool joined = false;
-    bool ready = false;
-    bool gone = false;
-    bool answered = false;  // To the order under way.
-    Nanoseconds last_heard = 0;
-    proto::Heartbeat heartbeat;
-    int64_t setup_ns = 0;
-    int64_t step = 0;
-    // Of workers that hold leases:
-    bool lost = false;       // Not waited for; nothing it says is heard.
-    bool late = false;       // A replacement that does not take part yet.
-    uint32_t candidate = 0;  // Incarnation admitted to take its place, when it joins.
-    proto::Fence fence;      // The last one sent,
-    int fences_open = 0;     // and how many servers have not confirmed it.
-    Nanoseconds lost_at = 0;
-  };
-  struct Sums {
-    double loss = 0;
-    int64_t correct = 0;
-    int64_t samples = 0;
-    proto::Quality Quality() const;
-  };
-  struct PendingFailure {
-    absl::Status status;
-    TaskId culprit;
-    bool echo = false;  // Looks like the consequence of another failure.
-    Nanoseconds deadline = 0;
-  };
-
   // One per message.
   void OnJoin(TaskId id, uint32_t incarnation, const proto::Join& join, Nanoseconds now, Actions& actions);
   void OnReady(TaskId id, const proto::Ready& ready, Nanoseconds now, Actions& actions);
@@ -153,14 +78,8 @@ class JobController {
   bool Survives(TaskId id) const;  // The job survives its loss.
   void OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions);
   void Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions);
-  void SendFence(TaskId id, bool takes_part, Actions& actions);
-  void TellServers(proto::Fence& fence, Actions& actions);  // With the clock as it is.
-  void Settle(TaskId id, Actions& actions);
-  void Enrol(TaskId id, Nanoseconds now, Actions& actions);
-  void FindSilent(Nanoseconds now, Actions& actions);
-  bool Settling() const;  // Leases of a lost worker are not settled yet.
-  int Present() const;    // Workers that are not lost.
-  proto::WorkerLoss& LastLoss(TaskId id);
+  void CheckMembers(Nanoseconds now, Actions& actions);
+  std::string LossText(TaskId id, const std::string& reason) const;
 
   // The course of the job.
   void Advance(Nanoseconds now, Actions& actions);  // If nothing more is to be waited for.
@@ -176,22 +95,14 @@ class JobController {
   void FinishEvaluation(Nanoseconds now, Actions& actions);
   void Finish(Actions& actions);
   void Stop(absl::Status status, TaskId culprit, Actions& actions);
-  void FailAt(PendingFailure failure, Nanoseconds now);
+  void Fail(const absl::Status& status, TaskId culprit, Nanoseconds now);
+  bool ending() const { return phase_ >= Phase::kStopping; }
 
   void Send(TaskId id, proto::ToTask order, Actions& actions) {
     actions.push_back(SendOrder{id, std::move(order)});
   }
-  void SendLeases(TaskId id, int batches, Actions& actions);
-  absl::Status Use(TaskId id, Slice positions);
-  int64_t JobBegin(Slice positions) const;  // Over the whole job.
   void ReportProgress(Nanoseconds now, Actions& actions);
   void ReportEpoch(Actions& actions);
-  // True once every task of the role has answered the order under way; and starts a new round.
-  bool AllAnswered(proto::Role role) const;
-  void ExpectAnswers();
-  std::vector<TaskId> Tasks(proto::Role role) const;  // That take part.
-  proto::Role SaveSources() const;
-  std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"
 
   const proto::JobPlan plan_;
   const SegmentPlanner planner_;
@@ -199,32 +110,26 @@ class JobController {
   const Nanoseconds started_;
   const Nanoseconds silence_, start_timeout_;
 
-  static constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
-
   Phase phase_ = Phase::kGather;
-  std::map<TaskId, TaskState> tasks_;
-  absl::optional<PendingFailure> failure_;
+  Roster roster_;
+  JobFailure failure_;
   proto::FirstFailure first_failure_;
   absl::Status end_status_;
 
   // Training.
   proto::TrainingState state_;  // At the last barrier.
-  TrainingSegment segment_;
-  int64_t segment_id_ = 0;
-  std::unique_ptr<SampleLedger> ledger_;
-  LeaseBook leases_;
-  int losses_ = 0;
-  Sums epoch_sums_;
+  RunningSegment running_;
+  WorkerLosses losses_;
+  QualitySums epoch_sums_;
   Nanoseconds segment_begin_ = 0, first_done_ = 0;
   double epoch_barrier_seconds_ = 0;
   double training_seconds_here_ = 0;  // This attempt.
   Nanoseconds last_progress_ = 0;
-  Nanoseconds last_tick_ = 0;
 
   // Evaluation and saving.
   int64_t order_id_ = 0;
   proto::Split split_ = proto::TRAIN;
-  Sums evaluation_;
+  QualitySums evaluation_;
   bool evaluate_again_ = false;  // A worker was lost that owed a part of it.
   Nanoseconds phase_begin_ = 0;
   bool epoch_ended_ = false;  // The barrier closes an epoch whose result is not reported yet.

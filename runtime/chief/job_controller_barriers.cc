@@ -11,13 +11,14 @@ namespace {
 // Arena slices that workers save start at multiples of this many elements.
 constexpr int64_t kSaveGrain = 1024;
 
+// Who holds what is saved.
+proto::Role SaveSources(const proto::JobPlan& plan) {
+  return plan.placement().servers() > 0 ? proto::PS : proto::WORKER;
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- saving
-
-proto::Role JobController::SaveSources() const {
-  return plan_.placement().servers() > 0 ? proto::PS : proto::WORKER;
-}
 
 void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   phase_ = Phase::kSave;
@@ -35,14 +36,14 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
 void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {
   if (phase_ != Phase::kSave) return;
   if (!status.ok()) return EndSave(status, "", now, actions);
-  ExpectAnswers();
+  roster_.ExpectAnswers();
   const int64_t arena = plan_.variable().empty() ? 0 : [this] {
     const proto::VariableSpec& last = *plan_.variable().rbegin();
     int64_t count = 1;
     for (const int64_t axis : last.shape()) count *= axis;
     return AlignUp(last.begin() + count);
   }();
-  const std::vector<TaskId> sources = Tasks(SaveSources());
+  const std::vector<TaskId> sources = roster_.Present(SaveSources(plan_));
   const int64_t grains = (arena + kSaveGrain - 1) / kSaveGrain;
   for (const TaskId id : sources) {
     proto::ToTask order;
@@ -60,8 +61,8 @@ void JobController::OnSaveDone(TaskId id, const proto::SaveDone& done, Nanosecon
   if (!done.error().empty() && save_error_.empty()) {
     save_error_ = absl::StrCat(TaskName(id.role, id.index), ": ", done.error());
   }
-  tasks_.at(id).answered = true;
-  if (!AllAnswered(SaveSources())) return;
+  roster_.at(id).answered = true;
+  if (!roster_.All(SaveSources(plan_), &TaskState::answered)) return;
   if (save_error_.empty()) {
     actions.push_back(CommitSave{});
   } else {
@@ -105,10 +106,10 @@ void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions
   evaluation_ = {};
   evaluate_again_ = false;
   phase_begin_ = now;
-  ExpectAnswers();
+  roster_.ExpectAnswers();
   ++order_id_;
   const int64_t samples = split == proto::TEST ? plan_.test_samples() : plan_.validation_samples();
-  const std::vector<TaskId> workers = Tasks(proto::WORKER);
+  const std::vector<TaskId> workers = roster_.Present(proto::WORKER);
   for (size_t i = 0; i < workers.size(); ++i) {
     const Slice slice = EvaluationSlice(samples, static_cast<int64_t>(i), workers.size());
     proto::ToTask order;
@@ -124,10 +125,8 @@ void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions
 void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now,
                                      Actions& actions) {
   if (phase_ != Phase::kEvaluate || done.id() != order_id_) return;
-  evaluation_.loss += done.loss_sum();
-  evaluation_.correct += done.correct();
-  evaluation_.samples += done.samples();
-  tasks_.at(id).answered = true;
+  evaluation_.Add(done);
+  roster_.at(id).answered = true;
   Advance(now, actions);
 }
 

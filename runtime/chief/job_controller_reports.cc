@@ -5,29 +5,20 @@
 
 namespace tethys {
 
-proto::Quality JobController::Sums::Quality() const {
-  proto::Quality quality;
-  quality.set_samples(samples);
-  if (samples > 0) {
-    quality.set_loss(loss / static_cast<double>(samples));
-    quality.set_accuracy(static_cast<double>(correct) / static_cast<double>(samples));
-  }
-  return quality;
-}
-
 void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   last_progress_ = now;
   proto::ProgressEvent event;
   proto::Progress& progress = *event.mutable_progress();
   const bool training = phase_ == Phase::kTrain;
-  const int64_t done = training ? segment_.positions.begin + ledger_->used_count() : state_.position();
-  progress.set_epoch(training ? segment_.epoch : state_.epoch());
+  const TrainingSegment& segment = running_.segment();
+  const int64_t done = training ? segment.positions.begin + running_.used_count() : state_.position();
+  progress.set_epoch(training ? segment.epoch : state_.epoch());
   progress.set_epoch_samples_done(done);
   progress.set_epoch_samples(planner_.epoch_positions());
   const proto::Quality quality = epoch_sums_.Quality();
   progress.set_loss(quality.loss());
   progress.set_accuracy(quality.accuracy());
-  progress.set_step(state_.step() + (training ? ledger_->used_count() / planner_.batch() : 0));
+  progress.set_step(state_.step() + (training ? running_.used_count() / planner_.batch() : 0));
   const double seconds = state_.epoch_seconds() + (training ? ToSeconds(now - segment_begin_) : 0);
   if (seconds > 0 && done > 0) {
     const double rate = static_cast<double>(done) / seconds;
@@ -43,7 +34,7 @@ void JobController::ReportEpoch(Actions& actions) {
   epoch_ended_ = false;
   proto::EpochResult& result = epoch_result_;
   const proto::Quality quality = epoch_sums_.Quality();
-  result.set_epoch(segment_.epoch);
+  result.set_epoch(running_.segment().epoch);
   result.set_step(state_.step());
   result.set_train_loss(quality.loss());
   result.set_train_accuracy(quality.accuracy());
@@ -65,6 +56,7 @@ void JobController::ReportEpoch(Actions& actions) {
 
 void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) const {
   summary.MergeFrom(summary_);
+  losses_.FillSummary(summary);
   summary.set_steps(state_.step());
   summary.set_epochs(state_.epoch());
   if (!end_status_.ok()) *summary.mutable_first_failure() = first_failure_;
@@ -73,7 +65,7 @@ void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) con
   timing.set_startup_seconds(startup_seconds_);
   timing.set_training_seconds(state_.training_seconds());
   timing.set_checkpoint_seconds(checkpoint_seconds_);
-  for (const auto& [id, task] : tasks_) {
+  for (const auto& [id, task] : roster_.tasks()) {
     if (id.role == proto::WORKER) {
       timing.set_plan_seconds(std::max(timing.plan_seconds(), ToSeconds(task.setup_ns)));
     }

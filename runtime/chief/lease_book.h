@@ -3,8 +3,7 @@
 //
 //   asynchronously        batches go to whoever asks
 //   stale-synchronously   they go in rounds: round c gives every worker that takes part one batch, its step
-//   of
-//                         clock c, so that all clocks stay comparable; without losses, round c is what
+//                         of clock c, so that all clocks stay comparable; without losses, round c is what
 //                         bulk-synchronous workers use in step c
 //
 // What a lost worker held is settled by what the servers say they applied, never by the worker's word.

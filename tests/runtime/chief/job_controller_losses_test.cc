@@ -134,6 +134,21 @@ TEST_F(LossesTest, WhatComesBackAfterTheOthersAreDoneIsAnotherRun) {
   EXPECT_THAT(Log(), ElementsAre("w0 evaluate"));
 }
 
+TEST_F(LossesTest, TheLastWorkerLostToSilenceHasTimeToBeReplaced) {
+  now_ = 1000 * kSecond;
+  Begin("workers: 1 max_restarts: 1 strategy { parameter_server { asynchronous {} } } ");
+  for (int i = 0; i < 50; ++i) {
+    Say(Server(), "heartbeat {}");
+    Tick(1);
+  }
+  EXPECT_THAT(Log(), ElementsAre("p0 fence"));
+  for (int i = 0; i < 30; ++i) {
+    Say(Server(), "heartbeat {}");
+    Tick(1);
+  }
+  EXPECT_THAT(Log(), Contains("p0 stop"));
+}
+
 TEST_F(LossesTest, ASilentWorkerIsLostAndNotHeardAgain) {
   Begin(kAsynchronous);
   for (int i = 0; i < 11; ++i) {

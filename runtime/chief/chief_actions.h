@@ -1,0 +1,60 @@
+// What the chief is to do, as its pure classes ask for it: values, to be carried out in order by the chief's
+// process.
+#ifndef TETHYS_RUNTIME_CHIEF_CHIEF_ACTIONS_H_
+#define TETHYS_RUNTIME_CHIEF_CHIEF_ACTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/variant.h"
+#include "proto/chief.pb.h"
+#include "proto/telemetry.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct TaskId {
+  proto::Role role = proto::ROLE_UNKNOWN;
+  int index = 0;
+  auto operator<=>(const TaskId&) const = default;
+};
+
+struct SendOrder {
+  TaskId task;
+  proto::ToTask order;
+};
+struct WriteJournal {
+  std::string line;
+};
+struct Report {
+  proto::ProgressEvent event;
+};
+struct KeepRecords {  // Into steps.csv and the timing analysis.
+  proto::StepRecords records;
+  Nanoseconds clock_offset = 0;
+};
+struct KeepResources {  // Into resources.csv and the summary.
+  TaskId task;
+  std::string host;
+  google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
+  Nanoseconds clock_offset = 0;
+};
+struct OpenSave {  // Then call SaveOpened.
+  int64_t id = 0;
+  proto::TrainingState state;
+};
+struct CommitSave {};  // The open one, with the state it was opened with. Then call SaveCommitted.
+struct AbandonSave {};
+struct EndJob {  // After everything before it; nothing follows.
+  absl::Status status;
+  TaskId culprit;  // ROLE_UNKNOWN: nobody in particular.
+};
+using Action = absl::variant<SendOrder, WriteJournal, Report, KeepRecords, KeepResources, OpenSave,
+                             CommitSave, AbandonSave, EndJob>;
+using Actions = std::vector<Action>;
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_CHIEF_ACTIONS_H_

@@ -1,0 +1,68 @@
+#include "runtime/chief/roster.h"
+
+#include <algorithm>
+
+#include "runtime/cluster/job_plan.h"
+
+namespace tethys {
+
+void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
+  member.set_role(id.role);
+  member.set_index(id.index);
+  member.set_incarnation(incarnation);
+  last_heard = now;
+  step = 0;
+  lost = gone = joined = ready = false;
+}
+
+Roster::Roster(int workers, int servers) {
+  for (int i = 0; i < workers; ++i) tasks_[{proto::WORKER, i}];
+  for (int i = 0; i < servers; ++i) tasks_[{proto::PS, i}];
+}
+
+std::vector<TaskId> Roster::Present(proto::Role role) const {
+  std::vector<TaskId> ids;
+  for (const auto& [id, task] : tasks_) {
+    if (id.role == role && !task.lost && !task.late) ids.push_back(id);
+  }
+  return ids;
+}
+
+bool Roster::All(proto::Role role, bool TaskState::*flag) const {
+  const std::vector<TaskId> ids = Present(role);
+  return !ids.empty() && std::all_of(ids.begin(), ids.end(), [&](TaskId id) { return tasks_.at(id).*flag; });
+}
+
+int Roster::workers_left() const {
+  return static_cast<int>(std::count_if(tasks_.begin(), tasks_.end(), [](const auto& entry) {
+    return entry.first.role == proto::WORKER && !entry.second.lost;
+  }));
+}
+
+bool Roster::all_gone() const {
+  return std::all_of(tasks_.begin(), tasks_.end(),
+                     [](const auto& entry) { return entry.second.gone || entry.second.last_heard == 0; });
+}
+
+void Roster::ExpectAnswers() {
+  for (auto& [id, task] : tasks_) task.answered = false;
+}
+
+std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
+  const Nanoseconds pause = last_search_ == 0 ? 0 : now - last_search_;
+  last_search_ = now;
+  std::vector<TaskId> silent;
+  for (auto& [id, task] : tasks_) {
+    if (task.last_heard == 0 || task.gone) continue;
+    if (pause > patience / 2) task.last_heard += pause;
+    if (now - task.last_heard > patience) silent.push_back(id);
+  }
+  return silent;
+}
+
+std::string Roster::Describe(TaskId id) const {
+  const std::string& host = tasks_.at(id).member.host();
+  return absl::StrCat(TaskName(id.role, id.index), host.empty() ? "" : absl::StrCat(" on ", host));
+}
+
+}  // namespace tethys

@@ -1,0 +1,126 @@
+#include "runtime/chief/worker_losses.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "runtime/chief/journal.h"
+#include "runtime/cluster/job_plan.h"
+
+namespace tethys {
+
+bool WorkerLosses::Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now,
+                        Actions& actions) {
+  TaskState& task = roster_.at(id);
+  task.lost = task.gone = true;
+  task.joined = task.ready = task.late = false;
+  task.last_heard = 0;
+  last_ = questions_[id].lost_at = now;
+  segment_.leases().Leave(id.index);
+
+  proto::WorkerLoss& loss = *losses_.Add();
+  loss.set_worker(id.index);
+  loss.set_host(task.member.host());
+  loss.set_incarnation(task.member.incarnation());
+  loss.set_reason(reason);
+  loss.set_seconds(ToSeconds(now - started_));
+
+  const bool replaced = losses_.size() <= plan_.job().max_restarts();
+  proto::ProgressEvent event;
+  event.mutable_worker_lost()->set_index(id.index);
+  event.mutable_worker_lost()->set_incarnation(task.member.incarnation());
+  event.mutable_worker_lost()->set_reason(
+      absl::StrCat(text, replaced ? "; it is to be replaced" : "; the job goes on without it"));
+  actions.push_back(Report{std::move(event)});
+  return replaced;
+}
+
+void WorkerLosses::Fence(TaskId id, Actions& actions) { Ask(id, false, actions); }
+
+void WorkerLosses::Enrol(TaskId id, Actions& actions) { Ask(id, true, actions); }
+
+void WorkerLosses::Ask(TaskId id, bool takes_part, Actions& actions) {
+  Question& question = questions_[id];
+  question.fence.set_worker(id.index);
+  question.fence.set_incarnation(roster_.at(id).member.incarnation() + (takes_part ? 0 : 1));
+  question.fence.set_takes_part(takes_part);
+  question.unanswered = plan_.placement().servers();
+  SendToServers(question.fence, actions);
+}
+
+void WorkerLosses::SendToServers(proto::Fence& fence, Actions& actions) {
+  fence.set_clock(segment_.leases().next_round());
+  proto::ToTask order;
+  *order.mutable_fence() = fence;
+  for (const TaskId server : roster_.Present(proto::PS)) actions.push_back(SendOrder{server, order});
+}
+
+WorkerLosses::Answer WorkerLosses::OnFenced(const proto::Fenced& fenced) {
+  const auto it = questions_.find({proto::WORKER, fenced.worker()});
+  if (it == questions_.end()) return Answer::kNotYet;
+  Question& question = it->second;
+  // An answer to a fence that another has overtaken is none.
+  const bool expected = fenced.incarnation() == question.fence.incarnation() &&
+                        fenced.takes_part() == question.fence.takes_part() && question.unanswered > 0;
+  if (!expected || --question.unanswered > 0) return Answer::kNotYet;
+  return question.fence.takes_part() ? Answer::kEnrolled : Answer::kLostIsFenced;
+}
+
+void WorkerLosses::Settle(TaskId id, Actions& actions) {
+  const LeaseBook::Settlement settlement =
+      segment_.leases().Settle(id.index, ServersWithShards(plan_.placement()));
+  proto::WorkerLoss& loss = LastOf(id);
+  loss.set_batches_returned(loss.batches_returned() + settlement.returned);
+  const auto use = [&](Slice positions) {
+    // They were free of other use: the book holds a batch once.
+    TETHYS_CHECK(segment_.ledger().Use(id.index, positions).ok());
+    actions.push_back(WriteJournal{
+        journal::Used(id.index, roster_.at(id).step, segment_.SampleBegin(positions), positions.count())});
+  };
+  for (const Slice positions : settlement.applied) use(positions);
+  for (const LeaseBook::TornBatch& torn : settlement.torn) {
+    use(torn.positions);
+    actions.push_back(WriteJournal{
+        journal::Torn(id.index, segment_.SampleBegin(torn.positions), torn.positions.count(), torn.servers)});
+    proto::TornBatch& line = *loss.add_torn();
+    line.set_epoch(segment_.segment().epoch);
+    line.set_begin(torn.positions.begin);
+    line.set_end(torn.positions.end);
+    for (const int server : torn.servers) line.add_server(server);
+  }
+}
+
+void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
+  TaskState& task = roster_.at(id);
+  task.late = false;
+  task.answered = true;  // It was not asked.
+  segment_.leases().Join(id.index);
+  Question& question = questions_.at(id);
+  // Rounds that were dealt since the servers were asked are not its own: nobody may wait for it there.
+  if (segment_.leases().next_round() > question.fence.clock()) SendToServers(question.fence, actions);
+  const double seconds = ToSeconds(now - question.lost_at);
+  LastOf(id).set_replaced_seconds(seconds);
+  proto::ProgressEvent event;
+  event.set_note(absl::StrFormat("%s takes part again after %.1f s", roster_.Describe(id), seconds));
+  actions.push_back(Report{std::move(event)});
+}
+
+bool WorkerLosses::asking(TaskId id) const {
+  const auto it = questions_.find(id);
+  return it != questions_.end() && it->second.unanswered > 0;
+}
+
+bool WorkerLosses::settling() const {
+  return std::any_of(questions_.begin(), questions_.end(), [](const auto& entry) {
+    return entry.second.unanswered > 0 && !entry.second.fence.takes_part();
+  });
+}
+
+proto::WorkerLoss& WorkerLosses::LastOf(TaskId id) {
+  const auto last = std::find_if(losses_.rbegin(), losses_.rend(),
+                                 [&](const proto::WorkerLoss& loss) { return loss.worker() == id.index; });
+  TETHYS_CHECK(last != losses_.rend());
+  return *last;
+}
+
+}  // namespace tethys
