@@ -1,3 +1,4 @@
+#include "deploy/cluster_plan.h"
 #include "deploy/command.h"
 #include "deploy/role_process.h"
 #include "runtime/chief/chief_process.h"
@@ -12,6 +13,9 @@ absl::Status Run(const Flags& flags, const JobSecret& secret) {
   ChiefOptions options;
   TETHYS_ASSIGN_OR_RETURN(options.plan, BuildJobPlan(job));
   options.plan.set_job_id(secret.job_id);
+  const auto devices = ParseWorkerDevices(flags.Get("worker_devices"), job.workers());
+  if (!devices.ok()) return Annotate(devices.status(), "--worker_devices");
+  for (const proto::Device::Kind device : *devices) options.plan.add_worker_device(device);
   options.run_dir = flags.Get("run_dir");
   options.listen = flags.Get("listen", "127.0.0.1:0");
   options.token = secret.token;
@@ -39,6 +43,9 @@ Command ChiefCommand() {
             {.name = "listen",
              .value = "HOST:PORT",
              .help = "Address for the other processes. Default 127.0.0.1:0, where 0 takes a free port."},
+            {.name = "worker_devices",
+             .value = "LIST",
+             .help = "What each worker computes on, as cuda,cpu. Default: as the job says."},
             {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
             TokenFileFlag()},
        .examples = {"tethys chief --job=job.textproto --run_dir=runs/a < secret-and-open-pipe"}},

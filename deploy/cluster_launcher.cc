@@ -48,11 +48,12 @@ absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& ent
   return places;
 }
 
-Places PlacesOf(const RoleAssignment& roles, const std::vector<Place>& hosts) {
+Places PlacesOf(const ClusterPlan& plan, const std::vector<Place>& hosts) {
   Places places;
-  places.chief = hosts[roles.chief];
-  for (const int i : roles.servers) places.servers.push_back(hosts[i]);
-  for (const int i : roles.workers) places.workers.push_back(hosts[i]);
+  places.chief = hosts[plan.roles.chief];
+  for (const int i : plan.roles.servers) places.servers.push_back(hosts[i]);
+  for (const int i : plan.roles.workers) places.workers.push_back(hosts[i]);
+  places.worker_devices = WorkerDevicesText(plan.worker_devices);
   return places;
 }
 
@@ -74,7 +75,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> hosts, PrepareUsed(plans[0].hosts, used, flags));
   std::vector<Places> places;
-  for (const ClusterPlan& plan : plans) places.push_back(PlacesOf(plan.roles, hosts));
+  for (const ClusterPlan& plan : plans) places.push_back(PlacesOf(plan, hosts));
   return places;
 }
 

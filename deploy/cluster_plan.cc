@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "deploy/text.h"
 #include "runtime/job/job.h"
 
@@ -18,6 +19,22 @@ std::string TasksOn(int host, absl::string_view role, const std::vector<int>& ho
     if (hosts[i] == host) indices.push_back(i);
   }
   return indices.empty() ? "" : absl::StrCat(role, " ", absl::StrJoin(indices, " "));
+}
+
+std::string DeviceText(const HostEntry& host) { return host.device ? DeviceKindText(*host.device) : "-"; }
+
+bool AnySaysItsDevice(const std::vector<HostEntry>& hosts) {
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [](const HostEntry& host) { return host.device.has_value(); });
+}
+
+absl::Status CheckPrecision(const HostEntry& host, const proto::Device& device) {
+  const bool for_gpus = device.precision() != proto::Device::FP32 || device.tf32();
+  if (host.device != proto::Device::CPU || !for_gpus) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      host.line, ": workers on ", host.host, " compute on the CPU (device=cpu), but the job asks for ",
+      device.tf32() ? "device.tf32" : "device.precision BF16", ", which only GPUs have: leave it out, or ",
+      "place no worker there"));
 }
 
 std::string PriceText(const HostEntry& host) {
@@ -48,10 +65,36 @@ absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const prot
   absl::StatusOr<RoleAssignment> roles = AssignRoles(plan.hosts, job.workers(), ServerCount(job));
   if (!roles.ok()) return Annotate(roles.status(), host_file);
   plan.roles = *std::move(roles);
+  if (!AnySaysItsDevice(plan.hosts)) return plan;
+  for (const int i : plan.roles.workers) {
+    const absl::Status sound = CheckPrecision(plan.hosts[i], job.device());
+    if (!sound.ok()) return absl::InvalidArgumentError(absl::StrCat(host_file, ":", sound.message()));
+    plan.worker_devices.push_back(plan.hosts[i].device.value_or(job.device().kind()));
+  }
   return plan;
 }
 
+std::string WorkerDevicesText(const std::vector<proto::Device::Kind>& devices) {
+  return absl::StrJoin(devices, ",", [](std::string* out, proto::Device::Kind device) {
+    absl::StrAppend(out, DeviceKindText(device));
+  });
+}
+
+absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string_view text, int workers) {
+  std::vector<proto::Device::Kind> devices;
+  for (const absl::string_view word : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    TETHYS_ASSIGN_OR_RETURN(devices.emplace_back(), ParseDeviceKind(word));
+  }
+  if (devices.empty() || static_cast<int>(devices.size()) == workers) return devices;
+  return absl::InvalidArgumentError(
+      absl::StrCat("it names ", devices.size(), " devices, the job has ", workers, " workers"));
+}
+
 std::string ClusterTable(const ClusterPlan& plan) {
+  std::vector<Column> columns = {{{"host"}, true}, {{"address"}, true}, {{"slots"}}, {{"price/h"}}};
+  const bool with_devices = AnySaysItsDevice(plan.hosts);
+  if (with_devices) columns.push_back({{"device"}, true});
+  columns.push_back({{"runs"}, true});
   std::vector<std::vector<std::string>> rows;
   for (int i = 0; i < static_cast<int>(plan.hosts.size()); ++i) {
     const HostEntry& host = plan.hosts[i];
@@ -61,11 +104,12 @@ std::string ClusterTable(const ClusterPlan& plan) {
                                                        TasksOn(i, "worker", plan.roles.workers)}) {
       if (!tasks.empty()) runs.push_back(std::move(tasks));
     }
-    rows.push_back({host.host, host.address.empty() ? "-" : host.address, absl::StrCat(host.slots),
-                    PriceText(host), runs.empty() ? "nothing" : absl::StrJoin(runs, ", ")});
+    std::vector<std::string>& row = rows.emplace_back();
+    row = {host.host, host.address.empty() ? "-" : host.address, absl::StrCat(host.slots), PriceText(host)};
+    if (with_devices) row.push_back(DeviceText(host));
+    row.push_back(runs.empty() ? "nothing" : absl::StrJoin(runs, ", "));
   }
-  std::string text =
-      Table({{{"host"}, true}, {{"address"}, true}, {{"slots"}}, {{"price/h"}}, {{"runs"}, true}}, rows);
+  std::string text = Table(columns, rows);
   if (plan.PricePerHour() > 0) absl::StrAppendFormat(&text, "price of an hour: %.4g\n", plan.PricePerHour());
   return text;
 }

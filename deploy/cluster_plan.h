@@ -14,6 +14,8 @@ namespace tethys {
 struct ClusterPlan {
   std::vector<HostEntry> hosts;
   RoleAssignment roles;
+  // What each worker computes on; empty where no host says, and the job decides.
+  std::vector<proto::Device::Kind> worker_devices;
 
   // Hosts that run a process of the job, ascending.
   std::vector<int> UsedHosts() const;
@@ -21,10 +23,15 @@ struct ClusterPlan {
   double PricePerHour() const;
 };
 
-// Errors of ReadHostFile and AssignRoles, the latter with the file's name.
+// Errors of ReadHostFile and AssignRoles, the latter with the file's name. InvalidArgument: a worker would be
+// on a host with device=cpu, but the job asks for a precision that only GPUs have.
 absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const proto::Job& job);
 
-// A line for each host: what it runs, its slots and price.
+// Of each worker, as `tethys chief --worker_devices` takes it: "cuda,cpu"; and back, for that many workers.
+std::string WorkerDevicesText(const std::vector<proto::Device::Kind>& devices);
+absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string_view text, int workers);
+
+// A line for each host: what it runs, its slots, price and, where any host says it, device.
 std::string ClusterTable(const ClusterPlan& plan);
 
 }  // namespace tethys

@@ -149,6 +149,8 @@ RunResult JobLaunch::Run() {
                                         "--run_dir=" + options_.chief_run_dir,
                                         "--listen=" + HostPortText({place.address, options_.chief_port})};
   if (options_.resume) arguments.push_back("--resume");
+  const std::string& devices = options_.places.worker_devices;
+  if (!devices.empty()) arguments.push_back("--worker_devices=" + devices);
   Enter(Stage::kRunning, FromSeconds(options_.timeouts.start() + kSilenceMargin));
   end_.launch = Spawn("chief", 0, place, std::move(arguments));
   while (!AllEnded()) {

@@ -24,7 +24,8 @@ struct Places {
   Place chief;
   std::vector<Place> servers;
   std::vector<Place> workers;
-  bool tls = false;  // Their connections are under mutual TLS.
+  std::string worker_devices = {};  // "cuda,cpu": of each worker; empty: as the job says.
+  bool tls = false;                 // Their connections are under mutual TLS.
 };
 // All on this machine.
 Places PlacesHere(const std::string& program, int workers, int servers);

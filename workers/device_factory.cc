@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "runtime/cluster/job_plan.h"
 #include "runtime/device/cuda_loader.h"
 
 namespace tethys {
@@ -22,7 +23,9 @@ int GpuOf(int worker, const proto::Setup& setup) {
 absl::StatusOr<std::unique_ptr<Device>> CreateWorkerDevice(const TaskOptions& task,
                                                            const proto::Setup& setup) {
   const proto::Device& device = setup.plan().job().device();
-  if (device.kind() == proto::Device::CPU) return CreateCpuDevice(device.threads_per_rank());
+  if (DeviceOf(setup.plan(), task.index) == proto::Device::CPU) {
+    return CreateCpuDevice(device.threads_per_rank());
+  }
   return CreateCudaDevice({.folder = ProgramFolder(), .library_path = task.cuda_library_path},
                           {.index = GpuOf(task.index, setup),
                            .bf16 = device.precision() == proto::Device::BF16,

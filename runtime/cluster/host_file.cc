@@ -172,9 +172,11 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
       return Wrong(absl::StrCat("price is '", value, "'; write a number such as 0.25, per hour"));
     }
     host.price_per_hour = price;
+  } else if (name == "device") {
+    TETHYS_ASSIGN_OR_RETURN(host.device, ParseDeviceKind(value));
   } else {
     return Wrong(absl::StrCat("nothing is called '", name,
-                              "'; known are slots, max_slots, role, port, address, price and kind"));
+                              "'; known are slots, max_slots, role, port, address, price, kind and device"));
   }
   return absl::OkStatus();
 }
@@ -293,6 +295,15 @@ class Parser {
 absl::StatusOr<std::vector<HostEntry>> ParseHostFile(absl::string_view text, const std::string& path) {
   return Parser(path).Parse(text);
 }
+
+absl::StatusOr<proto::Device::Kind> ParseDeviceKind(absl::string_view text) {
+  for (const proto::Device::Kind kind : {proto::Device::CPU, proto::Device::CUDA}) {
+    if (text == DeviceKindText(kind)) return kind;
+  }
+  return Wrong(absl::StrCat("'", text, "' is no device; write cpu or cuda"));
+}
+
+std::string DeviceKindText(proto::Device::Kind kind) { return kind == proto::Device::CUDA ? "cuda" : "cpu"; }
 
 absl::StatusOr<std::vector<HostEntry>> ReadHostFile(const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));

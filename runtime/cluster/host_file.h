@@ -14,6 +14,7 @@
 //   address=10.0.0.[2-6,9]           what its processes bind and are reached at; default: the name's address
 //   price=0.25                       of an hour, in whichever currency
 //   kind=small                       hosts of one kind without a price of their own share the kind's
+//   device=cuda                      what its workers compute on, cpu or cuda; default: as the job says
 //
 // Pure but for ReadHostFile; thread-safe.
 #ifndef TETHYS_RUNTIME_CLUSTER_HOST_FILE_H_
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
+#include "proto/job.pb.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
@@ -43,6 +45,7 @@ struct HostEntry {
   int ssh_port = 0;  // 0: ssh's choice.
   std::string kind;
   absl::optional<double> price_per_hour;
+  absl::optional<proto::Device::Kind> device;
   int line = 0;  // Of the file, from 1.
 };
 
@@ -53,6 +56,10 @@ constexpr int kMaxSlots = 1024;  // Of one host.
 // and what to write instead", for a word that is not understood, a value out of bounds, a host that is named
 // twice, two prices of one kind, and a file without hosts.
 absl::StatusOr<std::vector<HostEntry>> ParseHostFile(absl::string_view text, const std::string& path);
+
+// "cpu" or "cuda", and back. InvalidArgument: anything else.
+absl::StatusOr<proto::Device::Kind> ParseDeviceKind(absl::string_view text);
+std::string DeviceKindText(proto::Device::Kind kind);
 
 // NotFound and others name the path.
 absl::StatusOr<std::vector<HostEntry>> ReadHostFile(const std::string& path);

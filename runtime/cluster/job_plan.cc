@@ -73,6 +73,17 @@ int ServersWithShards(const proto::Placement& placement) {
   return servers;
 }
 
+proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker) {
+  return worker < plan.worker_device_size() ? plan.worker_device(worker) : plan.job().device().kind();
+}
+
+bool AnyOnGpu(const proto::JobPlan& plan) {
+  for (int worker = 0; worker < plan.job().workers(); ++worker) {
+    if (DeviceOf(plan, worker) == proto::Device::CUDA) return true;
+  }
+  return false;
+}
+
 std::string TaskName(proto::Role role, int index) {
   switch (role) {
     case proto::CHIEF:

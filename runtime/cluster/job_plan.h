@@ -22,6 +22,10 @@ int64_t TotalSamples(const proto::JobPlan& plan);
 // placement fills the servers of lowest index first.
 int ServersWithShards(const proto::Placement& placement);
 
+// What the worker computes on: as its host says, else as the job does.
+proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
+bool AnyOnGpu(const proto::JobPlan& plan);
+
 // "worker 2", "ps 0", "chief".
 std::string TaskName(proto::Role role, int index);
 

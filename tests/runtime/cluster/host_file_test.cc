@@ -36,13 +36,17 @@ TEST(HostFileTest, ExpandsRanges) {
 }
 
 TEST(HostFileTest, TakesTheWordsOfOurs) {
-  const HostEntry host = One("master role=chief,worker port=2222 price=0.5 kind=big address=10.0.0.1");
+  const HostEntry host =
+      One("master role=chief,worker port=2222 price=0.5 kind=big address=10.0.0.1 device=cuda");
   EXPECT_TRUE(host.roles.chief && host.roles.worker && !host.roles.ps);
   EXPECT_EQ(host.ssh_port, 2222);
   EXPECT_EQ(host.price_per_hour, 0.5);
   EXPECT_EQ(host.address, "10.0.0.1");
   EXPECT_FALSE(One("plain").roles.any_named());
+  EXPECT_EQ(host.device, proto::Device::CUDA);
+  EXPECT_EQ(One("plain device=cpu").device, proto::Device::CPU);
   EXPECT_FALSE(One("plain").price_per_hour.has_value());
+  EXPECT_FALSE(One("plain").device.has_value());
 }
 
 TEST(HostFileTest, HostsOfAKindShareItsPrice) {
@@ -77,6 +81,8 @@ TEST(HostFileTest, RefusesWhatIsMalformedAndSaysWhere) {
            {"a price=cheap", "1:3", "price is 'cheap'"},
            {"a price=-1", "1:3", "price is '-1'"},
            {"a price=inf", "1:3", "price is 'inf'"},
+           {"a device=gpu", "1:3", "'gpu' is no device; write cpu or cuda"},
+           {"a device=", "1:3", "device has no value"},
            {"a\nb\na slots=2", "3:1", "host a is named in line 1 already"},
            {"s[1-3]\ns2", "2:1", "host s2 is named in line 1 already"},
            {"s[1-", "1:1", "lacks the ]"},
