@@ -42,6 +42,7 @@ class MirroredStrategy final : public Strategy {
 
   // Nothing is reduced before the first Prepare, so the communicator is free.
   absl::StatusOr<float*> AllocateGradients(int64_t elements) override {
+    if (!options_.in_memory_of_communicator) return nullptr;
     return communicator_->AllocateForReduction(elements);
   }
 

@@ -23,6 +23,9 @@ struct MirroredOptions {
   int64_t total_samples = 0;           // Of the whole job, for the schedule.
   int64_t bucket_bytes = 1024 * 1024;  // A bucket closes once it holds so many.
   std::string exchange;                // What the communicator is, for people.
+  // Gradients may lie in the communicator's own memory. The same on every rank; false where some are staged,
+  // who need memory of their device's.
+  bool in_memory_of_communicator = true;
 };
 
 // `optimizer` covers all variables of the arena; null: the sums stay in the gradient arena, and who asked for

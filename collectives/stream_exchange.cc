@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/base/random.h"
 
 namespace tethys {
@@ -22,28 +24,57 @@ absl::Status BroadcastBytes(Communicator& all, int root, std::string& bytes) {
   return absl::OkStatus();
 }
 
-// Why devices cannot do it; empty when they can.
-absl::StatusOr<std::string> Obstacle(Communicator& all, const Device& device) {
-  const std::string own = device.identity();
-  std::map<uint64_t, int> users;  // Rank by device.
+// What a rank tells of its device: one of these, or a number that stands for that device alone.
+constexpr uint64_t kOnTheCpu = 0;
+constexpr uint64_t kCannotSum = 1;
+
+uint64_t KeyOf(const Device& device) {
+  if (device.reads_host_memory()) return kOnTheCpu;
+  const std::string identity = device.identity();
+  return identity.empty() ? kCannotSum : Fnv1a(identity.data(), identity.size()) | 2;
+}
+
+// By rank.
+absl::StatusOr<std::vector<uint64_t>> GatherKeys(Communicator& all, uint64_t own) {
+  std::vector<uint64_t> keys(all.world_size(), own);
   for (int root = 0; root < all.world_size(); ++root) {
-    const uint64_t key = own.empty() ? 0 : Fnv1a(own.data(), own.size()) | 1;
-    std::string bytes(reinterpret_cast<const char*>(&key), sizeof(key));
+    std::string bytes(reinterpret_cast<const char*>(&own), sizeof(own));
     TETHYS_RETURN_IF_ERROR(BroadcastBytes(all, root, bytes));
-    uint64_t theirs = 0;
-    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    if (theirs == 0) return absl::StrCat("the device of rank ", root, " has no all-reduce of its own");
-    const auto [first, added] = users.emplace(theirs, root);
-    if (!added) return absl::StrCat("ranks ", first->second, " and ", root, " share a device");
+    std::memcpy(&keys[root], bytes.data(), sizeof(own));
   }
-  return std::string();
+  return keys;
+}
+
+// "rank 2", "ranks 0, 2"; empty where no rank has that key.
+std::string RanksWith(uint64_t key, const std::vector<uint64_t>& keys) {
+  std::vector<size_t> ranks;
+  for (size_t rank = 0; rank < keys.size(); ++rank) {
+    if (keys[rank] == key) ranks.push_back(rank);
+  }
+  if (ranks.empty()) return "";
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
+}
+
+// Why devices cannot do it, the same on every rank; empty when they can.
+std::string Obstacle(const std::vector<uint64_t>& keys) {
+  const std::string on_the_cpu = RanksWith(kOnTheCpu, keys);
+  if (!on_the_cpu.empty()) return on_the_cpu + " on the CPU";
+  const std::string cannot = RanksWith(kCannotSum, keys);
+  if (!cannot.empty()) return cannot + " on a device without an all-reduce of its own";
+  std::map<uint64_t, size_t> users;  // Rank by device.
+  for (size_t rank = 0; rank < keys.size(); ++rank) {
+    const auto [first, added] = users.emplace(keys[rank], rank);
+    if (!added) return absl::StrCat("ranks ", first->second, " and ", rank, " share a device");
+  }
+  return "";
 }
 
 }  // namespace
 
 absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device, Nanoseconds timeout,
                                                     const Clock& clock) {
-  TETHYS_ASSIGN_OR_RETURN(std::string obstacle, Obstacle(all, device));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, GatherKeys(all, KeyOf(device)));
+  std::string obstacle = Obstacle(keys);
   if (!obstacle.empty()) return StreamExchange{.communicator = nullptr, .reason = std::move(obstacle)};
 
   // Rank 0's id, its length before it; length 0 when it could make none.

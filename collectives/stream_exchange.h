@@ -17,9 +17,9 @@ struct StreamExchange {
   std::string reason;                                // Why it is so, for people.
 };
 
-// A collective of its own over `all`, which every rank calls with its device: the devices can when each rank
-// has one that knows how and no two ranks share one. Blocks until all have joined. Errors name the rank that
-// could not; Unavailable on the others.
+// A collective of its own over `all`, which every rank calls with its device, the CPU too: the devices can
+// when each rank has one that knows how and no two ranks share one. Blocks until all have joined. Errors name
+// the rank that could not; Unavailable on the others.
 absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device, Nanoseconds timeout,
                                                     const Clock& clock);
 

@@ -47,9 +47,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner
   return CreateStagedStrategy(std::move(inner), std::move(update), device, stream, options);
 }
 
-absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
-                                                   const Model& model, Device& device, Stream& stream,
-                                                   RingListener& listener, const Clock& clock) {
+absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& setup, const Clock& clock) {
   const proto::JobPlan& plan = setup.plan();
   RingOptions ring;
   ring.rank = task.index;
@@ -73,6 +71,14 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   ring.connect_timeout = FromSeconds(plan.job().timeouts().start());
   ring.step_timeout = FromSeconds(plan.job().timeouts().step());
   ring.clock = &clock;
+  return ring;
+}
+
+absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
+                                                   const Model& model, Device& device, Stream& stream,
+                                                   RingListener& listener, const Clock& clock) {
+  const proto::JobPlan& plan = setup.plan();
+  TETHYS_ASSIGN_OR_RETURN(const RingOptions ring, RingOf(task, setup, clock));
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
   const int64_t gradient_bytes = model.variables().arena_size() * static_cast<int64_t>(sizeof(float));
   TETHYS_ASSIGN_OR_RETURN(
@@ -80,7 +86,9 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
       CreateExchange(listener, ring,
                      {.transport = mirrored.transport(),
                       .typical_bytes = std::min<int64_t>(mirrored.bucket_bytes(), gradient_bytes)}));
-  if (!device.reads_host_memory()) {
+  // Where any rank may have a GPU, all take part in the choice, so that all make the same.
+  const bool any_on_gpu = AnyOnGpu(plan);
+  if (any_on_gpu) {
     TETHYS_ASSIGN_OR_RETURN(StreamExchange on_devices, CreateStreamExchange(*exchange.communicator, device,
                                                                             ring.connect_timeout, clock));
     if (on_devices.communicator != nullptr) {
@@ -91,7 +99,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
           std::move(on_devices.communicator), std::move(update), device, stream,
           {.bucket_bytes = mirrored.bucket_bytes(), .step_timeout = ring.step_timeout, .clock = &clock});
     }
-    absl::StrAppend(&exchange.description, ", staged through the host: ", on_devices.reason);
+    absl::StrAppend(&exchange.description, ", GPUs staged through the host: ", on_devices.reason);
   }
   TETHYS_LOG(Info, "gradients are exchanged by ", exchange.description);
   // Where the host cannot use the device's memory, it only sums: the update is the staging's.
@@ -104,6 +112,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   options.total_samples = TotalSamples(plan);
   options.bucket_bytes = mirrored.bucket_bytes();
   options.exchange = exchange.description;
+  options.in_memory_of_communicator = !any_on_gpu;
   TETHYS_ASSIGN_OR_RETURN(
       std::unique_ptr<Strategy> strategy,
       CreateMirroredStrategy(std::move(exchange.communicator), std::move(optimizer), options, stream, clock));

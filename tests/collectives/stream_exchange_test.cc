@@ -27,7 +27,9 @@ class Member final : public StreamCommunicator {
   const StreamGroup group_;
 };
 
+// "cpu": the CPU.
 std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
+  if (identity == "cpu") return CreateCpuDevice(1).value();
   return testing::CreateLateDevice({.identity = identity, .join = [](const StreamGroup& group) {
                                       return std::make_unique<Member>(group);
                                     }});
@@ -67,7 +69,15 @@ TEST(StreamExchange, ADeviceThatCannotSumLeavesItToTheHost) {
   for (const auto& exchange : Exchanges({"a", ""})) {
     ASSERT_TRUE(exchange.ok()) << exchange.status();
     EXPECT_EQ(exchange->communicator, nullptr);
-    EXPECT_EQ(exchange->reason, "the device of rank 1 has no all-reduce of its own");
+    EXPECT_EQ(exchange->reason, "rank 1 on a device without an all-reduce of its own");
+  }
+}
+
+TEST(StreamExchange, RanksOnTheCpuLeaveItToTheHostAndAreNamedOnEveryRank) {
+  for (const auto& exchange : Exchanges({"cpu", "a", "cpu", "a"})) {
+    ASSERT_TRUE(exchange.ok()) << exchange.status();
+    EXPECT_EQ(exchange->communicator, nullptr);
+    EXPECT_EQ(exchange->reason, "ranks 0, 2 on the CPU");
   }
 }
 

@@ -73,9 +73,13 @@ class Replica {
         .value();
   }
 
-  absl::Status Train(std::unique_ptr<Strategy> strategy) {
+  absl::Status Prepare(Strategy& strategy) {
     const StepArenas arenas{parameters_->floats(), gradients_->floats(), ArenaSize()};
-    TETHYS_RETURN_IF_ERROR(strategy->Prepare(arenas, model_.ready_order()).status());
+    return strategy.Prepare(arenas, model_.ready_order()).status();
+  }
+
+  absl::Status Train(std::unique_ptr<Strategy> strategy) {
+    TETHYS_RETURN_IF_ERROR(Prepare(*strategy));
     for (int64_t step = 0; step < kSteps; ++step) {
       const HostBatch batch = samples_.batch();
       FillRandom(batch, model_.sample_elements(), model_.classes(), step * world_ + rank_);
@@ -100,8 +104,10 @@ class Replica {
     return out;
   }
 
+  const Model& model() const { return model_; }
   Device& device() { return *device_; }
   Stream& stream() { return *stream_; }
+  Plan& plan() { return *plan_; }
 
  private:
   std::unique_ptr<Buffer> Allocate() {

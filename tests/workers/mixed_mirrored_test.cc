@@ -1,0 +1,97 @@
+// A mirrored world of ranks on the CPU and on devices whose memory the host cannot use, joined as workers
+// are: by the factory that picks their strategies.
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/testing/late_device.h"
+#include "tests/workers/replica.h"
+#include "workers/strategy_factory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr auto kCpu = proto::Device::CPU;
+constexpr auto kCuda = proto::Device::CUDA;
+
+// Workers on one host that compute on these.
+class MixedWorld {
+ public:
+  explicit MixedWorld(const std::vector<proto::Device::Kind>& kinds) : kinds_(kinds) {
+    proto::JobPlan& plan = *setup_.mutable_plan();
+    proto::Job& job = *plan.mutable_job();
+    job.set_workers(static_cast<int>(kinds.size()));
+    job.set_max_steps(kSteps);
+    *job.mutable_optimizer() = SgdConfig();
+    job.mutable_strategy()->mutable_mirrored()->set_bucket_bytes(256);
+    job.mutable_timeouts()->set_start(30);
+    job.mutable_timeouts()->set_step(30);
+    for (size_t rank = 0; rank < kinds.size(); ++rank) {
+      listeners_.push_back(*RingListener::Listen("127.0.0.1"));
+      plan.add_worker_device(kinds[rank]);
+      proto::Member& member = *setup_.add_member();
+      member.set_role(proto::WORKER);
+      member.set_index(static_cast<int>(rank));
+      member.set_host("here");
+      member.set_data_address(listeners_[rank]->address());
+    }
+  }
+
+  // The parameters of each rank after training.
+  std::vector<std::vector<float>> Train() {
+    std::vector<std::vector<float>> parameters(kinds_.size());
+    OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
+      Replica replica(MakeDevice(rank), rank, static_cast<int>(kinds_.size()));
+      TaskOptions task{.index = rank, .token = token_};
+      auto strategy = CreateStrategy(task, setup_, replica.model(), replica.device(), replica.stream(),
+                                     *listeners_[rank], TestClock());
+      ASSERT_TRUE(strategy.ok()) << strategy.status();
+      {
+        const std::lock_guard<std::mutex> lock(mu_);
+        exchanges_.insert((*strategy)->Describe());
+      }
+      // As a worker does, which asks the strategy for memory first: all must agree here, too.
+      EXPECT_EQ((*strategy)->AllocateGradients(replica.model().variables().arena_size()).value(), nullptr);
+      const absl::Status trained = replica.Train(*std::move(strategy));
+      EXPECT_TRUE(trained.ok()) << StatusText(trained);
+      parameters[rank] = replica.Parameters();
+    });
+    return parameters;
+  }
+
+  // What the ranks said of their exchange.
+  const std::set<std::string>& exchanges() const { return exchanges_; }
+
+ private:
+  std::unique_ptr<Device> MakeDevice(int rank) const {
+    if (kinds_[rank] == kCpu) return CreateCpuDevice(1).value();
+    return testing::CreateLateDevice({.identity = absl::StrCat("GPU ", rank)});
+  }
+
+  const std::vector<proto::Device::Kind> kinds_;
+  const JobToken token_ = JobToken::Random();
+  std::vector<std::unique_ptr<RingListener>> listeners_;
+  proto::Setup setup_;
+  std::mutex mu_;
+  std::set<std::string> exchanges_;
+};
+
+TEST(MixedMirrored, GivesTheCpusBits) {
+  MixedWorld world({kCpu, kCuda, kCuda});
+  EXPECT_EQ(world.Train(), MirroredOnTheCpu(3));
+}
+
+TEST(MixedMirrored, EveryRankNamesThoseOnTheCpu) {
+  MixedWorld world({kCuda, kCpu, kCuda, kCpu});
+  world.Train();
+  ASSERT_EQ(world.exchanges().size(), 1);
+  EXPECT_THAT(*world.exchanges().begin(), HasSubstr("GPUs staged through the host: ranks 1, 3 on the CPU"));
+}
+
+}  // namespace
+}  // namespace tethys
