@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """A training step by PyTorch, the peer of `tests/gpu.sh bench`: 784-128-10 or lenet, float32 without TF32 and bf16.
 
-    torch_gpu_step.py NETWORK BATCH [--steps=N] [--device=cuda|cpu]
+    torch_gpu_step.py NETWORK BATCH [--steps=1000] [--device=cuda|cpu]
 
 A step is what one of Tethys's is: a batch of bytes and labels in pinned memory goes to the device, is standardised
 there, then forward, loss, backward, and SGD with momentum. In bf16 parameters and the update stay float32 (autocast).
 It favours PyTorch that its batches lie ready and that its loss is never read.
 
 Prints a line per contestant: PRECISION MODE US, the median time of a step over blocks of 25 steps between events of
-the device. MODE is eager, or graph: the whole step captured, its inputs copied into the graph's own. Of lenet's two
+the device, after a tenth as many to warm up. MODE is eager, or graph: the whole step captured, its inputs copied into the graph's own. Of lenet's two
 layouts the faster counts. On a CPU, which is for trying this file, there is no graph.
 """
 import argparse
@@ -21,7 +21,6 @@ import torch
 from torch import nn
 
 BLOCK = 25  # Steps between two looks at the clock.
-WARM_UP = 100
 # What forward and loss run under. A cast kept for later steps would be one that a graph does not repeat.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
               "bf16": lambda device: torch.autocast(device, torch.bfloat16, cache_enabled=False)}
@@ -123,7 +122,7 @@ class Step:
         self.optimizer.step()
 
     def microseconds(self, compute, steps):
-        for _ in range(WARM_UP):
+        for _ in range(steps // 10):
             self.upload()
             compute()
         self.backend.wait()

@@ -1,0 +1,68 @@
+# shellcheck shell=bash
+# The contract of devices on a GPU. Sourced by gpu.sh.
+#
+#   suite      all primitives against double precision, memory, streams, events, graphs; what is refused
+#   nccl       all-reduce with one rank, and with two: on a GPU each, or on one where NCCL is 2.30 or later
+#   memcheck   compute-sanitizer over the suite: no access out of bounds, neither of our kernels nor of the libraries'
+#   racecheck  compute-sanitizer over the suite: no race in the shared memory of our own kernels
+
+sections() { echo suite nccl memcheck racecheck; }
+if [ "$device" = cuda ]; then suite=cuda_device_test; else suite=cpu_device_test; fi
+
+# In a log of gtest's form.
+tests_that() { grep -cE "^\[ +$1 +\] .* ms\)\$" "$2" || true; }
+
+# hold_tests LOG STATUS: every test has passed, or says what it lacked.
+hold_tests() {
+  local skipped
+  grep -E '^\[  FAILED  \] .* ms\)$' "$1" || true
+  skipped=$(tests_that SKIPPED "$1")
+  hold "tests passed" "$(tests_that OK "$1")" '>=' $((skipped == 0))
+  hold "tests failed" "$(tests_that FAILED "$1")" == 0
+  if ((skipped > 0)); then lacking "tests skipped: $skipped" "$(grep -m1 -A1 ' Skipped$' "$1" | tail -n 1)"; fi
+  hold "exit status" "$2" == 0
+}
+
+run_suite() {
+  local status=0
+  program "$suite" >"$work/suite.log" 2>&1 || status=$?
+  hold_tests "$work/suite.log" $status
+}
+
+run_nccl() {
+  local status=0
+  # Of use to NCCL 2.30 and later; the test looks whether it is that.
+  NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_NVLS_ENABLE=0 program nccl_test >"$work/nccl.log" 2>&1 || status=$?
+  hold_tests "$work/nccl.log" $status
+}
+
+find_sanitizer() {
+  local file
+  for file in "${COMPUTE_SANITIZER:-}" "$(command -v compute-sanitizer)" "$here"/compute-sanitizer/compute-sanitizer \
+    /usr/local/cuda*/bin/compute-sanitizer /usr/local/cuda*/compute-sanitizer/compute-sanitizer; do
+    if [ -x "$file" ]; then
+      echo "$file"
+      return
+    fi
+  done
+}
+
+# sanitize TOOL FLAG...
+sanitize() {
+  local tool=$1 status=0 sanitizer summary
+  shift
+  sanitizer=$(find_sanitizer)
+  if [ -z "$sanitizer" ]; then
+    lacking "$tool" "no compute-sanitizer: COMPUTE_SANITIZER=FILE"
+    return
+  fi
+  # What the libraries try and CUDA refuses is no error of theirs or ours: the suite looks at every status.
+  tool_flags=(--tool "$tool" --report-api-errors no --error-exitcode 99 "$@")
+  program_under "$sanitizer" "$suite" >"$work/$tool.log" 2>&1 || status=$?
+  summary=$(sed -nE 's/^=+ (ERROR SUMMARY|RACECHECK SUMMARY): //p' "$work/$tool.log" | tail -n 1)
+  if [ -n "$summary" ]; then note "said" "$summary"; else failed "said" "no summary: it did not come to its end"; fi
+  hold_tests "$work/$tool.log" $status
+}
+run_memcheck() { sanitize memcheck; }
+# The libraries' kernels are theirs to check, and would take hours.
+run_racecheck() { sanitize racecheck --kernel-name kns=tethys; }

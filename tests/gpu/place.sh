@@ -1,0 +1,90 @@
+# shellcheck shell=bash disable=SC2034
+# Where things lie: in the unpacked file or in the source tree, and on the machine. Sourced by gpu.sh.
+#
+#   $tethys, $data, $jobs, $peers      the command, Fashion-MNIST's files, examples/, PyTorch's side of the benchmarks
+#   program NAME ARGUMENT...           runs a test or benchmark
+#   program_under TOOL NAME ARG...     runs it under a program that watches others
+
+limit=200  # Seconds, for whatever is run once.
+
+if [ -x "$here/tethys" ]; then  # Unpacked.
+  tethys=$here/tethys
+  data=$here/data
+  jobs=$here/examples
+  peers=$here
+  own_libraries=$here/lib
+  program() { timeout "$limit" "$here"/lib/ld-linux*.so.* --library-path "$(search_path)" "$(binary "$1")" "${@:2}"; }
+  binary() { echo "$here/lib/$1"; }
+else
+  root=$(dirname "$here")
+  build=$(cd "$root" && realpath "${BUILD:-build/release}")
+  tethys=$build/deploy/tethys
+  data=/usr/share/datasets/fashion-mnist
+  jobs=$root/examples
+  peers=$here/bench/peers
+  own_libraries=
+  program() { LD_LIBRARY_PATH=$(search_path) timeout "$limit" "$(binary "$1")" "${@:2}"; }
+  binary() { find "$build/tests" -name "$1" -type f -perm -u+x -print -quit; }
+fi
+
+# The first Python with a module, or nothing.
+python_with() {
+  local python
+  for python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
+    if "$python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$1') is None)" 2>/dev/null; then
+      echo "$python"
+      return
+    fi
+  done
+}
+
+# Lines: what CUDA_LIBRARY_PATH names, or the wheels that came with PyTorch where the system has no cuDNN.
+library_paths() {
+  local python
+  if [ -n "${CUDA_LIBRARY_PATH:-}" ]; then
+    tr : '\n' <<<"$CUDA_LIBRARY_PATH"
+  elif [ "$device" = cuda ] && ! ldconfig -p 2>/dev/null | grep -q 'libcudnn\.so\.9'; then
+    python=$(python_with nvidia)
+    [ -z "$python" ] || "$python" -c 'import nvidia, os; print(os.path.dirname(list(nvidia.__path__)[0]))'
+  fi
+}
+mapfile -t cuda_libraries < <(library_paths)
+
+# DIR:DIR... for a loader: our own libraries, those of $cuda_libraries with the wheels in them, what was asked for.
+search_path() {
+  local folder path=$own_libraries
+  for folder in "${cuda_libraries[@]}"; do
+    for folder in "$folder" "$folder"/nvidia/*/lib; do
+      if [ -d "$folder" ]; then path+=:$folder; fi
+    done
+  done
+  path+=:${LD_LIBRARY_PATH:-}
+  path=${path#:}
+  echo "${path%:}"
+}
+
+# A watched program is started by the system's loader where that can do it: with all our libraries but
+# the compiler's and the C library's.
+program_under() {
+  local tool=$1 name=$2 file libraries
+  shift 2
+  libraries=$(search_path)
+  if [ -z "$own_libraries" ]; then
+    LD_LIBRARY_PATH=$libraries timeout "$limit" "$tool" "${tool_flags[@]}" "$(binary "$name")" "$@"
+    return
+  fi
+  mkdir -p "$work/lib"
+  for file in "$own_libraries"/*.so*; do
+    case ${file##*/} in
+      ld-linux* | lib[cm].so* | libdl.so* | libpthread.so* | librt.so* | libresolv.so* | libstdc++.so* | libgcc_s.so*) ;;
+      *) ln -sf "$file" "$work/lib/" ;;
+    esac
+  done
+  if LD_LIBRARY_PATH=$work/lib "$(binary "$name")" --gtest_list_tests >/dev/null 2>&1; then
+    LD_LIBRARY_PATH=$work/lib${libraries#"$own_libraries"} timeout "$limit" "$tool" "${tool_flags[@]}" \
+      "$(binary "$name")" "$@"
+  else
+    timeout "$limit" "$tool" "${tool_flags[@]}" "$own_libraries"/ld-linux*.so.* --library-path "$libraries" \
+      "$(binary "$name")" "$@"
+  fi
+}

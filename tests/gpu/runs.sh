@@ -1,0 +1,66 @@
+# shellcheck shell=bash
+# Training runs and what their steps.csv says. Sourced by gpu.sh.
+
+if [ "$device" = cuda ]; then
+  curve_steps=100 bench_steps=1100 warm_steps=100 rounds=3 torch_steps=1000 whole_job=()
+else
+  curve_steps=20 bench_steps=26 warm_steps=0 rounds=1 torch_steps=25 whole_job=(--set=max_steps=20)
+fi
+
+declare -A example_of=([mlp]=fashion_mnist_local [lenet]=lenet_fashion_mnist_local)
+
+# Flags for jobs on $device.
+on_device() {
+  local folder
+  [ "$device" = cuda ] || return 0
+  printf -- '--set=device.kind=CUDA\n'
+  for folder in "${cuda_libraries[@]}"; do printf -- '--cuda_library_path=%s\n' "$folder"; done
+}
+in_bf16() { if [ "$device" = cuda ]; then printf -- '--set=device.precision=BF16\n'; fi; }
+
+# train NAME mlp|lenet FLAG...: a run in $work/NAME. Where it fails, says so in the table.
+train() {
+  local name=$1 example=${example_of[$2]} field files=()
+  shift 2
+  for field in train_images:train-images-idx3 train_labels:train-labels-idx1 test_images:t10k-images-idx3 \
+    test_labels:t10k-labels-idx1; do
+    files+=("--set=data.idx.${field%%:*}=$data/${field#*:}-ubyte.gz")
+  done
+  timeout "$limit" "$tethys" train "$jobs/$example.textproto" --plain --run_dir="$work/$name" "${files[@]}" "$@" \
+    </dev/null >"$work/$name.log" 2>&1 && return
+  tail -n 5 "$work/$name.log" >&2
+  failed "$name" "$(tail -n 1 "$work/$name.log")"
+  return 1
+}
+
+# over_steps RUN PROGRAM: awk over its steps.csv; at["loss_sum"] is the number of that column.
+over_steps() {
+  awk -F, -v warm="$warm_steps" "NR == 1 { for (i = 1; i <= NF; ++i) at[\$i] = i; next } $2" "$work/$1/steps.csv"
+}
+
+# The mean loss of each step over all ranks.
+losses() {
+  over_steps "$1" '{ loss[$at["step"]] += $at["loss_sum"]; samples[$at["step"]] += $at["samples"] }
+                   END { for (s = 0; s in loss; ++s) print loss[s] / samples[s] }'
+}
+
+# Microseconds a step of a single worker, warm-up aside: the mean of each 25 steps in a row in one epoch.
+block_times() {
+  over_steps "$1" 'BEGIN { epoch = -1 }
+                   $at["step"] < warm || $at["epoch"] != epoch {
+                     epoch = $at["epoch"]; begin = $at["begin_ns"]; count = 0; next }
+                   ++count == 25 {
+                     printf "%.1f\n", ($at["begin_ns"] - begin) / 25 / 1000
+                     begin = $at["begin_ns"]; count = 0 }'
+}
+
+# hold_curve CHECK REFERENCE RUN: the largest relative difference of their losses, step by step.
+hold_curve() {
+  local worst
+  worst=$(paste <(losses "$2") <(losses "$3") |
+    awk 'NF != 2 { short = 1 } { d = ($1 - $2) / $1; d = d < 0 ? -d : d; if (!(d <= worst)) worst = d }
+         END { print NR == 0 || short ? "steps are missing" : worst + 0 }')
+  hold "$1" "$worst" '<=' 1e-3 "of $(losses "$3" | wc -l) losses"
+}
+
+test_accuracy() { tr -d '\n' <"$work/$1/summary.json" | sed -nE 's/.*"test": *\{ *"accuracy": *([0-9.]+).*/\1/p'; }

@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# Whole jobs on a GPU beside the same on the CPU. Sourced by gpu.sh.
+#
+#   curves    784-128-10 and lenet in float32: the same losses for 100 steps, to 1e-3
+#   accuracy  the same, to their ends: test accuracy in float32 as on the CPU, in bfloat16 within half a point of that
+#   exchange  the same losses with the gradients exchanged: by NCCL, and through the host among two ranks on one GPU,
+#             with parameter servers, and with one of two mirrored workers on the CPU
+
+sections() { echo curves accuracy exchange; }
+
+half_a_point=0.005
+mapfile -t on_device < <(on_device)
+mapfile -t in_bf16 < <(in_bf16)
+
+run_curves() {
+  local network
+  for network in mlp lenet; do
+    train $network.reference $network --set=max_steps="$curve_steps" &&
+      train $network.curve $network --set=max_steps="$curve_steps" "${on_device[@]}" &&
+      hold_curve "$network: losses differ by" $network.reference $network.curve
+  done
+}
+
+# hold_accuracy CHECK RUN REFERENCE
+hold_accuracy() {
+  local lost
+  lost=$(awk -v a="$(test_accuracy "$2")" -v b="$(test_accuracy "$3")" 'BEGIN { printf "%.4f", b - a }')
+  hold "$1" "$lost" '<=' $half_a_point "$(test_accuracy "$2") of $(test_accuracy "$3")"
+}
+
+run_accuracy() {
+  local network
+  for network in mlp lenet; do
+    train $network.whole $network "${whole_job[@]}" &&
+      train $network.fp32 $network "${whole_job[@]}" "${on_device[@]}" &&
+      hold_accuracy "$network: fp32 is below the CPU by" $network.fp32 $network.whole &&
+      train $network.bf16 $network "${whole_job[@]}" "${on_device[@]}" "${in_bf16[@]}" &&
+      hold_accuracy "$network: bf16 is below fp32 by" $network.bf16 $network.fp32
+  done
+}
+
+# exchange NAME HOW FLAG...: lenet with a strategy, held against one worker on the CPU. HOW is what the worker's log must
+# say on a GPU of how gradients went.
+exchange() {
+  local name=$1 how=$2 said
+  shift 2
+  train "exchange.$name" lenet --set=max_steps="$curve_steps" "${on_device[@]}" "$@" || return 0
+  hold_curve "$name: losses differ by" exchange.reference "exchange.$name"
+  said=$(sed -nE 's/.*gradients are exchanged by //p' "$work/exchange.$name/log/worker-0.log")
+  if [ "$device" = cuda ] && [[ $said != *$how* ]]; then
+    failed "$name: exchanged by" "$said, not $how"
+  else
+    note "$name: exchanged by" "${said:-servers}"
+  fi
+}
+
+# Two names for this machine, so that each of two workers is the first of its host and takes the first GPU.
+two_hosts() {
+  local address
+  address=$(hostname -I 2>/dev/null | awk '{ print $1 }')
+  [ -n "$address" ] || return 1
+  printf '%s address=%s slots=%s role=%s\n' first "$address" 1 chief,worker second "$address" 1 worker servers "$address" 2 ps
+}
+
+run_exchange() {
+  local servers=(--set=strategy=parameter_server --set=strategy.parameter_server.servers=2)
+  local two=(--set=workers=2 --hostfile="$work/hosts")
+  train exchange.reference lenet --set=max_steps="$curve_steps" || return 0
+  exchange mirrored-1 NCCL --set=strategy=mirrored
+  exchange ps-1 '' "${servers[@]}"
+  if two_hosts >"$work/hosts"; then
+    exchange mirrored-2 'staged through the host' --set=strategy=mirrored "${two[@]}"
+    exchange ps-2 '' "${servers[@]}" "${two[@]}"
+  else
+    lacking "two ranks on one GPU" "an address of this machine besides loopback"
+  fi
+}

@@ -1,0 +1,142 @@
+// All-reduce among GPUs by NCCL, a thread a rank. Two ranks take a GPU each where there are two, and share
+// one where NCCL is 2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1 asks it to. Says what it lacked where it
+// cannot run.
+#include <cstdlib>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/gpu.h"
+
+namespace tethys {
+namespace {
+
+// What one rank has. Made and used by its thread.
+struct Rank {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<StreamCommunicator> group;
+};
+
+// Device memory of floats, from host values and back.
+class Floats {
+ public:
+  Floats(Rank& rank, std::vector<float> values)
+      : rank_(rank),
+        host_(std::move(values)),
+        buffer_(rank.device->Allocate(bytes(), MemoryKind::kDevice).value()) {
+    EXPECT_TRUE(rank_.device->CopyToDevice(*rank_.stream, buffer_->data(), host_.data(), bytes()).ok());
+  }
+  float* data() { return buffer_->floats(); }
+  std::vector<float> Host() {
+    EXPECT_TRUE(rank_.device->CopyToHost(*rank_.stream, host_.data(), buffer_->data(), bytes()).ok());
+    EXPECT_TRUE(rank_.stream->Synchronize().ok());
+    return host_;
+  }
+
+ private:
+  int64_t bytes() const { return static_cast<int64_t>(host_.size() * sizeof(float)); }
+  Rank& rank_;
+  std::vector<float> host_;
+  std::unique_ptr<Buffer> buffer_;
+};
+
+class Nccl : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto device = testing::CreateGpu();
+    if (!device.ok()) GTEST_SKIP() << StatusText(device.status());
+    group_.id = (*device)->NewGroupId().value();
+    group_.clock = &clock_;
+    gpus_ = testing::CreateGpu({.index = 1}).ok() ? 2 : 1;
+  }
+
+  absl::StatusOr<Rank> Join(StreamGroup group) {
+    Rank rank;
+    TETHYS_ASSIGN_OR_RETURN(rank.device, testing::CreateGpu({.index = group.rank % gpus_}));
+    TETHYS_ASSIGN_OR_RETURN(rank.stream, rank.device->CreateStream());
+    TETHYS_ASSIGN_OR_RETURN(rank.group, rank.device->JoinGroup(group));
+    return rank;
+  }
+
+  // A rank of `world_size` in a thread of its own each.
+  void Among(int world_size, const std::function<void(Rank&)>& work) {
+    std::vector<std::thread> threads;
+    for (int r = 0; r < world_size; ++r) {
+      threads.emplace_back([this, world_size, r, &work] {
+        StreamGroup group = group_;
+        group.rank = r;
+        group.world_size = world_size;
+        absl::StatusOr<Rank> rank = Join(group);
+        ASSERT_TRUE(rank.ok()) << StatusText(rank.status());
+        work(*rank);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  const MonotonicClock clock_;
+  StreamGroup group_;
+  int gpus_ = 1;
+};
+
+// "NCCL 2.28.9 among 1 GPU"
+bool SharesAGpu(const std::string& description) {
+  int major = 0, minor = 0;
+  const char* asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return std::sscanf(description.c_str(), "NCCL %d.%d", &major, &minor) == 2 && major * 100 + minor >= 230 &&
+         asked != nullptr && std::string(asked) == "1";
+}
+
+TEST_F(Nccl, AGroupOfOneKeepsWhatItHas) {
+  Among(1, [](Rank& rank) {
+    std::printf("%s\n", rank.group->Describe().c_str());
+    Floats values(rank, {1, -2, 3.5f});
+    ASSERT_TRUE(rank.group->AllReduce(*rank.stream, values.data(), 3).ok());
+    EXPECT_THAT(values.Host(), ::testing::ElementsAre(1, -2, 3.5f));
+    EXPECT_TRUE(rank.group->Check().ok());
+  });
+}
+
+TEST_F(Nccl, TwoRanksHoldTheExactSumsOfBucketsInTheirOrder) {
+  std::string description;
+  Among(1, [&](Rank& rank) { description = rank.group->Describe(); });
+  if (gpus_ == 1 && !SharesAGpu(description)) {
+    GTEST_SKIP() << "one GPU, which two ranks of " << description
+                 << " cannot share: that takes 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1";
+  }
+  // A group's id is for one group.
+  group_.id = testing::CreateGpu().value()->NewGroupId().value();
+  Among(2, [](Rank& rank) {
+    const int64_t count = 1 << 20;
+    std::vector<float> own(count), sums(count);
+    std::iota(own.begin(), own.end(), static_cast<float>(rank.group->rank()));
+    for (int64_t i = 0; i < count; ++i) sums[i] = static_cast<float>(2 * i + 1);
+    Floats values(rank, own);
+    for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{1000, count}, {0, 1000}}) {
+      ASSERT_TRUE(rank.group->AllReduce(*rank.stream, values.data() + begin, end - begin).ok());
+    }
+    EXPECT_EQ(values.Host(), sums);
+  });
+}
+
+TEST_F(Nccl, ARankWithoutItsPeerGivesUpAtTheDeadline) {
+  StreamGroup group = group_;
+  group.world_size = 2;
+  group.timeout = 2 * kSecond;
+  EXPECT_EQ(Join(group).status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(Nccl, AnAbortedGroupTakesNoWork) {
+  Among(1, [](Rank& rank) {
+    Floats values(rank, {1});
+    rank.group->Abort();
+    EXPECT_EQ(rank.group->AllReduce(*rank.stream, values.data(), 1).code(), absl::StatusCode::kCancelled);
+    EXPECT_EQ(rank.group->Check().code(), absl::StatusCode::kCancelled);
+  });
+}
+
+}  // namespace
+}  // namespace tethys

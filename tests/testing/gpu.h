@@ -1,0 +1,22 @@
+// A GPU for tests and benchmarks, by the library beside the program (unpacked, see tests/gpu/pack.sh) or else
+// that of the build. Targets that include this define TETHYS_CUDA_FOLDER, where the build leaves it.
+#ifndef TETHYS_TESTS_TESTING_GPU_H_
+#define TETHYS_TESTS_TESTING_GPU_H_
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "runtime/device/cuda_loader.h"
+
+namespace tethys::testing {
+
+inline absl::StatusOr<std::unique_ptr<Device>> CreateGpu(const CudaDeviceOptions& options = {}) {
+  const std::string beside = ProgramFolder();
+  const bool unpacked = std::filesystem::exists(beside + "/" + kCudaLibraryName);
+  return CreateCudaDevice({.folder = unpacked ? beside : TETHYS_CUDA_FOLDER}, options);
+}
+
+}  // namespace tethys::testing
+
+#endif  // TETHYS_TESTS_TESTING_GPU_H_
