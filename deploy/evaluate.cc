@@ -79,7 +79,7 @@ absl::StatusOr<EvaluationSums> EvaluateCheckpoint(const Request& request) {
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Plan> plan,
                           Plan::Compile(*request.model, *device, *stream, rows, request.scaling,
                                         parameters->floats(), /*gradient_sums=*/nullptr));
-  return Evaluate(*plan, request.dataset, {0, request.dataset->size()});
+  return Evaluate(*device, *plan, request.dataset, {0, request.dataset->size()});
 }
 
 int RunEvaluate(const Flags& flags) {

@@ -17,8 +17,9 @@ struct EvaluationSums {
   int64_t samples = 0;
 };
 
-// Samples [slice.begin, slice.end) in natural order, on `plan`'s rows at a time.
-absl::StatusOr<EvaluationSums> Evaluate(Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice);
+// Samples [slice.begin, slice.end) in natural order, on the rows of `plan`, which is of `device`, at a time.
+absl::StatusOr<EvaluationSums> Evaluate(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset,
+                                        Slice slice);
 
 }  // namespace tethys
 

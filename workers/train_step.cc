@@ -4,8 +4,7 @@
 
 namespace tethys {
 
-absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
-                       absl::FunctionRef<HostBatch()> next_batch) {
+absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step) {
   Plan& plan = parts.plan;
   Strategy& strategy = parts.strategy;
   StepRecorder& recorder = parts.recorder;
@@ -13,11 +12,12 @@ absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
                                              .epoch = step.epoch,
                                              .sample_begin = step.sample_begin,
                                              .samples = step.sample_count}));
-  const HostBatch batch = next_batch();
+  TETHYS_RETURN_IF_ERROR(parts.feed.Feed());
   recorder.Mark(Phase::kData);
 
   TETHYS_RETURN_IF_ERROR(strategy.BeginStep(step));
-  TETHYS_RETURN_IF_ERROR(plan.Forward(batch));
+  TETHYS_RETURN_IF_ERROR(plan.TakeBatch());
+  TETHYS_RETURN_IF_ERROR(plan.Forward());
   recorder.Mark(Phase::kForward);
 
   TETHYS_RETURN_IF_ERROR(plan.Backward([&](int64_t index, const Event& event) {
@@ -25,6 +25,7 @@ absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
     return strategy.GradientReady(index, event);
   }));
   recorder.Mark(Phase::kBackward);
+  TETHYS_RETURN_IF_ERROR(parts.feed.FeedAhead());
 
   const absl::StatusOr<StepOutcome> outcome = strategy.FinishStep();
   recorder.Mark(Phase::kExchange);

@@ -5,7 +5,7 @@
 #include "runtime/nn/plan.h"
 #include "runtime/strategy.h"
 #include "runtime/telemetry/step_recorder.h"
-#include "runtime/tensor/batch.h"
+#include "workers/batch_feed.h"
 
 namespace tethys {
 
@@ -14,13 +14,13 @@ struct TrainStepParts {
   Plan& plan;
   Strategy& strategy;
   StepRecorder& recorder;
+  BatchFeed& feed;  // Its next batch is the step's.
 };
 
-// Runs one step. `next_batch` gives its samples, valid until the next call. No heap memory is allocated here.
+// Runs one step. No heap memory is allocated here.
 // FailedPrecondition: the loss or a gradient is not finite; the parameters are as before the step, on every
 // worker. Otherwise the errors of Strategy.
-absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step,
-                       absl::FunctionRef<HostBatch()> next_batch);
+absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step);
 
 }  // namespace tethys
 

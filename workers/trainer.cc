@@ -1,9 +1,7 @@
 #include "workers/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
-#include <thread>
 
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
@@ -59,9 +57,9 @@ absl::Status Trainer::Build(RingListener& listener) {
                           CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener, clock_));
   TETHYS_RETURN_IF_ERROR(AllocateGradients());
   TETHYS_RETURN_IF_ERROR(BuildPlans(scaling));
-  loader_ = std::make_unique<BatchLoader>(
-      datasets_.train,
-      BatchLoader::Options{.rows = plan_->rows(), .prefetch_batches = job.data().prefetch_batches()});
+  TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, datasets_.train,
+                                                   {.prefetch_batches = job.data().prefetch_batches(),
+                                                    .slow_down = task_.slow_down}));
   recorder_ =
       std::make_unique<StepRecorder>(clock_, task_.index, static_cast<int>(model_->ready_order().size()));
   steps_ = leased_ ? 0 : setup_.state().step();
@@ -124,10 +122,10 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
   int64_t done = 0;
   while (true) {
     // Batches are announced as far ahead as the loader prefetches.
-    while (loader_->room() > 0) {
+    while (feed_->loader().room() > 0) {
       TETHYS_ASSIGN_OR_RETURN(const absl::optional<BatchAssignment> next, sequence->Next(announced.empty()));
       if (!next.has_value()) break;
-      loader_->Announce(order, next->positions);
+      feed_->loader().Announce(order, next->positions);
       announced.push_back(*next);
     }
     if (announced.empty()) return done;
@@ -142,17 +140,11 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
                         .sample_count = batch.positions.count(),
                         .global_sample_count = batch.global_count,
                         .schedule_position = epoch_begin + batch.step_begin};
-    TETHYS_RETURN_IF_ERROR(
-        Annotate(TrainStep({*plan_, *strategy_, *recorder_}, step, [this] { return NextBatch(); }),
-                 absl::StrCat("step ", step.step, " of epoch ", run.epoch() + 1)));
+    TETHYS_RETURN_IF_ERROR(Annotate(TrainStep({*plan_, *strategy_, *recorder_, *feed_}, step),
+                                    absl::StrCat("step ", step.step, " of epoch ", run.epoch() + 1)));
     ++steps_;
     ++done;
   }
-}
-
-HostBatch Trainer::NextBatch() {
-  if (task_.slow_down > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(task_.slow_down));
-  return loader_->Next();
 }
 
 absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
@@ -165,7 +157,7 @@ absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
     return absl::InvalidArgumentError(absl::StrCat("asked to evaluate samples [", order.begin(), ", ",
                                                    order.end(), ") that are not there"));
   }
-  return tethys::Evaluate(*evaluation_plan_, dataset, {order.begin(), order.end()});
+  return tethys::Evaluate(*device_, *evaluation_plan_, dataset, {order.begin(), order.end()});
 }
 
 absl::Status Trainer::Save(const proto::Save& order) {

@@ -13,10 +13,10 @@
 #include "runtime/cluster/task_options.h"
 #include "runtime/cluster/task_session.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/loader.h"
 #include "runtime/nn/plan.h"
 #include "runtime/strategy.h"
 #include "runtime/telemetry/step_recorder.h"
+#include "workers/batch_feed.h"
 #include "workers/batch_sequence.h"
 #include "workers/evaluator.h"
 
@@ -55,7 +55,6 @@ class Trainer {
   absl::Status AllocateGradients();
   absl::Status BuildPlans(const InputScaling& scaling);
   absl::Status TakeParameters();
-  HostBatch NextBatch();
   int64_t ArenaSize() const { return model_->variables().arena_size(); }
 
   const TaskOptions& task_;
@@ -73,7 +72,7 @@ class Trainer {
   float* gradient_sums_ = nullptr;         // The strategy's memory, or gradients_.
   std::unique_ptr<Plan> plan_;             // Rows: this worker's batch.
   std::unique_ptr<Plan> evaluation_plan_;  // More rows: nothing is exchanged in between.
-  std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<StepRecorder> recorder_;
   std::atomic<int64_t> steps_{

@@ -8,13 +8,15 @@
 
 namespace tethys {
 
-BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, Options options)
-    : dataset_(std::move(dataset)), options_(options), capacity_(std::max(1, options.prefetch_batches)) {
-  TETHYS_CHECK(options_.rows >= 1);
-  requests_.resize(capacity_ + 1);
-  buffers_.reserve(capacity_ + 1);
-  for (int64_t i = 0; i <= capacity_; ++i) buffers_.emplace_back(options_.rows, dataset_->sample_elements());
-  if (options_.prefetch_batches > 0) thread_ = std::thread([this] { BuildAhead(); });
+BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, const Options& options,
+                         std::vector<HostBatch> buffers)
+    : dataset_(std::move(dataset)),
+      capacity_(Capacity(options)),
+      buffers_(std::move(buffers)),
+      requests_(capacity_ + 1) {
+  TETHYS_CHECK(static_cast<int64_t>(buffers_.size()) == Buffers(options) && buffers_[0].rows >= 1,
+               buffers_.size(), " buffers for ", Buffers(options), " batches");
+  if (options.prefetch_batches > 0) thread_ = std::thread([this] { BuildAhead(); });
 }
 
 BatchLoader::~BatchLoader() {
@@ -35,8 +37,9 @@ int64_t BatchLoader::room() const {
 void BatchLoader::Announce(std::shared_ptr<const EpochOrder> order, Slice slice) {
   const int64_t available = order != nullptr ? order->size() : dataset_->size();
   TETHYS_CHECK(available <= dataset_->size() && slice.begin >= 0 && slice.count() >= 0 &&
-                   slice.end <= available && slice.count() <= options_.rows,
-               "slice [", slice.begin, ", ", slice.end, ") of ", available, " for ", options_.rows, " rows");
+                   slice.end <= available && slice.count() <= buffers_[0].rows,
+               "slice [", slice.begin, ", ", slice.end, ") of ", available, " for ", buffers_[0].rows,
+               " rows");
   {
     MutexLock lock(mu_);
     TETHYS_CHECK(announced_ < taken_ + capacity_, "no room for another announcement");
@@ -46,6 +49,11 @@ void BatchLoader::Announce(std::shared_ptr<const EpochOrder> order, Slice slice)
   changed_.NotifyAll();
 }
 
+bool BatchLoader::ready() const {
+  MutexLock lock(mu_);
+  return taken_ < (thread_.joinable() ? built_ : announced_);
+}
+
 HostBatch BatchLoader::Next() {
   MutexLock lock(mu_);
   TETHYS_CHECK(taken_ < announced_, "no batch was announced");
@@ -53,11 +61,11 @@ HostBatch BatchLoader::Next() {
   if (thread_.joinable()) {
     while (built_ <= taken_) changed_.Wait(mu_);
   } else {
-    Build(requests_[place], buffers_[place].batch());
+    Build(requests_[place], buffers_[place]);
     ++built_;
   }
   ++taken_;
-  return buffers_[place].batch();
+  return buffers_[place];
 }
 
 void BatchLoader::BuildAhead() {
@@ -69,7 +77,7 @@ void BatchLoader::BuildAhead() {
       if (stop_) return;
       place = Place(built_);
     }
-    Build(requests_[place], buffers_[place].batch());
+    Build(requests_[place], buffers_[place]);
     {
       MutexLock lock(mu_);
       ++built_;

@@ -1,7 +1,7 @@
 // Builds batches: gathers the samples of a slice of an epoch's order into the rows of a plan. The training
 // thread announces the slices it will want, in order, and takes the batches one after the other:
 //
-//   BatchLoader loader(dataset, {.rows = 128, .prefetch_batches = 2});
+//   BatchLoader loader(dataset, {.prefetch_batches = 2}, memory for BatchLoader::Buffers(options) batches);
 //   while (loader.room() > 0 && more) loader.Announce(order, next_slice);
 //   HostBatch batch = loader.Next();  // of the oldest announcement
 //
@@ -11,6 +11,7 @@
 #ifndef TETHYS_RUNTIME_DATA_LOADER_H_
 #define TETHYS_RUNTIME_DATA_LOADER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -23,18 +24,20 @@
 
 namespace tethys {
 
-// Invariants, with capacity = max(1, prefetch_batches):
+// Invariants, with capacity = max(1, prefetch_batches) + taken_ahead:
 //  1. taken <= built <= announced <= taken + capacity.
 //  2. Batch k lies in buffer k mod (capacity + 1), so the batch in the caller's hands is never overwritten by
-//  the
-//     `capacity` batches that may be built after it.
+//     the `capacity` batches that may be built after it.
 class BatchLoader {
  public:
   struct Options {
-    int64_t rows = 0;          // Of the plan that reads the batches.
     int prefetch_batches = 0;  // 0: no thread.
+    int taken_ahead = 0;       // Batches taken before the caller needs them; so many more may be announced.
   };
-  BatchLoader(std::shared_ptr<const Dataset> dataset, Options options);
+  static int64_t Buffers(const Options& options) { return Capacity(options) + 1; }
+
+  // Batches are built in `buffers`: Buffers(options) of equal rows, borrowed.
+  BatchLoader(std::shared_ptr<const Dataset> dataset, const Options& options, std::vector<HostBatch> buffers);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
@@ -43,9 +46,12 @@ class BatchLoader {
   int64_t room() const;
 
   // The batch after those announced so far: positions `slice` of `order`, or of the data's natural order when
-  // it is null. Requires room() > 0, a slice within the order and of at most `rows` positions; it may be
+  // it is null. Requires room() > 0, a slice within the order and of at most the buffers' rows; it may be
   // empty.
   void Announce(std::shared_ptr<const EpochOrder> order, Slice slice);
+
+  // Next need not wait: the oldest batch announced and not taken is there, or is for Next to build.
+  bool ready() const;
 
   // Rows beyond the slice are zero, with label and weight 0. Valid until the next call of Next. Requires a
   // batch announced and not taken.
@@ -57,16 +63,18 @@ class BatchLoader {
     Slice slice;
   };
 
+  static int64_t Capacity(const Options& options) {
+    return std::max(1, options.prefetch_batches) + options.taken_ahead;
+  }
   void BuildAhead();
   void Build(const Request& request, HostBatch batch) const;
   int64_t Place(int64_t batch) const { return batch % static_cast<int64_t>(buffers_.size()); }
 
   const std::shared_ptr<const Dataset> dataset_;
-  const Options options_;
   const int64_t capacity_;
 
-  std::vector<BatchBuffer> buffers_;  // capacity + 1; who may touch which follows from invariant 2.
-  std::vector<Request> requests_;     // Likewise.
+  const std::vector<HostBatch> buffers_;  // capacity + 1; who may touch which follows from invariant 2.
+  std::vector<Request> requests_;         // Likewise.
 
   mutable Mutex mu_;
   CondVar changed_;

@@ -41,7 +41,18 @@ class BatchLoaderTest : public ::testing::TestWithParam<int> {
     }
   }
 
-  BatchLoader loader_{CountingDataset(), {.rows = 8, .prefetch_batches = GetParam()}};
+  static std::vector<HostBatch> Buffers(std::vector<BatchBuffer>& memory,
+                                        const BatchLoader::Options& options) {
+    std::vector<HostBatch> buffers;
+    for (int64_t i = 0; i < BatchLoader::Buffers(options); ++i) {
+      buffers.push_back(memory.emplace_back(8, kElements).batch());
+    }
+    return buffers;
+  }
+
+  const BatchLoader::Options options_{.prefetch_batches = GetParam()};
+  std::vector<BatchBuffer> memory_;
+  BatchLoader loader_{CountingDataset(), options_, Buffers(memory_, options_)};
   std::shared_ptr<const EpochOrder> order_ = std::make_shared<EpochOrder>(1, 0, kSamples);
 };
 INSTANTIATE_TEST_SUITE_P(Prefetch, BatchLoaderTest, ::testing::Values(0, 1, 3));
@@ -87,6 +98,21 @@ TEST_P(BatchLoaderTest, ABatchStaysWholeWhileLaterOnesAreBuilt) {
   while (loader_.room() > 0) loader_.Announce(order_, next);
   ExpectBatch(batch, {0, 8}, order_.get());
   ExpectBatch(loader_.Next(), next, order_.get());
+}
+
+TEST_P(BatchLoaderTest, WhoTakesAheadMayAnnounceMore) {
+  const BatchLoader::Options options{.prefetch_batches = GetParam(), .taken_ahead = 1};
+  std::vector<BatchBuffer> memory;
+  BatchLoader ahead(CountingDataset(), options, Buffers(memory, options));
+  EXPECT_EQ(ahead.room(), loader_.room() + 1);
+}
+
+TEST_P(BatchLoaderTest, IsReadyOnceNextNeedNotWait) {
+  EXPECT_FALSE(loader_.ready());
+  loader_.Announce(order_, {0, 8});
+  while (!loader_.ready()) std::this_thread::yield();
+  ExpectBatch(loader_.Next(), {0, 8}, order_.get());
+  EXPECT_FALSE(loader_.ready());
 }
 
 TEST_P(BatchLoaderTest, EndsWithBatchesAnnouncedAndNotTaken) {

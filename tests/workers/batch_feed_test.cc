@@ -1,0 +1,109 @@
+// Batches brought to a late device, ahead of their steps, against the CPU, which reads them where they lie.
+#include "workers/batch_feed.h"
+
+#include <memory>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/testing/late_device.h"
+#include "tests/workers/replica.h"
+#include "workers/evaluator.h"
+#include "workers/train_step.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kSamples = 50;  // Three whole batches and one of 2.
+constexpr int64_t kEpochs = 3;
+
+std::shared_ptr<const Dataset> RandomSamples() {
+  auto store = std::make_shared<SampleStore>();
+  store->sample_shape = {6, 6};
+  store->sample_elements = 36;
+  TETHYS_CHECK(store->values.Resize(kSamples * 36).ok() && store->labels.Resize(kSamples).ok());
+  RandomStream stream(4, RandomPurpose::kTest, 0);
+  for (int64_t i = 0; i < kSamples * 36; ++i) store->values.data()[i] = stream.NextBelow(256);
+  for (int64_t i = 0; i < kSamples; ++i) store->labels.data()[i] = stream.NextBelow(10);
+  return std::make_shared<Dataset>(std::move(store), 0, kSamples);
+}
+
+// What training leaves: a record per step, the parameters, and their loss over all samples.
+struct Trained {
+  std::vector<double> losses;
+  std::vector<float> parameters;
+  EvaluationSums evaluation;
+};
+
+// The trainer's loop: epochs are barriers, batches are announced as far ahead as there is room.
+absl::Status RunEpoch(int64_t epoch, const TrainStepParts& parts) {
+  const auto order = std::make_shared<const EpochOrder>(1, epoch, kSamples);
+  const int64_t steps = StepsPerEpoch(kSamples, kRows, false);
+  int64_t announced = 0;
+  for (int64_t step = 0; step < steps; ++step) {
+    for (; parts.feed.loader().room() > 0 && announced < steps; ++announced) {
+      parts.feed.loader().Announce(order, StepSlice(kSamples, kRows, announced));
+    }
+    const int64_t samples = StepSlice(kSamples, kRows, step).count();
+    TETHYS_RETURN_IF_ERROR(TrainStep(parts, {.step = epoch * steps + step,
+                                             .epoch = epoch,
+                                             .sample_count = samples,
+                                             .global_sample_count = samples}));
+  }
+  return absl::OkStatus();
+}
+
+Trained TrainOn(std::unique_ptr<Device> device, int prefetch_batches) {
+  Replica replica(std::move(device), 0, 1);
+  const auto strategy = CreateLocalStrategy(replica.MakeOptimizer(replica.device()), SgdConfig(), 0, 1,
+                                            replica.stream(), TestClock());
+  EXPECT_TRUE(replica.Prepare(*strategy).ok());
+  const auto samples = RandomSamples();
+  StepRecorder recorder(TestClock(), 0, 3);
+  const auto feed =
+      BatchFeed::Create(replica.device(), replica.plan(), samples, {.prefetch_batches = prefetch_batches})
+          .value();
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    EXPECT_EQ(StatusText(RunEpoch(epoch, {replica.plan(), *strategy, recorder, *feed})), "OK");
+  }
+  Trained trained;
+  proto::StepRecords records;
+  recorder.Drain(records);
+  for (const proto::StepRecord& record : records.record()) trained.losses.push_back(record.loss_sum());
+  trained.parameters = replica.Parameters();
+  trained.evaluation = Evaluate(replica.device(), replica.plan(), samples, {3, kSamples}).value();
+  return trained;
+}
+
+TEST(BatchFeed, ALateDeviceSeesTheBatchesOfTheCpu) {
+  const Trained expected = TrainOn(CreateCpuDevice(1).value(), 0);
+  EXPECT_EQ(expected.losses.size(), static_cast<size_t>(12));
+  for (const int prefetch_batches : {0, 1, 2}) {
+    const Trained trained = TrainOn(testing::CreateLateDevice(), prefetch_batches);
+    EXPECT_EQ(trained.losses, expected.losses) << prefetch_batches;
+    EXPECT_EQ(trained.parameters, expected.parameters) << prefetch_batches;
+    EXPECT_EQ(trained.evaluation.loss_sum, expected.evaluation.loss_sum) << prefetch_batches;
+    EXPECT_EQ(trained.evaluation.samples, kSamples - 3);
+  }
+}
+
+TEST(BatchFeed, FeedsAheadOnlyWhatWasAnnouncedAndOnlyOne) {
+  Replica replica(testing::CreateLateDevice(), 0, 1);
+  const auto feed = BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(), {}).value();
+  const int64_t room = feed->loader().room();
+  ASSERT_TRUE(feed->FeedAhead().ok());
+  EXPECT_EQ(feed->loader().room(), room);
+  for (const Slice slice : {Slice{0, 16}, Slice{16, 32}}) feed->loader().Announce(nullptr, slice);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(feed->FeedAhead().ok());
+  EXPECT_EQ(feed->loader().room(), room - 1);
+}
+
+TEST(BatchFeed, TheCpuIsFedAsItsStepsBegin) {
+  Replica replica(CreateCpuDevice(1).value(), 0, 1);
+  const auto feed = BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(), {}).value();
+  feed->loader().Announce(nullptr, {0, 16});
+  ASSERT_TRUE(feed->FeedAhead().ok());
+  EXPECT_TRUE(feed->loader().ready());
+}
+
+}  // namespace
+}  // namespace tethys
