@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,26 +17,32 @@ constexpr int64_t kFloatBytes = sizeof(float);
 
 // Invariants:
 // 1. Buckets are put on reductions_ in the order of the plan, so that all ranks reduce the same ranges in the
-// same
-//    order, each behind the event after which its last range is final.
+//    same order, each behind the event after which its last range is final.
 // 2. The update is on stream_ behind the last bucket, and the next step's backward behind the update: sums
-// are never
-//    overwritten while they are reduced or used.
-class StreamMirroredStrategy final : public Strategy {
+//    are never overwritten while they are reduced or used.
+// 3. Behind each bucket its number comes down to the host memory of the step's turn. So an error can name the
+//    bucket that was awaited when a graph reduces them all.
+class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
  public:
   StreamMirroredStrategy(std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update,
-                         Device& device, Stream& stream, std::unique_ptr<Stream> reductions,
-                         StreamMirroredOptions options)
+                         Device& device, Stream& stream, StreamMirroredOptions options)
       : communicator_(std::move(communicator)),
         update_(std::move(update)),
         device_(device),
         stream_(stream),
-        reductions_(std::move(reductions)),
         options_(options) {}
+
+  absl::Status Initialize() {
+    TETHYS_ASSIGN_OR_RETURN(reductions_, device_.CreateStream());
+    TETHYS_ASSIGN_OR_RETURN(reduced_, device_.CreateEvent());
+    TETHYS_ASSIGN_OR_RETURN(done_, device_.CreateEvent());
+    TETHYS_ASSIGN_OR_RETURN(progress_, device_.Allocate(2 * sizeof(int32_t), MemoryKind::kPinnedHost));
+    return absl::OkStatus();
+  }
 
   // A reduction that waits for a rank which is gone would never end.
   ~StreamMirroredStrategy() override {
-    if (in_step_) communicator_->Abort();
+    if (steps_under_way_ > 0) communicator_->Abort();
   }
 
   std::string Describe() const override { return communicator_->Describe(); }
@@ -49,14 +57,11 @@ class StreamMirroredStrategy final : public Strategy {
                                                        ", the arena at ", arenas.arena_size));
       }
     }
-    reduced_.clear();
-    for (size_t i = 0; i < buckets_.size(); ++i) {
-      TETHYS_ASSIGN_OR_RETURN(reduced_.emplace_back(), device_.CreateEvent());
-    }
+    TETHYS_RETURN_IF_ERROR(UploadNumbers());
     gradient_sums_ = arenas.gradient_sums;
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     TETHYS_RETURN_IF_ERROR(update_.Prepare(arenas));
-    return StrategyTraits{.stream_only = true};
+    return StrategyTraits{.streamed = this};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {
@@ -65,9 +70,11 @@ class StreamMirroredStrategy final : public Strategy {
     }
     TETHYS_RETURN_IF_ERROR(failure_);
     step_ = step;
+    update_.SetRates(step);
+    Progress(step.turn) = 0;
     announced_ = 0;
     next_bucket_ = 0;
-    in_step_ = true;
+    ++steps_under_way_;
     return absl::OkStatus();
   }
 
@@ -75,26 +82,32 @@ class StreamMirroredStrategy final : public Strategy {
     TETHYS_CHECK(index == announced_, "range ", index, " was announced, ", announced_, " comes next");
     ++announced_;
     for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].last_ready < announced_; ++next_bucket_) {
-      const Range range = buckets_[next_bucket_].range;
-      TETHYS_RETURN_IF_ERROR(event.Wait(*reductions_));
-      TETHYS_RETURN_IF_ERROR(Noted(
-          communicator_->AllReduce(*reductions_, gradient_sums_ + range.begin, range.count), next_bucket_));
-      TETHYS_RETURN_IF_ERROR(reduced_[next_bucket_]->Record(*reductions_));
+      const absl::Status put = PutReduction(next_bucket_, event);
+      if (!put.ok()) return Failed(put, step_, next_bucket_);
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<StepOutcome> FinishStep() override {
+  absl::Status PutUpdate(int turn) override {
     TETHYS_CHECK(announced_ == ready_ranges_, announced_, " of ", ready_ranges_, " ranges were announced");
-    for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-      TETHYS_RETURN_IF_ERROR(Noted(WaitFor(bucket), bucket));
-    }
-    in_step_ = false;
-    TETHYS_RETURN_IF_ERROR(reduced_.back()->Wait(stream_));
-    StepOutcome outcome{.version = step_.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
+    TETHYS_RETURN_IF_ERROR(reduced_->Record(*reductions_));
+    TETHYS_RETURN_IF_ERROR(reduced_->Wait(stream_));
+    return update_.Put(turn);
+  }
+
+  absl::StatusOr<StepOutcome> AwaitStep(const StepInfo& step, const Event& done) override {
+    const absl::Status happened = Await(done);
+    if (!happened.ok()) return Failed(happened, step, Progress(step.turn));
+    --steps_under_way_;
     // The sums are the same bits on every worker, so all of them refuse them or none.
-    TETHYS_ASSIGN_OR_RETURN(outcome.update_ns, update_.Apply(step_));
-    return outcome;
+    TETHYS_RETURN_IF_ERROR(update_.Check(step));
+    return StepOutcome{.version = step.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
+  }
+
+  absl::StatusOr<StepOutcome> FinishStep() override {
+    TETHYS_RETURN_IF_ERROR(PutUpdate(step_.turn));
+    TETHYS_RETURN_IF_ERROR(done_->Record(stream_));
+    return AwaitStep(step_, *done_);
   }
 
   absl::Status Refresh() override { return absl::OkStatus(); }
@@ -102,12 +115,29 @@ class StreamMirroredStrategy final : public Strategy {
   std::vector<absl::Span<float>> slots() override { return update_.slots(); }
 
  private:
-  absl::Status WaitFor(size_t bucket) {
+  // On the device: 1 to the number of buckets.
+  absl::Status UploadNumbers() {
+    std::vector<int32_t> numbers(buckets_.size());
+    std::iota(numbers.begin(), numbers.end(), 1);
+    const auto bytes = static_cast<int64_t>(numbers.size() * sizeof(int32_t));
+    TETHYS_ASSIGN_OR_RETURN(numbers_, device_.Allocate(bytes, MemoryKind::kDevice));
+    return device_.CopyToDevice(stream_, numbers_->data(), numbers.data(), bytes);
+  }
+
+  absl::Status PutReduction(size_t bucket, const Event& ready) {
+    const Range range = buckets_[bucket].range;
+    TETHYS_RETURN_IF_ERROR(ready.Wait(*reductions_));
+    TETHYS_RETURN_IF_ERROR(communicator_->AllReduce(*reductions_, gradient_sums_ + range.begin, range.count));
+    return device_.CopyToHost(*reductions_, &Progress(step_.turn),
+                              static_cast<const int32_t*>(numbers_->data()) + bucket, sizeof(int32_t));
+  }
+
+  absl::Status Await(const Event& done) {
     const Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
     while (true) {
-      TETHYS_ASSIGN_OR_RETURN(const bool reduced, reduced_[bucket]->Happened());
-      if (reduced) return communicator_->Check();
+      TETHYS_ASSIGN_OR_RETURN(const bool happened, done.Happened());
       TETHYS_RETURN_IF_ERROR(communicator_->Check());
+      if (happened) return absl::OkStatus();
       if (options_.clock->Now() > deadline) {
         return absl::DeadlineExceededError(absl::StrCat("the gradients were not summed within ",
                                                         ToSeconds(options_.step_timeout),
@@ -118,17 +148,20 @@ class StreamMirroredStrategy final : public Strategy {
   }
 
   // After an error nothing more is reduced, here or, once the others' waits end, there.
-  absl::Status Noted(const absl::Status& status, size_t bucket) {
-    if (status.ok()) return status;
-    const Range range = buckets_[bucket].range;
+  absl::Status Failed(const absl::Status& status, const StepInfo& step, size_t bucket) {
+    const size_t last = std::min(bucket, buckets_.size() - 1);  // Behind it lies the update.
+    const Range range = buckets_[last].range;
     failure_ = Annotate(
-        status, absl::StrCat("step ", step_.step, ", rank ", communicator_->rank(), " of ",
-                             communicator_->world_size(), ", bucket ", bucket, " of ", buckets_.size(), " [",
+        status, absl::StrCat("step ", step.step, ", rank ", communicator_->rank(), " of ",
+                             communicator_->world_size(), ", bucket ", last, " of ", buckets_.size(), " [",
                              range.begin, ", ", range.end(), "), ", communicator_->Describe()));
     communicator_->Abort();
-    in_step_ = false;
+    steps_under_way_ = 0;
     return failure_;
   }
+
+  // How many buckets the last step of a turn has reduced.
+  int32_t& Progress(int turn) { return static_cast<int32_t*>(progress_->data())[turn]; }
 
   // By a bandwidth-optimal ring, which is what NCCL reports bus bandwidth by: 2 (n - 1) / n of the vector.
   int64_t BytesMoved() const {
@@ -142,18 +175,21 @@ class StreamMirroredStrategy final : public Strategy {
   ReplicaUpdate update_;
   Device& device_;
   Stream& stream_;
-  const std::unique_ptr<Stream> reductions_;
   const StreamMirroredOptions options_;
+  std::unique_ptr<Stream> reductions_;
+  std::unique_ptr<Event> reduced_;    // The step's last bucket.
+  std::unique_ptr<Event> done_;       // FinishStep's.
+  std::unique_ptr<Buffer> progress_;  // [2] int32, by turn.
+  std::unique_ptr<Buffer> numbers_;   // [buckets] int32.
 
   std::vector<Bucket> buckets_;
-  std::vector<std::unique_ptr<Event>> reduced_;  // By bucket.
   float* gradient_sums_ = nullptr;
   int64_t ready_ranges_ = 0;
 
-  StepInfo step_;
+  StepInfo step_;  // Begun last.
   int64_t announced_ = 0;
-  size_t next_bucket_ = 0;  // The first that is not on the stream yet.
-  bool in_step_ = false;    // Reductions may be on the stream that have not happened.
+  size_t next_bucket_ = 0;   // The first that is not on the stream yet.
+  int steps_under_way_ = 0;  // Whose reductions may be on the stream and not have happened.
   absl::Status failure_;
 };
 
@@ -166,9 +202,10 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStreamMirroredStrategy(
     return absl::InvalidArgumentError(
         absl::StrCat("mirrored.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
   }
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Stream> reductions, device.CreateStream());
-  return std::make_unique<StreamMirroredStrategy>(std::move(communicator), std::move(update), device, stream,
-                                                  std::move(reductions), options);
+  auto strategy = std::make_unique<StreamMirroredStrategy>(std::move(communicator), std::move(update), device,
+                                                           stream, options);
+  TETHYS_RETURN_IF_ERROR(strategy->Initialize());
+  return strategy;
 }
 
 }  // namespace tethys

@@ -1,5 +1,7 @@
 #include "runtime/local_strategy.h"
 
+#include <sched.h>
+
 #include <utility>
 
 #include "runtime/replica_update.h"
@@ -7,13 +9,13 @@
 namespace tethys {
 namespace {
 
-class LocalStrategy final : public Strategy {
+class LocalStrategy final : public Strategy, private StreamedSteps {
  public:
   explicit LocalStrategy(ReplicaUpdate update) : update_(std::move(update)) {}
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range>) override {
     TETHYS_RETURN_IF_ERROR(update_.Prepare(arenas));
-    return StrategyTraits();
+    return StrategyTraits{.streamed = this};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {
@@ -21,10 +23,23 @@ class LocalStrategy final : public Strategy {
       return absl::InvalidArgumentError(absl::StrCat("step ", step.step, " has no samples"));
     }
     step_ = step;
+    update_.SetRates(step);  // For PutUpdate.
     return absl::OkStatus();
   }
 
   absl::Status GradientReady(int64_t, const Event&) override { return absl::OkStatus(); }
+
+  absl::Status PutUpdate(int turn) override { return update_.Put(turn); }
+
+  absl::StatusOr<StepOutcome> AwaitStep(const StepInfo& step, const Event& done) override {
+    while (true) {
+      TETHYS_ASSIGN_OR_RETURN(const bool happened, done.Happened());
+      if (happened) break;
+      sched_yield();
+    }
+    TETHYS_RETURN_IF_ERROR(update_.Check(step));
+    return StepOutcome{.version = step.step + 1};
+  }
 
   absl::StatusOr<StepOutcome> FinishStep() override {
     TETHYS_ASSIGN_OR_RETURN(const Nanoseconds update_ns, update_.Apply(step_));

@@ -43,10 +43,13 @@ struct StepArenas {
   int64_t arena_size = 0;
 };
 
+class StreamedSteps;
+
 struct StrategyTraits {
-  // The strategy's part of a step is work on the device's stream only, so that one CUDA graph may capture the
-  // whole step. False: it is driven by the host, and the graph is cut where ranges become ready.
-  bool stream_only = false;
+  // Where the strategy's part of a step is work on streams only, so that one graph may hold the whole step
+  // and the next step be put behind it: how to do so. Lives as long as the strategy. Null: driven by the
+  // host.
+  StreamedSteps* streamed = nullptr;
   // A second gradient arena is needed because communication overlaps the next step.
   bool second_gradient_arena = false;
 };
@@ -57,6 +60,26 @@ struct StepOutcome {
   Nanoseconds update_ns = 0;  // Spent in the optimizer on this worker.
   int64_t bytes_out = 0;      // Sent and received for this step, frames included.
   int64_t bytes_in = 0;
+};
+
+// FinishStep in two halves. Two steps may be under way; they differ in StepInfo::turn. In each step of a
+// turn, GradientReady and PutUpdate put the same work on the streams, so a graph of it serves them all; what
+// differs from step to step is what BeginStep leaves in the turn's host memory.
+//
+//   strategy.BeginStep(step);
+//   ... forward, backward with GradientReady, PutUpdate(turn): or the graph of all that
+//   ... the same for the next step
+//   StepOutcome outcome = streamed.AwaitStep(step, done);
+class StreamedSteps {
+ public:
+  virtual ~StreamedSteps() = default;
+
+  // Puts on the stream what remains of a step behind backward. Never blocks.
+  virtual absl::Status PutUpdate(int turn) = 0;
+
+  // Of the oldest step that was put on the stream; `done` happens behind all of it. Blocks under a deadline
+  // until it has. Errors of FinishStep; what was put there after a step that is not made is not made either.
+  virtual absl::StatusOr<StepOutcome> AwaitStep(const StepInfo& step, const Event& done) = 0;
 };
 
 // Thread-compatible.

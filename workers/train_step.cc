@@ -5,33 +5,40 @@
 namespace tethys {
 
 absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step) {
-  Plan& plan = parts.plan;
-  Strategy& strategy = parts.strategy;
-  StepRecorder& recorder = parts.recorder;
-  TETHYS_RETURN_IF_ERROR(recorder.BeginStep({.step = step.step,
-                                             .epoch = step.epoch,
-                                             .sample_begin = step.sample_begin,
-                                             .samples = step.sample_count}));
-  TETHYS_RETURN_IF_ERROR(parts.feed.Feed());
-  recorder.Mark(Phase::kData);
-
-  TETHYS_RETURN_IF_ERROR(strategy.BeginStep(step));
-  TETHYS_RETURN_IF_ERROR(plan.TakeBatch());
-  TETHYS_RETURN_IF_ERROR(plan.Forward());
-  recorder.Mark(Phase::kForward);
-
-  TETHYS_RETURN_IF_ERROR(plan.Backward([&](int64_t index, const Event& event) {
-    recorder.BucketReady(static_cast<int>(index));
-    return strategy.GradientReady(index, event);
-  }));
-  recorder.Mark(Phase::kBackward);
+  TETHYS_RETURN_IF_ERROR(BeginTrainStep(parts, step));
+  TETHYS_RETURN_IF_ERROR(ComputeGradients(parts));
   TETHYS_RETURN_IF_ERROR(parts.feed.FeedAhead());
+  const absl::StatusOr<StepOutcome> outcome = parts.strategy.FinishStep();
+  parts.recorder.Mark(Phase::kExchange);
+  TETHYS_ASSIGN_OR_RETURN(const LossResult loss, parts.plan.Loss());
+  return EndTrainStep(parts, outcome, loss);
+}
 
-  const absl::StatusOr<StepOutcome> outcome = strategy.FinishStep();
-  recorder.Mark(Phase::kExchange);
+absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step) {
+  TETHYS_RETURN_IF_ERROR(parts.recorder.BeginStep({.step = step.step,
+                                                   .epoch = step.epoch,
+                                                   .sample_begin = step.sample_begin,
+                                                   .samples = step.sample_count}));
+  TETHYS_RETURN_IF_ERROR(parts.feed.Feed());
+  parts.recorder.Mark(Phase::kData);
+  TETHYS_RETURN_IF_ERROR(parts.strategy.BeginStep(step));
+  return parts.plan.TakeBatch();
+}
 
+absl::Status ComputeGradients(const TrainStepParts& parts) {
+  TETHYS_RETURN_IF_ERROR(parts.plan.Forward());
+  parts.recorder.Mark(Phase::kForward);
+  TETHYS_RETURN_IF_ERROR(parts.plan.Backward([&](int64_t index, const Event& event) {
+    parts.recorder.BucketReady(static_cast<int>(index));
+    return parts.strategy.GradientReady(index, event);
+  }));
+  parts.recorder.Mark(Phase::kBackward);
+  return absl::OkStatus();
+}
+
+absl::Status EndTrainStep(const TrainStepParts& parts, const absl::StatusOr<StepOutcome>& outcome,
+                          const LossResult& loss) {
   // A worker whose own loss is not finite says so, rather than that some sum is not.
-  TETHYS_ASSIGN_OR_RETURN(const LossResult loss, plan.Loss());
   if (!std::isfinite(loss.loss_sum)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the loss became ", loss.loss_sum,
@@ -39,12 +46,12 @@ absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step) {
         "--set=optimizer.learning_rate=..."));
   }
   if (!outcome.ok()) return outcome.status();
-  recorder.EndStep({.loss_sum = loss.loss_sum,
-                    .correct = static_cast<int64_t>(loss.correct),
-                    .bytes_out = outcome->bytes_out,
-                    .bytes_in = outcome->bytes_in,
-                    .staleness = outcome->staleness,
-                    .update_ns = outcome->update_ns});
+  parts.recorder.EndStep({.loss_sum = loss.loss_sum,
+                          .correct = static_cast<int64_t>(loss.correct),
+                          .bytes_out = outcome->bytes_out,
+                          .bytes_in = outcome->bytes_in,
+                          .staleness = outcome->staleness,
+                          .update_ns = outcome->update_ns});
   return absl::OkStatus();
 }
 

@@ -22,6 +22,16 @@ struct TrainStepParts {
 // worker. Otherwise the errors of Strategy.
 absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step);
 
+// What it is made of; a StepPipeline puts it together otherwise.
+//
+// Takes the batch and begins the step.
+absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step);
+// Forward and backward: on a device that goes on alone stream work only, which a graph may capture.
+absl::Status ComputeGradients(const TrainStepParts& parts);
+// Refuses a loss that is not finite, and ends the step's record.
+absl::Status EndTrainStep(const TrainStepParts& parts, const absl::StatusOr<StepOutcome>& outcome,
+                          const LossResult& loss);
+
 }  // namespace tethys
 
 #endif  // TETHYS_WORKERS_TRAIN_STEP_H_

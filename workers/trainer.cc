@@ -8,7 +8,6 @@
 #include "workers/device_factory.h"
 #include "workers/device_memory.h"
 #include "workers/strategy_factory.h"
-#include "workers/train_step.h"
 
 namespace tethys {
 namespace {
@@ -63,6 +62,7 @@ absl::Status Trainer::Build(RingListener& listener) {
   recorder_ =
       std::make_unique<StepRecorder>(clock_, task_.index, static_cast<int>(model_->ready_order().size()));
   steps_ = leased_ ? 0 : setup_.state().step();
+  TETHYS_RETURN_IF_ERROR(PrepareStrategy());
   return TakeParameters();
 }
 
@@ -88,10 +88,19 @@ absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
   return absl::OkStatus();
 }
 
+absl::Status Trainer::PrepareStrategy() {
+  const StepArenas arenas{parameters_->floats(), gradient_sums_, ArenaSize()};
+  TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, strategy_->Prepare(arenas, model_->ready_order()));
+  TETHYS_ASSIGN_OR_RETURN(pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_},
+                                                          {.device = *device_,
+                                                           .stream = *stream_,
+                                                           .streamed = traits.streamed,
+                                                           .graphs = setup_.plan().job().device().graph()}));
+  return absl::OkStatus();
+}
+
 // Initial values or a checkpoint's where this worker keeps the parameters; from the servers otherwise.
 absl::Status Trainer::TakeParameters() {
-  const StepArenas arenas{parameters_->floats(), gradient_sums_, ArenaSize()};
-  TETHYS_RETURN_IF_ERROR(strategy_->Prepare(arenas, model_->ready_order()).status());
   if (setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
   const absl::Span<float> parameters(parameters_->floats(), static_cast<size_t>(ArenaSize()));
   if (!setup_.restore()) {
@@ -128,7 +137,7 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
       feed_->loader().Announce(order, next->positions);
       announced.push_back(*next);
     }
-    if (announced.empty()) return done;
+    if (announced.empty()) break;
     const BatchAssignment batch = announced.front();
     announced.pop_front();
 
@@ -140,11 +149,12 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
                         .sample_count = batch.positions.count(),
                         .global_sample_count = batch.global_count,
                         .schedule_position = epoch_begin + batch.step_begin};
-    TETHYS_RETURN_IF_ERROR(Annotate(TrainStep({*plan_, *strategy_, *recorder_, *feed_}, step),
-                                    absl::StrCat("step ", step.step, " of epoch ", run.epoch() + 1)));
+    TETHYS_RETURN_IF_ERROR(pipeline_->Run(step));
     ++steps_;
     ++done;
   }
+  TETHYS_RETURN_IF_ERROR(pipeline_->Finish());
+  return done;
 }
 
 absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {

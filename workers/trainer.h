@@ -19,6 +19,7 @@
 #include "workers/batch_feed.h"
 #include "workers/batch_sequence.h"
 #include "workers/evaluator.h"
+#include "workers/step_pipeline.h"
 
 namespace tethys {
 
@@ -30,7 +31,7 @@ class Trainer {
                                                          TaskSession& session, RingListener& listener,
                                                          const Clock& clock);
 
-  // All of this worker's steps of a segment; returns how many. Errors of TrainStep, annotated with the step.
+  // All of this worker's steps of a segment; returns how many. Errors of StepPipeline.
   absl::StatusOr<int64_t> RunSegment(const proto::Run& run);
 
   absl::StatusOr<EvaluationSums> Evaluate(const proto::Evaluate& order);
@@ -54,6 +55,7 @@ class Trainer {
   absl::Status Build(RingListener& listener);
   absl::Status AllocateGradients();
   absl::Status BuildPlans(const InputScaling& scaling);
+  absl::Status PrepareStrategy();
   absl::Status TakeParameters();
   int64_t ArenaSize() const { return model_->variables().arena_size(); }
 
@@ -75,6 +77,7 @@ class Trainer {
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<StepRecorder> recorder_;
+  std::unique_ptr<StepPipeline> pipeline_;  // Goes before the strategy.
   std::atomic<int64_t> steps_{
       0};  // Asynchronously: this worker's; stale-synchronously: its clock; else the global step.
 };

@@ -34,6 +34,7 @@ class LayeredPlan final : public Plan {
   absl::Status Forward() override;
   absl::Status Backward(ReadyCallback ready) override;
   absl::StatusOr<LossResult> Loss() override;
+  absl::Status PutLoss(LossResult* host) override;
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   std::string Describe() const override;
 
@@ -154,9 +155,13 @@ absl::Status LayeredPlan::Backward(ReadyCallback ready) {
 
 absl::StatusOr<LossResult> LayeredPlan::Loss() {
   LossResult result;
-  TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream_, &result, loss_result_->data(), sizeof(result)));
+  TETHYS_RETURN_IF_ERROR(PutLoss(&result));
   TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
   return result;
+}
+
+absl::Status LayeredPlan::PutLoss(LossResult* host) {
+  return device_.CopyToHost(stream_, host, loss_result_->data(), sizeof(*host));
 }
 
 std::string LayeredPlan::Describe() const {

@@ -56,6 +56,8 @@ class Plan {
 
   // Waits for the last Forward's loss. Blocks until the stream has reached it.
   virtual absl::StatusOr<LossResult> Loss() = 0;
+  // For whoever does not wait: puts a copy of it to pinned host memory on the stream. May be captured.
+  virtual absl::Status PutLoss(LossResult* host) = 0;
 
   // Bytes of activations and workspaces allocated.
   virtual int64_t workspace_bytes() const = 0;

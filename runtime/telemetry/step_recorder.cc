@@ -16,7 +16,7 @@ StepRecorder::StepRecorder(const Clock& clock, int rank, int buckets, int64_t ca
 }
 
 bool StepRecorder::Full() const {
-  return finished_.load(std::memory_order_relaxed) - drained_.load(std::memory_order_acquire) == capacity_;
+  return begun_ - drained_.load(std::memory_order_acquire) >= capacity_;
 }
 
 absl::Status StepRecorder::WaitForRoom() {
@@ -36,7 +36,7 @@ absl::Status StepRecorder::WaitForRoom() {
 
 absl::Status StepRecorder::BeginStep(const StepStart& start) {
   if (Full()) TETHYS_RETURN_IF_ERROR(WaitForRoom());
-  const int64_t number = finished_.load(std::memory_order_relaxed);
+  const int64_t number = begun_++;
   current_ = &ring_[number % capacity_];
   current_buckets_ = BucketTimes(number);
   std::fill_n(current_buckets_, buckets_, 0);
@@ -59,8 +59,12 @@ void StepRecorder::BucketReady(int index) {
 }
 
 void StepRecorder::EndStep(const StepResult& result) {
-  current_->result = result;
-  current_->end_ns = clock_.Now();
+  const int64_t number = finished_.load(std::memory_order_relaxed);
+  TETHYS_CHECK(number < begun_, "step ended without a beginning");
+  Record& record = ring_[number % capacity_];
+  record.result = result;
+  record.begin_ns = std::max(record.begin_ns, last_end_);
+  record.end_ns = last_end_ = clock_.Now();
   finished_.fetch_add(1, std::memory_order_release);
 }
 

@@ -10,7 +10,8 @@
 //   recorder.EndStep({.loss_sum = 81.2, .correct = 97, ...});
 //
 // The training thread calls BeginStep, Mark, BucketReady and EndStep; one other thread calls Drain. No heap
-// allocation and no lock on the training thread, unless the ring is full.
+// allocation and no lock on the training thread, unless the ring is full. Steps may overlap: the next may begin
+// before EndStep, which ends the oldest.
 #ifndef TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 #define TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 
@@ -64,6 +65,8 @@ class StepRecorder {
   void Mark(Phase phase);
   // Bucket `index` holds its final sums; its collective has not begun.
   void BucketReady(int index);
+  // The oldest step that was begun and not ended. Where it began before its predecessor's end, its time counts
+  // from there: totals add up to the time that passed.
   void EndStep(const StepResult& result);
 
   // Appends at most `limit` finished steps to `out` and returns how many.
@@ -105,9 +108,11 @@ class StepRecorder {
   CondVar room_;
 
   // The training thread's.
-  Record* current_ = nullptr;
+  int64_t begun_ = 0;
+  Record* current_ = nullptr;  // Begun last.
   Nanoseconds* current_buckets_ = nullptr;
   Nanoseconds last_mark_ = 0;
+  Nanoseconds last_end_ = 0;
 };
 
 }  // namespace tethys

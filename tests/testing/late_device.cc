@@ -127,10 +127,11 @@ class LateDevice final : public Device {
   }
 
   bool captures() const override { return true; }
+  int live_graphs() const { return *live_graphs_; }
   absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& stream,
                                                  absl::FunctionRef<absl::Status()> work) override {
     capturing_ = true;
-    auto graph = CaptureLate(Late(stream), work, time_, options_.live_graphs);
+    auto graph = CaptureLate(Late(stream), work, time_, live_graphs_);
     capturing_ = false;
     return graph;
   }
@@ -227,11 +228,14 @@ class LateDevice final : public Device {
   const std::shared_ptr<Nanoseconds> time_ = std::make_shared<Nanoseconds>(0);
   std::map<const char*, int64_t> pinned_;  // Address to bytes.
   bool capturing_ = false;
+  const std::shared_ptr<int> live_graphs_ = std::make_shared<int>(0);
 };
 
 }  // namespace
 
 void PutWork(Stream& stream, std::function<absl::Status()> work) { Late(stream).Put(std::move(work)); }
+
+int LiveGraphs(const Device& device) { return static_cast<const LateDevice&>(device).live_graphs(); }
 
 std::unique_ptr<Device> CreateLateDevice(LateDeviceOptions options) {
   return std::make_unique<LateDevice>(options);

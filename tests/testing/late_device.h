@@ -18,7 +18,6 @@ struct LateDeviceOptions {
   std::string identity = "";  // As Device::identity; empty: it joins no group.
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
   bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
-  std::shared_ptr<int> live_graphs = std::make_shared<int>(0);  // How many there are that it captured.
 };
 
 // What the device takes for each piece of work on a stream, as timed events tell it.
@@ -26,6 +25,9 @@ inline constexpr Nanoseconds kWorkTime = kMicrosecond;
 
 // Puts more work on a stream of a late device: what a library of the device's would do.
 void PutWork(Stream& stream, std::function<absl::Status()> work);
+
+// How many graphs there are that a late device captured.
+int LiveGraphs(const Device& device);
 
 std::unique_ptr<Device> CreateLateDevice(LateDeviceOptions options = {});
 

@@ -25,24 +25,28 @@ std::shared_ptr<LatePoint> LateStream::Record() {
 }
 
 void LateStream::Await(std::shared_ptr<LatePoint> point) {
-  Put([point = std::move(point)] {
-    while (!point->happened) point->stream->RunOne();
-    return absl::OkStatus();
+  Put([point = std::move(point)]() -> absl::Status {
+    while (!point->happened && point->stream->RunOne()) {
+    }
+    if (point->happened) return absl::OkStatus();
+    TETHYS_RETURN_IF_ERROR(point->stream->status());
+    return absl::FailedPreconditionError("a stream waits for an event that never happens");
   });
 }
 
-void LateStream::RunOne() {
-  if (work_.empty()) return;
+bool LateStream::RunOne() {
+  if (work_.empty() || !status_.ok()) return false;
   const Work work = std::move(work_.front());
   work_.pop_front();
   *time_ += kWorkTime;
-  const absl::Status status = work();
-  if (status_.ok()) status_ = status;
+  status_ = work();
+  return true;
 }
 
 absl::Status LateStream::Synchronize() {
   if (capture_ != nullptr) return absl::FailedPreconditionError("a captured stream was waited for");
-  while (!work_.empty()) RunOne();
+  while (RunOne()) {
+  }
   return status_;
 }
 
@@ -116,6 +120,7 @@ absl::StatusOr<bool> LateEvent::Happened() const {
   if (capture_ != nullptr) return absl::FailedPreconditionError("a captured event was asked");
   if (point_ == nullptr) return true;
   if (!point_->happened && !hangs_) point_->stream->RunOne();
+  if (!point_->happened) TETHYS_RETURN_IF_ERROR(point_->stream->status());
   return point_->happened;
 }
 

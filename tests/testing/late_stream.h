@@ -27,7 +27,7 @@ struct LatePoint {
   Nanoseconds time = 0;
 };
 
-// Work in order. The first error stays and is what Synchronize returns. Each piece of work takes the device
+// Work in order, until the first error: nothing happens after it. Each piece of work takes the device
 // kWorkTime, whatever else it does.
 class LateStream final : public Stream {
  public:
@@ -36,7 +36,9 @@ class LateStream final : public Stream {
   void Put(Work work);
   std::shared_ptr<LatePoint> Record();
   void Await(std::shared_ptr<LatePoint> point);
-  void RunOne();
+  // False where nothing is left to happen, or nothing more does.
+  bool RunOne();
+  const absl::Status& status() const { return status_; }
   absl::Status Synchronize() override;
 
   // The capture that this stream takes part in, or null.

@@ -16,17 +16,6 @@ namespace {
 constexpr int64_t kSamples = 50;  // Three whole batches and one of 2.
 constexpr int64_t kEpochs = 3;
 
-std::shared_ptr<const Dataset> RandomSamples() {
-  auto store = std::make_shared<SampleStore>();
-  store->sample_shape = {6, 6};
-  store->sample_elements = 36;
-  TETHYS_CHECK(store->values.Resize(kSamples * 36).ok() && store->labels.Resize(kSamples).ok());
-  RandomStream stream(4, RandomPurpose::kTest, 0);
-  for (int64_t i = 0; i < kSamples * 36; ++i) store->values.data()[i] = stream.NextBelow(256);
-  for (int64_t i = 0; i < kSamples; ++i) store->labels.data()[i] = stream.NextBelow(10);
-  return std::make_shared<Dataset>(std::move(store), 0, kSamples);
-}
-
 // What training leaves: a record per step, the parameters, and their loss over all samples.
 struct Trained {
   std::vector<double> losses;
@@ -57,7 +46,7 @@ Trained TrainOn(std::unique_ptr<Device> device, int prefetch_batches) {
   const auto strategy = CreateLocalStrategy(replica.MakeOptimizer(replica.device()), SgdConfig(), 0, 1,
                                             replica.stream(), TestClock());
   EXPECT_TRUE(replica.Prepare(*strategy).ok());
-  const auto samples = RandomSamples();
+  const auto samples = RandomSamples(kSamples, 0);
   StepRecorder recorder(TestClock(), 0, 3);
   const auto feed =
       BatchFeed::Create(replica.device(), replica.plan(), samples, {.prefetch_batches = prefetch_batches})
@@ -88,7 +77,8 @@ TEST(BatchFeed, ALateDeviceSeesTheBatchesOfTheCpu) {
 
 TEST(BatchFeed, FeedsAheadOnlyWhatWasAnnouncedAndOnlyOne) {
   Replica replica(testing::CreateLateDevice(), 0, 1);
-  const auto feed = BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(), {}).value();
+  const auto feed =
+      BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(kSamples, 0), {}).value();
   const int64_t room = feed->loader().room();
   ASSERT_TRUE(feed->FeedAhead().ok());
   EXPECT_EQ(feed->loader().room(), room);
@@ -99,7 +89,8 @@ TEST(BatchFeed, FeedsAheadOnlyWhatWasAnnouncedAndOnlyOne) {
 
 TEST(BatchFeed, TheCpuIsFedAsItsStepsBegin) {
   Replica replica(CreateCpuDevice(1).value(), 0, 1);
-  const auto feed = BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(), {}).value();
+  const auto feed =
+      BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(kSamples, 0), {}).value();
   feed->loader().Announce(nullptr, {0, 16});
   ASSERT_TRUE(feed->FeedAhead().ok());
   EXPECT_TRUE(feed->loader().ready());

@@ -1,0 +1,229 @@
+// Steps put on a late device ahead of their predecessors' ends, as graphs: the parameters and losses are
+// those of the CPU, where each step ends before the next begins, bit by bit.
+#include "workers/step_pipeline.h"
+
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "tests/workers/ring_on_stream.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+
+constexpr int64_t kSamples = 50;  // Of each rank: three whole batches and one of 2.
+constexpr int64_t kStepsPerEpoch = 4;
+constexpr int64_t kAllSteps = 13 * kStepsPerEpoch;
+
+std::unique_ptr<Strategy> Local(Replica& replica) {
+  return CreateLocalStrategy(replica.MakeOptimizer(replica.device()), SgdConfig(), 0, 1, replica.stream(),
+                             TestClock());
+}
+
+// The training of one replica, on samples of its own.
+class Training {
+ public:
+  // `streamed` in place of the strategy's own.
+  Training(Replica& replica, std::unique_ptr<Strategy> strategy, bool graphs = true,
+           StreamedSteps* streamed = nullptr)
+      : replica_(replica), strategy_(std::move(strategy)) {
+    const StrategyTraits traits = replica.Prepare(*strategy_).value();
+    feed_ = BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(kSamples, replica.rank()),
+                              {.prefetch_batches = 1})
+                .value();
+    pipeline_ = StepPipeline::Create({replica.plan(), *strategy_, recorder_, *feed_},
+                                     {.device = replica.device(),
+                                      .stream = replica.stream(),
+                                      .streamed = streamed != nullptr ? streamed : traits.streamed,
+                                      .graphs = graphs})
+                    .value();
+  }
+
+  absl::Status Step() {
+    for (; feed_->loader().room() > 0; ++announced_) {
+      const auto order = std::make_shared<const EpochOrder>(1, announced_ / kStepsPerEpoch, kSamples);
+      feed_->loader().Announce(order, StepSlice(kSamples, kRows, announced_ % kStepsPerEpoch));
+    }
+    const int64_t epoch = step_ / kStepsPerEpoch;
+    const Slice slice = StepSlice(kSamples, kRows, step_ % kStepsPerEpoch);
+    return pipeline_->Run({.step = step_++,
+                           .epoch = epoch,
+                           .sample_count = slice.count(),
+                           .global_sample_count = slice.count() * replica_.world(),
+                           .schedule_position = epoch * kSamples + slice.begin});
+  }
+  absl::Status Steps(int64_t count) {
+    for (int64_t i = 0; i < count; ++i) TETHYS_RETURN_IF_ERROR(Step());
+    return absl::OkStatus();
+  }
+  absl::Status Finish() { return pipeline_->Finish(); }
+  absl::Status All() {
+    TETHYS_RETURN_IF_ERROR(Steps(kAllSteps));
+    return Finish();
+  }
+
+  int64_t step() const { return step_; }
+  // Of the steps recorded since the last call.
+  std::vector<double> Losses() {
+    proto::StepRecords records;
+    recorder_.Drain(records);
+    std::vector<double> losses;
+    for (const proto::StepRecord& record : records.record()) losses.push_back(record.loss_sum());
+    return losses;
+  }
+
+ private:
+  Replica& replica_;
+  StepRecorder recorder_{TestClock(), 0, 8};
+  const std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<BatchFeed> feed_;
+  std::unique_ptr<StepPipeline> pipeline_;
+  int64_t announced_ = 0;
+  int64_t step_ = 0;
+};
+
+struct Trained {
+  std::vector<double> losses;
+  std::vector<float> parameters;
+};
+
+Trained TrainLocally(std::unique_ptr<Device> device, bool graphs) {
+  Replica replica(std::move(device), 0, 1);
+  Training training(replica, Local(replica), graphs);
+  EXPECT_EQ(StatusText(training.All()), "OK");
+  return {training.Losses(), replica.Parameters()};
+}
+
+TEST(StepPipeline, LocallyGivesTheBitsOfTheCpuWithGraphsAndWithout) {
+  const Trained expected = TrainLocally(CreateCpuDevice(1).value(), true);
+  ASSERT_EQ(expected.losses.size(), static_cast<size_t>(kAllSteps));
+  for (const bool graphs : {true, false}) {
+    const Trained trained = TrainLocally(testing::CreateLateDevice(), graphs);
+    EXPECT_EQ(trained.losses, expected.losses) << graphs;
+    EXPECT_EQ(trained.parameters, expected.parameters) << graphs;
+  }
+}
+
+TEST(StepPipeline, MirroredOnStreamsGivesTheBitsOfTheCpuAndGraphsGoBeforeTheCommunicator) {
+  const TrainReplica train = [](Replica& replica, std::unique_ptr<Strategy> strategy) {
+    return Training(replica, std::move(strategy)).All();
+  };
+  Fate fates[2];
+  const auto parameters = TrainMirrored(
+      2, [] { return testing::CreateLateDevice(); },
+      [&](Replica& replica, auto ring) {
+        return MirroredOnStream(replica, std::move(ring), {}, fates[replica.rank()]);
+      },
+      train);
+  EXPECT_EQ(parameters, MirroredOnTheCpu(2, train));
+  EXPECT_THAT(fates, Each(AllOf(Field(&Fate::aborted, false), Field(&Fate::graphs_left, 0))));
+}
+
+TEST(StepPipeline, CapturesAGraphForEachTurnAfterAFirstStepWithout) {
+  Replica replica(testing::CreateLateDevice(), 0, 1);
+  Training training(replica, Local(replica));
+  for (const int graphs : {0, 1, 2, 2, 2}) {
+    ASSERT_TRUE(training.Step().ok());
+    EXPECT_EQ(testing::LiveGraphs(replica.device()), graphs);
+  }
+}
+
+TEST(StepPipeline, AStepIsRecordedWhenTheNextIsPutOrTheSegmentEnds) {
+  Replica replica(testing::CreateLateDevice(), 0, 1);
+  Training training(replica, Local(replica));
+  ASSERT_TRUE(training.Steps(5).ok());
+  EXPECT_EQ(training.Losses().size(), 4u);
+  ASSERT_TRUE(training.Finish().ok());
+  EXPECT_EQ(training.Losses().size(), 1u);
+  ASSERT_TRUE(training.Finish().ok());
+  EXPECT_EQ(training.Losses().size(), 0u);
+}
+
+// NaNs compare as what they are.
+std::vector<uint32_t> Bits(const std::vector<float>& values) {
+  std::vector<uint32_t> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
+  return bits;
+}
+
+struct Stopped {
+  std::string error;
+  size_t records;
+  int64_t steps_put;
+  std::vector<uint32_t> parameters;
+};
+
+// A weight becomes NaN before step 6.
+Stopped TrainUntilNan(std::unique_ptr<Device> device) {
+  Replica replica(std::move(device), 0, 1);
+  Training training(replica, Local(replica));
+  EXPECT_TRUE(training.Steps(6).ok());
+  const absl::Span<float> weight = replica.parameters().subspan(0, 1);
+  EXPECT_TRUE(FillDeviceMemory(replica.device(), replica.stream(), weight, [](absl::Span<float> value) {
+                value[0] = std::numeric_limits<float>::quiet_NaN();
+                return absl::OkStatus();
+              }).ok());
+  const absl::Status status = training.All();
+  return {StatusText(status), training.Losses().size(), training.step(), Bits(replica.Parameters())};
+}
+
+TEST(StepPipeline, AStepThatIsNotFiniteIsNamedAndNothingIsChangedThoughTheNextWasPut) {
+  const Stopped expected = TrainUntilNan(CreateCpuDevice(1).value());
+  const Stopped stopped = TrainUntilNan(testing::CreateLateDevice());
+  EXPECT_THAT(stopped.error, HasSubstr("step 6 of epoch 2: the loss became nan"));
+  EXPECT_EQ(stopped.error, expected.error);
+  EXPECT_EQ(stopped.records, 6u);
+  EXPECT_EQ(stopped.steps_put, expected.steps_put + 1);
+  EXPECT_EQ(stopped.parameters, expected.parameters);
+}
+
+// Puts what no graph can hold.
+class CopiesPageableMemory final : public StreamedSteps {
+ public:
+  explicit CopiesPageableMemory(Replica& replica) : replica_(replica) {}
+  absl::Status PutUpdate(int) override {
+    return replica_.device().CopyToHost(replica_.stream(), &value_, replica_.parameters().data(),
+                                        sizeof(value_));
+  }
+  absl::StatusOr<StepOutcome> AwaitStep(const StepInfo&, const Event&) override {
+    TETHYS_RETURN_IF_ERROR(replica_.stream().Synchronize());
+    return StepOutcome();
+  }
+
+ private:
+  Replica& replica_;
+  float value_ = 0;
+};
+
+TEST(StepPipeline, AStepThatCannotBeCapturedIsAnErrorThatSaysWhyAndHowToGoWithout) {
+  Replica replica(testing::CreateLateDevice(), 0, 1);
+  CopiesPageableMemory steps(replica);
+  const absl::Status refused = Training(replica, Local(replica), true, &steps).All();
+  EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("step 1 of epoch 1: "), HasSubstr("graph: false"),
+                                         HasSubstr("a copy of pageable memory was captured")));
+  EXPECT_TRUE(Training(replica, Local(replica), false, &steps).All().ok());
+}
+
+TEST(StepPipeline, ARankThatBreaksWithinAGraphIsNamedWithItsBucketAndStep) {
+  Fate fate;
+  absl::Status status;
+  ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
+    Replica replica(testing::CreateLateDevice(), 0, 1);
+    status =
+        Training(replica, MirroredOnStream(replica, std::move(ring), {.breaks_at = 3 * 5 + 1}, fate)).All();
+    return absl::OkStatus();
+  }));
+  EXPECT_THAT(StatusText(status), AllOf(HasSubstr("step 5"), HasSubstr("bucket 1 of 3"), HasSubstr("broke")));
+  EXPECT_TRUE(fate.aborted);
+}
+
+}  // namespace
+}  // namespace tethys
