@@ -121,6 +121,24 @@ TEST_F(StepRecorderTest, StepUnderWayIsNotDrained) {
   EXPECT_THAT(DrainSteps(recorder), IsEmpty());
 }
 
+TEST_F(StepRecorderTest, OfStepsThatOverlapTheOldestEndsFirstAndTotalsAddUpToTheTimePassed) {
+  StepRecorder recorder(clock_, 0, 0);
+  ASSERT_TRUE(recorder.BeginStep({.step = 0}).ok());
+  clock_.Advance(10);
+  ASSERT_TRUE(recorder.BeginStep({.step = 1}).ok());
+  Spend(recorder, Phase::kData, 20);
+  recorder.EndStep({.correct = 5});
+  clock_.Advance(40);
+  recorder.EndStep({.correct = 6});
+  proto::StepRecords records;
+  ASSERT_EQ(recorder.Drain(records), 2);
+  EXPECT_EQ(records.record(0).correct(), 5);
+  EXPECT_EQ(records.record(0).total_ns(), 30);
+  EXPECT_EQ(records.record(1).correct(), 6);
+  EXPECT_EQ(records.record(1).data_ns(), 20);
+  EXPECT_EQ(records.record(1).total_ns(), 40);
+}
+
 TEST_F(StepRecorderTest, DrainStopsAtItsLimitAndGoesOnThere) {
   StepRecorder recorder(clock_, 0, 0, /*capacity=*/4);
   for (int64_t step = 0; step < 4; ++step) ASSERT_TRUE(Step(recorder, step).ok());
