@@ -11,7 +11,8 @@ namespace {
 
 class LocalStrategy final : public Strategy, private StreamedSteps {
  public:
-  explicit LocalStrategy(ReplicaUpdate update) : update_(std::move(update)) {}
+  LocalStrategy(ReplicaUpdate update, const Clock& clock, Nanoseconds step_timeout)
+      : update_(std::move(update)), clock_(clock), step_timeout_(step_timeout) {}
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range>) override {
     TETHYS_RETURN_IF_ERROR(update_.Prepare(arenas));
@@ -32,9 +33,16 @@ class LocalStrategy final : public Strategy, private StreamedSteps {
   absl::Status PutUpdate(int turn) override { return update_.Put(turn); }
 
   absl::StatusOr<StepOutcome> AwaitStep(const StepInfo& step, const Event& done) override {
+    const Nanoseconds deadline = clock_.Now() + step_timeout_;
     while (true) {
       TETHYS_ASSIGN_OR_RETURN(const bool happened, done.Happened());
       if (happened) break;
+      if (clock_.Now() > deadline) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("the device did not finish the step within ", ToSeconds(step_timeout_),
+                         " s (timeouts.step): it hangs, or computes longer than that; raise timeouts.step if "
+                         "it is only slow"));
+      }
       sched_yield();
     }
     TETHYS_RETURN_IF_ERROR(update_.Check(step));
@@ -52,6 +60,8 @@ class LocalStrategy final : public Strategy, private StreamedSteps {
 
  private:
   ReplicaUpdate update_;
+  const Clock& clock_;
+  const Nanoseconds step_timeout_;
   StepInfo step_;
 };
 
@@ -59,9 +69,11 @@ class LocalStrategy final : public Strategy, private StreamedSteps {
 
 std::unique_ptr<Strategy> CreateLocalStrategy(std::unique_ptr<Optimizer> optimizer,
                                               const proto::Optimizer& config, int64_t total_samples,
-                                              int workers, Stream& stream, const Clock& clock) {
+                                              int workers, Stream& stream, const Clock& clock,
+                                              Nanoseconds step_timeout) {
   return std::make_unique<LocalStrategy>(
-      ReplicaUpdate(std::move(optimizer), config, total_samples, workers, stream, clock));
+      ReplicaUpdate(std::move(optimizer), config, total_samples, workers, stream, clock), clock,
+      step_timeout);
 }
 
 }  // namespace tethys

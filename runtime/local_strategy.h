@@ -13,11 +13,12 @@
 namespace tethys {
 
 // `optimizer` was made from `config` for all variables of the arena. The learning rate of an update is
-// LearningRate(config, schedule position, total_samples, workers). The slots are host memory.
-// `stream` and `clock` outlive the strategy.
+// LearningRate(config, schedule position, total_samples, workers). `step_timeout`: how long a step that was
+// put on the stream may take. `stream` and `clock` outlive the strategy.
 std::unique_ptr<Strategy> CreateLocalStrategy(std::unique_ptr<Optimizer> optimizer,
                                               const proto::Optimizer& config, int64_t total_samples,
-                                              int workers, Stream& stream, const Clock& clock);
+                                              int workers, Stream& stream, const Clock& clock,
+                                              Nanoseconds step_timeout = 30 * kSecond);
 
 }  // namespace tethys
 

@@ -152,7 +152,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
   return CreateLocalStrategy(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan),
-                             plan.job().workers(), stream, clock);
+                             plan.job().workers(), stream, clock, FromSeconds(plan.job().timeouts().step()));
 }
 
 }  // namespace tethys

@@ -23,9 +23,9 @@ constexpr int64_t kSamples = 50;  // Of each rank: three whole batches and one o
 constexpr int64_t kStepsPerEpoch = 4;
 constexpr int64_t kAllSteps = 13 * kStepsPerEpoch;
 
-std::unique_ptr<Strategy> Local(Replica& replica) {
+std::unique_ptr<Strategy> Local(Replica& replica, Nanoseconds timeout = 30 * kSecond) {
   return CreateLocalStrategy(replica.MakeOptimizer(replica.device()), SgdConfig(), 0, 1, replica.stream(),
-                             TestClock());
+                             TestClock(), timeout);
 }
 
 // The training of one replica, on samples of its own.
@@ -35,11 +35,12 @@ class Training {
   Training(Replica& replica, std::unique_ptr<Strategy> strategy, bool graphs = true,
            StreamedSteps* streamed = nullptr)
       : replica_(replica), strategy_(std::move(strategy)) {
-    const StrategyTraits traits = replica.Prepare(*strategy_).value();
+    phases_ = StepPhases::Create(replica.device(), replica.stream(), recorder_, streamed == nullptr).value();
+    const StrategyTraits traits = replica.Prepare(*strategy_, phases_->update_events()).value();
     feed_ = BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(kSamples, replica.rank()),
                               {.prefetch_batches = 1})
                 .value();
-    pipeline_ = StepPipeline::Create({replica.plan(), *strategy_, recorder_, *feed_},
+    pipeline_ = StepPipeline::Create({replica.plan(), *strategy_, recorder_, *feed_, *phases_},
                                      {.device = replica.device(),
                                       .stream = replica.stream(),
                                       .streamed = streamed != nullptr ? streamed : traits.streamed,
@@ -85,6 +86,7 @@ class Training {
   StepRecorder recorder_{TestClock(), 0, 8};
   const std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<BatchFeed> feed_;
+  std::unique_ptr<StepPhases> phases_;
   std::unique_ptr<StepPipeline> pipeline_;
   int64_t announced_ = 0;
   int64_t step_ = 0;
@@ -210,6 +212,14 @@ TEST(StepPipeline, AStepThatCannotBeCapturedIsAnErrorThatSaysWhyAndHowToGoWithou
   EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("step 1 of epoch 1: "), HasSubstr("graph: false"),
                                          HasSubstr("a copy of pageable memory was captured")));
   EXPECT_TRUE(Training(replica, Local(replica), false, &steps).All().ok());
+}
+
+TEST(StepPipeline, ADeviceThatHangsEndsTheStepByItsDeadline) {
+  Replica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
+  const absl::Status status = Training(replica, Local(replica, 20 * kMillisecond)).All();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(StatusText(status),
+              HasSubstr("step 0 of epoch 1: the device did not finish the step within 0.02"));
 }
 
 TEST(StepPipeline, ARankThatBreaksWithinAGraphIsNamedWithItsBucketAndStep) {
