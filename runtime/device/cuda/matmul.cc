@@ -8,11 +8,12 @@
 
 #include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/stream.h"
+#include "runtime/device/workspace_bounds.h"
 
 namespace tethys::cuda {
 namespace {
 
-constexpr uint64_t kMostWorkspaceBytes = 32 << 20;
+constexpr uint64_t kMostWorkspaceBytes = kMostDenseWorkspace;
 constexpr uint32_t kAlignmentBytes = 16;
 constexpr int kMostAlgorithms = 8;
 // Without reductions in place, which are said to be sequential, but not in which order.
