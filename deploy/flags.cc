@@ -1,30 +1,14 @@
 #include "deploy/flags.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "runtime/base/nearest_name.h"
 
 namespace tethys {
 namespace {
-
-// Levenshtein's distance: insertions, deletions and replacements of a character.
-int EditDistance(const std::string& a, const std::string& b) {
-  std::vector<int> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
 
 const FlagSpec* Find(const CommandSpec& spec, const std::string& name) {
   for (const FlagSpec& flag : spec.flags) {
@@ -36,7 +20,7 @@ const FlagSpec* Find(const CommandSpec& spec, const std::string& name) {
 absl::Status UnknownFlag(const CommandSpec& spec, const std::string& name) {
   std::vector<std::string> names;
   for (const FlagSpec& flag : spec.flags) names.push_back(flag.name);
-  const std::string nearest = Nearest(name, names);
+  const std::string nearest = NearestName(name, names);
   return absl::InvalidArgumentError(absl::StrCat(
       "there is no flag --", name, nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?"),
       " (tethys ", spec.verb, " --help lists them)"));
@@ -168,20 +152,6 @@ std::string HelpText(const CommandSpec& spec) {
   absl::StrAppend(&help, "\n", spec.examples.size() == 1 ? "example:\n" : "examples:\n");
   for (const std::string& example : spec.examples) absl::StrAppend(&help, "  ", example, "\n");
   return help;
-}
-
-std::string Nearest(const std::string& word, absl::Span<const std::string> candidates) {
-  std::string nearest;
-  int least = static_cast<int>(word.size()) / 3 + 2;  // That many edits are no slip any more.
-  for (const std::string& candidate : candidates) {
-    const bool abbreviated = word.size() >= 2 && absl::StartsWith(candidate, word);
-    const int distance = abbreviated ? 0 : EditDistance(word, candidate);
-    if (distance < least) {
-      least = distance;
-      nearest = candidate;
-    }
-  }
-  return nearest;
 }
 
 }  // namespace tethys

@@ -56,10 +56,6 @@ absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::
 
 std::string HelpText(const CommandSpec& spec);
 
-// The candidate with the fewest edits from `word`, if those are few enough for a slip of the hand; else
-// empty.
-std::string Nearest(const std::string& word, absl::Span<const std::string> candidates);
-
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_FLAGS_H_

@@ -11,6 +11,7 @@
 
 #include "deploy/command.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/nearest_name.h"
 
 namespace tethys {
 namespace {
@@ -32,8 +33,7 @@ void OpenStandardDescriptors() {
 void PrintHelp(const std::vector<Command>& commands) {
   std::printf(
       "Tethys trains models on a cluster, with parameter servers or with mirrored workers, and measures "
-      "which does "
-      "better.\n\nusage: tethys VERB [ARGUMENT ...] [--FLAG=VALUE ...]\n\n");
+      "which does better.\n\nusage: tethys VERB [ARGUMENT ...] [--FLAG=VALUE ...]\n\n");
   for (const Command& command : commands) {
     std::printf("  %-10s%s\n", command.spec.verb.c_str(), command.spec.summary.c_str());
   }
@@ -45,7 +45,7 @@ void PrintHelp(const std::vector<Command>& commands) {
 int UnknownVerb(const std::vector<Command>& commands, const std::string& word) {
   std::vector<std::string> verbs;
   for (const Command& command : commands) verbs.push_back(command.spec.verb);
-  const std::string nearest = Nearest(word, verbs);
+  const std::string nearest = NearestName(word, verbs);
   std::fprintf(stderr, "tethys: there is no verb '%s'%s (tethys --help lists them)\n", word.c_str(),
                nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?").c_str());
   return kExitBadRequest;

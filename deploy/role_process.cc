@@ -14,6 +14,7 @@
 #include "deploy/command.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/socket.h"
 #include "runtime/cluster/task_options.h"
 
 namespace tethys {
@@ -21,8 +22,7 @@ namespace {
 
 constexpr char kSecretRemedy[] =
     ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
-    "name "
-    "a file with that line by --token_file";
+    "name a file with that line by --token_file";
 
 // Reads on, and ends the process when there is nothing more to come.
 void WatchLauncher(int fd) {
@@ -129,6 +129,8 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
 
 int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
             absl::Status (*run)(const TaskOptions& options)) {
+  const absl::StatusOr<HostPort> chief = ParseHostPort(flags.Get("chief"));
+  if (!chief.ok()) return Fail(verb, Annotate(chief.status(), "--chief"), kExitBadRequest);
   const absl::StatusOr<int64_t> index = flags.GetInteger("index", 0, 0, 1 << 20);
   if (!index.ok()) return Fail(verb, index.status(), kExitBadRequest);
   const absl::StatusOr<int64_t> incarnation = flags.GetInteger("incarnation", 1, 1, 1 << 30);

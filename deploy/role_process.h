@@ -1,8 +1,6 @@
 // What the verbs chief, worker and ps share: a role process takes the job's token over standard input and
-// lives no longer than that stays open.
-//
-// Where no launcher holds standard input, a file has that line (--token_file), and the process ends by
-// itself.
+// lives no longer than that stays open. Where no launcher holds standard input, a file has that line
+// (--token_file), and the process ends by itself.
 //
 //   first line of standard input: the secret of runtime/cluster/job_secret.h, never on a command line
 //   then nothing, and its end (the launcher died, or the connection to its host did) ends the process at once

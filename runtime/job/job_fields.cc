@@ -2,15 +2,12 @@
 
 #include <google/protobuf/descriptor.h>
 
-#include <algorithm>
-#include <cctype>
-#include <numeric>
-
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "runtime/base/nearest_name.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
@@ -22,33 +19,11 @@ using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
 
-// Levenshtein's, without regard to case.
-int64_t EditDistance(absl::string_view a, absl::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  std::vector<int64_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    int64_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const int64_t replaced = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
-// "did you mean 'epochs'? ", or nothing when no name is near.
-std::string Suggestion(absl::string_view name, const std::vector<std::string>& known) {
-  constexpr size_t kLongestName = 64;
-  if (name.size() > kLongestName || known.empty()) return "";
-  const auto nearest = std::min_element(known.begin(), known.end(), [name](const auto& a, const auto& b) {
-    return EditDistance(name, a) < EditDistance(name, b);
-  });
-  const int64_t tolerated = std::max<int64_t>(1, name.size() / 3);
-  if (EditDistance(name, *nearest) > tolerated) return "";
-  return absl::StrCat("did you mean '", *nearest, "'? ");
+// " (did you mean 'RELU'?); its values are: RELU, TANH"
+std::string Known(absl::string_view heading, absl::string_view name, const std::vector<std::string>& known) {
+  const std::string nearest = NearestName(name, known);
+  const std::string question = nearest.empty() ? "" : absl::StrCat(" (did you mean '", nearest, "'?)");
+  return absl::StrCat(question, "; ", heading, ": ", absl::StrJoin(known, ", "));
 }
 
 std::vector<std::string> FieldNames(const Descriptor& type) {
@@ -136,9 +111,8 @@ absl::Status ChooseMember(const OneofDescriptor& oneof, absl::string_view member
   }
   const std::vector<std::string> names = MemberNames(oneof);
   if (field == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("'", member,
-                                                   "' is not a choice: ", Suggestion(member, names),
-                                                   "The choices: ", absl::StrJoin(names, ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", member, "' is not a choice", Known("the choices are", member, names)));
   }
   if (field->message_type() == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("'", member, "' needs a value: write ", member, "=VALUE"));
@@ -213,19 +187,17 @@ absl::Status SetLast(const PathStep& step, absl::string_view value, Message& hol
 std::string UnknownFieldText(const Descriptor& type, absl::string_view name) {
   const std::vector<std::string> names = FieldNames(type);
   if (names.empty()) return absl::StrCat(type.name(), " has no field '", name, "': it has no fields at all");
-  return absl::StrCat(type.name(), " has no field '", name, "': ", Suggestion(name, names),
-                      "It has: ", absl::StrJoin(names, ", "));
+  return absl::StrCat(type.name(), " has no field '", name, "'", Known("it has", name, names));
 }
 
 std::string UnknownValueText(const FieldDescriptor& field, absl::string_view value) {
   if (field.name() == "precision" && absl::EqualsIgnoreCase(value, "fp16")) {
     return "precision FP16 is refused: its gradients underflow unless losses are scaled, which BF16, with "
-           "the "
-           "range of float32, does not need. Write BF16";
+           "the range of float32, does not need. Write BF16";
   }
   const std::vector<std::string> names = ValueNames(field);
-  return absl::StrCat("'", value, "' is not a value of ", field.name(), ": ", Suggestion(value, names),
-                      "Its values: ", absl::StrJoin(names, ", "));
+  return absl::StrCat("'", value, "' is not a value of ", field.name(),
+                      Known("its values are", value, names));
 }
 
 absl::StatusOr<std::vector<PathStep>> ParsePath(absl::string_view path) {

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "runtime/base/file.h"
 #include "runtime/job/job_fields.h"
 #include "runtime/job/job_validation.h"
@@ -63,6 +64,10 @@ std::string WithRemedy(const std::string& message) {
   if (absl::StrContains(message, "another member of oneof") ||
       absl::StrContains(message, "specified multiple")) {
     return absl::StrCat(message, " Keep one of them.");
+  }
+  for (const absl::string_view nothing : {", got: ", ", found \"\"."}) {
+    if (!absl::EndsWith(message, nothing)) continue;
+    return absl::StrCat(absl::StripSuffix(message, nothing), ", found the end of the file: is a } missing?");
   }
   return message;
 }

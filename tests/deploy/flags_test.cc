@@ -99,14 +99,6 @@ TEST(FlagsTest, ReadsWholeNumbersInTheirRange) {
   EXPECT_FALSE(Parse({"job", "--run_dir=12x"}).GetInteger("run_dir", 1, 1, 100).ok());
 }
 
-TEST(NearestTest, ForgivesSlipsAndAbbreviations) {
-  const std::vector<std::string> verbs = {"train", "compare", "evaluate", "plan", "ps"};
-  EXPECT_EQ(Nearest("tran", verbs), "train");
-  EXPECT_EQ(Nearest("eval", verbs), "evaluate");
-  EXPECT_EQ(Nearest("comapre", verbs), "compare");
-  EXPECT_EQ(Nearest("launch", verbs), "");
-}
-
 TEST(HelpTest, ListsEveryFlagAndAnExample) {
   EXPECT_EQ(HelpText(Spec()),
             "usage: tethys train JOB [--run_dir=DIR] [--resume] [--set=FIELD=VALUE ...]\n"
