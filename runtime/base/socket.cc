@@ -140,15 +140,6 @@ absl::StatusOr<HostPort> LocalAddress(int fd) {
   return Numeric(address, size);
 }
 
-absl::StatusOr<HostPort> PeerAddress(int fd) {
-  sockaddr_storage address = {};
-  socklen_t size = sizeof(address);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return ErrnoStatus(errno, "a socket has no peer");
-  }
-  return Numeric(address, size);
-}
-
 void SetSendBuffer(int fd, int bytes) { setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)); }
 
 absl::StatusOr<int64_t> SendSome(int fd, absl::Span<iovec> parts) {

@@ -33,9 +33,8 @@ absl::StatusOr<FileDescriptor> AcceptTcp(int listener);
 absl::StatusOr<FileDescriptor> StartConnectTcp(const HostPort& address);
 absl::Status ConnectResult(int fd);
 
-// Numeric addresses of the two ends.
+// Numeric.
 absl::StatusOr<HostPort> LocalAddress(int fd);
-absl::StatusOr<HostPort> PeerAddress(int fd);
 
 // A wish: the system may grant less.
 void SetSendBuffer(int fd, int bytes);

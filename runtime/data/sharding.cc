@@ -42,8 +42,4 @@ Slice EvaluationSlice(int64_t samples, int64_t rank, int64_t world) {
   return SplitSlice({0, samples}, rank, world);
 }
 
-int64_t BatchRows(int64_t global_batch, int64_t world) {
-  return SplitSlice({0, global_batch}, 0, world).count();
-}
-
 }  // namespace tethys

@@ -48,9 +48,6 @@ Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch, in
 // One worker's samples of an evaluation, in natural order.
 Slice EvaluationSlice(int64_t samples, int64_t rank, int64_t world);
 
-// Rows that every worker's plan needs: the larger share of a global batch.
-int64_t BatchRows(int64_t global_batch, int64_t world);
-
 // A position counted over the whole job.
 constexpr int64_t JobPosition(int64_t epoch, int64_t samples_per_epoch, int64_t position) {
   return epoch * samples_per_epoch + position;

@@ -172,14 +172,6 @@ absl::Status Build(const proto::Layer& layer, LayerBuilder& builder) {
   }
 }
 
-// Multiply-adds of one product of a layer, for a sample.
-int64_t MultiplyAdds(const Model::Layer& layer) {
-  const auto* convolution = std::get_if<ConvolutionShape>(&layer.shape);
-  const int64_t positions =
-      convolution == nullptr ? 1 : convolution->output().height * convolution->output().width;
-  return positions * layer.weights.count;
-}
-
 }  // namespace
 
 absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sample_shape, int64_t classes) {
@@ -232,16 +224,6 @@ std::vector<Range> Model::ready_order() const {
     order.push_back({layer->weights.begin, layer->bias.end() - layer->weights.begin});
   }
   return order;
-}
-
-int64_t Model::flops_per_sample() const {
-  int64_t flops = 0;
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    // Forward and weight gradient; the input gradient too, except where backward ends.
-    const int64_t products = i == first_layer_with_variables_ ? 2 : 3;
-    flops += products * 2 * MultiplyAdds(layers_[i]);
-  }
-  return flops;
 }
 
 }  // namespace tethys

@@ -47,9 +47,6 @@ class Model {
   // Backward ends here: what lies before it has nothing to learn.
   size_t first_layer_with_variables() const { return first_layer_with_variables_; }
 
-  // Floating-point operations of forward and backward per sample, products only (2 per multiply-add).
-  int64_t flops_per_sample() const;
-
  private:
   VariableSet variables_;
   Shape sample_shape_;

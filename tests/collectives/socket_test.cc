@@ -75,10 +75,6 @@ TEST_F(Connection, TellsThatTheOtherEndHasClosed) {
   EXPECT_EQ(Receive(called_.get()).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(Connection, BothEndsAgreeOnAddresses) {
-  EXPECT_EQ(*LocalAddress(caller_.get()), *PeerAddress(called_.get()));
-}
-
 TEST(Socket, RefusesAPortInUse) {
   const FileDescriptor first = *ListenTcp({"127.0.0.1", 0});
   EXPECT_EQ(ListenTcp(*LocalAddress(first.get())).status().code(), absl::StatusCode::kAlreadyExists);
