@@ -23,17 +23,11 @@ namespace {
 
 constexpr char kDescription[] =
     "Trains every combination of the given jobs and the values of --vary, --repeats times each with seeds "
-    "one apart, "
-    "and prints one table: accuracy, time, throughput, communication. All combinations run once before any "
-    "runs "
-    "again, so that a machine that grows slower or faster does so for all.\n\nEach run has a directory of "
-    "its own in "
-    "the run directory, which also gets comparison.csv and comparison_resources.csv. A run that fails is "
-    "shown as such and the others go "
-    "on. Exit "
-    "status: 0 all runs succeeded; 2 the request was wrong and nothing was started; 1 a run failed, or the "
-    "user "
-    "interrupted.";
+    "one apart, and prints one table: accuracy, time, throughput, communication. All combinations run once "
+    "before any runs again, so that a machine that grows slower or faster does so for all.\n\nEach run has a "
+    "directory of its own in the run directory, which also gets comparison.csv and comparison_resources.csv. "
+    "A run that fails is shown as such and the others go on. Exit status: 0 all runs succeeded; 2 the "
+    "request was wrong and nothing was started; 1 a run failed, or the user interrupted.";
 
 // One run to come.
 struct PlannedRun {

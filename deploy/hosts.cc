@@ -43,14 +43,11 @@ Command HostsCommand() {
       {.verb = "hosts",
        .summary = "Checks the machines of a host file, and the links between them.",
        .description = "tethys hosts check says of each machine whether ssh gets in, its architecture, cores, "
-                      "memory, free disk "
-                      "and GPUs, and how far its clock is off this machine's, with the error of that. Then "
-                      "it measures bandwidth "
-                      "and round trip between each two machines that have this build already (the first run "
-                      "brings it), about a "
-                      "second for a pair, several pairs at once. It installs nothing. The exit status is 1 "
-                      "when a machine is not "
-                      "reached or a link fails.",
+                      "memory, free disk and GPUs, and how far its clock is off this machine's, with the "
+                      "error of that. Then it measures bandwidth and round trip between each two machines "
+                      "that have this build already (the first run brings it), about a second for a pair, "
+                      "several pairs at once. It installs nothing. The exit status is 1 when a machine is "
+                      "not reached or a link fails.",
        .argument = "check",
        .flags = {{.name = "hostfile", .value = "FILE", .help = "The machines, one a line.", .required = true},
                  {.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."}},

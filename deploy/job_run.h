@@ -1,5 +1,5 @@
-// From a job file to a finished run on this machine: what `tethys train` does once, and `tethys compare` for
-// each of its runs. Blocking; thread-compatible.
+// From a job to a finished run: what `tethys train` does once, and `tethys compare` for each of its runs.
+// Blocking; thread-compatible.
 #ifndef TETHYS_DEPLOY_JOB_RUN_H_
 #define TETHYS_DEPLOY_JOB_RUN_H_
 

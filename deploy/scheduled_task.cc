@@ -46,8 +46,7 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   if (flags.Has("tls")) {
     return absl::InvalidArgumentError(
         "--tls means nothing with --from: nobody is there to issue certificates to processes that a "
-        "scheduler "
-        "starts");
+        "scheduler starts");
   }
   ScheduledRun run;
   run.overrides = flags.GetAll("set");

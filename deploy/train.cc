@@ -14,13 +14,11 @@ namespace tethys {
 namespace {
 
 constexpr char kDescription[] =
-    "Trains the model of a job file on this machine: starts its chief, workers and parameter servers, shows "
-    "progress, "
-    "and ends them all.\n\nThe run directory keeps the job as resolved, summary.json, epochs.csv, steps.csv, "
-    "a log "
-    "per process, and checkpoints. Exit status: 0 the job is done; 2 the request was wrong and nothing was "
-    "started; "
-    "1 the run failed or was interrupted.";
+    "Trains the model of a job file, on this machine or on those of --hostfile: starts its chief, workers "
+    "and parameter servers, shows progress, and ends them all.\n\nThe run directory keeps the job as "
+    "resolved, summary.json, epochs.csv, "
+    "steps.csv, a log per process, and checkpoints. Exit status: 0 the job is done; 2 the request was wrong "
+    "and nothing was started; 1 the run failed or was interrupted.";
 
 struct Request {
   proto::JobPlan plan;

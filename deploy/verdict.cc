@@ -96,8 +96,8 @@ std::vector<std::string> Reservations(const std::vector<const ReportVariant*>& v
   if (batches.size() > 1) {
     sentences.push_back(
         "Global batches (workers x batch per worker) differ. An update uses one global batch, asynchronously "
-        "one "
-        "worker's, so the number of updates in an epoch differs too: compare accuracies with that in mind.");
+        "one worker's, so the number of updates in an epoch differs too: compare accuracies with that in "
+        "mind.");
   }
   return sentences;
 }
