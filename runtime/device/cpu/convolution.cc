@@ -67,6 +67,12 @@ class View {
   memory memory_;
 };
 
+// On several threads, oneDNN 2.6 writes beyond its scratch memory where strided windows have one pixel.
+bool NeedsOneThread(const Window& window) {
+  return window.height.size == 1 && window.width.size == 1 &&
+         (window.height.stride > 1 || window.width.stride > 1);
+}
+
 class Convolution final : public ConvolutionPrimitive {
  public:
   // Throws dnnl::error.
@@ -135,7 +141,7 @@ class Convolution final : public ConvolutionPrimitive {
 };
 
 Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels)
-    : shape_(shape), threads_(threads), kernels_(kernels) {
+    : shape_(shape), threads_(NeedsOneThread(shape.window) ? 1 : threads), kernels_(kernels) {
   omp_set_num_threads(threads_);  // What oneDNN chooses depends on it.
   attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const Layouts layouts = MakeLayouts();
