@@ -66,12 +66,15 @@ class Convolution final : public ConvolutionPrimitive {
     return workspace_->bytes() + scratch_->bytes() + images_operand_.bytes() + filters_operand_.bytes() +
            outputs_operand_.bytes();
   }
-  std::string Describe() const override { return "forward cuDNN, data cuDNN, filters cuDNN"; }
+  std::string Describe() const override {
+    return absl::StrCat("forward cuDNN ", forward_->engine(), ", data cuDNN ", data_->engine(),
+                        ", filters cuDNN ", filters_->engine());
+  }
 
  private:
   absl::Status CreatePlan(ConvolutionPass pass, std::unique_ptr<ConvolutionPlan>& plan) {
-    TETHYS_ASSIGN_OR_RETURN(plan,
-                            ConvolutionPlan::Create(libraries_.cudnn, pass, shape_, libraries_.precision));
+    TETHYS_ASSIGN_OR_RETURN(
+        plan, ConvolutionPlan::Create({.handle = libraries_.cudnn}, pass, shape_, libraries_.precision));
     return absl::OkStatus();
   }
 

@@ -7,13 +7,13 @@
 
 #include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/stream.h"
+#include "runtime/device/workspace_bounds.h"
 
 namespace tethys::cuda {
 namespace {
 
 constexpr int64_t kAlignmentBytes = 16;
-constexpr int64_t kMostWorkspaceBytes = int64_t{256} << 20;
-constexpr int64_t kMostEngines = 32;
+constexpr int64_t kMostWorkspaceBytes = kMostConvolutionWorkspace;
 // Names of the tensors within a graph.
 constexpr int64_t kImages = 1, kFilters = 2, kOutputs = 3;
 
@@ -133,15 +133,14 @@ bool IsAllowed(cudnnBackendNumericalNote_t note, Precision precision) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
     case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
     case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
-      return false;
-    // What float32 must not use: tensor cores round its factors to TF32, and these transforms lose several
-    // bits.
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+    // These transforms lose several bits.
     case CUDNN_NUMERICAL_NOTE_FFT:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
+      return false;
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:  // Which round float32 factors to TF32.
       return precision != Precision::kFp32;
     default:
       return true;
@@ -150,12 +149,14 @@ bool IsAllowed(cudnnBackendNumericalNote_t note, Precision precision) {
 
 class CudnnConvolutionPlan final : public ConvolutionPlan {
  public:
-  explicit CudnnConvolutionPlan(cudnnHandle_t handle) : handle_(handle) {}
+  explicit CudnnConvolutionPlan(const CudnnTarget& target) : target_(target) {}
 
   absl::Status Initialize(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision) {
     TETHYS_RETURN_IF_ERROR(DescribeOperation(pass, shape, precision));
     TETHYS_RETURN_IF_ERROR(graph_.Create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR));
-    TETHYS_RETURN_IF_ERROR(graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle_));
+    if (target_.handle != nullptr) {
+      TETHYS_RETURN_IF_ERROR(graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, target_.handle));
+    }
     TETHYS_RETURN_IF_ERROR(graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation_));
     TETHYS_RETURN_IF_ERROR(graph_.Finalize());
     absl::Status problem = absl::UnimplementedError("cuDNN knows no engine for it");
@@ -169,7 +170,7 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
   absl::Status Run(Stream& stream, const void* images, const void* filters, const void* outputs,
                    void* workspace) override {
     using Names = std::array<int64_t, 3>;
-    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnSetStream(handle_, Handle(stream)));
+    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnSetStream(target_.handle, Handle(stream)));
     Descriptor pack;
     TETHYS_RETURN_IF_ERROR(pack.Create(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR));
     TETHYS_RETURN_IF_ERROR(
@@ -178,11 +179,12 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
                                     std::array<const void*, 3>{images, filters, outputs}));
     TETHYS_RETURN_IF_ERROR(pack.Set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace));
     TETHYS_RETURN_IF_ERROR(pack.Finalize());
-    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendExecute(handle_, plan_.get(), pack.get()));
+    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendExecute(target_.handle, plan_.get(), pack.get()));
     return absl::OkStatus();
   }
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
+  int64_t engine() const override { return engine_; }
 
  private:
   absl::Status DescribeOperation(ConvolutionPass pass, const ConvolutionShape& shape, Precision precision) {
@@ -213,48 +215,77 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     TETHYS_RETURN_IF_ERROR(heuristics.Create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR));
     TETHYS_RETURN_IF_ERROR(heuristics.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_));
     TETHYS_RETURN_IF_ERROR(heuristics.Set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode));
-    TETHYS_RETURN_IF_ERROR(heuristics.Finalize());
-    std::array<Descriptor, kMostEngines> configurations;
-    std::array<cudnnBackendDescriptor_t, kMostEngines> results;
-    for (int64_t i = 0; i < kMostEngines; ++i) {
-      TETHYS_RETURN_IF_ERROR(configurations[i].Create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
-      results[i] = configurations[i].get();
+    if (target_.handle == nullptr) {
+      TETHYS_RETURN_IF_ERROR(
+          heuristics.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, target_.gpu));
     }
-    int64_t found = 0;
-    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, kMostEngines, &found,
-                                                          results.data()));
+    TETHYS_RETURN_IF_ERROR(heuristics.Finalize());
+    TETHYS_ASSIGN_OR_RETURN(std::vector<Descriptor> configurations, Configurations(heuristics));
     absl::Status problem = absl::UnimplementedError("cuDNN has no engine that repeats its results");
-    for (int64_t i = 0; i < std::min(found, kMostEngines); ++i) {
-      TETHYS_ASSIGN_OR_RETURN(const bool allowed, EngineIsAllowed(results[i], precision));
-      if (!allowed) continue;
-      problem = Compile(configurations[i]);
+    for (Descriptor& configuration : configurations) {
+      TETHYS_ASSIGN_OR_RETURN(const Engine engine, EngineOf(configuration));
+      if (!engine.Allowed(precision)) continue;
+      problem = Compile(configuration);
       if (!problem.ok()) continue;
-      configuration_ = std::move(configurations[i]);
+      configuration_ = std::move(configuration);
+      engine_ = engine.index;
       return problem;
     }
     return problem;
   }
 
-  static absl::StatusOr<bool> EngineIsAllowed(cudnnBackendDescriptor_t configuration, Precision precision) {
+  // What the heuristics propose, best first.
+  static absl::StatusOr<std::vector<Descriptor>> Configurations(const Descriptor& heuristics) {
+    int64_t count = 0;
+    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr));
+    std::vector<Descriptor> configurations(count);
+    std::vector<cudnnBackendDescriptor_t> results;
+    for (Descriptor& configuration : configurations) {
+      TETHYS_RETURN_IF_ERROR(configuration.Create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+      results.push_back(configuration.get());
+    }
+    int64_t found = 0;
+    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &found,
+                                                          results.data()));
+    configurations.resize(std::min(count, found));
+    return configurations;
+  }
+
+  struct Engine {
+    int64_t index = 0;
+    std::vector<cudnnBackendNumericalNote_t> notes;
+    bool Allowed(Precision precision) const {
+      return std::all_of(notes.begin(), notes.end(), [precision](cudnnBackendNumericalNote_t note) {
+        return IsAllowed(note, precision);
+      });
+    }
+  };
+  static absl::StatusOr<Engine> EngineOf(const Descriptor& configuration) {
     Descriptor engine;
     TETHYS_RETURN_IF_ERROR(engine.Create(CUDNN_BACKEND_ENGINE_DESCRIPTOR));
     cudnnBackendDescriptor_t result = engine.get();
     int64_t count = 0;
-    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE,
+    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(configuration.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
                                                           CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &result));
-    std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
+    Engine found = {.notes = std::vector<cudnnBackendNumericalNote_t>(CUDNN_NUMERICAL_NOTE_TYPE_COUNT)};
+    TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(result, CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+                                                          CUDNN_TYPE_INT64, 1, &count, &found.index));
     TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(result, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                                          CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &count,
-                                                          notes.data()));
-    return std::all_of(notes.begin(), notes.begin() + std::min<int64_t>(count, notes.size()),
-                       [precision](cudnnBackendNumericalNote_t note) { return IsAllowed(note, precision); });
+                                                          CUDNN_TYPE_NUMERICAL_NOTE, found.notes.size(),
+                                                          &count, found.notes.data()));
+    found.notes.resize(std::min<int64_t>(count, found.notes.size()));
+    return found;
   }
 
   absl::Status Compile(const Descriptor& configuration) {
     Descriptor plan;
     TETHYS_RETURN_IF_ERROR(plan.Create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
-    TETHYS_RETURN_IF_ERROR(plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle_));
+    TETHYS_RETURN_IF_ERROR(
+        target_.handle != nullptr
+            ? plan.Set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, target_.handle)
+            : plan.Set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, target_.gpu));
     TETHYS_RETURN_IF_ERROR(plan.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration));
     TETHYS_RETURN_IF_ERROR(plan.Finalize());
     int64_t bytes = 0, count = 0;
@@ -269,9 +300,10 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     return absl::OkStatus();
   }
 
-  const cudnnHandle_t handle_;
+  const CudnnTarget target_;
   Descriptor images_, filters_, outputs_, window_, operation_, graph_, configuration_, plan_;
   int64_t workspace_bytes_ = 0;
+  int64_t engine_ = 0;
 };
 
 const char* PassText(ConvolutionPass pass) {
@@ -282,11 +314,11 @@ const char* PassText(ConvolutionPass pass) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ConvolutionPlan>> ConvolutionPlan::Create(cudnnHandle_t handle,
+absl::StatusOr<std::unique_ptr<ConvolutionPlan>> ConvolutionPlan::Create(const CudnnTarget& target,
                                                                          ConvolutionPass pass,
                                                                          const ConvolutionShape& shape,
                                                                          Precision precision) {
-  auto plan = std::make_unique<CudnnConvolutionPlan>(handle);
+  auto plan = std::make_unique<CudnnConvolutionPlan>(target);
   TETHYS_RETURN_IF_ERROR(
       Annotate(plan->Initialize(pass, shape, precision),
                absl::StrCat(PassText(pass), " of ", shape.rows, " images of ", shape.in.height, " x ",

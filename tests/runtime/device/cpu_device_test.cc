@@ -14,12 +14,26 @@ extern const Kernels kBaselineKernels;
 
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(CpuOneThread, DeviceConformance, testing::Values([] { return CreateCpuDevice(1); }));
-INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, DeviceConformance,
-                         testing::Values([] { return CreateCpuDevice(2); }));
+DeviceCase Cpu(int threads, const Arithmetic& arithmetic = kFloat32) {
+  return {[threads] { return CreateCpuDevice(threads); }, arithmetic};
+}
+INSTANTIATE_TEST_SUITE_P(CpuOneThread, DeviceConformance, testing::Values(Cpu(1)));
+INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, DeviceConformance, testing::Values(Cpu(2)));
+INSTANTIATE_TEST_SUITE_P(CpuOneThread, ImageConformance, testing::Values(Cpu(1)));
+INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, ImageConformance, testing::Values(Cpu(2)));
+// Whoever computes more precisely than asked passes, too; this tests the suites.
+INSTANTIATE_TEST_SUITE_P(CpuAsTf32, DeviceConformance, testing::Values(Cpu(1, kTf32)));
+INSTANTIATE_TEST_SUITE_P(CpuAsTf32, ImageConformance, testing::Values(Cpu(1, kTf32)));
+INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, DeviceConformance, testing::Values(Cpu(1, kBfloat16)));
+INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, ImageConformance, testing::Values(Cpu(1, kBfloat16)));
 
-INSTANTIATE_TEST_SUITE_P(CpuOneThread, ImageConformance, testing::Values([] { return CreateCpuDevice(1); }));
-INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, ImageConformance, testing::Values([] { return CreateCpuDevice(2); }));
+TEST(Conformance, RoundsFactorsToTheNearestOfTheirBits) {
+  EXPECT_EQ(RoundedTo(8, 1 + 0x1p-7f), 1 + 0x1p-7f);
+  EXPECT_EQ(RoundedTo(8, -1 - 0x1p-9f), -1);
+  EXPECT_EQ(RoundedTo(11, 3 * 0x1p-40f), 3 * 0x1p-40f);
+  EXPECT_EQ(RoundedTo(24, 0.1f), 0.1f);
+  EXPECT_EQ(RoundedTo(8, 0), 0);
+}
 
 int64_t ThreadCount() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");

@@ -46,14 +46,20 @@ TEST(CudaDevice, MemoryThatIsNotThereIsRefusedWithWhatIs) {
 }
 
 // Empty without a GPU: the first test above has said why.
-std::vector<DeviceFactory> Gpus() {
+std::vector<DeviceCase> Gpus() {
   if (!FirstGpu().ok()) return {};
-  return {FirstGpu};
+  return {{FirstGpu, kFloat32},
+          {[] { return CreateGpu({.tf32 = true}); }, kTf32},
+          {[] { return CreateGpu({.bf16 = true}); }, kBfloat16}};
+}
+std::string PrecisionName(const testing::TestParamInfo<DeviceCase>& info) {
+  const int bits = info.param.arithmetic.factor_bits;
+  return bits == 24 ? "Float32" : bits == 11 ? "Tf32" : "Bfloat16";
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceConformance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ImageConformance);
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceConformance, testing::ValuesIn(Gpus()));
-INSTANTIATE_TEST_SUITE_P(Cuda, ImageConformance, testing::ValuesIn(Gpus()));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceConformance, testing::ValuesIn(Gpus()), PrecisionName);
+INSTANTIATE_TEST_SUITE_P(Cuda, ImageConformance, testing::ValuesIn(Gpus()), PrecisionName);
 
 }  // namespace
 }  // namespace tethys

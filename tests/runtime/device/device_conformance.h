@@ -1,7 +1,8 @@
 // What every Device must do, against references in double precision. A back end's test includes this and
-// instantiates the suite with a factory:
+// instantiates the suite with a way to make the device, and what it computes products in:
 //
-//   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance, testing::Values([] { return CreateCpuDevice(1); }));
+//   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance,
+//                            testing::Values(DeviceCase{[] { return CreateCpuDevice(1); }, kFloat32}));
 //
 // Outputs are poisoned with NaN before every run, so what is not written is noticed.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_DEVICE_CONFORMANCE_H_
@@ -21,7 +22,31 @@
 
 namespace tethys {
 
-using DeviceFactory = std::function<absl::StatusOr<std::unique_ptr<Device>>()>;
+// What a device computes products in, by significant bits: float32 has 24, TF32 11, bfloat16 8. All else is
+// float32. Factors in these tests have no more bits than that, so products of them are exact, and tolerances,
+// relative errors of whole tensors, need to allow for sums only.
+struct Arithmetic {
+  int factor_bits;
+  int convolution_bits;  // Of what convolutions and their gradients come out as.
+
+  // Of sums in float32. A rounding is off by up to 2^-24 of the sum, either way: together they grow like the
+  // root of their number.
+  static double SumTolerance(int64_t terms) { return 1e-6 + std::sqrt(terms) * 0x1p-24; }
+  // Tensor cores, which compute with fewer bits, cut sums off: by up to 2^-23, and always towards zero.
+  double ProductTolerance(int64_t terms) const {
+    return factor_bits == 24 ? SumTolerance(terms) : 1e-6 + terms * 0x1p-23;
+  }
+  // Rounding to n bits is off by up to 2^-n; as much again where what is added after it cancels some.
+  double ConvolutionTolerance(int64_t terms) const {
+    return ProductTolerance(terms) + (convolution_bits == 24 ? 0 : std::ldexp(2, -convolution_bits));
+  }
+};
+constexpr Arithmetic kFloat32 = {24, 24}, kTf32 = {11, 24}, kBfloat16 = {8, 8};
+
+struct DeviceCase {
+  std::function<absl::StatusOr<std::unique_ptr<Device>>()> create;
+  Arithmetic arithmetic;
+};
 
 constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -34,6 +59,13 @@ inline std::vector<float> RandomFloats(int64_t count, uint64_t key) {
   return values;
 }
 
+// The nearest number of so many significant bits.
+inline float RoundedTo(int bits, float value) {
+  int exponent = 0;
+  const float mantissa = std::frexp(value, &exponent);  // In [0.5, 1).
+  return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
+}
+
 // |out - reference| / |reference|, Euclidean; NaN where out has one.
 inline double RelativeError(const std::vector<float>& out, const std::vector<double>& reference) {
   double difference = 0, norm = 0;
@@ -44,9 +76,19 @@ inline double RelativeError(const std::vector<float>& out, const std::vector<dou
   return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
 }
 
-class DeviceConformance : public testing::TestWithParam<DeviceFactory> {
+class DeviceConformance : public testing::TestWithParam<DeviceCase> {
  protected:
-  DeviceConformance() : device_(GetParam()().value()), stream_(device_->CreateStream().value()) {}
+  DeviceConformance()
+      : arithmetic_(GetParam().arithmetic),
+        device_(GetParam().create().value()),
+        stream_(device_->CreateStream().value()) {}
+
+  // RandomFloats that the device's products take as they are.
+  std::vector<float> RandomFactors(int64_t count, uint64_t key) const {
+    std::vector<float> values = RandomFloats(count, key);
+    for (float& value : values) value = RoundedTo(arithmetic_.factor_bits, value);
+    return values;
+  }
 
   // Device memory that holds a copy of host values.
   template <typename T>
@@ -83,6 +125,7 @@ class DeviceConformance : public testing::TestWithParam<DeviceFactory> {
   Loss RunLoss(const std::vector<float>& logits, const std::vector<int32_t>& labels,
                const std::vector<float>& weights, int64_t classes);
 
+  const Arithmetic arithmetic_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
 };
@@ -108,7 +151,8 @@ inline void DeviceConformance::CheckDense(const DenseShape& shape) {
   SCOPED_TRACE(testing::Message() << shape.rows << " x " << shape.in << " x " << shape.out << " relu "
                                   << shape.relu);
   const auto [rows, in, out, relu] = shape;
-  const auto x = RandomFloats(rows * in, 1), weights = RandomFloats(in * out, 2), bias = RandomFloats(out, 3);
+  const auto x = RandomFactors(rows * in, 1), weights = RandomFactors(in * out, 2),
+             bias = RandomFloats(out, 3);
   auto dense = device_->CreateDense(shape).value();
   auto x_device = Floats(x), weights_device = Floats(weights), bias_device = Floats(bias),
        y = Poisoned(rows * out);
@@ -120,9 +164,9 @@ inline void DeviceConformance::CheckDense(const DenseShape& shape) {
     if (relu) expected_y[i] = std::max(expected_y[i], 0.0);
   }
   const std::vector<float> y_host = y.Host();
-  EXPECT_LE(RelativeError(y_host, expected_y), 1e-6);
+  EXPECT_LE(RelativeError(y_host, expected_y), arithmetic_.ProductTolerance(in));
 
-  std::vector<float> masked = RandomFloats(rows * out, 4);
+  std::vector<float> masked = RandomFactors(rows * out, 4);
   auto dy = Floats(masked), dx = Poisoned(rows * in), dweights = Poisoned(in * out), dbias = Poisoned(out);
   ASSERT_TRUE(dense
                   ->Backward(*stream_, x_device.data(), weights_device.data(), y.data(), dy.data(), dx.data(),
@@ -134,11 +178,11 @@ inline void DeviceConformance::CheckDense(const DenseShape& shape) {
     expected_dbias[i % out] += masked[i];
   }
   EXPECT_EQ(dy.Host(), masked);
-  EXPECT_LE(RelativeError(dbias.Host(), expected_dbias), 1e-5);
+  EXPECT_LE(RelativeError(dbias.Host(), expected_dbias), Arithmetic::SumTolerance(rows));
   EXPECT_LE(RelativeError(dweights.Host(), ReferenceProduct(in, out, rows, {x, 1, in}, {masked, out, 1})),
-            1e-6);
+            arithmetic_.ProductTolerance(rows));
   EXPECT_LE(RelativeError(dx.Host(), ReferenceProduct(rows, in, out, {masked, out, 1}, {weights, 1, out})),
-            1e-6);
+            arithmetic_.ProductTolerance(out));
 }
 
 inline DeviceConformance::Loss DeviceConformance::RunLoss(const std::vector<float>& logits,

@@ -6,13 +6,10 @@
 #include <vector>
 
 #include "tests/runtime/device/device_conformance.h"
+#include "tests/runtime/device/image_shapes.h"
 #include "tests/testing/reference_images.h"
 
 namespace tethys {
-
-inline Window SquareWindow(int64_t size, int64_t stride, int64_t before, int64_t after) {
-  return {{size, stride, before, after}, {size, stride, before, after}};
-}
 
 class ImageConformance : public DeviceConformance {
  protected:
@@ -20,42 +17,14 @@ class ImageConformance : public DeviceConformance {
   void CheckMaxPooling(const MaxPoolingShape& shape);
 };
 
-// Shapes that trip: lenet's own, one channel, more channels than a vector has lanes, odd sizes, strides that
-// leave pixels over, windows of one pixel, padding on one side or by TensorFlow's rule, axes of their own.
-inline std::vector<ConvolutionShape> ConvolutionShapes() {
-  return {
-      {.rows = 7, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)},
-      {.rows = 7, .in = {14, 14, 6}, .out = 16, .window = SquareWindow(5, 1, 0, 0)},
-      {.rows = 1, .in = {1, 1, 1}, .out = 1, .window = SquareWindow(1, 1, 0, 0)},
-      {.rows = 3, .in = {7, 5, 3}, .out = 33, .window = SquareWindow(1, 1, 0, 0)},
-      {.rows = 2, .in = {9, 9, 17}, .out = 5, .window = SquareWindow(3, 2, 1, 1)},
-      {.rows = 2, .in = {8, 8, 2}, .out = 4, .window = SquareWindow(3, 2, 0, 1)},
-      {.rows = 2, .in = {10, 7, 4}, .out = 16, .window = SquareWindow(4, 3, 0, 0)},
-      {.rows = 2, .in = {6, 11, 3}, .out = 7, .window = {{3, 1, 2, 0}, {5, 2, 0, 4}}},
-      {.rows = 5, .in = {12, 12, 32}, .out = 32, .window = SquareWindow(3, 1, 1, 1)},
-  };
-}
-
-inline std::vector<MaxPoolingShape> MaxPoolingShapes() {
-  return {
-      {.rows = 3, .in = {28, 28, 6}, .window = SquareWindow(2, 2, 0, 0)},
-      {.rows = 3, .in = {10, 10, 16}, .window = SquareWindow(2, 2, 0, 0)},
-      {.rows = 1, .in = {1, 1, 1}, .window = SquareWindow(1, 1, 0, 0)},
-      {.rows = 2, .in = {7, 5, 1}, .window = SquareWindow(2, 2, 0, 1)},
-      {.rows = 2, .in = {9, 9, 17}, .window = SquareWindow(3, 2, 1, 1)},
-      {.rows = 2, .in = {8, 11, 3}, .window = SquareWindow(3, 1, 1, 1)},
-      {.rows = 2, .in = {11, 7, 4}, .window = SquareWindow(2, 3, 0, 0)},
-      {.rows = 2, .in = {6, 9, 33}, .window = {{3, 3, 2, 0}, {2, 1, 0, 1}}},
-  };
-}
-
 inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   const int64_t outputs = shape.rows * shape.output().elements();
   const int64_t filter_count =
       shape.out * shape.window.height.size * shape.window.width.size * shape.in.channels;
-  const auto x = RandomFloats(shape.rows * shape.in.elements(), 1), filters = RandomFloats(filter_count, 2),
+  const int64_t window = filter_count / shape.out, pixels = outputs / shape.out;
+  const auto x = RandomFactors(shape.rows * shape.in.elements(), 1), filters = RandomFactors(filter_count, 2),
              bias = RandomFloats(shape.out, 3);
-  std::vector<float> masked = RandomFloats(outputs, 4);
+  std::vector<float> masked = RandomFactors(outputs, 4);
   auto convolution = device_->CreateConvolution(shape).value();
   auto x_device = Floats(x), filters_device = Floats(filters), bias_device = Floats(bias),
        y = Poisoned(outputs);
@@ -69,7 +38,7 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   });
   for (double& value : expected_y) value = shape.relu ? std::max(value, 0.0) : value;
   const std::vector<float> y_host = y.Host();
-  EXPECT_LE(RelativeError(y_host, expected_y), 1e-6);
+  EXPECT_LE(RelativeError(y_host, expected_y), arithmetic_.ConvolutionTolerance(window));
 
   auto dy = Floats(masked), dx = Poisoned(x.size()), dfilters = Poisoned(filter_count),
        dbias = Poisoned(shape.out);
@@ -87,9 +56,10 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
     expected_dfilters[filter] += double{x[from]} * masked[to];
   });
   EXPECT_EQ(dy.Host(), masked);
-  EXPECT_LE(RelativeError(dbias.Host(), expected_dbias), 1e-5);
-  EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), 1e-5);
-  EXPECT_LE(RelativeError(dx.Host(), expected_dx), 1e-6);
+  EXPECT_LE(RelativeError(dbias.Host(), expected_dbias), Arithmetic::SumTolerance(pixels));
+  EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), arithmetic_.ConvolutionTolerance(pixels));
+  EXPECT_LE(RelativeError(dx.Host(), expected_dx),
+            arithmetic_.ConvolutionTolerance(filter_count / shape.in.channels));
 }
 
 inline void ImageConformance::CheckMaxPooling(const MaxPoolingShape& shape) {
@@ -111,7 +81,9 @@ inline void ImageConformance::CheckMaxPooling(const MaxPoolingShape& shape) {
 }
 
 TEST_P(ImageConformance, ConvolutionsAgreeWithDoublePrecisionInAllShapes) {
-  for (ConvolutionShape shape : ConvolutionShapes()) {
+  std::vector<ConvolutionShape> shapes = ConvolutionShapes();
+  for (uint64_t key = 0; key < 20; ++key) shapes.push_back(RandomConvolutionShape(key));
+  for (ConvolutionShape shape : shapes) {
     for (const bool relu : {false, true}) {
       shape.relu = relu;
       SCOPED_TRACE(testing::Message() << shape.in.height << " x " << shape.in.width << " x "
