@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "runtime/device/cuda_loader.h"
+#include "tests/runtime/device/graph_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
 
 namespace tethys {
@@ -58,8 +59,10 @@ std::string PrecisionName(const testing::TestParamInfo<DeviceCase>& info) {
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceConformance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ImageConformance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GraphConformance);
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceConformance, testing::ValuesIn(Gpus()), PrecisionName);
 INSTANTIATE_TEST_SUITE_P(Cuda, ImageConformance, testing::ValuesIn(Gpus()), PrecisionName);
+INSTANTIATE_TEST_SUITE_P(Cuda, GraphConformance, testing::ValuesIn(Gpus()), PrecisionName);
 
 }  // namespace
 }  // namespace tethys

@@ -1,0 +1,116 @@
+// What every Device that captures graphs must do. Instantiated like DeviceConformance.
+#ifndef TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_
+#define TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_
+
+#include <memory>
+
+#include "tests/runtime/device/device_conformance.h"
+
+namespace tethys {
+
+// A number on its way from the host, through two places on the device, and back.
+class GraphConformance : public ::testing::TestWithParam<DeviceCase> {
+ protected:
+  GraphConformance()
+      : device_(GetParam().create().value()),
+        stream_(device_->CreateStream().value()),
+        other_(device_->CreateStream().value()),
+        in_(Number(MemoryKind::kPinnedHost)),
+        first_(Number(MemoryKind::kDevice)),
+        second_(Number(MemoryKind::kDevice)),
+        out_(Number(MemoryKind::kPinnedHost)) {}
+
+  std::unique_ptr<Buffer> Number(MemoryKind kind) { return device_->Allocate(sizeof(float), kind).value(); }
+  std::unique_ptr<Event> NewEvent() { return device_->CreateEvent().value(); }
+  float& in() { return *in_->floats(); }
+  float out() { return *out_->floats(); }
+
+  absl::Status Bring() { return device_->CopyToDevice(*stream_, first_->data(), in_->data(), sizeof(float)); }
+  absl::Status PassOn(Stream& stream) {
+    return device_->CopyOnDevice(stream, second_->data(), first_->data(), sizeof(float));
+  }
+  absl::Status Fetch() { return device_->CopyToHost(*stream_, out_->data(), second_->data(), sizeof(float)); }
+  absl::Status BringAndFetch() {
+    TETHYS_RETURN_IF_ERROR(Bring());
+    TETHYS_RETURN_IF_ERROR(PassOn(*stream_));
+    return Fetch();
+  }
+
+  // What comes back of a number.
+  float After(Graph& graph, float number) {
+    in() = number;
+    EXPECT_TRUE(graph.Launch(*stream_).ok());
+    EXPECT_TRUE(stream_->Synchronize().ok());
+    return out();
+  }
+
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<Stream> stream_, other_;
+  const std::unique_ptr<Buffer> in_, first_, second_, out_;
+};
+
+TEST_P(GraphConformance, HappensAtEachLaunchOnWhatMemoryHoldsThen) {
+  ASSERT_TRUE(device_->captures());
+  in() = 1;
+  const auto graph = device_->Capture(*stream_, [&] { return BringAndFetch(); }).value();
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(out(), 0);
+  EXPECT_EQ(After(*graph, 2), 2);
+  EXPECT_EQ(After(*graph, 3), 3);
+}
+
+TEST_P(GraphConformance, AnotherStreamTakesPartBetweenTwoEvents) {
+  const auto brought = NewEvent(), passed_on = NewEvent();
+  const auto work = [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(Bring());
+    TETHYS_RETURN_IF_ERROR(brought->Record(*stream_));
+    TETHYS_RETURN_IF_ERROR(brought->Wait(*other_));
+    TETHYS_RETURN_IF_ERROR(PassOn(*other_));
+    TETHYS_RETURN_IF_ERROR(passed_on->Record(*other_));
+    TETHYS_RETURN_IF_ERROR(passed_on->Wait(*stream_));
+    return Fetch();
+  };
+  const auto graph = device_->Capture(*stream_, work).value();
+  for (const float number : {5, 6, 7}) EXPECT_EQ(After(*graph, number), number);
+}
+
+TEST_P(GraphConformance, AStreamThatIsNotWaitedForCannotBeCaptured) {
+  const auto brought = NewEvent();
+  const auto work = [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(brought->Record(*stream_));
+    TETHYS_RETURN_IF_ERROR(brought->Wait(*other_));
+    return PassOn(*other_);
+  };
+  EXPECT_FALSE(device_->Capture(*stream_, work).ok());
+}
+
+TEST_P(GraphConformance, AnErrorOfTheWorkIsTheCapturesAndTheStreamGoesOn) {
+  const auto fails = [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(Bring());
+    return absl::OutOfRangeError("no more");
+  };
+  EXPECT_EQ(device_->Capture(*stream_, fails).status(), absl::OutOfRangeError("no more"));
+  in() = 8;
+  ASSERT_TRUE(BringAndFetch().ok());
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(out(), 8);
+}
+
+TEST_P(GraphConformance, TimedEventsHappenInEveryLaunch) {
+  const auto begin = device_->CreateTimedEvent().value(), end = device_->CreateTimedEvent().value();
+  const auto work = [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(begin->Record(*stream_));
+    TETHYS_RETURN_IF_ERROR(BringAndFetch());
+    return end->Record(*stream_);
+  };
+  const auto graph = device_->Capture(*stream_, work).value();
+  for (const float number : {1, 2}) {
+    EXPECT_EQ(After(*graph, number), number);
+    EXPECT_TRUE(end->Happened().value());
+    EXPECT_GT(end->Since(*begin).value(), 0);
+  }
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_
