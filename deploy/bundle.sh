@@ -32,10 +32,11 @@ cp -L $(ldd "$program" | awk '$2 == "=>" {print $3}') "$loader" "$folder/lib/"
 
 cat > "$folder/tethys" <<SCRIPT
 #!/bin/sh
-# The path is made absolute: the program starts itself again, maybe from another folder.
+# The path is made absolute: the program starts itself again, maybe from another folder. The loader heeds no
+# LD_LIBRARY_PATH beside --library-path, and a GPU's driver may lie there.
 case \$0 in */*) folder=\${0%/*} ;; *) folder=. ;; esac
 folder=\$(cd "\$folder" && pwd) || exit
-exec "\$folder/lib/${loader##*/}" --library-path "\$folder/lib" "\$folder/lib/tethys" "\$@"
+exec "\$folder/lib/${loader##*/}" --library-path "\$folder/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" "\$folder/lib/tethys" "\$@"
 SCRIPT
 chmod 755 "$folder/tethys" "$folder"
 

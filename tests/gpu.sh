@@ -67,6 +67,8 @@ run_part() {
     "run_$name" || failed "$name did not come to its end"
     note took "$((SECONDS - begin)) s"
   done
+  section=all
+  note took "$SECONDS s"
   print_table "$part"
 }
 
@@ -74,7 +76,7 @@ case ${1:-} in
   pack)
     # shellcheck source=gpu/pack.sh
     source "$here/gpu/pack.sh"
-    pack "${2:-$build/gpu.tar.xz}"
+    pack "${2:-}"
     ;;
   conformance | training | bench) run_part "$@" ;;
   *)

@@ -71,12 +71,13 @@ bench_round() {
 
 # beside NAME MODE LIMIT: how both precisions of ours did beside PyTorch's.
 beside() {
-  local precision peer check ratio remark
+  local precision peer check ratio remark lacked="PyTorch: PYTHON=FILE"
+  [ -z "$python" ] || lacked="a GPU"
   for precision in fp32 bf16; do
     peer=$1.$precision.$2
     check="$1 $precision / PyTorch $2"
     if [ -z "$(gathered "$peer")" ]; then
-      lacking "$check" "${python:+a GPU for it}${python:-PyTorch: PYTHON=FILE}"
+      lacking "$check" "$lacked"
       continue
     fi
     ratio=$(gathered "$peer.ratio" | median)
@@ -91,7 +92,7 @@ run_steps() {
   for round in $(seq "$rounds"); do
     while read -r network batch _; do bench_round "$network" "$batch"; done < <(printf '%s\n' "${configurations[@]}")
   done
-  [ -z "$python" ] || note PyTorch "$(grep -hm1 '^#' "$work"/torch.*.1 | head -n 1)"
+  [ -z "$python" ] || note PyTorch "$(sed -n 's/^# //p' "$work"/torch.*.1 | head -n 1)"
   while read -r network batch eager graph; do
     for precision in fp32 bf16; do
       note "$network-$batch $precision" \

@@ -1,15 +1,27 @@
 # shellcheck shell=bash
 # Makes the one file for a GPU machine: the bundle, what gpu.sh runs, data, examples. Sourced by gpu.sh.
 
+# Whether a program takes the library that was built: a build in pieces would be found out where it is too late.
+of_this_build() {
+  ! program "$@" 2>&1 | grep 'is of another build' >&2 || { echo "gpu.sh: build all together" >&2; exit 2; }
+}
+
 pack() {
-  local file=$1 folder=$work/gpu name kib
+  [ -n "${root:-}" ] || { echo "gpu.sh: pack works in the source tree" >&2; exit 2; }
+  local file=${1:-$build/gpu.tar.xz} folder=$work/gpu name kib
+  local programs=(cuda_device_test cpu_device_test nccl_test update_bench)
+  for name in "${programs[@]}"; do
+    [ -n "$(binary "$name")" ] || { echo "gpu.sh: there is no $name in $build: build it first" >&2; exit 2; }
+  done
+  of_this_build cuda_device_test --gtest_filter=CudaDevice.IsThere
+  of_this_build nccl_test
+  of_this_build update_bench cuda 1 1
   XZ_OPT=-1 "$root/deploy/bundle.sh" "$tethys" "$work/bundle.tar.xz"
   mkdir "$folder"
   tar -C "$folder" -xf "$work/bundle.tar.xz"
-  for name in cuda_device_test cpu_device_test nccl_test update_bench; do
-    [ -n "$(binary "$name")" ] || { echo "gpu.sh: there is no $name in $build: build it first" >&2; exit 2; }
+  for name in "${programs[@]}"; do
     strip -o "$folder/lib/$name" "$(binary "$name")"
-    ldd "$(binary "$name")" | awk '$2 == "=>" { print $3 }' | xargs cp -nL -t "$folder/lib"
+    ldd "$(binary "$name")" | awk '$2 == "=>" { print $3 }' | xargs -r cp -nL -t "$folder/lib"
   done
   cp -r "$here/gpu.sh" "$here/gpu" "$peers/torch_gpu_step.py" "$folder/"
   mkdir "$folder/data" "$folder/examples"

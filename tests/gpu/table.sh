@@ -7,15 +7,15 @@ rows=$work/rows.tsv
 
 # $section is the section under way.
 row() { printf '%s\t%s\t%s\t%s\t%s\n' "$section" "$1" "$2" "$3" "$4" >>"$rows"; }
-note() { row "$1" "$2" - seen; }                # CHECK VALUE
-lacking() { row "$1" "$2" - lacking; }          # CHECK WHAT
-failed() { row "$1" "${2:--}" - MISSED; }       # CHECK [WHY]
-fulfilled() { row "$1" "${2:--}" - ok; }        # CHECK [HOW]
+note() { row "$1" "$2" - seen; }           # CHECK VALUE
+lacking() { row "$1" "$2" - lacking; }     # CHECK WHAT
+failed() { row "$1" "${2:--}" - MISSED; }  # CHECK [WHY]
 
 # CHECK VALUE RELATION LIMIT [REMARK]: whether VALUE, a number, is in RELATION (<=, >=, ==) to LIMIT.
 hold() {
   local verdict=MISSED
-  if awk -v value="$2" -v limit="$4" "BEGIN { exit !(value ~ /^[-+.0-9e]+\$/ && value + 0 $3 limit) }"; then verdict=ok; fi
+  local number='^[-+]?[.0-9]+(e[-+]?[0-9]+)?$'
+  if [[ $2 =~ $number ]] && awk "BEGIN { exit !($2 $3 $4) }"; then verdict=ok; fi
   row "$1" "${2:-nothing}${5:+ ($5)}" "$3 $4" "$verdict"
 }
 
@@ -33,5 +33,5 @@ print_table() {
     cp "$rows" "$OUT/$1.tsv"
     tar -C "$work" -czf "$OUT/$1-logs.tar.gz" --exclude=checkpoints --exclude='lib' --exclude='*.html' .
   fi
-  if grep -qP '\tMISSED$' "$rows"; then exit 1; fi
+  if grep -q $'\tMISSED$' "$rows"; then exit 1; fi
 }

@@ -23,9 +23,10 @@ run_curves() {
 
 # hold_accuracy CHECK RUN REFERENCE
 hold_accuracy() {
-  local lost
-  lost=$(awk -v a="$(test_accuracy "$2")" -v b="$(test_accuracy "$3")" 'BEGIN { printf "%.4f", b - a }')
-  hold "$1" "$lost" '<=' $half_a_point "$(test_accuracy "$2") of $(test_accuracy "$3")"
+  local own reference
+  own=$(test_accuracy "$2") reference=$(test_accuracy "$3")
+  hold "$1" "${own:+$(awk -v a="$own" -v b="${reference:-1}" 'BEGIN { printf "%.4f", b - a }')}" '<=' $half_a_point \
+    "$own of $reference"
 }
 
 run_accuracy() {
@@ -54,23 +55,25 @@ exchange() {
   fi
 }
 
-# Two names for this machine, so that each of two workers is the first of its host and takes the first GPU.
+# Two names for this machine, so that each of two workers is the first of its host and takes the first GPU. The second
+# computes on $1.
 two_hosts() {
   local address
   address=$(hostname -I 2>/dev/null | awk '{ print $1 }')
   [ -n "$address" ] || return 1
-  printf '%s address=%s slots=%s role=%s\n' first "$address" 1 chief,worker second "$address" 1 worker servers "$address" 2 ps
+  printf '%s address=%s slots=%s role=%s device=%s\n' first "$address" 1 chief,worker "$device" \
+    second "$address" 1 worker "$1" servers "$address" 2 ps cpu
 }
 
 run_exchange() {
   local servers=(--set=strategy=parameter_server --set=strategy.parameter_server.servers=2)
-  local two=(--set=workers=2 --hostfile="$work/hosts")
   train exchange.reference lenet --set=max_steps="$curve_steps" || return 0
   exchange mirrored-1 NCCL --set=strategy=mirrored
   exchange ps-1 '' "${servers[@]}"
-  if two_hosts >"$work/hosts"; then
-    exchange mirrored-2 'staged through the host' --set=strategy=mirrored "${two[@]}"
-    exchange ps-2 '' "${servers[@]}" "${two[@]}"
+  if two_hosts "$device" >"$work/shared" && two_hosts cpu >"$work/mixed"; then
+    exchange mirrored-2 'staged through the host' --set=strategy=mirrored --set=workers=2 --hostfile="$work/shared"
+    exchange mixed-2 'on the CPU' --set=strategy=mirrored --set=workers=2 --hostfile="$work/mixed"
+    exchange ps-2 '' "${servers[@]}" --set=workers=2 --hostfile="$work/shared"
   else
     lacking "two ranks on one GPU" "an address of this machine besides loopback"
   fi
