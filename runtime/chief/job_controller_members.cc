@@ -79,6 +79,7 @@ void JobController::SetUpAll(proto::Role role, Actions& actions) {
 }
 
 void JobController::SetUp(const std::vector<TaskId>& ids, Actions& actions) {
+  roster_.AssignLocalRanks(ids);
   proto::ToTask order;
   proto::Setup& setup = *order.mutable_setup();
   *setup.mutable_plan() = plan_;

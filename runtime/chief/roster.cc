@@ -1,15 +1,22 @@
 #include "runtime/chief/roster.h"
 
 #include <algorithm>
+#include <set>
 
 #include "runtime/cluster/job_plan.h"
 
 namespace tethys {
+namespace {
+
+constexpr int kNoLocalRank = -1;
+
+}  // namespace
 
 void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
   member.set_role(id.role);
   member.set_index(id.index);
   member.set_incarnation(incarnation);
+  member.set_local_rank(kNoLocalRank);
   last_heard = now;
   step = 0;
   lost = gone = joined = ready = false;
@@ -46,6 +53,22 @@ bool Roster::all_gone() const {
 
 void Roster::ExpectAnswers() {
   for (auto& [id, task] : tasks_) task.answered = false;
+}
+
+void Roster::AssignLocalRanks(const std::vector<TaskId>& workers) {
+  for (const TaskId id : workers) tasks_.at(id).member.set_local_rank(kNoLocalRank);
+  for (const TaskId id : workers) {
+    proto::Member& own = tasks_.at(id).member;
+    std::set<int> taken;
+    for (const auto& [other, task] : tasks_) {
+      if (other.role == proto::WORKER && !task.lost && task.member.host() == own.host()) {
+        taken.insert(task.member.local_rank());
+      }
+    }
+    int rank = 0;
+    while (taken.count(rank) > 0) ++rank;
+    own.set_local_rank(rank);
+  }
 }
 
 std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {

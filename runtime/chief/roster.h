@@ -53,6 +53,10 @@ class Roster {
   bool all_gone() const;
   // A new order is under way.
   void ExpectAnswers();
+  // These workers are about to be set up: each gets, in this order, the least local rank that no other worker
+  // of its host has. Those that are set up keep theirs, so a replacement never gets the GPU of one that is
+  // still there, whoever else was lost and in whichever order they come back.
+  void AssignLocalRanks(const std::vector<TaskId>& workers);
 
   // Those of whom nothing was heard for longer than `patience`. Asked at every tick: of a long pause between
   // two, in which nobody was listened to, nobody is blamed.

@@ -185,6 +185,18 @@ TEST_F(LossesTest, AReplacementIsSetUpOnceTheLostIsFencedAndTakesPartOnceItIsEnr
   }
 }
 
+TEST_F(LossesTest, AReplacementIsToldALocalRankThatNobodyOnItsHostHas) {
+  Begin("workers: 3 max_restarts: 1 strategy { parameter_server { servers: 1 asynchronous {} } }");
+  Vanish(Worker(0));
+  Vanish(Worker(1));
+  JoinAgain();
+  Fenced();
+  const proto::Setup& setup = orders_.back().order.setup();
+  ASSERT_EQ(setup.member_size(), 3) << "worker 0 is lost";
+  EXPECT_EQ(setup.member(0).local_rank(), 0) << "worker 1, now on host b";
+  EXPECT_EQ(setup.member(1).local_rank(), 2) << "worker 2 keeps its own";
+}
+
 TEST_F(LossesTest, AReplacementGetsLeasesOfTheRunningSegment) {
   Begin(kAsynchronous);
   Vanish(Worker(1));

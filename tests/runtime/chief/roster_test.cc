@@ -1,0 +1,93 @@
+// Who has which GPU of a host, through losses and replacements.
+#include "runtime/chief/roster.h"
+
+#include "gmock/gmock.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+
+class RosterTest : public ::testing::Test {
+ protected:
+  // Workers join on these hosts, and all are set up.
+  void Start(const std::vector<std::string>& hosts) {
+    std::vector<TaskId> workers;
+    for (size_t i = 0; i < hosts.size(); ++i) {
+      Join(static_cast<int>(i), hosts[i]);
+      workers.push_back(Worker(static_cast<int>(i)));
+    }
+    roster_.AssignLocalRanks(workers);
+  }
+  void Lose(int worker) { roster_.at(Worker(worker)).lost = true; }
+  void Join(int worker, const std::string& host) {
+    TaskState& task = roster_.at(Worker(worker));
+    task.Begin(Worker(worker), task.member.incarnation() + 1, 0);
+    task.member.set_host(host);
+  }
+  void SetUp(int worker) { roster_.AssignLocalRanks({Worker(worker)}); }
+  std::vector<int> LocalRanks(int workers) const {
+    std::vector<int> ranks;
+    for (int i = 0; i < workers; ++i) ranks.push_back(roster_.at(Worker(i)).member.local_rank());
+    return ranks;
+  }
+  static TaskId Worker(int index) { return {proto::WORKER, index}; }
+
+  Roster roster_{5, 1};
+};
+
+TEST_F(RosterTest, WorkersOfAHostAreCountedInTheOrderOfTheirIndices) {
+  Start({"a", "b", "a", "a", "b"});
+  EXPECT_THAT(LocalRanks(5), ElementsAre(0, 0, 1, 2, 1));
+}
+
+TEST_F(RosterTest, AReplacementGetsWhatItsPredecessorHad) {
+  Start({"a", "a", "a"});
+  Lose(1);
+  Join(1, "a");
+  SetUp(1);
+  EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 2));
+}
+
+TEST_F(RosterTest, TwoReplacementsNeverShareWhicheverComesFirst) {
+  Start({"a", "a"});
+  Lose(0);
+  Lose(1);
+  Join(1, "a");
+  SetUp(1);
+  EXPECT_EQ(LocalRanks(2)[1], 0);
+  Join(0, "a");
+  SetUp(0);
+  EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
+}
+
+TEST_F(RosterTest, ALossForGoodDoesNotMoveTheOthers) {
+  Start({"a", "a", "a"});
+  Lose(0);
+  Lose(2);
+  Join(2, "a");
+  SetUp(2);
+  EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 0)) << "worker 0 is lost, worker 1 still has the second";
+}
+
+TEST_F(RosterTest, AReplacementThatWaitsToBeSetUpHoldsNothing) {
+  Start({"a", "a"});
+  Lose(0);
+  Lose(1);
+  Join(0, "a");
+  Join(1, "a");
+  SetUp(1);
+  SetUp(0);
+  EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
+}
+
+TEST_F(RosterTest, AReplacementOnAnotherHostTakesWhatIsFreeThere) {
+  Start({"a", "b", "b"});
+  Lose(0);
+  Join(0, "b");
+  SetUp(0);
+  EXPECT_THAT(LocalRanks(3), ElementsAre(2, 0, 1));
+}
+
+}  // namespace
+}  // namespace tethys
