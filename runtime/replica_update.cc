@@ -25,6 +25,7 @@ absl::Status ReplicaUpdate::Prepare(const StepArenas& arenas) {
 
 absl::StatusOr<Nanoseconds> ReplicaUpdate::Apply(const StepInfo& step) {
   const Nanoseconds start = clock_.Now();
+  TETHYS_RETURN_IF_ERROR(RecordBegin(step.turn));
   const absl::Status updated =
       optimizer_->Apply(stream_, MakeUpdate(step), arenas_.parameters, arenas_.gradient_sums, slot_pointers_);
   if (!updated.ok()) return Annotate(updated, absl::StrCat("step ", step.step));
@@ -33,7 +34,13 @@ absl::StatusOr<Nanoseconds> ReplicaUpdate::Apply(const StepInfo& step) {
 
 void ReplicaUpdate::SetRates(const StepInfo& step) { optimizer_->SetRates(step.turn, MakeUpdate(step)); }
 
+absl::Status ReplicaUpdate::RecordBegin(int turn) {
+  TimedEvent* begin = arenas_.update_events[turn];
+  return begin != nullptr ? begin->Record(stream_) : absl::OkStatus();
+}
+
 absl::Status ReplicaUpdate::Put(int turn) {
+  TETHYS_RETURN_IF_ERROR(RecordBegin(turn));
   return optimizer_->Put(stream_, turn, {}, arenas_.parameters, arenas_.gradient_sums, slot_pointers_);
 }
 

@@ -38,6 +38,7 @@ class ReplicaUpdate {
 
  private:
   Update MakeUpdate(const StepInfo& step) const;
+  absl::Status RecordBegin(int turn);
 
   std::unique_ptr<Optimizer> optimizer_;
   proto::Optimizer config_;

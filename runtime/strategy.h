@@ -11,6 +11,7 @@
 #ifndef TETHYS_RUNTIME_STRATEGY_H_
 #define TETHYS_RUNTIME_STRATEGY_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -36,11 +37,15 @@ struct StepInfo {
   int turn = 0;                     // 0 or 1: differs between two steps that are under way at once.
 };
 
+// Recorded where a device begins the update of a step, by turn. Null: nobody asks.
+using UpdateEvents = std::array<TimedEvent*, 2>;
+
 // The memory a strategy works on: host pointers on a CPU, device pointers on a GPU. Not owned.
 struct StepArenas {
   float* parameters = nullptr;     // arena_size elements, 64-byte aligned.
   float* gradient_sums = nullptr;  // Sums over the worker's samples, never means.
   int64_t arena_size = 0;
+  UpdateEvents update_events = {};
 };
 
 class StreamedSteps;
@@ -74,7 +79,7 @@ class StreamedSteps {
  public:
   virtual ~StreamedSteps() = default;
 
-  // Puts on the stream what remains of a step behind backward. Never blocks.
+  // Puts on the stream what remains of a step behind backward: only there parameters change. Never blocks.
   virtual absl::Status PutUpdate(int turn) = 0;
 
   // Of the oldest step that was put on the stream; `done` happens behind all of it. Blocks under a deadline

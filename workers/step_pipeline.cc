@@ -1,5 +1,7 @@
 #include "workers/step_pipeline.h"
 
+#include "runtime/device/profiler_range.h"
+
 namespace tethys {
 namespace {
 
@@ -31,6 +33,7 @@ absl::Status StepPipeline::Allocate() {
 absl::Status StepPipeline::Run(StepInfo step) {
   if (!overlaps_) return Named(step, TrainStep(parts_, step));
   step.turn = under_way_.has_value() ? 1 - under_way_->turn : 0;
+  const ProfilerRange range(options_.device, "step", step.step);
   const absl::Status put = Named(step, Put(step));
   const absl::Status before = Finish();
   TETHYS_RETURN_IF_ERROR(put);
@@ -44,7 +47,7 @@ absl::Status StepPipeline::Finish() {
   const StepInfo step = *under_way_;
   under_way_.reset();
   const absl::StatusOr<StepOutcome> outcome = options_.streamed->AwaitStep(step, *done_[step.turn]);
-  return Named(step, EndTrainStep(parts_, outcome, Loss(step.turn)));
+  return Named(step, EndTrainStep(parts_, step, outcome, Loss(step.turn)));
 }
 
 absl::Status StepPipeline::Put(const StepInfo& step) {
@@ -62,7 +65,8 @@ absl::Status StepPipeline::Put(const StepInfo& step) {
 
 absl::Status StepPipeline::PutWork(int turn) {
   TETHYS_RETURN_IF_ERROR(ComputeGradients(parts_));
-  TETHYS_RETURN_IF_ERROR(options_.streamed->PutUpdate(turn));
+  TETHYS_RETURN_IF_ERROR(
+      parts_.phases.Run(Phase::kExchange, [&] { return options_.streamed->PutUpdate(turn); }));
   return parts_.plan.PutLoss(&Loss(turn));
 }
 

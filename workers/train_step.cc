@@ -8,10 +8,13 @@ absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(BeginTrainStep(parts, step));
   TETHYS_RETURN_IF_ERROR(ComputeGradients(parts));
   TETHYS_RETURN_IF_ERROR(parts.feed.FeedAhead());
-  const absl::StatusOr<StepOutcome> outcome = parts.strategy.FinishStep();
-  parts.recorder.Mark(Phase::kExchange);
+  absl::StatusOr<StepOutcome> outcome = StepOutcome();
+  TETHYS_RETURN_IF_ERROR(parts.phases.Run(Phase::kExchange, [&] {
+    outcome = parts.strategy.FinishStep();
+    return absl::OkStatus();
+  }));
   TETHYS_ASSIGN_OR_RETURN(const LossResult loss, parts.plan.Loss());
-  return EndTrainStep(parts, outcome, loss);
+  return EndTrainStep(parts, step, outcome, loss);
 }
 
 absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step) {
@@ -19,25 +22,26 @@ absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step) {
                                                    .epoch = step.epoch,
                                                    .sample_begin = step.sample_begin,
                                                    .samples = step.sample_count}));
-  TETHYS_RETURN_IF_ERROR(parts.feed.Feed());
-  parts.recorder.Mark(Phase::kData);
-  TETHYS_RETURN_IF_ERROR(parts.strategy.BeginStep(step));
-  return parts.plan.TakeBatch();
+  parts.phases.Begin(step);
+  TETHYS_RETURN_IF_ERROR(parts.phases.Run(Phase::kData, [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(parts.feed.Feed());
+    return parts.plan.TakeBatch();
+  }));
+  return parts.strategy.BeginStep(step);
 }
 
 absl::Status ComputeGradients(const TrainStepParts& parts) {
-  TETHYS_RETURN_IF_ERROR(parts.plan.Forward());
-  parts.recorder.Mark(Phase::kForward);
-  TETHYS_RETURN_IF_ERROR(parts.plan.Backward([&](int64_t index, const Event& event) {
-    parts.recorder.BucketReady(static_cast<int>(index));
-    return parts.strategy.GradientReady(index, event);
-  }));
-  parts.recorder.Mark(Phase::kBackward);
-  return absl::OkStatus();
+  TETHYS_RETURN_IF_ERROR(parts.phases.Run(Phase::kForward, [&] { return parts.plan.Forward(); }));
+  return parts.phases.Run(Phase::kBackward, [&] {
+    return parts.plan.Backward([&](int64_t index, const Event& event) {
+      parts.recorder.BucketReady(static_cast<int>(index));
+      return parts.strategy.GradientReady(index, event);
+    });
+  });
 }
 
-absl::Status EndTrainStep(const TrainStepParts& parts, const absl::StatusOr<StepOutcome>& outcome,
-                          const LossResult& loss) {
+absl::Status EndTrainStep(const TrainStepParts& parts, const StepInfo& step,
+                          const absl::StatusOr<StepOutcome>& outcome, const LossResult& loss) {
   // A worker whose own loss is not finite says so, rather than that some sum is not.
   if (!std::isfinite(loss.loss_sum)) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -46,12 +50,14 @@ absl::Status EndTrainStep(const TrainStepParts& parts, const absl::StatusOr<Step
         "--set=optimizer.learning_rate=..."));
   }
   if (!outcome.ok()) return outcome.status();
+  TETHYS_ASSIGN_OR_RETURN(const std::optional<DeviceTimes> on_device, parts.phases.OnDevice(step));
   parts.recorder.EndStep({.loss_sum = loss.loss_sum,
                           .correct = static_cast<int64_t>(loss.correct),
                           .bytes_out = outcome->bytes_out,
                           .bytes_in = outcome->bytes_in,
                           .staleness = outcome->staleness,
-                          .update_ns = outcome->update_ns});
+                          .update_ns = outcome->update_ns,
+                          .on_device = on_device});
   return absl::OkStatus();
 }
 

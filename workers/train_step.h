@@ -6,6 +6,7 @@
 #include "runtime/strategy.h"
 #include "runtime/telemetry/step_recorder.h"
 #include "workers/batch_feed.h"
+#include "workers/step_phases.h"
 
 namespace tethys {
 
@@ -15,6 +16,7 @@ struct TrainStepParts {
   Strategy& strategy;
   StepRecorder& recorder;
   BatchFeed& feed;  // Its next batch is the step's.
+  StepPhases& phases;
 };
 
 // Runs one step. No heap memory is allocated here.
@@ -28,9 +30,9 @@ absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step);
 absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step);
 // Forward and backward: on a device that goes on alone stream work only, which a graph may capture.
 absl::Status ComputeGradients(const TrainStepParts& parts);
-// Refuses a loss that is not finite, and ends the step's record.
-absl::Status EndTrainStep(const TrainStepParts& parts, const absl::StatusOr<StepOutcome>& outcome,
-                          const LossResult& loss);
+// Refuses a loss that is not finite, and ends the record of a step that has happened.
+absl::Status EndTrainStep(const TrainStepParts& parts, const StepInfo& step,
+                          const absl::StatusOr<StepOutcome>& outcome, const LossResult& loss);
 
 }  // namespace tethys
 

@@ -89,9 +89,11 @@ absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
 }
 
 absl::Status Trainer::PrepareStrategy() {
-  const StepArenas arenas{parameters_->floats(), gradient_sums_, ArenaSize()};
+  const bool updates_here = !setup_.plan().job().strategy().has_parameter_server();
+  TETHYS_ASSIGN_OR_RETURN(phases_, StepPhases::Create(*device_, *stream_, *recorder_, updates_here));
+  const StepArenas arenas{parameters_->floats(), gradient_sums_, ArenaSize(), phases_->update_events()};
   TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, strategy_->Prepare(arenas, model_->ready_order()));
-  TETHYS_ASSIGN_OR_RETURN(pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_},
+  TETHYS_ASSIGN_OR_RETURN(pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_, *phases_},
                                                           {.device = *device_,
                                                            .stream = *stream_,
                                                            .streamed = traits.streamed,

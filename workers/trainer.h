@@ -77,6 +77,7 @@ class Trainer {
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<StepRecorder> recorder_;
+  std::unique_ptr<StepPhases> phases_;
   std::unique_ptr<StepPipeline> pipeline_;  // Goes before the strategy.
   std::atomic<int64_t> steps_{
       0};  // Asynchronously: this worker's; stale-synchronously: its clock; else the global step.

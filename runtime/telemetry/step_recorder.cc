@@ -15,9 +15,7 @@ StepRecorder::StepRecorder(const Clock& clock, int rank, int buckets, int64_t ca
   TETHYS_CHECK(buckets >= 0 && capacity > 0, "buckets ", buckets, ", capacity ", capacity);
 }
 
-bool StepRecorder::Full() const {
-  return begun_ - drained_.load(std::memory_order_acquire) >= capacity_;
-}
+bool StepRecorder::Full() const { return begun_ - drained_.load(std::memory_order_acquire) >= capacity_; }
 
 absl::Status StepRecorder::WaitForRoom() {
   const Nanoseconds begin = clock_.Now();
@@ -82,6 +80,8 @@ int64_t StepRecorder::Drain(proto::StepRecords& out, int64_t limit) {
 void StepRecorder::AppendTo(proto::StepRecord& out, int64_t number) {
   const Record& record = ring_[number % capacity_];
   const auto phase = [&record](Phase p) { return record.phase_ns[static_cast<int>(p)]; };
+  const DeviceTimes times = record.result.on_device.value_or(DeviceTimes{
+      phase(Phase::kForward), phase(Phase::kBackward), phase(Phase::kExchange), record.result.update_ns});
   out.set_rank(rank_);
   out.set_step(record.start.step);
   out.set_epoch(record.start.epoch);
@@ -89,10 +89,10 @@ void StepRecorder::AppendTo(proto::StepRecord& out, int64_t number) {
   out.set_samples(record.start.samples);
   out.set_begin_ns(record.begin_ns);
   out.set_data_ns(phase(Phase::kData));
-  out.set_forward_ns(phase(Phase::kForward));
-  out.set_backward_ns(phase(Phase::kBackward));
-  out.set_exchange_ns(std::max<Nanoseconds>(0, phase(Phase::kExchange) - record.result.update_ns));
-  out.set_update_ns(record.result.update_ns);
+  out.set_forward_ns(times.forward_ns);
+  out.set_backward_ns(times.backward_ns);
+  out.set_exchange_ns(std::max<Nanoseconds>(0, times.exchange_ns - times.update_ns));
+  out.set_update_ns(times.update_ns);
   out.set_total_ns(record.end_ns - record.begin_ns);
   out.set_bytes_out(record.result.bytes_out);
   out.set_bytes_in(record.result.bytes_in);

@@ -10,14 +10,15 @@
 //   recorder.EndStep({.loss_sum = 81.2, .correct = 97, ...});
 //
 // The training thread calls BeginStep, Mark, BucketReady and EndStep; one other thread calls Drain. No heap
-// allocation and no lock on the training thread, unless the ring is full. Steps may overlap: the next may begin
-// before EndStep, which ends the oldest.
+// allocation and no lock on the training thread, unless the ring is full. Steps may overlap: the next may
+// begin before EndStep, which ends the oldest.
 #ifndef TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 #define TETHYS_RUNTIME_TELEMETRY_STEP_RECORDER_H_
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "proto/telemetry.pb.h"
@@ -42,6 +43,15 @@ struct StepStart {
   int64_t samples = 0;
 };
 
+// What the phases of a step took on a device that goes on alone; the host's marks tell only when their work
+// was put there.
+struct DeviceTimes {
+  Nanoseconds forward_ns = 0;
+  Nanoseconds backward_ns = 0;
+  Nanoseconds exchange_ns = 0;  // As Phase::kExchange: with the optimizer's part.
+  Nanoseconds update_ns = 0;    // That part.
+};
+
 struct StepResult {
   double loss_sum = 0;
   int64_t correct = 0;
@@ -49,6 +59,7 @@ struct StepResult {
   int64_t bytes_in = 0;
   int64_t staleness = 0;
   Nanoseconds update_ns = 0;  // The optimizer's part of Phase::kExchange; recorded as a phase of its own.
+  std::optional<DeviceTimes> on_device = {};  // In place of the marks after kData, and of update_ns.
 };
 
 // Invariant: no record is ever lost. Records are evidence of which samples were used, so a full ring makes
@@ -65,8 +76,8 @@ class StepRecorder {
   void Mark(Phase phase);
   // Bucket `index` holds its final sums; its collective has not begun.
   void BucketReady(int index);
-  // The oldest step that was begun and not ended. Where it began before its predecessor's end, its time counts
-  // from there: totals add up to the time that passed.
+  // The oldest step that was begun and not ended. Where it began before its predecessor's end, its time
+  // counts from there: totals add up to the time that passed.
   void EndStep(const StepResult& result);
 
   // Appends at most `limit` finished steps to `out` and returns how many.

@@ -175,6 +175,13 @@ class LateDevice final : public Device {
     return absl::OkStatus();
   }
 
+  void BeginRange(const char* name, int64_t number) override {
+    if (options_.ranges != nullptr) options_.ranges->push_back(absl::StrCat(name, " ", number));
+  }
+  void EndRange() override {
+    if (options_.ranges != nullptr) options_.ranges->emplace_back();
+  }
+
   absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateDense(shape));
     return std::make_unique<LateDense>(std::move(now), *cpu_stream_);

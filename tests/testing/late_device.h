@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/device/device.h"
 
@@ -17,6 +18,7 @@ namespace tethys::testing {
 struct LateDeviceOptions {
   std::string identity = "";  // As Device::identity; empty: it joins no group.
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
+  std::vector<std::string>* ranges = nullptr;  // Gets "name number" where a range begins, "" where one ends.
   bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
 };
 

@@ -51,8 +51,9 @@ Trained TrainOn(std::unique_ptr<Device> device, int prefetch_batches) {
   const auto feed =
       BatchFeed::Create(replica.device(), replica.plan(), samples, {.prefetch_batches = prefetch_batches})
           .value();
+  const auto phases = StepPhases::Create(replica.device(), replica.stream(), recorder, false).value();
   for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
-    EXPECT_EQ(StatusText(RunEpoch(epoch, {replica.plan(), *strategy, recorder, *feed})), "OK");
+    EXPECT_EQ(StatusText(RunEpoch(epoch, {replica.plan(), *strategy, recorder, *feed, *phases})), "OK");
   }
   Trained trained;
   proto::StepRecords records;
@@ -74,6 +75,32 @@ TEST(BatchFeed, ALateDeviceSeesTheBatchesOfTheCpu) {
     EXPECT_EQ(trained.evaluation.samples, kSamples - 3);
   }
 }
+
+// Losses of batches of one dataset, in order; waits for each, or for all at the end.
+std::vector<double> LossesOf(bool waits) {
+  Replica replica(testing::CreateLateDevice(), 0, 1);
+  const auto losses = replica.device().Allocate(6 * sizeof(LossResult), MemoryKind::kPinnedHost).value();
+  auto* results = static_cast<LossResult*>(losses->data());
+  const auto feed =
+      BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(kSamples, 0), {}).value();
+  int64_t announced = 0;
+  for (int64_t batch = 0; batch < 6; ++batch) {
+    for (; feed->loader().room() > 0; ++announced) {
+      feed->loader().Announce(nullptr, {announced, announced + kRows});
+    }
+    EXPECT_TRUE(feed->Feed().ok() && replica.plan().TakeBatch().ok() && replica.plan().Forward().ok());
+    EXPECT_TRUE(replica.plan().PutLoss(&results[batch]).ok() && feed->FeedAhead().ok());
+    if (waits) {
+      EXPECT_TRUE(replica.stream().Synchronize().ok());
+    }
+  }
+  EXPECT_TRUE(replica.stream().Synchronize().ok());
+  std::vector<double> sums;
+  for (int64_t batch = 0; batch < 6; ++batch) sums.push_back(results[batch].loss_sum);
+  return sums;
+}
+
+TEST(BatchFeed, NoBatchIsOverwrittenBeforeItWasRead) { EXPECT_EQ(LossesOf(false), LossesOf(true)); }
 
 TEST(BatchFeed, FeedsAheadOnlyWhatWasAnnouncedAndOnlyOne) {
   Replica replica(testing::CreateLateDevice(), 0, 1);

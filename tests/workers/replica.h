@@ -88,8 +88,8 @@ class Replica {
         .value();
   }
 
-  absl::StatusOr<StrategyTraits> Prepare(Strategy& strategy) {
-    const StepArenas arenas{parameters_->floats(), gradients_->floats(), ArenaSize()};
+  absl::StatusOr<StrategyTraits> Prepare(Strategy& strategy, const UpdateEvents& update_events = {}) {
+    const StepArenas arenas{parameters_->floats(), gradients_->floats(), ArenaSize(), update_events};
     return strategy.Prepare(arenas, model_.ready_order());
   }
 

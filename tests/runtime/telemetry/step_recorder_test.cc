@@ -96,6 +96,25 @@ TEST_F(StepRecorderTest, PhaseMarkedTwiceAddsUp) {
   EXPECT_EQ(records.record(0).forward_ns(), 40);
 }
 
+TEST_F(StepRecorderTest, WhatTheDeviceTookReplacesWhatTheHostSpent) {
+  StepRecorder recorder(clock_, 0, 0);
+  ASSERT_TRUE(recorder.BeginStep({}).ok());
+  Spend(recorder, Phase::kData, 10);
+  Spend(recorder, Phase::kForward, 1);
+  Spend(recorder, Phase::kBackward, 1);
+  Spend(recorder, Phase::kExchange, 1);
+  recorder.EndStep({.update_ns = 1, .on_device = DeviceTimes{200, 300, 50, 20}});
+  proto::StepRecords records;
+  recorder.Drain(records);
+  const proto::StepRecord& record = records.record(0);
+  EXPECT_EQ(record.data_ns(), 10);
+  EXPECT_EQ(record.forward_ns(), 200);
+  EXPECT_EQ(record.backward_ns(), 300);
+  EXPECT_EQ(record.exchange_ns(), 30);
+  EXPECT_EQ(record.update_ns(), 20);
+  EXPECT_EQ(record.total_ns(), 13);
+}
+
 TEST_F(StepRecorderTest, NothingOfAnEarlierStepStaysInARecord) {
   StepRecorder recorder(clock_, 0, 1, /*capacity=*/1);
   ASSERT_TRUE(recorder.BeginStep({}).ok());

@@ -1,0 +1,123 @@
+#include "workers/step_phases.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/late_device.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::kWorkTime;
+
+// On a late device every piece of work takes kWorkTime, and so does the recording of an event.
+class StepPhasesTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<StepPhases> Create(bool updates_here = true) {
+    return StepPhases::Create(*device_, *stream_, recorder_, updates_here).value();
+  }
+  absl::Status Put(int pieces) {
+    for (int i = 0; i < pieces; ++i) testing::PutWork(*stream_, [] { return absl::OkStatus(); });
+    return absl::OkStatus();
+  }
+  // A step whose phases are of so many pieces, the update's among those of the exchange.
+  void PutStep(StepPhases& phases, const StepInfo& step, int forward, int backward, int exchange,
+               int update) {
+    ASSERT_TRUE(recorder_.BeginStep({}).ok());
+    phases.Begin(step);
+    ASSERT_TRUE(phases.Run(Phase::kData, [&] { return Put(1); }).ok());
+    ASSERT_TRUE(phases.Run(Phase::kForward, [&] { return Put(forward); }).ok());
+    ASSERT_TRUE(phases.Run(Phase::kBackward, [&] { return Put(backward); }).ok());
+    const auto finish = [&]() -> absl::Status {
+      TETHYS_RETURN_IF_ERROR(Put(exchange));
+      TETHYS_RETURN_IF_ERROR(phases.update_events()[step.turn]->Record(*stream_));
+      return Put(update);
+    };
+    ASSERT_TRUE(phases.Run(Phase::kExchange, finish).ok());
+  }
+
+  const MonotonicClock clock_;
+  StepRecorder recorder_{clock_, 0, 0};
+  std::vector<std::string> ranges_;
+  const std::unique_ptr<Device> device_ = testing::CreateLateDevice({.ranges = &ranges_});
+  const std::unique_ptr<Stream> stream_ = device_->CreateStream().value();
+};
+
+TEST_F(StepPhasesTest, TellsWhatEachPhaseTookOnTheDevice) {
+  const auto phases = Create();
+  const StepInfo step{.step = 7, .turn = 1};
+  PutStep(*phases, step, 3, 2, 1, 4);
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  const DeviceTimes times = phases->OnDevice(step).value().value();
+  EXPECT_EQ(times.forward_ns, (3 + 1) * kWorkTime);
+  EXPECT_EQ(times.backward_ns, (2 + 1) * kWorkTime);
+  EXPECT_EQ(times.exchange_ns, (1 + 1 + 4 + 1) * kWorkTime);
+  EXPECT_EQ(times.update_ns, (4 + 1) * kWorkTime);
+}
+
+TEST_F(StepPhasesTest, OfTwoStepsUnderWayEachHasItsOwnTimes) {
+  const auto phases = Create();
+  const StepInfo first{.step = 0, .turn = 0}, second{.step = 1, .turn = 1};
+  PutStep(*phases, first, 10, 1, 1, 1);
+  PutStep(*phases, second, 20, 1, 1, 1);
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(phases->OnDevice(first).value()->forward_ns, 11 * kWorkTime);
+  EXPECT_EQ(phases->OnDevice(second).value()->forward_ns, 21 * kWorkTime);
+}
+
+TEST_F(StepPhasesTest, OfAGraphTimesAreThoseOfItsLastLaunch) {
+  const auto phases = Create(/*updates_here=*/false);
+  const StepInfo step{.step = 0};
+  PutStep(*phases, step, 1, 1, 1, 1);
+  const auto graph =
+      device_->Capture(*stream_, [&] { return phases->Run(Phase::kForward, [&] { return Put(5); }); })
+          .value();
+  ASSERT_TRUE(phases->Run(Phase::kData, [] { return absl::OkStatus(); }).ok());
+  ASSERT_TRUE(graph->Launch(*stream_).ok());
+  ASSERT_TRUE(phases->Run(Phase::kBackward, [] { return absl::OkStatus(); }).ok());
+  ASSERT_TRUE(phases->Run(Phase::kExchange, [] { return absl::OkStatus(); }).ok());
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(phases->OnDevice(step).value()->forward_ns, 6 * kWorkTime);
+}
+
+TEST_F(StepPhasesTest, WhoUpdatesElsewhereSpendsNothingOnIt) {
+  const auto phases = Create(/*updates_here=*/false);
+  const StepInfo step{.step = 0};
+  PutStep(*phases, step, 1, 1, 1, 1);
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_EQ(phases->OnDevice(step).value()->update_ns, 0);
+}
+
+TEST_F(StepPhasesTest, AStepThatHasNotHappenedHasNoTimes) {
+  const auto phases = Create();
+  PutStep(*phases, {}, 1, 1, 1, 1);
+  EXPECT_FALSE(phases->OnDevice({}).ok());
+}
+
+TEST_F(StepPhasesTest, PhasesHaveNamesInAProfiler) {
+  const auto phases = Create();
+  PutStep(*phases, {.step = 7}, 1, 1, 1, 1);
+  EXPECT_THAT(ranges_, ElementsAre("data 7", "", "forward 7", "", "backward 7", "", "exchange 7", ""));
+}
+
+TEST_F(StepPhasesTest, AnErrorEndsItsRange) {
+  const auto phases = Create();
+  EXPECT_FALSE(phases->Run(Phase::kData, [] { return absl::AbortedError("gone"); }).ok());
+  EXPECT_THAT(ranges_, ElementsAre("data 0", ""));
+}
+
+TEST_F(StepPhasesTest, OnTheCpuTheHostsTimesTellAll) {
+  const auto cpu = CreateCpuDevice(1).value();
+  const auto stream = cpu->CreateStream().value();
+  const auto phases = StepPhases::Create(*cpu, *stream, recorder_, true).value();
+  EXPECT_EQ(phases->update_events(), UpdateEvents());
+  ASSERT_TRUE(recorder_.BeginStep({}).ok());
+  EXPECT_TRUE(phases->Run(Phase::kForward, [] { return absl::OkStatus(); }).ok());
+  EXPECT_EQ(phases->OnDevice({}).value(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace tethys
