@@ -1,5 +1,5 @@
 // The machines of a job before it starts: where each is reached, whether it can run this build, and the build
-// brought to those that lack it. Called by the cluster launcher; blocks, under deadlines; all hosts at once.
+// brought to those that lack it. Called by job_places.h; blocks, under deadlines; all hosts at once.
 //
 // On a machine, everything of ours lies in ~/.cache/tethys: BUILD_ID/ (the bundle, unpacked) and, where a
 // chief runs, runs/JOB_ID/. A build brought to a host removes those that nobody used there for a month. Hosts

@@ -3,10 +3,10 @@
 #include <set>
 #include <utility>
 
-#include "deploy/cluster_launcher.h"
 #include "deploy/command.h"
 #include "deploy/comparison.h"
 #include "deploy/job_description.h"
+#include "deploy/job_places.h"
 #include "deploy/job_run.h"
 #include "deploy/report.h"
 #include "deploy/resource_table.h"

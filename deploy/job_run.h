@@ -8,7 +8,7 @@
 
 #include "absl/types/optional.h"
 #include "deploy/flags.h"
-#include "deploy/local_launcher.h"
+#include "deploy/launcher.h"
 #include "deploy/run_directory.h"
 #include "proto/chief.pb.h"
 

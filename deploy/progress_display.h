@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "deploy/local_launcher.h"
+#include "deploy/launcher.h"
 #include "proto/telemetry.pb.h"
 
 namespace tethys {

@@ -22,7 +22,7 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "deploy/local_launcher.h"
+#include "deploy/launcher.h"
 #include "proto/event.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/telemetry/event_file.h"

@@ -1,8 +1,8 @@
 #include <cstdio>
 
-#include "deploy/cluster_launcher.h"
 #include "deploy/command.h"
 #include "deploy/job_description.h"
+#include "deploy/job_places.h"
 #include "deploy/job_run.h"
 #include "deploy/remote_run_dir.h"
 #include "deploy/report.h"

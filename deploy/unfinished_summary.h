@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "deploy/local_launcher.h"
+#include "deploy/launcher.h"
 #include "proto/chief.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/status.h"

@@ -1,4 +1,4 @@
-#include "deploy/local_launcher.h"
+#include "deploy/launcher.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,11 +33,11 @@ class Recorder final : public ProgressListener {
 
 // Runs two workers and a server of tests/deploy/fake_role.cc. Whatever a test does, at its end no process is
 // left: this process adopts what its children leave behind, so a wait for all of them sees orphans too.
-class LocalLauncherTest : public ::testing::Test {
+class LauncherTest : public ::testing::Test {
  protected:
   void SetUp() override {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    std::string path = ::testing::TempDir() + "/local_launcher_XXXXXX";
+    std::string path = ::testing::TempDir() + "/launcher_XXXXXX";
     ASSERT_NE(mkdtemp(path.data()), nullptr);
     options_.places = PlacesHere(FAKE_ROLE, 2, 1);
     options_.run_dir = path;
@@ -71,7 +71,7 @@ class LocalLauncherTest : public ::testing::Test {
   Recorder recorder_;
 };
 
-TEST_F(LocalLauncherTest, RunsAJobToItsEnd) {
+TEST_F(LauncherTest, RunsAJobToItsEnd) {
   const RunResult result = Run();
   EXPECT_TRUE(result.status.ok()) << result.status;
   EXPECT_EQ(result.last_step, 7);
@@ -79,7 +79,7 @@ TEST_F(LocalLauncherTest, RunsAJobToItsEnd) {
   EXPECT_TRUE(FileExists(options_.run_dir + "/log/worker-1.log"));
 }
 
-TEST_F(LocalLauncherTest, ShowsLogsWithTheNamesOfTheirProcesses) {
+TEST_F(LauncherTest, ShowsLogsWithTheNamesOfTheirProcesses) {
   options_.show_logs = true;
   options_.places.workers[1].host = "slave2";
   EXPECT_TRUE(Run().status.ok());
@@ -87,12 +87,12 @@ TEST_F(LocalLauncherTest, ShowsLogsWithTheNamesOfTheirProcesses) {
   EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] ps-0 says work")));
 }
 
-TEST_F(LocalLauncherTest, KeepsLogsToTheirFilesUnlessAsked) {
+TEST_F(LauncherTest, KeepsLogsToTheirFilesUnlessAsked) {
   EXPECT_TRUE(Run().status.ok());
   EXPECT_THAT(recorder_.notes, ElementsAre("no progress event"));
 }
 
-TEST_F(LocalLauncherTest, NamesTheProcessThatCrashed) {
+TEST_F(LauncherTest, NamesTheProcessThatCrashed) {
   Behave("chief", "train");
   Behave("worker-1", "crash");
   EXPECT_THAT(Failure(),
@@ -100,20 +100,20 @@ TEST_F(LocalLauncherTest, NamesTheProcessThatCrashed) {
                     HasSubstr("worker-1 says crash")));
 }
 
-TEST_F(LocalLauncherTest, NamesTheProcessThatSomebodyKilled) {
+TEST_F(LauncherTest, NamesTheProcessThatSomebodyKilled) {
   Behave("chief", "watch");
   WhenTraining([&] { kill(PidOf("ps-0"), SIGKILL); });
   EXPECT_THAT(Failure(), AllOf(HasSubstr("ps 0 on "), HasSubstr("was killed by signal 9 (Killed) at step 7"),
                                HasSubstr("the chief reports: ps 0: its session broke")));
 }
 
-TEST_F(LocalLauncherTest, NamesTheProcessThatGaveUp) {
+TEST_F(LauncherTest, NamesTheProcessThatGaveUp) {
   Behave("chief", "train");
   Behave("worker-0", "exit");
   EXPECT_THAT(Failure(), AllOf(HasSubstr("worker 0 on "), HasSubstr("exited with status 3")));
 }
 
-TEST_F(LocalLauncherTest, StartsADeadWorkerAgainWhereTheJobSurvivesIt) {
+TEST_F(LauncherTest, StartsADeadWorkerAgainWhereTheJobSurvivesIt) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 1;
   Behave("chief", "replace");
@@ -121,7 +121,7 @@ TEST_F(LocalLauncherTest, StartsADeadWorkerAgainWhereTheJobSurvivesIt) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LocalLauncherTest, LetsASurvivingJobGoOnWithoutTheDead) {
+TEST_F(LauncherTest, LetsASurvivingJobGoOnWithoutTheDead) {
   options_.survives_worker_loss = true;
   Behave("chief", "go-on");
   Behave("worker-1", "crash");
@@ -129,7 +129,7 @@ TEST_F(LocalLauncherTest, LetsASurvivingJobGoOnWithoutTheDead) {
   EXPECT_FALSE(FileExists(options_.run_dir + "/second-worker-1"));
 }
 
-TEST_F(LocalLauncherTest, EndsAndReplacesAWorkerThatTheChiefGaveUp) {
+TEST_F(LauncherTest, EndsAndReplacesAWorkerThatTheChiefGaveUp) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 1;
   Behave("chief", "give-up");
@@ -138,7 +138,7 @@ TEST_F(LocalLauncherTest, EndsAndReplacesAWorkerThatTheChiefGaveUp) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LocalLauncherTest, ASurvivingJobEndsWithAServerOrWithAWorkerThatChoseToEnd) {
+TEST_F(LauncherTest, ASurvivingJobEndsWithAServerOrWithAWorkerThatChoseToEnd) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 5;
   Behave("chief", "train");
@@ -146,48 +146,48 @@ TEST_F(LocalLauncherTest, ASurvivingJobEndsWithAServerOrWithAWorkerThatChoseToEn
   EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
 }
 
-TEST_F(LocalLauncherTest, TellsTheChiefsReason) {
+TEST_F(LauncherTest, TellsTheChiefsReason) {
   Behave("chief", "fail");
   EXPECT_THAT(Failure(),
               AllOf(HasSubstr("worker 0 at step 7: the loss is not finite"), HasSubstr("worker-0 says")));
 }
 
-TEST_F(LocalLauncherTest, NamesAChiefThatCrashed) {
+TEST_F(LauncherTest, NamesAChiefThatCrashed) {
   Behave("chief", "crash");
   EXPECT_THAT(Failure(), HasSubstr("was killed by signal 6 (Aborted) at step 7"));
 }
 
-TEST_F(LocalLauncherTest, NamesAChiefThatCannotStart) {
+TEST_F(LauncherTest, NamesAChiefThatCannotStart) {
   Behave("chief", "die-at-once");
   EXPECT_THAT(Failure(),
               AllOf(HasSubstr("chief on "), HasSubstr("exited with status 3"), HasSubstr("cannot listen")));
 }
 
-TEST_F(LocalLauncherTest, AChiefThatEndsWithoutAVerdictFailedTheJob) {
+TEST_F(LauncherTest, AChiefThatEndsWithoutAVerdictFailedTheJob) {
   Behave("chief", "quit");
   EXPECT_THAT(Failure(), HasSubstr("the chief ended without saying how the job went"));
 }
 
-TEST_F(LocalLauncherTest, EndsAJobWhoseChiefIsSilent) {
+TEST_F(LauncherTest, EndsAJobWhoseChiefIsSilent) {
   options_.timeouts.set_silence(0.1);
   Behave("chief", "silent");
   EXPECT_THAT(Failure(), HasSubstr("has reported nothing for 1 s (last step 7)"));
 }
 
-TEST_F(LocalLauncherTest, KillsWhoDoesNotListen) {
+TEST_F(LauncherTest, KillsWhoDoesNotListen) {
   Behave("chief", "train");
   Behave("worker-0", "stubborn");
   Behave("worker-1", "crash");
   EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
 }
 
-TEST_F(LocalLauncherTest, ATaskThatStaysAfterTheEndDoesNotSpoilTheJob) {
+TEST_F(LauncherTest, ATaskThatStaysAfterTheEndDoesNotSpoilTheJob) {
   Behave("worker-0", "stubborn");
   EXPECT_TRUE(Run().status.ok());
   EXPECT_THAT(recorder_.notes, Contains("worker 0 did not end by itself; ended it"));
 }
 
-TEST_F(LocalLauncherTest, EndsAllOnAnInterrupt) {
+TEST_F(LauncherTest, EndsAllOnAnInterrupt) {
   Behave("chief", "train");
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     ASSERT_TRUE(RemoveRecursively(options_.run_dir + "/started").ok());
@@ -198,7 +198,7 @@ TEST_F(LocalLauncherTest, EndsAllOnAnInterrupt) {
   }
 }
 
-TEST_F(LocalLauncherTest, ASecondInterruptDoesNotWait) {
+TEST_F(LauncherTest, ASecondInterruptDoesNotWait) {
   options_.timeouts.set_shutdown(1e6);
   Behave("chief", "train");
   Behave("worker-0", "stubborn");
@@ -222,7 +222,7 @@ TEST_F(LocalLauncherTest, ASecondInterruptDoesNotWait) {
   EXPECT_EQ(waitpid(impatient, nullptr, 0), impatient);
 }
 
-TEST_F(LocalLauncherTest, NoOrphanOutlivesAKilledLauncher) {
+TEST_F(LauncherTest, NoOrphanOutlivesAKilledLauncher) {
   Behave("chief", "train");
   Behave("worker-0", "stubborn");
   const pid_t launcher = fork();
@@ -237,7 +237,7 @@ TEST_F(LocalLauncherTest, NoOrphanOutlivesAKilledLauncher) {
   EXPECT_EQ(ended, 5);
 }
 
-TEST_F(LocalLauncherTest, SaysThatAProgramIsNotThere) {
+TEST_F(LauncherTest, SaysThatAProgramIsNotThere) {
   options_.places.chief.program = "/no/such/tethys";
   EXPECT_THAT(Failure(), HasSubstr(": cannot execute /no/such/tethys: No such file or directory"));
 }

@@ -4,8 +4,8 @@
 //
 // Called by `tethys train` and `tethys compare`. Blocks until every process it started is reaped. Uses no
 // gRPC and no threads. While it runs, SIGINT, SIGTERM, SIGHUP and SIGCHLD of this process are its own.
-#ifndef TETHYS_DEPLOY_LOCAL_LAUNCHER_H_
-#define TETHYS_DEPLOY_LOCAL_LAUNCHER_H_
+#ifndef TETHYS_DEPLOY_LAUNCHER_H_
+#define TETHYS_DEPLOY_LAUNCHER_H_
 
 #include <string>
 #include <vector>
@@ -58,4 +58,4 @@ RunResult Launch(const LaunchOptions& options, ProgressListener& listener);
 
 }  // namespace tethys
 
-#endif  // TETHYS_DEPLOY_LOCAL_LAUNCHER_H_
+#endif  // TETHYS_DEPLOY_LAUNCHER_H_

@@ -1,9 +1,7 @@
-#include "deploy/local_launcher.h"
+#include "deploy/launcher.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +16,7 @@
 #include "deploy/failure_report.h"
 #include "deploy/line_reader.h"
 #include "deploy/log_follower.h"
+#include "deploy/signal_source.h"
 #include "deploy/subprocess.h"
 #include "google/protobuf/util/json_util.h"
 #include "runtime/base/clock.h"
@@ -34,42 +33,6 @@ constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
 // Between two looks at the logs, where they are shown.
 constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
-
-// While it lives, signals of the launcher arrive at a descriptor. A signal that is ignored stays so (nohup).
-class SignalSource {
- public:
-  SignalSource() {
-    sigset_t taken;
-    sigemptyset(&taken);
-    sigaddset(&taken, SIGCHLD);
-    for (int number : {SIGINT, SIGTERM, SIGHUP}) {
-      struct sigaction action;
-      if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&taken, number);
-    }
-    signal(SIGCHLD, SIG_DFL);  // Where it is inherited as ignored, children cannot be waited for.
-    sigprocmask(SIG_BLOCK, &taken, &before_);
-    fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
-  }
-  ~SignalSource() {
-    // An interrupt that comes late would end the process before it has said how the job went.
-    while (Next() != 0) {
-    }
-    sigprocmask(SIG_SETMASK, &before_, nullptr);
-  }
-  SignalSource(const SignalSource&) = delete;
-  SignalSource& operator=(const SignalSource&) = delete;
-
-  int fd() const { return fd_.get(); }
-  // 0: none.
-  int Next() {
-    signalfd_siginfo info;
-    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  sigset_t before_;
-  FileDescriptor fd_;
-};
 
 struct Task {
   std::string name;  // "worker 1"

@@ -1,4 +1,4 @@
-#include "deploy/cluster_launcher.h"
+#include "deploy/job_places.h"
 
 #include <cstdio>
 #include <set>

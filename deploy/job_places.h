@@ -4,8 +4,8 @@
 // The chief runs on the machine that the roles name for it. Where that is another machine than this one, its
 // run directory is there while the job runs, and is fetched at the end. Data is read on each worker's machine
 // and on this one, from the paths in the job. Blocks, under deadlines.
-#ifndef TETHYS_DEPLOY_CLUSTER_LAUNCHER_H_
-#define TETHYS_DEPLOY_CLUSTER_LAUNCHER_H_
+#ifndef TETHYS_DEPLOY_JOB_PLACES_H_
+#define TETHYS_DEPLOY_JOB_PLACES_H_
 
 #include <vector>
 
@@ -29,4 +29,4 @@ absl::Status PriceByHosts(const Flags& flags, proto::Job& job);
 
 }  // namespace tethys
 
-#endif  // TETHYS_DEPLOY_CLUSTER_LAUNCHER_H_
+#endif  // TETHYS_DEPLOY_JOB_PLACES_H_
