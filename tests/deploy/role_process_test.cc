@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "deploy/command.h"
 #include "runtime/base/file.h"
+#include "runtime/cluster/task_options.h"
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
@@ -109,6 +111,17 @@ TEST_F(TokenFileTest, SaysWhatItMustHoldAndNeverWhatItHolds) {
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr(kToken)));
   EXPECT_FALSE(Read("", 0600).ok());
   EXPECT_EQ(ReadSecretFile("/nowhere/token").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(TokenFileTest, AChiefWithoutAPortIsRefusedBeforeAnythingStarts) {
+  ASSERT_TRUE(Read(absl::StrCat(kToken, " job-7\n"), 0600).ok());
+  for (const char* chief : {"127.0.0.1", "127.0.0.1:99999", ":4000"}) {
+    const auto flags = ParseFlags(TaskCommandSpec("worker", "", ""),
+                                  {absl::StrCat("--chief=", chief), "--index=0", "--token_file=" + path_});
+    ASSERT_TRUE(flags.ok()) << flags.status();
+    const auto succeed = [](const TaskOptions&) { return absl::OkStatus(); };
+    EXPECT_EQ(RunTask(*flags, "worker", proto::WORKER, succeed), kExitBadRequest) << chief;
+  }
 }
 
 TEST_F(RoleProcessTest, EndsWhenItsStandardInputEnds) {
