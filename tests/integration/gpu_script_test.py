@@ -1,0 +1,99 @@
+"""tests/gpu.sh, tried without a GPU, so that it does not rot between those who have one."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+from tethys_run import PATIENCE, TETHYS
+
+SCRIPT = os.path.join(os.path.dirname(__file__), "../gpu.sh")
+BUILD = os.path.dirname(os.path.dirname(os.path.abspath(TETHYS)))
+# Runs what it is to watch, and finds nothing.
+SANITIZER = """#!/bin/bash
+while [[ $1 == --* ]]; do shift 2; done
+"$@" && echo "========= ERROR SUMMARY: 0 errors"
+"""
+
+
+class GpuScriptTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.sanitizer = self.write("sanitizer", SANITIZER)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+        return path
+
+    def run_script(self, *words, device="cpu", build=BUILD):
+        """Exit status, output and {(section, check): verdict}."""
+        done = subprocess.run([SCRIPT, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False,
+                              env=dict(os.environ, DEVICE=device, BUILD=build, OUT=self.folder,
+                                       COMPUTE_SANITIZER=self.sanitizer))
+        table = os.path.join(self.folder, words[0] + ".tsv")
+        rows = {}
+        if os.path.exists(table):
+            with open(table, encoding="utf-8") as file:
+                for line in file:
+                    section, check, _, _, verdict = line.rstrip("\n").split("\t")
+                    rows[section, check] = verdict
+        return done.returncode, done.stdout, rows
+
+    def test_conformance_holds_every_test_and_every_sanitizer(self):
+        status, output, rows = self.run_script("conformance")
+        self.assertEqual(status, 0, output)
+        for section in ("suite", "memcheck", "racecheck"):
+            self.assertEqual(rows[section, "tests failed"], "ok", output)
+        self.assertEqual(rows["nccl", "exit status"], "ok", output)
+
+    def test_training_holds_losses_and_accuracies(self):
+        status, output, rows = self.run_script("training")
+        self.assertEqual(status, 0, output)
+        for check in (("curves", "lenet: losses differ by"), ("accuracy", "mlp: bf16 is below fp32 by"),
+                      ("exchange", "mirrored-1: losses differ by"), ("exchange", "ps-1: losses differ by")):
+            self.assertEqual(rows[check], "ok", output)
+
+    def test_bench_has_a_row_for_every_peer(self):
+        # Limits are those of a GPU, so the exit status may be either.
+        _, output, rows = self.run_script("bench")
+        self.assertIn(("steps", "lenet-16 fp32"), rows, output)
+        for mode in ("eager", "graph"):
+            self.assertIn(("steps", f"mlp-16 fp32 / PyTorch {mode}"), rows, output)
+        self.assertNotIn(("steps", "steps did not come to its end"), rows, output)
+
+    def test_a_run_that_fails_is_a_row_and_an_exit_status(self):
+        self.write("broken/deploy/tethys", "#!/bin/sh\necho the disk is full >&2\nexit 1\n")
+        status, output, rows = self.run_script("training", "curves", build=os.path.join(self.folder, "broken"))
+        self.assertEqual(status, 1, output)
+        self.assertEqual(rows["curves", "mlp.reference"], "MISSED", output)
+        self.assertIn("the disk is full", output)
+
+    def test_losses_that_differ_are_missed(self):
+        self.write("other/deploy/tethys", f"""#!/bin/sh
+for word; do case $word in --run_dir=*.curve) exec {TETHYS} "$@" --set=seed=2 ;; esac; done
+exec {TETHYS} "$@"
+""")
+        status, output, rows = self.run_script("training", "curves", build=os.path.join(self.folder, "other"))
+        self.assertEqual(status, 1, output)
+        self.assertEqual(rows["curves", "mlp: losses differ by"], "MISSED", output)
+
+    def test_an_unknown_section_is_refused_with_those_there_are(self):
+        status, output, _ = self.run_script("bench", "speed")
+        self.assertEqual(status, 2)
+        self.assertIn("update steps", output)
+
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU here")
+    def test_without_a_gpu_it_says_what_it_lacked(self):
+        status, output, _ = self.run_script("bench", device="cuda")
+        self.assertEqual(status, 77, output)
+        self.assertIn("nothing was run: FAILED_PRECONDITION", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
