@@ -9,7 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "deploy/text.h"
 #include "ps/partitioner.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/job/job.h"
+#include "runtime/nn/memory_forecast.h"
 #include "runtime/nn/model.h"
 #include "runtime/optim/optimizer.h"
 
@@ -105,11 +107,21 @@ std::string VariableTable(const proto::JobPlan& plan) {
   return Table(columns, rows);
 }
 
-// Elements of a step's activations and their gradients, and of the input as floats.
-int64_t ActivationElements(const Model& model, int64_t rows) {
-  int64_t elements = rows * model.sample_elements();
-  for (const Model::Layer& layer : model.layers()) elements += 2 * rows * layer.out;
-  return elements;
+int WorkersOn(proto::Device::Kind device, const proto::JobPlan& plan) {
+  int workers = 0;
+  for (int i = 0; i < plan.job().workers(); ++i) workers += DeviceOf(plan, i) == device ? 1 : 0;
+  return workers;
+}
+
+// "cuda, bf16 on 2 workers, cpu on 1 worker"
+std::string DevicesText(const proto::JobPlan& plan) {
+  const proto::Device& device = plan.job().device();
+  std::string text = device.precision() == proto::Device::BF16 ? "cuda, bf16" : "cuda";
+  if (device.tf32()) absl::StrAppend(&text, ", tf32");
+  const int on_cpu = WorkersOn(proto::Device::CPU, plan);
+  if (on_cpu == 0) return text;
+  return absl::StrCat(text, " on ", PluralText(WorkersOn(proto::Device::CUDA, plan), "worker"), ", cpu on ",
+                      PluralText(on_cpu, "worker"));
 }
 
 int64_t DatasetBytes(const proto::JobPlan& plan, const Model& model) {
@@ -119,9 +131,7 @@ int64_t DatasetBytes(const proto::JobPlan& plan, const Model& model) {
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
-  const int64_t arena = model.variables().arena_size() * kFloatBytes;
   const int64_t slots = SlotNames(plan.job().optimizer()).size();
-  const bool servers = plan.placement().servers() > 0;
   std::vector<Column> columns = {{{"process"}, true}, {{"parameters"}}, {{"gradients"}}, {{"slots"}},
                                  {{"activations"}},   {{"data"}},       {{"total"}}};
   std::vector<std::vector<std::string>> rows;
@@ -135,9 +145,24 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     row.push_back(BytesText(total));
     rows.push_back(row);
   };
-  add("each worker",
-      {arena, arena, servers ? 0 : slots * arena,
-       ActivationElements(model, plan.batch_per_worker()) * kFloatBytes, DatasetBytes(plan, model)});
+  const int64_t data = DatasetBytes(plan, model);
+  if (WorkersOn(proto::Device::CPU, plan) > 0) {
+    const MemoryForecast on_cpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CPU));
+    add(AnyOnGpu(plan) ? "each worker on a CPU" : "each worker",
+        {on_cpu.parameters, on_cpu.gradients, on_cpu.slots, on_cpu.activations, data});
+  }
+  std::string note;
+  if (AnyOnGpu(plan)) {
+    const MemoryForecast on_gpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CUDA));
+    add("each GPU", {on_gpu.parameters, on_gpu.gradients, on_gpu.slots,
+                     on_gpu.activations + on_gpu.batches + on_gpu.copies, 0});
+    // Servers exchange host memory; whether mirrored workers do, they find out together.
+    const bool staged = plan.placement().servers() > 0;
+    add("its worker", {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
+    note = absl::StrCat("cuBLAS and cuDNN take workspace on each GPU besides, at most ",
+                        BytesText(on_gpu.workspaces), ".\n");
+  }
+  const int workers_rows = static_cast<int>(rows.size());
   // Bulk-synchronous servers keep the pushes that arrive before their turn: all but one, at worst.
   // The others take each worker's push as a whole.
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
@@ -147,9 +172,9 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   const int64_t copies = LeasesBatches(plan.job()) ? workers : std::max<int64_t>(early, 1);
   for (const int64_t elements : ServerElements(plan)) {
     const int64_t bytes = elements * kFloatBytes;
-    add(absl::StrCat("ps ", rows.size() - 1), {bytes, copies * bytes, slots * bytes, 0, 0});
+    add(absl::StrCat("ps ", rows.size() - workers_rows), {bytes, copies * bytes, slots * bytes, 0, 0});
   }
-  return Table(columns, rows);
+  return Table(columns, rows) + note;
 }
 
 std::string TransportText(proto::Mirrored::Transport transport) {
@@ -208,6 +233,7 @@ std::string JobSummary(const proto::JobPlan& plan) {
   const bool even = plan.global_batch() % job.workers() == 0;
   add("global batch", absl::StrCat(PluralText(plan.global_batch(), "sample"), even ? ", " : ", at most ",
                                    plan.batch_per_worker(), " a worker"));
+  if (AnyOnGpu(plan)) add("device", DevicesText(plan));
   add("learning rate", LearningRateText(plan));
   add("gradients", GradientText(job));
   if (plan.placement().servers() > 0) add("placement", PlacementText(plan));

@@ -10,7 +10,8 @@
 
 namespace tethys {
 
-// Strategy, batch, learning rate as scaled, gradient scale, sizes of the data, placement: a line each.
+// Strategy, batch, devices where there are GPUs, learning rate as scaled, gradient scale, sizes of the data,
+// placement: a line each.
 std::string JobSummary(const proto::JobPlan& plan);
 
 // The processes of a job that runs on this machine, in a line.

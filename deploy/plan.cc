@@ -11,9 +11,10 @@ namespace {
 
 absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
-  TETHYS_ASSIGN_OR_RETURN(const proto::JobPlan plan, BuildJobPlan(job));
+  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, BuildJobPlan(job));
   if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
+  for (const proto::Device::Kind device : cluster.worker_devices) plan.add_worker_device(device);
   return PlanReport(plan, ClusterTable(cluster));
 }
 

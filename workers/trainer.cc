@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <deque>
 
+#include "runtime/cluster/job_plan.h"
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
+#include "runtime/nn/memory_forecast.h"
 #include "workers/device_factory.h"
 #include "workers/device_memory.h"
 #include "workers/strategy_factory.h"
@@ -12,8 +14,6 @@
 namespace tethys {
 namespace {
 
-// Rows of the evaluation plan, at least; its activations are small beside the data.
-constexpr int64_t kEvaluationRows = 256;
 // Records per message: well below gRPC's limit.
 constexpr int64_t kRecordsPerMessage = 1024;
 
@@ -51,6 +51,8 @@ absl::Status Trainer::Build(RingListener& listener) {
     return absl::FailedPreconditionError("the model built here has other variables than the job's plan");
   }
   TETHYS_ASSIGN_OR_RETURN(device_, CreateWorkerDevice(task_, setup_));
+  TETHYS_RETURN_IF_ERROR(
+      CheckDeviceMemory(*device_, *model_, MemoryNeedsOf(plan, DeviceOf(plan, task_.index))));
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
   TETHYS_ASSIGN_OR_RETURN(strategy_,
                           CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener, clock_));
@@ -82,9 +84,8 @@ absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
   const int64_t rows = setup_.plan().batch_per_worker();
   TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling,
                                                parameters_->floats(), gradient_sums_));
-  TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
-                          Plan::Compile(*model_, *device_, *stream_, std::max(rows, kEvaluationRows), scaling,
-                                        parameters_->floats(), nullptr));
+  TETHYS_ASSIGN_OR_RETURN(evaluation_plan_, Plan::Compile(*model_, *device_, *stream_, EvaluationRows(rows),
+                                                          scaling, parameters_->floats(), nullptr));
   return absl::OkStatus();
 }
 

@@ -7,7 +7,9 @@
 namespace tethys {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 proto::JobPlan Parse(const std::string& text) {
   proto::JobPlan plan;
@@ -100,6 +102,22 @@ TEST(PlanReportTest, MirroredWorkersSendARing) {
   ASSERT_TRUE(report.ok()) << report.status();
   // 2 x 2/3 of an arena of 7,856 floats.
   EXPECT_THAT(*report, HasSubstr("each worker  41 KiB    41 KiB"));
+}
+
+TEST(PlanReportTest, SaysWhatAGpuAndItsWorkerHold) {
+  proto::JobPlan plan = ServerPlan();
+  EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("GPU")));
+  plan.mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
+  plan.mutable_job()->mutable_device()->set_precision(proto::Device::BF16);
+  plan.add_worker_device(proto::Device::CPU);
+  plan.add_worker_device(proto::Device::CUDA);
+  plan.add_worker_device(proto::Device::CUDA);
+  const std::string report = *PlanReport(plan, "");
+  EXPECT_THAT(report, HasSubstr("device         cuda, bf16 on 2 workers, cpu on 1 worker\n"));
+  EXPECT_THAT(report, ContainsRegex("each worker on a CPU +31 KiB"));
+  EXPECT_THAT(report, ContainsRegex("each GPU +31 KiB"));
+  EXPECT_THAT(report, ContainsRegex("its worker +31 KiB +31 KiB +- +- "));
+  EXPECT_THAT(report, HasSubstr("on each GPU besides, at most 64 MiB"));
 }
 
 TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {

@@ -119,6 +119,9 @@ class LateDevice final : public Device {
 
   std::string Describe() const override { return "a late device"; }
   bool reads_host_memory() const override { return false; }
+  absl::StatusOr<absl::optional<int64_t>> FreeMemory() override {
+    return absl::optional<int64_t>(free_bytes_);
+  }
 
   std::string identity() const override { return options_.identity; }
   absl::StatusOr<std::string> NewGroupId() override { return absl::StrCat("group of ", options_.identity); }
@@ -139,6 +142,7 @@ class LateDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) override {
     if (capturing_) return absl::FailedPreconditionError("memory was allocated while a graph was captured");
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, cpu_->Allocate(bytes, kind));
+    if (kind == MemoryKind::kDevice) free_bytes_ -= bytes;
     // Kept for good: a test's device does not live long enough for it to matter.
     if (kind == MemoryKind::kPinnedHost) pinned_[static_cast<const char*>(buffer->data())] = bytes;
     return buffer;
@@ -234,6 +238,7 @@ class LateDevice final : public Device {
   const std::unique_ptr<Stream> cpu_stream_;
   const std::shared_ptr<Nanoseconds> time_ = std::make_shared<Nanoseconds>(0);
   std::map<const char*, int64_t> pinned_;  // Address to bytes.
+  int64_t free_bytes_ = options_.memory_bytes;
   bool capturing_ = false;
   const std::shared_ptr<int> live_graphs_ = std::make_shared<int>(0);
 };

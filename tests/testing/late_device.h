@@ -20,6 +20,7 @@ struct LateDeviceOptions {
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
   std::vector<std::string>* ranges = nullptr;  // Gets "name number" where a range begins, "" where one ends.
   bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
+  int64_t memory_bytes = int64_t{1} << 40;  // What is given back does not count as free again.
 };
 
 // What the device takes for each piece of work on a stream, as timed events tell it.

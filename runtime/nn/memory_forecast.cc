@@ -1,0 +1,115 @@
+#include "runtime/nn/memory_forecast.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_format.h"
+#include "runtime/device/workspace_bounds.h"
+#include "runtime/tensor/batch.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kLeastEvaluationRows = 256;
+constexpr int64_t kFloatBytes = sizeof(float);
+constexpr int64_t kBfloat16Bytes = 2;
+// As in runtime/nn/batch_uploads.h: two slots, and where the step reads.
+constexpr int64_t kBatchesOnDevice = 3;
+// Loss and counts of a step; the optimizer's rates and flag.
+constexpr int64_t kStepResults = 64;
+// No device has more; and sums stay below 2^63.
+constexpr int64_t kMostElements = int64_t{1} << 52;
+
+bool IsProduct(const Model::Layer& layer) { return !std::holds_alternative<MaxPoolingShape>(layer.shape); }
+
+// Of a row's input and outputs.
+int64_t RowElements(const Model& model) {
+  int64_t elements = model.sample_elements();
+  for (const Model::Layer& layer : model.layers()) elements += layer.out;
+  return elements;
+}
+
+void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, bool trains,
+             MemoryForecast& forecast) {
+  int64_t elements = RowElements(model);
+  rows = std::min(rows, kMostElements / elements);
+  int64_t widest = 0;
+  for (const Model::Layer& layer : model.layers()) {
+    widest = std::max(widest, layer.out);
+    if (!needs.on_gpu || !IsProduct(layer)) continue;
+    forecast.workspaces +=
+        std::holds_alternative<DenseShape>(layer.shape) ? kMostDenseWorkspace : kMostConvolutionWorkspace;
+    if (needs.bf16) {
+      forecast.copies += (rows * (layer.in + layer.out) + layer.weights.count) * kBfloat16Bytes;
+    }
+  }
+  if (trains) elements += 2 * widest;  // Gradients of two layers at a time.
+  forecast.activations += rows * elements * kFloatBytes + kStepResults;
+  if (!needs.on_gpu) return;
+  forecast.batches += kBatchesOnDevice * BatchLayout{rows, model.sample_elements()}.bytes();
+}
+
+std::string Mebibytes(int64_t bytes) {
+  return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// What to do about it.
+std::string Remedy(const Model& model, const MemoryNeeds& needs, int64_t free_bytes) {
+  if (const int64_t sure = LargestBatch(model, needs, free_bytes, true); sure > 0) {
+    return absl::StrCat("a batch of ", sure, " a worker fits");
+  }
+  if (const int64_t perhaps = LargestBatch(model, needs, free_bytes, false); perhaps > 0) {
+    return absl::StrCat("a batch of ", perhaps,
+                        " a worker fits if cuBLAS and cuDNN take little workspace; or end what else runs on "
+                        "this GPU (nvidia-smi lists it)");
+  }
+  return "no batch fits: end what else runs on this GPU (nvidia-smi lists it), or take a smaller model";
+}
+
+}  // namespace
+
+int64_t EvaluationRows(int64_t rows) { return std::max(rows, kLeastEvaluationRows); }
+
+MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device) {
+  const bool on_gpu = device == proto::Device::CUDA;
+  return {.rows = plan.batch_per_worker(),
+          .slots = plan.job().strategy().has_parameter_server() ? 0 : plan.slot_size(),
+          .on_gpu = on_gpu,
+          .bf16 = on_gpu && plan.job().device().precision() == proto::Device::BF16};
+}
+
+MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
+  const int64_t arena = model.variables().arena_size() * kFloatBytes;
+  MemoryForecast forecast{.parameters = arena, .gradients = arena, .slots = needs.slots * arena};
+  AddPlan(model, needs, needs.rows, true, forecast);
+  AddPlan(model, needs, EvaluationRows(needs.rows), false, forecast);
+  return forecast;
+}
+
+int64_t LargestBatch(const Model& model, MemoryNeeds needs, int64_t bytes, bool with_workspaces) {
+  const auto fits = [&](int64_t rows) {
+    needs.rows = rows;
+    const MemoryForecast forecast = ForecastMemory(model, needs);
+    return forecast.total() + (with_workspaces ? forecast.workspaces : 0) <= bytes;
+  };
+  int64_t fitting = 0, too_many = bytes / kFloatBytes / RowElements(model) + 1;
+  while (fitting + 1 < too_many) {
+    const int64_t middle = fitting + (too_many - fitting) / 2;
+    (fits(middle) ? fitting : too_many) = middle;
+  }
+  return fitting;
+}
+
+absl::Status CheckDeviceMemory(Device& device, const Model& model, const MemoryNeeds& needs) {
+  TETHYS_ASSIGN_OR_RETURN(const absl::optional<int64_t> free_bytes, device.FreeMemory());
+  const MemoryForecast forecast = ForecastMemory(model, needs);
+  if (!free_bytes.has_value() || forecast.total() <= *free_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("batches of ", needs.rows, " a worker need ", Mebibytes(forecast.total()),
+                   " of the memory of ", device.Describe(), " (parameters, gradients and slots ",
+                   Mebibytes(forecast.parameters + forecast.gradients + forecast.slots), ", activations ",
+                   Mebibytes(forecast.activations + forecast.batches + forecast.copies), "), but ",
+                   Mebibytes(*free_bytes), " are free: ", Remedy(model, needs, *free_bytes)));
+}
+
+}  // namespace tethys

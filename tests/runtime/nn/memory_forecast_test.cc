@@ -1,0 +1,126 @@
+#include "runtime/nn/memory_forecast.h"
+
+#include "gmock/gmock.h"
+#include "tests/runtime/nn/network_fixture.h"
+#include "tests/testing/late_device.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kMebibyte = int64_t{1} << 20;
+constexpr int64_t kGibibyte = int64_t{1} << 30;
+
+MemoryNeeds OnGpu(int64_t rows) { return {.rows = rows, .slots = 1, .on_gpu = true}; }
+
+// Bytes of device memory left after what a trainer allocates, with momentum.
+int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes) {
+  const auto device = testing::CreateLateDevice({.memory_bytes = memory_bytes});
+  const auto stream = device->CreateStream().value();
+  const int64_t arena = model.variables().arena_size();
+  const auto bytes = arena * static_cast<int64_t>(sizeof(float));
+  const auto parameters = device->Allocate(bytes, MemoryKind::kDevice).value();
+  const auto gradients = device->Allocate(bytes, MemoryKind::kDevice).value();
+  proto::Optimizer sgd;
+  sgd.mutable_sgd()->set_momentum(0.9);
+  const auto optimizer = CreateOptimizer(sgd, *device, MakeSegments(sgd, {{"all", {0, arena}}})).value();
+  const auto slots = optimizer->AllocateSlots(arena).value();
+  const auto training =
+      Plan::Compile(model, *device, *stream, rows, {}, parameters->floats(), gradients->floats()).value();
+  const auto evaluation =
+      Plan::Compile(model, *device, *stream, EvaluationRows(rows), {}, parameters->floats(), nullptr).value();
+  return device->FreeMemory().value().value();
+}
+
+TEST(MemoryForecast, IsWhatIsAllocatedAndLittleMore) {
+  for (const Model& model : {MakeLenet(), MakeMlp({28, 28}, {128, 10})}) {
+    for (const int64_t rows : {1, 64, 1000}) {
+      const int64_t allocated = kGibibyte - LeftAfterTraining(model, rows, kGibibyte);
+      const int64_t forecast = ForecastMemory(model, OnGpu(rows)).total();
+      EXPECT_GE(forecast, allocated) << rows;
+      EXPECT_LE(forecast, allocated + allocated / 10) << rows;
+    }
+  }
+}
+
+TEST(MemoryForecast, OnTheCpuNothingIsBroughtToADeviceAndNoLibraryHasWorkspaces) {
+  const MemoryForecast forecast = ForecastMemory(MakeLenet(), {.rows = 64, .slots = 1});
+  EXPECT_EQ(forecast.batches, 0);
+  EXPECT_EQ(forecast.copies, 0);
+  EXPECT_EQ(forecast.workspaces, 0);
+}
+
+TEST(MemoryForecast, CountsCopiesInBfloat16AndWorkspacesOfTwoPlans) {
+  // 4 to 3 to 2, 8 rows train and 256 evaluate.
+  MemoryNeeds needs = OnGpu(8);
+  needs.bf16 = true;
+  const MemoryForecast forecast = ForecastMemory(MakeMlp({2, 2}, {3, 2}), needs);
+  EXPECT_EQ(forecast.copies, 2 * ((8 + 256) * (4 + 3 + 3 + 2) + 2 * (4 * 3 + 3 * 2)));
+  EXPECT_EQ(forecast.workspaces, 4 * 32 * kMebibyte);
+}
+
+TEST(MemoryForecast, TheLargestBatchFitsAndOneMoreDoesNot) {
+  const Model model = MakeLenet();
+  for (const bool with_workspaces : {false, true}) {
+    const int64_t batch = LargestBatch(model, OnGpu(0), 4 * kGibibyte, with_workspaces);
+    const auto bytes = [&](int64_t rows) {
+      const MemoryForecast forecast = ForecastMemory(model, OnGpu(rows));
+      return forecast.total() + (with_workspaces ? forecast.workspaces : 0);
+    };
+    EXPECT_LE(bytes(batch), 4 * kGibibyte);
+    EXPECT_GT(bytes(batch + 1), 4 * kGibibyte);
+  }
+  EXPECT_EQ(LargestBatch(model, OnGpu(0), 1000, false), 0);
+}
+
+TEST(MemoryForecast, AnAbsurdBatchDoesNotOverflow) {
+  EXPECT_GT(ForecastMemory(MakeLenet(), OnGpu(int64_t{1} << 60)).total(), int64_t{1} << 50);
+}
+
+// What a worker on a GPU with so much free memory says.
+std::string Refusal(int64_t rows, int64_t free_bytes) {
+  const auto device = testing::CreateLateDevice({.memory_bytes = free_bytes});
+  return StatusText(CheckDeviceMemory(*device, MakeLenet(), OnGpu(rows)));
+}
+
+TEST(MemoryForecast, AJobThatDoesNotFitIsRefusedWithFiguresAndABatchThatDoes) {
+  const std::string refusal = Refusal(100'000, 4 * kGibibyte);
+  EXPECT_THAT(refusal, AllOf(HasSubstr("RESOURCE_EXHAUSTED: batches of 100000 a worker need "),
+                             HasSubstr("a late device"), HasSubstr("but 4096.0 MiB are free")));
+  const int64_t batch = LargestBatch(MakeLenet(), OnGpu(0), 4 * kGibibyte, true);
+  EXPECT_THAT(refusal, HasSubstr(absl::StrCat("a batch of ", batch, " a worker fits")));
+  EXPECT_EQ(Refusal(batch, 4 * kGibibyte), "OK");
+  EXPECT_GE(LeftAfterTraining(MakeLenet(), 1000, 4 * kGibibyte), 0);
+}
+
+TEST(MemoryForecast, ABatchThatOnlyFitsWithoutWorkspacesIsSaidToBeSo) {
+  EXPECT_THAT(Refusal(100'000, kGibibyte),
+              AllOf(HasSubstr("fits if cuBLAS and cuDNN take little workspace"), HasSubstr("nvidia-smi")));
+}
+
+TEST(MemoryForecast, WhereNoBatchFitsThatIsSaid) {
+  EXPECT_THAT(Refusal(1, kMebibyte), AllOf(HasSubstr("no batch fits"), HasSubstr("take a smaller model")));
+}
+
+TEST(MemoryForecast, TheCpuIsBoundByTheHostOnly) {
+  const auto device = CreateCpuDevice(1).value();
+  EXPECT_TRUE(CheckDeviceMemory(*device, MakeLenet(), OnGpu(int64_t{1} << 40)).ok());
+}
+
+TEST(MemoryForecast, NeedsFollowFromThePlan) {
+  proto::JobPlan plan;
+  plan.set_batch_per_worker(64);
+  plan.add_slot("momentum");
+  plan.mutable_job()->mutable_device()->set_precision(proto::Device::BF16);
+  EXPECT_TRUE(MemoryNeedsOf(plan, proto::Device::CUDA).bf16);
+  EXPECT_FALSE(MemoryNeedsOf(plan, proto::Device::CPU).bf16);
+  EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CPU).slots, 1);
+  plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
+  EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CUDA).slots, 0) << "servers keep them";
+  EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CUDA).rows, 64);
+}
+
+}  // namespace
+}  // namespace tethys
