@@ -1,18 +1,10 @@
 // Max pooling over [rows, height, width, channels]: one thread an element of what is written.
-#include <math_constants.h>
-
+#include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/launch.h"
 
 namespace tethys::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 1 << 16;
-
-unsigned BlocksFor(int64_t count) {
-  const int64_t blocks = (count + kThreads - 1) / kThreads;
-  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
-}
 
 // A window's rows or columns that lie within the image.
 struct Extent {
@@ -48,12 +40,11 @@ __device__ Element ElementOf(int64_t index, int64_t height, int64_t width, int64
 
 __global__ void ForwardKernel(PoolingArguments a, const float* x, float* y) {
   const int64_t count = a.rows * a.out_height * a.out_width * a.channels;
-  const int64_t grid = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += grid) {
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
     const Element out = ElementOf(i, a.out_height, a.out_width, a.channels);
     const Extent h = WindowExtent(out.h, a.size_h, a.stride_h, a.before_h, a.height);
     const Extent w = WindowExtent(out.w, a.size_w, a.stride_w, a.before_w, a.width);
-    float largest = -CUDART_INF_F;
+    float largest = -kInfinity;
     for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
       for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
         const float value = x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)];
@@ -82,8 +73,7 @@ __device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float 
 __global__ void BackwardKernel(PoolingArguments a, const float* x, const float* y, const float* dy,
                                float* dx) {
   const int64_t count = a.rows * a.height * a.width * a.channels;
-  const int64_t grid = static_cast<int64_t>(gridDim.x) * blockDim.x;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += grid) {
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
     const Element in = ElementOf(i, a.height, a.width, a.channels);
     const Extent windows_h = CoveringWindows(in.h, a.size_h, a.stride_h, a.before_h, a.out_height);
     const Extent windows_w = CoveringWindows(in.w, a.size_w, a.stride_w, a.before_w, a.out_width);
@@ -107,16 +97,14 @@ cudaError_t MaxPoolingForward(cudaStream_t stream, const PoolingArguments& argum
                               float* y) {
   const PoolingArguments& a = arguments;
   const unsigned blocks = BlocksFor(a.rows * a.out_height * a.out_width * a.channels);
-  ForwardKernel<<<blocks, kThreads, 0, stream>>>(a, x, y);
-  return cudaGetLastError();
+  return Launch(ForwardKernel, blocks, kThreads, stream, a, x, y);
 }
 
 cudaError_t MaxPoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
                                const float* y, const float* dy, float* dx) {
   const PoolingArguments& a = arguments;
-  BackwardKernel<<<BlocksFor(a.rows * a.height * a.width * a.channels), kThreads, 0, stream>>>(a, x, y, dy,
-                                                                                               dx);
-  return cudaGetLastError();
+  return Launch(BackwardKernel, BlocksFor(a.rows * a.height * a.width * a.channels), kThreads, stream, a, x,
+                y, dy, dx);
 }
 
 }  // namespace tethys::cuda

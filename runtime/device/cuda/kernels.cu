@@ -1,24 +1,10 @@
-// Kernels over arrays and matrices. Each element is written by one thread; loops stride over the grid, so a
-// grid may be smaller than the work.
-#include <math_constants.h>
-
+// Kernels over arrays and matrices. Each element is written by one thread.
+#include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/launch.h"
 
 namespace tethys::cuda {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
-constexpr int64_t kMostBlocks = 1 << 16;
-
-int64_t Divide(int64_t count, int64_t by) { return (count + by - 1) / by; }
-unsigned BlocksFor(int64_t count, int64_t threads = kThreads) {
-  const int64_t blocks = Divide(count, threads);
-  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks);
-}
-
-__device__ int64_t FirstIndex() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
-__device__ int64_t GridSize() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
 
 __global__ void ConvertBytesKernel(int64_t count, float scale, float shift, const uint8_t* in, float* out) {
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = in[i] * scale + shift;
@@ -106,7 +92,7 @@ __global__ void LossRowsKernel(int64_t rows, int64_t classes, const float* logit
     if (lane < 3) result[lane] = 0;
     return;
   }
-  float maximum = -CUDART_INF_F;
+  float maximum = -kInfinity;
   for (int64_t c = lane; c < classes; c += kWarp) maximum = fmaxf(maximum, x[c]);
   maximum = AcrossWarp(maximum, Larger);
   float sum = 0;
@@ -211,30 +197,26 @@ __global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* p
 
 cudaError_t CheckKernelImage() {
   cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, SgdKernel);
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(SgdKernel));
 }
 
 cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, float scale, float shift, const uint8_t* in,
                          float* out) {
-  ConvertBytesKernel<<<BlocksFor(count), kThreads, 0, stream>>>(count, scale, shift, in, out);
-  return cudaGetLastError();
+  return Launch(ConvertBytesKernel, BlocksFor(count), kThreads, stream, count, scale, shift, in, out);
 }
 
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out) {
-  ToBfloat16Kernel<<<BlocksFor(count), kThreads, 0, stream>>>(count, in, out);
-  return cudaGetLastError();
+  return Launch(ToBfloat16Kernel, BlocksFor(count), kThreads, stream, count, in, out);
 }
 
 cudaError_t FromBfloat16(cudaStream_t stream, int64_t count, const __nv_bfloat16* in, float* out) {
-  FromBfloat16Kernel<<<BlocksFor(count), kThreads, 0, stream>>>(count, in, out);
-  return cudaGetLastError();
+  return Launch(FromBfloat16Kernel, BlocksFor(count), kThreads, stream, count, in, out);
 }
 
 cudaError_t AddBias(cudaStream_t stream, int64_t rows, int64_t columns, bool relu, const float* bias,
                     float* y) {
   const int64_t count = rows * columns;
-  AddBiasKernel<<<BlocksFor(count), kThreads, 0, stream>>>(count, columns, relu, bias, y);
-  return cudaGetLastError();
+  return Launch(AddBiasKernel, BlocksFor(count), kThreads, stream, count, columns, relu, bias, y);
 }
 
 int64_t ColumnSumScratch(int64_t rows, int64_t columns) { return CutRows(rows).count * columns; }
@@ -246,34 +228,33 @@ cudaError_t MaskAndSumColumns(cudaStream_t stream, int64_t rows, int64_t columns
   const RowBlocks cut = CutRows(rows);
   const dim3 grid(column_blocks, static_cast<unsigned>(cut.count));
   float* const target = cut.count == 1 ? sums : scratch;
-  SumColumnsKernel<<<grid, threads, 0, stream>>>(rows, columns, cut.rows, y, dy, target);
-  if (cut.count > 1) {
-    SumColumnsKernel<<<column_blocks, threads, 0, stream>>>(cut.count, columns, cut.count, nullptr, scratch,
-                                                            sums);
-  }
-  return cudaGetLastError();
+  const cudaError_t launched =
+      Launch(SumColumnsKernel, grid, threads, stream, rows, columns, cut.rows, y, dy, target);
+  if (launched != cudaSuccess || cut.count == 1) return launched;
+  return Launch(SumColumnsKernel, column_blocks, threads, stream, cut.count, columns, cut.count, nullptr,
+                scratch, sums);
 }
 
 cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t classes, const float* logits,
                                 const int32_t* labels, const float* weights, float* dlogits,
                                 double* row_results, double* result) {
   const auto blocks = static_cast<unsigned>(Divide(rows, kThreads / kWarp));
-  LossRowsKernel<<<blocks, kThreads, 0, stream>>>(rows, classes, logits, labels, weights, dlogits,
-                                                  row_results);
-  AddRowsKernel<<<1, kThreads, 0, stream>>>(rows, row_results, result);
-  return cudaGetLastError();
+  const cudaError_t launched = Launch(LossRowsKernel, blocks, kThreads, stream, rows, classes, logits, labels,
+                                      weights, dlogits, row_results);
+  if (launched != cudaSuccess) return launched;
+  return Launch(AddRowsKernel, 1, kThreads, stream, rows, row_results, result);
 }
 
 cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
                 float* parameters, const float* gradient_sums, float* velocity, int32_t* bad) {
   const auto blocks = static_cast<unsigned>(tile_count);
+  cudaError_t launched = cudaSuccess;
   if (blocks > 0 && arguments.check_finite) {
-    FindBadKernel<<<blocks, kThreads, 0, stream>>>(arguments, tiles, gradient_sums, bad);
+    launched = Launch(FindBadKernel, blocks, kThreads, stream, arguments, tiles, gradient_sums, bad);
   }
-  if (blocks > 0) {
-    SgdKernel<<<blocks, kThreads, 0, stream>>>(arguments, tiles, parameters, gradient_sums, velocity, bad);
-  }
-  return cudaGetLastError();
+  if (launched != cudaSuccess || blocks == 0) return launched;
+  return Launch(SgdKernel, blocks, kThreads, stream, arguments, tiles, parameters, gradient_sums, velocity,
+                bad);
 }
 
 }  // namespace tethys::cuda

@@ -1,0 +1,44 @@
+// All that is ours in the CUDA back end against the contract, kernels included, without a GPU: kernels run on
+// the host (cuda_on_host.h), and what NVIDIA's libraries do is done by plain loops (nvidia_on_host.cc). What
+// is tested of bfloat16 is when and what we convert.
+#include "tests/testing/cuda_on_host.h"
+
+#include "runtime/device/cuda/image_kernels.cu"
+#include "runtime/device/cuda/kernels.cu"
+#include "runtime/device/cuda/requirements.h"
+#include "tests/runtime/device/image_conformance.h"
+
+namespace tethys {
+namespace {
+
+DeviceCase OnHost(const CudaDeviceOptions& options, const Arithmetic& arithmetic) {
+  return {[options] { return cuda::CreateDevice(options); }, arithmetic};
+}
+const DeviceCase kCases[] = {OnHost({}, kFloat32), OnHost({.tf32 = true}, kTf32),
+                             OnHost({.bf16 = true}, kBfloat16)};
+INSTANTIATE_TEST_SUITE_P(CudaOnHost, DeviceConformance, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(CudaOnHost, ImageConformance, testing::ValuesIn(kCases));
+
+// One row of blocks a thousand rows: more than two make a second pass.
+TEST(CudaOnHost, ColumnsOfAnyNumberOfRowsAreSummedOnce) {
+  for (const int64_t rows : {1, 8, 1023, 1024, 1025, 5000}) {
+    const int64_t columns = 35;
+    std::vector<float> dy(rows * columns), sums(columns, kPoison);
+    for (int64_t i = 0; i < rows * columns; ++i) dy[i] = static_cast<float>(i % columns);
+    std::vector<float> scratch(cuda::ColumnSumScratch(rows, columns), kPoison);
+    ASSERT_EQ(
+        cuda::MaskAndSumColumns(nullptr, rows, columns, nullptr, dy.data(), sums.data(), scratch.data()),
+        cudaSuccess);
+    for (int64_t c = 0; c < columns; ++c) EXPECT_EQ(sums[c], static_cast<float>(c * rows)) << rows;
+  }
+}
+
+TEST(CudaOnHostDeathTest, AShuffleThatAThreadMissesIsNoticed) {
+  const auto kernel = [] {
+    if (threadIdx.x != 3) __shfl_xor_sync(0xffffffffu, 1, 1);
+  };
+  EXPECT_DEATH(cuda::RunOnHost(1, 32, kernel), "misses a shuffle");
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,53 @@
+// CUDA's kernel language for the host, in place of launch.h, so that our kernels can be tested without a GPU:
+// include this, then the .cu file. Threads of a block are coroutines that take turns where they meet, and
+// blocks run one after another; so arithmetic, indices and barriers are tested, races and speed are not. A
+// shuffle that some threads of a warp miss ends the program.
+#ifndef TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_
+#define TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_
+
+#define TETHYS_RUNTIME_DEVICE_CUDA_LAUNCH_H_
+#define __global__
+#define __device__
+#define __shared__ static  // There is one block at a time.
+
+#include <cuda_runtime_api.h>
+#include <math.h>
+
+#include "absl/functional/function_ref.h"
+
+inline uint3 threadIdx, blockIdx;
+inline dim3 blockDim, gridDim;
+
+namespace tethys::cuda {
+
+constexpr int kHostWarp = 32;
+
+// Runs `kernel` for each thread of each block.
+void RunOnHost(dim3 blocks, dim3 threads, absl::FunctionRef<void()> kernel);
+// Waits for all threads of the block that have not returned, or of the warp.
+void MeetBlock();
+void MeetWarp();
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t Launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream_t,
+                   Arguments... arguments) {
+  RunOnHost(blocks, threads, [&] { kernel(arguments...); });
+  return cudaSuccess;
+}
+
+}  // namespace tethys::cuda
+
+inline void __syncthreads() { tethys::cuda::MeetBlock(); }
+
+template <typename T>
+T __shfl_xor_sync(unsigned /*mask*/, T value, int offset) {
+  static T values[tethys::cuda::kHostWarp];
+  const int lane = (threadIdx.y * blockDim.x + threadIdx.x) % tethys::cuda::kHostWarp;
+  values[lane] = value;
+  tethys::cuda::MeetWarp();
+  const T other = values[lane ^ offset];
+  tethys::cuda::MeetWarp();
+  return other;
+}
+
+#endif  // TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_
