@@ -4,16 +4,19 @@
 
 #include "absl/strings/str_format.h"
 #include "deploy/command.h"
+#include "deploy/role_process.h"
 #include "deploy/text.h"
 #include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/cluster/host_file.h"
 #include "runtime/data/dataset.h"
 #include "runtime/device/device.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/plan.h"
+#include "workers/device_factory.h"
 #include "workers/evaluator.h"
 
 namespace tethys {
@@ -27,6 +30,8 @@ struct Request {
   InputScaling scaling;
   std::unique_ptr<Model> model;
   std::unique_ptr<CheckpointReader> reader;
+  proto::Device::Kind device = proto::Device::CPU;
+  std::vector<std::string> cuda_library_path;
 };
 
 // The directory itself, or the newest checkpoint of the run it holds.
@@ -51,6 +56,10 @@ absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datas
 
 absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   Request request;
+  const absl::StatusOr<proto::Device::Kind> device = ParseDeviceKind(flags.Get("device", "cpu"));
+  if (!device.ok()) return Annotate(device.status(), "--device");
+  request.device = *device;
+  request.cuda_library_path = flags.GetAll("cuda_library_path");
   TETHYS_ASSIGN_OR_RETURN(request.job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(request.job.data()));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
@@ -65,8 +74,9 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
 }
 
 absl::StatusOr<EvaluationSums> EvaluateCheckpoint(const Request& request) {
-  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
-                          CreateCpuDevice(request.job.device().threads_per_rank()));
+  TETHYS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Device> device,
+      CreateDeviceOf(request.device, request.job.device(), /*gpu=*/0, request.cuda_library_path));
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device->CreateStream());
   const int64_t arena = request.model->variables().arena_size();
   const int64_t bytes = arena * static_cast<int64_t>(sizeof(float));
@@ -110,6 +120,10 @@ Command EvaluateCommand() {
                   .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest one.",
                   .required = true},
                  {.name = "split", .value = "NAME", .help = "test (the default) or validation."},
+                 {.name = "device",
+                  .value = "NAME",
+                  .help = "cpu (the default), or cuda: the first GPU, in the job's precision."},
+                 CudaLibraryPathFlag(),
                  {.name = "set",
                   .value = "FIELD=VALUE",
                   .help = "Replaces a field of the job.",

@@ -1,6 +1,5 @@
 #include "workers/device_factory.h"
 
-#include <algorithm>
 #include <string>
 
 #include "runtime/cluster/job_plan.h"
@@ -9,27 +8,25 @@
 namespace tethys {
 
 int GpuOf(int worker, const proto::Setup& setup) {
-  const auto is_worker = [](const proto::Member& member) { return member.role() == proto::WORKER; };
-  const auto& members = setup.member();
-  const auto self = std::find_if(members.begin(), members.end(), [&](const proto::Member& member) {
-    return is_worker(member) && member.index() == worker;
-  });
-  if (self == members.end()) return 0;
-  return static_cast<int>(std::count_if(members.begin(), members.end(), [&](const proto::Member& member) {
-    return is_worker(member) && member.host() == self->host() && member.index() < worker;
-  }));
+  for (const proto::Member& member : setup.member()) {
+    if (member.role() == proto::WORKER && member.index() == worker) return member.local_rank();
+  }
+  return 0;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> CreateDeviceOf(proto::Device::Kind kind, const proto::Device& config,
+                                                       int gpu,
+                                                       const std::vector<std::string>& cuda_library_path) {
+  if (kind == proto::Device::CPU) return CreateCpuDevice(config.threads_per_rank());
+  return CreateCudaDevice(
+      {.folder = ProgramFolder(), .library_path = cuda_library_path},
+      {.index = gpu, .bf16 = config.precision() == proto::Device::BF16, .tf32 = config.tf32()});
 }
 
 absl::StatusOr<std::unique_ptr<Device>> CreateWorkerDevice(const TaskOptions& task,
                                                            const proto::Setup& setup) {
-  const proto::Device& device = setup.plan().job().device();
-  if (DeviceOf(setup.plan(), task.index) == proto::Device::CPU) {
-    return CreateCpuDevice(device.threads_per_rank());
-  }
-  return CreateCudaDevice({.folder = ProgramFolder(), .library_path = task.cuda_library_path},
-                          {.index = GpuOf(task.index, setup),
-                           .bf16 = device.precision() == proto::Device::BF16,
-                           .tf32 = device.tf32()});
+  return CreateDeviceOf(DeviceOf(setup.plan(), task.index), setup.plan().job().device(),
+                        GpuOf(task.index, setup), task.cuda_library_path);
 }
 
 }  // namespace tethys

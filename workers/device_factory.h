@@ -1,9 +1,12 @@
-// The one place that makes a worker's device: the CPU, or its GPU among those of its host. Called by the
-// training thread, once; blocks while NVIDIA's libraries load.
+// The one place that makes devices: a worker's, the CPU or its GPU among those of its host, and that of a
+// process that evaluates by itself. Called by the thread that uses the device, once; blocks while NVIDIA's
+// libraries load. FailedPrecondition and NotFound say what the host lacks.
 #ifndef TETHYS_WORKERS_DEVICE_FACTORY_H_
 #define TETHYS_WORKERS_DEVICE_FACTORY_H_
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "proto/chief.pb.h"
 #include "runtime/cluster/task_options.h"
@@ -11,11 +14,15 @@
 
 namespace tethys {
 
-// Workers of a host take its GPUs in the order of their indices: how many of the workers on the host of
-// `worker` come before it.
+// Workers of a host take its GPUs by their local ranks.
 int GpuOf(int worker, const proto::Setup& setup);
 
-// As the job of `setup` asks. FailedPrecondition and NotFound say what the host lacks.
+// GPU `gpu`, where the kind is CUDA; with the threads or the precision of `config`.
+absl::StatusOr<std::unique_ptr<Device>> CreateDeviceOf(proto::Device::Kind kind, const proto::Device& config,
+                                                       int gpu,
+                                                       const std::vector<std::string>& cuda_library_path);
+
+// As the job of `setup` and the worker's host ask.
 absl::StatusOr<std::unique_ptr<Device>> CreateWorkerDevice(const TaskOptions& task,
                                                            const proto::Setup& setup);
 

@@ -201,6 +201,18 @@ class RunningJobTest(TethysTest):
             self.assertEqual(status, 2, output)
             self.assertIn("dense_1/weights", output)
 
+    def test_evaluate_says_which_device_it_lacks(self):
+        with Run(["strategy=local", "epochs=1"]).run() as run:
+            for device, status, says in (("tpu", 2, "--device: 'tpu' is no device; write cpu or cuda"),
+                                         ("cuda", 1, "NVIDIA driver|libtethys_cuda.so|is missing on this host")):
+                with self.subTest(device=device):
+                    if device == "cuda" and os.path.exists("/dev/nvidiactl"):
+                        self.skipTest("this machine has a GPU")
+                    refused, output = command(["evaluate", run.job, f"--device={device}",
+                                               f"--checkpoint={run.checkpoints()[-1]}"])
+                    self.assertEqual(refused, status, output)
+                    self.assertRegex(output, says)
+
     def test_a_full_disk_costs_the_checkpoint_and_not_the_training(self):
         with Run([*STRATEGIES["ps_sync"], "checkpoint.every_epochs=1", "checkpoint.keep=10"]) as run:
             checkpoints = run.path("checkpoints")

@@ -6,39 +6,45 @@
 namespace tethys {
 namespace {
 
-proto::Setup SetupOn(const std::vector<std::string>& worker_hosts) {
+// A server and workers on one host, with these local ranks.
+proto::Setup SetupOf(const std::vector<int>& local_ranks) {
   proto::Setup setup;
-  proto::Member& server = *setup.add_member();
-  server.set_role(proto::PS);
-  server.set_host("a");
-  for (size_t i = 0; i < worker_hosts.size(); ++i) {
+  setup.add_member()->set_role(proto::PS);
+  for (size_t i = 0; i < local_ranks.size(); ++i) {
     proto::Member& worker = *setup.add_member();
     worker.set_role(proto::WORKER);
     worker.set_index(static_cast<int>(i));
-    worker.set_host(worker_hosts[i]);
+    worker.set_local_rank(local_ranks[i]);
   }
   return setup;
 }
 
-TEST(DeviceFactory, WorkersTakeTheGpusOfTheirHostInOrder) {
-  const proto::Setup setup = SetupOn({"a", "b", "a", "a", "b"});
-  const std::vector<int> expected = {0, 0, 1, 2, 1};
-  for (int worker = 0; worker < 5; ++worker) EXPECT_EQ(GpuOf(worker, setup), expected[worker]) << worker;
-}
-
-TEST(DeviceFactory, AWorkerAloneTakesTheFirstGpu) {
-  EXPECT_EQ(GpuOf(0, SetupOn({"a"})), 0);
-  EXPECT_EQ(GpuOf(0, proto::Setup()), 0);
+TEST(DeviceFactory, WorkersTakeTheGpusOfTheirLocalRanks) {
+  const std::vector<int> local_ranks = {1, 0, 2};
+  const proto::Setup setup = SetupOf(local_ranks);
+  for (int worker = 0; worker < 3; ++worker) EXPECT_EQ(GpuOf(worker, setup), local_ranks[worker]) << worker;
 }
 
 TEST(DeviceFactory, JobsComputeOnTheCpuUnlessTheySayOtherwise) {
-  proto::Setup setup = SetupOn({"a"});
+  proto::Setup setup = SetupOf({0});
   setup.mutable_plan()->mutable_job()->mutable_device()->set_threads_per_rank(1);
   EXPECT_THAT(CreateWorkerDevice({}, setup).value()->Describe(), testing::StartsWith("cpu"));
 }
 
+TEST(DeviceFactory, AHostsWordCountsMoreThanTheJobs) {
+  proto::Setup setup = SetupOf({0, 0});
+  setup.mutable_plan()->mutable_job()->mutable_device()->set_threads_per_rank(1);
+  setup.mutable_plan()->mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
+  setup.mutable_plan()->add_worker_device(proto::Device::CUDA);
+  setup.mutable_plan()->add_worker_device(proto::Device::CPU);
+  TaskOptions task;
+  EXPECT_FALSE(CreateWorkerDevice(task, setup).ok());
+  task.index = 1;
+  EXPECT_THAT(CreateWorkerDevice(task, setup).value()->Describe(), testing::StartsWith("cpu"));
+}
+
 TEST(DeviceFactory, WithoutItsLibraryACudaJobIsRefused) {
-  proto::Setup setup = SetupOn({"a"});
+  proto::Setup setup = SetupOf({0});
   setup.mutable_plan()->mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
   // No libtethys_cuda.so lies beside this test.
   EXPECT_THAT(StatusText(CreateWorkerDevice({}, setup).status()), testing::HasSubstr("libtethys_cuda.so"));

@@ -47,7 +47,9 @@ class MixedWorld {
     std::vector<std::vector<float>> parameters(kinds_.size());
     OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
       Replica replica(MakeDevice(rank), rank, static_cast<int>(kinds_.size()));
-      TaskOptions task{.index = rank, .token = token_};
+      TaskOptions task;
+      task.index = rank;
+      task.token = token_;
       auto strategy = CreateStrategy(task, setup_, replica.model(), replica.device(), replica.stream(),
                                      *listeners_[rank], TestClock());
       ASSERT_TRUE(strategy.ok()) << strategy.status();
