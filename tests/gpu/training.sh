@@ -3,8 +3,8 @@
 #
 #   curves    784-128-10 and lenet in float32: the same losses for 100 steps, to 1e-3
 #   accuracy  the same, to their ends: test accuracy in float32 as on the CPU, in bfloat16 within half a point of that
-#   exchange  the same losses with the gradients exchanged: by NCCL, and through the host among two ranks on one GPU,
-#             with parameter servers, and with one of two mirrored workers on the CPU
+#   exchange  the same losses with the gradients exchanged: by NCCL, and through the host, with parameter servers and
+#             among a worker on the GPU and one on the CPU
 
 sections() { echo curves accuracy exchange; }
 
@@ -55,14 +55,14 @@ exchange() {
   fi
 }
 
-# Two names for this machine, so that each of two workers is the first of its host and takes the first GPU. The second
-# computes on $1.
-two_hosts() {
+# Names for this machine, so that the first of two workers computes on its GPU and the second on the CPU. (Two workers
+# of one machine never get one GPU, whatever it is called.)
+mixed_hosts() {
   local address
   address=$(hostname -I 2>/dev/null | awk '{ print $1 }')
   [ -n "$address" ] || return 1
   printf '%s address=%s slots=%s role=%s device=%s\n' first "$address" 1 chief,worker "$device" \
-    second "$address" 1 worker "$1" servers "$address" 2 ps cpu
+    second "$address" 1 worker cpu servers "$address" 2 ps cpu
 }
 
 run_exchange() {
@@ -70,11 +70,11 @@ run_exchange() {
   train exchange.reference lenet --set=max_steps="$curve_steps" || return 0
   exchange mirrored-1 NCCL --set=strategy=mirrored
   exchange ps-1 '' "${servers[@]}"
-  if two_hosts "$device" >"$work/shared" && two_hosts cpu >"$work/mixed"; then
-    exchange mirrored-2 'staged through the host' --set=strategy=mirrored --set=workers=2 --hostfile="$work/shared"
-    exchange mixed-2 'on the CPU' --set=strategy=mirrored --set=workers=2 --hostfile="$work/mixed"
-    exchange ps-2 '' "${servers[@]}" --set=workers=2 --hostfile="$work/shared"
+  if mixed_hosts >"$work/mixed"; then
+    exchange mirrored-2 'staged through the host: rank 1 on the CPU' --set=strategy=mirrored --set=workers=2 \
+      --hostfile="$work/mixed"
+    exchange ps-2 '' "${servers[@]}" --set=workers=2 --hostfile="$work/mixed"
   else
-    lacking "two ranks on one GPU" "an address of this machine besides loopback"
+    lacking "a rank on the GPU and one on the CPU" "an address of this machine besides loopback"
   fi
 }
