@@ -15,9 +15,8 @@
 //
 // Stale-synchronously with bound s, a worker that has made c steps may go on once no other has made fewer
 // than c - s; until then its answer is held back. Pushes gather meanwhile, and are applied when somebody is
-// to see parameters: those of one step (one position in the schedule) together, as one update, in the order
-// of their steps. So with s = 0 every update is the bulk-synchronous one, bit by bit; and a push misses at
-// most 2 s + 1 pushes of every other worker.
+// to see parameters: those of one step (one position in the schedule) together, in the order of their steps.
+// docs/design.md says why, and what the bound promises.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
 #define TETHYS_PS_PARAMETER_STORE_H_
 
@@ -130,9 +129,7 @@ class ParameterStore {
 
   const StoreConfig config_;
   const ShardLayout layout_;
-  const bool bulk_;
-  const bool stale_;
-  const bool ordered_;
+  const bool bulk_, stale_, ordered_;
   const std::unique_ptr<Optimizer> optimizer_;
   Stream& stream_;
 

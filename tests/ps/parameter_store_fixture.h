@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,50 +11,9 @@
 
 #include "absl/strings/str_join.h"
 #include "ps/parameter_store.h"
+#include "tests/ps/parameter_store_doubles.h"
 
 namespace tethys {
-
-class NoStream final : public Stream {
- public:
-  absl::Status Synchronize() override { return absl::OkStatus(); }
-};
-
-// w -= lr * mean gradient, over the shards; the slot counts updates.
-class FakeOptimizer final : public Optimizer {
- public:
-  explicit FakeOptimizer(std::vector<Range> segments) : segments_(std::move(segments)) {}
-  absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t) override {
-    return std::vector<std::unique_ptr<Buffer>>();
-  }
-  void SetRates(int, const Update& update) override { rates_ = update; }
-  absl::Status Put(Stream&, int, const Update& update, float* parameters, const float* sums,
-                   absl::Span<float* const> slots) override {
-    for (const Range& segment : segments_) {
-      const Range range = Intersection(segment, update.part);
-      for (int64_t i = range.begin; i < range.end(); ++i) {
-        EXPECT_TRUE(std::isfinite(sums[i])) << i;
-        parameters[i] -= static_cast<float>(rates_.learning_rate * rates_.gradient_scale * sums[i]);
-        for (float* slot : slots) slot[i] += 1;
-      }
-    }
-    return absl::OkStatus();
-  }
-  absl::Status Check(int) const override { return absl::OkStatus(); }
-
- private:
-  const std::vector<Range> segments_;
-  Update rates_;
-};
-
-struct Taken final : public StoreActions {
-  void Record(const proto::AppliedPush& push) override { applied.push_back(push); }
-  void Reply(const ParameterReply& reply) override { replies.push_back(reply); }
-  void Fail(const absl::Status& status) override { fatal = status; }
-
-  std::vector<ParameterReply> replies;
-  std::vector<proto::AppliedPush> applied;
-  absl::Status fatal;
-};
 
 // A push: every gradient is `gradient`; the whole of the server's shards unless `part` says otherwise.
 struct Push {

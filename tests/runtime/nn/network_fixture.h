@@ -14,15 +14,19 @@
 
 namespace tethys {
 
-// Dense layers of these widths, relu between them, over a flattened sample.
-inline Model MakeMlp(const Shape& sample_shape, const std::vector<int64_t>& widths) {
-  proto::Model config;
+// Flattens, then adds dense layers of these widths, relu between them.
+inline void AddDenseLayers(absl::Span<const int64_t> widths, proto::Model& config) {
   config.add_layer()->mutable_flatten();
   for (size_t i = 0; i < widths.size(); ++i) {
     proto::Dense* dense = config.add_layer()->mutable_dense();
     dense->set_units(widths[i]);
     if (i + 1 < widths.size()) dense->set_activation(proto::RELU);
   }
+}
+
+inline Model MakeMlp(const Shape& sample_shape, const std::vector<int64_t>& widths) {
+  proto::Model config;
+  AddDenseLayers(widths, config);
   return Model::Create(config, sample_shape, widths.back()).value();
 }
 
@@ -37,12 +41,7 @@ inline Model MakeLenet(const Shape& sample_shape, int64_t kernel_size, const std
     convolution->set_activation(proto::RELU);
     config.add_layer()->mutable_max_pooling();
   }
-  config.add_layer()->mutable_flatten();
-  for (size_t i = 2; i < widths.size(); ++i) {
-    proto::Dense* dense = config.add_layer()->mutable_dense();
-    dense->set_units(widths[i]);
-    if (i + 1 < widths.size()) dense->set_activation(proto::RELU);
-  }
+  AddDenseLayers(absl::MakeConstSpan(widths).subspan(2), config);
   return Model::Create(config, sample_shape, widths.back()).value();
 }
 inline Model MakeLenet() { return MakeLenet({28, 28}, 5, {6, 16, 120, 84, 10}); }
