@@ -16,6 +16,7 @@
 #   PYTHON=FILE                     a Python with PyTorch. Default: the first that has it of python3, /usr/bin/python3
 #   COMPUTE_SANITIZER=FILE          default: on the PATH, or where CUDA's toolkit lies
 #   OUT=DIR                         keeps the table as PART.tsv (section, check, value, limit, verdict) and the logs
+#   FLAGS="FLAG..."                 more of tethys train, for every run on the GPU: --set=device.graph=false, say
 #   DEVICE=cpu                      tries this script without a GPU: all on the CPU and small; its times mean nothing
 #   BUILD=DIR                       of the source tree. Default: build/release
 set -euo pipefail

@@ -16,7 +16,8 @@ else
 fi
 
 mapfile -t on_device < <(on_device)
-mapfile -t in_bf16 < <(in_bf16)
+# Our contestants, with their flags: both precisions, and float32 with every launch by itself.
+declare -A contestants=([fp32]='' [bf16]=$(in_bf16) [launches]=--set=device.graph=false)
 
 run_update() {
   local arguments=(cuda) name rate ratio limit_of_it
@@ -40,33 +41,36 @@ run_update() {
 gather() { echo "$2" >>"$work/gathered.$1"; }
 gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
-# ours NETWORK BATCH PRECISION FLAG...: microseconds a step, in this round.
+# ours NETWORK BATCH CONTESTANT: microseconds a step, in this round.
 ours() {
-  local network=$1 batch=$2 run=$1-$2.$3.$round
-  shift 3
-  train "$run" "$network" "${on_device[@]}" --set=batch_size_per_worker="$batch" --set=max_steps="$bench_steps" \
+  local run=$1-$2.$3.$round flag=${contestants[$3]}
+  train "$run" "$1" "${on_device[@]}" --set=batch_size_per_worker="$2" --set=max_steps="$bench_steps" \
     --set=epochs=100 --set=drop_remainder=true --set=evaluate_each_epoch=false --set=data.prefetch_batches=8 \
-    --set=optimizer.weight_decay=0 "$@" || return
+    --set=optimizer.weight_decay=0 ${flag:+"$flag"} || return
   block_times "$run" | median
 }
 
-# bench_round NETWORK BATCH: both precisions of ours, then PyTorch's.
+# theirs NETWORK BATCH: lines of PRECISION MODE MICROSECONDS.
+theirs() {
+  local log=$work/torch.$1-$2.$round
+  timeout -k 10 "$limit" "$python" "$peers/torch_gpu_step.py" "$1" "$2" --device="$device" --steps="$torch_steps" \
+    </dev/null >"$log" 2>"$log.err" || failed "$1-$2: PyTorch" "$(tail -n 1 "$log.err")"
+  grep -v '^#' "$log"
+}
+
+# bench_round NETWORK BATCH: ours, then PyTorch's.
 bench_round() {
-  local network=$1 batch=$2 name=$1-$2 precision mode microseconds
-  declare -A mine
-  mine[fp32]=$(ours "$network" "$batch" fp32) || return
-  mine[bf16]=$(ours "$network" "$batch" bf16 "${in_bf16[@]}") || return
-  for precision in fp32 bf16; do gather "$name.$precision" "${mine[$precision]}"; done
+  local name=$1-$2 contestant precision mode microseconds
+  declare -A mine=()
+  for contestant in fp32 bf16 launches; do
+    mine[$contestant]=$(ours "$1" "$2" "$contestant") && gather "$name.$contestant" "${mine[$contestant]}"
+  done
   [ -n "$python" ] || return 0
-  timeout "$limit" "$python" "$peers/torch_gpu_step.py" "$network" "$batch" \
-    --device="$device" --steps="$torch_steps" </dev/null >"$work/torch.$name.$round" 2>"$work/torch.$name.$round.err" || {
-    failed "$name: PyTorch" "$(tail -n 1 "$work/torch.$name.$round.err")"
-    return
-  }
   while read -r precision mode microseconds; do
     gather "$name.$precision.$mode" "$microseconds"
-    gather "$name.$precision.$mode.ratio" "$(awk -v a="${mine[$precision]}" -v b="$microseconds" 'BEGIN { printf "%.3f", a / b }')"
-  done < <(grep -v '^#' "$work/torch.$name.$round")
+    [ -z "${mine[$precision]}" ] || gather "$name.$precision.$mode.ratio" \
+      "$(awk -v a="${mine[$precision]}" -v b="$microseconds" 'BEGIN { printf "%.3f", a / b }')"
+  done < <(theirs "$1" "$2")
 }
 
 # beside NAME MODE LIMIT: how both precisions of ours did beside PyTorch's.
@@ -87,16 +91,16 @@ beside() {
 }
 
 run_steps() {
-  local round network batch eager graph precision python
+  local round network batch eager graph contestant python
   python=$(python_with torch)
   for round in $(seq "$rounds"); do
     while read -r network batch _; do bench_round "$network" "$batch"; done < <(printf '%s\n' "${configurations[@]}")
   done
   [ -z "$python" ] || note PyTorch "$(sed -n 's/^# //p' "$work"/torch.*.1 | head -n 1)"
   while read -r network batch eager graph; do
-    for precision in fp32 bf16; do
-      note "$network-$batch $precision" \
-        "$(gathered "$network-$batch.$precision" | median) us ($(gathered "$network-$batch.$precision" | extremes))"
+    for contestant in fp32 bf16 launches; do
+      note "$network-$batch $contestant" \
+        "$(gathered "$network-$batch.$contestant" | median) us ($(gathered "$network-$batch.$contestant" | extremes))"
     done
     beside "$network-$batch" eager "$eager"
     beside "$network-$batch" graph "$graph"

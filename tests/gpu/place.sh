@@ -13,7 +13,7 @@ if [ -x "$here/tethys" ]; then  # Unpacked.
   jobs=$here/examples
   peers=$here
   own_libraries=$here/lib
-  program() { timeout "$limit" "$here"/lib/ld-linux*.so.* --library-path "$(search_path)" "$(binary "$1")" "${@:2}"; }
+  program() { timeout -k 10 "$limit" "$here"/lib/ld-linux*.so.* --library-path "$(search_path)" "$(binary "$1")" "${@:2}"; }
   binary() { echo "$here/lib/$1"; }
 else
   root=$(dirname "$here")
@@ -23,7 +23,7 @@ else
   jobs=$root/examples
   peers=$here/bench/peers
   own_libraries=
-  program() { LD_LIBRARY_PATH=$(search_path) timeout "$limit" "$(binary "$1")" "${@:2}"; }
+  program() { LD_LIBRARY_PATH=$(search_path) timeout -k 10 "$limit" "$(binary "$1")" "${@:2}"; }
   binary() { find "$build/tests" -name "$1" -type f -perm -u+x -print -quit; }
 fi
 
@@ -70,7 +70,7 @@ program_under() {
   shift 2
   libraries=$(search_path)
   if [ -z "$own_libraries" ]; then
-    LD_LIBRARY_PATH=$libraries timeout "$limit" "$tool" "${tool_flags[@]}" "$(binary "$name")" "$@"
+    LD_LIBRARY_PATH=$libraries timeout -k 10 "$limit" "$tool" "${tool_flags[@]}" "$(binary "$name")" "$@"
     return
   fi
   mkdir -p "$work/lib"
@@ -81,10 +81,10 @@ program_under() {
     esac
   done
   if LD_LIBRARY_PATH=$work/lib "$(binary "$name")" --gtest_list_tests >/dev/null 2>&1; then
-    LD_LIBRARY_PATH=$work/lib${libraries#"$own_libraries"} timeout "$limit" "$tool" "${tool_flags[@]}" \
+    LD_LIBRARY_PATH=$work/lib${libraries#"$own_libraries"} timeout -k 10 "$limit" "$tool" "${tool_flags[@]}" \
       "$(binary "$name")" "$@"
   else
-    timeout "$limit" "$tool" "${tool_flags[@]}" "$own_libraries"/ld-linux*.so.* --library-path "$libraries" \
+    timeout -k 10 "$limit" "$tool" "${tool_flags[@]}" "$own_libraries"/ld-linux*.so.* --library-path "$libraries" \
       "$(binary "$name")" "$@"
   fi
 }

@@ -12,6 +12,7 @@ declare -A example_of=([mlp]=fashion_mnist_local [lenet]=lenet_fashion_mnist_loc
 # Flags for jobs on $device.
 on_device() {
   local folder
+  if [ -n "${FLAGS:-}" ]; then tr ' ' '\n' <<<"$FLAGS"; fi
   [ "$device" = cuda ] || return 0
   printf -- '--set=device.kind=CUDA\n'
   for folder in "${cuda_libraries[@]}"; do printf -- '--cuda_library_path=%s\n' "$folder"; done
@@ -26,7 +27,7 @@ train() {
     test_labels:t10k-labels-idx1; do
     files+=("--set=data.idx.${field%%:*}=$data/${field#*:}-ubyte.gz")
   done
-  timeout "$limit" "$tethys" train "$jobs/$example.textproto" --plain --run_dir="$work/$name" "${files[@]}" "$@" \
+  timeout -k 10 "$limit" "$tethys" train "$jobs/$example.textproto" --plain --run_dir="$work/$name" "${files[@]}" "$@" \
     </dev/null >"$work/$name.log" 2>&1 && return
   tail -n 5 "$work/$name.log" >&2
   failed "$name" "$(tail -n 1 "$work/$name.log")"
