@@ -18,9 +18,8 @@ namespace tethys {
 
 struct Exchange {
   std::unique_ptr<Communicator> communicator;
-  // What was chosen and why, the same on every rank: "shared memory among 2 workers (4 KiB in 2 us, TCP 41
-  // us;
-  // ...)".
+  // What was chosen and why, the same on every rank:
+  // "shared memory among 2 workers (4 KiB in 2 us, TCP 41 us; ...)".
   std::string description;
 };
 

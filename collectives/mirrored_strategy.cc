@@ -13,14 +13,12 @@ namespace {
 
 // Invariants:
 // 1. The communicator is used by one thread at a time, which has set reducing_: the communication thread
-// while
-//    backward goes on; in FinishStep, having nothing else to do, also the training thread, which saves
-//    handing over.
+// while backward goes on; in FinishStep, having nothing else to do, also the training thread, which saves
+// handing over.
 // 2. Bucket i is reduced after bucket i-1, on every worker, so that all reduce the same ranges in the same
 // order.
 // 3. Between BeginStep and the end of FinishStep a bucket belongs to the training thread until all its ranges
-// are
-//    announced, and to the communication thread from then on.
+// are announced, and to the communication thread from then on.
 class MirroredStrategy final : public Strategy {
  public:
   MirroredStrategy(std::unique_ptr<Communicator> communicator, std::unique_ptr<Optimizer> optimizer,

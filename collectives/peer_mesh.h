@@ -26,11 +26,9 @@ namespace tethys {
 // Invariants:
 // 1. The first failure is final: every later call returns it.
 // 2. Whoever fails tells all others (an error frame), in the words it was told itself. So one error travels,
-// with
-//    the code and the names that its discoverer gave it, and reaches all who wait for somebody.
+// with the code and the names that its discoverer gave it, and reaches all who wait for somebody.
 // 3. A rank fails only for a peer from which it still needs something. A peer that leaves after it gave
-// everything
-//    (the end of a job) is no error.
+// everything (the end of a job) is no error.
 // 4. Who is blamed for silence is silent: a rank that waits for others says so before anybody's patience
 // ends.
 class PeerMesh {

@@ -14,8 +14,7 @@ constexpr int64_t kMaxSendBufferBytes = 1 << 30;
 
 // Invariants:
 // 1. In every collective every rank sends a frame to its right neighbour and awaits one from its left, so
-// ranks in
-//    different collectives find out at once.
+// ranks in different collectives find out at once.
 // 2. The order of additions depends on the world size, the count and the position alone.
 class RingCommunicator final : public Communicator {
  public:
