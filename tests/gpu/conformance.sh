@@ -57,8 +57,8 @@ sanitize() {
     return
   fi
   # What the libraries try and CUDA refuses is no error of theirs or ours: the suite looks at every status.
-  tool_flags=(--tool "$tool" --report-api-errors no --error-exitcode 99 "$@")
-  program_under "$sanitizer" "${suite[@]}" >"$work/$tool.log" 2>&1 || status=$?
+  program_under "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 99 "$@" -- "${suite[@]}" \
+    >"$work/$tool.log" 2>&1 || status=$?
   summary=$(sed -nE 's/^=+ (ERROR SUMMARY|RACECHECK SUMMARY): //p' "$work/$tool.log" | tail -n 1)
   if [ -n "$summary" ]; then note "said" "$summary"; else failed "said" "no summary: it did not come to its end"; fi
   hold_tests "$work/$tool.log" $status

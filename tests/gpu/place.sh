@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2034
 # Where things lie: in the unpacked file or in the source tree, and on the machine. Sourced by gpu.sh.
 #
-#   $tethys, $data, $jobs, $peers      the command, Fashion-MNIST's files, examples/, PyTorch's side of the benchmarks
-#   program NAME ARGUMENT...           runs a test or benchmark
-#   program_under TOOL NAME ARG...     runs it under a program that watches others
+#   $tethys, $data, $jobs, $peers              the command, Fashion-MNIST's files, examples/, PyTorch's side of bench
+#   program NAME ARGUMENT...                   runs a test or benchmark
+#   program_under TOOL... -- NAME ARGUMENT...  runs it under a program that watches others
 
 limit=200  # Seconds, for whatever is run once.
 
@@ -52,10 +52,10 @@ mapfile -t cuda_libraries < <(library_paths)
 
 # DIR:DIR... for a loader: our own libraries, those of $cuda_libraries with the wheels in them, what was asked for.
 search_path() {
-  local folder path=$own_libraries
+  local folder place path=$own_libraries
   for folder in "${cuda_libraries[@]}"; do
-    for folder in "$folder" "$folder"/nvidia/*/lib; do
-      if [ -d "$folder" ]; then path+=:$folder; fi
+    for place in "$folder" "$folder"/nvidia/*/lib; do
+      if [ -d "$place" ]; then path+=:$place; fi
     done
   done
   path+=:${LD_LIBRARY_PATH:-}
@@ -63,14 +63,19 @@ search_path() {
   echo "${path%:}"
 }
 
-# A watched program is started by the system's loader where that can do it: with all our libraries but
-# the compiler's and the C library's.
+# A watched program is started by the system's loader where that can do it: with all our libraries but the compiler's
+# and the C library's.
 program_under() {
-  local tool=$1 name=$2 file libraries
+  local tool=() name file libraries
+  while [ "$1" != -- ]; do
+    tool+=("$1")
+    shift
+  done
+  name=$(binary "$2")
   shift 2
   libraries=$(search_path)
   if [ -z "$own_libraries" ]; then
-    LD_LIBRARY_PATH=$libraries timeout -k 10 "$limit" "$tool" "${tool_flags[@]}" "$(binary "$name")" "$@"
+    LD_LIBRARY_PATH=$libraries timeout -k 10 "$limit" "${tool[@]}" "$name" "$@"
     return
   fi
   mkdir -p "$work/lib"
@@ -80,11 +85,9 @@ program_under() {
       *) ln -sf "$file" "$work/lib/" ;;
     esac
   done
-  if LD_LIBRARY_PATH=$work/lib "$(binary "$name")" --gtest_list_tests >/dev/null 2>&1; then
-    LD_LIBRARY_PATH=$work/lib${libraries#"$own_libraries"} timeout -k 10 "$limit" "$tool" "${tool_flags[@]}" \
-      "$(binary "$name")" "$@"
+  if LD_LIBRARY_PATH=$work/lib "$name" --gtest_list_tests >/dev/null 2>&1; then
+    LD_LIBRARY_PATH=$work/lib${libraries#"$own_libraries"} timeout -k 10 "$limit" "${tool[@]}" "$name" "$@"
   else
-    timeout -k 10 "$limit" "$tool" "${tool_flags[@]}" "$own_libraries"/ld-linux*.so.* --library-path "$libraries" \
-      "$(binary "$name")" "$@"
+    timeout -k 10 "$limit" "${tool[@]}" "$own_libraries"/ld-linux*.so.* --library-path "$libraries" "$name" "$@"
   fi
 }
