@@ -72,9 +72,13 @@ class Training {
 
   int64_t step() const { return step_; }
   // Of the steps recorded since the last call.
-  std::vector<double> Losses() {
+  proto::StepRecords Records() {
     proto::StepRecords records;
     recorder_.Drain(records);
+    return records;
+  }
+  std::vector<double> Losses() {
+    const proto::StepRecords records = Records();
     std::vector<double> losses;
     for (const proto::StepRecord& record : records.record()) losses.push_back(record.loss_sum());
     return losses;
@@ -134,6 +138,22 @@ TEST(StepPipeline, CapturesAGraphForEachTurnAfterAFirstStepWithout) {
   for (const int graphs : {0, 1, 2, 2, 2}) {
     ASSERT_TRUE(training.Step().ok());
     EXPECT_EQ(testing::LiveGraphs(replica.device()), graphs);
+  }
+}
+
+TEST(StepPipeline, TheDeviceTellsTheTimeOfEachStepWithGraphsAndWithout) {
+  for (const bool graphs : {true, false}) {
+    Replica replica(testing::CreateLateDevice(), 0, 1);
+    Training training(replica, Local(replica), graphs);
+    ASSERT_TRUE(training.Steps(8).ok() && training.Finish().ok());
+    const proto::StepRecords records = training.Records();
+    for (const proto::StepRecord& record : records.record()) {
+      EXPECT_GE(record.forward_ns(), 5 * testing::kWorkTime) << "conversion, three layers and the loss";
+      EXPECT_EQ(record.forward_ns(), records.record(0).forward_ns()) << record.step();
+      EXPECT_EQ(record.backward_ns(), records.record(0).backward_ns()) << record.step();
+      EXPECT_EQ(record.update_ns(), records.record(0).update_ns()) << record.step();
+      EXPECT_EQ(record.exchange_ns(), testing::kWorkTime) << "nothing but the event where the update begins";
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/kernels.h"
 #include "tests/runtime/device/device_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
+#include "tests/runtime/device/stream_conformance.h"
 
 namespace tethys {
 

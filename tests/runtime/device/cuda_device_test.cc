@@ -5,6 +5,7 @@
 #include "runtime/device/cuda_loader.h"
 #include "tests/runtime/device/graph_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
+#include "tests/runtime/device/stream_conformance.h"
 
 namespace tethys {
 namespace {

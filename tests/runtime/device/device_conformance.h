@@ -214,15 +214,6 @@ TEST_P(DeviceConformance, BuffersAreZeroedAndAligned) {
   EXPECT_FALSE(device_->Allocate(-1, MemoryKind::kDevice).ok());
 }
 
-TEST_P(DeviceConformance, AnEventHasHappenedOnceItsStreamIsThrough) {
-  auto event = device_->CreateEvent().value();
-  auto other = device_->CreateStream().value();
-  ASSERT_TRUE(event->Record(*stream_).ok());
-  ASSERT_TRUE(event->Wait(*other).ok());
-  ASSERT_TRUE(other->Synchronize().ok());
-  EXPECT_TRUE(event->Happened().value());
-}
-
 TEST_P(DeviceConformance, DenseLayersAgreeWithDoublePrecisionInAllShapes) {
   for (const bool relu : {false, true}) {
     CheckDense({128, 784, 128, relu});

@@ -1,5 +1,6 @@
 // The late device of the tests against the contract that it stands in for.
 #include "tests/runtime/device/graph_conformance.h"
+#include "tests/runtime/device/stream_conformance.h"
 #include "tests/testing/late_device.h"
 
 namespace tethys {
