@@ -45,7 +45,9 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     if (steps_under_way_ > 0) communicator_->Abort();
   }
 
-  std::string Describe() const override { return communicator_->Describe(); }
+  std::string Describe() const override {
+    return absl::StrCat(communicator_->Describe(), options_.reason.empty() ? "" : ": ", options_.reason);
+  }
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {

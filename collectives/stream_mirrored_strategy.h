@@ -7,6 +7,7 @@
 #define TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
 
 #include <memory>
+#include <string>
 
 #include "runtime/base/clock.h"
 #include "runtime/device/stream_communicator.h"
@@ -19,6 +20,7 @@ struct StreamMirroredOptions {
   int64_t bucket_bytes = 1024 * 1024;       // A bucket closes once it holds so many.
   Nanoseconds step_timeout = 30 * kSecond;  // Without a bucket done for so long, a step has failed.
   const Clock* clock = nullptr;             // Outlives the strategy.
+  std::string reason = {};                  // Why the exchange is the devices', for people.
 };
 
 // `device` and `stream`, on which plan and update work, outlive the strategy. InvalidArgument: bucket_bytes

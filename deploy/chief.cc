@@ -15,7 +15,7 @@ absl::Status Run(const Flags& flags, const JobSecret& secret) {
   options.plan.set_job_id(secret.job_id);
   const auto devices = ParseWorkerDevices(flags.Get("worker_devices"), job.workers());
   if (!devices.ok()) return Annotate(devices.status(), "--worker_devices");
-  for (const proto::Device::Kind device : *devices) options.plan.add_worker_device(device);
+  options.plan.mutable_worker_device()->Add(devices->begin(), devices->end());
   options.run_dir = flags.Get("run_dir");
   options.listen = flags.Get("listen", "127.0.0.1:0");
   options.token = secret.token;

@@ -115,7 +115,11 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
   std::vector<proto::Job> jobs;
   for (const PlannedRun& run : request.runs) jobs.push_back(run.plan.job());
   TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlaceJobs(flags, jobs));
-  for (size_t i = 0; i < request.runs.size(); ++i) request.runs[i].places = std::move(places[i]);
+  for (size_t i = 0; i < request.runs.size(); ++i) {
+    PlannedRun& run = request.runs[i];
+    run.places = std::move(places[i]);
+    run.plan.mutable_worker_device()->Add(run.places.worker_devices.begin(), run.places.worker_devices.end());
+  }
   return request;
 }
 

@@ -53,7 +53,7 @@ Places PlacesOf(const ClusterPlan& plan, const std::vector<Place>& hosts) {
   places.chief = hosts[plan.roles.chief];
   for (const int i : plan.roles.servers) places.servers.push_back(hosts[i]);
   for (const int i : plan.roles.workers) places.workers.push_back(hosts[i]);
-  places.worker_devices = WorkerDevicesText(plan.worker_devices);
+  places.worker_devices = plan.worker_devices;
   return places;
 }
 

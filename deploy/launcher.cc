@@ -13,6 +13,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "deploy/cluster_plan.h"
 #include "deploy/failure_report.h"
 #include "deploy/line_reader.h"
 #include "deploy/log_follower.h"
@@ -112,7 +113,7 @@ RunResult JobLaunch::Run() {
                                         "--run_dir=" + options_.chief_run_dir,
                                         "--listen=" + HostPortText({place.address, options_.chief_port})};
   if (options_.resume) arguments.push_back("--resume");
-  const std::string& devices = options_.places.worker_devices;
+  const std::string devices = WorkerDevicesText(options_.places.worker_devices);
   if (!devices.empty()) arguments.push_back("--worker_devices=" + devices);
   Enter(Stage::kRunning, FromSeconds(options_.timeouts.start() + kSilenceMargin));
   end_.launch = Spawn("chief", 0, place, std::move(arguments));

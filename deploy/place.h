@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "deploy/subprocess.h"
+#include "proto/job.pb.h"
 
 namespace tethys {
 
@@ -24,8 +25,8 @@ struct Places {
   Place chief;
   std::vector<Place> servers;
   std::vector<Place> workers;
-  std::string worker_devices = {};  // "cuda,cpu": of each worker; empty: as the job says.
-  bool tls = false;                 // Their connections are under mutual TLS.
+  std::vector<proto::Device::Kind> worker_devices = {};  // Of each worker; empty: as the job says.
+  bool tls = false;                                      // Their connections are under mutual TLS.
 };
 // All on this machine.
 Places PlacesHere(const std::string& program, int workers, int servers);

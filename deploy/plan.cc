@@ -14,7 +14,7 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, BuildJobPlan(job));
   if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
-  for (const proto::Device::Kind device : cluster.worker_devices) plan.add_worker_device(device);
+  plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
   return PlanReport(plan, ClusterTable(cluster));
 }
 

@@ -69,6 +69,8 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, {job}));
     options.places = places[0];
   }
+  const std::vector<proto::Device::Kind>& devices = options.places->worker_devices;
+  plan.mutable_worker_device()->Add(devices.begin(), devices.end());
   const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(job.name());
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, options.resume ? OpenRun(plan, path, options.places->chief)
                                                                  : RunDirectory::Create(path));

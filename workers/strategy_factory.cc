@@ -95,9 +95,12 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
       TETHYS_LOG(Info, "gradients are exchanged by ", on_devices.communicator->Describe(), ": ",
                  on_devices.reason);
       TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOfAll(plan, model, device, stream, clock));
-      return CreateStreamMirroredStrategy(
-          std::move(on_devices.communicator), std::move(update), device, stream,
-          {.bucket_bytes = mirrored.bucket_bytes(), .step_timeout = ring.step_timeout, .clock = &clock});
+      return CreateStreamMirroredStrategy(std::move(on_devices.communicator), std::move(update), device,
+                                          stream,
+                                          {.bucket_bytes = mirrored.bucket_bytes(),
+                                           .step_timeout = ring.step_timeout,
+                                           .clock = &clock,
+                                           .reason = on_devices.reason});
     }
     absl::StrAppend(&exchange.description, ", GPUs staged through the host: ", on_devices.reason);
   }

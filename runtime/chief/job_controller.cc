@@ -81,6 +81,11 @@ void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   started.set_epochs(plan_.job().epochs());
   started.set_seconds(startup_seconds_);
   actions.push_back(Report{std::move(event)});
+  if (!summary_.exchange().empty()) {
+    proto::ProgressEvent choice;
+    choice.set_note("gradients are exchanged by " + summary_.exchange());
+    actions.push_back(Report{std::move(choice)});
+  }
   Continue(now, actions);
 }
 
@@ -215,7 +220,7 @@ void JobController::Stop(absl::Status status, TaskId culprit, Actions& actions) 
   }
   proto::ToTask order;
   order.mutable_stop()->set_failed(!status.ok());
-  order.mutable_stop()->set_reason(std::string(status.message().data(), status.message().size()));
+  order.mutable_stop()->set_reason(std::string(status.message()));
   for (const auto& [id, task] : roster_.tasks()) {
     if (task.last_heard != 0 && !task.gone) Send(id, order, actions);
   }

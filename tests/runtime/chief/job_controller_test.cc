@@ -44,6 +44,15 @@ TEST_F(JobControllerTest, ServersAreSetUpBeforeWorkersAndSaveInTheirStead) {
   EXPECT_THAT(Log(), ElementsAre("p0 save"));
 }
 
+TEST_F(JobControllerTest, HowGradientsAreExchangedIsToldOnceAllAreReady) {
+  Start("workers: 2 strategy { mirrored {} }");
+  for (const int worker : {0, 1}) Say(Worker(worker), "join {}");
+  Say(Worker(0), "ready { exchange: 'a ring: rank 1 on the CPU' }");
+  EXPECT_THAT(notes_, ::testing::IsEmpty());
+  Say(Worker(1), "ready { exchange: 'a ring: rank 1 on the CPU' }");
+  EXPECT_THAT(notes_, ElementsAre("gradients are exchanged by a ring: rank 1 on the CPU"));
+}
+
 TEST_F(JobControllerTest, AsynchronousWorkersGetLeasesUnaskedAndOnRequest) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   EXPECT_THAT(Log(),
