@@ -15,26 +15,34 @@ absl::Status Named(const StepInfo& step, const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<StepPipeline>> StepPipeline::Create(const TrainStepParts& parts,
                                                                    const Options& options) {
   std::unique_ptr<StepPipeline> pipeline(new StepPipeline(parts, options));
-  if (options.streamed != nullptr && !options.device.reads_host_memory()) {
-    TETHYS_RETURN_IF_ERROR(pipeline->Allocate());
-  }
+  if (!options.device.reads_host_memory()) TETHYS_RETURN_IF_ERROR(pipeline->Allocate());
   return pipeline;
 }
 
 absl::Status StepPipeline::Allocate() {
-  overlaps_ = true;
-  TETHYS_ASSIGN_OR_RETURN(losses_, options_.device.Allocate(2 * sizeof(LossResult), MemoryKind::kPinnedHost));
-  for (auto& done : done_) {
-    TETHYS_ASSIGN_OR_RETURN(done, options_.device.CreateEvent());
+  Device& device = options_.device;
+  if (options_.streamed != nullptr) {
+    TETHYS_ASSIGN_OR_RETURN(losses_, device.Allocate(2 * sizeof(LossResult), MemoryKind::kPinnedHost));
+    for (auto& done : done_) {
+      TETHYS_ASSIGN_OR_RETURN(done, device.CreateEvent());
+    }
+  } else if (options_.graphs && device.captures()) {
+    for (int64_t i = 0; i < options_.ready_ranges; ++i) {
+      TETHYS_ASSIGN_OR_RETURN(ready_.emplace_back(), device.CreateTimedEvent());
+    }
   }
   return absl::OkStatus();
 }
 
 absl::Status StepPipeline::Run(StepInfo step) {
-  if (!overlaps_) return Named(step, TrainStep(parts_, step));
-  step.turn = under_way_.has_value() ? 1 - under_way_->turn : 0;
   const ProfilerRange range(options_.device, "step", step.step);
-  const absl::Status put = Named(step, Put(step));
+  if (losses_ != nullptr) return RunAhead(step);
+  return Named(step, ready_.empty() ? TrainStep(parts_, step) : RunToEnd(step));
+}
+
+absl::Status StepPipeline::RunAhead(StepInfo step) {
+  step.turn = under_way_.has_value() ? 1 - under_way_->turn : 0;
+  const absl::Status put = Named(step, PutAhead(step));
   const absl::Status before = Finish();
   TETHYS_RETURN_IF_ERROR(put);
   TETHYS_RETURN_IF_ERROR(before);
@@ -50,37 +58,51 @@ absl::Status StepPipeline::Finish() {
   return Named(step, EndTrainStep(parts_, step, outcome, Loss(step.turn)));
 }
 
-absl::Status StepPipeline::Put(const StepInfo& step) {
+absl::Status StepPipeline::RunToEnd(const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(BeginTrainStep(parts_, step));
-  // In the first step libraries set themselves up, which cannot be captured.
-  if (warm_ && options_.graphs && options_.device.captures() && graphs_[step.turn] == nullptr) {
-    TETHYS_RETURN_IF_ERROR(Capture(step.turn));
+  TETHYS_RETURN_IF_ERROR(Put(step.turn, [this] { return PutGradients(); }));
+  for (size_t i = 0; i < ready_.size(); ++i) {
+    TETHYS_RETURN_IF_ERROR(AnnounceGradients(parts_, static_cast<int64_t>(i), *ready_[i]));
   }
-  warm_ = true;
-  TETHYS_RETURN_IF_ERROR(graphs_[step.turn] == nullptr ? PutWork(step.turn)
-                                                       : graphs_[step.turn]->Launch(options_.stream));
+  return FinishTrainStep(parts_, step);
+}
+
+absl::Status StepPipeline::PutAhead(const StepInfo& step) {
+  TETHYS_RETURN_IF_ERROR(BeginTrainStep(parts_, step));
+  TETHYS_RETURN_IF_ERROR(Put(step.turn, [this, &step] { return PutStep(step.turn); }));
   TETHYS_RETURN_IF_ERROR(done_[step.turn]->Record(options_.stream));
   return parts_.feed.FeedAhead();
 }
 
-absl::Status StepPipeline::PutWork(int turn) {
-  TETHYS_RETURN_IF_ERROR(ComputeGradients(parts_));
+absl::Status StepPipeline::PutStep(int turn) {
+  TETHYS_RETURN_IF_ERROR(ComputeGradients(
+      parts_, [this](int64_t index, const Event& event) { return AnnounceGradients(parts_, index, event); }));
   TETHYS_RETURN_IF_ERROR(
       parts_.phases.Run(Phase::kExchange, [&] { return options_.streamed->PutUpdate(turn); }));
   return parts_.plan.PutLoss(&Loss(turn));
 }
 
-// Falling back to single launches would be this rank's alone, but a reduction must be captured by all or
+// Of a graph only timed events are of use outside.
+absl::Status StepPipeline::PutGradients() {
+  return ComputeGradients(
+      parts_, [this](int64_t index, const Event&) { return ready_[index]->Record(options_.stream); });
+}
+
+// In the first step libraries set themselves up, which cannot be captured. A capture that fails is an error:
+// falling back to single launches would be this rank's alone, but a reduction must be captured by all or
 // none.
-absl::Status StepPipeline::Capture(int turn) {
-  auto graph = options_.device.Capture(options_.stream, [this, turn] { return PutWork(turn); });
-  if (!graph.ok()) {
-    return Annotate(graph.status(),
-                    "it could not be captured as a graph (device { graph: false } in the job "
-                    "goes without)");
+absl::Status StepPipeline::Put(int turn, absl::FunctionRef<absl::Status()> work) {
+  if (warm_ && graphs_[turn] == nullptr && options_.graphs && options_.device.captures()) {
+    absl::StatusOr<std::unique_ptr<Graph>> graph = options_.device.Capture(options_.stream, work);
+    if (!graph.ok()) {
+      return Annotate(
+          graph.status(),
+          "it could not be captured as a graph (device { graph: false } in the job goes without)");
+    }
+    graphs_[turn] = *std::move(graph);
   }
-  graphs_[turn] = *std::move(graph);
-  return absl::OkStatus();
+  warm_ = true;
+  return graphs_[turn] == nullptr ? work() : graphs_[turn]->Launch(options_.stream);
 }
 
 }  // namespace tethys

@@ -1,6 +1,11 @@
-// Runs training steps one after the other. Where the device goes on alone and the strategy's part of a step
-// is stream work, a step is put on the stream as one graph, and while it happens the step before is looked
-// at: its loss, its finite flag, its record. Elsewhere each step ends before the next begins (train_step.h).
+// Runs training steps one after the other. On a device that goes on alone,
+//  - where the strategy's part of a step is stream work, a step is put on the stream as one graph, and while
+//  it
+//    happens the step before is looked at: its loss, its finite flag, its record;
+//  - where the host drives the exchange, forward and backward are one graph, each launch of which records
+//  where
+//    ranges of gradients become final, and each step ends before the next begins.
+// Elsewhere it is TrainStep.
 //
 //   for each step of a segment: pipeline.Run(step)
 //   pipeline.Finish();                          // parameters are those of the last step
@@ -11,7 +16,9 @@
 
 #include <array>
 #include <memory>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 #include "runtime/device/device.h"
 #include "workers/train_step.h"
@@ -30,6 +37,7 @@ class StepPipeline {
     Device& device;
     Stream& stream;                     // On which plan and strategy work.
     StreamedSteps* streamed = nullptr;  // Of the strategy's traits.
+    int64_t ready_ranges = 0;           // Of the model.
     bool graphs = true;                 // Where the device captures them. All ranks of a job agree on it.
   };
   // All that is borrowed outlives the pipeline, which is to go before the strategy: its graphs hold the work
@@ -46,17 +54,20 @@ class StepPipeline {
  private:
   StepPipeline(const TrainStepParts& parts, const Options& options) : parts_(parts), options_(options) {}
   absl::Status Allocate();
-  absl::Status Put(const StepInfo& step);
-  absl::Status PutWork(int turn);
-  absl::Status Capture(int turn);
+  absl::Status RunAhead(StepInfo step);
+  absl::Status RunToEnd(const StepInfo& step);
+  absl::Status PutAhead(const StepInfo& step);
+  absl::Status PutStep(int turn);
+  absl::Status PutGradients();
+  absl::Status Put(int turn, absl::FunctionRef<absl::Status()> work);
   LossResult& Loss(int turn) { return static_cast<LossResult*>(losses_->data())[turn]; }
 
   const TrainStepParts parts_;
   const Options options_;
-  bool overlaps_ = false;
 
-  std::unique_ptr<Buffer> losses_;                // [2] LossResult in pinned memory, by turn.
-  std::array<std::unique_ptr<Event>, 2> done_;    // By turn: all of the step's work has happened.
+  std::vector<std::unique_ptr<Event>> ready_;   // By range: it is final. Where the host drives the exchange.
+  std::unique_ptr<Buffer> losses_;              // [2] LossResult in pinned memory, by turn.
+  std::array<std::unique_ptr<Event>, 2> done_;  // By turn: all of the step's work has happened.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // By turn; null until captured.
   absl::optional<StepInfo> under_way_;            // On the stream and not looked at.
   bool warm_ = false;                             // A step was put on the stream piece by piece.

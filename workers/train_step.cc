@@ -6,15 +6,9 @@ namespace tethys {
 
 absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(BeginTrainStep(parts, step));
-  TETHYS_RETURN_IF_ERROR(ComputeGradients(parts));
-  TETHYS_RETURN_IF_ERROR(parts.feed.FeedAhead());
-  absl::StatusOr<StepOutcome> outcome = StepOutcome();
-  TETHYS_RETURN_IF_ERROR(parts.phases.Run(Phase::kExchange, [&] {
-    outcome = parts.strategy.FinishStep();
-    return absl::OkStatus();
-  }));
-  TETHYS_ASSIGN_OR_RETURN(const LossResult loss, parts.plan.Loss());
-  return EndTrainStep(parts, step, outcome, loss);
+  TETHYS_RETURN_IF_ERROR(ComputeGradients(
+      parts, [&](int64_t index, const Event& event) { return AnnounceGradients(parts, index, event); }));
+  return FinishTrainStep(parts, step);
 }
 
 absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step) {
@@ -30,14 +24,25 @@ absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step) {
   return parts.strategy.BeginStep(step);
 }
 
-absl::Status ComputeGradients(const TrainStepParts& parts) {
+absl::Status ComputeGradients(const TrainStepParts& parts, Plan::ReadyCallback ready) {
   TETHYS_RETURN_IF_ERROR(parts.phases.Run(Phase::kForward, [&] { return parts.plan.Forward(); }));
-  return parts.phases.Run(Phase::kBackward, [&] {
-    return parts.plan.Backward([&](int64_t index, const Event& event) {
-      parts.recorder.BucketReady(static_cast<int>(index));
-      return parts.strategy.GradientReady(index, event);
-    });
-  });
+  return parts.phases.Run(Phase::kBackward, [&] { return parts.plan.Backward(ready); });
+}
+
+absl::Status AnnounceGradients(const TrainStepParts& parts, int64_t index, const Event& event) {
+  parts.recorder.BucketReady(static_cast<int>(index));
+  return parts.strategy.GradientReady(index, event);
+}
+
+absl::Status FinishTrainStep(const TrainStepParts& parts, const StepInfo& step) {
+  TETHYS_RETURN_IF_ERROR(parts.feed.FeedAhead());
+  absl::StatusOr<StepOutcome> outcome = StepOutcome();
+  TETHYS_RETURN_IF_ERROR(parts.phases.Run(Phase::kExchange, [&] {
+    outcome = parts.strategy.FinishStep();
+    return absl::OkStatus();
+  }));
+  TETHYS_ASSIGN_OR_RETURN(const LossResult loss, parts.plan.Loss());
+  return EndTrainStep(parts, step, outcome, loss);
 }
 
 absl::Status EndTrainStep(const TrainStepParts& parts, const StepInfo& step,

@@ -28,8 +28,13 @@ absl::Status TrainStep(const TrainStepParts& parts, const StepInfo& step);
 //
 // Takes the batch and begins the step.
 absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step);
-// Forward and backward: on a device that goes on alone stream work only, which a graph may capture.
-absl::Status ComputeGradients(const TrainStepParts& parts);
+// Forward and backward; `ready` hears of each range of gradients. On a device that goes on alone this is
+// stream work only, which a graph may capture.
+absl::Status ComputeGradients(const TrainStepParts& parts, Plan::ReadyCallback ready);
+// Tells the strategy of a range.
+absl::Status AnnounceGradients(const TrainStepParts& parts, int64_t index, const Event& event);
+// The exchange, driven by the host, and the end of the step.
+absl::Status FinishTrainStep(const TrainStepParts& parts, const StepInfo& step);
 // Refuses a loss that is not finite, and ends the record of a step that has happened.
 absl::Status EndTrainStep(const TrainStepParts& parts, const StepInfo& step,
                           const absl::StatusOr<StepOutcome>& outcome, const LossResult& loss);

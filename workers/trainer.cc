@@ -94,11 +94,13 @@ absl::Status Trainer::PrepareStrategy() {
   TETHYS_ASSIGN_OR_RETURN(phases_, StepPhases::Create(*device_, *stream_, *recorder_, updates_here));
   const StepArenas arenas{parameters_->floats(), gradient_sums_, ArenaSize(), phases_->update_events()};
   TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, strategy_->Prepare(arenas, model_->ready_order()));
-  TETHYS_ASSIGN_OR_RETURN(pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_, *phases_},
-                                                          {.device = *device_,
-                                                           .stream = *stream_,
-                                                           .streamed = traits.streamed,
-                                                           .graphs = setup_.plan().job().device().graph()}));
+  TETHYS_ASSIGN_OR_RETURN(
+      pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_, *phases_},
+                                      {.device = *device_,
+                                       .stream = *stream_,
+                                       .streamed = traits.streamed,
+                                       .ready_ranges = static_cast<int64_t>(model_->ready_order().size()),
+                                       .graphs = setup_.plan().job().device().graph()}));
   return absl::OkStatus();
 }
 

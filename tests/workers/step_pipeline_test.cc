@@ -43,6 +43,7 @@ class Training {
                                      {.device = replica.device(),
                                       .stream = replica.stream(),
                                       .streamed = streamed != nullptr ? streamed : traits.streamed,
+                                      .ready_ranges = 3,
                                       .graphs = graphs})
                     .value();
   }
@@ -130,6 +131,32 @@ TEST(StepPipeline, MirroredOnStreamsGivesTheBitsOfTheCpuAndGraphsGoBeforeTheComm
       train);
   EXPECT_EQ(parameters, MirroredOnTheCpu(2, train));
   EXPECT_THAT(fates, Each(AllOf(Field(&Fate::aborted, false), Field(&Fate::graphs_left, 0))));
+}
+
+// The device makes the update, the host the sums.
+std::unique_ptr<Strategy> MirroredByTheHost(Replica& replica, std::unique_ptr<Communicator> ring) {
+  return replica.Staged(replica.MakeMirrored(std::move(ring)), replica.MakeUpdate());
+}
+
+TEST(StepPipeline, MirroredByTheHostGivesTheBitsOfTheCpu) {
+  const TrainReplica train = [](Replica& replica, std::unique_ptr<Strategy> strategy) {
+    return Training(replica, std::move(strategy)).All();
+  };
+  EXPECT_EQ(TrainMirrored(
+                2, [] { return testing::CreateLateDevice(); }, MirroredByTheHost, train),
+            MirroredOnTheCpu(2, train));
+}
+
+TEST(StepPipeline, WhereTheHostDrivesTheExchangeOneGraphServesAllSteps) {
+  ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
+    Replica replica(testing::CreateLateDevice(), 0, 1);
+    Training training(replica, MirroredByTheHost(replica, std::move(ring)));
+    for (const int graphs : {0, 1, 1, 1}) {
+      EXPECT_EQ(StatusText(training.Step()), "OK");
+      EXPECT_EQ(testing::LiveGraphs(replica.device()), graphs);
+    }
+    return absl::OkStatus();
+  }));
 }
 
 TEST(StepPipeline, CapturesAGraphForEachTurnAfterAFirstStepWithout) {
