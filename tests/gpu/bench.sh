@@ -12,7 +12,7 @@ sections() { echo update steps; }
 if [ "$device" = cuda ]; then
   configurations=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
 else
-  configurations=('mlp 16 0.15 0.8' 'lenet 16 0.5 0.9')
+  configurations=('lenet 16 0.5 0.9')
 fi
 
 mapfile -t on_device < <(on_device)

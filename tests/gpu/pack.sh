@@ -16,7 +16,7 @@ pack() {
   of_this_build cuda_device_test --gtest_filter=CudaDevice.IsThere
   of_this_build nccl_test
   of_this_build update_bench cuda 1 1
-  XZ_OPT=-1 "$root/deploy/bundle.sh" "$tethys" "$work/bundle.tar.xz"
+  XZ_OPT='-0 -T0' "$root/deploy/bundle.sh" "$tethys" "$work/bundle.tar.xz"
   mkdir "$folder"
   tar -C "$folder" -xf "$work/bundle.tar.xz"
   for name in "${programs[@]}"; do

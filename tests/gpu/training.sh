@@ -14,7 +14,7 @@ mapfile -t in_bf16 < <(in_bf16)
 
 run_curves() {
   local network
-  for network in mlp lenet; do
+  for network in "${networks[@]}"; do
     train $network.reference $network --set=max_steps="$curve_steps" &&
       train $network.curve $network --set=max_steps="$curve_steps" "${on_device[@]}" &&
       hold_curve "$network: losses differ by" $network.reference $network.curve
@@ -31,7 +31,7 @@ hold_accuracy() {
 
 run_accuracy() {
   local network
-  for network in mlp lenet; do
+  for network in "${networks[@]}"; do
     train $network.whole $network "${whole_job[@]}" &&
       train $network.fp32 $network "${whole_job[@]}" "${on_device[@]}" &&
       hold_accuracy "$network: fp32 is below the CPU by" $network.fp32 $network.whole &&

@@ -1,4 +1,5 @@
 """tests/gpu.sh, tried without a GPU, so that it does not rot between those who have one."""
+import glob
 import os
 import subprocess
 import tempfile
@@ -30,11 +31,11 @@ class GpuScriptTest(unittest.TestCase):
         os.chmod(path, 0o755)
         return path
 
-    def run_script(self, *words, device="cpu", build=BUILD):
+    def run_script(self, *words, device="cpu", build=BUILD, script=SCRIPT):
         """Exit status, output and {(section, check): verdict}."""
-        done = subprocess.run([SCRIPT, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        done = subprocess.run([script, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False,
-                              env=dict(os.environ, DEVICE=device, BUILD=build, OUT=self.folder,
+                              env=dict(os.environ, DEVICE=device, BUILD=build, OUT=self.folder, XZ_OPT="-0 -T0",
                                        COMPUTE_SANITIZER=self.sanitizer))
         table = os.path.join(self.folder, words[0] + ".tsv")
         rows = {}
@@ -55,23 +56,35 @@ class GpuScriptTest(unittest.TestCase):
     def test_training_holds_losses_and_accuracies(self):
         status, output, rows = self.run_script("training")
         self.assertEqual(status, 0, output)
-        for check in (("curves", "lenet: losses differ by"), ("accuracy", "mlp: bf16 is below fp32 by"),
+        for check in (("curves", "lenet: losses differ by"), ("accuracy", "lenet: bf16 is below fp32 by"),
                       ("exchange", "mirrored-1: losses differ by"), ("exchange", "ps-1: losses differ by")):
             self.assertEqual(rows[check], "ok", output)
+
+    @unittest.skipUnless(glob.glob(f"{BUILD}/tests/**/update_bench", recursive=True), "benchmarks were not built")
+    def test_packed_and_unpacked_it_runs_the_same(self):
+        packed = os.path.join(self.folder, "gpu.tar.xz")
+        status, output, _ = self.run_script("pack", packed)
+        self.assertEqual(status, 0, output)
+        subprocess.run(["tar", "-xJf", packed, "-C", self.folder], check=True)
+        script = os.path.join(self.folder, "gpu", "gpu.sh")
+        for words in (("conformance", "suite", "memcheck"), ("training", "curves"), ("bench", "update")):
+            status, output, rows = self.run_script(*words, build="/nowhere", script=script)
+            self.assertIn("ok", rows.values(), output)
+            self.assertNotIn((words[1], f"{words[1]} did not come to its end"), rows, output)
 
     def test_bench_has_a_row_for_every_peer(self):
         # Limits are those of a GPU, so the exit status may be either.
         _, output, rows = self.run_script("bench")
         self.assertIn(("steps", "lenet-16 fp32"), rows, output)
         for mode in ("eager", "graph"):
-            self.assertIn(("steps", f"mlp-16 fp32 / PyTorch {mode}"), rows, output)
+            self.assertIn(("steps", f"lenet-16 fp32 / PyTorch {mode}"), rows, output)
         self.assertNotIn(("steps", "steps did not come to its end"), rows, output)
 
     def test_a_run_that_fails_is_a_row_and_an_exit_status(self):
         self.write("broken/deploy/tethys", "#!/bin/sh\necho the disk is full >&2\nexit 1\n")
         status, output, rows = self.run_script("training", "curves", build=os.path.join(self.folder, "broken"))
         self.assertEqual(status, 1, output)
-        self.assertEqual(rows["curves", "mlp.reference"], "MISSED", output)
+        self.assertEqual(rows["curves", "lenet.reference"], "MISSED", output)
         self.assertIn("the disk is full", output)
 
     def test_losses_that_differ_are_missed(self):
@@ -81,7 +94,7 @@ exec {TETHYS} "$@"
 """)
         status, output, rows = self.run_script("training", "curves", build=os.path.join(self.folder, "other"))
         self.assertEqual(status, 1, output)
-        self.assertEqual(rows["curves", "mlp: losses differ by"], "MISSED", output)
+        self.assertEqual(rows["curves", "lenet: losses differ by"], "MISSED", output)
 
     def test_an_unknown_section_is_refused_with_those_there_are(self):
         status, output, _ = self.run_script("bench", "speed")
