@@ -181,7 +181,7 @@ class ChiefProcess final : public ChiefEvents {
     proto::ProgressEvent event;
     proto::Finished& finished = *event.mutable_finished();
     finished.set_ok(end_status_.ok());
-    finished.set_error(std::string(end_status_.message().data(), end_status_.message().size()));
+    finished.set_error(std::string(end_status_.message()));
     finished.set_status_code(static_cast<int>(end_status_.code()));
     if (action.culprit.role != proto::ROLE_UNKNOWN) {
       finished.set_culprit(TaskName(action.culprit.role, action.culprit.index));

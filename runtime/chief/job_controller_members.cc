@@ -125,7 +125,7 @@ std::string JobController::LossText(TaskId id, const std::string& reason) const 
 }
 
 void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions) {
-  const std::string why(reason.message().data(), reason.message().size());
+  const std::string why(reason.message());
   // A job that is about to fail survives nothing; its workers go home one by one.
   if (Survives(id) && !failure_.any()) return Lose(id, why, now, actions);
   if (Survives(id)) return;

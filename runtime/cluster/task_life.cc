@@ -60,12 +60,38 @@ class BeatSampler {
   std::atomic<bool> ending_{false};
 };
 
+void FillNothing(proto::Heartbeat&, std::vector<proto::FromTask>&) {}
+
+absl::Status SetUp(const proto::Setup& setup, const TaskOptions& options, TaskSession& session,
+                   const Clock& clock, TaskLife& life, BeatSampler& sampler) {
+  const Nanoseconds begin = clock.Now();
+  sampler.Start(setup, options, clock);
+  session.StartBeating(kBeatInterval, [&sampler](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>&) {
+    sampler.Fill(heartbeat);
+  });
+  TETHYS_RETURN_IF_ERROR(life.SetUp(setup));
+  if (!life.gpu().empty()) {
+    session.StartBeating(kBeatInterval, FillNothing);
+    sampler.Watch(life.gpu());
+  }
+  session.StartBeating(kBeatInterval,
+                       [&life, &sampler](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
+                         life.FillBeat(heartbeat, before);
+                         sampler.Fill(heartbeat);
+                       });
+  proto::FromTask ready;
+  ready.mutable_ready()->set_setup_ns(clock.Now() - begin);
+  ready.mutable_ready()->set_resident_bytes(ResidentBytes());
+  life.FillReady(*ready.mutable_ready());
+  session.Send(std::move(ready));
+  TETHYS_LOG(Info, "ready after ", ToSeconds(clock.Now() - begin), " s");
+  return absl::OkStatus();
+}
+
 absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock& clock,
                   const std::string& data_address, TaskLife& life, BeatSampler& sampler) {
-  // Beats without content until there is something to tell: the chief must not take a long set-up for
-  // silence.
-  const auto without_content = [](proto::Heartbeat&, std::vector<proto::FromTask>&) {};
-  session.StartBeating(kBeatInterval, without_content);
+  // Until there is something to tell: the chief must not take a long set-up for silence.
+  session.StartBeating(kBeatInterval, FillNothing);
   proto::FromTask join;
   join.mutable_join()->set_host(HostName());
   join.mutable_join()->set_data_address(data_address);
@@ -74,28 +100,7 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
   while (true) {
     TETHYS_ASSIGN_OR_RETURN(const proto::ToTask order, session.Receive());
     if (order.has_setup()) {
-      const Nanoseconds begin = clock.Now();
-      sampler.Start(order.setup(), options, clock);
-      session.StartBeating(kBeatInterval,
-                           [&sampler](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>&) {
-                             sampler.Fill(heartbeat);
-                           });
-      TETHYS_RETURN_IF_ERROR(life.SetUp(order.setup()));
-      if (!life.gpu().empty()) {
-        session.StartBeating(kBeatInterval, without_content);
-        sampler.Watch(life.gpu());
-      }
-      session.StartBeating(kBeatInterval,
-                           [&](proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
-                             life.FillBeat(heartbeat, before);
-                             sampler.Fill(heartbeat);
-                           });
-      proto::FromTask ready;
-      ready.mutable_ready()->set_setup_ns(clock.Now() - begin);
-      ready.mutable_ready()->set_resident_bytes(ResidentBytes());
-      life.FillReady(*ready.mutable_ready());
-      session.Send(std::move(ready));
-      TETHYS_LOG(Info, "ready after ", ToSeconds(clock.Now() - begin), " s");
+      TETHYS_RETURN_IF_ERROR(SetUp(order.setup(), options, session, clock, life, sampler));
     } else if (order.has_stop()) {
       if (!order.stop().failed()) return absl::OkStatus();
       return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
@@ -131,7 +136,7 @@ void SendSaveDone(TaskSession& session, int64_t save_id, const absl::Status& sta
 void SendFailure(TaskSession& session, const absl::Status& status, int64_t step) {
   proto::FromTask message;
   proto::Failure& failure = *message.mutable_failure();
-  failure.set_message(std::string(status.message().data(), status.message().size()));
+  failure.set_message(std::string(status.message()));
   failure.set_status_code(static_cast<int>(status.code()));
   failure.set_step(step);
   session.Send(std::move(message));
