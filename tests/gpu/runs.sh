@@ -67,3 +67,13 @@ hold_curve() {
 }
 
 test_accuracy() { tr -d '\n' <"$work/$1/summary.json" | sed -nE 's/.*"test": *\{ *"accuracy": *([0-9.]+).*/\1/p'; }
+
+# The most that the driver told of the GPU during run NAME; nothing where it told nothing.
+gpu_use() {
+  awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) at[$i] = i; next }
+           $at["gpu_memory_bytes"] == "" { next }
+           { told = 1; memory = max(memory, $at["gpu_memory_bytes"]); percent = max(percent, $at["gpu_percent"])
+             watts = max(watts, $at["gpu_power_watts"]) }
+           END { if (told) printf "%d MiB, %d %%, %d W", memory / 1048576, percent, watts }
+           function max(a, b) { return a > b + 0 ? a : b + 0 }' "$work/$1/resources.csv"
+}

@@ -29,12 +29,20 @@ hold_accuracy() {
     "$own of $reference"
 }
 
+# note_use NETWORK RUN: what the driver told of the GPU.
+note_use() {
+  local use
+  use=$(gpu_use "$2")
+  if [ -n "$use" ]; then note "$1: at most" "$use"; else lacking "$1: its use" "a driver that tells: log/worker-0.log"; fi
+}
+
 run_accuracy() {
   local network
   for network in "${networks[@]}"; do
     train $network.whole $network "${whole_job[@]}" &&
       train $network.fp32 $network "${whole_job[@]}" "${on_device[@]}" &&
       hold_accuracy "$network: fp32 is below the CPU by" $network.fp32 $network.whole &&
+      note_use "$network" $network.fp32 &&
       train $network.bf16 $network "${whole_job[@]}" "${on_device[@]}" "${in_bf16[@]}" &&
       hold_accuracy "$network: bf16 is below fp32 by" $network.bf16 $network.fp32
   done
