@@ -32,7 +32,7 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream_t,
                    Arguments... arguments) {
   RunOnHost(blocks, threads, [&] { kernel(arguments...); });
-  return cudaSuccess;
+  return cudaGetLastError();
 }
 
 }  // namespace tethys::cuda

@@ -8,6 +8,8 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <utility>
 
 #include "runtime/device/cuda/cudnn_graph.h"
 #include "runtime/device/cuda/graph.h"
@@ -22,12 +24,18 @@
 namespace {
 
 constexpr size_t kAlignment = 256;
+constexpr size_t kMemoryBytes = 64 << 20;  // As much as the suites need, so that a test can ask for too much.
+
+std::map<void*, size_t> blocks;  // Bytes of what is allocated.
+size_t used_bytes = 0;
+cudaError_t last_error = cudaSuccess;
 
 // Filled with NaN, so that what is not zeroed is noticed.
 cudaError_t Allocate(void** memory, size_t bytes) {
+  if (bytes > kMemoryBytes - used_bytes) return last_error = cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  if (*memory == nullptr) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xff, bytes);
+  used_bytes += blocks[*memory] = bytes;
   return cudaSuccess;
 }
 cudaError_t Copy(void* to, const void* from, size_t bytes) {
@@ -35,6 +43,7 @@ cudaError_t Copy(void* to, const void* from, size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t Free(void* memory) {
+  used_bytes -= blocks.extract(memory).mapped();
   std::free(memory);
   return cudaSuccess;
 }
@@ -44,7 +53,7 @@ cudaError_t NothingToDo() { return cudaSuccess; }
 
 const char* cudaGetErrorString(cudaError_t) { return "an error on the host"; }
 const char* cudaGetErrorName(cudaError_t) { return "cudaErrorOnHost"; }
-cudaError_t cudaGetLastError() { return NothingToDo(); }
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 cudaError_t cudaDeviceSynchronize() { return NothingToDo(); }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return NothingToDo(); }
 
@@ -53,7 +62,8 @@ cudaError_t cudaMallocHost(void** memory, size_t bytes) { return Allocate(memory
 cudaError_t cudaFree(void* memory) { return Free(memory); }
 cudaError_t cudaFreeHost(void* memory) { return Free(memory); }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *free = *total = size_t{1} << 30;
+  *total = kMemoryBytes;
+  *free = kMemoryBytes - used_bytes;
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* memory, int value, size_t bytes) {

@@ -33,6 +33,20 @@ TEST(CudaOnHost, ColumnsOfAnyNumberOfRowsAreSummedOnce) {
   }
 }
 
+// A refusal of CUDA's, answered or not, must not come back as the error of the next launch.
+TEST(CudaOnHost, MemoryThatThePoolKeptIsGivenUpBeforeMoreIsRefused) {
+  auto device = cuda::CreateDevice({}).value();
+  auto stream = device->CreateStream().value();
+  auto conversion = device->CreateInputConversion(0, 0, 1).value();
+  const int64_t free = device->FreeMemory().value().value();
+  ASSERT_TRUE(device->Allocate(free / 8 * 5, MemoryKind::kDevice).ok());  // And back to the pool.
+  ASSERT_TRUE(device->Allocate(free / 8 * 6, MemoryKind::kDevice).ok());
+  EXPECT_TRUE(conversion->Run(*stream, nullptr, nullptr).ok());
+  EXPECT_EQ(device->Allocate(2 * free, MemoryKind::kDevice).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(conversion->Run(*stream, nullptr, nullptr).ok());
+}
+
 TEST(CudaOnHostDeathTest, AShuffleThatAThreadMissesIsNoticed) {
   const auto kernel = [] {
     if (threadIdx.x != 3) __shfl_xor_sync(0xffffffffu, 1, 1);
