@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "deploy/report_data.h"
+#include "deploy/verdict.h"
 #include "runtime/base/file.h"
 
 // The page and the plotting library lie in the program (report_assets.cc).
@@ -36,9 +37,7 @@ std::string Json(const proto::Report& report) {
 }
 
 std::string ValueText(const proto::ReportValue& value, double scale) {
-  if (value.count() == 0) return "–";
-  if (value.count() == 1) return absl::StrFormat("%.4g", value.mean() * scale);
-  return absl::StrFormat("%.4g ± %.2g", value.mean() * scale, value.deviation() * scale);
+  return value.count() > 0 ? MeanText(value, scale) : "–";
 }
 
 // A cell of a table: no bar ends it early.
@@ -59,13 +58,14 @@ std::string ReportMarkdown(const proto::Report& report) {
   absl::StrAppend(
       &text,
       "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB a "
-      "step | cost |\n|---|--:|--:|--:|--:|--:|--:|--:|\n");
+      "step | cost of a run | cost of an epoch |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
   for (const proto::ReportVariant& variant : report.variant()) {
-    absl::StrAppend(
-        &text, "| ", CellText(variant.name()), " | ", variant.runs(), " | ", ValueText(variant.seconds(), 1),
-        " | ", ValueText(variant.test_accuracy(), 100), " | ", ValueText(variant.samples_per_second(), 1),
-        " | ", ValueText(variant.exposed_share(), 100), " | ",
-        ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ", ValueText(variant.cost(), 1), " |\n");
+    absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", variant.runs(), " | ",
+                    ValueText(variant.seconds(), 1), " | ", ValueText(variant.test_accuracy(), 100), " | ",
+                    ValueText(variant.samples_per_second(), 1), " | ",
+                    ValueText(variant.exposed_share(), 100), " | ",
+                    ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ", ValueText(variant.cost(), 1),
+                    " | ", ValueText(variant.epoch_cost(), 1), " |\n");
   }
   return text;
 }

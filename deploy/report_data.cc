@@ -222,6 +222,7 @@ void AddVariant(const std::vector<const Run*>& runs, proto::Report& report) {
   SetValue(aggregate.exposed_share, *variant.mutable_exposed_share());
   SetValue(aggregate.bytes_per_step, *variant.mutable_bytes_per_step());
   SetValue(aggregate.run_cost, *variant.mutable_cost());
+  SetValue(aggregate.epoch_cost, *variant.mutable_epoch_cost());
   for (const Run* run : runs) AddRunPoint(*run, variant);
   const Run* shown = MedianRun(runs);
   if (shown == nullptr) return;

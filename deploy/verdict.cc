@@ -1,6 +1,7 @@
 #include "deploy/verdict.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -13,15 +14,15 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-// Of a mean over its runs; negative for one run.
-double StandardError(const ReportValue& value) {
-  return value.count() > 1 ? value.deviation() / std::sqrt(value.count()) : -1;
-}
-
-// A mean with its standard error, where it has one.
-std::string MeanText(const ReportValue& value) {
-  if (value.count() < 2) return absl::StrFormat("%.3g", value.mean());
-  return absl::StrFormat("%.3g ± %.2g", value.mean(), StandardError(value));
+// Half of the 95 % confidence interval of a difference, in standard errors. The quantile 0.975 of Student's t
+// distribution; beyond the table its expansion (Abramowitz and Stegun, 26.7.5).
+double HalfInterval(const ReportValue& a, const ReportValue& b) {
+  constexpr std::array<double, 5> kQuantiles = {12.706, 4.303, 3.182, 2.776, 2.571};
+  const int freedom = std::max(1, std::min(a.count(), b.count()) - 1);
+  if (freedom <= static_cast<int>(kQuantiles.size())) return kQuantiles[freedom - 1];
+  constexpr double kNormal = 1.960;
+  return kNormal + (kNormal * kNormal * kNormal + kNormal) / (4.0 * freedom) +
+         (5 * std::pow(kNormal, 5) + 16 * std::pow(kNormal, 3) + 3 * kNormal) / (96.0 * freedom * freedom);
 }
 
 std::string SecondsText(const ReportValue& seconds) { return MeanText(seconds) + " s"; }
@@ -42,22 +43,40 @@ std::vector<const ReportVariant*> BySpeed(const proto::Report& report) {
   return variants;
 }
 
+std::string PercentText(const ReportValue& share) {
+  if (StandardError(share) <= 0) return absl::StrFormat("%.2f %%", 100 * share.mean());
+  return MeanText(share, 100) + " %";
+}
+
 std::string AccuracySentence(const ReportVariant& best, const ReportVariant& rival) {
   const ReportValue& a = best.test_accuracy();
   const ReportValue& b = rival.test_accuracy();
   if (a.count() == 0 || b.count() == 0) return "Accuracy on a test split was not measured.";
-  const double difference = a.mean() - b.mean();
-  const std::string both = absl::StrFormat("%.4f against %.4f", a.mean(), b.mean());
+  const std::string both = absl::StrCat(PercentText(a), " against ", PercentText(b));
   if (a.count() < 2 || b.count() < 2) {
     return absl::StrCat("Test accuracy: ", both, " (one run: no uncertainty known).");
   }
-  const double error = std::hypot(StandardError(a), StandardError(b));
-  if (std::abs(difference) <= 2 * error) {
-    return absl::StrFormat("Test accuracy is equal within noise: %s, difference %.4f ± %.4f.", both,
-                           difference, error);
+  const double points = 100 * (a.mean() - b.mean());
+  const double error = 100 * std::hypot(StandardError(a), StandardError(b));
+  const double noise = HalfInterval(a, b) * error;
+  if (std::abs(points) <= noise) {
+    return absl::StrFormat(
+        "Test accuracy is equal within noise: %s, difference %.2f ± %.2f points; these runs cannot show one "
+        "below %.2g points.",
+        both, points, error, noise);
   }
-  return absl::StrFormat("Test accuracy of %s is %s by %.4f ± %.4f: %s.", best.name(),
-                         difference > 0 ? "higher" : "lower", std::abs(difference), error, both);
+  return absl::StrFormat("Test accuracy of %s is %s by %.2f ± %.2f points: %s.", best.name(),
+                         points > 0 ? "higher" : "lower", std::abs(points), error, both);
+}
+
+// Where another variant than the fastest got furthest.
+std::string MostAccurateSentence(const std::vector<const ReportVariant*>& variants) {
+  const auto* most = *std::max_element(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
+    return a->test_accuracy().mean() < b->test_accuracy().mean();
+  });
+  if (most == variants[0] || most->test_accuracy().count() == 0) return "";
+  return absl::StrCat("Most accurate of all: ", most->name(), ", ", PercentText(most->test_accuracy()),
+                      " in ", SecondsText(most->seconds()), ".");
 }
 
 std::string CostSentence(const std::vector<const ReportVariant*>& variants) {
@@ -66,14 +85,15 @@ std::string CostSentence(const std::vector<const ReportVariant*>& variants) {
     if (variant->cost().count() == 0) return "";
     if (cheapest == nullptr || variant->cost().mean() < cheapest->cost().mean()) cheapest = variant;
   }
-  return absl::StrFormat("Cheapest: %s, at %s a run, start-up included, in the currency of the prices.",
-                         cheapest->name(), MeanText(cheapest->cost()));
+  return absl::StrFormat(
+      "Cheapest: %s, at %s a run, start-up included, %s an epoch, in the currency of the prices.",
+      cheapest->name(), MeanText(cheapest->cost()), MeanText(cheapest->epoch_cost()));
 }
 
 // Where the time of a step goes, which is why the one or the other is faster.
 std::string StepText(const ReportVariant& variant) {
   const proto::PhaseMeans& phases = variant.summary().phases();
-  return absl::StrFormat("%.3g ms of %.3g ms with %s, which moves %.4g KiB a worker",
+  return absl::StrFormat("%.3g ms of %.3g ms with %s, which moves %.4g KiB a worker, in and out",
                          phases.exchange_us() / 1e3, phases.total_us() / 1e3, variant.name(),
                          variant.bytes_per_step().mean() / 1024);
 }
@@ -90,7 +110,8 @@ std::vector<std::string> Reservations(const std::vector<const ReportVariant*>& v
   const bool single = std::any_of(variants.begin(), variants.end(),
                                   [](const ReportVariant* variant) { return variant->runs() < 2; });
   sentences.push_back(single ? "One run each: no uncertainty is known; repeat with --repeats=3 or more."
-                             : "Here ± is the standard error of a mean over runs.");
+                             : "Here ± is the standard error of a mean over runs; noise is what lies within "
+                               "a 95 % confidence interval.");
   std::set<int64_t> batches;
   for (const ReportVariant* variant : variants) batches.insert(variant->global_batch());
   if (batches.size() > 1) {
@@ -103,6 +124,18 @@ std::vector<std::string> Reservations(const std::vector<const ReportVariant*>& v
 }
 
 }  // namespace
+
+double StandardError(const ReportValue& value) {
+  return value.count() > 1 ? value.deviation() / std::sqrt(value.count()) : -1;
+}
+
+std::string MeanText(const ReportValue& value, double scale) {
+  const double mean = value.mean() * scale;
+  const double error = StandardError(value) * scale;
+  if (error <= 0) return absl::StrFormat("%.3g", mean);
+  const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(error))), 0, 12);
+  return absl::StrFormat("%.*f ± %.*f", decimals, mean, decimals, error);
+}
 
 Ratio RatioOf(const ReportValue& numerator, const ReportValue& denominator) {
   Ratio ratio;
@@ -129,22 +162,23 @@ std::vector<std::string> Verdict(const proto::Report& report) {
   std::vector<std::string> sentences;
   if (other == nullptr) {
     if (best.test_accuracy().count() > 0) {
-      absl::StrAppendFormat(&first, ", to a test accuracy of %.4f", best.test_accuracy().mean());
+      absl::StrAppend(&first, ", to a test accuracy of ", PercentText(best.test_accuracy()));
     }
     return {first + "."};
   }
   const Ratio ratio = RatioOf(other->seconds(), best.seconds());
-  if (ratio.error >= 0 && ratio.value - 1 <= 2 * ratio.error) {
-    sentences.push_back(
-        absl::StrCat("No difference in speed is shown: ", first, ", ", other->name(), " in ",
-                     SecondsText(other->seconds()), "; ", RatioText(ratio),
-                     " is within twice its error of 1. More runs (--repeats) may tell them apart."));
+  const double noise = HalfInterval(other->seconds(), best.seconds()) * ratio.error;
+  if (ratio.error >= 0 && ratio.value - 1 <= noise) {
+    sentences.push_back(absl::StrCat("No difference in speed is shown: ", first, ", ", other->name(), " in ",
+                                     SecondsText(other->seconds()), "; ", RatioText(ratio),
+                                     " is 1 within noise. More runs (--repeats) may tell them apart."));
   } else {
     sentences.push_back(absl::StrCat("Fastest here: ", first, ", ", RatioText(ratio), " faster than ",
                                      other->name(), " with ", SecondsText(other->seconds()), "."));
   }
   if (std::string why = WhySentence(best, *other); !why.empty()) sentences.push_back(std::move(why));
   sentences.push_back(AccuracySentence(best, *other));
+  if (std::string most = MostAccurateSentence(variants); !most.empty()) sentences.push_back(std::move(most));
   if (std::string cost = CostSentence(variants); !cost.empty()) sentences.push_back(std::move(cost));
   for (std::string& reservation : Reservations(variants)) sentences.push_back(std::move(reservation));
   return sentences;

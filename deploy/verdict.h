@@ -18,8 +18,15 @@ struct Ratio {
 };
 Ratio RatioOf(const proto::ReportValue& numerator, const proto::ReportValue& denominator);
 
-// The most important first; at least one sentence. A difference of accuracies counts as noise below twice its
-// standard error.
+// Of a mean over its runs; negative for one run.
+double StandardError(const proto::ReportValue& value);
+
+// "13.70 ± 0.05": scaled, rounded where the standard error, if there is one, has its second digit.
+std::string MeanText(const proto::ReportValue& value, double scale = 1);
+
+// The most important first; at least one sentence. A difference counts as noise where it lies within the 95 %
+// confidence interval around 0: its standard error times Student's t with as many degrees of freedom as the
+// less often measured of the two has runs, less one.
 std::vector<std::string> Verdict(const proto::Report& report);
 
 }  // namespace tethys

@@ -18,6 +18,8 @@ std::string Cell(std::string text) {
   return text;
 }
 
+constexpr size_t kMostBootIdBytes = 64;  // It is a UUID.
+
 bool Plausible(const proto::ResourceSample& s) {
   const int64_t least =
       std::min({s.resident_bytes(), s.network_in_bytes(), s.network_out_bytes(), s.disk_read_bytes(),
@@ -64,6 +66,7 @@ absl::Status ResourceLog::Add(const std::string& host, const std::string& proces
   const Nanoseconds taken = sample.taken_ns() + clock_offset;
   Use& use = use_[{host, sample.machine() ? "" : process}];
   use.cores = sample.cores();
+  if (sample.boot_id().size() <= kMostBootIdBytes) use.boot_id = sample.boot_id();
   use.Add(values, length);
   use.AddGpu(sample);
   if (sample.machine()) AddMachine(host, values, sample, taken);
@@ -123,6 +126,7 @@ void ResourceLog::Use::AddGpu(const proto::ResourceSample& sample) {
 
 void ResourceLog::Use::Fill(proto::ResourceSummary& summary) const {
   summary.set_cores(cores);
+  summary.set_boot_id(boot_id);
   summary.set_samples(samples);
   proto::Range* const ranges[kQuantities] = {summary.mutable_cpu_percent(),
                                              summary.mutable_resident_bytes(),

@@ -56,6 +56,7 @@ class ResourceLog {
   };
   struct Use {
     int cores = 0;
+    std::string boot_id;
     int64_t samples = 0;
     std::array<Gauge, kQuantities> gauges;
     Gauge gpu_percent, gpu_memory_bytes, gpu_power_watts;

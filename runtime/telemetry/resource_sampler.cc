@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "runtime/base/file.h"
 #include "runtime/base/process.h"
@@ -21,6 +22,7 @@ namespace {
 // CPU time of a machine is counted in ticks of 10 ms.
 constexpr Nanoseconds kLeastInterval = 100 * kMillisecond;
 constexpr int64_t kMaxProcBytes = int64_t{4} << 20;
+constexpr char kBootIdFile[] = "/proc/sys/kernel/random/boot_id";
 
 template <typename Value, typename Parse>
 Value ReadProc(const char* path, const Parse& parse) {
@@ -28,6 +30,10 @@ Value ReadProc(const char* path, const Parse& parse) {
   if (!text.ok()) return Value{};
   const absl::StatusOr<Value> value = parse(*text);
   return value.ok() ? *value : Value{};
+}
+
+absl::StatusOr<std::string> ParseLine(const std::string& text) {
+  return std::string(absl::StripAsciiWhitespace(text));
 }
 
 Nanoseconds ProcessCpu() {
@@ -76,7 +82,7 @@ ByteCounts TcpCounter::Count() {
 }
 
 ResourceSampler::ResourceSampler(const Clock& clock, const Options& options)
-    : clock_(clock), options_(options) {
+    : clock_(clock), options_(options), boot_id_(ReadProc<std::string>(kBootIdFile, ParseLine)) {
   if (options_.interval <= 0) return;
   last_ = clock_.Now();
   due_ = last_ + options_.interval;
@@ -145,7 +151,9 @@ void ResourceSampler::Append(bool machine, Nanoseconds now, const Counters& befo
   sample.set_network_out_bytes(Growth(before.network.out, after.network.out));
   sample.set_disk_read_bytes(Growth(before.disk.in, after.disk.in));
   sample.set_disk_write_bytes(Growth(before.disk.out, after.disk.out));
-  if (machine) sample.set_cores(cores_);
+  if (!machine) return;
+  sample.set_cores(cores_);
+  sample.set_boot_id(boot_id_);
 }
 
 }  // namespace tethys

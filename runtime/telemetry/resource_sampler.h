@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -70,6 +71,7 @@ class ResourceSampler {
   const Clock& clock_;
   const Options options_;
   TcpCounter tcp_;
+  const std::string boot_id_;  // Of the machine's kernel; empty where it does not tell.
   int cores_ = 0;
   Nanoseconds last_ = 0;  // When the counters below were read.
   Nanoseconds due_ = 0;

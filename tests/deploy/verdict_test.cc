@@ -48,8 +48,9 @@ TEST_F(VerdictTest, TheQuotientOfMeansCarriesTheirStandardErrors) {
 TEST_F(VerdictTest, NamesTheFastestAndByHowMuch) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 17, 0.2), Value(3, 0.8705, 0.001));
-  EXPECT_THAT(Text(),
-              StartsWith("Fastest here: mirrored trained in 10 ± 0.058 s, 1.70 ± 0.02 times faster than ps"));
+  EXPECT_THAT(
+      Text(),
+      StartsWith("Fastest here: mirrored trained in 10.000 ± 0.058 s, 1.70 ± 0.02 times faster than ps"));
   EXPECT_THAT(Text(), HasSubstr("equal within noise"));
 }
 
@@ -57,7 +58,21 @@ TEST_F(VerdictTest, ADifferenceWithinTheNoiseIsNone) {
   Add("mirrored", Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 10.5, 1), Value(3, 0.90, 0.001));
   EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));
-  EXPECT_THAT(Text(), HasSubstr("Test accuracy of mirrored is lower by 0.0300"));
+  EXPECT_THAT(Text(), HasSubstr("Test accuracy of mirrored is lower by 3.00 ± 0.08 points: 87.000 ± 0.058 % "
+                                "against 90.000 ± 0.058 %"));
+}
+
+TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
+  Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
+  Add("ps", Value(2, 10.5, 0.1), Value(2, 0.875, 0.001));
+  EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));  // 0.5 s, five times its error.
+  EXPECT_THAT(Text(), HasSubstr("difference -0.50 ± 0.10 points; these runs cannot show one below 1.3"));
+}
+
+TEST_F(VerdictTest, NamesTheMostAccurateWhereThatIsNotTheFastest) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+  Add("ps", Value(3, 17, 0.2), Value(3, 0.89, 0.001));
+  EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.000 ± 0.058 % in 17.00 ± 0.12 s."));
 }
 
 TEST_F(VerdictTest, SaysWhereTheTimeOfAStepGoes) {
@@ -69,9 +84,8 @@ TEST_F(VerdictTest, SaysWhereTheTimeOfAStepGoes) {
       .mutable_summary()
       ->mutable_phases()
       ->set_exchange_us(4000);
-  EXPECT_THAT(
-      Text(),
-      HasSubstr("the exchange takes 2 ms of 2.5 ms with mirrored, which moves 2 KiB a worker, and 4 ms"));
+  EXPECT_THAT(Text(), HasSubstr("the exchange takes 2 ms of 2.5 ms with mirrored, which moves 2 KiB a "
+                                "worker, in and out, and 4 ms"));
 }
 
 TEST_F(VerdictTest, OneRunKnowsNoUncertaintyAndSaysSo) {
@@ -93,7 +107,7 @@ TEST_F(VerdictTest, ComparesWithTheBestOfAnotherStrategy) {
 TEST_F(VerdictTest, OneVariantAndNoneAreSaidPlainly) {
   EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
   Add("local", Value(1, 10), Value(1, 0.87));
-  EXPECT_EQ(Text(), "local trained in 10 s, to a test accuracy of 0.8700.");
+  EXPECT_EQ(Text(), "local trained in 10 s, to a test accuracy of 87.00 %.");
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ class ResourceLogTest : public ::testing::Test {
     sample.set_resident_bytes(bytes);
     sample.set_network_in_bytes(bytes);
     sample.set_cores(machine ? 4 : 0);
+    if (machine) sample.set_boot_id("boot");
     return sample;
   }
   void Machine(const std::string& host, double at, double cpu) {
@@ -100,6 +101,8 @@ TEST_F(ResourceLogTest, SumsTheMachinesOnceEachHasASample) {
   const proto::ResourceSummary& cluster = summary.resources(0);
   EXPECT_EQ(cluster.host(), "");
   EXPECT_EQ(cluster.cores(), 8);
+  EXPECT_EQ(cluster.boot_id(), "");
+  EXPECT_EQ(summary.resources(1).boot_id(), "boot");
   EXPECT_EQ(cluster.samples(), 1) << "the second moment lacks b";
   EXPECT_DOUBLE_EQ(cluster.cpu_percent().mean(), 80);
   EXPECT_DOUBLE_EQ(cluster.resident_bytes().mean(), 2000);

@@ -98,6 +98,8 @@ TEST(ResourceSamplerTest, SamplesTheMachineWhereAsked) {
   ASSERT_EQ(samples.size(), 2);
   EXPECT_TRUE(samples[1].machine());
   EXPECT_GT(samples[1].cores(), 0);
+  EXPECT_EQ(samples[1].boot_id().size(), 36u) << "a UUID";
+  EXPECT_EQ(samples[0].boot_id(), "");
   EXPECT_GT(samples[1].resident_bytes(), samples[0].resident_bytes());
 }
 
