@@ -13,7 +13,7 @@ from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_sig
 
 LONG = ["epochs=100000", "strategy=mirrored", "workers=2"]
 HEADER = ("seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
-          "disk_write_bytes")
+          "disk_write_bytes,gpu_percent,gpu_memory_bytes,gpu_power_watts")
 
 
 def free_port():
@@ -56,6 +56,7 @@ class ResourcesTest(TethysTest):
             run.run()
             lines = run.read("resources.csv").splitlines()
             self.assertEqual(lines[0], HEADER)
+            self.assertEqual({row["gpu_percent"] for row in csv.DictReader(lines)}, {""}, "all compute on the CPU")
             processes = {row["process"] for row in csv.DictReader(lines)}
             self.assertEqual(processes, {"", "chief", "worker 0", "worker 1", "ps 0"})
             used = {line["process"]: line for line in run.summary()["resources"] if line["host"]}
