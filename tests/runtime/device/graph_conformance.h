@@ -111,6 +111,23 @@ TEST_P(GraphConformance, TimedEventsHappenInEveryLaunch) {
   }
 }
 
+TEST_P(GraphConformance, WhatWaitsForATimedEventAfterALaunchSeesThatLaunch) {
+  const auto brought = device_->CreateTimedEvent().value();
+  const auto work = [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(Bring());
+    return brought->Record(*stream_);
+  };
+  const auto graph = device_->Capture(*stream_, work).value();
+  for (const float number : {3, 4, 5}) {
+    in() = number;
+    ASSERT_TRUE(graph->Launch(*stream_).ok());
+    ASSERT_TRUE(brought->Wait(*other_).ok());
+    ASSERT_TRUE(device_->CopyToHost(*other_, out_->data(), first_->data(), sizeof(float)).ok());
+    ASSERT_TRUE(other_->Synchronize().ok());
+    EXPECT_EQ(out(), number);
+  }
+}
+
 }  // namespace tethys
 
 #endif  // TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_

@@ -36,6 +36,7 @@ TEST(ResolveTest, WritesEveryDefaultOut) {
   EXPECT_TRUE(job.evaluate_each_epoch());
   EXPECT_EQ(StrategyName(job), "local");
   EXPECT_EQ(job.device().threads_per_rank(), 1);
+  EXPECT_TRUE(job.device().graph());
   EXPECT_EQ(job.checkpoint().keep(), 2);
   EXPECT_EQ(job.timeouts().start(), 60);
   EXPECT_EQ(job.timeouts().silence(), 10);
