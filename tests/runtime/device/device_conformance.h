@@ -11,7 +11,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -19,62 +18,14 @@
 #include "gtest/gtest.h"
 #include "runtime/base/random.h"
 #include "runtime/device/device.h"
+#include "tests/runtime/device/arithmetic.h"
 
 namespace tethys {
-
-// What a device computes products in, by significant bits: float32 has 24, TF32 11, bfloat16 8. All else is
-// float32. Factors in these tests have no more bits than that, so products of them are exact, and tolerances,
-// relative errors of whole tensors, need to allow for sums only.
-struct Arithmetic {
-  int factor_bits;
-  int convolution_bits;  // Of what convolutions and their gradients come out as.
-
-  // Of sums in float32. A rounding is off by up to 2^-24 of the sum, either way: together they grow like the
-  // root of their number.
-  static double SumTolerance(int64_t terms) { return 1e-6 + std::sqrt(terms) * 0x1p-24; }
-  // Tensor cores, which compute with fewer bits, cut sums off: by up to 2^-23, and always towards zero.
-  double ProductTolerance(int64_t terms) const {
-    return factor_bits == 24 ? SumTolerance(terms) : 1e-6 + terms * 0x1p-23;
-  }
-  // Rounding to n bits is off by up to 2^-n; as much again where what is added after it cancels some.
-  double ConvolutionTolerance(int64_t terms) const {
-    return ProductTolerance(terms) + (convolution_bits == 24 ? 0 : std::ldexp(2, -convolution_bits));
-  }
-};
-constexpr Arithmetic kFloat32 = {24, 24}, kTf32 = {11, 24}, kBfloat16 = {8, 8};
 
 struct DeviceCase {
   std::function<absl::StatusOr<std::unique_ptr<Device>>()> create;
   Arithmetic arithmetic;
 };
-
-constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// Uniform in [-1, 1), another sequence per `key`.
-inline std::vector<float> RandomFloats(int64_t count, uint64_t key) {
-  RandomStream stream(7, RandomPurpose::kTest, key);
-  std::vector<float> values(count);
-  for (float& value : values) value = 2 * ToUnitFloat(stream.Next32()) - 1;
-  return values;
-}
-
-// The nearest number of so many significant bits.
-inline float RoundedTo(int bits, float value) {
-  int exponent = 0;
-  const float mantissa = std::frexp(value, &exponent);  // In [0.5, 1).
-  return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
-}
-
-// |out - reference| / |reference|, Euclidean; NaN where out has one.
-inline double RelativeError(const std::vector<float>& out, const std::vector<double>& reference) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < reference.size(); ++i) {
-    difference += (out[i] - reference[i]) * (out[i] - reference[i]);
-    norm += reference[i] * reference[i];
-  }
-  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
-}
 
 class DeviceConformance : public testing::TestWithParam<DeviceCase> {
  protected:
