@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "tests/testing/allocation_counter.h"
 #include "tests/testing/late_device.h"
 #include "tests/workers/replica.h"
 #include "workers/evaluator.h"
@@ -112,6 +113,25 @@ TEST(BatchFeed, FeedsAheadOnlyWhatWasAnnouncedAndOnlyOne) {
   for (const Slice slice : {Slice{0, 16}, Slice{16, 32}}) feed->loader().Announce(nullptr, slice);
   for (int i = 0; i < 2; ++i) ASSERT_TRUE(feed->FeedAhead().ok());
   EXPECT_EQ(feed->loader().room(), room - 1);
+}
+
+TEST(BatchFeed, AWholeStepOfTheCpuAllocatesNothing) {
+  Replica replica(CreateCpuDevice(1).value(), 0, 1);
+  const auto strategy = CreateLocalStrategy(replica.MakeOptimizer(replica.device()), SgdConfig(), 0, 1,
+                                            replica.stream(), TestClock());
+  ASSERT_TRUE(replica.Prepare(*strategy).ok());
+  StepRecorder recorder(TestClock(), 0, 3);
+  const auto feed =
+      BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(kSamples, 0), {.prefetch_batches = 3})
+          .value();
+  const auto phases = StepPhases::Create(replica.device(), replica.stream(), recorder, true).value();
+  const TrainStepParts parts{replica.plan(), *strategy, recorder, *feed, *phases};
+  const StepInfo step{.sample_count = kRows, .global_sample_count = kRows};
+  for (int i = 0; i < 3; ++i) feed->loader().Announce(nullptr, {kRows * i, kRows * (i + 1)});
+  ASSERT_TRUE(TrainStep(parts, step).ok());  // In the first, oneDNN makes its kernels.
+  const int64_t before = testing::ThreadAllocations();
+  EXPECT_TRUE(TrainStep(parts, step).ok() && TrainStep(parts, step).ok());
+  EXPECT_EQ(testing::ThreadAllocations(), before);
 }
 
 TEST(BatchFeed, TheCpuIsFedAsItsStepsBegin) {

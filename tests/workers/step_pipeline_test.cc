@@ -184,6 +184,22 @@ TEST(StepPipeline, TheDeviceTellsTheTimeOfEachStepWithGraphsAndWithout) {
   }
 }
 
+TEST(StepPipeline, TheDeviceTellsTheTimeOfAStepThatTheHostDrivesToo) {
+  ExpectAllOk(InRing(1, [](std::unique_ptr<Communicator>& ring) -> absl::Status {
+    Replica replica(testing::CreateLateDevice(), 0, 1);
+    Training training(replica, replica.Staged(replica.MakeMirrored(std::move(ring)), replica.MakeUpdate()));
+    TETHYS_RETURN_IF_ERROR(training.Steps(3));
+    const proto::StepRecords records = training.Records();
+    EXPECT_EQ(records.record_size(), 3);
+    for (const proto::StepRecord& record : records.record()) {
+      EXPECT_GE(record.forward_ns(), 5 * testing::kWorkTime);
+      EXPECT_GE(record.exchange_ns(), 3 * testing::kWorkTime) << "sums of three ranges come up";
+      EXPECT_GT(record.update_ns(), 0);
+    }
+    return absl::OkStatus();
+  }));
+}
+
 TEST(StepPipeline, AStepIsRecordedWhenTheNextIsPutOrTheSegmentEnds) {
   Replica replica(testing::CreateLateDevice(), 0, 1);
   Training training(replica, Local(replica));
