@@ -3,6 +3,7 @@
 // is tested of bfloat16 is when and what we convert.
 #include "tests/testing/cuda_on_host.h"
 
+#include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/image_kernels.cu"
 #include "runtime/device/cuda/kernels.cu"
 #include "runtime/device/cuda/requirements.h"
@@ -45,6 +46,14 @@ TEST(CudaOnHost, MemoryThatThePoolKeptIsGivenUpBeforeMoreIsRefused) {
   EXPECT_EQ(device->Allocate(2 * free, MemoryKind::kDevice).status().code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(conversion->Run(*stream, nullptr, nullptr).ok());
+}
+
+TEST(CudaOnHost, AnErrorThatWasReportedIsForgotten) {
+  void* block = nullptr;
+  const absl::Status refused = cuda::CudaStatus(cudaMalloc(&block, size_t{1} << 40), "cudaMalloc(&block)");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(refused), testing::HasSubstr("cudaMalloc failed"));
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
 TEST(CudaOnHostDeathTest, AShuffleThatAThreadMissesIsNoticed) {
