@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "deploy/comparison.h"
 #include "deploy/text.h"

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <memory>
 
-#include "absl/strings/str_format.h"
 #include "deploy/command.h"
 #include "deploy/role_process.h"
 #include "deploy/text.h"

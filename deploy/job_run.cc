@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "deploy/own_program.h"

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "deploy/command.h"
 #include "deploy/link_meter.h"
+#include "deploy/role_process.h"
 
 namespace tethys {
 namespace {

@@ -16,8 +16,8 @@
 #include <memory>
 #include <string>
 
-#include "deploy/role_process.h"
 #include "runtime/base/socket.h"
+#include "runtime/cluster/job_secret.h"
 
 namespace tethys {
 

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <thread>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "deploy/command.h"

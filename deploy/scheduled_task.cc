@@ -6,7 +6,6 @@
 #include "deploy/role_process.h"
 #include "ps/server_process.h"
 #include "runtime/base/socket.h"
-#include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"

@@ -11,7 +11,6 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <memory>
-#include <string>
 
 #include "ps/data_stream.h"
 #include "ps/parameter_client.h"

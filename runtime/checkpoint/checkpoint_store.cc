@@ -1,6 +1,5 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <map>

@@ -8,13 +8,11 @@
 #include <map>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "proto/chief.grpc.pb.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
-#include "runtime/cluster/job_plan.h"
 
 namespace tethys {
 namespace {

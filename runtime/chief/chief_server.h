@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "proto/chief.pb.h"
 #include "runtime/base/clock.h"

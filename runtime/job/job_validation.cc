@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "runtime/job/job.h"
