@@ -25,7 +25,7 @@ class RosterTest : public ::testing::Test {
     task.Begin(Worker(worker), task.member.incarnation() + 1, 0);
     task.member.set_host(host);
   }
-  void SetUp(int worker) { roster_.AssignLocalRanks({Worker(worker)}); }
+  void BeSetUp(int worker) { roster_.AssignLocalRanks({Worker(worker)}); }
   std::vector<int> LocalRanks(int workers) const {
     std::vector<int> ranks;
     for (int i = 0; i < workers; ++i) ranks.push_back(roster_.at(Worker(i)).member.local_rank());
@@ -45,7 +45,7 @@ TEST_F(RosterTest, AReplacementGetsWhatItsPredecessorHad) {
   Start({"a", "a", "a"});
   Lose(1);
   Join(1, "a");
-  SetUp(1);
+  BeSetUp(1);
   EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 2));
 }
 
@@ -54,10 +54,10 @@ TEST_F(RosterTest, TwoReplacementsNeverShareWhicheverComesFirst) {
   Lose(0);
   Lose(1);
   Join(1, "a");
-  SetUp(1);
+  BeSetUp(1);
   EXPECT_EQ(LocalRanks(2)[1], 0);
   Join(0, "a");
-  SetUp(0);
+  BeSetUp(0);
   EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
 }
 
@@ -66,7 +66,7 @@ TEST_F(RosterTest, ALossForGoodDoesNotMoveTheOthers) {
   Lose(0);
   Lose(2);
   Join(2, "a");
-  SetUp(2);
+  BeSetUp(2);
   EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 0)) << "worker 0 is lost, worker 1 still has the second";
 }
 
@@ -76,8 +76,8 @@ TEST_F(RosterTest, AReplacementThatWaitsToBeSetUpHoldsNothing) {
   Lose(1);
   Join(0, "a");
   Join(1, "a");
-  SetUp(1);
-  SetUp(0);
+  BeSetUp(1);
+  BeSetUp(0);
   EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
 }
 
@@ -85,7 +85,7 @@ TEST_F(RosterTest, AReplacementOnAnotherHostTakesWhatIsFreeThere) {
   Start({"a", "b", "b"});
   Lose(0);
   Join(0, "b");
-  SetUp(0);
+  BeSetUp(0);
   EXPECT_THAT(LocalRanks(3), ElementsAre(2, 0, 1));
 }
 
