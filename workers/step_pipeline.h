@@ -1,10 +1,8 @@
 // Runs training steps one after the other. On a device that goes on alone,
 //  - where the strategy's part of a step is stream work, a step is put on the stream as one graph, and while
-//  it
-//    happens the step before is looked at: its loss, its finite flag, its record;
+//    it happens the step before is looked at: its loss, its finite flag, its record;
 //  - where the host drives the exchange, forward and backward are one graph, each launch of which records
-//  where
-//    ranges of gradients become final, and each step ends before the next begins.
+//    where ranges of gradients become final, and each step ends before the next begins.
 // Elsewhere it is TrainStep.
 //
 //   for each step of a segment: pipeline.Run(step)
