@@ -37,17 +37,19 @@ Command ChiefCommand() {
            "line; "
            "the first says where it listens.\n\nThe first line on standard input must be TOKEN JOB_ID (32 "
            "hexadecimal digits, and a word); the process ends when standard input does.",
-       .flags =
-           {{.name = "job", .value = "FILE", .help = "The job, in text format.", .required = true},
-            {.name = "run_dir", .value = "DIR", .help = "Where results go. It must exist.", .required = true},
-            {.name = "listen",
-             .value = "HOST:PORT",
-             .help = "Address for the other processes. Default 127.0.0.1:0, where 0 takes a free port."},
-            {.name = "worker_devices",
-             .value = "LIST",
-             .help = "What each worker computes on, as cuda,cpu. Default: as the job says."},
-            {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
-            TokenFileFlag()},
+       .flags = {{.name = "job", .value = "FILE", .help = "The job, in text format.", .required = true},
+                 {.name = "run_dir",
+                  .value = "DIR",
+                  .help = "Where results go; made where it is missing.",
+                  .required = true},
+                 {.name = "listen",
+                  .value = "HOST:PORT",
+                  .help = "Address for the other processes. Default 127.0.0.1:0, where 0 takes a free port."},
+                 {.name = "worker_devices",
+                  .value = "LIST",
+                  .help = "What each worker computes on, as cuda,cpu. Default: as the job says."},
+                 {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
+                 TokenFileFlag()},
        .examples = {"tethys chief --job=job.textproto --run_dir=runs/a < secret-and-open-pipe"}},
       [](const Flags& flags) {
         return RunRole(flags, "chief", "chief", [&](const JobSecret& secret) { return Run(flags, secret); });
