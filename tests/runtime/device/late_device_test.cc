@@ -1,7 +1,8 @@
 // The late device of the tests against the contract that it stands in for.
+#include "tests/testing/late_device.h"
+
 #include "tests/runtime/device/graph_conformance.h"
 #include "tests/runtime/device/stream_conformance.h"
-#include "tests/testing/late_device.h"
 
 namespace tethys {
 namespace {
