@@ -2,7 +2,7 @@
 // instantiates the suite with a way to make the device, and what it computes products in:
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance,
-//                            testing::Values(DeviceCase{[] { return CreateCpuDevice(1); }, kFloat32}));
+//                            ::testing::Values(DeviceCase{[] { return CreateCpuDevice(1); }, kFloat32}));
 //
 // Outputs are poisoned with NaN before every run, so what is not written is noticed.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_DEVICE_CONFORMANCE_H_
@@ -27,7 +27,7 @@ struct DeviceCase {
   Arithmetic arithmetic;
 };
 
-class DeviceConformance : public testing::TestWithParam<DeviceCase> {
+class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
  protected:
   DeviceConformance()
       : arithmetic_(GetParam().arithmetic),
@@ -99,8 +99,8 @@ inline std::vector<double> ReferenceProduct(int64_t m, int64_t n, int64_t k, con
 }
 
 inline void DeviceConformance::CheckDense(const DenseShape& shape) {
-  SCOPED_TRACE(testing::Message() << shape.rows << " x " << shape.in << " x " << shape.out << " relu "
-                                  << shape.relu);
+  SCOPED_TRACE(::testing::Message() << shape.rows << " x " << shape.in << " x " << shape.out << " relu "
+                                    << shape.relu);
   const auto [rows, in, out, relu] = shape;
   const auto x = RandomFactors(rows * in, 1), weights = RandomFactors(in * out, 2),
              bias = RandomFloats(out, 3);
@@ -160,7 +160,7 @@ TEST_P(DeviceConformance, BuffersAreZeroedAndAligned) {
     std::vector<char> host(bytes, 'x');
     ASSERT_TRUE(device_->CopyToHost(*stream_, host.data(), buffer->data(), bytes).ok());
     ASSERT_TRUE(stream_->Synchronize().ok());
-    EXPECT_THAT(host, testing::Each('\0'));
+    EXPECT_THAT(host, ::testing::Each('\0'));
   }
   EXPECT_FALSE(device_->Allocate(-1, MemoryKind::kDevice).ok());
 }
@@ -254,7 +254,7 @@ TEST_P(DeviceConformance, RowsOfWeightZeroCountNothingWhateverTheyHold) {
   EXPECT_EQ(loss.result.loss_sum, alone.result.loss_sum);
   EXPECT_EQ(loss.result.correct, 1);
   EXPECT_EQ(loss.result.weight_sum, 1);
-  EXPECT_THAT(std::vector<float>(loss.dlogits.begin() + 3, loss.dlogits.end()), testing::Each(0.0f));
+  EXPECT_THAT(std::vector<float>(loss.dlogits.begin() + 3, loss.dlogits.end()), ::testing::Each(0.0f));
 }
 
 TEST_P(DeviceConformance, LargeLogitsDoNotOverflow) {

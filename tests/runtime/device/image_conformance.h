@@ -86,8 +86,8 @@ TEST_P(ImageConformance, ConvolutionsAgreeWithDoublePrecisionInAllShapes) {
   for (ConvolutionShape shape : shapes) {
     for (const bool relu : {false, true}) {
       shape.relu = relu;
-      SCOPED_TRACE(testing::Message() << shape.in.height << " x " << shape.in.width << " x "
-                                      << shape.in.channels << " to " << shape.out << " relu " << relu);
+      SCOPED_TRACE(::testing::Message() << shape.in.height << " x " << shape.in.width << " x "
+                                        << shape.in.channels << " to " << shape.out << " relu " << relu);
       CheckConvolution(shape);
     }
   }
@@ -139,8 +139,8 @@ TEST_P(ImageConformance, AConvolutionsRerunIsBitEqual) {
 
 TEST_P(ImageConformance, MaxPoolingAgreesWithItsReferenceInAllShapes) {
   for (const MaxPoolingShape& shape : MaxPoolingShapes()) {
-    SCOPED_TRACE(testing::Message() << shape.in.height << " x " << shape.in.width << " x "
-                                    << shape.in.channels);
+    SCOPED_TRACE(::testing::Message()
+                 << shape.in.height << " x " << shape.in.width << " x " << shape.in.channels);
     CheckMaxPooling(shape);
   }
 }
