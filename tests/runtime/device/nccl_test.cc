@@ -77,7 +77,7 @@ class Nccl : public ::testing::Test {
     for (std::thread& thread : threads) thread.join();
   }
 
-  const MonotonicClock clock_;
+  MonotonicClock clock_;
   StreamGroup group_;
   int gpus_ = 1;
 };
