@@ -39,7 +39,7 @@ class StepPhasesTest : public ::testing::Test {
     ASSERT_TRUE(phases.Run(Phase::kExchange, finish).ok());
   }
 
-  const MonotonicClock clock_;
+  MonotonicClock clock_;
   StepRecorder recorder_{clock_, 0, 0};
   std::vector<std::string> ranges_;
   const std::unique_ptr<Device> device_ = testing::CreateLateDevice({.ranges = &ranges_});
