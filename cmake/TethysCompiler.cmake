@@ -9,11 +9,21 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # -g1 keeps line numbers for stack traces at a fifth of the build's size.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
+if(TETHYS_SANITIZER)
+  set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
+endif()
 
 find_program(TETHYS_CCACHE ccache)
 if(TETHYS_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TETHYS_CCACHE})
+  # Precompiled headers are found in the cache by what is in them, not by when they were made.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TETHYS_CCACHE})
 endif()
+
+# The same for all, so that all can share what is precompiled.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
+
+add_library(tethys_unoptimized INTERFACE)
+target_compile_options(tethys_unoptimized INTERFACE -O0)
 
 # Linked by every target of ours, never by generated code.
 add_library(tethys_warnings INTERFACE)

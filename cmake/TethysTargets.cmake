@@ -6,15 +6,23 @@ function(tethys_library name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE tethys_warnings)
+  target_precompile_headers(${name} REUSE_FROM tethys_precompiled)
 endfunction()
 
-# tethys_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds]): one GoogleTest binary, one
-# CTest entry. The time limit is a guard against hangs, not a measurement.
+# tethys_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [OPTIMIZED]): one GoogleTest binary, one
+# CTest entry. The time limit is a guard against hangs, not a measurement. OPTIMIZED is for tests that compute: to
+# optimise others costs more than it saves.
 function(tethys_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gmock GTest::gtest_main tethys_warnings)
+  if(ARG_OPTIMIZED)
+    target_precompile_headers(${name} REUSE_FROM tethys_precompiled)
+  else()
+    target_link_libraries(${name} PRIVATE tethys_unoptimized)
+    target_precompile_headers(${name} REUSE_FROM tethys_precompiled_test)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
@@ -31,4 +39,5 @@ function(tethys_benchmark name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} tethys_warnings)
+  target_precompile_headers(${name} REUSE_FROM tethys_precompiled)
 endfunction()

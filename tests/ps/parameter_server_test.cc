@@ -239,7 +239,8 @@ TEST(ParameterServerTest, TellsWhyItCannotListen) {
 // ------------------------------------------------------------------------------------ broken connections
 
 TEST(ParameterServerTest, APushRepeatedAfterALostAnswerIsAppliedOnce) {
-  PsCluster cluster(TestPlan(1, "message_bytes: 1024"));
+  // In three messages, so that the server gets the whole push although it answers none.
+  PsCluster cluster(TestPlan(1, "message_bytes: 2048"));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());
   const auto worker = cluster.Worker(0);
