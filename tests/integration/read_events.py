@@ -16,6 +16,8 @@ import os
 import struct
 import sys
 
+from format_rules import FormatError, require
+
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 EVENT = {1: ("wall_time", FIXED64), 2: ("step", VARINT), 3: ("file_version", BYTES), 5: ("summary", BYTES),
          7: ("session_log", BYTES)}
@@ -23,15 +25,6 @@ SUMMARY = {1: ("value", BYTES)}
 VALUE = {1: ("tag", BYTES), 2: ("simple_value", FIXED32)}
 SESSION_LOG = {1: ("status", VARINT)}
 START = 1
-
-
-class FormatError(Exception):
-    pass
-
-
-def require(condition, rule):
-    if not condition:
-        raise FormatError(rule)
 
 
 def crc32c(data):

@@ -14,18 +14,11 @@ import struct
 import sys
 import zlib
 
+from format_rules import FormatError, require
+
 DTYPE_BYTES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
                "I32": 4, "U32": 4, "F32": 4, "F64": 8, "I64": 8, "U64": 8}
 MAX_HEADER_BYTES = 100_000_000
-
-
-class FormatError(Exception):
-    pass
-
-
-def require(condition, rule):
-    if not condition:
-        raise FormatError(rule)
 
 
 def unique_keys(pairs):
