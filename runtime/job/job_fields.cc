@@ -191,9 +191,10 @@ std::string UnknownFieldText(const Descriptor& type, absl::string_view name) {
 }
 
 std::string UnknownValueText(const FieldDescriptor& field, absl::string_view value) {
-  if (field.name() == "precision" && absl::EqualsIgnoreCase(value, "fp16")) {
-    return "precision FP16 is refused: its gradients underflow unless losses are scaled, which BF16, with "
-           "the range of float32, does not need. Write BF16";
+  if (field.enum_type()->name() == "Precision" && absl::EqualsIgnoreCase(value, "fp16")) {
+    return absl::StrCat(field.name(),
+                        " FP16 is refused: its gradients underflow unless losses are scaled, which BF16, "
+                        "with the range of float32, does not need. Write BF16");
   }
   const std::vector<std::string> names = ValueNames(field);
   return absl::StrCat("'", value, "' is not a value of ", field.name(),

@@ -96,6 +96,7 @@ constexpr Rule kRules[] = {
     {"device.graph", 1, From(0, 1)},
     {"strategy.mirrored.bucket_bytes", kMebibyte, From(64, kMaxMessageBytes)},
     {"strategy.mirrored.transport", proto::Mirrored::AUTOMATIC, From(0, proto::Mirrored::Transport_MAX)},
+    {"strategy.mirrored.gradients", proto::Device::FP32, From(0, proto::Device::Precision_MAX)},
     {"strategy.parameter_server.servers", 1, From(1, 1024)},
     {"strategy.parameter_server.message_bytes", kUnset, From(64, kMaxMessageBytes)},
     {"strategy.parameter_server.partitioner.min_size.min_shard_bytes", 256 * 1024, From(1, kMaxBytes)},
@@ -277,13 +278,16 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
                    "leave it out; a job of another strategy is resumed by --resume"));
 }
 
-void CheckDevice(const proto::Device& device, Problems& problems) {
+void CheckDevice(const proto::Job& job, Problems& problems) {
+  const proto::Device& device = job.device();
   if (device.kind() == proto::Device::CUDA) return;
   problems.AddIf(
       device.precision() != proto::Device::FP32, "device.precision",
       "is BF16, but device.kind is CPU, which computes in float32: leave it out, or write kind: CUDA");
   problems.AddIf(device.tf32(), "device.tf32",
                  "is true, but device.kind is CPU, which has no TF32: leave it out, or write kind: CUDA");
+  problems.AddIf(job.strategy().mirrored().gradients() != proto::Device::FP32, "strategy.mirrored.gradients",
+                 "is BF16, but device.kind is CPU, which sums in float32: leave it out, or write kind: CUDA");
 }
 
 // Samples travel with the heartbeats, four a second.
@@ -356,7 +360,7 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   CheckLogits(job, problems);
   CheckBatch(job, problems);
   CheckStrategy(job, problems);
-  CheckDevice(job.device(), problems);
+  CheckDevice(job, problems);
   CheckResources(job, problems);
   CheckTimeouts(job.timeouts(), problems);
   return problems.status();

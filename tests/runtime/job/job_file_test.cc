@@ -106,6 +106,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"device.precision=FP16", "FP16 is refused: its gradients underflow"},
         BadOverride{"device.precision=BF16", "device.precision is BF16, but device.kind is CPU"},
         BadOverride{"device.tf32=true", "device.tf32 is true, but device.kind is CPU"},
+        BadOverride{
+            "strategy.mirrored.gradients=BF16",
+            "strategy.mirrored.gradients is BF16, but device.kind is CPU, which sums in float32: leave "
+            "it out, or write kind: CUDA"},
+        BadOverride{"strategy.mirrored.gradients=FP16", "gradients FP16 is refused: its gradients underflow"},
+        BadOverride{"strategy.mirrored.gradients=FP64",
+                    "'FP64' is not a value of gradients (did you mean 'FP32'?); its values are: FP32, BF16"},
         BadOverride{"strategy=miror",
                     "'miror' is not a choice; the choices are: local, mirrored, parameter_server"},
         BadOverride{"strategy=mirored", "did you mean 'mirrored'?"},

@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"epochs: 5",
                 "epochs: 5 device { kind: CUDA precision: FP16 }",
                 "my.textproto:15:",
-                {"FP16 is refused", "Write BF16"}},
+                {"precision FP16 is refused", "Write BF16"}},
         Mistake{"epochs: 5", "epochs: \"five\"", "my.textproto:15:9: ", {"Expected integer"}},
         Mistake{"epochs: 5", "epochs: 5.5", "my.textproto:15:9: ", {"Expected integer"}},
         Mistake{"workers: 3", "workers: 99999999999", "my.textproto:16:10: ", {"out of range"}},

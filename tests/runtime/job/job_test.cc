@@ -84,8 +84,16 @@ TEST(ResolveTest, ParameterServersHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(ps.partitioner().min_size().max_shards(), 3) << "as many as servers";
 }
 
-TEST(ResolveTest, MirroredHasABucketSize) {
-  EXPECT_EQ(Job({"strategy=mirrored"}).strategy().mirrored().bucket_bytes(), 1 << 20);
+TEST(ResolveTest, MirroredHasABucketSizeAndSumsInFloat32) {
+  const proto::Job job = Job({"strategy=mirrored"});
+  EXPECT_EQ(job.strategy().mirrored().bucket_bytes(), 1 << 20);
+  EXPECT_TRUE(job.strategy().mirrored().has_gradients());
+  EXPECT_EQ(job.strategy().mirrored().gradients(), proto::Device::FP32);
+}
+
+TEST(ResolveTest, OnGpusMirroredGradientsMayBeBfloat16) {
+  const proto::Job job = Job({"device.kind=CUDA", "strategy.mirrored.gradients=BF16"});
+  EXPECT_EQ(job.strategy().mirrored().gradients(), proto::Device::BF16);
 }
 
 TEST(ResolveTest, ComputedStandardisationLeavesMeanAndDeviationOpen) {
