@@ -1,6 +1,6 @@
 # The standard library, Abseil, Protobuf and GoogleTest are most of what a source reads: they are parsed once and shared,
-# which halves a build from nothing. Sources include what they use all the same: the preset clang compiles without this. A source
-# with an optimisation level of its own goes without, too (SKIP_PRECOMPILE_HEADERS): GCC 12 may crash on it.
+# which halves a build from nothing. Sources include what they use all the same: the preset clang compiles without this.
+# A source with an optimisation level of its own goes without, too (SKIP_PRECOMPILE_HEADERS): GCC 12 may crash on it.
 set(precompiled_headers <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <functional> <map> <memory>
   <optional> <set> <sstream> <string> <string_view> <thread> <utility> <vector>
   <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_join.h>
