@@ -193,7 +193,7 @@ class SchedulerTest(unittest.TestCase):
 
     def test_slurm_variables(self):
         self.port = free_port()
-        variables = {"SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": "localhost", "SLURMD_NODENAME": "localhost"}
+        variables = {"SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": "127.0.0.1", "SLURMD_NODENAME": "127.0.0.1"}
         summary = self.finish([self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, ["strategy=mirrored"])
                                for i in range(3)])
         self.assertEqual((summary["status"], summary["workers"]), ("succeeded", 2))
