@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "collectives/bucket_plan.h"
+#include "runtime/device/bfloat16.h"
 
 namespace tethys {
 namespace {
-
-constexpr int64_t kFloatBytes = sizeof(float);
 
 // Invariants:
 // 1. Buckets are put on reductions_ in the order of the plan, so that all ranks reduce the same ranges in the
@@ -22,6 +21,8 @@ constexpr int64_t kFloatBytes = sizeof(float);
 //    are never overwritten while they are reduced or used.
 // 3. Behind each bucket its number comes down to the host memory of the step's turn. So an error can name the
 //    bucket that was awaited when a graph reduces them all.
+// 4. In bfloat16 a bucket is rounded, reduced and widened again on reductions_, at its place in rounded_: the
+//    sums in the arena are float32 for whoever reads them.
 class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
  public:
   StreamMirroredStrategy(std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update,
@@ -46,13 +47,14 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   }
 
   std::string Describe() const override {
-    return absl::StrCat(communicator_->Describe(), options_.reason.empty() ? "" : ": ", options_.reason);
+    return absl::StrCat(communicator_->Describe(), options_.in_bfloat16 ? ", in bfloat16" : "",
+                        options_.reason.empty() ? "" : ": ", options_.reason);
   }
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {
     TETHYS_ASSIGN_OR_RETURN(
-        buckets_, PlanBuckets(ready_order, (options_.bucket_bytes + kFloatBytes - 1) / kFloatBytes));
+        buckets_, PlanBuckets(ready_order, (options_.bucket_bytes + element_bytes_ - 1) / element_bytes_));
     for (const Bucket& bucket : buckets_) {
       if (bucket.range.end() > arenas.arena_size) {
         return absl::InvalidArgumentError(absl::StrCat("gradient range ends at ", bucket.range.end(),
@@ -60,6 +62,10 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
       }
     }
     TETHYS_RETURN_IF_ERROR(UploadNumbers());
+    if (options_.in_bfloat16) {
+      TETHYS_ASSIGN_OR_RETURN(rounded_,
+                              device_.Allocate(arenas.arena_size * element_bytes_, MemoryKind::kDevice));
+    }
     gradient_sums_ = arenas.gradient_sums;
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     TETHYS_RETURN_IF_ERROR(update_.Prepare(arenas));
@@ -129,9 +135,21 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   absl::Status PutReduction(size_t bucket, const Event& ready) {
     const Range range = buckets_[bucket].range;
     TETHYS_RETURN_IF_ERROR(ready.Wait(*reductions_));
-    TETHYS_RETURN_IF_ERROR(communicator_->AllReduce(*reductions_, gradient_sums_ + range.begin, range.count));
+    TETHYS_RETURN_IF_ERROR(options_.in_bfloat16 ? PutSumInBfloat16(range) : PutSum(range));
     return device_.CopyToHost(*reductions_, &Progress(step_.turn),
                               static_cast<const int32_t*>(numbers_->data()) + bucket, sizeof(int32_t));
+  }
+
+  absl::Status PutSum(const Range& range) {
+    return communicator_->AllReduce(*reductions_, gradient_sums_ + range.begin, range.count);
+  }
+
+  absl::Status PutSumInBfloat16(const Range& range) {
+    float* const sums = gradient_sums_ + range.begin;
+    Bfloat16* const rounded = static_cast<Bfloat16*>(rounded_->data()) + range.begin;
+    TETHYS_RETURN_IF_ERROR(device_.RoundToBfloat16(*reductions_, sums, rounded, range.count));
+    TETHYS_RETURN_IF_ERROR(communicator_->AllReduce(*reductions_, rounded, range.count));
+    return device_.WidenBfloat16(*reductions_, rounded, sums, range.count);
   }
 
   absl::Status Await(const Event& done) {
@@ -168,7 +186,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   // By a bandwidth-optimal ring, which is what NCCL reports bus bandwidth by: 2 (n - 1) / n of the vector.
   int64_t BytesMoved() const {
     int64_t bytes = 0;
-    for (const Bucket& bucket : buckets_) bytes += bucket.range.count * kFloatBytes;
+    for (const Bucket& bucket : buckets_) bytes += bucket.range.count * element_bytes_;
     const int64_t world = communicator_->world_size();
     return bytes * 2 * (world - 1) / world;
   }
@@ -178,11 +196,13 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   Device& device_;
   Stream& stream_;
   const StreamMirroredOptions options_;
+  const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // As they travel.
   std::unique_ptr<Stream> reductions_;
   std::unique_ptr<Event> reduced_;    // The step's last bucket.
   std::unique_ptr<Event> done_;       // FinishStep's.
   std::unique_ptr<Buffer> progress_;  // [2] int32, by turn.
   std::unique_ptr<Buffer> numbers_;   // [buckets] int32.
+  std::unique_ptr<Buffer> rounded_;   // [arena] bfloat16; null in float32.
 
   std::vector<Bucket> buckets_;
   float* gradient_sums_ = nullptr;

@@ -17,7 +17,8 @@
 namespace tethys {
 
 struct StreamMirroredOptions {
-  int64_t bucket_bytes = 1024 * 1024;       // A bucket closes once it holds so many.
+  int64_t bucket_bytes = 1024 * 1024;       // A bucket closes once it holds so many, as they travel.
+  bool in_bfloat16 = false;                 // What travels and is summed; the update takes float32.
   Nanoseconds step_timeout = 30 * kSecond;  // Without a bucket done for so long, a step has failed.
   const Clock* clock = nullptr;             // Outlives the strategy.
   std::string reason = {};                  // Why the exchange is the devices', for people.

@@ -18,6 +18,7 @@
 #include "absl/types/optional.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/device/bfloat16.h"
 #include "runtime/device/image_primitives.h"
 #include "runtime/device/primitives.h"
 #include "runtime/device/stream_communicator.h"
@@ -101,6 +102,11 @@ class Device {
   virtual absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
   // From device memory to device memory that does not overlap it.
   virtual absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
+
+  // out[i] becomes the bfloat16 nearest to in[i], of two the even one: infinite beyond their range, NaN where
+  // in[i] is. And back, exactly.
+  virtual absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) = 0;
+  virtual absl::Status WidenBfloat16(Stream& stream, const Bfloat16* in, float* out, int64_t count) = 0;
 
   // What the calling thread does until EndRange has this name in a profiler's picture, and `number` to tell
   // it from its like. Ranges nest. Nothing where there is no such profiler.

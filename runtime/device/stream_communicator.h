@@ -9,6 +9,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/device/bfloat16.h"
 
 namespace tethys {
 
@@ -30,9 +31,11 @@ class StreamCommunicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // Puts on the stream: data[i], device memory, becomes the sum over ranks, the same bits on all. Every rank
-  // puts the same counts in the same order. Does not wait for others.
+  // Puts on the stream: data[i], device memory, becomes the sum over ranks, the same bits on all. Partial
+  // sums are rounded to the type of the data. Every rank puts the same counts of the same type in the same
+  // order. Does not wait for others.
   virtual absl::Status AllReduce(Stream& stream, float* data, int64_t count) = 0;
+  virtual absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) = 0;
 
   // The first error of work put on streams, without waiting for it.
   virtual absl::Status Check() = 0;

@@ -19,6 +19,7 @@ class Member final : public StreamCommunicator {
   int rank() const override { return group_.rank; }
   int world_size() const override { return group_.world_size; }
   absl::Status AllReduce(Stream&, float*, int64_t) override { return absl::OkStatus(); }
+  absl::Status AllReduce(Stream&, Bfloat16*, int64_t) override { return absl::OkStatus(); }
   absl::Status Check() override { return absl::OkStatus(); }
   void Abort() override {}
   std::string Describe() const override { return group_.id; }

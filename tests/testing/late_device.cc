@@ -190,6 +190,15 @@ class LateDevice final : public Device {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateDense(shape));
     return std::make_unique<LateDense>(std::move(now), *cpu_stream_);
   }
+  absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) override {
+    Late(stream).Put([=, this] { return cpu_->RoundToBfloat16(*cpu_stream_, in, out, count); });
+    return absl::OkStatus();
+  }
+  absl::Status WidenBfloat16(Stream& stream, const Bfloat16* in, float* out, int64_t count) override {
+    Late(stream).Put([=, this] { return cpu_->WidenBfloat16(*cpu_stream_, in, out, count); });
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
       const ConvolutionShape& shape) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateConvolution(shape));

@@ -119,6 +119,13 @@ class Replica {
     return out;
   }
 
+  absl::Status SetFirstWeight(float to) {
+    return FillDeviceMemory(*device_, *stream_, {parameters_->floats(), 1}, [to](absl::Span<float> weight) {
+      weight[0] = to;
+      return absl::OkStatus();
+    });
+  }
+
   const Model& model() const { return model_; }
   Device& device() { return *device_; }
   Stream& stream() { return *stream_; }

@@ -1,12 +1,16 @@
-// A ring of threads in the place of NCCL: sums when the stream of a late device comes to it.
+// A ring of threads in the place of NCCL: sums when the stream of a late device comes to it. In bfloat16,
+// too, and then rounds each sum once, where NCCL rounds every partial sum.
 #ifndef TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
 #define TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/stream_mirrored_strategy.h"
+#include "tests/runtime/device/arithmetic.h"
 #include "tests/testing/late_device.h"
 #include "tests/workers/replica.h"
 
@@ -33,14 +37,15 @@ class RingOnStream final : public StreamCommunicator {
   int rank() const override { return ring_->rank(); }
   int world_size() const override { return ring_->world_size(); }
   absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
-    if (put_++ == fault_.fails_at) return absl::InternalError("put nothing");
-    testing::PutWork(stream, [this, data, count]() -> absl::Status {
-      if (happened_++ == fault_.breaks_at) return error_ = absl::InternalError("broke");
-      const absl::Status reduced = ring_->AllReduce({data, static_cast<size_t>(count)});
-      if (!reduced.ok()) error_ = reduced;
-      return reduced;
+    return Put(stream, [=, this] { return ring_->AllReduce({data, static_cast<size_t>(count)}); });
+  }
+  absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) override {
+    return Put(stream, [=, this]() -> absl::Status {
+      std::vector<float> sums(count);
+      TETHYS_RETURN_IF_ERROR(cpu_->WidenBfloat16(*cpu_stream_, data, sums.data(), count));
+      TETHYS_RETURN_IF_ERROR(ring_->AllReduce(absl::MakeSpan(sums)));
+      return cpu_->RoundToBfloat16(*cpu_stream_, sums.data(), data, count);
     });
-    return absl::OkStatus();
   }
   absl::Status Check() override { return error_; }
   void Abort() override {
@@ -50,8 +55,21 @@ class RingOnStream final : public StreamCommunicator {
   std::string Describe() const override { return "a ring on a stream"; }
 
  private:
+  absl::Status Put(Stream& stream, std::function<absl::Status()> reduce) {
+    if (put_++ == fault_.fails_at) return absl::InternalError("put nothing");
+    testing::PutWork(stream, [this, reduce = std::move(reduce)]() -> absl::Status {
+      if (happened_++ == fault_.breaks_at) return error_ = absl::InternalError("broke");
+      const absl::Status reduced = reduce();
+      if (!reduced.ok()) error_ = reduced;
+      return reduced;
+    });
+    return absl::OkStatus();
+  }
+
   const std::unique_ptr<Communicator> ring_;
   const Device& device_;
+  const std::unique_ptr<Device> cpu_ = CreateCpuDevice(1).value();
+  const std::unique_ptr<Stream> cpu_stream_ = cpu_->CreateStream().value();
   const Fault fault_;
   Fate& fate_;
   int64_t put_ = 0;
@@ -59,14 +77,54 @@ class RingOnStream final : public StreamCommunicator {
   absl::Status error_;
 };
 
+// Buckets of 64 gradients, as those of Replica::MakeMirrored.
+inline StreamMirroredOptions InFloat32() { return {.bucket_bytes = 256}; }
+inline StreamMirroredOptions InBfloat16() { return {.bucket_bytes = 128, .in_bfloat16 = true}; }
+
 inline std::unique_ptr<Strategy> MirroredOnStream(Replica& replica, std::unique_ptr<Communicator> ring,
                                                   Fault fault, Fate& fate,
-                                                  Nanoseconds timeout = 30 * kSecond) {
+                                                  StreamMirroredOptions options = InFloat32()) {
+  options.clock = &TestClock();
   return CreateStreamMirroredStrategy(
              std::make_unique<RingOnStream>(std::move(ring), replica.device(), fault, fate),
-             replica.MakeUpdate(), replica.device(), replica.stream(),
-             {.bucket_bytes = 256, .step_timeout = timeout, .clock = &TestClock()})
+             replica.MakeUpdate(), replica.device(), replica.stream(), options)
       .value();
+}
+
+// What the ring on a stream does in bfloat16, by hand.
+class RoundedByHand final : public Communicator {
+ public:
+  explicit RoundedByHand(std::unique_ptr<Communicator> ring) : ring_(std::move(ring)) {}
+
+  int rank() const override { return ring_->rank(); }
+  int world_size() const override { return ring_->world_size(); }
+  absl::Status AllReduce(absl::Span<float> data) override {
+    Round(data);
+    TETHYS_RETURN_IF_ERROR(ring_->AllReduce(data));
+    Round(data);
+    return absl::OkStatus();
+  }
+  absl::Status Broadcast(absl::Span<float> data, int root) override { return ring_->Broadcast(data, root); }
+  absl::Status Barrier() override { return ring_->Barrier(); }
+  TrafficCount traffic() const override { return ring_->traffic(); }
+  void Abort(const absl::Status& reason) override { ring_->Abort(reason); }
+
+ private:
+  static void Round(absl::Span<float> values) {
+    for (float& value : values) value = RoundedTo(kBfloat16.factor_bits, value);
+  }
+
+  const std::unique_ptr<Communicator> ring_;
+};
+
+inline std::vector<std::vector<float>> MirroredOnTheCpuRoundedByHand(
+    int world, const TrainReplica& train = TrainBriefly) {
+  return TrainMirrored(
+      world, [] { return CreateCpuDevice(1).value(); },
+      [](Replica& replica, auto ring) {
+        return replica.MakeMirrored(std::make_unique<RoundedByHand>(std::move(ring)));
+      },
+      train);
 }
 
 }  // namespace tethys

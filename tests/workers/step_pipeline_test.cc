@@ -2,7 +2,6 @@
 // those of the CPU, where each step ends before the next begins, bit by bit.
 #include "workers/step_pipeline.h"
 
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,7 +19,8 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kSamples = 50;  // Of each rank: three whole batches and one of 2.
 constexpr int64_t kStepsPerEpoch = 4;
-constexpr int64_t kAllSteps = 13 * kStepsPerEpoch;
+constexpr int64_t kEpochs = 13;
+constexpr int64_t kAllSteps = kEpochs * kStepsPerEpoch;
 
 std::unique_ptr<Strategy> Local(Replica& replica, Nanoseconds timeout = 30 * kSecond) {
   return CreateLocalStrategy(replica.MakeOptimizer(replica.device()), SgdConfig(), 0, 1, replica.stream(),
@@ -133,6 +133,66 @@ TEST(StepPipeline, MirroredOnStreamsGivesTheBitsOfTheCpuAndGraphsGoBeforeTheComm
   EXPECT_THAT(fates, Each(AllOf(Field(&Fate::aborted, false), Field(&Fate::graphs_left, 0))));
 }
 
+TEST(StepPipeline, MirroredInBfloat16GivesTheBitsOfRoundingByHandWithGraphsAndWithout) {
+  const auto train = [](bool graphs) -> TrainReplica {
+    return [graphs](Replica& replica, std::unique_ptr<Strategy> strategy) {
+      return Training(replica, std::move(strategy), graphs).All();
+    };
+  };
+  const auto expected = MirroredOnTheCpuRoundedByHand(2, train(false));
+  for (const bool graphs : {true, false}) {
+    Fate fates[2];
+    const auto parameters = TrainMirrored(
+        2, [] { return testing::CreateLateDevice(); },
+        [&](Replica& replica, auto ring) {
+          return MirroredOnStream(replica, std::move(ring), {}, fates[replica.rank()], InBfloat16());
+        },
+        train(graphs));
+    EXPECT_EQ(parameters, expected) << graphs;
+  }
+}
+
+// Of the first of two ranks.
+proto::StepRecords MirroredSteps(const StreamMirroredOptions& options) {
+  proto::StepRecords records;
+  Fate fates[2];
+  TrainMirrored(
+      2, [] { return testing::CreateLateDevice(); },
+      [&](Replica& replica, auto ring) {
+        return MirroredOnStream(replica, std::move(ring), {}, fates[replica.rank()], options);
+      },
+      [&records](Replica& replica, std::unique_ptr<Strategy> strategy) {
+        Training training(replica, std::move(strategy));
+        const absl::Status trained = training.All();
+        if (replica.rank() == 0) records = training.Records();
+        return trained;
+      });
+  return records;
+}
+
+// Of the whole batches of an epoch, a sample.
+double MeanLoss(const proto::StepRecords& steps, int64_t epoch) {
+  const int first = static_cast<int>(epoch * kStepsPerEpoch);
+  double sum = 0;
+  for (int i = 0; i + 1 < kStepsPerEpoch; ++i) sum += steps.record(first + i).loss_sum();
+  return sum / ((kStepsPerEpoch - 1) * kRows);
+}
+
+TEST(StepPipeline, GradientsInBfloat16AreHalfTheBytesAndTrainAsThoseInFloat32DoNearly) {
+  const proto::StepRecords exact = MirroredSteps(InFloat32()), rounded = MirroredSteps(InBfloat16());
+  ASSERT_EQ(exact.record_size(), kAllSteps);
+  ASSERT_EQ(rounded.record_size(), kAllSteps);
+  EXPECT_GT(exact.record(0).bytes_out(), 0);
+  for (int i = 0; i < kAllSteps; ++i) {
+    EXPECT_EQ(2 * rounded.record(i).bytes_out(), exact.record(i).bytes_out());
+    EXPECT_EQ(2 * rounded.record(i).bytes_in(), exact.record(i).bytes_in());
+  }
+  EXPECT_LT(MeanLoss(rounded, kEpochs - 1), 0.9 * MeanLoss(rounded, 0));
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    EXPECT_NEAR(MeanLoss(rounded, epoch) / MeanLoss(exact, epoch), 1, 0.01) << epoch;
+  }
+}
+
 // The device makes the update, the host the sums.
 std::unique_ptr<Strategy> MirroredByTheHost(Replica& replica, std::unique_ptr<Communicator> ring) {
   return replica.Staged(replica.MakeMirrored(std::move(ring)), replica.MakeUpdate());
@@ -222,18 +282,11 @@ struct Stopped {
 Stopped TrainUntilNan(std::unique_ptr<Device> device) {
   Replica replica(std::move(device), 0, 1);
   Training training(replica, Local(replica));
-  const auto set_weight = [&replica](float to) {
-    return FillDeviceMemory(replica.device(), replica.stream(), replica.parameters().subspan(0, 1),
-                            [to](absl::Span<float> weight) {
-                              weight[0] = to;
-                              return absl::OkStatus();
-                            });
-  };
   EXPECT_TRUE(training.Steps(6).ok());
   const float weight = replica.Parameters()[0];
-  EXPECT_TRUE(set_weight(std::numeric_limits<float>::quiet_NaN()).ok());
+  EXPECT_TRUE(replica.SetFirstWeight(kPoison).ok());
   absl::Status status = training.Step();
-  EXPECT_TRUE(set_weight(weight).ok());
+  EXPECT_TRUE(replica.SetFirstWeight(weight).ok());
   if (status.ok()) status = training.All();
   return {StatusText(status), training.Losses().size(), training.step(), replica.Parameters()};
 }

@@ -25,13 +25,39 @@ TEST(StreamMirrored, GivesTheCpusBits) {
   EXPECT_THAT(fates, ::testing::Each(::testing::Field(&Fate::aborted, false)));
 }
 
+TEST(StreamMirrored, InBfloat16GivesTheBitsOfRoundingByHandOnTheCpu) {
+  Fate fates[3];
+  const auto parameters = TrainMirrored(
+      3, [] { return testing::CreateLateDevice(); },
+      [&](Replica& replica, auto ring) {
+        return MirroredOnStream(replica, std::move(ring), {}, fates[replica.rank()], InBfloat16());
+      });
+  EXPECT_EQ(parameters, MirroredOnTheCpuRoundedByHand(3));
+  EXPECT_NE(parameters, MirroredOnTheCpu(3)) << "nothing was rounded";
+}
+
+// The others' own gradients are finite.
+TEST(StreamMirrored, InBfloat16ANanOfOneRankEndsTheStepOfAll) {
+  Fate fates[2];
+  const auto answers = InRing(2, [&](std::unique_ptr<Communicator>& ring) -> absl::Status {
+    Replica replica(testing::CreateLateDevice(), ring->rank(), 2);
+    if (replica.rank() == 0) TETHYS_RETURN_IF_ERROR(replica.SetFirstWeight(kPoison));
+    Fate& fate = fates[replica.rank()];
+    return replica.Train(MirroredOnStream(replica, std::move(ring), {}, fate, InBfloat16()));
+  });
+  for (const absl::Status& answer : answers) {
+    EXPECT_EQ(answer.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(answer.message()), HasSubstr("step 0"));
+  }
+}
+
 // One rank alone: what it does with an error does not need others.
 absl::Status TrainAlone(Fault fault, Fate& fate, testing::LateDeviceOptions device = {},
-                        Nanoseconds timeout = 30 * kSecond) {
+                        StreamMirroredOptions options = InFloat32()) {
   absl::Status status;
   ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
     Replica replica(testing::CreateLateDevice(device), 0, 1);
-    status = replica.Train(MirroredOnStream(replica, std::move(ring), fault, fate, timeout));
+    status = replica.Train(MirroredOnStream(replica, std::move(ring), fault, fate, options));
     return absl::OkStatus();
   }));
   return status;
@@ -56,7 +82,7 @@ TEST(StreamMirrored, AnErrorOnTheStreamIsSeenInFinishStepAndAborts) {
 
 TEST(StreamMirrored, AStreamThatHangsEndsByTheDeadlineAndAborts) {
   Fate fate;
-  const absl::Status status = TrainAlone({}, fate, {.hangs = true}, 20 * kMillisecond);
+  const absl::Status status = TrainAlone({}, fate, {.hangs = true}, {.step_timeout = 20 * kMillisecond});
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(status.message()), HasSubstr("bucket 0"));
   EXPECT_TRUE(fate.aborted);

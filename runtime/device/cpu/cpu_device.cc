@@ -95,6 +95,15 @@ class CpuDevice final : public Device {
     return absl::OkStatus();
   }
 
+  absl::Status RoundToBfloat16(Stream&, const float* in, Bfloat16* out, int64_t count) override {
+    kernels_.round_to_bfloat16(count, in, out);
+    return absl::OkStatus();
+  }
+  absl::Status WidenBfloat16(Stream&, const Bfloat16* in, float* out, int64_t count) override {
+    kernels_.widen_bfloat16(count, in, out);
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a dense layer", shape.rows));
     TETHYS_RETURN_IF_ERROR(CheckAxis("inputs of a dense layer", shape.in));

@@ -135,6 +135,23 @@ void ConvertBytes(int64_t count, float scale, float shift, const uint8_t* __rest
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) * scale + shift;
 }
 
+// What is added before the lower half is cut off rounds up above a tie, and at one where the last bit kept is
+// odd. NaN, which that might carry on to zero, is cut off and made quiet, or it might become infinite.
+void RoundToBfloat16(int64_t count, const float* __restrict in, Bfloat16* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, in[i]);
+    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    const uint32_t quiet = bits >> 16 | 0x40u;
+    out[i] = static_cast<Bfloat16>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+  }
+}
+
+void WidenBfloat16(int64_t count, const Bfloat16* __restrict in, float* __restrict out) {
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = __builtin_bit_cast(float, static_cast<uint32_t>(in[i]) << 16);
+  }
+}
+
 bool AllFinite(int64_t count, const float* values) {
   uint32_t largest =
       0;  // Without the sign, bits of floats are ordered as the floats are, infinity and NaN last.
@@ -176,6 +193,8 @@ const Kernels TETHYS_KERNELS = {
     .subtract_row_maximum = SubtractRowMaximum,
     .exponentials = Exponentials,
     .convert_bytes = ConvertBytes,
+    .round_to_bfloat16 = RoundToBfloat16,
+    .widen_bfloat16 = WidenBfloat16,
     .all_finite = AllFinite,
     .sgd = Sgd,
     .sgd_momentum = SgdMomentum,

@@ -12,6 +12,8 @@
 
 #include <cstdint>
 
+#include "runtime/device/bfloat16.h"
+
 namespace tethys::cpu {
 
 // Windows over a row of pixels [width, channels], padded by `before` pixels that count as absent.
@@ -58,7 +60,12 @@ struct Kernels {
 
   void (*convert_bytes)(int64_t count, float scale, float shift, const uint8_t* in, float* out);
 
+  // To the nearest, ties to even; and back, exactly.
+  void (*round_to_bfloat16)(int64_t count, const float* in, Bfloat16* out);
+  void (*widen_bfloat16)(int64_t count, const Bfloat16* in, float* out);
+
   bool (*all_finite)(int64_t count, const float* values);
+
   // g = gradient * scale + decay * w; v = momentum * v + g; w -= rate * v. Without momentum: w -= rate * g.
   void (*sgd)(int64_t count, float rate, float scale, float decay, float* w, const float* gradient);
   void (*sgd_momentum)(int64_t count, float rate, float scale, float decay, float momentum, float* w,

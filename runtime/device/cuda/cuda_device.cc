@@ -102,6 +102,16 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
 
+  absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(ToBfloat16(Handle(stream), count, in, reinterpret_cast<__nv_bfloat16*>(out)));
+    return absl::OkStatus();
+  }
+  absl::Status WidenBfloat16(Stream& stream, const Bfloat16* in, float* out, int64_t count) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        FromBfloat16(Handle(stream), count, reinterpret_cast<const __nv_bfloat16*>(in), out));
+    return absl::OkStatus();
+  }
+
   void BeginRange(const char* name, int64_t number) override { cuda::BeginRange(name, number); }
   void EndRange() override { cuda::EndRange(); }
 

@@ -60,11 +60,10 @@ class NcclCommunicator final : public StreamCommunicator {
   int world_size() const override { return group_.world_size; }
 
   absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
-    if (comm_ == nullptr) return absl::CancelledError("the group was aborted");
-    const ncclResult_t result =
-        ncclAllReduce(data, data, static_cast<size_t>(count), ncclFloat32, ncclSum, comm_, Handle(stream));
-    if (result != ncclSuccess && result != ncclInProgress) return NcclStatus(result, comm_, "ncclAllReduce");
-    return Settle("ncclAllReduce");
+    return Sum(stream, data, ncclFloat32, count);
+  }
+  absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) override {
+    return Sum(stream, data, ncclBfloat16, count);
   }
 
   absl::Status Check() override {
@@ -84,6 +83,14 @@ class NcclCommunicator final : public StreamCommunicator {
   }
 
  private:
+  absl::Status Sum(Stream& stream, void* data, ncclDataType_t type, int64_t count) {
+    if (comm_ == nullptr) return absl::CancelledError("the group was aborted");
+    const ncclResult_t result =
+        ncclAllReduce(data, data, static_cast<size_t>(count), type, ncclSum, comm_, Handle(stream));
+    if (result != ncclSuccess && result != ncclInProgress) return NcclStatus(result, comm_, "ncclAllReduce");
+    return Settle("ncclAllReduce");
+  }
+
   // Until NCCL has taken the last call.
   absl::Status Settle(absl::string_view call) {
     const Nanoseconds deadline = group_.clock->Now() + group_.timeout;

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "runtime/device/cpu/kernels.h"
+#include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/device_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
 #include "tests/runtime/device/stream_conformance.h"
@@ -20,6 +21,7 @@ DeviceCase Cpu(int threads, const Arithmetic& arithmetic = kFloat32) {
 }
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, DeviceConformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, DeviceConformance, testing::Values(Cpu(2)));
+INSTANTIATE_TEST_SUITE_P(CpuOneThread, Bfloat16Conformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, ImageConformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, ImageConformance, testing::Values(Cpu(2)));
 // Whoever computes more precisely than asked passes, too; this tests the suites.

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "runtime/device/cuda_loader.h"
+#include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/graph_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
 #include "tests/runtime/device/stream_conformance.h"
@@ -59,9 +60,11 @@ std::string PrecisionName(const testing::TestParamInfo<DeviceCase>& info) {
   return bits == 24 ? "Float32" : bits == 11 ? "Tf32" : "Bfloat16";
 }
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceConformance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Bfloat16Conformance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ImageConformance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GraphConformance);
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceConformance, testing::ValuesIn(Gpus()), PrecisionName);
+INSTANTIATE_TEST_SUITE_P(Cuda, Bfloat16Conformance, testing::ValuesIn(Gpus()), PrecisionName);
 INSTANTIATE_TEST_SUITE_P(Cuda, ImageConformance, testing::ValuesIn(Gpus()), PrecisionName);
 INSTANTIATE_TEST_SUITE_P(Cuda, GraphConformance, testing::ValuesIn(Gpus()), PrecisionName);
 

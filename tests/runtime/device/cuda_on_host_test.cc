@@ -7,6 +7,7 @@
 #include "runtime/device/cuda/image_kernels.cu"
 #include "runtime/device/cuda/kernels.cu"
 #include "runtime/device/cuda/requirements.h"
+#include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
 
 namespace tethys {
@@ -18,6 +19,7 @@ DeviceCase OnHost(const CudaDeviceOptions& options, const Arithmetic& arithmetic
 const DeviceCase kCases[] = {OnHost({}, kFloat32), OnHost({.tf32 = true}, kTf32),
                              OnHost({.bf16 = true}, kBfloat16)};
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, DeviceConformance, testing::ValuesIn(kCases));
+INSTANTIATE_TEST_SUITE_P(CudaOnHost, Bfloat16Conformance, testing::Values(kCases[0]));
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, ImageConformance, testing::ValuesIn(kCases));
 
 // One row of blocks a thousand rows: more than two make a second pass.

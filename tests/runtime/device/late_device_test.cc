@@ -1,6 +1,7 @@
 // The late device of the tests against the contract that it stands in for.
 #include "tests/testing/late_device.h"
 
+#include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/graph_conformance.h"
 #include "tests/runtime/device/stream_conformance.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 const DeviceCase kLate = {[] { return testing::CreateLateDevice(); }, kFloat32};
 INSTANTIATE_TEST_SUITE_P(Late, DeviceConformance, ::testing::Values(kLate));
+INSTANTIATE_TEST_SUITE_P(Late, Bfloat16Conformance, ::testing::Values(kLate));
 INSTANTIATE_TEST_SUITE_P(Late, GraphConformance, ::testing::Values(kLate));
 
 class LateDevice : public ::testing::Test {

@@ -43,6 +43,19 @@ class Floats {
   std::unique_ptr<Buffer> buffer_;
 };
 
+// The sums over the ranks of what `values` are in bfloat16.
+std::vector<float> SumsInBfloat16(Rank& rank, const std::vector<float>& values) {
+  const auto count = static_cast<int64_t>(values.size());
+  Floats floats(rank, values);
+  const auto memory =
+      rank.device->Allocate(count * static_cast<int64_t>(sizeof(Bfloat16)), MemoryKind::kDevice).value();
+  auto* const rounded = static_cast<Bfloat16*>(memory->data());
+  EXPECT_TRUE(rank.device->RoundToBfloat16(*rank.stream, floats.data(), rounded, count).ok());
+  EXPECT_TRUE(rank.group->AllReduce(*rank.stream, rounded, count).ok());
+  EXPECT_TRUE(rank.device->WidenBfloat16(*rank.stream, rounded, floats.data(), count).ok());
+  return floats.Host();
+}
+
 class Nccl : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -96,6 +109,7 @@ TEST_F(Nccl, AGroupOfOneKeepsWhatItHas) {
     Floats values(rank, {1, -2, 3.5f});
     ASSERT_TRUE(rank.group->AllReduce(*rank.stream, values.data(), 3).ok());
     EXPECT_THAT(values.Host(), ::testing::ElementsAre(1, -2, 3.5f));
+    EXPECT_THAT(SumsInBfloat16(rank, {1, -2, 3.5f, 1 + 0x1p-8f}), ::testing::ElementsAre(1, -2, 3.5f, 1));
     EXPECT_TRUE(rank.group->Check().ok());
   });
 }
@@ -119,6 +133,8 @@ TEST_F(Nccl, TwoRanksHoldTheExactSumsOfBucketsInTheirOrder) {
       ASSERT_TRUE(rank.group->AllReduce(*rank.stream, values.data() + begin, end - begin).ok());
     }
     EXPECT_EQ(values.Host(), sums);
+    const auto number = static_cast<float>(rank.group->rank());
+    EXPECT_THAT(SumsInBfloat16(rank, {number, 4, 0.5f - number}), ::testing::ElementsAre(1, 8, 0));
   });
 }
 
