@@ -25,6 +25,14 @@ absl::StatusOr<ScheduledTask> TaskFrom(const std::string& scheduler, const proto
   return absl::InvalidArgumentError(absl::StrCat("--from=", scheduler, ": must be tf_config or slurm"));
 }
 
+// Only a worker on a GPU asks, so no other fails over what it does not need.
+absl::StatusOr<bool> HasOwnGpus(const std::string& scheduler, const ScheduledTask& task,
+                                const proto::Job& job) {
+  const bool on_gpu = task.role == proto::WORKER && job.device().kind() == proto::Device::CUDA;
+  if (!on_gpu || scheduler != "slurm") return false;
+  return SlurmGivesOwnGpus(ProcessEnvironment);
+}
+
 // The job says under which strategy, the scheduler how many.
 absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
   const bool has_servers = job.strategy().has_parameter_server();
@@ -52,6 +60,7 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], run.overrides));
   TETHYS_ASSIGN_OR_RETURN(run.task, TaskFrom(flags.Get("from"), job));
   TETHYS_RETURN_IF_ERROR(CheckFits(run.task, job));
+  TETHYS_ASSIGN_OR_RETURN(run.own_gpus, HasOwnGpus(flags.Get("from"), run.task, job));
   TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("chief_port", kScheduledChiefPort, 1, 65535));
   if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
   run.start_timeout = job.timeouts().start();
@@ -82,6 +91,7 @@ int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
     options.index = task.index;
     options.bind_host = task.host;
     options.cuda_library_path = flags.GetAll("cuda_library_path");
+    options.own_gpus = run.own_gpus;
     options.token = secret.token;
     options.job_id = secret.job_id;
     options.connect_timeout = FromSeconds(run.start_timeout);

@@ -20,6 +20,7 @@ struct ScheduledRun {
   ScheduledTask task;
   std::vector<std::string> overrides;  // --set, then as many workers and servers as the scheduler started.
   double start_timeout = 0;            // Seconds in which all processes must have come.
+  bool own_gpus = false;               // As in TaskOptions.
 };
 // Reads the environment, which a library must not, and JOB. InvalidArgument: they contradict one another.
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);

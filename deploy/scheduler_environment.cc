@@ -2,6 +2,7 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr size_t kMaxHosts = 65536;
 constexpr int kMaxTasks = 1 << 20;
 constexpr size_t kMaxDigits = 10;
+constexpr int kMaxGpus = 1024;  // Of a node.
 
 absl::Status Bad(absl::string_view variable, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(variable, ": ", problem));
@@ -54,6 +56,9 @@ absl::StatusOr<HostPort> AddressOf(const google::protobuf::RepeatedPtrField<std:
 }
 
 // ------------------------------------------------------------------------------------------ Slurm
+
+constexpr char kGpusPerTask[] = "SLURM_GPUS_PER_TASK";
+constexpr char kVisibleGpus[] = "CUDA_VISIBLE_DEVICES";
 
 absl::StatusOr<int> Number(const Environment& environment, const std::string& variable) {
   const absl::optional<std::string> text = environment(variable);
@@ -132,6 +137,26 @@ absl::StatusOr<std::string> FirstNode(const Environment& environment) {
   return Bad("SLURM_JOB_NODELIST", "is not set: start this command by srun");
 }
 
+// "2", or by type "a100:1,h100:1", which is 2.
+absl::StatusOr<int> GpusPerTask(absl::string_view text) {
+  int sum = 0;
+  for (absl::string_view entry : absl::StrSplit(text, ',')) {
+    int count = 0;
+    if (!absl::SimpleAtoi(entry.substr(entry.rfind(':') + 1), &count) || count < 1 || count > kMaxGpus) {
+      return Bad(kGpusPerTask, absl::StrCat("is '", text, "', expected a number from 1 to ", kMaxGpus,
+                                            ", or such numbers by type as in a100:1"));
+    }
+    sum += count;
+  }
+  return sum;
+}
+
+// Of indices or identities; Slurm writes NoDevFiles where there is none.
+int CountGpus(absl::string_view list) {
+  if (list.empty() || list == "NoDevFiles") return 0;
+  return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
+}
+
 }  // namespace
 
 absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment) {
@@ -199,6 +224,25 @@ absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int 
     task.index = process - 1 - servers;
   }
   return task;
+}
+
+absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment) {
+  const absl::optional<std::string> text = environment(kGpusPerTask);
+  const absl::optional<std::string> visible = environment(kVisibleGpus);
+  if (!text.has_value() || !visible.has_value()) return false;
+  TETHYS_ASSIGN_OR_RETURN(const int per_task, GpusPerTask(*text));
+  const int shown = CountGpus(*visible);
+  if (shown == per_task) return true;
+  for (const char* variable : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+    const absl::optional<std::string> all = environment(variable);
+    if (!all.has_value()) continue;
+    if (shown == CountGpus(*all)) return false;
+    return Bad(kVisibleGpus,
+               absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask, " is '", *text,
+                            "' and ", variable, " is '", *all,
+                            "': expected as many as one of them says; let srun choose what a task is shown"));
+  }
+  return false;
 }
 
 absl::StatusOr<std::vector<std::string>> ParseNodelist(absl::string_view text) {

@@ -41,6 +41,11 @@ absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment);
 // workers.
 absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int servers);
 
+// Whether this process is shown GPUs that Slurm shows to no other: srun --gpus-per-task, which counts them in
+// SLURM_GPUS_PER_TASK, lets each task's CUDA_VISIBLE_DEVICES name that many. Where it names as many as the
+// step has on this node (SLURM_STEP_GPUS, or SLURM_JOB_GPUS), tasks share them (--gpu-bind=none).
+absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment);
+
 // Slurm's lists of hosts: "node[01-03,7],login" is node01, node02, node03, node7, login. At most 65536.
 absl::StatusOr<std::vector<std::string>> ParseNodelist(absl::string_view text);
 

@@ -7,9 +7,10 @@
 
 namespace tethys {
 
-int GpuOf(int worker, const proto::Setup& setup) {
+int GpuOf(const TaskOptions& task, const proto::Setup& setup) {
+  if (task.own_gpus) return 0;
   for (const proto::Member& member : setup.member()) {
-    if (member.role() == proto::WORKER && member.index() == worker) return member.local_rank();
+    if (member.role() == proto::WORKER && member.index() == task.index) return member.local_rank();
   }
   return 0;
 }
@@ -25,8 +26,8 @@ absl::StatusOr<std::unique_ptr<Device>> CreateDeviceOf(proto::Device::Kind kind,
 
 absl::StatusOr<std::unique_ptr<Device>> CreateWorkerDevice(const TaskOptions& task,
                                                            const proto::Setup& setup) {
-  return CreateDeviceOf(DeviceOf(setup.plan(), task.index), setup.plan().job().device(),
-                        GpuOf(task.index, setup), task.cuda_library_path);
+  return CreateDeviceOf(DeviceOf(setup.plan(), task.index), setup.plan().job().device(), GpuOf(task, setup),
+                        task.cuda_library_path);
 }
 
 }  // namespace tethys

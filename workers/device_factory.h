@@ -14,8 +14,8 @@
 
 namespace tethys {
 
-// Workers of a host take its GPUs by their local ranks.
-int GpuOf(int worker, const proto::Setup& setup);
+// Workers of a host take its GPUs by their local ranks, unless each is shown GPUs of its own.
+int GpuOf(const TaskOptions& task, const proto::Setup& setup);
 
 // GPU `gpu`, where the kind is CUDA; with the threads or the precision of `config`.
 absl::StatusOr<std::unique_ptr<Device>> CreateDeviceOf(proto::Device::Kind kind, const proto::Device& config,

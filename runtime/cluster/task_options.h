@@ -26,6 +26,7 @@ struct TaskOptions {
   Nanoseconds connect_timeout = 30 * kSecond;
   // Folders in which a worker on a GPU looks for NVIDIA's libraries before the system's.
   std::vector<std::string> cuda_library_path = {};
+  bool own_gpus = false;      // It is shown GPUs that no other worker of its host is: it takes the first.
   Nanoseconds slow_down = 0;  // For trials: a worker waits so long before each of its steps.
   // Nothing heard from the chief for so long, once connected: it is lost.
   Nanoseconds chief_silence = 20 * kSecond;

@@ -137,6 +137,62 @@ TEST(SlurmTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(std::string(TaskFromSlurm(From(Slurm("1")), 5).status().message()), HasSubstr("need 7"));
 }
 
+absl::StatusOr<bool> OwnGpus(const Variables& variables) { return SlurmGivesOwnGpus(From(variables)); }
+
+TEST(SlurmGpusTest, ATaskThatIsShownAsManyGpusAsATaskGetsHasThemToItself) {
+  for (const char* visible : {"0", "3", "GPU-3a23c669-1f69-c64e-cf85-44e9b07e7a2a"}) {
+    EXPECT_TRUE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", visible}})) << visible;
+  }
+  // Slurm lists the task's own here, or the step's.
+  for (const char* step : {"2", "0,1,2,3"}) {
+    EXPECT_TRUE(
+        *OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", step}}));
+  }
+  EXPECT_TRUE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "a100:1,h100:1"}, {"CUDA_VISIBLE_DEVICES", "2,5"}}));
+}
+
+TEST(SlurmGpusTest, TasksThatAreShownAllOfTheStepShareThem) {
+  EXPECT_FALSE(*OwnGpus({}));
+  EXPECT_FALSE(*OwnGpus({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}, {"SLURM_STEP_GPUS", "0,1,2,3"}}));
+  const Variables unbound = {{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
+  EXPECT_FALSE(*OwnGpus(unbound));
+  for (const char* variable : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+    Variables variables = unbound;
+    variables[variable] = "4,5,6,7";
+    EXPECT_FALSE(*OwnGpus(variables)) << variable;
+  }
+  EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}}));  // Nothing is hidden.
+}
+
+TEST(SlurmGpusTest, TheStepsGpusCountBeforeTheJobs) {
+  EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"},
+                         {"CUDA_VISIBLE_DEVICES", "0,1"},
+                         {"SLURM_STEP_GPUS", "0,1"},
+                         {"SLURM_JOB_GPUS", "0,1,2,3"}}));
+}
+
+TEST(SlurmGpusTest, RefusesVariablesThatContradictOneAnother) {
+  for (const char* visible : {"0", "0,1,2", "", "NoDevFiles"}) {
+    const absl::Status problem =
+        OwnGpus(
+            {{"SLURM_GPUS_PER_TASK", "2"}, {"CUDA_VISIBLE_DEVICES", visible}, {"SLURM_STEP_GPUS", "0,1,2,3"}})
+            .status();
+    EXPECT_EQ(problem.code(), absl::StatusCode::kInvalidArgument) << visible;
+    for (const char* part :
+         {"CUDA_VISIBLE_DEVICES: is '", visible, "SLURM_GPUS_PER_TASK is '2'", "'0,1,2,3'"}) {
+      EXPECT_THAT(std::string(problem.message()), HasSubstr(part));
+    }
+  }
+}
+
+TEST(SlurmGpusTest, RefusesWhatIsNoNumberOfGpus) {
+  for (const char* text : {"", "0", "-1", "one", "a100", "a100:", "1,", "1025", "99999999999"}) {
+    const absl::Status problem =
+        OwnGpus({{"SLURM_GPUS_PER_TASK", text}, {"CUDA_VISIBLE_DEVICES", "0"}}).status();
+    EXPECT_THAT(std::string(problem.message()), HasSubstr("SLURM_GPUS_PER_TASK: is '")) << text;
+  }
+}
+
 TEST(NodelistTest, ExpandsRangesAsWideAsTheyAreWritten) {
   EXPECT_THAT(*ParseNodelist("node[01-03,7]"), ElementsAre("node01", "node02", "node03", "node7"));
   EXPECT_THAT(*ParseNodelist("n[9-11]"), ElementsAre("n9", "n10", "n11"));

@@ -19,10 +19,22 @@ proto::Setup SetupOf(const std::vector<int>& local_ranks) {
   return setup;
 }
 
+TaskOptions Worker(int index, bool own_gpus = false) {
+  TaskOptions task;
+  task.index = index;
+  task.own_gpus = own_gpus;
+  return task;
+}
+
 TEST(DeviceFactory, WorkersTakeTheGpusOfTheirLocalRanks) {
   const std::vector<int> local_ranks = {1, 0, 2};
   const proto::Setup setup = SetupOf(local_ranks);
-  for (int worker = 0; worker < 3; ++worker) EXPECT_EQ(GpuOf(worker, setup), local_ranks[worker]) << worker;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(GpuOf(Worker(i), setup), local_ranks[i]) << i;
+}
+
+TEST(DeviceFactory, AWorkerThatIsShownGpusOfItsOwnTakesTheFirst) {
+  const proto::Setup setup = SetupOf({0, 1});
+  for (const int i : {0, 1}) EXPECT_EQ(GpuOf(Worker(i, /*own_gpus=*/true), setup), 0) << i;
 }
 
 TEST(DeviceFactory, JobsComputeOnTheCpuUnlessTheySayOtherwise) {
