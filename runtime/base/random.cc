@@ -8,23 +8,11 @@
 namespace tethys {
 
 RandomStream::RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t a)
-    : key_{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(purpose)},
-      high_{static_cast<uint32_t>(a), static_cast<uint32_t>(a >> 32)} {}
+    : key_(RandomKey(seed, purpose)), a_(a) {}
 
 std::array<uint32_t, 4> RandomStream::Block(uint64_t counter) const {
-  constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
-  std::array<uint32_t, 4> x{static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), high_[0],
-                            high_[1]};
-  uint32_t key0 = key_[0], key1 = key_[1];
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = kMultiplier0 * x[0], product1 = kMultiplier1 * x[2];
-    x = {static_cast<uint32_t>(product1 >> 32) ^ x[1] ^ key0, static_cast<uint32_t>(product1),
-         static_cast<uint32_t>(product0 >> 32) ^ x[3] ^ key1, static_cast<uint32_t>(product0)};
-    key0 += kWeyl0;
-    key1 += kWeyl1;
-  }
-  return x;
+  const auto [words] = Philox4x32(key_, counter, a_);
+  return {words[0], words[1], words[2], words[3]};
 }
 
 uint32_t RandomStream::Next32() {

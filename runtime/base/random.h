@@ -1,6 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-// SC 2011). A stream is keyed by what its numbers are for, never by rank, thread or order of drawing, so
-// every process that asks the same question gets the same answer. Thread-compatible.
+// Counter-based random numbers (philox.h). A stream is keyed by what its numbers are for, never by rank,
+// thread or order of drawing, so every process that asks the same question gets the same answer.
+// Thread-compatible.
 #ifndef TETHYS_RUNTIME_BASE_RANDOM_H_
 #define TETHYS_RUNTIME_BASE_RANDOM_H_
 
@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/base/philox.h"
+
 namespace tethys {
 
 enum class RandomPurpose : uint32_t {
@@ -16,6 +18,10 @@ enum class RandomPurpose : uint32_t {
   kShuffle = 2,       // a: epoch
   kTest = 3,
 };
+
+constexpr PhiloxKey RandomKey(uint64_t seed, RandomPurpose purpose) {
+  return {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32) ^ static_cast<uint32_t>(purpose)};
+}
 
 class RandomStream {
  public:
@@ -31,15 +37,12 @@ class RandomStream {
   uint32_t NextBelow(uint32_t bound);
 
  private:
-  std::array<uint32_t, 2> key_;
-  std::array<uint32_t, 2> high_;
+  PhiloxKey key_;
+  uint64_t a_;
   uint64_t counter_ = 0;
   std::array<uint32_t, 4> block_{};
   int used_ = 4;
 };
-
-// Uniform in (0, 1), never 0 or 1.
-inline float ToUnitFloat(uint32_t bits) { return (static_cast<float>(bits >> 9) + 0.5f) * 0x1p-23f; }
 
 // A permutation of [0, count) (Fisher and Yates). Requires 0 <= count < 2^32.
 std::vector<uint32_t> RandomPermutation(RandomStream stream, int64_t count);

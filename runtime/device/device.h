@@ -135,6 +135,8 @@ class Device {
       int64_t count, float mean, float deviation) = 0;
   virtual absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<Segment> segments,
                                                                   float momentum) = 0;
+  virtual absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
+                                                                          RandomPurpose purpose) = 0;
 };
 
 // The CPU back end. `threads` is for oneDNN's own parallelism, 1 or more.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/base/random.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/variable.h"
 
@@ -82,6 +83,20 @@ class SgdPrimitive {
   // were. `velocity` is null where momentum is 0.
   virtual absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
                            float* velocity, int32_t* bad) = 0;
+};
+
+// Random numbers, uniform in (0, 1), keyed by a seed and a purpose as RandomStream: element i of step s is
+// ToUnitFloat of number i of RandomStream(seed, purpose, s), the same bits on every device.
+struct RandomPosition {
+  uint64_t step = 0;
+  uint64_t first = 0;  // The step's element that comes first, so that a part of a batch gets what is its own.
+};
+class UniformPrimitive {
+ public:
+  virtual ~UniformPrimitive() = default;
+  // out[i] = element first + i of the step. The position lies in device memory, so that every launch of a
+  // graph draws for a step of its own.
+  virtual absl::Status Run(Stream& stream, const RandomPosition* position, float* out) = 0;
 };
 
 }  // namespace tethys

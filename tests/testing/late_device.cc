@@ -112,6 +112,19 @@ class LateSgd final : public SgdPrimitive {
   Stream& cpu_;
 };
 
+class LateUniform final : public UniformPrimitive {
+ public:
+  LateUniform(std::unique_ptr<UniformPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Run(Stream& stream, const RandomPosition* position, float* out) override {
+    Late(stream).Put([=, this] { return now_->Run(cpu_, position, out); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<UniformPrimitive> now_;
+  Stream& cpu_;
+};
+
 class LateDevice final : public Device {
  public:
   explicit LateDevice(LateDeviceOptions options)
@@ -179,6 +192,15 @@ class LateDevice final : public Device {
     return absl::OkStatus();
   }
 
+  absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) override {
+    Late(stream).Put([=, this] { return cpu_->RoundToBfloat16(*cpu_stream_, in, out, count); });
+    return absl::OkStatus();
+  }
+  absl::Status WidenBfloat16(Stream& stream, const Bfloat16* in, float* out, int64_t count) override {
+    Late(stream).Put([=, this] { return cpu_->WidenBfloat16(*cpu_stream_, in, out, count); });
+    return absl::OkStatus();
+  }
+
   void BeginRange(const char* name, int64_t number) override {
     if (options_.ranges != nullptr) options_.ranges->push_back(absl::StrCat(name, " ", number));
   }
@@ -190,15 +212,6 @@ class LateDevice final : public Device {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateDense(shape));
     return std::make_unique<LateDense>(std::move(now), *cpu_stream_);
   }
-  absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) override {
-    Late(stream).Put([=, this] { return cpu_->RoundToBfloat16(*cpu_stream_, in, out, count); });
-    return absl::OkStatus();
-  }
-  absl::Status WidenBfloat16(Stream& stream, const Bfloat16* in, float* out, int64_t count) override {
-    Late(stream).Put([=, this] { return cpu_->WidenBfloat16(*cpu_stream_, in, out, count); });
-    return absl::OkStatus();
-  }
-
   absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
       const ConvolutionShape& shape) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateConvolution(shape));
@@ -223,6 +236,11 @@ class LateDevice final : public Device {
                                                           float momentum) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSgd(std::move(segments), momentum));
     return std::make_unique<LateSgd>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
+                                                                  RandomPurpose purpose) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateUniform(count, seed, purpose));
+    return std::make_unique<LateUniform>(std::move(now), *cpu_stream_);
   }
 
  private:

@@ -1,4 +1,4 @@
-// Input conversion and SGD: bound by memory, not by arithmetic.
+// Input conversion, SGD and random numbers: element by element.
 #include <algorithm>
 #include <utility>
 
@@ -77,6 +77,22 @@ class Sgd final : public SgdPrimitive {
   const Kernels& kernels_;
 };
 
+class Uniform final : public UniformPrimitive {
+ public:
+  Uniform(int64_t count, PhiloxKey key, const Kernels& kernels)
+      : count_(count), key_(key), kernels_(kernels) {}
+
+  absl::Status Run(Stream&, const RandomPosition* position, float* out) override {
+    kernels_.uniform(key_, position->step, position->first, count_, out);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t count_;
+  const PhiloxKey key_;
+  const Kernels& kernels_;
+};
+
 }  // namespace
 
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
@@ -87,6 +103,10 @@ std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, f
 std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<Segment> segments, float momentum,
                                         const Kernels& kernels) {
   return std::make_unique<Sgd>(std::move(segments), momentum, kernels);
+}
+
+std::unique_ptr<UniformPrimitive> CreateUniform(int64_t count, PhiloxKey key, const Kernels& kernels) {
+  return std::make_unique<Uniform>(count, key, kernels);
 }
 
 }  // namespace tethys::cpu

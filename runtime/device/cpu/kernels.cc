@@ -1,6 +1,6 @@
 // Compiled once per instruction set (CMakeLists.txt), each time with its own TETHYS_KERNELS, the name of the
-// table. Includes nothing that defines inline functions: the linker would keep one copy of them, maybe one
-// that this processor cannot run. The loops are plain; the compiler vectorises them.
+// table. Includes nothing that defines inline functions of external linkage: the linker would keep one copy
+// of them, maybe one that this processor cannot run. The loops are plain; the compiler vectorises them.
 #include "runtime/device/cpu/kernels.h"
 
 namespace tethys::cpu {
@@ -175,6 +175,27 @@ void SgdMomentum(int64_t count, float rate, float scale, float decay, float mome
   }
 }
 
+float UniformAt(PhiloxKey key, uint64_t step, uint64_t position) {
+  return ToUnitFloat(Philox4x32(key, position / 4, step).words[position % 4]);
+}
+
+void UniformBlocks(PhiloxKey key, uint64_t step, uint64_t first_block, int64_t blocks,
+                   float* __restrict out) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    const PhiloxBlock block = Philox4x32(key, first_block + b, step);
+    for (int word = 0; word < 4; ++word) out[4 * b + word] = ToUnitFloat(block.words[word]);
+  }
+}
+
+// Whole blocks of four, between two that may be cut.
+void Uniform(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out) {
+  int64_t i = 0;
+  for (; i < count && (first + i) % 4 != 0; ++i) out[i] = UniformAt(key, step, first + i);
+  const int64_t blocks = (count - i) / 4;
+  UniformBlocks(key, step, (first + i) / 4, blocks, out + i);
+  for (i += 4 * blocks; i < count; ++i) out[i] = UniformAt(key, step, first + i);
+}
+
 }  // namespace
 
 extern const Kernels TETHYS_KERNELS;
@@ -198,6 +219,7 @@ const Kernels TETHYS_KERNELS = {
     .all_finite = AllFinite,
     .sgd = Sgd,
     .sgd_momentum = SgdMomentum,
+    .uniform = Uniform,
 };
 
 }  // namespace tethys::cpu

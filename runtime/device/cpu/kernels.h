@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "runtime/base/philox.h"
 #include "runtime/device/bfloat16.h"
 
 namespace tethys::cpu {
@@ -65,11 +66,13 @@ struct Kernels {
   void (*widen_bfloat16)(int64_t count, const Bfloat16* in, float* out);
 
   bool (*all_finite)(int64_t count, const float* values);
-
   // g = gradient * scale + decay * w; v = momentum * v + g; w -= rate * v. Without momentum: w -= rate * g.
   void (*sgd)(int64_t count, float rate, float scale, float decay, float* w, const float* gradient);
   void (*sgd_momentum)(int64_t count, float rate, float scale, float decay, float momentum, float* w,
                        const float* gradient, float* v);
+
+  // out[i] = ToUnitFloat of number first + i of the stream of (key, step), as RandomStream has them.
+  void (*uniform)(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out);
 };
 
 // The widest that this processor runs.

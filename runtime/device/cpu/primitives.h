@@ -21,6 +21,7 @@ std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, f
                                                                 const Kernels& kernels);
 std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<Segment> segments, float momentum,
                                         const Kernels& kernels);
+std::unique_ptr<UniformPrimitive> CreateUniform(int64_t count, PhiloxKey key, const Kernels& kernels);
 
 }  // namespace tethys::cpu
 

@@ -165,6 +165,14 @@ class CudaDevice final : public Device {
     return cuda::CreateSgd(libraries_, segments, momentum);
   }
 
+  absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
+                                                                  RandomPurpose purpose) override {
+    if (count < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(count, " random numbers were asked for"));
+    }
+    return cuda::CreateUniform(count, RandomKey(seed, purpose));
+  }
+
  private:
   const Gpu gpu_;
   const std::shared_ptr<MemoryPool> memory_;

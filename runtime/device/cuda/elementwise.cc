@@ -1,4 +1,4 @@
-// Loss, input conversion, pooling and SGD: our own kernels.
+// Loss, input conversion, pooling, SGD and random numbers: our own kernels.
 #include <algorithm>
 #include <utility>
 
@@ -13,6 +13,7 @@ namespace {
 // What the kernels write and read.
 static_assert(sizeof(LossResult) == 3 * sizeof(double));
 static_assert(sizeof(SgdRates) == 2 * sizeof(float));
+static_assert(sizeof(RandomPosition) == 2 * sizeof(uint64_t));
 
 class SoftmaxCrossEntropyLoss final : public SoftmaxCrossEntropyPrimitive {
  public:
@@ -93,6 +94,21 @@ class SgdUpdate final : public SgdPrimitive {
   const std::unique_ptr<Buffer> tiles_;
 };
 
+class UniformNumbers final : public UniformPrimitive {
+ public:
+  UniformNumbers(int64_t count, PhiloxKey key) : count_(count), key_(key) {}
+
+  absl::Status Run(Stream& stream, const RandomPosition* position, float* out) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        Uniform(Handle(stream), key_, reinterpret_cast<const uint64_t*>(position), count_, out));
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t count_;
+  const PhiloxKey key_;
+};
+
 std::vector<SgdTile> CutIntoTiles(const std::vector<Segment>& segments) {
   std::vector<SgdTile> tiles;
   for (const Segment& segment : segments) {
@@ -145,6 +161,10 @@ absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& librari
   TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));
   TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Streams are not ordered after that copy.
   return std::make_unique<SgdUpdate>(momentum, static_cast<int64_t>(tiles.size()), std::move(on_device));
+}
+
+absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key) {
+  return std::make_unique<UniformNumbers>(count, key);
 }
 
 }  // namespace tethys::cuda

@@ -193,6 +193,21 @@ __global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* p
   }
 }
 
+// -------------------------------------------------------------------------------- random numbers
+
+// A thread a block of Philox's: four elements, of which the first and the last thread may write fewer.
+__global__ void UniformKernel(PhiloxKey key, const uint64_t* position, int64_t count, float* out) {
+  const uint64_t step = position[0], first = position[1];
+  const auto before = static_cast<int64_t>(first % 4);  // Elements of the first block that precede out.
+  for (int64_t i = FirstIndex(); i * 4 < before + count; i += GridSize()) {
+    const PhiloxBlock block = Philox4x32(key, first / 4 + i, step);
+    for (int word = 0; word < 4; ++word) {
+      const int64_t at = i * 4 + word - before;
+      if (at >= 0 && at < count) out[at] = ToUnitFloat(block.words[word]);
+    }
+  }
+}
+
 }  // namespace
 
 cudaError_t CheckKernelImage() {
@@ -255,6 +270,11 @@ cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTil
   if (launched != cudaSuccess || blocks == 0) return launched;
   return Launch(SgdKernel, blocks, kThreads, stream, arguments, tiles, parameters, gradient_sums, velocity,
                 bad);
+}
+
+cudaError_t Uniform(cudaStream_t stream, PhiloxKey key, const uint64_t* position, int64_t count, float* out) {
+  const int64_t philox_blocks = Divide(count, 4) + 1;  // One more where the first and the last are cut.
+  return Launch(UniformKernel, BlocksFor(philox_blocks), kThreads, stream, key, position, count, out);
 }
 
 }  // namespace tethys::cuda

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "runtime/base/philox.h"
+
 namespace tethys::cuda {
 
 // Whether this library holds code for the GPU at hand.
@@ -55,6 +57,9 @@ struct SgdArguments {
 // Contract: SgdPrimitive. velocity is null without momentum.
 cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
                 float* parameters, const float* gradient_sums, float* velocity, int32_t* bad);
+
+// Contract: UniformPrimitive. position: step, first.
+cudaError_t Uniform(cudaStream_t stream, PhiloxKey key, const uint64_t* position, int64_t count, float* out);
 
 // Contract: MaxPoolingPrimitive. Images are [rows, height, width, channels].
 struct PoolingArguments {

@@ -34,6 +34,7 @@ absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
                                                                                 float deviation);
 absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& libraries,
                                                         const std::vector<Segment>& segments, float momentum);
+absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key);
 
 }  // namespace tethys::cuda
 

@@ -128,6 +128,24 @@ TEST_P(GraphConformance, WhatWaitsForATimedEventAfterALaunchSeesThatLaunch) {
   }
 }
 
+TEST_P(GraphConformance, EveryLaunchDrawsForTheStepThatMemoryHoldsThen) {
+  const auto uniform = device_->CreateUniform(1, /*seed=*/5, RandomPurpose::kTest).value();
+  constexpr int64_t kBytes = sizeof(RandomPosition);
+  const auto next = device_->Allocate(kBytes, MemoryKind::kPinnedHost).value();
+  const auto position = device_->Allocate(kBytes, MemoryKind::kDevice).value();
+  const auto work = [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(device_->CopyToDevice(*stream_, position->data(), next->data(), kBytes));
+    TETHYS_RETURN_IF_ERROR(
+        uniform->Run(*stream_, static_cast<RandomPosition*>(position->data()), second_->floats()));
+    return Fetch();
+  };
+  const auto graph = device_->Capture(*stream_, work).value();
+  for (const uint64_t step : {7, 8, 7}) {
+    static_cast<RandomPosition*>(next->data())->step = step;
+    EXPECT_EQ(After(*graph, 0), ToUnitFloat(RandomStream(5, RandomPurpose::kTest, step).Next32()));
+  }
+}
+
 }  // namespace tethys
 
 #endif  // TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_
