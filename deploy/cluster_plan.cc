@@ -28,13 +28,20 @@ bool AnySaysItsDevice(const std::vector<HostEntry>& hosts) {
                      [](const HostEntry& host) { return host.device.has_value(); });
 }
 
-absl::Status CheckPrecision(const HostEntry& host, const proto::Device& device) {
-  const bool for_gpus = device.precision() != proto::Device::FP32 || device.tf32();
-  if (host.device != proto::Device::CPU || !for_gpus) return absl::OkStatus();
+// What the job asks for that only GPUs have; empty: nothing.
+std::string ForGpusOnly(const proto::Job& job) {
+  if (job.device().tf32()) return "device.tf32";
+  if (job.device().precision() != proto::Device::FP32) return "device.precision BF16";
+  const bool in_bfloat16 = job.strategy().mirrored().gradients() != proto::Device::FP32;
+  return in_bfloat16 ? "strategy.mirrored.gradients BF16" : "";
+}
+
+absl::Status CheckPrecision(const HostEntry& host, const proto::Job& job) {
+  const std::string for_gpus = ForGpusOnly(job);
+  if (host.device != proto::Device::CPU || for_gpus.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       host.line, ": workers on ", host.host, " compute on the CPU (device=cpu), but the job asks for ",
-      device.tf32() ? "device.tf32" : "device.precision BF16", ", which only GPUs have: leave it out, or ",
-      "place no worker there"));
+      for_gpus, ", which only GPUs have: leave it out, or place no worker there"));
 }
 
 std::string PriceText(const HostEntry& host) {
@@ -67,7 +74,7 @@ absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const prot
   plan.roles = *std::move(roles);
   if (!AnySaysItsDevice(plan.hosts)) return plan;
   for (const int i : plan.roles.workers) {
-    const absl::Status sound = CheckPrecision(plan.hosts[i], job.device());
+    const absl::Status sound = CheckPrecision(plan.hosts[i], job);
     if (!sound.ok()) return absl::InvalidArgumentError(absl::StrCat(host_file, ":", sound.message()));
     plan.worker_devices.push_back(plan.hosts[i].device.value_or(job.device().kind()));
   }

@@ -19,6 +19,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
+constexpr int64_t kBfloat16Bytes = 2;
 
 std::string PluralText(int64_t count, const std::string& noun) {
   return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
@@ -57,8 +58,13 @@ std::string LearningRateText(const proto::JobPlan& plan) {
   return text;
 }
 
+bool InBfloat16(const proto::Job& job) {
+  return job.strategy().mirrored().gradients() == proto::Device::BF16;
+}
+
 std::string GradientText(const proto::Job& job) {
   const auto scale = GradientScale(job);
+  if (InBfloat16(job)) return "mean over the global batch, summed in bfloat16";
   if (!scale.has_value()) return "mean over the global batch";
   return scale == proto::Asynchronous::GLOBAL_MEAN ? "sum of each push over the global batch (GLOBAL_MEAN)"
                                                    : "mean of each push (PUSH_MEAN)";
@@ -177,8 +183,9 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   return Table(columns, rows) + note;
 }
 
-std::string TransportText(proto::Mirrored::Transport transport) {
-  if (transport == proto::Mirrored::TCP) return "by TCP";
+std::string TransportText(const proto::Job& job) {
+  if (InBfloat16(job)) return "in bfloat16, by NCCL";
+  if (job.strategy().mirrored().transport() == proto::Mirrored::TCP) return "by TCP";
   return "in shared memory inside a host, by TCP between hosts";
 }
 
@@ -196,10 +203,11 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model) {
           "for a step of every worker");
     }
   } else if (workers > 1) {
-    const int64_t ring = 2 * (workers - 1) * model.variables().arena_size() * kFloatBytes / workers;
+    const int64_t bytes = InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes;
+    const int64_t ring = 2 * (workers - 1) * model.variables().arena_size() * bytes / workers;
     add("each worker", ring,
         absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d; %s", workers,
-                        TransportText(plan.job().strategy().mirrored().transport())));
+                        TransportText(plan.job())));
   } else {
     rows.push_back({"the worker", "0 B", "0 B", "one worker exchanges nothing"});
   }

@@ -74,6 +74,33 @@ absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& 
   return ring;
 }
 
+// By the GPUs themselves.
+absl::StatusOr<std::unique_ptr<Strategy>> MirroredOnStreams(StreamExchange exchange,
+                                                            const proto::JobPlan& plan, const Model& model,
+                                                            Device& device, Stream& stream,
+                                                            const Clock& clock) {
+  const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
+  TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOfAll(plan, model, device, stream, clock));
+  TETHYS_ASSIGN_OR_RETURN(
+      std::unique_ptr<Strategy> strategy,
+      CreateStreamMirroredStrategy(std::move(exchange.communicator), std::move(update), device, stream,
+                                   {.bucket_bytes = mirrored.bucket_bytes(),
+                                    .in_bfloat16 = mirrored.gradients() == proto::Device::BF16,
+                                    .step_timeout = FromSeconds(plan.job().timeouts().step()),
+                                    .clock = &clock,
+                                    .reason = std::move(exchange.reason)}));
+  TETHYS_LOG(Info, "gradients are exchanged by ", strategy->Describe());
+  return strategy;
+}
+
+// Of a job whose gradients go through the CPU.
+absl::Status CheckSumsInFloat32(const proto::Mirrored& mirrored, absl::string_view exchange) {
+  if (mirrored.gradients() == proto::Device::FP32) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "strategy.mirrored.gradients is BF16, in which only GPUs sum, but gradients would be exchanged by ",
+      exchange, ": leave it out, or give every worker a GPU of its own"));
+}
+
 absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
                                                    const Model& model, Device& device, Stream& stream,
                                                    RingListener& listener, const Clock& clock) {
@@ -92,18 +119,11 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
     TETHYS_ASSIGN_OR_RETURN(StreamExchange on_devices, CreateStreamExchange(*exchange.communicator, device,
                                                                             ring.connect_timeout, clock));
     if (on_devices.communicator != nullptr) {
-      TETHYS_LOG(Info, "gradients are exchanged by ", on_devices.communicator->Describe(), ": ",
-                 on_devices.reason);
-      TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOfAll(plan, model, device, stream, clock));
-      return CreateStreamMirroredStrategy(std::move(on_devices.communicator), std::move(update), device,
-                                          stream,
-                                          {.bucket_bytes = mirrored.bucket_bytes(),
-                                           .step_timeout = ring.step_timeout,
-                                           .clock = &clock,
-                                           .reason = on_devices.reason});
+      return MirroredOnStreams(std::move(on_devices), plan, model, device, stream, clock);
     }
     absl::StrAppend(&exchange.description, ", GPUs staged through the host: ", on_devices.reason);
   }
+  TETHYS_RETURN_IF_ERROR(CheckSumsInFloat32(mirrored, exchange.description));
   TETHYS_LOG(Info, "gradients are exchanged by ", exchange.description);
   // Where the host cannot use the device's memory, it only sums: the update is the staging's.
   std::unique_ptr<Optimizer> optimizer;

@@ -75,12 +75,14 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
   return {.rows = plan.batch_per_worker(),
           .slots = plan.job().strategy().has_parameter_server() ? 0 : plan.slot_size(),
           .on_gpu = on_gpu,
-          .bf16 = on_gpu && plan.job().device().precision() == proto::Device::BF16};
+          .bf16 = on_gpu && plan.job().device().precision() == proto::Device::BF16,
+          .bf16_gradients = on_gpu && plan.job().strategy().mirrored().gradients() == proto::Device::BF16};
 }
 
 MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   const int64_t arena = model.variables().arena_size() * kFloatBytes;
   MemoryForecast forecast{.parameters = arena, .gradients = arena, .slots = needs.slots * arena};
+  if (needs.bf16_gradients) forecast.copies += model.variables().arena_size() * kBfloat16Bytes;
   AddPlan(model, needs, needs.rows, true, forecast);
   AddPlan(model, needs, EvaluationRows(needs.rows), false, forecast);
   return forecast;

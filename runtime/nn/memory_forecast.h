@@ -22,10 +22,11 @@ namespace tethys {
 int64_t EvaluationRows(int64_t rows);
 
 struct MemoryNeeds {
-  int64_t rows = 0;     // Of a step.
-  int64_t slots = 0;    // Arenas of the optimizer's, on the worker.
-  bool on_gpu = false;  // Batches are brought to the device, and libraries have workspaces.
-  bool bf16 = false;    // Products work on copies.
+  int64_t rows = 0;             // Of a step.
+  int64_t slots = 0;            // Arenas of the optimizer's, on the worker.
+  bool on_gpu = false;          // Batches are brought to the device, and libraries have workspaces.
+  bool bf16 = false;            // Products work on copies.
+  bool bf16_gradients = false;  // So does the exchange.
 };
 
 // Of a worker of the job that computes on `device`.
@@ -38,7 +39,7 @@ struct MemoryForecast {  // In bytes.
   int64_t activations =
       0;                // Of the plan that trains, their gradients included, and of the one that evaluates.
   int64_t batches = 0;  // On their way to a GPU.
-  int64_t copies = 0;   // In bfloat16, for products.
+  int64_t copies = 0;   // In bfloat16, for products and the exchange.
   int64_t workspaces = 0;  // At most; not in the total.
   int64_t total() const { return parameters + gradients + slots + activations + batches + copies; }
 };

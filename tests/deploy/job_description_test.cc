@@ -104,6 +104,16 @@ TEST(PlanReportTest, MirroredWorkersSendARing) {
   EXPECT_THAT(*report, HasSubstr("each worker  41 KiB    41 KiB"));
 }
 
+TEST(PlanReportTest, GradientsInBfloat16AreHalfAsManyBytes) {
+  proto::JobPlan plan = ServerPlan();
+  plan.clear_placement();
+  plan.mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
+  plan.mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(proto::Device::BF16);
+  const std::string report = *PlanReport(plan, "");
+  EXPECT_THAT(report, HasSubstr("gradients      mean over the global batch, summed in bfloat16\n"));
+  EXPECT_THAT(report, ContainsRegex("each worker +20 KiB +20 KiB .* in bfloat16, by NCCL"));
+}
+
 TEST(PlanReportTest, SaysWhatAGpuAndItsWorkerHold) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("GPU")));

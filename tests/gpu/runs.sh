@@ -20,6 +20,10 @@ on_device() {
   for folder in "${cuda_libraries[@]}"; do printf -- '--cuda_library_path=%s\n' "$folder"; done
 }
 in_bf16() { if [ "$device" = cuda ]; then printf -- '--set=device.precision=BF16\n'; fi; }
+sums_in_bf16() {
+  printf -- '--set=strategy=mirrored\n'
+  if [ "$device" = cuda ]; then printf -- '--set=strategy.mirrored.gradients=BF16\n'; fi
+}
 
 # train NAME mlp|lenet FLAG...: a run in $work/NAME. Where it fails, says so in the table.
 train() {

@@ -2,7 +2,8 @@
 # Whole jobs on a GPU beside the same on the CPU. Sourced by gpu.sh.
 #
 #   curves    784-128-10 and lenet in float32: the same losses for 100 steps, to 1e-3
-#   accuracy  the same, to their ends: test accuracy in float32 as on the CPU, in bfloat16 within half a point of that
+#   accuracy  the same, to their ends: test accuracy in float32 as on the CPU, in bfloat16 within half a point of that,
+#             be it what products are computed in or what NCCL sums
 #   exchange  the same losses with the gradients exchanged: by NCCL, and through the host, with parameter servers and
 #             among a worker on the GPU and one on the CPU
 
@@ -11,6 +12,7 @@ sections() { echo curves accuracy exchange; }
 half_a_point=0.005
 mapfile -t on_device < <(on_device)
 mapfile -t in_bf16 < <(in_bf16)
+mapfile -t sums_in_bf16 < <(sums_in_bf16)
 
 run_curves() {
   local network
@@ -44,7 +46,9 @@ run_accuracy() {
       hold_accuracy "$network: fp32 is below the CPU by" $network.fp32 $network.whole &&
       note_use "$network" $network.fp32 &&
       train $network.bf16 $network "${whole_job[@]}" "${on_device[@]}" "${in_bf16[@]}" &&
-      hold_accuracy "$network: bf16 is below fp32 by" $network.bf16 $network.fp32
+      hold_accuracy "$network: bf16 is below fp32 by" $network.bf16 $network.fp32 &&
+      train $network.sums $network "${whole_job[@]}" "${on_device[@]}" "${sums_in_bf16[@]}" &&
+      hold_accuracy "$network: bf16 sums below fp32 by" $network.sums $network.fp32
   done
 }
 

@@ -57,6 +57,7 @@ class GpuScriptTest(unittest.TestCase):
         status, output, rows = self.run_script("training")
         self.assertEqual(status, 0, output)
         for check in (("curves", "lenet: losses differ by"), ("accuracy", "lenet: bf16 is below fp32 by"),
+                      ("accuracy", "lenet: bf16 sums below fp32 by"),
                       ("exchange", "mirrored-1: losses differ by"), ("exchange", "ps-1: losses differ by")):
             self.assertEqual(rows[check], "ok", output)
 

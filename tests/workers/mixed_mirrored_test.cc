@@ -14,6 +14,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr auto kCpu = proto::Device::CPU;
@@ -42,16 +43,26 @@ class MixedWorld {
     }
   }
 
+  void SumIn(proto::Device::Precision gradients) {
+    setup_.mutable_plan()->mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(gradients);
+  }
+
+  // What the ranks answer when they cannot be set up.
+  std::vector<std::string> Refusals() {
+    std::vector<std::string> refusals(kinds_.size());
+    OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
+      Replica replica(MakeDevice(rank), rank, static_cast<int>(kinds_.size()));
+      refusals[rank] = StatusText(CreateOn(rank, replica).status());
+    });
+    return refusals;
+  }
+
   // The parameters of each rank after training.
   std::vector<std::vector<float>> Train() {
     std::vector<std::vector<float>> parameters(kinds_.size());
     OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
       Replica replica(MakeDevice(rank), rank, static_cast<int>(kinds_.size()));
-      TaskOptions task;
-      task.index = rank;
-      task.token = token_;
-      auto strategy = CreateStrategy(task, setup_, replica.model(), replica.device(), replica.stream(),
-                                     *listeners_[rank], TestClock());
+      auto strategy = CreateOn(rank, replica);
       ASSERT_TRUE(strategy.ok()) << strategy.status();
       {
         const std::lock_guard<std::mutex> lock(mu_);
@@ -70,6 +81,13 @@ class MixedWorld {
   const std::set<std::string>& exchanges() const { return exchanges_; }
 
  private:
+  absl::StatusOr<std::unique_ptr<Strategy>> CreateOn(int rank, Replica& replica) {
+    TaskOptions task;
+    task.index = rank;
+    task.token = token_;
+    return CreateStrategy(task, setup_, replica.model(), replica.device(), replica.stream(),
+                          *listeners_[rank], TestClock());
+  }
   std::unique_ptr<Device> MakeDevice(int rank) const {
     if (kinds_[rank] == kCpu) return CreateCpuDevice(1).value();
     return testing::CreateLateDevice({.identity = absl::StrCat("GPU ", rank)});
@@ -93,6 +111,16 @@ TEST(MixedMirrored, EveryRankNamesThoseOnTheCpu) {
   world.Train();
   ASSERT_EQ(world.exchanges().size(), 1);
   EXPECT_THAT(*world.exchanges().begin(), HasSubstr("GPUs staged through the host: ranks 1, 3 on the CPU"));
+}
+
+TEST(MixedMirrored, GradientsInBfloat16AreRefusedOnEveryRankWithTheReasonAndTheRemedy) {
+  MixedWorld world({kCuda, kCpu});
+  world.SumIn(proto::Device::BF16);
+  for (const std::string& refusal : world.Refusals()) {
+    EXPECT_THAT(refusal, AllOf(HasSubstr("FAILED_PRECONDITION: strategy.mirrored.gradients is BF16"),
+                               HasSubstr("GPUs staged through the host: rank 1 on the CPU"),
+                               HasSubstr("leave it out, or give every worker a GPU of its own")));
+  }
 }
 
 }  // namespace

@@ -61,6 +61,13 @@ TEST(MemoryForecast, CountsCopiesInBfloat16AndWorkspacesOfTwoPlans) {
   EXPECT_EQ(forecast.workspaces, 4 * 32 * kMebibyte);
 }
 
+TEST(MemoryForecast, CountsACopyOfTheGradientsThatTravelInBfloat16) {
+  const Model model = MakeLenet();
+  MemoryNeeds needs = OnGpu(8);
+  needs.bf16_gradients = true;
+  EXPECT_EQ(ForecastMemory(model, needs).copies, 2 * model.variables().arena_size());
+}
+
 TEST(MemoryForecast, TheLargestBatchFitsAndOneMoreDoesNot) {
   const Model model = MakeLenet();
   for (const bool with_workspaces : {false, true}) {
@@ -117,6 +124,9 @@ TEST(MemoryForecast, NeedsFollowFromThePlan) {
   EXPECT_TRUE(MemoryNeedsOf(plan, proto::Device::CUDA).bf16);
   EXPECT_FALSE(MemoryNeedsOf(plan, proto::Device::CPU).bf16);
   EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CPU).slots, 1);
+  EXPECT_FALSE(MemoryNeedsOf(plan, proto::Device::CUDA).bf16_gradients);
+  plan.mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(proto::Device::BF16);
+  EXPECT_TRUE(MemoryNeedsOf(plan, proto::Device::CUDA).bf16_gradients);
   plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
   EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CUDA).slots, 0) << "servers keep them";
   EXPECT_EQ(MemoryNeedsOf(plan, proto::Device::CUDA).rows, 64);
