@@ -189,7 +189,7 @@ TEST(StepPipeline, GradientsInBfloat16AreHalfTheBytesAndTrainAsThoseInFloat32DoN
   }
   EXPECT_LT(MeanLoss(rounded, kEpochs - 1), 0.9 * MeanLoss(rounded, 0));
   for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
-    EXPECT_NEAR(MeanLoss(rounded, epoch) / MeanLoss(exact, epoch), 1, 0.01) << epoch;
+    EXPECT_NEAR(MeanLoss(rounded, epoch) / MeanLoss(exact, epoch), 1, 1e-3) << epoch;
   }
 }
 
