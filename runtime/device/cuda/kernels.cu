@@ -273,8 +273,7 @@ cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTil
 }
 
 cudaError_t Uniform(cudaStream_t stream, PhiloxKey key, const uint64_t* position, int64_t count, float* out) {
-  const int64_t philox_blocks = Divide(count, 4) + 1;  // One more where the first and the last are cut.
-  return Launch(UniformKernel, BlocksFor(philox_blocks), kThreads, stream, key, position, count, out);
+  return Launch(UniformKernel, BlocksFor(Divide(count, 4)), kThreads, stream, key, position, count, out);
 }
 
 }  // namespace tethys::cuda
