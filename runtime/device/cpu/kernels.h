@@ -66,6 +66,7 @@ struct Kernels {
   void (*widen_bfloat16)(int64_t count, const Bfloat16* in, float* out);
 
   bool (*all_finite)(int64_t count, const float* values);
+
   // g = gradient * scale + decay * w; v = momentum * v + g; w -= rate * v. Without momentum: w -= rate * g.
   void (*sgd)(int64_t count, float rate, float scale, float decay, float* w, const float* gradient);
   void (*sgd_momentum)(int64_t count, float rate, float scale, float decay, float momentum, float* w,
