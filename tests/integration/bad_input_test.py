@@ -235,5 +235,15 @@ class RunningJobTest(TethysTest):
                 subprocess.run(["umount", checkpoints], check=True)
 
 
+class RefusedCheckTest(unittest.TestCase):
+    def test_hosts_to_check_must_be_named_in_a_file(self):
+        for arguments, message in ((["check"], "--hostfile"), (["list", "--hostfile=x"], "tethys hosts check"),
+                                   (["check", "--hostfile=/no/such/file"], "/no/such/file")):
+            with self.subTest(arguments=arguments):
+                status, output = command(["hosts", *arguments])
+                self.assertEqual(status, 2, output)
+                self.assertIn(message, output)
+
+
 if __name__ == "__main__":
     unittest.main()

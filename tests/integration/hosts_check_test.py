@@ -122,14 +122,5 @@ class HostsCheckTest(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline, f"no {what}")
 
 
-class HostsCommandTest(unittest.TestCase):
-    def test_bad_requests_start_nothing(self):
-        for arguments, message in ((["check"], "--hostfile"), (["list", "--hostfile=x"], "tethys hosts check"),
-                                   (["check", "--hostfile=/no/such/file"], "/no/such/file")):
-            status, output = command(["hosts", *arguments])
-            self.assertEqual(status, 2, output)
-            self.assertIn(message, output)
-
-
 if __name__ == "__main__":
     unittest.main(verbosity=2)
