@@ -39,7 +39,7 @@ void AddQuality(const std::string& split, double loss, double accuracy, proto::E
 }  // namespace
 
 TensorboardLog::TensorboardLog(TensorboardOptions options, ProgressListener& next)
-    : options_(std::move(options)), next_(next) {
+    : options_(std::move(options)), next_(next), last_progress_step_(options_.resumed_from.value_or(-1)) {
   const double now = options_.wall_seconds();
   absl::StatusOr<std::unique_ptr<EventFile>> file = EventFile::Create(options_.run_dir, now, HostName());
   if (!file.ok()) {

@@ -62,7 +62,7 @@ class TensorboardLog final : public ProgressListener {
   ProgressListener& next_;
   std::unique_ptr<EventFile> file_;     // Null: it cannot be written.
   std::map<int64_t, EpochEnd> epochs_;  // That ended while this was watching.
-  int64_t last_progress_step_ = -1;
+  int64_t last_progress_step_;  // Of a run that goes on, its checkpoint's: its earlier file has that point.
 };
 
 }  // namespace tethys

@@ -114,6 +114,16 @@ TEST_F(TensorboardLogTest, ProgressThatSaysNothingNewIsLeftOut) {
   EXPECT_THAT(Written(), SizeIs(4));
 }
 
+TEST_F(TensorboardLogTest, ARunThatGoesOnDoesNotRepeatThePointOfItsCheckpoint) {
+  TensorboardOptions options = Options();
+  options.resumed_from = 9;
+  TensorboardLog log(options, recorder_);
+  log.OnEvent(Progress(9, 50));
+  EXPECT_THAT(Written(), ElementsAre("10 start"));
+  log.OnEvent(Progress(10, 60));
+  EXPECT_THAT(Written(), SizeIs(5));
+}
+
 TEST_F(TensorboardLogTest, PhasesAreMeansOverTheStepsOfTheEpochsThatEnded) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Epoch(1, 7));
