@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tethys_run import JOB, PATIENCE, TETHYS
+from tethys_run import FULL_JOB, PATIENCE, TETHYS
 
 DATA = "/usr/share/datasets/fashion-mnist"
 BUNDLE_SCRIPT = os.path.join(os.path.dirname(__file__), "../../deploy/bundle.sh")
@@ -73,7 +73,7 @@ class BundleTest(unittest.TestCase):
 
     def test_a_job_of_several_processes_trains_there(self):
         with open(self.root + "/work/job.textproto", "w") as job:
-            job.write(JOB)
+            job.write(FULL_JOB)
         for strategy in ("mirrored", "parameter_server"):
             done = self.run_inside("/bundle/tethys", "train", "/work/job.textproto", f"--run_dir=/work/{strategy}",
                                    f"--set=strategy={strategy}", "--set=workers=2", "--set=epochs=1")
@@ -83,7 +83,7 @@ class BundleTest(unittest.TestCase):
 
     def test_a_host_file_may_name_the_machine_itself(self):
         with open(self.root + "/work/job.textproto", "w") as job:
-            job.write(JOB)
+            job.write(FULL_JOB)
         with open(self.root + "/work/hosts", "w") as hosts:
             hosts.write("here address=127.0.0.1 slots=2\n")
         done = self.run_inside("/bundle/tethys", "train", "/work/job.textproto", "--run_dir=/work/hosts-run",

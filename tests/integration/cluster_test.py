@@ -20,7 +20,7 @@ import unittest
 
 import check_journal
 import namespaces
-from tethys_run import JOB, PATIENCE, TETHYS
+from tethys_run import FULL_JOB, PATIENCE, TETHYS
 
 # A copy by itself: without a bundle beside it, and nobody builds it anew.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
@@ -43,7 +43,7 @@ OF_A_JOB = re.compile(r"--(index|listen|hostfile)=")
 class Run:
     """A call of tethys train on the master."""
 
-    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=JOB, program=PROGRAM):
+    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=FULL_JOB, program=PROGRAM):
         self.cluster = cluster
         self.home = cluster["master"].home
         self.directory = os.path.join(self.home, "run")

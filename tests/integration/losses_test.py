@@ -6,6 +6,7 @@
                                       time from the loss to the end, and fails above 5 s (silence + 2 s when stopped);
                                       more words pick cases: --soak 20 ps_sync killed
 """
+import contextlib
 import os
 import random
 import signal
@@ -15,57 +16,73 @@ import unittest
 
 from tethys_run import Run, STRATEGIES, TethysTest
 
-SILENCE = 2.0
-# Long enough to be always interrupted.
-LONG = ["epochs=10000", f"timeouts.silence={SILENCE}", "checkpoint.every_steps=50", "batch_size_per_worker=16"]
+# Always interrupted.
+LONG = ["epochs=10000", "batch_size_per_worker=16"]
+# Longer than a busy machine keeps a process that runs from being heard.
+SILENCE = 5.0
+SILENT = [f"timeouts.silence={SILENCE}"]
+SAVING = ["checkpoint.every_steps=50"]
 ROLES = {"local": ["chief", "worker"], "mirrored": ["chief", "worker"],
          "ps_sync": ["chief", "worker", "ps"],
          "ps_async": ["chief", "ps"]}  # It survives a worker's loss: worker_loss_test.py.
+# The chief notices who stops, and the launcher a chief that does, whatever the strategy: each kind of wait once.
+STOPPED = [("local", "worker"), ("mirrored", "chief"), ("mirrored", "worker"), ("ps_sync", "worker"),
+           ("ps_sync", "ps"), ("ps_async", "ps")]
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
 
+def long_run(strategy, number):
+    return Run([*STRATEGIES[strategy], *LONG, *(SILENT if number == signal.SIGSTOP else SAVING)])
+
+
 class LossesTest(TethysTest):
-    def lose(self, strategy, role, number, delay=0.0, early=False):
-        """Ends a run by a signal to one of its processes; returns its output and how long the end took."""
-        with Run([*STRATEGIES[strategy], *LONG]) as run:
-            run.start()
-            if early:
-                pid = run.launcher.pid if role == "launcher" else run.process(role)
-            else:
-                run.wait_for_training()
-                time.sleep(delay)
-                workers = 1 if strategy == "local" else 3
-                pid = run.launcher.pid if role == "launcher" else \
-                    run.process(role, random.randrange({"worker": workers, "ps": 2}.get(role, 1)))
-            begin = time.monotonic()
-            os.kill(pid, number)
-            status = run.finish()
-            self.assert_nothing_runs(run)
-            seconds = time.monotonic() - begin
-            killed_launcher = role == "launcher" and number == signal.SIGKILL
-            self.assertEqual(status, -signal.SIGKILL if killed_launcher else 1, run.output)
-            return run.output, seconds
+    def strike(self, run, strategy, role, number, delay=0.0, early=False):
+        """Starts a run and signals one of its processes, once it trains or earlier."""
+        run.start()
+        tasks = {"worker": 1 if strategy == "local" else 3, "ps": 2}
+        if not early:
+            run.wait_for_output("\nepoch ")  # Now the launcher knows of a step.
+            time.sleep(delay)
+        index = 0 if early else random.randrange(tasks.get(role, 1))
+        os.kill(run.launcher.pid if role == "launcher" else run.process(role, index), number)
+
+    def assert_ends(self, run, role, number):
+        """The run's output."""
+        status = run.finish()
+        self.assert_nothing_runs(run)
+        killed_launcher = role == "launcher" and number == signal.SIGKILL
+        self.assertEqual(status, -signal.SIGKILL if killed_launcher else 1, run.output)
+        return run.output
+
+    def lose(self, strategy, role, number, **moment):
+        with long_run(strategy, number) as run:
+            self.strike(run, strategy, role, number, **moment)
+            return self.assert_ends(run, role, number)
 
     def test_a_killed_process_is_named_with_its_signal(self):
         for strategy, roles in ROLES.items():
             for role in roles:
                 with self.subTest(strategy=strategy, role=role):
-                    output, _ = self.lose(strategy, role, signal.SIGKILL, delay=1.0)
+                    output = self.lose(strategy, role, signal.SIGKILL)
                     self.assertRegex(output, rf"tethys train: {role}( \d)? on \S+ was killed by signal 9")
                     self.assertRegex(output, r"(at|last) step \d")
                     if role != "chief":
                         self.assertIn(f"log/{role}-", output)
 
     def test_a_stopped_process_is_named(self):
-        for strategy, roles in ROLES.items():
-            for role in roles:
+        with contextlib.ExitStack() as runs:
+            stopped = {}
+            for strategy, role in STOPPED:
+                run = stopped[strategy, role] = runs.enter_context(long_run(strategy, signal.SIGSTOP))
+                self.strike(run, strategy, role, signal.SIGSTOP)
+            for (strategy, role), run in stopped.items():
                 with self.subTest(strategy=strategy, role=role):
-                    output, _ = self.lose(strategy, role, signal.SIGSTOP)
-                    self.assertRegex(output, rf"{role}.*(silent|reported nothing)")
+                    self.assertRegex(self.assert_ends(run, role, signal.SIGSTOP), rf"{role}.*(silent|reported nothing)")
 
     def test_the_launchers_end_is_everybodys(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL):
-            for strategy in ("mirrored", "ps_async"):
+        for strategy, numbers in (("mirrored", (signal.SIGINT, signal.SIGHUP, signal.SIGKILL)),
+                                  ("ps_async", (signal.SIGTERM, signal.SIGKILL))):
+            for number in numbers:
                 with self.subTest(signal=number, strategy=strategy):
                     self.lose(strategy, "launcher", number)
 
@@ -89,7 +106,11 @@ def soak(repetitions, words):
             limit = SILENCE + 2 if what == "stopped" else 5.0
             for _ in range(repetitions):
                 number = SIGNALS.get(what, signal.SIGINT)
-                _, seconds = test.lose(strategy, role, number, delay=random.random())
+                with long_run(strategy, number) as run:
+                    test.strike(run, strategy, role, number, delay=random.random())
+                    begin = time.monotonic()
+                    test.assert_ends(run, role, number)
+                    seconds = time.monotonic() - begin
                 longest = max(longest, seconds)
                 good += seconds <= limit
             failures += good < repetitions

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """A job that is stopped and resumed ends where the straight run ends; checkpoints load under any strategy."""
+import contextlib
 import os
 import random
 import signal
@@ -7,36 +8,43 @@ import unittest
 
 from tethys_run import Run, STRATEGIES, TethysTest, command
 
-SAVES = ["checkpoint.every_steps=7", "epochs=4"]
+# Always interrupted; a limit that is set later must not change the learning rate.
+LONG = ["epochs=1000", "optimizer.schedule.linear_decay.samples=30010"]
+SAVING = ["checkpoint.every_steps=7"]
+STOPS = {"launcher": signal.SIGINT, "chief": signal.SIGKILL, "worker": signal.SIGKILL}
 
 
 class ResumeTest(TethysTest):
-    def stop_somewhere(self, run, victim, number):
+    def stop_somewhere(self, run, victim):
         """Starts the run and stops it at a random step after its first checkpoint."""
         run.start()
         run.wait_for(run.checkpoints, "checkpoint")
         step = random.randint(8, 80)
         run.wait_for(lambda: run.read("journal").count("\nused ") > step, f"step {step}")
-        os.kill(run.launcher.pid if victim == "launcher" else run.process(victim), number)
+        os.kill(run.launcher.pid if victim == "launcher" else run.process(victim), STOPS[victim])
         status = run.finish()
         self.assertEqual(status, 1, run.output)
         self.assertIn("--resume", run.output)
         self.assert_nothing_runs(run)
+        return run
 
     def test_stopped_and_resumed_runs_end_bit_equal(self):
         for name in ("mirrored", "ps_sync"):
-            with Run([*STRATEGIES[name], *SAVES]).run() as straight:
-                for victim, number in (("launcher", signal.SIGINT), ("chief", signal.SIGKILL),
-                                       ("worker", signal.SIGKILL)):
-                    with self.subTest(strategy=name, victim=victim), Run([*STRATEGIES[name], *SAVES]) as run:
-                        self.stop_somewhere(run, victim, number)
-                        run.run(resume=True, overrides=[])
+            with contextlib.ExitStack() as runs:
+                stopped = {victim: runs.enter_context(Run([*STRATEGIES[name], *LONG, *SAVING])) for victim in STOPS}
+                for victim, run in stopped.items():
+                    self.stop_somewhere(run, victim)
+                end = [f"max_steps={max(run.saved_step() for run in stopped.values()) + 30}"]
+                straight = runs.enter_context(Run([*STRATEGIES[name], *LONG, *end])).run()
+                for victim, run in stopped.items():
+                    with self.subTest(strategy=name, victim=victim):
+                        run.run(resume=True, overrides=end)
                         self.assert_same_bits(run, straight)
                         self.assertEqual(run.samples_used(), straight.samples_used())
                         self.assertEqual(run.summary()["test"], straight.summary()["test"])
 
     def test_resuming_under_another_strategy_keeps_the_accuracy(self):
-        with Run([*STRATEGIES["local"], *SAVES]).run() as straight:
+        with Run([*STRATEGIES["local"], "epochs=4"]).run() as straight:
             accuracy = straight.summary()["test"]["accuracy"]
         for first, then in (("ps_async", ["strategy=mirrored", "workers=2"]),
                             ("mirrored", ["strategy=parameter_server", "strategy.parameter_server.servers=3",
@@ -45,10 +53,10 @@ class ResumeTest(TethysTest):
                                          "strategy.parameter_server.consistency=asynchronous", "workers=2",
                                          "optimizer.sgd.momentum=0.5"]),
                             ("ps_sync", ["strategy=local", "workers=1"])):
-            with self.subTest(first=first, then=then), Run([*STRATEGIES[first], *SAVES]) as run:
-                self.stop_somewhere(run, "launcher", signal.SIGINT)
-                run.run(resume=True, overrides=then)
-                self.assertEqual(run.samples_used(), 4 * 3001)
+            with self.subTest(first=first, then=then), Run([*STRATEGIES[first], *LONG, *SAVING]) as run:
+                epochs = self.stop_somewhere(run, "launcher").saved_epoch() + 4
+                run.run(resume=True, overrides=[*then, f"epochs={epochs}"])
+                self.assertEqual(run.samples_used(), epochs * 3001)
                 self.assertGreater(run.summary()["test"]["accuracy"], accuracy - 0.1)
 
     def test_a_finished_run_can_be_made_longer(self):

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -14,11 +15,13 @@ from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_sig
 LONG = ["epochs=100000", "strategy=mirrored", "workers=2"]
 HEADER = ("seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
           "disk_write_bytes,gpu_percent,gpu_memory_bytes,gpu_power_watts")
+# Of this process alone, so that nobody takes a port there between the look for it and its use.
+OWN_HOST = "127.{}.{}.{}".format(*struct.pack(">I", os.getpid())[1:])
 
 
 def free_port():
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((OWN_HOST, 0))
         return probe.getsockname()[1]
 
 
@@ -45,14 +48,15 @@ class EndsTest(TethysTest):
             run.start().wait_for(run.checkpoints, "checkpoint")
             run.launcher.send_signal(signal.SIGINT)
             run.finish()
-            steps = int(run.checkpoints()[-1].rpartition("-")[2])
-            run.run(resume=True, overrides=[f"max_steps={steps + 3}"])
+            run.run(resume=True, overrides=[f"max_steps={run.saved_step() + 3}"])
             self.assertEqual(run.summary()["status"], "succeeded")
 
 
 class ResourcesTest(TethysTest):
+    """Jobs are long enough on any machine: what lasts less than 0.1 s is not sampled."""
+
     def test_every_process_and_the_machine_are_sampled(self):
-        with Run(["strategy=parameter_server", "workers=2", "epochs=20", "resources.interval_seconds=0.25"]) as run:
+        with Run(["strategy=parameter_server", "workers=2", "epochs=50", "resources.interval_seconds=0.25"]) as run:
             run.run()
             lines = run.read("resources.csv").splitlines()
             self.assertEqual(lines[0], HEADER)
@@ -127,7 +131,7 @@ class CompareTest(unittest.TestCase):
         self.assertIn("its job has changed", output)
 
     def test_prints_and_writes_what_the_runs_used(self):
-        status, output = self.compare("--set=price_per_hour=1")
+        status, output = self.compare("--set=price_per_hour=1", "--set=epochs=50")
         self.assertEqual(status, 0, output)
         self.assertIn("All machines together", output)
         self.assertIn("Load of each machine", output)
@@ -178,7 +182,7 @@ class SchedulerTest(unittest.TestCase):
         return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})}
 
     def test_tf_config_with_chief_workers_and_a_server(self):
-        cluster = {"chief": [f"127.0.0.1:{free_port()}"], "worker": ["127.0.0.1:1", "127.0.0.1:2"],
+        cluster = {"chief": [f"{OWN_HOST}:{free_port()}"], "worker": ["127.0.0.1:1", "127.0.0.1:2"],
                    "ps": ["127.0.0.1:3"]}
         tasks = [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0)]
         summary = self.finish([self.start("tf_config", self.tf_task(cluster, *task), ["strategy=parameter_server"])
@@ -186,21 +190,21 @@ class SchedulerTest(unittest.TestCase):
         self.assertEqual((summary["status"], summary["workers"], summary["servers"]), ("succeeded", 2, 1))
 
     def test_tf_config_without_a_chief(self):
-        cluster = {"worker": [f"127.0.0.1:{free_port()}", "127.0.0.1:2"]}
+        cluster = {"worker": [f"{OWN_HOST}:{free_port()}", "127.0.0.1:2"]}
         summary = self.finish([self.start("tf_config", self.tf_task(cluster, "worker", index), ["strategy=mirrored"])
                                for index in range(2)])
         self.assertEqual((summary["status"], summary["workers"]), ("succeeded", 2))
 
     def test_slurm_variables(self):
         self.port = free_port()
-        variables = {"SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": "127.0.0.1", "SLURMD_NODENAME": "127.0.0.1"}
+        variables = {"SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": OWN_HOST, "SLURMD_NODENAME": OWN_HOST}
         summary = self.finish([self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, ["strategy=mirrored"])
                                for i in range(3)])
         self.assertEqual((summary["status"], summary["workers"]), ("succeeded", 2))
 
     def test_a_token_that_others_may_read_is_refused(self):
         os.chmod(self.token, 0o644)
-        cluster = {"worker": [f"127.0.0.1:{free_port()}"]}
+        cluster = {"worker": [f"{OWN_HOST}:{free_port()}"]}
         output, _ = self.start("tf_config", self.tf_task(cluster, "worker", 0), []).communicate(timeout=PATIENCE)
         self.assertIsNotNone(re.search(r"mode 0644.*chmod 600", output), output)
 

@@ -63,8 +63,7 @@ class EventFileTest(TethysTest):
             run.launcher.send_signal(signal.SIGKILL)
             run.launcher.wait()
             self.assert_nothing_runs(run)
-            step = int(run.checkpoints()[-1].rpartition("-")[2])
-            run.run(resume=True, overrides=[f"max_steps={step + 40}", "checkpoint.every_steps=0"])
+            run.run(resume=True, overrides=[f"max_steps={run.saved_step() + 40}", "checkpoint.every_steps=0"])
             scalars = read_events.read_run(run.directory)
             self.assert_epochs(run, scalars)
             for tag, points in scalars.items():

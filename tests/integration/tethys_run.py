@@ -7,12 +7,15 @@
 The first argument of a test script is the command's path.
 """
 import array
+import contextlib
 import glob
+import gzip
 import json
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,7 +33,8 @@ SANITIZED = "/asan/" in TETHYS
 # Hang guards, not measurements: sanitizers and a busy machine are slow.
 PATIENCE = 300
 
-JOB = """
+FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
+FULL_JOB = """
 model {
   layer { flatten {} }
   layer { dense { units: 128 activation: RELU } }
@@ -57,6 +61,24 @@ global_batch_size: 128
 epochs: 3
 seed: 7
 """
+
+
+def first_samples(folder):
+    """FULL_JOB on the first images alone, unpacked: to read all takes every process longer than most of these jobs."""
+    job = FULL_JOB
+    for name, header, size, count in (("train-images-idx3-ubyte", 16, 28 * 28, 13000),
+                                      ("train-labels-idx1-ubyte", 8, 1, 13000),
+                                      ("t10k-images-idx3-ubyte", 16, 28 * 28, 2000),
+                                      ("t10k-labels-idx1-ubyte", 8, 1, 2000)):
+        with gzip.open(f"{FASHION_MNIST}/{name}.gz") as packed, open(f"{folder}/{name}", "wb") as file:
+            first = packed.read(header + size * count)
+            file.write(first[:4] + struct.pack(">I", count) + first[8:])
+        job = job.replace(f"{FASHION_MNIST}/{name}.gz", f"{folder}/{name}")
+    return job
+
+
+DATA = tempfile.TemporaryDirectory(prefix="tethys-data-")
+JOB = first_samples(DATA.name)
 
 STRATEGIES = {
     "local": ["strategy=local", "workers=1"],
@@ -121,7 +143,8 @@ class Run:
             self.launcher.kill()
             self.launcher.wait()
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # They end with their launcher.
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
 
     def start(self, resume=False, overrides=None):
@@ -152,12 +175,18 @@ class Run:
 
     def wait_for(self, condition, what):
         deadline = time.monotonic() + PATIENCE
-        while not condition():
+        while True:
+            ended = self.launcher.poll() is not None  # Looked at first: what came with the end counts.
+            if condition():
+                return
+            if ended:
+                raise AssertionError(f"ended with {self.launcher.returncode} before {what}:\n{self.so_far()}")
             if time.monotonic() > deadline:
                 raise AssertionError(f"no {what} within {PATIENCE} s:\n{self.so_far()}")
-            if self.launcher.poll() is not None:
-                raise AssertionError(f"ended with {self.launcher.returncode} before {what}:\n{self.so_far()}")
             time.sleep(0.005)
+
+    def wait_for_output(self, text):
+        self.wait_for(lambda: text in self.so_far(), text.strip())
 
     def wait_for_training(self):
         """Until steps are being made."""
@@ -177,6 +206,16 @@ class Run:
         self.wait_for(look, f"{role} {index}")
         return found[0]
 
+    @contextlib.contextmanager
+    def held(self, role, index):
+        """That task stands still meanwhile. No epoch ends without it, so the job cannot be over."""
+        pid = self.process(role, index)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     def path(self, *parts):
         return os.path.join(self.directory, *parts)
 
@@ -194,6 +233,13 @@ class Run:
         found = [os.path.dirname(path) for path in glob.glob(self.path("checkpoints", "step-*", "manifest.textproto"))]
         return sorted((path for path in found if path.rpartition("-")[2].isdigit()),
                       key=lambda path: int(path.rpartition("-")[2]))
+
+    def saved_step(self):
+        """Of the newest checkpoint."""
+        return int(self.checkpoints()[-1].rpartition("-")[2])
+
+    def saved_epoch(self):
+        return int(re.findall(r"^saved \d+ (\d+) ", self.read("journal"), re.MULTILINE)[-1])
 
     def parameters(self):
         """{tensor: values} of the newest checkpoint, parameters and the optimizer's slots."""
@@ -226,7 +272,7 @@ class TethysTest(unittest.TestCase):
 
     def assert_nothing_runs(self, run):
         """Tasks end with their launcher; the kernel may take a moment to tell."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while run.processes() and time.monotonic() < deadline:
             time.sleep(0.01)
         self.assertEqual(run.processes(), {})

@@ -75,7 +75,7 @@ class TlsTest(TethysTest):
             self.assertEqual(run.samples_used(), 3 * 3001)
 
     def test_strangers_are_refused_at_every_door_and_logged_and_the_job_goes_on(self):
-        with Run([*STRATEGIES["ps_async"], "epochs=2000"], flags=TLS).start() as run:
+        with Run([*STRATEGIES["ps_async"], "epochs=100000"], flags=TLS).start() as run:
             run.wait_for_training()
             for role in ("chief", "ps"):
                 ports = doors(run.process(role))
