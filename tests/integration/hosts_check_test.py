@@ -63,7 +63,7 @@ class HostsCheckTest(unittest.TestCase):
 
     def processes(self, machine):
         """Their command lines."""
-        return self.cluster.run(machine, ["sh", "-c", r"cat /proc/[0-9]*/cmdline | tr '\0' ' '"])[1]
+        return "\n".join(self.cluster[machine].processes().values())
 
     def assert_nothing_runs(self):
         for machine in MACHINES:
@@ -77,7 +77,8 @@ class HostsCheckTest(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"1  master +\S+  is here +x86_64|1  master +\S+  is here +aarch64")
         self.assertRegex(output, r"2  slave1 +\S+  yes .* ± \d+\.\d ms\n")
-        for table, least, most in (("Bandwidth", 1, MEGABITS * 1.1), ("Round trip", 1, 1e6)):
+        # What waits in buffers while a busy machine keeps the receiver from reading makes a link look faster.
+        for table, least, most in (("Bandwidth", 1, MEGABITS * 1.5), ("Round trip", 1, 1e6)):
             rows = cells(output, table)
             self.assertEqual(list(rows), MACHINES, output)
             for row in rows.values():

@@ -9,6 +9,7 @@ and every process is killed by the kernel with the one that started it, the test
 test left is removed by the next. The host's configuration is not touched: sshd comes from the distribution's package,
 unpacked into a cache, not installed. Needs root; `why_not()` says what is missing.
 """
+import contextlib
 import fcntl
 import glob
 import os
@@ -22,7 +23,8 @@ PREFIX = "tethys-cluster-"
 CACHE = os.path.expanduser("~/.cache/tethys-tests/sshd")
 PACKAGES = ["openssh-server", "libwrap0"]
 TOOLS = ["ip", "tc", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen"]
-PATIENCE = 60
+# A hang guard: a busy machine is slow.
+PATIENCE = 300
 
 SSHD_CONFIG = """
 HostKey {root}/host_key
@@ -64,6 +66,7 @@ ip link set eth0 up
 cd {folder}/home
 LD_LIBRARY_PATH={libraries} {sshd} -D -e -f {root}/sshd_config 2>>{folder}/sshd.log &
 disown
+until grep -q ":0016 00000000:0000 0A" /proc/net/tcp; do kill -0 $!; sleep 0.01; done  # Listens on port 22.
 echo ready
 set +e
 while true; do sleep 1000 & wait; done
@@ -161,14 +164,16 @@ class Machine:
         return found
 
     def kill(self, pattern, number=signal.SIGKILL):
-        """Signals every process whose command line contains `pattern`; how many there were."""
+        """Signals every process whose command line contains `pattern`; the killed are gone when it returns."""
         hit = [pid for pid, line in self.processes().items() if pattern in line]
         for pid in hit:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-            except ProcessLookupError:
-                pass
-        return len(hit)
+        deadline = time.monotonic() + PATIENCE
+        while number == signal.SIGKILL and not all(map(has_ended, hit)):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{pattern} on {self.name} does not die")
+            time.sleep(0.002)
 
     def cut_off(self):
         """Its link is dead from now on; nobody is told."""
@@ -179,6 +184,14 @@ class Machine:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+def has_ended(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def child_of(process):

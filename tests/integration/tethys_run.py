@@ -132,6 +132,7 @@ class Run:
             file.write(job)
         self.overrides = list(overrides)
         self.flags = list(flags)
+        self.prefix = []  # Words before the command, as of a tracer.
         self.launcher = None
         self.output = ""
 
@@ -148,7 +149,7 @@ class Run:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def start(self, resume=False, overrides=None):
-        arguments = [TETHYS, "train", "--plain", f"--run_dir={self.directory}", *self.flags]
+        arguments = [*self.prefix, TETHYS, "train", "--plain", f"--run_dir={self.directory}", *self.flags]
         arguments += ["--resume"] if resume else [self.job]
         arguments += [f"--set={value}" for value in (self.overrides if overrides is None else overrides)]
         self.log = os.path.join(self.root, "output")

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""A disk that fails while the command trains: training goes on, what could not be kept is named, the last good
+checkpoint stays, and a run that goes on ends where the straight run ends.
+
+The disk's errors are made by strace, for chosen system calls on chosen files; skipped where it is missing or may trace
+nothing. A crash or an error at every system call of a save is tried in tests/runtime/checkpoint.
+"""
+import shutil
+import subprocess
+import unittest
+
+from tethys_run import Run, TethysTest
+
+# Steps 1 to 10, saved after 3, 6, 9 and at the end.
+SMALL = ["strategy=local", "workers=1", "data.limit_samples=640", "data.validation_samples=100", "epochs=2",
+         "checkpoint.every_steps=3"]
+SAMPLES = 2 * 640
+
+
+def why_not():
+    if not shutil.which("strace"):
+        return "needs strace"
+    tried = subprocess.run(["strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "true"], capture_output=True, text=True,
+                           check=False)
+    return f"strace may trace nothing here: {tried.stderr}" if tried.returncode != 0 else ""
+
+
+def faults(run, injections, files):
+    """The words before a command that make system calls on files of the run fail; "fsync:error=EIO" is an injection."""
+    calls = ",".join(injection.split(":")[0] for injection in injections)
+    # It makes strace quick, and deaf to the signals that it is to inject.
+    filtered = [] if any("signal=" in injection for injection in injections) else ["--seccomp-bpf"]
+    return ["strace", "-f", "-qq", *filtered, "-o", "/dev/null", "-e", f"trace={calls}",
+            *(f"--inject={injection}" for injection in injections), *(f"--trace-path={run.path(file)}" for file in files)]
+
+
+class DiskFaultsTest(TethysTest):
+    @classmethod
+    def setUpClass(cls):
+        reason = why_not()
+        if reason:
+            raise unittest.SkipTest(reason)
+        cls.straight = cls.enterClassContext(Run(SMALL)).run()
+
+    def run_with(self, injections, files, overrides=()):
+        """A finished run; its exit status."""
+        run = self.enterContext(Run([*SMALL, *overrides]))
+        run.prefix = faults(run, injections, files)
+        status = run.start().finish()
+        self.assert_nothing_runs(run)
+        run.prefix = []
+        return run, status
+
+    def assert_ends_as_straight(self, run):
+        """Gone on with, where it is not at its end."""
+        self.assertEqual(run.samples_used(), SAMPLES)
+        self.assert_same_bits(run, self.straight)
+        self.assertEqual(run.summary()["test"], self.straight.summary()["test"])
+
+    def test_saves_that_fail_are_named_and_training_goes_on(self):
+        run, status = self.run_with(
+            ["fdatasync:error=EIO", "pwrite64:error=ENOSPC", "/^rename:error=EIO"],
+            ["checkpoints/step-3.tmp/manifest.textproto.tmp", "checkpoints/step-6.tmp/optimizer.safetensors",
+             "checkpoints/step-9.tmp"])
+        self.assertEqual(status, 0, run.output)
+        for step, file, reason in ((3, "step-3.tmp/manifest.textproto.tmp", "Input/output error"),
+                                   (6, "step-6.tmp/optimizer.safetensors", "No space left on device"),
+                                   (9, "step-9", "Input/output error")):
+            self.assertRegex(run.output, rf"checkpoint of step {step} was not saved \(.*{file}.*: {reason}\)")
+        self.assertEqual([path.rpartition("-")[2] for path in run.checkpoints()], ["10"])
+        self.assert_ends_as_straight(run)
+
+    def test_a_final_save_that_fails_fails_the_run_which_can_go_on(self):
+        run, status = self.run_with(["fdatasync:error=EIO"], ["checkpoints/step-10.tmp/model.safetensors"])
+        self.assertEqual(status, 1, run.output)
+        self.assertRegex(run.output, r"final checkpoint was not saved.*step-10.tmp/model.safetensors: Input/output error")
+        self.assertIn("go on from step 9", run.output)
+        self.assert_ends_as_straight(run.run(resume=True))
+
+    def test_no_checkpoint_stands_on_a_journal_whose_sync_failed(self):
+        run, status = self.run_with(["fdatasync:error=EIO:when=1"], ["journal"])
+        self.assertEqual(status, 1, run.output)
+        self.assertEqual(run.output.count("was not saved"), 5, run.output)  # Each of them, and the end says so.
+        self.assertRegex(run.output, r"final checkpoint was not saved.*cannot sync .*/journal: Input/output error")
+        self.assertEqual(run.checkpoints(), [])
+
+    def test_a_journal_that_is_full_for_a_while_is_completed(self):
+        run, status = self.run_with(["write:error=ENOSPC:when=2..3"], ["journal"])
+        self.assertEqual(status, 0, run.output)
+        self.assertRegex(run.output, r"cannot write .*/journal: No space left on device")
+        self.assert_ends_as_straight(run)
+
+    def test_a_journal_that_cannot_be_written_fails_the_run(self):
+        run, status = self.run_with(["write:error=ENOSPC:when=2+"], ["journal"])
+        self.assertEqual(status, 1, run.output)
+        self.assertRegex(run.output, r"final checkpoint was not saved.*/journal: No space left on device")
+
+    def test_measurements_that_cannot_be_written_cost_no_training(self):
+        # The first lines, the headers, can be.
+        files = ["steps.csv", "epochs.csv", "resources.csv"]
+        run, status = self.run_with(["write:error=EIO:when=4+", "fdatasync:error=EIO"], [*files, "report.html.tmp"])
+        self.assertEqual(status, 0, run.output)
+        self.assertRegex(run.output, r"warning: cannot write .*\.csv: Input/output error")
+        self.assertRegex(run.output, r"no report: .*cannot sync .*/report.html.tmp: Input/output error")
+        for file in files:
+            self.assertEqual(len(run.read(file).splitlines()), 1, file)
+        self.assert_ends_as_straight(run)
+
+    def test_a_summary_that_cannot_be_written_fails_the_run(self):
+        run, status = self.run_with(["fdatasync:error=EIO"], ["summary.json.tmp"])
+        self.assertEqual(status, 1, run.output)
+        self.assertRegex(run.output, r"cannot sync .*/summary.json.tmp: Input/output error")
+        self.assert_ends_as_straight(run.run(resume=True))
+
+    def test_a_chief_killed_in_a_save_loses_that_save_only(self):
+        for call, file in (("fdatasync", "checkpoints/step-6.tmp/model.safetensors"),
+                           ("/^rename", "checkpoints/step-6.tmp")):
+            with self.subTest(call=call):
+                run, status = self.run_with([f"{call}:signal=KILL"], [file])
+                self.assertEqual(status, 1, run.output)
+                self.assertIn("chief", run.output)
+                self.assertIn("go on from step 3", run.output)
+                self.tear_last_lines(run)
+                self.assert_ends_as_straight(run.run(resume=True))
+                steps = run.read("steps.csv").splitlines()
+                self.assertEqual({line.count(",") for line in steps}, {steps[0].count(",")})
+
+    def tear_last_lines(self, run):
+        """As a power cut may."""
+        for file in ("journal", "steps.csv", "epochs.csv", "resources.csv"):
+            with open(run.path(file), "a", encoding="utf-8") as torn:
+                torn.write("used 0 4 38")
+
+
+if __name__ == "__main__":
+    unittest.main()
