@@ -42,7 +42,9 @@ absl::StatusOr<JobToken> JobToken::FromHex(absl::string_view hex) {
       return absl::InvalidArgumentError("a job token has hexadecimal digits only");
   }
   JobToken token;
-  token.bytes_ = absl::HexStringToBytes(hex);
+  token.bytes_.resize(kTokenBytes);
+  TETHYS_CHECK(OPENSSL_hexstr2buf_ex(reinterpret_cast<unsigned char*>(token.bytes_.data()), kTokenBytes,
+                                     nullptr, std::string(hex).c_str(), '\0') == 1);
   return token;
 }
 

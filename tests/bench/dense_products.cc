@@ -3,6 +3,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <utility>
 
+#include "runtime/device/cpu/onednn.h"
 #include "runtime/tensor/arena.h"
 
 namespace tethys {
@@ -103,7 +104,7 @@ std::function<void()> Matmul(Product product, const DenseShape& s, std::shared_p
     c = {{s.in, s.out}, kFloat, Dims{s.out, 1}};
     a_data = o->x.data(), b_data = o->y.data(), c_data = o->dweights.data();
   }
-  const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, b, c), UserScratchpad(), engine);
+  const auto pd = cpu::DescribeForward<dnnl::matmul>(engine, UserScratchpad(), a, b, c);
   auto bound = std::make_shared<BoundPrimitive>(dnnl::matmul(pd), pd.scratchpad_desc(), engine);
   bound->Bind(DNNL_ARG_SRC, a, a_data);
   bound->Bind(DNNL_ARG_WEIGHTS, b, b_data);
@@ -116,8 +117,8 @@ std::function<void()> InnerProduct(Product product, const DenseShape& s, std::sh
   const dnnl::memory::desc x({s.rows, s.in}, kFloat, Tag::nc), y({s.rows, s.out}, kFloat, Tag::nc);
   const dnnl::memory::desc weights({s.out, s.in}, kFloat, Tag::io);
   using Forward = dnnl::inner_product_forward;
-  const Forward::primitive_desc forward(Forward::desc(dnnl::prop_kind::forward_training, x, weights, y),
-                                        UserScratchpad(), engine);
+  const auto forward = cpu::DescribeForward<Forward>(engine, UserScratchpad(),
+                                                     dnnl::prop_kind::forward_training, x, weights, y);
   std::shared_ptr<BoundPrimitive> bound;
   if (product == Product::kForward) {
     bound = std::make_shared<BoundPrimitive>(Forward(forward), forward.scratchpad_desc(), engine);
@@ -126,14 +127,14 @@ std::function<void()> InnerProduct(Product product, const DenseShape& s, std::sh
     bound->Bind(DNNL_ARG_DST, y, o->y.data());
   } else if (product == Product::kData) {
     using Data = dnnl::inner_product_backward_data;
-    const Data::primitive_desc pd(Data::desc(x, weights, y), UserScratchpad(), engine, forward);
+    const auto pd = cpu::DescribeBackward<Data>(engine, UserScratchpad(), forward, x, weights, y);
     bound = std::make_shared<BoundPrimitive>(Data(pd), pd.scratchpad_desc(), engine);
     bound->Bind(DNNL_ARG_DIFF_DST, y, o->y.data());
     bound->Bind(DNNL_ARG_WEIGHTS, weights, o->weights.data());
     bound->Bind(DNNL_ARG_DIFF_SRC, x, o->dx.data());
   } else {
     using Weights = dnnl::inner_product_backward_weights;
-    const Weights::primitive_desc pd(Weights::desc(x, weights, y), UserScratchpad(), engine, forward);
+    const auto pd = cpu::DescribeBackward<Weights>(engine, UserScratchpad(), forward, x, weights, y);
     bound = std::make_shared<BoundPrimitive>(Weights(pd), pd.scratchpad_desc(), engine);
     bound->Bind(DNNL_ARG_SRC, x, o->x.data());
     bound->Bind(DNNL_ARG_DIFF_DST, y, o->y.data());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/onednn.h"
 #include "runtime/device/cpu/primitives.h"
 
 // From the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
@@ -150,10 +151,9 @@ Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kerne
   bias_ = View(layouts.bias, engine_), dbias_ = View(layouts.bias, engine_);
   y_ = View(layouts.y, engine_), dy_ = View(layouts.y, engine_);
 
-  const dnnl::convolution_forward::primitive_desc forward(
-      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
-       layouts.bias, layouts.y, layouts.strides, layouts.before, layouts.after},
-      attributes_, engine_);
+  const auto forward = DescribeForward<dnnl::convolution_forward>(
+      engine_, attributes_, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, layouts.x,
+      layouts.any_filters, layouts.bias, layouts.y, layouts.strides, layouts.before, layouts.after);
   PrepareForward(forward);
   PrepareBackwardFilters(layouts, forward);
   PrepareBackwardData(layouts, forward);
@@ -192,10 +192,9 @@ void Convolution::PrepareForward(const dnnl::convolution_forward::primitive_desc
 
 void Convolution::PrepareBackwardFilters(const Layouts& layouts,
                                          const dnnl::convolution_forward::primitive_desc& hint) {
-  const dnnl::convolution_backward_weights::primitive_desc backward(
-      {dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters, layouts.bias, layouts.y,
-       layouts.strides, layouts.before, layouts.after},
-      attributes_, engine_, hint);
+  const auto backward = DescribeBackward<dnnl::convolution_backward_weights>(
+      engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
+      layouts.bias, layouts.y, layouts.strides, layouts.before, layouts.after);
   const memory packed = Allocate(backward.diff_weights_desc());
   backward_filters_ = Execution(dnnl::convolution_backward_weights(backward),
                                 {{DNNL_ARG_SRC, x_.get()},
@@ -209,10 +208,9 @@ void Convolution::PrepareBackwardFilters(const Layouts& layouts,
 
 void Convolution::PrepareBackwardData(const Layouts& layouts,
                                       const dnnl::convolution_forward::primitive_desc& hint) {
-  const dnnl::convolution_backward_data::primitive_desc backward(
-      {dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters, layouts.y, layouts.strides,
-       layouts.before, layouts.after},
-      attributes_, engine_, hint);
+  const auto backward = DescribeBackward<dnnl::convolution_backward_data>(
+      engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
+      layouts.y, layouts.strides, layouts.before, layouts.after);
   const memory packed = Allocate(backward.weights_desc());
   pack_backward_ = Reorder(filters_.get(), packed);
   backward_data_ = Execution(dnnl::convolution_backward_data(backward),

@@ -1,0 +1,40 @@
+// What versions 2 and 3 of oneDNN call differently: version 2 takes the description of an operation and then
+// how to compute it, version 3 takes both at once. Debian 12 has the one, Debian 13 the other.
+//
+// Both functions throw dnnl::error. `operation` is what the primitive's kind takes, in oneDNN's order:
+// algorithm, layouts of the operands, strides and so on.
+#ifndef TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
+#define TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
+
+#include <oneapi/dnnl/dnnl_version.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace tethys::cpu {
+
+template <typename Primitive, typename... Operation>
+typename Primitive::primitive_desc DescribeForward(const dnnl::engine& engine,
+                                                   const dnnl::primitive_attr& attributes,
+                                                   const Operation&... operation) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, operation..., attributes};
+#else
+  return {typename Primitive::desc(operation...), attributes, engine};
+#endif
+}
+
+// `forward`: the description of the forward operation whose gradient this computes.
+template <typename Primitive, typename Forward, typename... Operation>
+typename Primitive::primitive_desc DescribeBackward(const dnnl::engine& engine,
+                                                    const dnnl::primitive_attr& attributes,
+                                                    const Forward& forward, const Operation&... operation) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, operation..., forward, attributes};
+#else
+  return {typename Primitive::desc(operation...), attributes, engine, forward};
+#endif
+}
+
+}  // namespace tethys::cpu
+
+#endif  // TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
