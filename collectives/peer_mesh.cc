@@ -11,9 +11,9 @@
 namespace tethys {
 namespace {
 
-// So long a failed rank tries to tell the others why. They are reading, or computing and have room in their
-// sockets.
-constexpr Nanoseconds kFarewellTime = 200 * kMillisecond;
+// So long, and no longer than a step may stand still, a failed rank tries to tell the others why. They are
+// reading, or computing and have room in their sockets; on a busy machine they may take a while to get to it.
+constexpr Nanoseconds kFarewellTime = 1 * kSecond;
 // Turns without work before the thread sleeps. Each lets other ranks on this core go first.
 constexpr int kIdleTurns = 4;
 
@@ -201,7 +201,7 @@ absl::Status PeerMesh::ExplainSend(int peer, const absl::Status& error) {
 
 absl::Status PeerMesh::Fail(const absl::Status& error) {
   broken_ = error;
-  const Nanoseconds until = clock_.Now() + kFarewellTime;
+  const Nanoseconds until = clock_.Now() + std::min(kFarewellTime, options_.step_timeout);
   for (Peer& peer : peers_) {
     if (peer.socket.valid()) peer.sender.StartError(header_, error);
   }

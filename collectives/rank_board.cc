@@ -26,8 +26,8 @@ constexpr Nanoseconds kWatch = 200 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
 // So long a rank sleeps before it looks whether its peers live.
 constexpr Nanoseconds kSleep = 20 * kMillisecond;
-// Within so long a failing rank has written down why.
-constexpr Nanoseconds kFarewellTime = 200 * kMillisecond;
+// Within so long a failing rank has written down why, however busy its core is.
+constexpr Nanoseconds kFarewellTime = 5 * kSecond;
 
 bool Crowded(int ranks) {
   cpu_set_t cores;
@@ -229,11 +229,13 @@ void RankBoard::SayLastWords(const absl::Status& words) {
   if (said_last_words_) return;
   said_last_words_ = true;
   Line& line = lines_[rank()];
+  // Whoever sees that words are being written waits for them.
+  if (words.ok()) return line.farewell.store(kLeft, std::memory_order_release);
   line.farewell = kBeingWritten;
   line.code = static_cast<uint32_t>(words.code());
   line.message_bytes = static_cast<uint32_t>(std::min<size_t>(words.message().size(), line.message.size()));
   std::copy_n(words.message().begin(), line.message_bytes, line.message.begin());
-  line.farewell.store(words.ok() ? kLeft : kWritten, std::memory_order_release);
+  line.farewell.store(kWritten, std::memory_order_release);
 }
 
 void RankBoard::WakeAll() const {

@@ -1,5 +1,6 @@
 // One failure, whatever it is, becomes the same named error on every rank.
 #include "gmock/gmock.h"
+#include "tests/collectives/lockstep_time.h"
 #include "tests/collectives/ring_fixture.h"
 
 namespace tethys {
@@ -82,12 +83,21 @@ TEST_P(RingFailure, ALostRankIsNamedOnAllOthers) {
 }
 
 TEST_P(RingFailure, ASilentRankIsNamedOnAllOthers) {
+  constexpr Nanoseconds kPatience = 200 * kMicrosecond;
   TestRing ring(world(), medium());
-  for (RingOptions& options : ring.options) options.step_timeout = 300 * kMillisecond;
+  LockstepTime time(world(), kPatience / 16);
+  for (RingOptions& options : ring.options) {
+    options.step_timeout = kPatience;
+    options.clock = &time.OfRank(options.rank);
+  }
   const int silent = world() / 2;
   auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& communicator) {
+    const int rank = communicator->rank();
+    time.Join();
     // It stays connected until all others have given up.
-    return communicator->rank() == silent ? absl::OkStatus() : Reduce(*communicator, count());
+    const absl::Status answer = rank == silent ? absl::OkStatus() : Reduce(*communicator, count());
+    time.Leave(rank);
+    return answer;
   });
   answers.erase(answers.begin() + silent);
   ExpectAll(
