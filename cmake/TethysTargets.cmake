@@ -25,7 +25,7 @@ function(tethys_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 600)  # Ends what hangs; far above what a slow machine takes, under a sanitizer, too.
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
   if("processes" IN_LIST ARG_LABELS)
