@@ -18,6 +18,29 @@ std::string Parent(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+bool IsDirectory(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// Of a call that should have written something. 0 bytes are an error, too, or the caller would try for ever.
+absl::Status WriteError(ssize_t written, const std::string& name) {
+  return ErrnoStatus(written < 0 ? errno : EIO, absl::StrCat("cannot write ", name));
+}
+
+// The bytes of a file of `size` up to its last line end.
+absl::StatusOr<int64_t> BytesOfWholeLines(int fd, int64_t size, const std::string& path) {
+  char piece[4096];
+  while (size > 0) {
+    const int64_t count = std::min<int64_t>(size, sizeof(piece));
+    TETHYS_RETURN_IF_ERROR(ReadFullyAt(fd, piece, count, size - count, path));
+    size -= count;
+    const size_t end = absl::string_view(piece, count).rfind('\n');
+    if (end != absl::string_view::npos) return size + static_cast<int64_t>(end) + 1;
+  }
+  return 0;
+}
+
 }  // namespace
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
@@ -62,10 +85,8 @@ absl::Status WriteFully(int fd, const void* data, int64_t size, const std::strin
   const char* at = static_cast<const char*>(data);
   while (size > 0) {
     const ssize_t written = write(fd, at, size);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return ErrnoStatus(errno, absl::StrCat("cannot write ", name));
-    }
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return WriteError(written, name);
     at += written;
     size -= written;
   }
@@ -76,10 +97,8 @@ absl::Status WriteFullyAt(int fd, const void* data, int64_t size, int64_t offset
   const char* at = static_cast<const char*>(data);
   while (size > 0) {
     const ssize_t written = pwrite(fd, at, size, offset);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return ErrnoStatus(errno, absl::StrCat("cannot write ", name));
-    }
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return WriteError(written, name);
     at += written;
     offset += written;
     size -= written;
@@ -123,25 +142,55 @@ absl::Status WriteFileAtomically(const std::string& path, absl::string_view cont
 }
 
 absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::Open(const std::string& path) {
-  FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  FileDescriptor fd(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  TETHYS_RETURN_IF_ERROR(SyncDirectory(Parent(path)));
   return std::unique_ptr<AppendFile>(new AppendFile(std::move(fd), path));
 }
 
-absl::Status AppendFile::Append(absl::string_view data) {
-  return WriteFully(fd_.get(), data.data(), data.size(), path_);
+absl::StatusOr<std::unique_ptr<AppendFile>> AppendFile::OpenLines(const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file, Open(path));
+  const int64_t size = lseek(file->fd_.get(), 0, SEEK_END);
+  TETHYS_ASSIGN_OR_RETURN(const int64_t whole, BytesOfWholeLines(file->fd_.get(), size, path));
+  if (whole != size) file->torn_at_ = whole;
+  TETHYS_RETURN_IF_ERROR(file->CutTornRecord());
+  return file;
+}
+
+absl::Status AppendFile::Append(absl::string_view record) {
+  TETHYS_RETURN_IF_ERROR(CutTornRecord());
+  const int64_t end = lseek(fd_.get(), 0, SEEK_END);
+  const absl::Status status = WriteFully(fd_.get(), record.data(), record.size(), path_);
+  if (status.ok()) return status;
+  torn_at_ = end;
+  CutTornRecord().IgnoreError();
+  return status;
+}
+
+absl::Status AppendFile::CutTornRecord() {
+  if (torn_at_ < 0) return absl::OkStatus();
+  if (ftruncate(fd_.get(), torn_at_) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("cannot cut what was half written off ", path_));
+  }
+  torn_at_ = -1;
+  return absl::OkStatus();
 }
 
 absl::Status AppendFile::Sync() {
-  if (fdatasync(fd_.get()) != 0) return ErrnoStatus(errno, absl::StrCat("cannot sync ", path_));
-  return absl::OkStatus();
+  if (sync_status_.ok() && fdatasync(fd_.get()) != 0) {
+    sync_status_ = ErrnoStatus(errno, absl::StrCat("cannot sync ", path_));
+  }
+  return sync_status_;
 }
 
 absl::Status CreateDirectories(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("cannot create directory ", path));
-  return absl::OkStatus();
+  if (IsDirectory(path)) return absl::OkStatus();
+  const std::string parent = Parent(path);
+  if (parent != path) TETHYS_RETURN_IF_ERROR(CreateDirectories(parent));
+  if (mkdir(path.c_str(), 0777) != 0 && !IsDirectory(path)) {
+    return ErrnoStatus(errno, absl::StrCat("cannot create directory ", path));
+  }
+  return SyncDirectory(parent);
 }
 
 bool FileExists(const std::string& path) {

@@ -37,17 +37,29 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit = in
 // the directory.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
-// Appends whole records to a file; what is appended before a Sync survives a power cut.
+// Appends whole records to a file; what is appended before a Sync that succeeds survives a power cut. One
+// thread may sync while another appends.
 class AppendFile {
  public:
+  // Creates the file if need be.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
-  absl::Status Append(absl::string_view data);
+  // The same for a file of lines: a last line without its end, which a crash left, is cut off.
+  static absl::StatusOr<std::unique_ptr<AppendFile>> OpenLines(const std::string& path);
+
+  // After an error nothing of the record is in the file, or will be cut off before the next one.
+  absl::Status Append(absl::string_view record);
+  // After an error every later call repeats it: the disk may have dropped what was written, and another fsync
+  // would succeed all the same (fsync(2)).
   absl::Status Sync();
 
  private:
   AppendFile(FileDescriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  absl::Status CutTornRecord();
+
   FileDescriptor fd_;
   std::string path_;
+  int64_t torn_at_ = -1;  // Where a record begins of which only a part could be written; -1: there is none.
+  absl::Status sync_status_;
 };
 
 // Writes and reads exactly `size` bytes, at the current position or at `offset`.
@@ -55,6 +67,7 @@ absl::Status WriteFully(int fd, const void* data, int64_t size, const std::strin
 absl::Status WriteFullyAt(int fd, const void* data, int64_t size, int64_t offset, const std::string& name);
 absl::Status ReadFullyAt(int fd, void* data, int64_t size, int64_t offset, const std::string& name);
 
+// What it creates survives a power cut.
 absl::Status CreateDirectories(const std::string& path);
 bool FileExists(const std::string& path);
 absl::Status SyncDirectory(const std::string& path);

@@ -76,7 +76,11 @@ absl::Status CheckpointWriter::CreateFile(const std::string& name, int first_slo
 
   file.fd = FileDescriptor(open(file.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file.fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot create ", file.path));
-  if (const int error = posix_fallocate(file.fd.get(), 0, file.total_bytes()); error != 0) {
+  int error;
+  do {
+    error = posix_fallocate(file.fd.get(), 0, file.total_bytes());
+  } while (error == EINTR);
+  if (error != 0) {
     return ErrnoStatus(error, absl::StrCat("cannot take ", file.total_bytes(), " bytes for ", file.path));
   }
   TETHYS_RETURN_IF_ERROR(WriteFullyAt(file.fd.get(), header.data(), header.size(), 0, file.path));
@@ -238,7 +242,10 @@ absl::Status CheckpointWriter::MoveIntoPlace() {
   committed_ = true;
   TETHYS_RETURN_IF_ERROR(Annotate(SyncDirectory(root_),
                                   absl::StrCat(directory_, " is written but may not survive a power cut")));
-  return RemoveRecursively(old);
+  if (const absl::Status removed = RemoveRecursively(old); !removed.ok()) {
+    TETHYS_LOG(Warning, "what was replaced stays behind: ", removed.message());
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tethys

@@ -51,7 +51,7 @@ class CheckpointWriter {
 
   // Once, after all Writes have returned. FailedPrecondition names the first element that was not written.
   // After any error the checkpoint is lost, whatever is tried: a failed sync may have dropped the data
-  // (fsync(2)).
+  // (fsync(2)). (If only the sync of ROOT fails, it is there, whole, but may not survive a power cut.)
   absl::Status Commit(const proto::TrainingState& state);
 
   // ROOT/step-N, there once Commit has succeeded.
