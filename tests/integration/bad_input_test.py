@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from tethys_run import JOB, Run, STRATEGIES, TETHYS, TethysTest, command
+from tethys_run import JOB, PATIENCE, Run, STRATEGIES, TETHYS, TethysTest, command
 
 
 def idx(values, *shape, magic=0x08):
@@ -156,27 +156,30 @@ class RunningJobTest(TethysTest):
 
     def test_strangers_change_nothing(self):
         for name in ("mirrored", "ps_async"):
-            with self.subTest(strategy=name), Run([*STRATEGIES[name], "epochs=60"]) as run:
+            with self.subTest(strategy=name), Run([*STRATEGIES[name], "epochs=20"]) as run:
                 run.start()
                 run.wait_for_training()
-                addresses = re.findall(r"^member .* (\S+):(\d+)$", run.read("journal"), re.MULTILINE)
-                chief = re.search(r"--chief=(\S+):(\d+)", next(iter(
-                    line for line in run.processes().values() if "--chief=" in line)))
-                for host, port in [*addresses, chief.groups()]:
-                    for garbage in (b"", b"\0" * 4096, b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096),
-                                    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(512)):
-                        with socket.create_connection((host, int(port))) as stranger:
-                            try:
-                                stranger.sendall(garbage)
-                            except OSError:
-                                pass  # Turned away already.
+                with run.held("worker", 0):
+                    addresses = re.findall(r"^member .* (\S+):(\d+)$", run.read("journal"), re.MULTILINE)
+                    chief = re.search(r"--chief=(\S+):(\d+)", " ".join(run.processes().values()))
+                    for host, port in [*addresses, chief.groups()]:
+                        self.send_garbage(host, int(port))
                 for secret in ("0" * 32 + " job", "not a token", ""):
                     uninvited = subprocess.run([TETHYS, "worker", f"--chief={chief[1]}:{chief[2]}", "--index=0"],
-                                               input=secret + "\n", capture_output=True, text=True, timeout=100,
+                                               input=secret + "\n", capture_output=True, text=True, timeout=PATIENCE,
                                                check=False)
                     self.assertNotEqual(uninvited.returncode, 0)
                 self.assertEqual(run.finish(), 0, run.output)
-                self.assertEqual(run.samples_used(), 60 * 3001)
+                self.assertEqual(run.samples_used(), 20 * 3001)
+
+    def send_garbage(self, host, port):
+        for garbage in (b"", b"\0" * 4096, b"GET / HTTP/1.1\r\n\r\n", os.urandom(4096),
+                        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(512)):
+            with socket.create_connection((host, port)) as stranger:
+                try:
+                    stranger.sendall(garbage)
+                except OSError:
+                    pass  # Turned away already.
 
     def test_damaged_checkpoints_are_refused(self):
         with Run(["strategy=local", "epochs=1"]).run() as run:

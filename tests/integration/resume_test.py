@@ -63,6 +63,7 @@ class ResumeTest(TethysTest):
         with Run([*STRATEGIES["mirrored"], "epochs=1"]).run() as run:
             run.run(resume=True, overrides=["epochs=2"])
             self.assertEqual(run.samples_used(), 2 * 3001)
+            self.assertIn("decaying to 0 over 6,002 samples", run.output)
 
     def test_evaluate_agrees_with_the_run(self):
         with Run([*STRATEGIES["ps_sync"], "epochs=1"]).run() as run:

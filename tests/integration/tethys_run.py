@@ -240,7 +240,10 @@ class Run:
         return int(self.checkpoints()[-1].rpartition("-")[2])
 
     def saved_epoch(self):
-        return int(re.findall(r"^saved \d+ (\d+) ", self.read("journal"), re.MULTILINE)[-1])
+        """In which the newest checkpoint was made, or at whose beginning."""
+        with open(os.path.join(self.checkpoints()[-1], "manifest.textproto"), encoding="utf-8") as file:
+            epoch = re.search(r"^  epoch: (\d+)$", file.read(), re.MULTILINE)
+        return int(epoch[1]) if epoch else 0
 
     def parameters(self):
         """{tensor: values} of the newest checkpoint, parameters and the optimizer's slots."""
