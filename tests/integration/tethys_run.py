@@ -215,7 +215,8 @@ class Run:
         try:
             yield
         finally:
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # Held for so long that it was taken for lost.
+                os.kill(pid, signal.SIGCONT)
 
     def path(self, *parts):
         return os.path.join(self.directory, *parts)

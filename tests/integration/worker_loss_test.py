@@ -53,7 +53,7 @@ class StaleSynchronousTest(TethysTest):
 
     def test_a_slow_worker_holds_the_others_at_the_bound_and_not_before(self):
         with ByHand("workers: 3 strategy { parameter_server { servers: 2 stale_synchronous { bound: 3 } } }") as run:
-            run.start_all(servers=2, workers=3, flags={0: ["--slow_down=20"]})
+            run.start_all(servers=2, workers=3, flags={0: ["--slow_down=200"]})
             self.assertEqual(run.wait(), 0)
             gaps = run.gaps()
         # Of steps that servers have applied: one is under way where the bound holds a worker.
@@ -64,7 +64,9 @@ class ByHand(Run):
     """A run whose processes are started one by one."""
 
     def __init__(self, strategy):
-        super().__init__(job=JOB.replace("limit_samples: 3001", "limit_samples: 1200") + strategy)
+        # Ten steps.
+        super().__init__(job=JOB.replace("limit_samples: 3001", "limit_samples: 1280").replace("epochs: 3", "epochs: 1")
+                         + strategy)
         self.tasks = []
 
     def __exit__(self, *details):
