@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/types/optional.h"
 #include "deploy/command.h"
 #include "deploy/comparison.h"
 #include "deploy/job_description.h"
@@ -12,6 +13,7 @@
 #include "deploy/resource_table.h"
 #include "deploy/role_process.h"
 #include "deploy/text.h"
+#include "deploy/time_to_accuracy.h"
 #include "runtime/base/build_id.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
@@ -23,11 +25,12 @@ namespace {
 
 constexpr char kDescription[] =
     "Trains every combination of the given jobs and the values of --vary, --repeats times each with seeds "
-    "one apart, and prints one table: accuracy, time, throughput, communication. All combinations run once "
-    "before any runs again, so that a machine that grows slower or faster does so for all.\n\nEach run has a "
-    "directory of its own in the run directory, which also gets comparison.csv and comparison_resources.csv. "
-    "A run that fails is shown as such and the others go on. Exit status: 0 all runs succeeded; 2 the "
-    "request was wrong and nothing was started; 1 a run failed, or the user interrupted.";
+    "one apart, and prints tables: accuracy, time, throughput, communication; time to accuracy; resources. "
+    "All combinations run once before any runs again, so that a machine that grows slower or faster does so "
+    "for all.\n\nEach run has a directory of its own in the run directory, which also gets comparison.csv "
+    "and comparison_resources.csv. A run that fails is shown as such and the others go on. Exit status: 0 "
+    "all runs succeeded; 2 the request was wrong and nothing was started; 1 a run failed, or the user "
+    "interrupted.";
 
 // One run to come.
 struct PlannedRun {
@@ -41,6 +44,7 @@ struct Request {
   std::vector<VariantLabel> labels;  // By variant.
   std::vector<PlannedRun> runs;      // In the order in which they are made.
   JobRunOptions options;             // Of every run, but for its places.
+  absl::optional<double> target;     // --target_accuracy
 };
 
 std::string GradientScaleText(const proto::Job& job) {
@@ -86,6 +90,7 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
     TETHYS_ASSIGN_OR_RETURN(Variation variation, ParseVariation(text));
     request.variations.push_back(std::move(variation));
   }
+  TETHYS_ASSIGN_OR_RETURN(request.target, GivenTarget(flags));
   TETHYS_ASSIGN_OR_RETURN(const int64_t repeats, flags.GetInteger("repeats", 1, 1, 1000));
   const std::vector<Variant> variants = AllVariants(flags.arguments().size(), request.variations);
   JobPreparer preparer;
@@ -169,16 +174,19 @@ void MakeRun(PlannedRun& run, JobRunOptions options) {
 // Prints the table, writes comparison.csv, and returns the exit status.
 int Conclude(const Request& request, const std::vector<RunRecord>& records, const std::string& directory) {
   std::printf("%s\n", ComparisonTable(request.labels, request.variations, records).c_str());
+  const Target target = TargetOf(records, request.target);
+  const std::string to_target = TargetTable(request.labels, request.variations, records, target);
+  if (!to_target.empty()) std::printf("%s\n", to_target.c_str());
   const std::string resources = ResourceTables(request.labels, request.variations, records);
   if (!resources.empty()) std::printf("%s\n", resources.c_str());
   const std::string csv = directory + "/comparison.csv";
   const absl::Status written =
-      WriteFileAtomically(csv, ComparisonCsv(request.labels, request.variations, records));
+      WriteFileAtomically(csv, ComparisonCsv(request.labels, request.variations, records, target));
   if (!written.ok()) return Fail("compare", written, kExitFailed);
   const absl::Status resources_written = WriteFileAtomically(
       directory + "/comparison_resources.csv", ResourceCsv(request.labels, request.variations, records));
   if (!resources_written.ok()) return Fail("compare", resources_written, kExitFailed);
-  const absl::Status reported = WriteReport(directory);
+  const absl::Status reported = WriteReport(directory, request.target);
   if (!reported.ok()) std::printf("no report: %s\n", StatusText(reported).c_str());
   std::printf("results in %s and the directories beside it; %s/report.html shows them\n", csv.c_str(),
               directory.c_str());
@@ -232,6 +240,8 @@ int Compare(const Flags& flags) {
                run.record.status.ok()) {
       MakeRun(run, request->options);
     }
+    const std::string epochs = run.record.run_dir + "/epochs.csv";
+    run.record.epochs = ParseEpochs(ReadFile(epochs).value_or(""));
     records.push_back(run.record);
     if (absl::IsCancelled(run.record.status)) break;
   }
@@ -254,6 +264,7 @@ Command CompareCommand() {
                  "Trains each job with each of these values; given more than once, with all combinations.",
              .repeated = true},
             {.name = "repeats", .value = "N", .help = "Runs of each combination. Default 1."},
+            TargetAccuracyFlag(),
             {.name = "run_dir",
              .value = "DIR",
              .help = "Where results go. Default: runs/compare-DATE-TIME, a fresh one."},

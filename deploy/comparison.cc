@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_split.h"
+#include "deploy/time_to_accuracy.h"
 
 namespace tethys {
 
@@ -60,35 +61,116 @@ Spread SpreadOf(absl::Span<const double> values) {
   return spread;
 }
 
-Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant) {
+namespace {
+
+using Number = absl::optional<double>;
+using Runs = std::vector<const RunRecord*>;
+
+// Of a measurement, over the runs that have it.
+template <typename Measure>
+Spread SpreadOver(const Runs& runs, Measure measure) {
+  std::vector<double> values;
+  for (const RunRecord* run : runs) {
+    if (const Number value = measure(*run)) values.push_back(*value);
+  }
+  return SpreadOf(values);
+}
+
+// The same, of the summary.
+template <typename Measure>
+Spread SpreadOfSummaries(const Runs& runs, Measure measure) {
+  return SpreadOver(runs, [&measure](const RunRecord& run) { return measure(run.summary); });
+}
+
+// What a phase took of a worker's training time, in seconds. Steps are recorded by attempt, so those of a run
+// that went on from a checkpoint say nothing of all of its training time.
+Number WorkerSeconds(const proto::RunSummary& summary, double phase_us) {
+  const double rate = summary.timing().samples_per_second();
+  if (!summary.has_phases() || summary.workers() == 0 || rate <= 0) return absl::nullopt;
+  constexpr double kNearlyAll = 0.99;
+  const double recorded_seconds = static_cast<double>(summary.samples_recorded()) / rate;
+  if (recorded_seconds < kNearlyAll * summary.timing().training_seconds()) return absl::nullopt;
+  return phase_us / 1e6 * static_cast<double>(summary.steps_recorded()) / summary.workers();
+}
+
+void AddWorkerTimes(const Runs& runs, Aggregate& aggregate) {
+  using Summary = proto::RunSummary;
+  aggregate.step_seconds = SpreadOfSummaries(
+      runs, [](const Summary& summary) { return WorkerSeconds(summary, summary.phases().total_us()); });
+  aggregate.compute_seconds = SpreadOfSummaries(runs, [](const Summary& summary) {
+    return WorkerSeconds(summary, summary.phases().forward_us() + summary.phases().backward_us());
+  });
+  aggregate.exchange_seconds = SpreadOfSummaries(
+      runs, [](const Summary& summary) { return WorkerSeconds(summary, summary.phases().exchange_us()); });
+}
+
+void AddTimeToTarget(const Runs& runs, const Target& target, Aggregate& aggregate) {
+  aggregate.best_accuracy = SpreadOver(runs, [](const RunRecord& run) { return BestAccuracy(run.epochs); });
+  if (!target.has_value()) return;
+  std::vector<double> seconds, epochs, cost;
+  for (const RunRecord* run : runs) {
+    const absl::optional<Reached> reached = FirstAtOrAbove(target->accuracy(), run->epochs);
+    if (!reached.has_value()) continue;
+    seconds.push_back(reached->seconds);
+    epochs.push_back(reached->epochs);
+    if (!run->summary.has_cost()) continue;
+    cost.push_back(reached->seconds * run->summary.cost().price_per_hour() / 3600);
+  }
+  aggregate.target_seconds = SpreadOf(seconds);
+  aggregate.target_epochs = SpreadOf(epochs);
+  aggregate.target_cost = SpreadOf(cost);
+}
+
+}  // namespace
+
+Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given) {
+  std::vector<double> best;
+  for (const RunRecord& run : runs) {
+    if (!run.status.ok()) continue;
+    if (const absl::optional<double> accuracy = BestAccuracy(run.epochs)) best.push_back(*accuracy);
+  }
+  if (best.empty()) return absl::nullopt;
+  const Number accuracy = given.has_value() ? given : CommonTarget(best);
+  if (!accuracy.has_value()) return absl::nullopt;
+  proto::AccuracyTarget target;
+  target.set_accuracy(*accuracy);
+  target.set_given(given.has_value());
+  return target;
+}
+
+Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant, const Target& target) {
   Aggregate aggregate;
-  std::vector<double> accuracy, seconds, rate, exposed, bytes, staleness, run_cost, epoch_cost;
+  Runs succeeded;
   for (const RunRecord& run : runs) {
     if (run.variant != variant) continue;
     ++aggregate.runs;
-    if (!run.status.ok()) {
-      ++aggregate.failed;
-      continue;
-    }
-    const proto::RunSummary& summary = run.summary;
-    if (summary.has_test()) accuracy.push_back(summary.test().accuracy());
-    seconds.push_back(summary.timing().training_seconds());
-    rate.push_back(summary.timing().samples_per_second());
-    exposed.push_back(summary.communication().exposed_share());
-    bytes.push_back(summary.communication().bytes_out_per_step() +
-                    summary.communication().bytes_in_per_step());
-    staleness.push_back(summary.communication().mean_staleness());
-    if (summary.has_cost()) run_cost.push_back(summary.cost().run());
-    if (summary.cost().epoch() > 0) epoch_cost.push_back(summary.cost().epoch());
+    if (run.status.ok()) succeeded.push_back(&run);
   }
-  aggregate.accuracy = SpreadOf(accuracy);
-  aggregate.seconds = SpreadOf(seconds);
-  aggregate.samples_per_second = SpreadOf(rate);
-  aggregate.exposed_share = SpreadOf(exposed);
-  aggregate.bytes_per_step = SpreadOf(bytes);
-  aggregate.staleness = SpreadOf(staleness);
-  aggregate.run_cost = SpreadOf(run_cost);
-  aggregate.epoch_cost = SpreadOf(epoch_cost);
+  aggregate.failed = aggregate.runs - static_cast<int>(succeeded.size());
+  const auto over = [&succeeded](auto measure) { return SpreadOfSummaries(succeeded, measure); };
+  using Summary = proto::RunSummary;
+  aggregate.accuracy = over([](const Summary& summary) {
+    return summary.has_test() ? Number(summary.test().accuracy()) : absl::nullopt;
+  });
+  aggregate.seconds =
+      over([](const Summary& summary) { return Number(summary.timing().training_seconds()); });
+  aggregate.samples_per_second =
+      over([](const Summary& summary) { return Number(summary.timing().samples_per_second()); });
+  aggregate.exposed_share =
+      over([](const Summary& summary) { return Number(summary.communication().exposed_share()); });
+  aggregate.bytes_per_step = over([](const Summary& summary) {
+    return Number(summary.communication().bytes_out_per_step() + summary.communication().bytes_in_per_step());
+  });
+  aggregate.staleness =
+      over([](const Summary& summary) { return Number(summary.communication().mean_staleness()); });
+  aggregate.run_cost = over([](const Summary& summary) {
+    return summary.has_cost() ? Number(summary.cost().run()) : absl::nullopt;
+  });
+  aggregate.epoch_cost = over([](const Summary& summary) {
+    return summary.cost().epoch() > 0 ? Number(summary.cost().epoch()) : absl::nullopt;
+  });
+  AddWorkerTimes(succeeded, aggregate);
+  AddTimeToTarget(succeeded, target, aggregate);
   return aggregate;
 }
 

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "proto/report.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/status.h"
 
@@ -39,7 +41,13 @@ struct RunRecord {
   std::string run_dir = {};
   absl::Status status = {};  // Not OK: it failed, and the summary is not used.
   proto::RunSummary summary = {};
+  std::vector<proto::EpochPoint> epochs = {};  // Ends of epochs, in order.
 };
+
+// The target of a comparison's times to accuracy (time_to_accuracy.h): the one given, else the one that all
+// runs that succeeded have in common. Absent: none was validated.
+using Target = absl::optional<proto::AccuracyTarget>;
+Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given);
 
 // Sample mean and deviation (n - 1 in the denominator; 0 for one value).
 struct Spread {
@@ -61,8 +69,15 @@ struct Aggregate {
   Spread staleness;
   Spread run_cost;  // None where no price is known.
   Spread epoch_cost;
+  Spread step_seconds;  // Of a worker's training time, in the mean: these three.
+  Spread compute_seconds;
+  Spread exchange_seconds;
+  Spread best_accuracy;   // On the validation split; its count is that of the runs that were validated.
+  Spread target_seconds;  // To the target, of those that reached it: these three.
+  Spread target_epochs;
+  Spread target_cost;
 };
-Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant);
+Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant, const Target& target);
 
 // A variant as it is shown: from its resolved job.
 struct VariantLabel {
@@ -86,14 +101,19 @@ std::vector<std::string> LabelCells(const VariantLabel& label);
 // More digits than any measurement here has.
 std::string NumberCell(double value);
 
-// A row per variant; what failed, below. At most 120 columns wide as long as names and variations are few and
-// short.
+// A row per variant, ± the standard error of the mean; what failed, below. At most 120 columns wide as long
+// as names and variations are few and short.
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                             absl::Span<const RunRecord> runs);
 
+// A row per variant: what it took to get to the target, under a line that says what is shown. Empty without
+// a target.
+std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                        absl::Span<const RunRecord> runs, const Target& target);
+
 // A line per run and one per variant, told apart by the first column.
 std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
-                          absl::Span<const RunRecord> runs);
+                          absl::Span<const RunRecord> runs, const Target& target);
 
 }  // namespace tethys
 

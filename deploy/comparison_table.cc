@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "deploy/comparison.h"
 #include "deploy/text.h"
+#include "deploy/time_to_accuracy.h"
 
 namespace tethys {
 namespace {
@@ -14,8 +16,9 @@ constexpr size_t kVariationHeaderWidth = 12;
 std::string SpreadText(const Spread& spread, double factor, int digits) {
   if (spread.count == 0) return kNothing;
   std::string text = absl::StrFormat("%.*f", digits, spread.mean * factor);
-  if (spread.count > 1) absl::StrAppendFormat(&text, " ± %.*f", digits, spread.deviation * factor);
-  return text;
+  if (spread.count < 2) return text;
+  const double error = spread.deviation / std::sqrt(spread.count);
+  return absl::StrCat(text, absl::StrFormat(" ± %.*f", digits, error * factor));
 }
 
 std::string MeanText(const Spread& spread, double factor, int digits) {
@@ -60,7 +63,8 @@ std::vector<std::string> MeasuredCells(const Aggregate& values) {
   std::vector<std::string> cells;
   for (const Spread* spread :
        {&values.accuracy, &values.seconds, &values.samples_per_second, &values.exposed_share,
-        &values.bytes_per_step, &values.staleness, &values.run_cost, &values.epoch_cost}) {
+        &values.bytes_per_step, &values.staleness, &values.run_cost, &values.epoch_cost,
+        &values.best_accuracy, &values.target_seconds, &values.target_epochs, &values.target_cost}) {
     cells.push_back(MeanCell(*spread));
     cells.push_back(DeviationCell(*spread));
   }
@@ -71,13 +75,14 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
   std::vector<std::string> header = LabelHeader(variations);
   header.insert(header.begin(), "kind");
   for (const char* name : {"repeat", "seed", "runs", "failed"}) header.push_back(name);
-  for (const char* name : {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share",
-                           "bytes_per_step", "mean_staleness", "run_cost", "epoch_cost"}) {
+  for (const char* name :
+       {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share", "bytes_per_step",
+        "mean_staleness", "run_cost", "epoch_cost", "best_validation_accuracy", "seconds_to_target",
+        "epochs_to_target", "cost_to_target"}) {
     header.push_back(name);
     header.push_back(absl::StrCat(name, "_sd"));
   }
-  header.push_back("run_dir");
-  header.push_back("error");
+  for (const char* name : {"target_accuracy", "reached_target", "run_dir", "error"}) header.push_back(name);
   return CsvLine(header);
 }
 
@@ -143,10 +148,12 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
                             absl::Span<const RunRecord> runs) {
   const std::string prefix = CommonPrefix(labels);
   const bool costs = AnyCost(runs);
+  bool repeated = false;
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < labels.size(); ++i) {
     const VariantLabel& label = labels[i];
-    const Aggregate values = AggregateRuns(runs, i);
+    const Aggregate values = AggregateRuns(runs, i, absl::nullopt);
+    repeated = repeated || values.seconds.count > 1;
     std::vector<std::string> row = {label.job.substr(prefix.size())};
     row.insert(row.end(), label.values.begin(), label.values.end());
     const std::vector<std::string> cells = {
@@ -168,16 +175,49 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
     rows.push_back(row);
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
-  return absl::StrCat(title, Table(TableColumns(variations, costs), rows), FailureLines(runs));
+  return absl::StrCat(title, Table(TableColumns(variations, costs), rows),
+                      repeated ? "± is the standard error of the mean over runs.\n" : "", FailureLines(runs));
+}
+
+std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                        absl::Span<const RunRecord> runs, const Target& target) {
+  if (!target.has_value()) return "";
+  const bool costs = AnyCost(runs);
+  const std::string prefix = CommonPrefix(labels);
+  std::vector<Column> columns = {{{"job"}, true}};
+  for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
+  for (const Column& column : {Column{{"strategy"}, true}, Column{{"training", "s"}}, Column{{"epochs"}},
+                               Column{{"best validation", "accuracy, %"}}, Column{{"reached by"}, true}}) {
+    columns.push_back(column);
+  }
+  if (costs) columns.push_back({{"cost of", "the training"}});
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const Aggregate values = AggregateRuns(runs, i, target);
+    std::vector<std::string> row = {labels[i].job.substr(prefix.size())};
+    row.insert(row.end(), labels[i].values.begin(), labels[i].values.end());
+    row.push_back(labels[i].strategy);
+    row.push_back(SpreadText(values.target_seconds, 1, values.target_seconds.mean < 10 ? 2 : 1));
+    row.push_back(SpreadText(values.target_epochs, 1, 1));
+    row.push_back(SpreadText(values.best_accuracy, 100, 2));
+    const int validated = values.best_accuracy.count;
+    row.push_back(validated == 0 ? kNothing : absl::StrCat(values.target_seconds.count, " of ", validated));
+    if (costs) row.push_back(CostText(values.target_cost));
+    rows.push_back(row);
+  }
+  return absl::StrCat("Time to ", TargetText(*target),
+                      "\nTraining until the first end of an epoch at or above it, in the mean of the runs "
+                      "that got there.\n\n",
+                      Table(columns, rows));
 }
 
 std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
-                          absl::Span<const RunRecord> runs) {
+                          absl::Span<const RunRecord> runs, const Target& target) {
   std::string csv = CsvHeader(variations);
   const auto add = [&](const std::string& kind, int variant, const std::string& repeat,
                        const std::string& seed, absl::Span<const RunRecord> of, const std::string& run_dir,
                        const std::string& error) {
-    const Aggregate values = AggregateRuns(of, variant);
+    const Aggregate values = AggregateRuns(of, variant, target);
     std::vector<std::string> cells = {kind};
     const auto append = [&](const std::vector<std::string>& more) {
       cells.insert(cells.end(), more.begin(), more.end());
@@ -185,6 +225,8 @@ std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<cons
     append(LabelCells(labels[variant]));
     append({repeat, seed, std::to_string(values.runs), std::to_string(values.failed)});
     append(MeasuredCells(values));
+    append({target.has_value() ? NumberCell(target->accuracy()) : "",
+            target.has_value() ? std::to_string(values.target_seconds.count) : ""});
     append({run_dir, error});
     absl::StrAppend(&csv, CsvLine(cells));
   };

@@ -11,6 +11,7 @@ namespace tethys {
 CsvReader::CsvReader(absl::string_view text) : rest_(text) {
   std::vector<absl::string_view> header;
   if (!TakeLine(header)) return;
+  width_ = header.size();
   for (size_t i = 0; i < header.size(); ++i) columns_[std::string(header[i])] = i;
 }
 
@@ -24,7 +25,7 @@ bool CsvReader::TakeLine(std::vector<absl::string_view>& cells) {
 
 bool CsvReader::Next() {
   while (TakeLine(cells_)) {
-    if (cells_.size() == columns_.size()) return true;
+    if (cells_.size() == width_) return true;
   }
   return false;
 }
@@ -37,6 +38,11 @@ absl::string_view CsvReader::Text(const std::string& column) const {
 double CsvReader::Number(const std::string& column) const {
   double value = 0;
   return absl::SimpleAtod(Text(column), &value) && std::isfinite(value) ? value : 0;
+}
+
+int64_t CsvReader::Integer(const std::string& column) const {
+  int64_t value = 0;
+  return absl::SimpleAtoi(Text(column), &value) ? value : 0;
 }
 
 }  // namespace tethys

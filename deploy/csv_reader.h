@@ -3,6 +3,7 @@
 #ifndef TETHYS_DEPLOY_CSV_READER_H_
 #define TETHYS_DEPLOY_CSV_READER_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,12 +22,15 @@ class CsvReader {
   absl::string_view Text(const std::string& column) const;
   // 0 where there is no number.
   double Number(const std::string& column) const;
+  // 0 where there is no whole number.
+  int64_t Integer(const std::string& column) const;
 
  private:
   bool TakeLine(std::vector<absl::string_view>& cells);
 
   absl::string_view rest_;
-  std::map<std::string, size_t> columns_;
+  std::map<std::string, size_t> columns_;  // Of two of one name, the last.
+  size_t width_ = 0;
   std::vector<absl::string_view> cells_;
 };
 

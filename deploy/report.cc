@@ -3,10 +3,12 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "deploy/report_data.h"
-#include "deploy/verdict.h"
+#include "deploy/report_value.h"
+#include "deploy/time_to_accuracy.h"
 #include "runtime/base/file.h"
 
 // The page and the plotting library lie in the program (report_assets.cc).
@@ -55,6 +57,10 @@ std::string ReportHtml(const proto::Report& report) {
 std::string ReportMarkdown(const proto::Report& report) {
   std::string text = absl::StrCat("# ", CellText(report.title()), "\n\n", report.made(), "\n\n");
   for (const std::string& sentence : report.verdict()) absl::StrAppend(&text, CellText(sentence), "\n\n");
+  if (report.why_size() > 0) {
+    absl::StrAppend(&text, "**Why**, as far as it was measured: ", CellText(absl::StrJoin(report.why(), " ")),
+                    "\n\n");
+  }
   absl::StrAppend(
       &text,
       "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB a "
@@ -67,11 +73,22 @@ std::string ReportMarkdown(const proto::Report& report) {
                     ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ", ValueText(variant.cost(), 1),
                     " | ", ValueText(variant.epoch_cost(), 1), " |\n");
   }
+  if (!report.has_target()) return text;
+  absl::StrAppend(&text, "\nTime to ", TargetText(report.target()),
+                  ": training until the first end of an epoch at or above it, of the runs that got there.\n\n"
+                  "| variant | reached by | training, s | epochs | cost of the training |\n"
+                  "|---|--:|--:|--:|--:|\n");
+  for (const proto::ReportVariant& variant : report.variant()) {
+    const proto::TimeToTarget& to_target = variant.to_target();
+    absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", to_target.reached(), " of ",
+                    to_target.runs(), " | ", ValueText(to_target.seconds(), 1), " | ",
+                    ValueText(to_target.epochs(), 1), " | ", ValueText(to_target.cost(), 1), " |\n");
+  }
   return text;
 }
 
-absl::Status WriteReport(const std::string& path) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Report report, CollectReport(path));
+absl::Status WriteReport(const std::string& path, absl::optional<double> given_target) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Report report, CollectReport(path, given_target));
   TETHYS_RETURN_IF_ERROR(WriteFileAtomically(path + "/report.html", ReportHtml(report)));
   return WriteFileAtomically(path + "/report.md", ReportMarkdown(report));
 }

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/types/optional.h"
 #include "proto/report.pb.h"
 #include "runtime/base/status.h"
 
@@ -15,7 +16,7 @@ std::string ReportMarkdown(const proto::Report& report);
 
 // Collects what the run or comparison in `path` left, and writes both beside it. Errors of CollectReport and
 // of writing.
-absl::Status WriteReport(const std::string& path);
+absl::Status WriteReport(const std::string& path, absl::optional<double> given_target = absl::nullopt);
 
 }  // namespace tethys
 

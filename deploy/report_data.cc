@@ -14,7 +14,9 @@
 #include "absl/strings/str_join.h"
 #include "deploy/comparison.h"
 #include "deploy/csv_reader.h"
+#include "deploy/explanation.h"
 #include "deploy/setup_text.h"
+#include "deploy/time_to_accuracy.h"
 #include "deploy/verdict.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/file.h"
@@ -30,7 +32,7 @@ constexpr size_t kMaxPoints = 240;
 struct Run {
   std::string path;
   std::string variant;  // Runs of one variant share it.
-  proto::RunSummary summary;
+  RunRecord record;
 };
 
 // "NAME" of "NAME-r3"; the whole where there is no such end.
@@ -41,21 +43,37 @@ std::string WithoutRepeat(const std::string& name) {
   return numbered ? name.substr(0, dash) : name;
 }
 
+// What a comparison that was gone on with put aside to make it again: "NAME-r3.old-1".
+bool IsPutAside(const std::string& name) {
+  const size_t mark = name.rfind(".old-");
+  uint32_t number = 0;
+  return mark != std::string::npos && absl::SimpleAtoi(name.substr(mark + 5), &number);
+}
+
+RunRecord RecordOf(const std::string& path, proto::RunSummary summary) {
+  RunRecord record;
+  record.run_dir = path;
+  record.epochs = ParseEpochs(ReadFile(path + "/epochs.csv", kMaxFileBytes).value_or(""));
+  if (summary.status() != "succeeded") record.status = absl::AbortedError(summary.status());
+  record.summary = std::move(summary);
+  return record;
+}
+
 absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
   std::vector<Run> runs;
   if (FileExists(path + "/" + kSummaryFile)) {
     TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(path));
     const std::string name = summary.job();
-    runs.push_back({path, name, std::move(summary)});
+    runs.push_back({path, name, RecordOf(path, std::move(summary))});
     return runs;
   }
   TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path));
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     const std::string folder = absl::StrCat(path, "/", name);
-    if (!FileExists(absl::StrCat(folder, "/", kSummaryFile))) continue;
+    if (IsPutAside(name) || !FileExists(absl::StrCat(folder, "/", kSummaryFile))) continue;
     TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(folder));
-    runs.push_back({folder, WithoutRepeat(name), std::move(summary)});
+    runs.push_back({folder, WithoutRepeat(name), RecordOf(folder, std::move(summary))});
   }
   if (!runs.empty()) return runs;
   return absl::NotFoundError(absl::StrCat("no run has ended in ", path, ": it holds no ", kSummaryFile,
@@ -69,42 +87,60 @@ std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& r
   return "";
 }
 
-// Of two lines of one epoch, as a resumed run leaves them, the later one counts.
-void AddEpochs(absl::string_view text, proto::ReportVariant& variant) {
-  struct Epoch {
-    proto::EpochPoint point;
-    double seconds = 0;
-  };
-  std::map<int64_t, Epoch> epochs;
-  for (CsvReader csv(text); csv.Next();) {
-    Epoch& epoch = epochs[static_cast<int64_t>(csv.Number("epoch"))];
-    epoch = {};
-    epoch.seconds = csv.Number("train_seconds") + csv.Number("barrier_seconds");
-    epoch.point.set_train_loss(csv.Number("train_loss"));
-    epoch.point.set_train_accuracy(csv.Number("train_accuracy"));
-    if (csv.Text("validation_loss").empty()) continue;
-    epoch.point.set_validation_loss(csv.Number("validation_loss"));
-    epoch.point.set_validation_accuracy(csv.Number("validation_accuracy"));
-  }
+// Whether a sample that ended then is one of training: after start-up, and before what follows training.
+bool WhileTraining(double seconds, const proto::Timing& timing) {
+  const double begin = timing.startup_seconds();
+  return seconds > begin && seconds <= begin + timing.training_seconds() + timing.validation_seconds();
+}
+
+// Sums over the samples of one machine from the time of training, and the time of these samples.
+struct TrainingSums {
   double seconds = 0;
-  for (auto& [number, epoch] : epochs) {
-    seconds += epoch.seconds;
-    epoch.point.set_seconds(seconds);
-    *variant.add_epoch() = epoch.point;
-  }
+  double cpu = 0;  // In percent of one core, times seconds; so the next.
+  double job_cpu = 0;
+  double job_megabytes = 0;
+};
+
+void SetUse(const TrainingSums& sums, proto::MachineSeries& series) {
+  if (sums.seconds <= 0) return;
+  proto::MachineUse& use = *series.mutable_training();
+  use.set_cpu_percent(sums.cpu / sums.seconds);
+  use.set_job_cpu_percent(sums.job_cpu / sums.seconds);
+  use.set_job_network_mb_per_second(sums.job_megabytes / sums.seconds);
 }
 
 void AddMachines(absl::string_view text, proto::ReportVariant& variant) {
-  std::map<std::string, std::vector<std::array<double, 4>>> machines;
+  struct Machine {
+    std::vector<std::array<double, 4>> samples;
+    TrainingSums sums;
+  };
+  std::map<std::string, Machine> machines;
+  std::map<std::pair<std::string, std::string>, double> last;  // End of the last sample, by host and process.
   for (CsvReader csv(text); csv.Next();) {
-    if (!csv.Text("process").empty()) continue;  // A process; the machine has a line of its own.
-    machines[std::string(csv.Text("host"))].push_back(
-        {csv.Number("seconds"), csv.Number("cpu_percent"), csv.Number("resident_bytes") / (1 << 20),
-         (csv.Number("network_in_bytes") + csv.Number("network_out_bytes")) / 1e6});
+    const std::string host(csv.Text("host")), process(csv.Text("process"));
+    const double seconds = csv.Number("seconds"), cpu = csv.Number("cpu_percent");
+    const double megabytes = (csv.Number("network_in_bytes") + csv.Number("network_out_bytes")) / 1e6;
+    double& previous = last[{host, process}];
+    const double interval = std::max(0.0, seconds - std::exchange(previous, seconds));
+    const bool training = WhileTraining(seconds, variant.summary().timing());
+    Machine& machine = machines[host];
+    TrainingSums& sums = machine.sums;
+    if (process.empty()) {
+      machine.samples.push_back({seconds, cpu, csv.Number("resident_bytes") / (1 << 20), megabytes});
+      if (!training) continue;
+      sums.seconds += interval;
+      sums.cpu += cpu * interval;
+    } else if (training) {
+      sums.job_cpu += cpu * interval;
+      sums.job_megabytes += megabytes;
+    }
   }
-  for (const auto& [host, samples] : machines) {
+  for (const auto& [host, machine] : machines) {
+    const std::vector<std::array<double, 4>>& samples = machine.samples;
+    if (samples.empty()) continue;
     proto::MachineSeries& series = *variant.add_machine();
     series.set_host(host);
+    SetUse(machine.sums, series);
     const size_t stride = (samples.size() + kMaxPoints - 1) / kMaxPoints;
     for (size_t i = 0; i < samples.size(); i += stride) {
       const double interval = i > 0 ? samples[i][0] - samples[i - 1][0] : samples[i][0];
@@ -144,7 +180,7 @@ void AddRanks(absl::string_view text, proto::ReportVariant& variant) {
   };
   std::map<int, Sum> ranks;
   for (CsvReader csv(text); csv.Next();) {
-    Sum& sum = ranks[static_cast<int>(csv.Number("rank"))];
+    Sum& sum = ranks[static_cast<int>(csv.Integer("rank"))];
     sum.compute_ns += csv.Number("data_ns") + csv.Number("forward_ns") + csv.Number("backward_ns");
     sum.exchange_ns += csv.Number("exchange_ns");
     ++sum.steps;
@@ -181,39 +217,38 @@ std::string NameOf(const proto::RunSummary& summary) {
 const Run* MedianRun(const std::vector<const Run*>& runs) {
   std::vector<const Run*> succeeded;
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(succeeded),
-               [](const Run* run) { return run->summary.status() == "succeeded"; });
+               [](const Run* run) { return run->record.status.ok(); });
   if (succeeded.empty()) return nullptr;
   std::stable_sort(succeeded.begin(), succeeded.end(), [](const Run* a, const Run* b) {
-    return a->summary.timing().training_seconds() < b->summary.timing().training_seconds();
+    return a->record.summary.timing().training_seconds() < b->record.summary.timing().training_seconds();
   });
   return succeeded[(succeeded.size() - 1) / 2];
 }
 
 std::string DirectoryName(const Run& run) { return run.path.substr(run.path.rfind('/') + 1); }
 
-void AddRunPoint(const Run& run, proto::ReportVariant& variant) {
+void AddRunPoint(const Run& run, const Target& target, proto::ReportVariant& variant) {
+  const proto::RunSummary& summary = run.record.summary;
   proto::RunPoint& point = *variant.add_run();
   point.set_name(DirectoryName(run));
-  point.set_status(run.summary.status());
-  point.set_seconds(run.summary.timing().training_seconds());
-  if (run.summary.has_test()) point.set_test_accuracy(run.summary.test().accuracy());
+  point.set_status(summary.status());
+  point.set_seconds(summary.timing().training_seconds());
+  if (summary.has_test()) point.set_test_accuracy(summary.test().accuracy());
+  if (!target.has_value()) return;
+  const absl::optional<Reached> reached = FirstAtOrAbove(target->accuracy(), run.record.epochs);
+  if (reached.has_value()) point.set_seconds_to_target(reached->seconds);
 }
 
-void AddVariant(const std::vector<const Run*>& runs, proto::Report& report) {
-  std::vector<RunRecord> records;
-  for (const Run* run : runs) {
-    RunRecord record;
-    record.summary = run->summary;
-    if (run->summary.status() != "succeeded") record.status = absl::AbortedError(run->summary.status());
-    records.push_back(std::move(record));
-  }
-  const Aggregate aggregate = AggregateRuns(records, 0);
-  proto::ReportVariant& variant = *report.add_variant();
-  variant.set_name(NameOf(runs[0]->summary));
-  variant.set_strategy(runs[0]->summary.strategy());
-  variant.set_workers(runs[0]->summary.workers());
-  variant.set_servers(runs[0]->summary.servers());
-  variant.set_global_batch(runs[0]->summary.global_batch());
+void SetTimeToTarget(const Aggregate& aggregate, proto::TimeToTarget& to_target) {
+  to_target.set_runs(aggregate.best_accuracy.count);
+  to_target.set_reached(aggregate.target_seconds.count);
+  SetValue(aggregate.target_seconds, *to_target.mutable_seconds());
+  SetValue(aggregate.target_epochs, *to_target.mutable_epochs());
+  SetValue(aggregate.target_cost, *to_target.mutable_cost());
+}
+
+// What the runs of a variant gave in the mean.
+void SetMeans(const Aggregate& aggregate, proto::ReportVariant& variant) {
   variant.set_runs(aggregate.runs - aggregate.failed);
   variant.set_failed(aggregate.failed);
   SetValue(aggregate.seconds, *variant.mutable_seconds());
@@ -223,14 +258,34 @@ void AddVariant(const std::vector<const Run*>& runs, proto::Report& report) {
   SetValue(aggregate.bytes_per_step, *variant.mutable_bytes_per_step());
   SetValue(aggregate.run_cost, *variant.mutable_cost());
   SetValue(aggregate.epoch_cost, *variant.mutable_epoch_cost());
-  for (const Run* run : runs) AddRunPoint(*run, variant);
+  SetValue(aggregate.step_seconds, *variant.mutable_step_seconds());
+  SetValue(aggregate.compute_seconds, *variant.mutable_compute_seconds());
+  SetValue(aggregate.exchange_seconds, *variant.mutable_exchange_seconds());
+  SetValue(aggregate.best_accuracy, *variant.mutable_best_accuracy());
+}
+
+void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto::Report& report) {
+  std::vector<RunRecord> records;
+  for (const Run* run : runs) records.push_back(run->record);
+  const proto::RunSummary& first = records[0].summary;
+  proto::ReportVariant& variant = *report.add_variant();
+  variant.set_name(NameOf(first));
+  variant.set_strategy(first.strategy());
+  variant.set_workers(first.workers());
+  variant.set_servers(first.servers());
+  variant.set_global_batch(first.global_batch());
+  const Aggregate aggregate = AggregateRuns(records, 0, target);
+  SetMeans(aggregate, variant);
+  if (target.has_value()) SetTimeToTarget(aggregate, *variant.mutable_to_target());
+  for (const Run* run : runs) AddRunPoint(*run, target, variant);
   const Run* shown = MedianRun(runs);
   if (shown == nullptr) return;
   variant.set_shown_run(DirectoryName(*shown));
-  variant.set_batch_per_worker(
-      static_cast<int32_t>(shown->summary.global_batch() / std::max(1, shown->summary.workers())));
-  *variant.mutable_summary() = shown->summary;
-  AddEpochs(ReadOrNote(*shown, "epochs.csv", report), variant);
+  const proto::RunSummary& summary = shown->record.summary;
+  variant.set_batch_per_worker(static_cast<int32_t>(summary.global_batch() / std::max(1, summary.workers())));
+  *variant.mutable_summary() = summary;
+  for (const proto::EpochPoint& epoch : shown->record.epochs) *variant.add_epoch() = epoch;
+  if (shown->record.epochs.empty()) ReadOrNote(*shown, "epochs.csv", report);
   const std::string resources = ReadOrNote(*shown, "resources.csv", report);
   AddMachines(resources, variant);
   AddGpus(resources, variant);
@@ -254,7 +309,7 @@ std::vector<std::string> SetupSentences(const std::vector<Run>& runs) {
     proto::Job job;
     const absl::StatusOr<std::string> text = ReadFile(runs[i].path + "/job.textproto", kMaxFileBytes);
     if (!text.ok() || !google::protobuf::TextFormat::ParseFromString(*text, &job)) return {};
-    const std::vector<std::string> own = DescribeSetup(job, runs[i].summary);
+    const std::vector<std::string> own = DescribeSetup(job, runs[i].record.summary);
     if (i == 0) common = own;
     common.erase(std::remove_if(common.begin(), common.end(),
                                 [&own](const std::string& sentence) {
@@ -275,7 +330,7 @@ std::string Today() {
 
 }  // namespace
 
-absl::StatusOr<proto::Report> CollectReport(const std::string& path) {
+absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optional<double> given_target) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Run> runs, FindRuns(path));
   std::map<std::string, std::vector<const Run*>> variants;
   std::vector<std::string> directories;
@@ -284,14 +339,23 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path) {
     variants[run.variant].push_back(&run);
   }
   proto::Report report;
-  for (const std::string& directory : directories) AddVariant(variants[directory], report);
+  std::vector<RunRecord> records;
+  for (const Run& run : runs) records.push_back(run.record);
+  const Target target = TargetOf(records, given_target);
+  if (target.has_value()) *report.mutable_target() = *target;
+  if (!target.has_value() && given_target.has_value()) {
+    report.add_missing(
+        "Time to accuracy: no run was validated (data.validation_samples, evaluate_each_epoch).");
+  }
+  for (const std::string& directory : directories) AddVariant(variants[directory], target, report);
   MakeNamesUnique(directories, report);
   for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
-  report.set_title(runs.size() == 1 ? runs[0].summary.job()
+  report.set_title(runs.size() == 1 ? runs[0].record.summary.job()
                                     : absl::StrCat("Comparison of ", directories.size(), " variants, ",
                                                    runs.size(), " runs"));
   report.set_made(absl::StrCat(Today(), ", build ", BuildId().substr(0, 12)));
   for (std::string& sentence : Verdict(report)) report.add_verdict(std::move(sentence));
+  for (std::string& sentence : Explanation(report)) report.add_why(std::move(sentence));
   return report;
 }
 

@@ -5,15 +5,17 @@
 
 #include <string>
 
+#include "absl/types/optional.h"
 #include "proto/report.pb.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
 
 // `path` is the directory of a run, or of a comparison, whose runs lie in it as NAME-rN: runs that differ in
-// N only are one variant. What a run lacks is listed in the report, not an error. NotFound: no run has ended
-// there.
-absl::StatusOr<proto::Report> CollectReport(const std::string& path);
+// N only are one variant. Times to accuracy are to `given_target`, or else to one that is chosen
+// (comparison.h). What a run lacks is listed in the report, not an error. NotFound: no run has ended there.
+absl::StatusOr<proto::Report> CollectReport(const std::string& path,
+                                            absl::optional<double> given_target = absl::nullopt);
 
 }  // namespace tethys
 

@@ -2,6 +2,7 @@
 
 #include "deploy/command.h"
 #include "deploy/report.h"
+#include "deploy/time_to_accuracy.h"
 #include "deploy/trace.h"
 
 namespace tethys {
@@ -9,7 +10,9 @@ namespace {
 
 int Report(const Flags& flags) {
   const std::string& path = flags.arguments()[0];
-  const absl::Status written = WriteReport(path);
+  const absl::StatusOr<absl::optional<double>> target = GivenTarget(flags);
+  if (!target.ok()) return Fail("report", target.status(), kExitBadRequest);
+  const absl::Status written = WriteReport(path, *target);
   if (!written.ok()) return Fail("report", written, kExitBadRequest);
   std::printf("%s/report.html\n%s/report.md\n", path.c_str(), path.c_str());
   if (!flags.Has("trace")) return kExitSuccess;
@@ -30,7 +33,8 @@ Command ReportCommand() {
            "and report.md there. `tethys train` and `tethys compare` end with the same.",
        .argument = "DIR",
        .flags =
-           {{.name = "trace",
+           {TargetAccuracyFlag(),
+            {.name = "trace",
              .help =
                  "Writes trace.json, too: every worker's steps and phases on one clock. DIR is one run's."}},
        .examples = {"tethys report runs/compare-20260101-120000"}},

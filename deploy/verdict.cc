@@ -1,12 +1,14 @@
 #include "deploy/verdict.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/report_value.h"
+#include "deploy/time_to_accuracy.h"
 
 namespace tethys {
 namespace {
@@ -14,33 +16,39 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-// Half of the 95 % confidence interval of a difference, in standard errors. The quantile 0.975 of Student's t
-// distribution; beyond the table its expansion (Abramowitz and Stegun, 26.7.5).
-double HalfInterval(const ReportValue& a, const ReportValue& b) {
-  constexpr std::array<double, 5> kQuantiles = {12.706, 4.303, 3.182, 2.776, 2.571};
-  const int freedom = std::max(1, std::min(a.count(), b.count()) - 1);
-  if (freedom <= static_cast<int>(kQuantiles.size())) return kQuantiles[freedom - 1];
-  constexpr double kNormal = 1.960;
-  return kNormal + (kNormal * kNormal * kNormal + kNormal) / (4.0 * freedom) +
-         (5 * std::pow(kNormal, 5) + 16 * std::pow(kNormal, 3) + 3 * kNormal) / (96.0 * freedom * freedom);
-}
-
-std::string SecondsText(const ReportValue& seconds) { return MeanText(seconds) + " s"; }
-
-std::string RatioText(const Ratio& ratio) {
-  if (ratio.error < 0) return absl::StrFormat("%.2f times", ratio.value);
-  return absl::StrFormat("%.2f ± %.2f times", ratio.value, ratio.error);
-}
+using Ranking = std::vector<const ReportVariant*>;  // The first is the best.
 
 // Successful variants, the fastest first.
-std::vector<const ReportVariant*> BySpeed(const proto::Report& report) {
-  std::vector<const ReportVariant*> variants;
+Ranking BySpeed(const proto::Report& report) {
+  Ranking variants;
   for (const ReportVariant& variant : report.variant()) {
     if (variant.seconds().count() > 0) variants.push_back(&variant);
   }
   std::stable_sort(variants.begin(), variants.end(),
                    [](const auto* a, const auto* b) { return a->seconds().mean() < b->seconds().mean(); });
   return variants;
+}
+
+// Variants whose every run reached the target, the first to do so first.
+Ranking ByTimeToTarget(const proto::Report& report) {
+  Ranking variants;
+  for (const ReportVariant& variant : report.variant()) {
+    const proto::TimeToTarget& to_target = variant.to_target();
+    if (to_target.runs() > 0 && to_target.reached() == to_target.runs()) variants.push_back(&variant);
+  }
+  std::stable_sort(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
+    return a->to_target().seconds().mean() < b->to_target().seconds().mean();
+  });
+  return variants;
+}
+
+// Whom the best is held against: the best of another strategy, or the second; null where it is alone.
+const ReportVariant* RivalOf(const Ranking& variants) {
+  if (variants.size() < 2) return nullptr;
+  const auto rival = std::find_if(variants.begin(), variants.end(), [&](const ReportVariant* variant) {
+    return variant->strategy() != variants[0]->strategy();
+  });
+  return rival != variants.end() ? *rival : variants[1];
 }
 
 std::string PercentText(const ReportValue& share) {
@@ -70,7 +78,7 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
 }
 
 // Where another variant than the fastest got furthest.
-std::string MostAccurateSentence(const std::vector<const ReportVariant*>& variants) {
+std::string MostAccurateSentence(const Ranking& variants) {
   const auto* most = *std::max_element(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
     return a->test_accuracy().mean() < b->test_accuracy().mean();
   });
@@ -79,7 +87,7 @@ std::string MostAccurateSentence(const std::vector<const ReportVariant*>& varian
                       " in ", SecondsText(most->seconds()), ".");
 }
 
-std::string CostSentence(const std::vector<const ReportVariant*>& variants) {
+std::string CostSentence(const Ranking& variants) {
   const ReportVariant* cheapest = nullptr;
   for (const ReportVariant* variant : variants) {
     if (variant->cost().count() == 0) return "";
@@ -90,22 +98,77 @@ std::string CostSentence(const std::vector<const ReportVariant*>& variants) {
       cheapest->name(), MeanText(cheapest->cost()), MeanText(cheapest->epoch_cost()));
 }
 
-// Where the time of a step goes, which is why the one or the other is faster.
-std::string StepText(const ReportVariant& variant) {
-  const proto::PhaseMeans& phases = variant.summary().phases();
-  return absl::StrFormat("%.3g ms of %.3g ms with %s, which moves %.4g KiB a worker, in and out",
-                         phases.exchange_us() / 1e3, phases.total_us() / 1e3, variant.name(),
-                         variant.bytes_per_step().mean() / 1024);
+std::string SpeedSentence(const Ranking& variants) {
+  const ReportVariant& best = *variants[0];
+  const std::string first = absl::StrCat(best.name(), " trained in ", SecondsText(best.seconds()));
+  const ReportVariant* rival = RivalOf(variants);
+  if (rival == nullptr) {
+    if (best.test_accuracy().count() == 0) return first + ".";
+    return absl::StrCat(first, ", to a test accuracy of ", PercentText(best.test_accuracy()), ".");
+  }
+  const std::string times = TimesText(RatioOf(rival->seconds(), best.seconds()));
+  if (EqualWithinNoise(best.seconds(), rival->seconds())) {
+    return absl::StrCat("No difference in speed is shown: ", first, ", ", rival->name(), " in ",
+                        SecondsText(rival->seconds()), "; ", times,
+                        " is 1 within noise. More runs (--repeats) may tell them apart.");
+  }
+  return absl::StrCat("Fastest here: ", first, ", ", times, " faster than ", rival->name(), " with ",
+                      SecondsText(rival->seconds()), ".");
 }
 
-std::string WhySentence(const ReportVariant& best, const ReportVariant& rival) {
-  if (!best.summary().has_phases() || !rival.summary().has_phases()) return "";
-  return absl::StrCat("Of a step, waiting for the exchange takes ", StepText(best), ", and ", StepText(rival),
-                      ".");
+// Of variants of which some run did not get to the target.
+std::string NotReachedText(const proto::Report& report) {
+  std::string text;
+  for (const ReportVariant& variant : report.variant()) {
+    const proto::TimeToTarget& to_target = variant.to_target();
+    const int missed = to_target.runs() - to_target.reached();
+    if (missed == 0) continue;
+    absl::StrAppend(&text, text.empty() ? " Not reached by " : ", ", missed, " of ", to_target.runs(),
+                    to_target.runs() == 1 ? " run of " : " runs of ", variant.name());
+  }
+  return text.empty() ? "" : text + ".";
+}
+
+// Who of those that all reached the target was there first: to be said, for it need not be the fastest.
+std::string FirstAtTargetText(const std::string& target, const Ranking& variants,
+                              const ReportVariant& fastest) {
+  const ReportVariant& first = *variants[0];
+  const ReportValue& seconds = first.to_target().seconds();
+  // The fastest is a rival of the first, if it got there.
+  const bool fastest_there = std::count(variants.begin(), variants.end(), &fastest) > 0;
+  const ReportVariant* rival = &first != &fastest && fastest_there ? &fastest : RivalOf(variants);
+  if (rival == nullptr)
+    return absl::StrCat(first.name(), " reached ", target, " in ", SecondsText(seconds), ".");
+  const ReportValue& rivals = rival->to_target().seconds();
+  if (EqualWithinNoise(seconds, rivals)) {
+    return absl::StrCat("No difference is shown in the time to ", target, ": ", SecondsText(seconds),
+                        " with ", first.name(), ", ", SecondsText(rivals), " with ", rival->name(), ".");
+  }
+  const std::string text =
+      absl::StrCat(first.name(), &first == &fastest ? " is also first at " : " is first at ", target, ": in ",
+                   SecondsText(seconds), ", against ", SecondsText(rivals), " for ", rival->name());
+  if (rival != &fastest) return text + ".";
+  const Ratio rate = RatioOf(fastest.samples_per_second(), first.samples_per_second());
+  return absl::StrCat("But ", text, ", which uses ", TimesText(rate), " as many samples a second.");
+}
+
+std::string TargetSentence(const proto::Report& report, const ReportVariant& fastest) {
+  if (!report.has_target()) return "";
+  const Ranking variants = ByTimeToTarget(report);
+  const std::string target = TargetText(report.target());
+  if (variants.empty()) {
+    return absl::StrCat("No variant reached ", target, " in all of its runs.", NotReachedText(report));
+  }
+  const bool at_once = std::all_of(variants.begin(), variants.end(), [](const ReportVariant* variant) {
+    return variant->to_target().epochs().mean() <= 1;
+  });
+  return absl::StrCat(
+      FirstAtTargetText(target, variants, fastest), NotReachedText(report),
+      at_once ? " All were there after their first epoch: a higher --target_accuracy tells more." : "");
 }
 
 // What forbids to read more into the numbers than they hold.
-std::vector<std::string> Reservations(const std::vector<const ReportVariant*>& variants) {
+std::vector<std::string> Reservations(const Ranking& variants) {
   std::vector<std::string> sentences;
   const bool single = std::any_of(variants.begin(), variants.end(),
                                   [](const ReportVariant* variant) { return variant->runs() < 2; });
@@ -125,62 +188,26 @@ std::vector<std::string> Reservations(const std::vector<const ReportVariant*>& v
 
 }  // namespace
 
-double StandardError(const ReportValue& value) {
-  return value.count() > 1 ? value.deviation() / std::sqrt(value.count()) : -1;
-}
-
-std::string MeanText(const ReportValue& value, double scale) {
-  const double mean = value.mean() * scale;
-  const double error = StandardError(value) * scale;
-  if (error <= 0) return absl::StrFormat("%.3g", mean);
-  const int decimals = std::clamp(1 - static_cast<int>(std::floor(std::log10(error))), 0, 12);
-  return absl::StrFormat("%.*f ± %.*f", decimals, mean, decimals, error);
-}
-
-Ratio RatioOf(const ReportValue& numerator, const ReportValue& denominator) {
-  Ratio ratio;
-  if (numerator.count() == 0 || denominator.count() == 0 || denominator.mean() == 0) return ratio;
-  ratio.value = numerator.mean() / denominator.mean();
-  const double above = StandardError(numerator);
-  const double below = StandardError(denominator);
-  if (above >= 0 && below >= 0 && numerator.mean() != 0) {
-    ratio.error = ratio.value * std::hypot(above / numerator.mean(), below / denominator.mean());
-  }
-  return ratio;
+Contenders ContendersOf(const proto::Report& report) {
+  const Ranking variants = BySpeed(report);
+  if (variants.empty()) return {};
+  return {.best = variants[0], .rival = RivalOf(variants)};
 }
 
 std::vector<std::string> Verdict(const proto::Report& report) {
-  const std::vector<const ReportVariant*> variants = BySpeed(report);
+  const Ranking variants = BySpeed(report);
   if (variants.empty()) return {"No run succeeded: there is nothing to compare."};
-  const ReportVariant& best = *variants[0];
-  std::string first = absl::StrCat(best.name(), " trained in ", SecondsText(best.seconds()));
-  const auto rival = std::find_if(variants.begin() + 1, variants.end(), [&](const ReportVariant* variant) {
-    return variant->strategy() != best.strategy();
-  });
-  // Where all have one strategy, against the next.
-  const ReportVariant* other = rival != variants.end() ? *rival : variants.size() > 1 ? variants[1] : nullptr;
-  std::vector<std::string> sentences;
-  if (other == nullptr) {
-    if (best.test_accuracy().count() > 0) {
-      absl::StrAppend(&first, ", to a test accuracy of ", PercentText(best.test_accuracy()));
-    }
-    return {first + "."};
-  }
-  const Ratio ratio = RatioOf(other->seconds(), best.seconds());
-  const double noise = HalfInterval(other->seconds(), best.seconds()) * ratio.error;
-  if (ratio.error >= 0 && ratio.value - 1 <= noise) {
-    sentences.push_back(absl::StrCat("No difference in speed is shown: ", first, ", ", other->name(), " in ",
-                                     SecondsText(other->seconds()), "; ", RatioText(ratio),
-                                     " is 1 within noise. More runs (--repeats) may tell them apart."));
-  } else {
-    sentences.push_back(absl::StrCat("Fastest here: ", first, ", ", RatioText(ratio), " faster than ",
-                                     other->name(), " with ", SecondsText(other->seconds()), "."));
-  }
-  if (std::string why = WhySentence(best, *other); !why.empty()) sentences.push_back(std::move(why));
-  sentences.push_back(AccuracySentence(best, *other));
-  if (std::string most = MostAccurateSentence(variants); !most.empty()) sentences.push_back(std::move(most));
-  if (std::string cost = CostSentence(variants); !cost.empty()) sentences.push_back(std::move(cost));
-  for (std::string& reservation : Reservations(variants)) sentences.push_back(std::move(reservation));
+  std::vector<std::string> sentences = {SpeedSentence(variants)};
+  const auto add = [&sentences](std::string sentence) {
+    if (!sentence.empty()) sentences.push_back(std::move(sentence));
+  };
+  add(TargetSentence(report, *variants[0]));
+  const ReportVariant* rival = RivalOf(variants);
+  if (rival == nullptr) return sentences;
+  add(AccuracySentence(*variants[0], *rival));
+  add(MostAccurateSentence(variants));
+  add(CostSentence(variants));
+  for (std::string& reservation : Reservations(variants)) add(std::move(reservation));
   return sentences;
 }
 

@@ -66,7 +66,7 @@ TEST(SpreadTest, IsMeanAndSampleDeviation) {
   EXPECT_EQ(SpreadOf({}).count, 0);
 }
 
-TEST(ComparisonTableTest, ShowsMeanAndDeviationPerVariant) {
+TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
   const std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20), OneRun(0, 1, 0.88, 12),
                                        OneRun(1, 1, 0.86, 22)};
   EXPECT_EQ(
@@ -79,10 +79,11 @@ TEST(ComparisonTableTest, ShowsMeanAndDeviationPerVariant) {
       "stale-  gradient\n"
       "job       strategy  workers  servers   batch             %           s       /s        %     step    "
       "ness  scale\n"
-      "local     local           1        0     128  87.00 ± 1.41  11.0 ± 1.4    4,950     25.0      795    "
+      "local     local           1        0     128  87.00 ± 1.00  11.0 ± 1.0    4,950     25.0      795    "
       "0.00  global\n"
-      "ps_async  ps_async        6        2     768  85.50 ± 0.71  21.0 ± 1.4    2,577     25.0      795    "
-      "1.00  push\n");
+      "ps_async  ps_async        6        2     768  85.50 ± 0.50  21.0 ± 1.0    2,577     25.0      795    "
+      "1.00  push\n"
+      "± is the standard error of the mean over runs.\n");
 }
 
 TEST(ComparisonTableTest, FitsATerminal) {
@@ -112,7 +113,7 @@ TEST(ComparisonTableTest, AFailedRunIsNamedWithItsReasonAndLeftOutOfTheMeans) {
 }
 
 TEST(ComparisonTableTest, AVariantWithoutAnySuccessHasNoNumbers) {
-  const Aggregate aggregate = AggregateRuns({{FailedRun(1, 0)}}, 1);
+  const Aggregate aggregate = AggregateRuns({{FailedRun(1, 0)}}, 1, absl::nullopt);
   EXPECT_EQ(aggregate.failed, 1);
   EXPECT_EQ(aggregate.accuracy.count, 0);
 }
@@ -128,24 +129,97 @@ TEST(ComparisonTableTest, ShowsCostsOnlyWhereAPriceIsKnown) {
 }
 
 TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
-  const std::vector<std::string> lines =
-      absl::StrSplit(ComparisonCsv(Labels(), {}, {OneRun(0, 0, 0.75, 8), FailedRun(1, 0)}), '\n');
+  const std::vector<std::string> lines = absl::StrSplit(
+      ComparisonCsv(Labels(), {}, {OneRun(0, 0, 0.75, 8), FailedRun(1, 0)}, absl::nullopt), '\n');
   EXPECT_EQ(
       lines[0],
       "kind,job,strategy,workers,servers,global_batch,gradient_scale,repeat,seed,runs,failed,test_accuracy,"
       "test_accuracy_sd,training_seconds,training_seconds_sd,samples_per_second,samples_per_second_sd,"
       "exposed_share,exposed_share_sd,bytes_per_step,bytes_per_step_sd,mean_staleness,mean_staleness_sd,run_"
-      "cost,run_cost_sd,epoch_cost,epoch_cost_sd,"
-      "run_dir,error");
-  EXPECT_EQ(
-      lines[1],
-      "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,runs/r,");
+      "cost,run_cost_sd,epoch_cost,epoch_cost_sd,best_validation_accuracy,best_validation_accuracy_sd,"
+      "seconds_to_target,seconds_to_target_sd,epochs_to_target,epochs_to_target_sd,cost_to_target,"
+      "cost_to_target_sd,target_accuracy,reached_target,run_dir,error");
+  EXPECT_EQ(lines[1],
+            "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,"
+            ",,,runs/r,");
   EXPECT_EQ(lines[2],
-            "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,runs/ps-r0,"
+            "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
             "\"worker 1 on host, killed");
-  EXPECT_EQ(lines[4],
-            "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,");
-  EXPECT_EQ(lines[5], "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,");
+  EXPECT_EQ(
+      lines[4],
+      "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,,,,");
+  EXPECT_EQ(lines[5], "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
+}
+
+// Ends of epochs, a second apart.
+RunRecord WithCourse(RunRecord run, const std::vector<double>& accuracies) {
+  for (const double accuracy : accuracies) {
+    proto::EpochPoint& epoch = run.epochs.emplace_back();
+    epoch.set_seconds(static_cast<double>(run.epochs.size()));
+    epoch.set_validation_accuracy(accuracy);
+  }
+  return run;
+}
+
+TEST(TimeToTargetTest, IsTheMeanOverTheRunsThatGotThere) {
+  const std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.8, 0.9}),
+                                       WithCourse(OneRun(0, 1, 0.9, 3), {0.8, 0.9, 0.9}),
+                                       WithCourse(OneRun(0, 2, 0.7, 3), {0.6, 0.6, 0.7}), FailedRun(0, 3)};
+  const Target target = TargetOf(runs, 0.8);
+  ASSERT_TRUE(target.has_value() && target->given());
+  const Aggregate aggregate = AggregateRuns(runs, 0, target);
+  EXPECT_EQ(aggregate.best_accuracy.count, 3);
+  EXPECT_EQ(aggregate.target_seconds.count, 2);
+  EXPECT_DOUBLE_EQ(aggregate.target_seconds.mean, 1.5);
+  EXPECT_DOUBLE_EQ(aggregate.target_epochs.mean, 1.5);
+  EXPECT_EQ(aggregate.target_cost.count, 0) << "no price";
+}
+
+TEST(TimeToTargetTest, WithoutATargetGivenEveryRunThatSucceededReachesIt) {
+  std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}),
+                                 WithCourse(OneRun(1, 0, 0.9, 3), {0.8123, 0.7}),
+                                 WithCourse(FailedRun(1, 1), {0.1})};
+  EXPECT_DOUBLE_EQ(TargetOf(runs, absl::nullopt)->accuracy(), 0.81);
+  runs[1].summary.mutable_cost()->set_price_per_hour(7200);
+  EXPECT_DOUBLE_EQ(AggregateRuns(runs, 1, TargetOf(runs, absl::nullopt)).target_cost.mean, 2);
+}
+
+TEST(TimeToTargetTest, WithoutValidationThereIsNone) {
+  const RunRecord run = OneRun(0, 0, 0.9, 3);
+  EXPECT_FALSE(TargetOf({&run, 1}, 0.8).has_value());
+  EXPECT_EQ(TargetTable(Labels(), {}, {&run, 1}, absl::nullopt), "");
+}
+
+TEST(TimeToTargetTest, TheTableSaysWhatIsShownAndWhoDidNotGetThere) {
+  const std::vector<RunRecord> runs = {
+      WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}), WithCourse(OneRun(0, 1, 0.9, 3), {0.9, 0.9}),
+      WithCourse(OneRun(1, 0, 0.9, 3), {0.7, 0.8}), WithCourse(OneRun(1, 1, 0.9, 3), {0.7, 0.8})};
+  EXPECT_EQ(
+      TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
+      "Time to 85 % validation accuracy\n"
+      "Training until the first end of an epoch at or above it, in the mean of the runs that got there.\n"
+      "\n"
+      "                       training             best validation\n"
+      "job       strategy            s     epochs      accuracy, %  reached by\n"
+      "local     local     1.50 ± 0.50  1.5 ± 0.5     90.00 ± 0.00  2 of 2\n"
+      "ps_async  ps_async            -          -     80.00 ± 0.00  0 of 2\n");
+}
+
+TEST(TimeToTargetTest, TheTableFitsATerminal) {
+  std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), std::vector<double>(200, 0.5)),
+                                 WithCourse(OneRun(0, 1, 0.9, 3), {0.5, 0.85})};
+  for (RunRecord& run : runs) run.summary.mutable_cost()->set_price_per_hour(1);
+  const std::string table = TargetTable(Labels(), {}, runs, TargetOf(runs, absl::nullopt));
+  for (absl::string_view line : absl::StrSplit(table, '\n')) EXPECT_LE(DisplayWidth(line), 120) << line;
+  EXPECT_THAT(table, HasSubstr("(the highest whole percent that every run reached)\n"));
+}
+
+TEST(TimeToTargetTest, StandsInTheCsvForEveryRun) {
+  const RunRecord run = WithCourse(OneRun(0, 0, 0.75, 8), {0.5, 0.75});
+  const std::vector<std::string> lines =
+      absl::StrSplit(ComparisonCsv({Labels().data(), 1}, {}, {&run, 1}, TargetOf({&run, 1}, 0.75)), '\n');
+  EXPECT_THAT(lines[1], HasSubstr(",0.75,,2,,2,,,,0.75,1,runs/r,"));
+  EXPECT_THAT(lines[2], HasSubstr(",0.75,,2,,2,,,,0.75,1,,"));
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class ReportTest : public ::testing::Test {
     Write(
         path + "/epochs.csv",
         "epoch,train_loss,train_accuracy,validation_loss,validation_accuracy,train_seconds,barrier_seconds\n"
-        "0,0.5,0.8,,,2,0.5\n1,0.9,0.1,0.1,0.1,9,9\n1,0.4,0.85,0.3,0.9,2,0.5\n");
+        "0,0.5,0.8,,,2,0.5\n1,0.9,0.1,0.1,0.1,9,9\n1,0.4,0.85,0.3,0.9,3,0.5\n");
     Write(path + "/steps.csv",
           "rank,data_ns,forward_ns,backward_ns,exchange_ns\n0,1000,1000,1000,5000\n1,2000,3000,4000,1000\n"
           "1,2000,3000,4000,1000\n1,20");
@@ -78,6 +78,44 @@ TEST_F(ReportTest, ShowsWhatProcessesTellOfTheirGpus) {
   EXPECT_EQ(report.variant(0).gpu(0).process(), "worker 0 on a");
   EXPECT_EQ(report.variant(0).gpu(0).percent(1), 80);
   EXPECT_EQ(report.variant(0).gpu(0).power_watts(0), 412.5);
+}
+
+TEST_F(ReportTest, WhatMachinesDidIsTakenFromTheTimeOfTraining) {
+  const std::string path = MakeRun("job", "succeeded", 2.5);
+  Write(path + "/resources.csv",
+        "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes\n"
+        "1,a,,50,1,9,9\n1,a,worker 0,49,1,3000000,1000000\n2,a,,70,1,9,9\n2,a,ps 0,40,1,1000000,1000000\n"
+        "3,a,,200,1,9,9\n3,a,worker 0,200,1,9000000,9000000\n");
+  const proto::MachineUse& use = CollectReport(path)->variant(0).machine(0).training();
+  EXPECT_EQ(use.cpu_percent(), 60);
+  EXPECT_EQ(use.job_cpu_percent(), 64.5) << "49 over one of two seconds, 40 over both";
+  EXPECT_EQ(use.job_network_mb_per_second(), 3);
+}
+
+TEST_F(ReportTest, ATargetIsChosenOrGiven) {
+  MakeRun("a-r0", "succeeded", 9);
+  const proto::Report report = CollectReport(directory_.path()).value();
+  EXPECT_EQ(report.target().accuracy(), 0.9);
+  EXPECT_EQ(report.variant(0).to_target().reached(), 1);
+  EXPECT_EQ(report.variant(0).to_target().epochs().mean(), 2);
+  EXPECT_EQ(report.variant(0).run(0).seconds_to_target(), 5);
+  EXPECT_THAT(ReportMarkdown(report), HasSubstr("| 1 of 1 | 5 | 2 |"));
+  const proto::Report never = CollectReport(directory_.path(), 0.95).value();
+  EXPECT_EQ(never.variant(0).to_target().reached(), 0);
+  EXPECT_FALSE(never.variant(0).run(0).has_seconds_to_target());
+}
+
+TEST_F(ReportTest, ATargetWithoutValidationIsSaidToBeMissing) {
+  const std::string path = MakeRun("a", "succeeded", 9);
+  Write(path + "/epochs.csv", "epoch,train_seconds,validation_loss,validation_accuracy\n0,2,,\n");
+  EXPECT_EQ(CollectReport(path)->missing_size(), 0);
+  EXPECT_THAT(CollectReport(path, 0.95)->missing(0), HasSubstr("no run was validated"));
+}
+
+TEST_F(ReportTest, WhatAResumedComparisonPutAsideIsNoVariant) {
+  MakeRun("a-r0", "succeeded", 9);
+  MakeRun("a-r0.old-1", "failed", 1);
+  EXPECT_EQ(CollectReport(directory_.path())->variant_size(), 1);
 }
 
 TEST_F(ReportTest, TheRunOfMedianTimeIsShown) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_join.h"
+#include "deploy/report_value.h"
 
 namespace tethys {
 namespace {
@@ -38,12 +39,21 @@ class VerdictTest : public ::testing::Test {
   proto::Report report_;
 };
 
-TEST_F(VerdictTest, TheQuotientOfMeansCarriesTheirStandardErrors) {
+TEST(ReportValueTest, TheQuotientOfMeansCarriesTheirStandardErrors) {
   const Ratio ratio = RatioOf(Value(4, 20, 2), Value(4, 10, 0));
   EXPECT_DOUBLE_EQ(ratio.value, 2);
   EXPECT_DOUBLE_EQ(ratio.error, 0.1);  // 2 * (2 / sqrt 4) / 20
   EXPECT_LT(RatioOf(Value(1, 20), Value(4, 10, 1)).error, 0);
 }
+
+TEST(ReportValueTest, MeansAreEqualWithinNoiseWhicheverIsLarger) {
+  EXPECT_TRUE(EqualWithinNoise(Value(3, 10, 1), Value(3, 10.5, 1)));
+  EXPECT_TRUE(EqualWithinNoise(Value(3, 10.5, 1), Value(3, 10, 1)));
+  EXPECT_FALSE(EqualWithinNoise(Value(3, 20, 1), Value(3, 10, 1)));
+  EXPECT_FALSE(EqualWithinNoise(Value(1, 10), Value(3, 10.5, 1))) << "of one run nothing is known";
+}
+
+TEST(ReportValueTest, LongTimesAreWrittenOut) { EXPECT_EQ(MeanText(Value(1, 4321.6)), "4322"); }
 
 TEST_F(VerdictTest, NamesTheFastestAndByHowMuch) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
@@ -75,17 +85,63 @@ TEST_F(VerdictTest, NamesTheMostAccurateWhereThatIsNotTheFastest) {
   EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.000 ± 0.058 % in 17.00 ± 0.12 s."));
 }
 
-TEST_F(VerdictTest, SaysWhereTheTimeOfAStepGoes) {
-  proto::ReportVariant& mirrored = Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
-  mirrored.mutable_summary()->mutable_phases()->set_exchange_us(2000);
-  mirrored.mutable_summary()->mutable_phases()->set_total_us(2500);
-  *mirrored.mutable_bytes_per_step() = Value(3, 2048);
-  Add("ps", Value(3, 17, 0.2), Value(3, 0.87, 0.001))
-      .mutable_summary()
-      ->mutable_phases()
-      ->set_exchange_us(4000);
-  EXPECT_THAT(Text(), HasSubstr("the exchange takes 2 ms of 2.5 ms with mirrored, which moves 2 KiB a "
-                                "worker, in and out, and 4 ms"));
+// All runs of a variant got to 85 %, but for those missed.
+void SetTarget(proto::ReportVariant& variant, proto::ReportValue seconds, int missed = 0) {
+  variant.mutable_to_target()->set_runs(seconds.count() + missed);
+  variant.mutable_to_target()->set_reached(seconds.count());
+  *variant.mutable_to_target()->mutable_seconds() = seconds;
+  *variant.mutable_to_target()->mutable_epochs() = Value(seconds.count(), 2);
+}
+
+class TargetVerdictTest : public VerdictTest {
+ protected:
+  TargetVerdictTest() {
+    report_.mutable_target()->set_accuracy(0.85);
+    report_.mutable_target()->set_given(true);
+    Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+    Add("ps", Value(3, 13, 0.1), Value(3, 0.87, 0.001));
+    *report_.mutable_variant(0)->mutable_samples_per_second() = Value(3, 1300);
+    *report_.mutable_variant(1)->mutable_samples_per_second() = Value(3, 1000);
+  }
+  void SetTargets(proto::ReportValue mirrored, proto::ReportValue ps, int ps_missed = 0) {
+    SetTarget(*report_.mutable_variant(0), mirrored);
+    SetTarget(*report_.mutable_variant(1), ps, ps_missed);
+  }
+};
+
+TEST_F(TargetVerdictTest, SaysSoWhereTheFastestIsNotFirstAtTheTarget) {
+  SetTargets(Value(3, 6, 0.1), Value(3, 4, 0.1));
+  EXPECT_THAT(Text(),
+              HasSubstr("But ps is first at 85 % validation accuracy: in 4.000 ± 0.058 s, against 6.000 ± "
+                        "0.058 s for mirrored, which uses 1.30 ± 0.00 times as many samples a second."));
+}
+
+TEST_F(TargetVerdictTest, SaysSoWhereTheFastestIsAlsoFirst) {
+  SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
+  EXPECT_THAT(Text(), HasSubstr("mirrored is also first at 85 % validation accuracy: in 4"));
+  EXPECT_THAT(Text(), Not(HasSubstr("But")));
+}
+
+TEST_F(TargetVerdictTest, ADifferenceWithinNoiseIsNone) {
+  SetTargets(Value(3, 4.1, 0.5), Value(3, 4, 0.5));
+  EXPECT_THAT(Text(), HasSubstr("No difference is shown in the time to 85 %"));
+}
+
+TEST_F(TargetVerdictTest, WhoDidNotAlwaysGetThereIsNamedAndNotFirst) {
+  SetTargets(Value(3, 6, 0.1), Value(2, 1, 0.1), 1);
+  EXPECT_THAT(Text(),
+              HasSubstr("mirrored reached 85 % validation accuracy in 6.000 ± 0.058 s. Not reached by "
+                        "1 of 3 runs of ps."));
+  SetTargets(Value(0, 0), Value(0, 0), 3);
+  EXPECT_THAT(Text(), HasSubstr("Not reached by 3 of 3 runs of ps."));
+}
+
+TEST_F(TargetVerdictTest, ATargetReachedAtOnceIsSaidToTellLittle) {
+  SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
+  for (proto::ReportVariant& variant : *report_.mutable_variant()) {
+    *variant.mutable_to_target()->mutable_epochs() = Value(3, 1);
+  }
+  EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy tells more"));
 }
 
 TEST_F(VerdictTest, OneRunKnowsNoUncertaintyAndSaysSo) {
