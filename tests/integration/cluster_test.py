@@ -230,7 +230,7 @@ class ClusterTest(unittest.TestCase):
         wait_until_nothing_runs(self.cluster)
 
     def test_a_machine_that_is_cut_off_is_named_and_ends_by_itself(self):
-        run = Run(self.cluster, MIRRORED + LONG + ["timeouts.silence=6", "timeouts.step=10"]).wait_for_training()
+        run = Run(self.cluster, MIRRORED + LONG + ["timeouts.silence=6", "timeouts.step=15"]).wait_for_training()
         self.cluster["slave2"].cut_off()
         _, output = run.finish()
         self.assertRegex(output, "tethys train: (lost )?worker 1 on slave2")

@@ -25,7 +25,7 @@ STALE = ["strategy=parameter_server", "strategy.parameter_server.servers=2",
          "strategy.parameter_server.consistency=stale_synchronous", "optimizer.sgd.momentum=0.5"]
 CONSISTENCIES = {"asynchronous": ASYNCHRONOUS, "stale_synchronous": STALE}
 WORKERS = 6
-EPOCHS = 3
+EPOCHS = 2
 SHORT = [f"workers={WORKERS}", f"epochs={EPOCHS}", "global_batch_size=96", "data.limit_samples=12000"]
 SAMPLES = EPOCHS * 12000
 LONGER = 8  # Epochs: some seconds on two cores.
