@@ -214,8 +214,10 @@ class Cluster:
         remove_leftovers()
         self.root = tempfile.mkdtemp(prefix=PREFIX)
         os.chmod(self.root, 0o755)
-        self.lock = open(os.path.join(self.root, "lock"), "w", encoding="utf-8")
+        # Held before it has its name: where a lock is free, nobody lives any more.
+        self.lock = open(os.path.join(self.root, "lock.new"), "w", encoding="utf-8")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
+        os.rename(self.lock.name, os.path.join(self.root, "lock"))
         self.ssh_config = os.path.join(self.root, "ssh_config")
         self.machines = {}
         self.hub = None
