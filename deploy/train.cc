@@ -104,9 +104,9 @@ int RunToEnd(absl::StatusOr<Request> request) {
     return kExitFailed;
   }
   const absl::Status reported = WriteReport(run_dir);
-  if (!reported.ok()) std::printf("no report: %s\n", StatusText(reported).c_str());
-  std::printf("%s\nresults in %s; report.html there shows them\n", OutcomeText(run_dir).c_str(),
-              run_dir.c_str());
+  std::printf("%s\nresults in %s; %s\n", OutcomeText(run_dir).c_str(), run_dir.c_str(),
+              reported.ok() ? "report.html there shows them"
+                            : absl::StrCat("no report: ", StatusText(reported)).c_str());
   return kExitSuccess;
 }
 

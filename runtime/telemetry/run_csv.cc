@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "absl/strings/str_join.h"
@@ -13,18 +12,11 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 16;
 
-// Puts `header` into an empty file; cuts a line without an end off a file that has lines.
+// Puts `header` into an empty file; any other must begin with it.
 absl::Status PrepareFile(const std::string& path, AppendFile& file, const std::string& header) {
-  FileDescriptor fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
-  int64_t size = lseek(fd.get(), 0, SEEK_END);
-  // Whole lines end at `size` or before it; a line is far shorter than the buffer.
-  std::string tail(std::min<int64_t>(size, kBufferBytes), '\0');
-  TETHYS_RETURN_IF_ERROR(ReadFullyAt(fd.get(), tail.data(), tail.size(), size - tail.size(), path));
-  const size_t cut = tail.size() - (tail.rfind('\n') + 1);  // npos + 1 == 0
-  if (cut > 0 && ftruncate(fd.get(), size - cut) != 0)
-    return ErrnoStatus(errno, absl::StrCat("cannot cut ", path));
-  size -= cut;
+  const int64_t size = lseek(fd.get(), 0, SEEK_END);
   if (size == 0) return file.Append(absl::StrCat(header, "\n"));
 
   std::string first(header.size() + 1, '\0');
@@ -50,7 +42,7 @@ const char kEpochsCsvHeader[] =
     "validation_seconds,samples_per_second";
 
 absl::StatusOr<std::unique_ptr<CsvFile>> CsvFile::Open(const std::string& path, const std::string& header) {
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file, AppendFile::Open(path));
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file, AppendFile::OpenLines(path));
   TETHYS_RETURN_IF_ERROR(PrepareFile(path, *file, header));
   return std::unique_ptr<CsvFile>(new CsvFile(std::move(file)));
 }
@@ -63,10 +55,7 @@ absl::Status CsvFile::AddLine(absl::string_view line) {
 absl::Status CsvFile::Flush() {
   if (buffer_.empty()) return absl::OkStatus();
   const absl::Status status = file_->Append(buffer_);
-  // A failed write loses the lines, so that a full disk does not make the chief grow. The line end closes a
-  // line that was cut.
   buffer_.clear();
-  if (!status.ok()) buffer_.push_back('\n');
   return status;
 }
 

@@ -24,7 +24,8 @@ class CsvFile {
   static absl::StatusOr<std::unique_ptr<CsvFile>> Open(const std::string& path, const std::string& header);
   // Without line end. Written to the file in pieces of about 64 KiB.
   absl::Status AddLine(absl::string_view line);
-  // Everything added so far is in the file.
+  // Everything added so far is in the file. A failed write loses these lines, so that a full disk does not
+  // make the chief grow; the file holds whole lines all the same.
   absl::Status Flush();
 
  private:

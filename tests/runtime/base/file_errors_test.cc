@@ -59,7 +59,7 @@ TEST_F(FileErrorsTest, AnAtomicWriteThatFailsKeepsTheOldContentsAndLeavesNothing
       if (calls.failed() == 0) break;
     }
     EXPECT_THAT(std::string(status.message()), HasSubstr("Input/output error")) << call;
-    const bool only_the_directory = absl::StrContains(std::string(status.message()), "directory");
+    const bool only_the_directory = absl::StrContains(status.message(), "directory");
     EXPECT_EQ(Read("file"), only_the_directory ? "new" : "old") << status;
     EXPECT_THAT(*ListDirectory(directory_.path()), ElementsAre("file"));
   }
