@@ -187,8 +187,9 @@ absl::Status CreateDirectories(const std::string& path) {
   if (IsDirectory(path)) return absl::OkStatus();
   const std::string parent = Parent(path);
   if (parent != path) TETHYS_RETURN_IF_ERROR(CreateDirectories(parent));
-  if (mkdir(path.c_str(), 0777) != 0 && !IsDirectory(path)) {
-    return ErrnoStatus(errno, absl::StrCat("cannot create directory ", path));
+  const int error = mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
+  if (error != 0 && !IsDirectory(path)) {
+    return ErrnoStatus(error, absl::StrCat("cannot create directory ", path));
   }
   return SyncDirectory(parent);
 }
