@@ -335,6 +335,8 @@ absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMess
 }
 
 void GrpcParameterServer::Reply(const ParameterReply& reply) {
+  // Before the worker has the answer, so that whoever has heard from it sees the version it tells of.
+  version_.store(served_->store->version(), std::memory_order_relaxed);
   // A worker whose stream is broken asks again.
   if (streams_[reply.worker] == nullptr) return;
   Frame frame;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/ps/ps_cluster.h"
+#include "tests/testing/fake_clock.h"
 
 namespace tethys {
 namespace {
@@ -152,15 +153,17 @@ TEST(ParameterServerStrategyTest, AsynchronousWorkersMeetInTheSamePlaceAfterRefr
 // ------------------------------------------------------------------------------------------------ errors
 
 TEST(ParameterServerStrategyTest, AStepThatNobodyAnswersNamesServerHostAndStep) {
-  proto::JobPlan plan = TestPlan(2, "");
-  plan.mutable_job()->mutable_timeouts()->set_step(0.2);
-  PsCluster cluster(plan);
-  const auto worker = cluster.Worker(0);
+  FakeClock clock;
+  PsCluster cluster(TestPlan(2, ""));
+  ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
+  options.clock = &clock;
+  const auto worker = cluster.Worker(0, options);
   ASSERT_TRUE(worker->Prepare().ok());
   ASSERT_TRUE(worker->Push(0, 1).ok());
+  clock.Advance(20 * kSecond);  // As TestPlan says.
   const absl::Status status = worker->Finish().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(status.message(), HasSubstr("step 0: no answer within 0.2 s from server 0 on host-0"));
+  EXPECT_THAT(status.message(), HasSubstr("step 0: no answer within 20 s from server 0 on host-0"));
 }
 
 TEST(ParameterServerStrategyTest, GradientsThatAreNotFiniteStopTheJobAndLeaveParametersClean) {
