@@ -13,7 +13,7 @@ namespace {
 
 // So long, and no longer than a step may stand still, a failed rank tries to tell the others why. They are
 // reading, or computing and have room in their sockets; on a busy machine they may take a while to get to it.
-constexpr Nanoseconds kFarewellTime = 1 * kSecond;
+constexpr Nanoseconds kFarewellTime = 2 * kSecond;
 // Turns without work before the thread sleeps. Each lets other ranks on this core go first.
 constexpr int kIdleTurns = 4;
 
