@@ -27,8 +27,6 @@
 namespace tethys {
 namespace {
 
-// After a loss, the chief has so long to say what it knows, and the others to end by themselves.
-constexpr Nanoseconds kVerdictGrace = 1 * kSecond;
 // Beyond timeouts.silence, for the chief to notice a silent task before the launcher blames the chief.
 constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
@@ -257,7 +255,7 @@ void JobLaunch::ReactToLosses() {
   if (tasks_[0].ended) {
     Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
   } else if (!end_.lost.empty() && stage_ == Stage::kRunning) {
-    Enter(Stage::kSettling, kVerdictGrace);
+    Enter(Stage::kSettling, options_.verdict_grace);
   }
 }
 
@@ -288,7 +286,7 @@ void JobLaunch::HandleEvent(const proto::ProgressEvent& event) {
     end_.verdict = event.finished();
     if (stage_ == Stage::kRunning) {
       Enter(Stage::kSettling,
-            event.finished().ok() ? FromSeconds(options_.timeouts.shutdown()) : kVerdictGrace);
+            event.finished().ok() ? FromSeconds(options_.timeouts.shutdown()) : options_.verdict_grace);
     }
   }
   listener_.OnEvent(event);

@@ -36,6 +36,8 @@ struct LaunchOptions {
   // Given where somebody else starts some of the processes; absent: made up here.
   absl::optional<JobSecret> secret = {};
   proto::Timeouts timeouts;
+  // After a loss, the chief has so long to say what it knows, and the others to end by themselves.
+  Nanoseconds verdict_grace = 1 * kSecond;
   // The job goes on without a worker that died, and so many of them are started again, over the whole job.
   bool survives_worker_loss = false;
   int max_restarts = 0;

@@ -91,8 +91,8 @@ int RunChief(const Role& role) {
   }
   Say(absl::StrCat("{\"listening\":{\"address\":\"", role.run_dir, "\"}}"));
   role.Until([&] { return Alive(role).size() == role.tasks; });
-  Say("{\"started\":{\"workers\":2,\"epochs\":\"1\"}}");
-  Say("{\"progress\":{\"step\":\"7\"}}");
+  // In one write: who is silent is so from here on.
+  Say("{\"started\":{\"workers\":2,\"epochs\":\"1\"}}\n{\"progress\":{\"step\":\"7\"}}");
   role.Leave("started");
   if (role.behaviour == "silent") WaitForever();
   if (role.behaviour == "crash") abort();
@@ -100,6 +100,7 @@ int RunChief(const Role& role) {
   if (role.behaviour == "fail") return FinishWith("worker 0 at step 7: the loss is not finite", "worker 0");
   if (role.behaviour == "watch") {
     const std::string lost = WaitForLoss(role);
+    role.Leave("stop");
     return FinishWith(absl::StrCat(lost, ": its session broke"), lost);
   }
   if (role.behaviour == "go-on") WaitForLoss(role);
@@ -120,10 +121,10 @@ int RunChief(const Role& role) {
 }
 
 int RunTask(const Role& role) {
+  std::fprintf(stderr, "%s says %s\n", role.name.c_str(), role.behaviour.c_str());
   role.Leave("alive/" + role.name, std::to_string(getpid()));
   if (role.incarnation == 2) role.Leave("second-" + role.name);
   role.Until([&] { return role.Sees("started"); });
-  std::fprintf(stderr, "%s says %s\n", role.name.c_str(), role.behaviour.c_str());
   if (role.behaviour == "crash" && role.incarnation == 1) abort();
   if (role.behaviour == "exit") return 3;
   if (role.behaviour == "hang" || role.behaviour == "stubborn") WaitForever();
@@ -162,4 +163,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tethys
 
-int main(int argc, char** argv) { return tethys::Main(argc, argv); }
+// Ends at once: a sanitizer that looked for leaks first would do so in a process of its own, which outlives
+// this one where it is killed meanwhile.
+int main(int argc, char** argv) { _exit(tethys::Main(argc, argv)); }
