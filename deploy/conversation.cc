@@ -56,6 +56,7 @@ void Conversation::Ask(const std::string& question) {
 }
 
 void Conversation::Listen() {
+  const bool ended = process_->Poll().has_value();  // Looked at first: its last words may come till then.
   while (std::optional<std::string> line = reader_.Next()) {
     absl::string_view rest = *line;
     if (!absl::ConsumePrefix(&rest, kMark)) continue;
@@ -67,7 +68,7 @@ void Conversation::Listen() {
     if (answer_.lines.size() >= kMaxLines) return GiveUp(absl::InternalError("its answer has no end"));
     answer_.lines.emplace_back(rest);
   }
-  if (!process_->Poll().has_value()) return;
+  if (!ended) return;
   const absl::Status status = SshStatus(*process_->exit(), error_path_);
   GiveUp(status.ok() ? absl::UnavailableError("its shell ended without an answer") : status);
 }

@@ -81,7 +81,8 @@ class Wire {
     const Nanoseconds begin = clock_.Now();
     Nanoseconds counted_from = begin;
     Nanoseconds last = begin;
-    int64_t bytes = 0;
+    int64_t all = 0;
+    int64_t bytes = 0;  // Since counted_from.
     while (true) {
       iovec part{piece.data(), piece.size()};
       const absl::StatusOr<int64_t> moved = ReceiveSome(fd_.get(), {&part, 1});
@@ -92,11 +93,16 @@ class Wire {
         continue;
       }
       last = clock_.Now();
+      all += *moved;
       bytes += *moved;
       if (counted_from == begin && last - begin >= kWarmUp) {
         counted_from = last;
         bytes = 0;
       }
+    }
+    if (bytes == 0) {  // On a link, or between processes, so slow that the warm-up was all.
+      bytes = all;
+      counted_from = begin;
     }
     if (bytes == 0 || last <= counted_from) return absl::UnavailableError("the connection broke");
     return static_cast<double>(bytes) / ToSeconds(last - counted_from);

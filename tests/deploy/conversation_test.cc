@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/base/file.h"
+#include "tests/testing/temp_directory.h"
 
 namespace tethys {
 namespace {
@@ -23,13 +23,14 @@ class ConversationTest : public ::testing::Test {
 
   void Talk(const std::string& command, const std::string& input = "",
             const std::vector<std::string>& ssh = {}) {
-    const std::string path = absl::StrCat(::testing::TempDir(), "/conversation-", conversations_.size());
+    const std::string path = directory_.Path(absl::StrCat(conversations_.size()));
     conversations_.push_back(std::make_unique<Conversation>(ssh, command, input, path));
   }
   std::vector<Answer> Ask(const std::vector<std::string>& questions, Nanoseconds deadline = 60 * kSecond) {
     return AskAll(conversations_, questions, deadline);
   }
 
+  const testing::TempDirectory directory_;
   std::vector<std::unique_ptr<Conversation>> conversations_;
 };
 
@@ -71,6 +72,14 @@ TEST_F(ConversationTest, OneThatEndedSaysWhyEveryTime) {
     EXPECT_EQ(answers[1].status, absl::UnavailableError("its shell ended without an answer"));
     EXPECT_EQ(answers[2].status, absl::AbortedError("no such thing"));
     EXPECT_TRUE(answers[3].status.ok());
+  }
+}
+
+TEST_F(ConversationTest, WhoAnswersAndEndsIsHeard) {
+  for (int i = 0; i < 50; ++i) {
+    Talk("read -r q; echo \"tethys-check $q\"; echo tethys-check end");
+    EXPECT_THAT(Ask(std::vector<std::string>(1, "a"))[0].lines, ElementsAre("a"));
+    conversations_.clear();
   }
 }
 
