@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/testing/temp_directory.h"
+
 namespace tethys {
 namespace {
 
@@ -105,11 +107,11 @@ TEST_F(FailureReportTest, AChiefThatEndsWithoutAWordIsAFailure) {
 }
 
 TEST(LogTailTest, ShowsTheLastLines) {
-  const std::string path = ::testing::TempDir() + "/tail.log";
-  ASSERT_TRUE(WriteFileAtomically(path, "one\ntwo\nthree\n").ok());
+  const testing::TempDirectory directory;
+  const std::string path = directory.Write("log", "one\ntwo\nthree\n");
   EXPECT_EQ(LogTail(path, 2), "    two\n    three\n");
   EXPECT_EQ(LogTail(path, 9), "    one\n    two\n    three\n");
-  ASSERT_TRUE(WriteFileAtomically(path, "").ok());
+  directory.Write("log", "");
   EXPECT_EQ(LogTail(path, 2), "");
   EXPECT_EQ(LogTail(path + ".none", 2), "");
 }

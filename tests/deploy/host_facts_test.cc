@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "tests/testing/temp_directory.h"
+
 namespace tethys {
 namespace {
 
@@ -72,9 +74,10 @@ TEST(ClockOffsetTest, WhoTellsNoTimeHasNoOffset) {
 // The script itself, on this machine.
 TEST(FactsScriptTest, SaysWhatThisMachineIsAndItsTime) {
   signal(SIGPIPE, SIG_IGN);
+  const testing::TempDirectory directory;
   std::vector<std::unique_ptr<Conversation>> here;
   here.push_back(std::make_unique<Conversation>(std::vector<std::string>(), FactsScript("no-such-build"), "",
-                                                ::testing::TempDir() + "/facts_script_test"));
+                                                directory.Path("errors")));
   const Answer answer = AskAll(here, {"facts"}, 60 * kSecond)[0];
   const HostFacts facts = ParseFacts(answer.lines);
   EXPECT_TRUE(answer.status.ok()) << answer.status;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/testing/temp_directory.h"
+
 namespace tethys {
 namespace {
 
@@ -11,8 +13,8 @@ using ::testing::MatchesRegex;
 
 class RunDirectoryTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(RemoveRecursively(path_).ok()); }
-  const std::string path_ = ::testing::TempDir() + "/run_directory_test/deep/run";
+  const testing::TempDirectory directory_;
+  const std::string path_ = directory_.Path("deep/run");
 };
 
 TEST_F(RunDirectoryTest, IsMadeWithItsParents) {

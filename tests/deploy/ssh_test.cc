@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/base/file.h"
+#include "tests/testing/temp_directory.h"
 
 namespace tethys {
 namespace {
@@ -19,7 +19,8 @@ RemoteCommand Instead(const std::string& script, const std::string& command = ""
 
 std::vector<RemoteResult> Call(const std::vector<RemoteCommand>& commands,
                                Nanoseconds deadline = 60 * kSecond) {
-  return RunEverywhere(commands, deadline, ::testing::TempDir());
+  const testing::TempDirectory scratch;
+  return RunEverywhere(commands, deadline, scratch.path());
 }
 
 TEST(SshTest, NamesTheHostLastSoThatItIsNoOption) {
@@ -60,10 +61,9 @@ TEST(SshTest, WhoDoesNotAnswerIsGivenUp) {
 }
 
 TEST(SshTest, AFileIsReadOnTheOtherSide) {
-  const std::string path = ::testing::TempDir() + "/ssh_test_input";
-  ASSERT_TRUE(WriteFileAtomically(path, std::string(100'000, 'x')).ok());
+  const testing::TempDirectory directory;
   RemoteCommand command = Instead("wc -c");
-  command.input_path = path;
+  command.input_path = directory.Write("input", std::string(100'000, 'x'));
   EXPECT_THAT(Call({command})[0].output, HasSubstr("100000"));
 }
 

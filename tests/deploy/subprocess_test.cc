@@ -8,14 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/testing/temp_directory.h"
+
 namespace tethys {
 namespace {
 
 // Shell scripts as children.
 class SubprocessTest : public ::testing::Test {
  protected:
-  void SetUp() override { unlink(log_.c_str()); }
-
   Subprocess Start(const std::string& script, const std::string& input = "") {
     auto child = Subprocess::Spawn({.program = "/bin/sh",
                                     .arguments = {"-c", script},
@@ -43,7 +43,8 @@ class SubprocessTest : public ::testing::Test {
     return *child.Poll();
   }
 
-  const std::string log_ = ::testing::TempDir() + "/subprocess_test.log";
+  const testing::TempDirectory directory_;
+  const std::string log_ = directory_.Path("log");
 };
 
 TEST_F(SubprocessTest, ChildFindsItsInput) {
