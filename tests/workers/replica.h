@@ -2,17 +2,16 @@
 #ifndef TETHYS_TESTS_WORKERS_REPLICA_H_
 #define TETHYS_TESTS_WORKERS_REPLICA_H_
 
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "collectives/mirrored_strategy.h"
 #include "gtest/gtest.h"
-#include "runtime/data/dataset.h"
 #include "runtime/staged_strategy.h"
 #include "tests/collectives/ring_fixture.h"
 #include "tests/runtime/nn/network_fixture.h"
+#include "tests/workers/random_samples.h"
 #include "workers/device_memory.h"
 
 namespace tethys {
@@ -28,18 +27,6 @@ inline proto::Optimizer SgdConfig() {
   config.mutable_schedule()->mutable_linear_decay()->set_end_learning_rate(0.01);
   config.mutable_schedule()->mutable_linear_decay()->set_samples(600);
   return config;
-}
-
-// Images of the replicas' model, with labels; others per `key`.
-inline std::shared_ptr<const Dataset> RandomSamples(int64_t samples, uint64_t key) {
-  auto store = std::make_shared<SampleStore>();
-  store->sample_shape = {6, 6};
-  store->sample_elements = 36;
-  TETHYS_CHECK(store->values.Resize(samples * 36).ok() && store->labels.Resize(samples).ok());
-  RandomStream stream(4, RandomPurpose::kTest, key);
-  for (int64_t i = 0; i < samples * 36; ++i) store->values.data()[i] = stream.NextBelow(256);
-  for (int64_t i = 0; i < samples; ++i) store->labels.data()[i] = stream.NextBelow(10);
-  return std::make_shared<Dataset>(std::move(store), 0, samples);
 }
 
 // A replica on `device`, which trains on batches of its rank.
@@ -150,37 +137,6 @@ class Replica {
   BatchBuffer samples_;
   std::unique_ptr<Plan> plan_;
 };
-
-using MakeStrategy =
-    std::function<std::unique_ptr<Strategy>(Replica& replica, std::unique_ptr<Communicator> communicator)>;
-
-using TrainReplica = std::function<absl::Status(Replica& replica, std::unique_ptr<Strategy> strategy)>;
-inline absl::Status TrainBriefly(Replica& replica, std::unique_ptr<Strategy> strategy) {
-  return replica.Train(std::move(strategy));
-}
-
-// Replicas as threads, joined by a ring; the parameters of each after training.
-inline std::vector<std::vector<float>> TrainMirrored(int world,
-                                                     const std::function<std::unique_ptr<Device>()>& device,
-                                                     const MakeStrategy& strategy,
-                                                     const TrainReplica& train = TrainBriefly) {
-  std::vector<std::vector<float>> parameters(world);
-  ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
-    const int rank = communicator->rank();
-    Replica replica(device(), rank, world);
-    TETHYS_RETURN_IF_ERROR(train(replica, strategy(replica, std::move(communicator))));
-    parameters[rank] = replica.Parameters();
-    return absl::OkStatus();
-  }));
-  return parameters;
-}
-
-inline std::vector<std::vector<float>> MirroredOnTheCpu(int world, const TrainReplica& train = TrainBriefly) {
-  return TrainMirrored(
-      world, [] { return CreateCpuDevice(1).value(); },
-      [](Replica& replica, auto communicator) { return replica.MakeMirrored(std::move(communicator)); },
-      train);
-}
 
 }  // namespace tethys
 

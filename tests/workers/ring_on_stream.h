@@ -12,7 +12,7 @@
 #include "collectives/stream_mirrored_strategy.h"
 #include "tests/runtime/device/arithmetic.h"
 #include "tests/testing/late_device.h"
-#include "tests/workers/replica.h"
+#include "tests/workers/mirrored_replicas.h"
 
 namespace tethys {
 

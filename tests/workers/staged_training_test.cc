@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/testing/late_device.h"
-#include "tests/workers/replica.h"
+#include "tests/workers/mirrored_replicas.h"
 
 namespace tethys {
 namespace {

@@ -3,82 +3,13 @@
 #define TETHYS_TESTS_RUNTIME_DEVICE_IMAGE_CONFORMANCE_H_
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
-#include "tests/runtime/device/device_conformance.h"
+#include "tests/runtime/device/image_conformance_fixture.h"
 #include "tests/runtime/device/image_shapes.h"
-#include "tests/testing/reference_images.h"
 
 namespace tethys {
-
-class ImageConformance : public DeviceConformance {
- protected:
-  void CheckConvolution(const ConvolutionShape& shape);
-  void CheckMaxPooling(const MaxPoolingShape& shape);
-};
-
-inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
-  const int64_t outputs = shape.rows * shape.output().elements();
-  const int64_t filter_count =
-      shape.out * shape.window.height.size * shape.window.width.size * shape.in.channels;
-  const int64_t window = filter_count / shape.out, pixels = outputs / shape.out;
-  const auto x = RandomFactors(shape.rows * shape.in.elements(), 1), filters = RandomFactors(filter_count, 2),
-             bias = RandomFloats(shape.out, 3);
-  std::vector<float> masked = RandomFactors(outputs, 4);
-  auto convolution = device_->CreateConvolution(shape).value();
-  auto x_device = Floats(x), filters_device = Floats(filters), bias_device = Floats(bias),
-       y = Poisoned(outputs);
-  ASSERT_TRUE(
-      convolution->Forward(*stream_, x_device.data(), filters_device.data(), bias_device.data(), y.data())
-          .ok());
-  std::vector<double> expected_y(outputs);
-  for (int64_t i = 0; i < outputs; ++i) expected_y[i] = bias[i % shape.out];
-  ForEachProduct(shape, [&](int64_t from, int64_t filter, int64_t to) {
-    expected_y[to] += double{x[from]} * filters[filter];
-  });
-  for (double& value : expected_y) value = shape.relu ? std::max(value, 0.0) : value;
-  const std::vector<float> y_host = y.Host();
-  EXPECT_LE(RelativeError(y_host, expected_y), arithmetic_.ConvolutionTolerance(window));
-
-  auto dy = Floats(masked), dx = Poisoned(x.size()), dfilters = Poisoned(filter_count),
-       dbias = Poisoned(shape.out);
-  ASSERT_TRUE(convolution
-                  ->Backward(*stream_, x_device.data(), filters_device.data(), y.data(), dy.data(), dx.data(),
-                             dfilters.data(), dbias.data())
-                  .ok());
-  std::vector<double> expected_dx(x.size()), expected_dfilters(filter_count), expected_dbias(shape.out);
-  for (int64_t i = 0; i < outputs; ++i) {
-    if (shape.relu && !(y_host[i] > 0)) masked[i] = 0;
-    expected_dbias[i % shape.out] += masked[i];
-  }
-  ForEachProduct(shape, [&](int64_t from, int64_t filter, int64_t to) {
-    expected_dx[from] += double{filters[filter]} * masked[to];
-    expected_dfilters[filter] += double{x[from]} * masked[to];
-  });
-  EXPECT_EQ(dy.Host(), masked);
-  EXPECT_LE(RelativeError(dbias.Host(), expected_dbias), Arithmetic::SumTolerance(pixels));
-  EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), arithmetic_.ConvolutionTolerance(pixels));
-  EXPECT_LE(RelativeError(dx.Host(), expected_dx),
-            arithmetic_.ConvolutionTolerance(filter_count / shape.in.channels));
-}
-
-inline void ImageConformance::CheckMaxPooling(const MaxPoolingShape& shape) {
-  const auto x = RandomFloats(shape.rows * shape.in.elements(), 1);
-  const std::vector<int64_t> maxima = ReferenceMaxima(shape, x);
-  const auto dy = RandomFloats(maxima.size(), 2);
-  auto pooling = device_->CreateMaxPooling(shape).value();
-  auto x_device = Floats(x), dy_device = Floats(dy), y = Poisoned(maxima.size()), dx = Poisoned(x.size());
-  ASSERT_TRUE(pooling->Forward(*stream_, x_device.data(), y.data()).ok());
-  ASSERT_TRUE(pooling->Backward(*stream_, x_device.data(), y.data(), dy_device.data(), dx.data()).ok());
-  std::vector<float> expected_y;
-  std::vector<double> expected_dx(x.size());
-  for (size_t i = 0; i < maxima.size(); ++i) {
-    expected_y.push_back(x[maxima[i]]);
-    expected_dx[maxima[i]] += dy[i];
-  }
-  EXPECT_EQ(y.Host(), expected_y);
-  EXPECT_LE(RelativeError(dx.Host(), expected_dx), 1e-6);
-}
 
 TEST_P(ImageConformance, ConvolutionsAgreeWithDoublePrecisionInAllShapes) {
   std::vector<ConvolutionShape> shapes = ConvolutionShapes();

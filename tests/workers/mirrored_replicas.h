@@ -1,0 +1,48 @@
+// Replicas as threads, joined by a ring and trained together.
+#ifndef TETHYS_TESTS_WORKERS_MIRRORED_REPLICAS_H_
+#define TETHYS_TESTS_WORKERS_MIRRORED_REPLICAS_H_
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/collectives/ring_fixture.h"
+#include "tests/workers/replica.h"
+
+namespace tethys {
+
+using MakeStrategy =
+    std::function<std::unique_ptr<Strategy>(Replica& replica, std::unique_ptr<Communicator> communicator)>;
+
+using TrainReplica = std::function<absl::Status(Replica& replica, std::unique_ptr<Strategy> strategy)>;
+inline absl::Status TrainBriefly(Replica& replica, std::unique_ptr<Strategy> strategy) {
+  return replica.Train(std::move(strategy));
+}
+
+// The parameters of each replica after training.
+inline std::vector<std::vector<float>> TrainMirrored(int world,
+                                                     const std::function<std::unique_ptr<Device>()>& device,
+                                                     const MakeStrategy& strategy,
+                                                     const TrainReplica& train = TrainBriefly) {
+  std::vector<std::vector<float>> parameters(world);
+  ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
+    const int rank = communicator->rank();
+    Replica replica(device(), rank, world);
+    TETHYS_RETURN_IF_ERROR(train(replica, strategy(replica, std::move(communicator))));
+    parameters[rank] = replica.Parameters();
+    return absl::OkStatus();
+  }));
+  return parameters;
+}
+
+inline std::vector<std::vector<float>> MirroredOnTheCpu(int world, const TrainReplica& train = TrainBriefly) {
+  return TrainMirrored(
+      world, [] { return CreateCpuDevice(1).value(); },
+      [](Replica& replica, auto communicator) { return replica.MakeMirrored(std::move(communicator)); },
+      train);
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_TESTS_WORKERS_MIRRORED_REPLICAS_H_
