@@ -53,7 +53,7 @@ std::string LearningRateText(const proto::JobPlan& plan) {
   if (optimizer.schedule().has_linear_decay()) {
     const proto::LinearDecay& decay = optimizer.schedule().linear_decay();
     absl::StrAppendFormat(&text, ", decaying to %g over %s samples", decay.end_learning_rate() * scale,
-                          decay.samples() > 0 ? CountText(decay.samples()) : "all");
+                          CountText(decay.samples() > 0 ? decay.samples() : TotalSamples(plan)));
   }
   return text;
 }

@@ -19,7 +19,6 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/telemetry/summary.h"
@@ -38,8 +37,8 @@ TensorboardOptions TensorboardOf(const proto::JobPlan& plan, const std::string& 
   TensorboardOptions options = {.run_dir = run_dir, .wall_seconds = WallSeconds};
   options.learning_rate = [&plan](int64_t epoch, int64_t position) {
     const proto::Job& job = plan.job();
-    return LearningRate(job.optimizer(), JobPosition(epoch, plan.train_samples(), position),
-                        TotalSamples(plan), job.workers());
+    return LearningRate(job.optimizer(), SamplesUsed(plan, epoch, position), TotalSamples(plan),
+                        job.workers());
   };
   if (!resume) return options;
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");

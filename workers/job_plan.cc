@@ -14,7 +14,7 @@ absl::StatusOr<proto::JobPlan> BuildJobPlan(const proto::Job& job) {
   proto::JobPlan plan;
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, ReadDatasetSizes(job.data()));
   *plan.mutable_job() = job;
-  TETHYS_RETURN_IF_ERROR(ResolveTrainingLength(sizes.train, *plan.mutable_job()));
+  TETHYS_RETURN_IF_ERROR(CheckTrainingLength(sizes.train, job));
   plan.set_job_hash(JobHash(plan.job()));
   plan.set_train_samples(sizes.train);
   plan.set_validation_samples(sizes.validation);

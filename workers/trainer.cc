@@ -147,13 +147,12 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
     announced.pop_front();
 
     if (in_rounds_) steps_ = batch.clock;
-    const int64_t epoch_begin = JobPosition(run.epoch(), plan.train_samples(), 0);
     const StepInfo step{.step = steps_,
                         .epoch = run.epoch(),
-                        .sample_begin = epoch_begin + batch.positions.begin,
+                        .sample_begin = JobPosition(run.epoch(), plan.train_samples(), batch.positions.begin),
                         .sample_count = batch.positions.count(),
                         .global_sample_count = batch.global_count,
-                        .schedule_position = epoch_begin + batch.step_begin};
+                        .schedule_position = SamplesUsed(plan, run.epoch(), batch.step_begin)};
     TETHYS_RETURN_IF_ERROR(pipeline_->Run(step));
     ++steps_;
     ++done;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/status.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
@@ -10,8 +11,7 @@ namespace tethys {
 SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
     : job_(plan.job()),
       leased_(LeasesBatches(plan.job())),
-      batch_(plan.job().strategy().parameter_server().has_asynchronous() ? plan.batch_per_worker()
-                                                                         : plan.global_batch()),
+      batch_(SamplesPerUpdate(plan)),
       epoch_positions_(
           SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder())) {}
 

@@ -23,7 +23,7 @@ class SegmentPlanner {
  public:
   explicit SegmentPlanner(const proto::JobPlan& plan);
 
-  // Samples of one update: the global batch, or a worker's batch where each push is an update.
+  // Samples of one update.
   int64_t batch() const { return batch_; }
   bool leased() const { return leased_; }
   // Leased in rounds, one batch for every worker.

@@ -1,6 +1,7 @@
 #include "runtime/cluster/job_plan.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace tethys {
 namespace {
@@ -26,6 +27,13 @@ InitialValue FromProto(proto::Initializer value) {
     default:
       return InitialValue::kZeros;
   }
+}
+
+constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+int64_t SamplesPerEpoch(const proto::JobPlan& plan) {
+  if (!plan.job().drop_remainder()) return plan.train_samples();
+  return plan.train_samples() - plan.train_samples() % std::max<int64_t>(1, plan.global_batch());
 }
 
 }  // namespace
@@ -62,9 +70,25 @@ absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan) {
   return variables;
 }
 
+int64_t SamplesPerUpdate(const proto::JobPlan& plan) {
+  const bool each_push = plan.job().strategy().parameter_server().has_asynchronous();
+  return each_push ? plan.batch_per_worker() : plan.global_batch();
+}
+
+int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position) {
+  return epoch * SamplesPerEpoch(plan) + position;
+}
+
+// Nothing overflows: epochs <= 2^20, an epoch < 2^32, steps <= 2^40, and an update uses no more than an
+// epoch.
 int64_t TotalSamples(const proto::JobPlan& plan) {
-  return plan.job().epochs() > 0 ? plan.job().epochs() * plan.train_samples()
-                                 : plan.job().max_steps() * plan.global_batch();
+  const proto::Job& job = plan.job();
+  const int64_t batch = std::min(SamplesPerUpdate(plan), SamplesPerEpoch(plan));
+  const int64_t by_epochs = SamplesUsed(plan, job.epochs(), 0);
+  const int64_t by_steps =
+      batch > 0 && job.max_steps() > kNoLimit / batch ? kNoLimit : job.max_steps() * batch;
+  if (job.epochs() == 0) return by_steps;
+  return job.max_steps() == 0 ? by_epochs : std::min(by_epochs, by_steps);
 }
 
 int ServersWithShards(const proto::Placement& placement) {

@@ -15,7 +15,15 @@ void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
 // InvalidArgument when the variables contradict the plan's signature or the arena's rules.
 absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
 
-// Samples of the whole job: what a linear decay without a length of its own spans.
+// Samples of one update: the global batch, or a worker's batch where each push is an update.
+int64_t SamplesPerUpdate(const proto::JobPlan& plan);
+
+// Samples used before `position` of an epoch's order, which schedules are functions of; those that
+// drop_remainder leaves out are not used.
+int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position);
+
+// Samples of the whole job, as many as epochs and max_steps let it use: what a linear decay without a length
+// of its own spans, also after the job was resumed with another length.
 int64_t TotalSamples(const proto::JobPlan& plan);
 
 // Those that get pushes, the first so many. A job with more servers than shards leaves the last ones empty:

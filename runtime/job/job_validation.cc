@@ -117,7 +117,7 @@ constexpr Rule kRules[] = {
     {"resources.interval_seconds", 1, From(0, 3600)},
     {"price_per_hour", 0, From(0, 1e9)},
     {"timeouts.start", 60, Above(0, kMaxSeconds)},
-    {"timeouts.silence", 10, Above(0, kMaxSeconds)},
+    {"timeouts.silence", 10, From(1, kMaxSeconds)},
     {"timeouts.step", 30, Above(0, kMaxSeconds)},
     {"timeouts.shutdown", 3, Above(0, kMaxSeconds)},
 };
@@ -366,26 +366,13 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   return problems.status();
 }
 
-absl::Status ResolveTrainingLength(int64_t train_samples, proto::Job& job) {
+absl::Status CheckTrainingLength(int64_t train_samples, const proto::Job& job) {
   const int64_t global_batch = GlobalBatch(job);
-  const int64_t epoch = job.drop_remainder() ? train_samples - train_samples % global_batch : train_samples;
-  if (epoch <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the global batch is ", global_batch, " samples, but the training split has only ", train_samples,
-        " and drop_remainder is true, so an epoch would have no step: lower the batch or set drop_remainder "
-        "to false"));
-  }
-  auto& schedule = *job.mutable_optimizer()->mutable_schedule();
-  if (!schedule.has_linear_decay() || schedule.linear_decay().samples() > 0) return absl::OkStatus();
-  // Neither product overflows: epochs <= 2^20, an epoch < 2^32, steps <= 2^40; a global batch never gives
-  // more samples than the epoch has, so it is capped by it.
-  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-  const int64_t batch = std::min(global_batch, epoch);
-  const int64_t by_epochs = job.epochs() > 0 ? job.epochs() * epoch : kNoLimit;
-  const int64_t by_steps =
-      job.max_steps() > 0 && job.max_steps() <= kNoLimit / batch ? job.max_steps() * batch : kNoLimit;
-  schedule.mutable_linear_decay()->set_samples(std::min(by_epochs, by_steps));
-  return absl::OkStatus();
+  if (!job.drop_remainder() || train_samples >= global_batch) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the global batch is ", global_batch, " samples, but the training split has only ", train_samples,
+      " and drop_remainder is true, so an epoch would have no step: lower the batch or set drop_remainder "
+      "to false"));
 }
 
 }  // namespace tethys

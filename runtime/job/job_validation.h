@@ -20,9 +20,9 @@ using FieldLocator = std::function<std::string(absl::string_view field)>;
 // missing, out of range or contradicts another.
 absl::Status ResolveJob(const FieldLocator& where, proto::Job& job);
 
-// Settles what depends on the size of the training split: the samples of a linear decay. InvalidArgument when
-// an epoch would have no step. Requires a resolved job.
-absl::Status ResolveTrainingLength(int64_t train_samples, proto::Job& job);
+// What depends on the size of the training split: InvalidArgument when an epoch would have no step. Requires
+// a resolved job.
+absl::Status CheckTrainingLength(int64_t train_samples, const proto::Job& job);
 
 }  // namespace tethys
 

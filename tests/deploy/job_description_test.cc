@@ -77,6 +77,15 @@ TEST(JobSummaryTest, SaysWhatWillRun) {
             "  placement      3 shards: ps 0 15 KiB, ps 1 15 KiB\n");
 }
 
+TEST(JobSummaryTest, SaysOverHowManySamplesTheLearningRateDecays) {
+  proto::JobPlan plan = ServerPlan();
+  proto::LinearDecay& decay =
+      *plan.mutable_job()->mutable_optimizer()->mutable_schedule()->mutable_linear_decay();
+  EXPECT_THAT(JobSummary(plan), HasSubstr(", decaying to 0 over 270,000 samples\n"));
+  decay.set_samples(77);
+  EXPECT_THAT(JobSummary(plan), HasSubstr(", decaying to 0 over 77 samples\n"));
+}
+
 TEST(JobSummaryTest, SaysHowAsynchronousPushesAreScaled) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_strategy()->mutable_parameter_server()->mutable_asynchronous();

@@ -153,7 +153,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "my.textproto:16:23: ",
                 {"timeouts.step is 5", "silence is 10", "must be longer"}},
         Mistake{
-            "workers: 3", "workers: 3 timeouts { silence: -1 }", "my.textproto:16:23: ", {"must be above 0"}},
+            "workers: 3", "workers: 3 timeouts { step: -1 }", "my.textproto:16:23: ", {"must be above 0"}},
+        Mistake{"workers: 3",
+                "workers: 3 timeouts { silence: 0.5 }",
+                "my.textproto:16:23: ",
+                {"timeouts.silence is 0.5", "must be at least 1"}},
         Mistake{"workers: 3",
                 "workers: 3 resources { interval_seconds: 0.1 }",
                 "my.textproto:16:24: ",

@@ -137,34 +137,11 @@ TEST(JobTest, CountsItsServers) {
   EXPECT_EQ(ServerCount(Job({"strategy.parameter_server.servers=2"})), 2);
 }
 
-class TrainingLengthTest : public ::testing::Test {
- protected:
-  // Samples of a linear decay over 1000 training samples.
-  static int64_t DecaySamples(std::vector<std::string> overrides) {
-    overrides.push_back("optimizer.schedule=linear_decay");
-    proto::Job job = Job(overrides);
-    EXPECT_TRUE(ResolveTrainingLength(1000, job).ok());
-    return job.optimizer().schedule().linear_decay().samples();
-  }
-};
-
-TEST_F(TrainingLengthTest, ALinearDecayRunsOverTheWholeJob) {
-  EXPECT_EQ(DecaySamples({}), 2000);
-  EXPECT_EQ(DecaySamples({"drop_remainder=true"}), 2 * 31 * 32);
-  EXPECT_EQ(DecaySamples({"max_steps=10"}), 320);
-  EXPECT_EQ(DecaySamples({"max_steps=1000"}), 2000);
-  EXPECT_EQ(DecaySamples({"epochs=0", "max_steps=10"}), 320);
-  EXPECT_EQ(DecaySamples({"epochs=0", "max_steps=1099511627776"}), int64_t{32} << 40);
-}
-
-TEST_F(TrainingLengthTest, AWrittenLengthIsKept) {
-  EXPECT_EQ(DecaySamples({"optimizer.schedule.linear_decay.samples=77"}), 77);
-}
-
-TEST_F(TrainingLengthTest, RefusesABatchThatLeavesNoStep) {
-  proto::Job job = Job({"drop_remainder=true"});
-  EXPECT_TRUE(ResolveTrainingLength(32, job).ok());
-  EXPECT_THAT(std::string(ResolveTrainingLength(31, job).message()),
+TEST(TrainingLengthTest, RefusesABatchThatLeavesNoStep) {
+  const proto::Job job = Job({"drop_remainder=true"});
+  EXPECT_TRUE(CheckTrainingLength(32, job).ok());
+  EXPECT_TRUE(CheckTrainingLength(31, Job()).ok());
+  EXPECT_THAT(std::string(CheckTrainingLength(31, job).message()),
               HasSubstr("the global batch is 32 samples, but the training split has only 31"));
 }
 
