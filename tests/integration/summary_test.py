@@ -141,6 +141,25 @@ class CompareTest(unittest.TestCase):
         self.assertEqual({row["global_batch"] for row in rows}, {"64", "128"})
         self.assertLessEqual({"", "chief", "worker 0"}, {row["process"] for row in rows})
 
+    def test_time_to_accuracy_is_in_the_table_the_csv_and_the_report(self):
+        status, output = self.compare("--target_accuracy=0.05")
+        self.assertEqual(status, 0, output)
+        self.assertIn("Time to 5 % validation accuracy", output)
+        with open(os.path.join(self.directory, "comparison.csv"), encoding="utf-8") as file:
+            runs = [row for row in csv.DictReader(file) if row["kind"] == "run"]
+        for run in runs:
+            self.assertEqual((run["target_accuracy"], run["epochs_to_target"]), ("0.05", "1"))
+            self.assertAlmostEqual(float(run["seconds_to_target"]), float(run["training_seconds"]), places=3)
+        self.assertEqual(command(["report", self.directory, "--target_accuracy=1"])[0], 0)
+        with open(os.path.join(self.directory, "report.md"), encoding="utf-8") as file:
+            self.assertIn("No variant reached 100 % validation accuracy", file.read())
+
+    def test_a_target_that_is_no_share_is_refused(self):
+        status, output = self.compare("--target_accuracy=85")
+        self.assertEqual(status, 2)
+        self.assertIn("0.85 for 85 %", output)
+        self.assertFalse(os.path.exists(self.directory))
+
     def test_resuming_needs_a_comparison(self):
         self.assertEqual(self.compare("--resume")[0], 2)
         self.assertEqual(command(["compare", self.job, "--resume"])[0], 2)
