@@ -12,6 +12,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
+#include "runtime/cluster/chief_clock.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
 
@@ -103,10 +104,10 @@ class GrpcTaskSession final : public TaskSession {
     heartbeat.set_resident_bytes(ResidentBytes());
     fill_(heartbeat, before);
     MutexLock lock(mu_);
-    heartbeat.set_clock_offset_ns(clock_offset_);
-    heartbeat.set_clock_error_ns(clock_error_);
     for (proto::FromTask& message : before) outgoing_.push_back(std::move(message));
     heartbeat.set_sent_ns(clock_.Now());
+    heartbeat.set_clock_offset_ns(chief_clock_.offset());
+    heartbeat.set_clock_error_ns(chief_clock_.ErrorAt(heartbeat.sent_ns()));
     outgoing_.push_back(std::move(beat));
     outgoing_changed_.NotifyOne();
   }
@@ -224,7 +225,7 @@ class GrpcTaskSession final : public TaskSession {
       last_heard_ = clock_.Now();
       MutexLock lock(mu_);
       if (order.has_pong()) {
-        NotePong(order.pong());
+        chief_clock_.Note(order.pong().sent_ns(), last_heard_, order.pong().chief_ns());
       } else {
         incoming_.push_back(order);
         incoming_changed_.NotifyAll();
@@ -236,14 +237,6 @@ class GrpcTaskSession final : public TaskSession {
                        absl::StrCat("lost the chief at ", options_.chief_address));
     incoming_changed_.NotifyAll();
     outgoing_changed_.NotifyAll();
-  }
-
-  // The clock of the ping with the least round trip is the best known (Cristian 1989).
-  void NotePong(const proto::Pong& pong) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const Nanoseconds round_trip = last_heard_ - pong.sent_ns();
-    if (round_trip < 0 || (clock_error_ > 0 && round_trip / 2 >= clock_error_)) return;
-    clock_error_ = std::max<Nanoseconds>(1, round_trip / 2);
-    clock_offset_ = pong.chief_ns() - (pong.sent_ns() + round_trip / 2);
   }
 
   // The writer thread: what is queued, and a beat when it is time.
@@ -303,8 +296,7 @@ class GrpcTaskSession final : public TaskSession {
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   Nanoseconds beat_interval_ ABSL_GUARDED_BY(mu_) = 0;
-  Nanoseconds clock_offset_ ABSL_GUARDED_BY(mu_) = 0;
-  Nanoseconds clock_error_ ABSL_GUARDED_BY(mu_) = 0;
+  ChiefClock chief_clock_ ABSL_GUARDED_BY(mu_);
 
   std::thread reader_;
   std::thread writer_;

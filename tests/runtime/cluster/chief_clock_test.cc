@@ -1,0 +1,52 @@
+#include "runtime/cluster/chief_clock.h"
+
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+constexpr Nanoseconds kAhead = 5 * kSecond;  // The chief's clock is, at the start.
+
+TEST(ChiefClockTest, KnowsNothingBeforeTheFirstPing) {
+  const ChiefClock clock;
+  EXPECT_EQ(clock.offset(), 0);
+  EXPECT_EQ(clock.ErrorAt(kSecond), 0);
+}
+
+TEST(ChiefClockTest, APingTellsTheOffsetToWithinHalfItsRoundTrip) {
+  ChiefClock clock;
+  clock.Note(1000, 1400, kAhead + 1300);  // There in 300, back in 100.
+  EXPECT_EQ(clock.offset(), kAhead + 100);
+  EXPECT_EQ(clock.ErrorAt(1400), 200);
+}
+
+TEST(ChiefClockTest, OfPingsAtOneTimeTheFastestCounts) {
+  ChiefClock clock;
+  clock.Note(1000, 1400, kAhead + 1300);
+  clock.Note(2000, 2100, kAhead + 2050);
+  clock.Note(3000, 3400, kAhead + 3300);
+  EXPECT_EQ(clock.offset(), kAhead);
+  EXPECT_EQ(clock.ErrorAt(3400), 50);
+}
+
+TEST(ChiefClockTest, FollowsAClockThatDrifts) {
+  ChiefClock clock;
+  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // Luckier than any later one.
+  Nanoseconds now = 0;
+  for (int ping = 0; ping < 3600; ++ping) {
+    now += kSecond;
+    const Nanoseconds drift = now / 100'000;
+    clock.Note(now, now + 200 * kMicrosecond, now + kAhead + drift + 100 * kMicrosecond);
+    EXPECT_NEAR(clock.offset(), kAhead + drift, clock.ErrorAt(now));
+    EXPECT_LT(clock.ErrorAt(now), 400 * kMicrosecond);
+  }
+}
+
+TEST(ChiefClockTest, DoesNotHeedAnAnswerFromBeforeItsPing) {
+  ChiefClock clock;
+  clock.Note(1000, 900, 950);
+  EXPECT_EQ(clock.ErrorAt(1000), 0);
+}
+
+}  // namespace
+}  // namespace tethys
