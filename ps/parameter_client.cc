@@ -17,7 +17,6 @@ struct Message {
   MessageRange where;
   State state = State::kIdle;
   Frame frame;
-  char header[kFrameBytes];
   const float* payload = nullptr;
   ReceivedMessage answer;
 };
@@ -115,7 +114,6 @@ absl::Status GrpcParameterClient::Send(int index, Frame frame, const float* payl
   frame.range_begin = static_cast<uint64_t>(message.where.range.begin);
   frame.range_count = static_cast<uint64_t>(message.where.range.count);
   frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * sizeof(float);
-  frame.EncodeTo(message.header);
   message.frame = frame;
   message.payload = payload;
   message.state = Message::State::kReady;
@@ -199,7 +197,12 @@ bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
     ++in_flight_[server];
     message->state = Message::State::kSent;
     const size_t payload_bytes = message->frame.payload_bytes;
-    const grpc::Slice header(message->header, kFrameBytes, grpc::Slice::STATIC_SLICE);
+    // Of a message that is sent again, the first may be answered while the second is on its way. The values
+    // that this one carries may change then, and the server knows by the sequence not to look at them; so the
+    // header must not change with them.
+    char encoded[kFrameBytes];
+    message->frame.EncodeTo(encoded);
+    const grpc::Slice header(encoded, kFrameBytes);
     const grpc::Slice payload(message->payload, payload_bytes, grpc::Slice::STATIC_SLICE);
     *out = MakeMessage(header, payload);
     bytes_out_ += kFrameBytes + static_cast<int64_t>(payload_bytes);
