@@ -19,12 +19,12 @@ class StagedStrategy final : public Strategy {
  public:
   StagedStrategy(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update, Device& device,
                  Stream& stream, std::unique_ptr<Stream> downloads, StagingOptions options)
-      : inner_(std::move(inner)),
-        update_(std::move(update)),
+      : update_(std::move(update)),
         device_(device),
         stream_(stream),
         downloads_(std::move(downloads)),
-        options_(options) {}
+        options_(options),
+        inner_(std::move(inner)) {}
 
   // The work on the streams uses the host's arenas.
   ~StagedStrategy() override {
@@ -138,7 +138,6 @@ class StagedStrategy final : public Strategy {
                      "is only slow"));
   }
 
-  const std::unique_ptr<Strategy> inner_;
   absl::optional<ReplicaUpdate> update_;
   Device& device_;
   Stream& stream_;
@@ -150,6 +149,8 @@ class StagedStrategy final : public Strategy {
   std::unique_ptr<Buffer> gradients_;         // Pinned, as the device's lie.
   std::unique_ptr<Buffer> parameters_;        // Also; null where they are updated on the device.
   std::vector<std::unique_ptr<Event>> down_;  // By range: it has come down.
+  // Goes before the host's arenas: threads of its own may still be at work on them.
+  const std::unique_ptr<Strategy> inner_;
 
   bool begun_ = false;
   StepInfo step_;

@@ -74,6 +74,31 @@ TEST(StagedTraining, MirroredOnLateDevicesGivesTheCpusBits) {
   EXPECT_EQ(staged, MirroredOnTheCpu(3));
 }
 
+// Is at work on the gradients for as long as it lives, as a strategy with threads of its own may be.
+class WorksToTheEnd final : public Strategy {
+ public:
+  ~WorksToTheEnd() override { gradients_[0] += 1; }
+  absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range>) override {
+    gradients_ = arenas.gradient_sums;
+    return StrategyTraits();
+  }
+  absl::Status BeginStep(const StepInfo&) override { return absl::OkStatus(); }
+  absl::Status GradientReady(int64_t, const Event&) override { return absl::OkStatus(); }
+  absl::StatusOr<StepOutcome> FinishStep() override { return absl::UnavailableError("lost a rank"); }
+  absl::Status Refresh() override { return absl::OkStatus(); }
+  std::vector<absl::Span<float>> slots() override { return {}; }
+
+ private:
+  float* gradients_ = nullptr;
+};
+
+// AddressSanitizer sees it where they do not.
+TEST(StagedTraining, GradientsOutliveTheStrategyThatExchangesThem) {
+  Replica replica(testing::CreateLateDevice(), 0, 1);
+  const absl::Status status = replica.Train(replica.Staged(std::make_unique<WorksToTheEnd>(), absl::nullopt));
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
 TEST(StagedTraining, ADeviceThatHangsEndsTheStepByItsDeadline) {
   Replica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
   const auto cpu = CreateCpuDevice(1).value();
