@@ -43,9 +43,8 @@ absl::Status StepPipeline::Run(StepInfo step) {
 absl::Status StepPipeline::RunAhead(StepInfo step) {
   step.turn = under_way_.has_value() ? 1 - under_way_->turn : 0;
   const absl::Status put = Named(step, PutAhead(step));
-  const absl::Status before = Finish();
+  TETHYS_RETURN_IF_ERROR(Finish());  // What failed there may be why this step could not be put.
   TETHYS_RETURN_IF_ERROR(put);
-  TETHYS_RETURN_IF_ERROR(before);
   under_way_ = step;
   return absl::OkStatus();
 }

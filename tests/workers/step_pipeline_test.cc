@@ -328,6 +328,28 @@ TEST(StepPipeline, AStepThatCannotBeCapturedIsAnErrorThatSaysWhyAndHowToGoWithou
   EXPECT_TRUE(Training(replica, Local(replica), false, &steps).All().ok());
 }
 
+// A step fails on the device, and what comes behind it can no longer be put there.
+class BreaksAtOnce final : public StreamedSteps {
+ public:
+  absl::Status PutUpdate(int) override {
+    return ++put_ == 1 ? absl::OkStatus() : absl::UnavailableError("the consequence");
+  }
+  absl::StatusOr<StepOutcome> AwaitStep(const StepInfo&, const Event&) override {
+    return absl::UnavailableError("the cause");
+  }
+
+ private:
+  int put_ = 0;
+};
+
+TEST(StepPipeline, OfTwoStepsThatFailTheEarlierIsTheErrorsCause) {
+  Replica replica(testing::CreateLateDevice(), 0, 1);
+  BreaksAtOnce steps;
+  Training training(replica, Local(replica), false, &steps);
+  ASSERT_TRUE(training.Step().ok());
+  EXPECT_THAT(StatusText(training.Step()), HasSubstr("step 0 of epoch 1: the cause"));
+}
+
 TEST(StepPipeline, ADeviceThatHangsEndsTheStepByItsDeadline) {
   Replica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
   const absl::Status status = Training(replica, Local(replica, 20 * kMillisecond)).All();
