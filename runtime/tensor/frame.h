@@ -2,16 +2,25 @@
 //
 // Little-endian, 104 bytes:
 //
-//    0  u32  magic "TTHF"           32  u64  step               (worker's step; a collective's sequence
-//    number) 4  u16  wire version           40  u64  sequence           (per sender, increasing: a repeat is
-//    recognised) 6  u8   kind                   48  u64  range begin        (meaning set by the kind) 7  u8
-//    dtype (1: float32)     56  u64  range count 8  u32  flags                  64  u64  sample begin
-//    (position in the job's order)
-//   12  u32  generation             72  u64  sample count
-//   16  u32  group                  80  u64  schedule position  (samples used before this update)
-//   20  u32  rank of the sender     88  u64  base version       (version the gradient was computed from)
-//   24  u32  incarnation            96  u64  payload bytes
-//   28  u32  CRC-32 of the header with this field 0
+//    0  u32  magic "TTHF"
+//    4  u16  wire version
+//    6  u8   kind
+//    7  u8   dtype              1: float32
+//    8  u32  flags              meaning set by the kind
+//   12  u32  generation
+//   16  u32  group
+//   20  u32  rank               of the sender
+//   24  u32  incarnation        of the sender
+//   28  u32  CRC-32             of the header with this field 0
+//   32  u64  step               worker's step; a collective's number
+//   40  u64  sequence           per sender, increasing: a repeat is recognised
+//   48  u64  range begin        meaning set by the kind
+//   56  u64  range count
+//   64  u64  sample begin       position in the job's order
+//   72  u64  sample count
+//   80  u64  schedule position  samples used before this update
+//   88  u64  base version       version the gradient was computed from
+//   96  u64  payload bytes
 //
 // A receiver decodes the header first, checks it against what it expects, and only then believes the length.
 #ifndef TETHYS_RUNTIME_TENSOR_FRAME_H_
