@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -28,10 +29,15 @@ inline VariableSet ModelOf(const std::vector<std::pair<std::string, Shape>>& var
   return set;
 }
 
-class CheckpointTest : public testing::Test {
+// In memory where we may, since nothing here asks whether a sync reaches a disk.
+inline std::string QuickDirectory() {
+  return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ::testing::TempDir();
+}
+
+class CheckpointTest : public ::testing::Test {
  protected:
-  CheckpointTest() {
-    std::string pattern = testing::TempDir() + "/checkpoint.XXXXXX";
+  explicit CheckpointTest(const std::string& parent = ::testing::TempDir()) {
+    std::string pattern = parent + "/checkpoint.XXXXXX";
     directory_ = mkdtemp(pattern.data());
     root_ = directory_ + "/checkpoints";
   }
@@ -70,6 +76,17 @@ class CheckpointTest : public testing::Test {
     std::vector<float> values(model_.arena_size());
     TETHYS_RETURN_IF_ERROR(reader->Read(slot, 0, absl::MakeSpan(values)));
     return values;
+  }
+
+  // The salt of the newest checkpoint, all of whose values must be those of one save; -1: it is not whole.
+  float NewestSalt() {
+    const absl::StatusOr<LatestCheckpoint> latest = FindLatestCheckpoint(root_);
+    EXPECT_TRUE(latest.ok()) << latest.status();
+    EXPECT_THAT(latest->skipped, ::testing::IsEmpty());
+    for (const float salt : {0.0f, 1.0f, 2.0f}) {
+      if (*Load(latest->path, 0) == Values(0, salt) && *Load(latest->path, 1) == Values(1, salt)) return salt;
+    }
+    return -1;
   }
 
   static std::string Contents(const std::string& path) { return *ReadFile(path); }

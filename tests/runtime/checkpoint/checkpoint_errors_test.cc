@@ -1,0 +1,142 @@
+// Every call that a save makes on files fails, one at a time: the save is reported failed, with the file and
+// the reason, the last good checkpoint stays, and the next save succeeds.
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "tests/runtime/checkpoint/checkpoint_fixture.h"
+#include "tests/testing/failing_calls.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using testing::FailingCall;
+using testing::FailingCalls;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::kShortWrite;
+
+class CheckpointErrorsTest : public CheckpointTest {
+ protected:
+  CheckpointErrorsTest() : CheckpointTest(QuickDirectory()) {}
+
+  struct Outcome {
+    absl::Status status;
+    int failed_calls;
+  };
+
+  // The whole life of a writer under a rule.
+  Outcome SaveUnder(const FailingCall& rule, int64_t step, float salt) {
+    FailingCalls calls(rule);
+    const absl::Status status = [&]() -> absl::Status {
+      TETHYS_ASSIGN_OR_RETURN(const auto writer,
+                              CheckpointWriter::Create(root_, step, model_, {"momentum"}, "test"));
+      TETHYS_RETURN_IF_ERROR(writer->Write(0, 0, Values(0, salt)));
+      TETHYS_RETURN_IF_ERROR(writer->Write(1, 0, Values(1, salt)));
+      return writer->Commit({});
+    }();
+    return {status, calls.failed()};
+  }
+
+  // A save over a checkpoint of step 1 and salt 0 under each of the rules with a `first` from 0 on; `tidies`:
+  // before the next save, as a run does that goes on.
+  void TryEveryCall(FailingCall rule, int64_t step, bool tidies) {
+    for (rule.first = 0;; ++rule.first) {
+      SCOPED_TRACE(absl::StrCat("from call ", rule.first, " on: ", std::strerror(rule.errors.front())));
+      ASSERT_TRUE(RemoveRecursively(root_).ok());
+      ASSERT_TRUE(Save(1, 0).ok());
+      const Outcome outcome = SaveUnder(rule, step, 1);
+      if (outcome.failed_calls == 0) break;
+      const std::string message(outcome.status.message());
+      const bool in_place = outcome.status.ok() || absl::StrContains(message, "may not survive a power cut");
+      EXPECT_EQ(NewestSalt(), in_place ? 1 : 0) << message;
+      if (!outcome.status.ok()) {
+        EXPECT_THAT(message, AllOf(HasSubstr(root_), HasSubstr(std::strerror(rule.errors.front()))));
+      }
+      if (tidies) {
+        ASSERT_TRUE(RemoveStaleCheckpoints(root_).ok());
+      }
+      EXPECT_TRUE(Save(step, 2).ok());
+      EXPECT_EQ(NewestSalt(), 2);
+      EXPECT_EQ(Files().size(), step) << "what failed leaves nothing behind";
+    }
+    EXPECT_GT(rule.first, 15) << "calls that a save makes";
+  }
+};
+
+TEST_F(CheckpointErrorsTest, AnyErrorKeepsTheLastGoodCheckpointAndTheNextSaveSucceeds) {
+  TryEveryCall({.errors = {EIO}}, 2, false);
+  TryEveryCall({.errors = {ENOSPC}}, 2, false);
+}
+
+TEST_F(CheckpointErrorsTest, AnyErrorWhileAStepIsSavedAgainKeepsOneOfTheTwo) {
+  TryEveryCall({.errors = {EIO}}, 1, false);
+}
+
+TEST_F(CheckpointErrorsTest, ADiskThatFailsForGoodKeepsTheLastGoodCheckpoint) {
+  TryEveryCall({.errors = {EIO}, .for_good = true}, 2, true);
+  TryEveryCall({.errors = {EIO}, .for_good = true}, 1, true);
+}
+
+TEST_F(CheckpointErrorsTest, AFailedSyncNamesTheFile) {
+  const Outcome outcome = SaveUnder({.name = "fdatasync", .errors = {EIO}}, 1, 0);
+  EXPECT_EQ(outcome.status.message(),
+            absl::StrCat("cannot sync ", Path(1), ".tmp/model.safetensors: Input/output error"));
+}
+
+TEST_F(CheckpointErrorsTest, AfterTheRenameTheDirectoryIsSynced) {
+  ASSERT_TRUE(Save(1, 0).ok());
+  // The directory was synced before with step-2.tmp in it, and that with its manifest.
+  const Outcome outcome = SaveUnder({.name = "fsync", .first = 2, .errors = {EIO}}, 2, 1);
+  EXPECT_EQ(outcome.status.message(),
+            absl::StrCat(Path(2), " is written but may not survive a power cut: cannot sync directory ",
+                         root_, ": Input/output error"));
+}
+
+TEST_F(CheckpointErrorsTest, AFailedSyncIsNotTriedAgain) {
+  const auto writer = Begin(1);
+  ASSERT_TRUE(writer->Write(0, 0, Values(0)).ok());
+  ASSERT_TRUE(writer->Write(1, 0, Values(1)).ok());
+  FailingCalls calls({.name = "fdatasync", .errors = {EIO}});
+  EXPECT_FALSE(writer->Commit({}).ok());
+  EXPECT_THAT(std::string(writer->Commit({}).message()), HasSubstr("save the checkpoint anew"));
+  EXPECT_THAT(*ListCheckpoints(root_), IsEmpty());
+}
+
+TEST_F(CheckpointErrorsTest, ShortWritesAreContinued) {
+  for (const char* call : {"write", "pwrite"}) {
+    const Outcome outcome = SaveUnder({.name = call, .errors = {kShortWrite}, .for_good = true}, 1, 1);
+    EXPECT_GT(outcome.failed_calls, 5) << call;
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_EQ(NewestSalt(), 1);
+  }
+}
+
+TEST_F(CheckpointErrorsTest, InterruptedCallsAreMadeAgain) {
+  for (const char* call : {"write", "pwrite", "posix_fallocate"}) {
+    const Outcome outcome = SaveUnder({.name = call, .errors = {EINTR, EINTR, EINTR}}, 1, 1);
+    EXPECT_EQ(outcome.failed_calls, 3) << call;
+    EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+    EXPECT_EQ(NewestSalt(), 1);
+  }
+}
+
+TEST_F(CheckpointErrorsTest, PruningThatFailsKeepsTheNewest) {
+  for (int call = 0;; ++call) {
+    ASSERT_TRUE(RemoveRecursively(root_).ok());
+    ASSERT_TRUE(Save(1, 0).ok());
+    ASSERT_TRUE(Save(2, 1).ok());
+    {
+      FailingCalls calls({.first = call, .errors = {EIO}});
+      const absl::Status status = PruneCheckpoints(root_, 1);
+      if (calls.failed() == 0) break;
+      EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(root_), HasSubstr("Input/output error")));
+    }
+    EXPECT_EQ(NewestSalt(), 1);
+    EXPECT_TRUE(PruneCheckpoints(root_, 1).ok());
+  }
+}
+
+}  // namespace
+}  // namespace tethys
