@@ -19,10 +19,11 @@ constexpr int kBarWidth = 20;
 constexpr char kClearToEnd[] = "\x1b[K";  // ECMA-48: erase from the cursor to the end of the line.
 
 // "epoch  3/25": counted from 1, as wide for every epoch.
-std::string EpochText(int64_t epoch, int64_t epochs) {
-  if (epochs <= 0) return absl::StrCat("epoch ", epoch + 1);
+std::string EpochText(int64_t last, int64_t epochs) {
+  const int64_t epoch = std::min(last, INT64_MAX - 1) + 1;
+  if (epochs <= 0) return absl::StrCat("epoch ", epoch);
   const std::string total = std::to_string(epochs);
-  return absl::StrFormat("epoch %*d/%s", static_cast<int>(total.size()), epoch + 1, total);
+  return absl::StrFormat("epoch %*d/%s", static_cast<int>(total.size()), epoch, total);
 }
 
 std::string Bar(double share) {
@@ -31,7 +32,8 @@ std::string Bar(double share) {
 }
 
 std::string RateText(double samples_per_second) {
-  return absl::StrCat(CountText(std::llround(std::clamp(samples_per_second, 0.0, 1e15))), " samples/s");
+  const double rate = std::isfinite(samples_per_second) ? std::clamp(samples_per_second, 0.0, 1e15) : 0;
+  return absl::StrCat(CountText(std::llround(rate)), " samples/s");
 }
 
 int TerminalColumns(int fd) {

@@ -15,6 +15,7 @@ namespace tethys {
 namespace {
 
 constexpr size_t kMaxHosts = 65536;
+constexpr size_t kMaxNameBytes = 255;
 constexpr int kMaxTasks = 1 << 20;
 constexpr size_t kMaxDigits = 10;
 constexpr int kMaxGpus = 1024;  // Of a node.
@@ -105,7 +106,11 @@ absl::StatusOr<std::vector<std::string>> ExpandEntry(absl::string_view entry) {
   std::vector<std::string> names = {""};
   while (!entry.empty()) {
     const size_t open = entry.find_first_of("[]");
-    for (std::string& name : names) absl::StrAppend(&name, entry.substr(0, open));
+    const absl::string_view text = entry.substr(0, open);
+    if (names[0].size() + text.size() > kMaxNameBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("a name longer than ", kMaxNameBytes, " characters"));
+    }
+    for (std::string& name : names) absl::StrAppend(&name, text);
     if (open == absl::string_view::npos) break;
     const size_t close = entry.find_first_of("[]", open + 1);
     if (entry[open] != '[' || close == absl::string_view::npos || entry[close] != ']') {

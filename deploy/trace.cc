@@ -1,5 +1,6 @@
 #include "deploy/trace.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_format.h"
@@ -21,6 +22,9 @@ constexpr Phase kPhases[] = {{"data", "data_ns"},
                              {"backward", "backward_ns"},
                              {"exchange", "exchange_ns"},
                              {"update", "update_ns"}};
+
+// What is beyond it is damage.
+constexpr int64_t kMaxRank = 1 << 20;
 
 std::string Quoted(absl::string_view text) {
   std::string quoted = "\"";
@@ -58,15 +62,13 @@ std::string ChromeTrace(absl::string_view steps_csv, const proto::RunSummary& su
   std::vector<std::string> events;
   std::set<int> ranks;
   for (CsvReader csv(steps_csv); csv.Next();) {
-    const int rank = static_cast<int>(csv.Number("rank"));
+    const int rank = static_cast<int>(std::clamp<int64_t>(csv.Integer("rank"), 0, kMaxRank));
     if (ranks.insert(rank).second) events.push_back(RowName(rank, summary));
     double begin_us = csv.Number("begin_ns") / 1e3;
     events.push_back(Slice(
         absl::StrCat("step ", csv.Text("step")), rank, begin_us, csv.Number("total_ns") / 1e3,
-        absl::StrFormat(
-            R"("epoch":%d,"samples":%d,"staleness":%d,"bytes_out":%d)",
-            static_cast<int64_t>(csv.Number("epoch")), static_cast<int64_t>(csv.Number("samples")),
-            static_cast<int64_t>(csv.Number("staleness")), static_cast<int64_t>(csv.Number("bytes_out")))));
+        absl::StrFormat(R"("epoch":%d,"samples":%d,"staleness":%d,"bytes_out":%d)", csv.Integer("epoch"),
+                        csv.Integer("samples"), csv.Integer("staleness"), csv.Integer("bytes_out"))));
     for (const Phase& phase : kPhases) {
       const double duration_us = csv.Number(phase.column) / 1e3;
       if (duration_us > 0) events.push_back(Slice(phase.name, rank, begin_us, duration_us, ""));

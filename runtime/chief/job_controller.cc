@@ -6,6 +6,25 @@
 #include "runtime/cluster/job_plan.h"
 
 namespace tethys {
+namespace {
+
+// InvalidArgument: no step is like that, and sums of such numbers would overflow.
+absl::Status CheckRecord(const proto::StepRecord& record) {
+  constexpr int64_t kMost = int64_t{1} << 50;   // Steps, bytes, and nanoseconds: 13 days.
+  constexpr Nanoseconds kLatest = kMost << 10;  // 36 years after the machine's start.
+  bool plausible = record.step() >= 0 && record.correct() >= 0 && record.correct() <= record.samples() &&
+                   record.begin_ns() >= 0 && record.begin_ns() <= kLatest;
+  for (const int64_t value : {record.step(), record.samples(), record.data_ns(), record.forward_ns(),
+                              record.backward_ns(), record.exchange_ns(), record.update_ns(),
+                              record.total_ns(), record.bytes_out(), record.bytes_in(), record.staleness()}) {
+    plausible = plausible && value >= -kMost && value <= kMost;
+  }
+  if (plausible) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a record that no step can have: ", record.ShortDebugString()));
+}
+
+}  // namespace
 
 JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now)
     : plan_(std::move(plan)),
@@ -27,7 +46,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
   roster_.at(id).last_heard = now;
   // What was measured is kept whatever the phase; what would move the job on is not heeded once it ends.
   if (message.has_steps()) return OnSteps(id, message.steps(), now, actions);
-  if (message.has_applied()) return OnApplied(id, message.applied(), actions);
+  if (message.has_applied() && id.role == proto::PS) return OnApplied(id, message.applied(), actions);
   if (message.has_heartbeat()) return OnHeartbeat(id, message.heartbeat(), now, actions);
   if (message.has_failure()) return OnFailure(id, message.failure(), now);
   if (ending()) return;
@@ -43,7 +62,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
     OnEvaluationDone(id, message.evaluation_done(), now, actions);
   } else if (message.has_save_done()) {
     OnSaveDone(id, message.save_done(), now, actions);
-  } else if (message.has_fenced()) {
+  } else if (message.has_fenced() && id.role == proto::PS) {
     OnFenced(message.fenced(), now, actions);
   }
 }
@@ -138,6 +157,9 @@ void JobController::OnLeaseRequest(TaskId id, const proto::LeaseRequest& request
 void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
   for (const proto::StepRecord& record : records.record()) {
+    if (const absl::Status status = CheckRecord(record); !status.ok()) {
+      return Fail(Annotate(status, roster_.Describe(id)), id, now);
+    }
     task.step = std::max(task.step, record.step() + 1);
     if (phase_ != Phase::kTrain) continue;
     const Slice positions = running_.Positions(record.sample_begin(), record.samples());

@@ -16,6 +16,10 @@ proto::Role SaveSources(const proto::JobPlan& plan) {
   return plan.placement().servers() > 0 ? proto::PS : proto::WORKER;
 }
 
+int64_t SamplesOf(const proto::JobPlan& plan, proto::Split split) {
+  return split == proto::TEST ? plan.test_samples() : plan.validation_samples();
+}
+
 }  // namespace
 
 // ---------------------------------------------------------------------------------------------- saving
@@ -57,7 +61,7 @@ void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Acti
 }
 
 void JobController::OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions) {
-  if (phase_ != Phase::kSave || done.id() != order_id_) return;
+  if (phase_ != Phase::kSave || done.id() != order_id_ || id.role != SaveSources(plan_)) return;
   if (!done.error().empty() && save_error_.empty()) {
     save_error_ = absl::StrCat(TaskName(id.role, id.index), ": ", done.error());
   }
@@ -108,7 +112,7 @@ void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions
   phase_begin_ = now;
   roster_.ExpectAnswers();
   ++order_id_;
-  const int64_t samples = split == proto::TEST ? plan_.test_samples() : plan_.validation_samples();
+  const int64_t samples = SamplesOf(plan_, split_);
   const std::vector<TaskId> workers = roster_.Present(proto::WORKER);
   for (size_t i = 0; i < workers.size(); ++i) {
     const Slice slice = EvaluationSlice(samples, static_cast<int64_t>(i), workers.size());
@@ -124,7 +128,15 @@ void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions
 
 void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now,
                                      Actions& actions) {
-  if (phase_ != Phase::kEvaluate || done.id() != order_id_) return;
+  if (phase_ != Phase::kEvaluate || done.id() != order_id_ || roster_.at(id).answered) return;
+  const int64_t all = SamplesOf(plan_, split_);
+  if (id.role != proto::WORKER || done.samples() < 0 || done.samples() > all || done.correct() < 0 ||
+      done.correct() > done.samples()) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": it evaluated on ", all,
+                                                        " samples and says that of ", done.samples(),
+                                                        " it has ", done.correct(), " right")),
+                id, now);
+  }
   evaluation_.Add(done);
   roster_.at(id).answered = true;
   Advance(now, actions);

@@ -16,7 +16,8 @@ namespace tethys {
 namespace {
 
 constexpr int kMaxExchangeText = 1024;
-constexpr int kMaxSamplesPerBeat = 16;  // An honest task sends two.
+constexpr int kMaxSamplesPerBeat = 16;                      // An honest task sends two.
+constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;  // 36 years.
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 }  // namespace
 
@@ -105,10 +106,12 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
                                 Actions& actions) {
   TaskState& task = roster_.at(id);
   task.heartbeat = heartbeat;
+  task.heartbeat.set_clock_offset_ns(
+      std::clamp(heartbeat.clock_offset_ns(), -kMostClockOffset, kMostClockOffset));
   task.step = std::max(task.step, heartbeat.step());
   if (!heartbeat.resources().empty() && heartbeat.resources_size() <= kMaxSamplesPerBeat) {
     actions.push_back(
-        KeepResources{id, task.member.host(), heartbeat.resources(), heartbeat.clock_offset_ns()});
+        KeepResources{id, task.member.host(), heartbeat.resources(), task.heartbeat.clock_offset_ns()});
   }
   proto::ToTask order;
   order.mutable_pong()->set_sent_ns(heartbeat.sent_ns());
@@ -168,7 +171,9 @@ void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actio
 // ------------------------------------------------------------------------------------------------ failures
 
 void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseconds now) {
-  roster_.at(id).step = std::max(roster_.at(id).step, failure.step());
+  TaskState& task = roster_.at(id);
+  task.step = std::max(task.step, failure.step());
+  task.failed = true;
   const absl::Status status(static_cast<absl::StatusCode>(failure.status_code()),
                             absl::StrCat(roster_.Describe(id), ": ", failure.message()));
   if (!ending()) failure_.NoteReport(status.ok() ? absl::UnknownError(status.message()) : status, id, now);
@@ -180,7 +185,7 @@ void JobController::OnGone(TaskId id, uint32_t incarnation, Nanoseconds now, Act
   task.gone = true;
   if (ending()) return OnTick(now, actions);
   // A task that said why it failed is not lost on top of that.
-  if (failure_.any() && failure_.culprit() == id) return;
+  if (task.failed) return;
   OnLost(id, absl::UnavailableError("its session ended"), now, actions);
   OnTick(now, actions);
 }

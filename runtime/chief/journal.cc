@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -13,6 +14,11 @@
 
 namespace tethys::journal {
 namespace {
+
+// Of all numbers in a journal, and of positions over the whole job: sums of two do not overflow.
+constexpr int64_t kMaxNumber = int64_t{1} << 61;
+// Of an attempt; job files are held to fewer.
+constexpr int64_t kMaxTasks = 1 << 16;
 
 struct Interval {
   int64_t begin;
@@ -34,24 +40,36 @@ struct AttemptLog {
 
 using Fields = std::vector<absl::string_view>;
 
-absl::StatusOr<int64_t> Number(const Fields& fields, size_t index, int64_t line) {
+absl::StatusOr<int64_t> Number(const Fields& fields, size_t index, int64_t line, int64_t most = kMaxNumber) {
   int64_t value = 0;
-  if (index >= fields.size() || !absl::SimpleAtoi(fields[index], &value)) {
-    return absl::DataLossError(absl::StrCat("journal line ", line, ": field ", index, " is not a number"));
+  if (index >= fields.size() || !absl::SimpleAtoi(fields[index], &value) || value < 0 || value > most) {
+    return absl::DataLossError(
+        absl::StrCat("journal line ", line, ": field ", index, " is not a number from 0 to ", most));
   }
   return value;
+}
+
+// Fields `index` and the next, an epoch and a position in it, as a position over the whole job.
+absl::StatusOr<int64_t> Position(const Fields& fields, size_t index, int64_t samples_per_epoch,
+                                 int64_t line) {
+  TETHYS_ASSIGN_OR_RETURN(const int64_t epoch, Number(fields, index, line));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t position, Number(fields, index + 1, line));
+  if (samples_per_epoch == 0 || epoch > (kMaxNumber - position) / samples_per_epoch) {
+    return absl::DataLossError(absl::StrCat("journal line ", line, ": there is no position ", position,
+                                            " of epoch ", epoch, " in epochs of ", samples_per_epoch,
+                                            " samples"));
+  }
+  return epoch * samples_per_epoch + position;
 }
 
 absl::Status AddLine(const Fields& fields, int64_t line, std::vector<AttemptLog>& attempts) {
   const absl::string_view kind = fields[0];
   if (kind == "attempt") {
     AttemptLog attempt;
-    TETHYS_ASSIGN_OR_RETURN(const int64_t epoch, Number(fields, 2, line));
-    TETHYS_ASSIGN_OR_RETURN(const int64_t position, Number(fields, 3, line));
     TETHYS_ASSIGN_OR_RETURN(attempt.samples_per_epoch, Number(fields, 4, line));
-    TETHYS_ASSIGN_OR_RETURN(attempt.workers, Number(fields, 5, line));
-    TETHYS_ASSIGN_OR_RETURN(attempt.servers, Number(fields, 6, line));
-    attempt.start = epoch * attempt.samples_per_epoch + position;
+    TETHYS_ASSIGN_OR_RETURN(attempt.start, Position(fields, 2, attempt.samples_per_epoch, line));
+    TETHYS_ASSIGN_OR_RETURN(attempt.workers, Number(fields, 5, line, kMaxTasks));
+    TETHYS_ASSIGN_OR_RETURN(attempt.servers, Number(fields, 6, line, kMaxTasks));
     attempts.push_back(std::move(attempt));
     return absl::OkStatus();
   }
@@ -77,26 +95,16 @@ absl::Status AddLine(const Fields& fields, int64_t line, std::vector<AttemptLog>
     TETHYS_ASSIGN_OR_RETURN(const int64_t epoch, Number(fields, 1, line));
     TETHYS_ASSIGN_OR_RETURN(attempt.epoch_end[epoch], Number(fields, 2, line));
   } else if (kind == "end") {
-    TETHYS_ASSIGN_OR_RETURN(const int64_t epoch, Number(fields, 1, line));
-    TETHYS_ASSIGN_OR_RETURN(const int64_t position, Number(fields, 2, line));
-    attempt.end = epoch * attempt.samples_per_epoch + position;
+    TETHYS_ASSIGN_OR_RETURN(attempt.end, Position(fields, 1, attempt.samples_per_epoch, line));
   }
   return absl::OkStatus();
 }
 
-// The positions that must have been used between two positions over the job: all but the tails of epochs that
-// end early (a dropped remainder).
-std::vector<Interval> Required(const AttemptLog& attempt, int64_t begin, int64_t end) {
-  std::vector<Interval> required;
-  while (begin < end) {
-    const int64_t epoch = begin / attempt.samples_per_epoch;
-    const auto closed = attempt.epoch_end.find(epoch);
-    const int64_t length = closed == attempt.epoch_end.end() ? attempt.samples_per_epoch : closed->second;
-    const int64_t last = std::min(end, epoch * attempt.samples_per_epoch + length);
-    if (begin < last) required.push_back({begin, last});
-    begin = (epoch + 1) * attempt.samples_per_epoch;
-  }
-  return required;
+// Where the use of `epoch` must end: not in its tail where it ends early (a dropped remainder).
+int64_t RequiredEnd(const AttemptLog& attempt, int64_t epoch) {
+  const auto closed = attempt.epoch_end.find(epoch);
+  const int64_t length = closed == attempt.epoch_end.end() ? attempt.samples_per_epoch : closed->second;
+  return epoch * attempt.samples_per_epoch + length;
 }
 
 std::string PositionText(const AttemptLog& attempt, int64_t at) {
@@ -120,12 +128,15 @@ absl::StatusOr<int64_t> CheckCover(const AttemptLog& attempt, std::vector<Interv
   }
   if (!complete) return total;
   size_t next = 0;
-  for (const Interval& required : Required(attempt, attempt.start, end)) {
-    int64_t at = required.begin;
-    while (at < required.end && next < found.size() && found[next].begin == at) at = found[next++].end;
-    if (at != required.end) {
+  for (int64_t begin = attempt.start; begin < end;) {
+    const int64_t epoch = begin / attempt.samples_per_epoch;
+    const int64_t required = std::max(begin, std::min(end, RequiredEnd(attempt, epoch)));
+    int64_t at = begin;
+    while (at < required && next < found.size() && found[next].begin == at) at = found[next++].end;
+    if (at != required) {
       return absl::DataLossError(absl::StrCat(PositionText(attempt, at), " was not used by ", who));
     }
+    begin = (epoch + 1) * attempt.samples_per_epoch;
   }
   if (next != found.size()) {
     return absl::DataLossError(absl::StrCat(PositionText(attempt, found[next].begin), " was used by ", who,
@@ -144,6 +155,14 @@ std::vector<Interval> AppliedOn(const AttemptLog& attempt, int64_t server) {
   return applied;
 }
 
+// What others say of themselves, as one word or more of one line.
+std::string Line(absl::string_view text) {
+  std::string line(text);
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return absl::ascii_iscntrl(c); }, '?');
+  return line;
+}
+
 }  // namespace
 
 std::string Attempt(const proto::TrainingState& start, int workers, int servers,
@@ -154,11 +173,11 @@ std::string Attempt(const proto::TrainingState& start, int workers, int servers,
 
 std::string Member(const proto::Member& member) {
   return absl::StrCat("member ", TaskName(member.role(), member.index()), " ", member.incarnation(), " ",
-                      member.host(), " ", member.data_address(), "\n");
+                      Line(member.host()), " ", Line(member.data_address()), "\n");
 }
 
 std::string Lost(proto::Role role, int index, const std::string& reason) {
-  return absl::StrCat("lost ", TaskName(role, index), " ", reason, "\n");
+  return absl::StrCat("lost ", TaskName(role, index), " ", Line(reason), "\n");
 }
 
 std::string Lease(int worker, int64_t epoch, int64_t begin, int64_t end) {
@@ -202,13 +221,16 @@ absl::StatusOr<CheckResult> Check(const std::string& text) {
   result.attempts = static_cast<int64_t>(attempts.size());
   for (size_t i = 0; i < attempts.size(); ++i) {
     const AttemptLog& attempt = attempts[i];
-    if (attempt.samples_per_epoch <= 0) return absl::DataLossError("an attempt has no samples");
     const bool last = i + 1 == attempts.size();
     const bool complete = !last || attempt.end >= 0;
     int64_t end = last ? attempt.end : attempts[i + 1].start;
     if (!complete) end = int64_t{1} << 62;
     TETHYS_ASSIGN_OR_RETURN(const int64_t samples,
                             CheckCover(attempt, attempt.used, end, complete, "the workers"));
+    if (samples > kMaxNumber - result.samples) {
+      return absl::DataLossError(
+          absl::StrCat("attempt ", i + 1, " of the journal uses ", samples, " samples"));
+    }
     result.samples += samples;
     for (int64_t server = 0; server < attempt.servers; ++server) {
       TETHYS_RETURN_IF_ERROR(

@@ -5,6 +5,11 @@
 #include "runtime/chief/journal.h"
 
 namespace tethys {
+namespace {
+
+constexpr int64_t kMaxSample = int64_t{1} << 61;
+
+}  // namespace
 
 void RunningSegment::Open(const TrainingSegment& segment) {
   segment_ = segment;
@@ -60,6 +65,7 @@ absl::Status RunningSegment::CheckAllUsed() const {
 }
 
 Slice RunningSegment::Positions(int64_t sample_begin, int64_t count) const {
+  if (sample_begin < 0 || sample_begin > kMaxSample || count < 0 || count > kMaxSample) return {-1, 0};
   const int64_t begin = sample_begin - SampleBegin({});
   return {begin, begin + count};
 }

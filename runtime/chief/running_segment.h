@@ -43,7 +43,8 @@ class RunningSegment {
   absl::Status CheckAllUsed() const;
   int64_t used_count() const { return ledger_.has_value() ? ledger_->used_count() : 0; }
 
-  // Of samples that are counted over the whole job.
+  // Of samples that are counted over the whole job. Any numbers may be given: those that no job counts up to
+  // give [-1, 0), which is in no segment.
   Slice Positions(int64_t sample_begin, int64_t count) const;
   int64_t SampleBegin(Slice positions) const;
 

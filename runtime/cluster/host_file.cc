@@ -51,6 +51,13 @@ absl::Status CheckPrintable(absl::string_view word) {
   return absl::OkStatus();
 }
 
+// A name of `bytes`, of which `text` tells the reader: each of a line's hosts keeps its own copy.
+absl::Status CheckLength(absl::string_view text, size_t bytes) {
+  if (bytes <= kMaxNameBytes) return absl::OkStatus();
+  return Wrong(absl::StrCat("'", text.substr(0, 20), "...' is longer than a name may be, ", kMaxNameBytes,
+                            " characters"));
+}
+
 // "3" or "03-11" of a bracket, as texts with the zeros of the first number.
 absl::Status ExpandItem(absl::string_view item, std::vector<std::string>& out) {
   const std::vector<absl::string_view> ends = absl::StrSplit(item, absl::MaxSplits('-', 1));
@@ -84,6 +91,7 @@ absl::StatusOr<std::vector<std::string>> Expand(absl::string_view pattern) {
   if (rest.find_first_of("[]") != absl::string_view::npos) {
     return Wrong(absl::StrCat("'", pattern, "' has more than one range; write a line for each"));
   }
+  TETHYS_RETURN_IF_ERROR(CheckLength(pattern, open + rest.size()));
   std::vector<std::string> numbers;
   for (const absl::string_view item : absl::StrSplit(pattern.substr(open + 1, close - open - 1), ',')) {
     TETHYS_RETURN_IF_ERROR(ExpandItem(item, numbers));
@@ -97,6 +105,7 @@ absl::StatusOr<std::vector<std::string>> Expand(absl::string_view pattern) {
 
 // No name may pass for an option of ssh or a word of a shell.
 absl::Status CheckName(absl::string_view what, absl::string_view name) {
+  TETHYS_RETURN_IF_ERROR(CheckLength(name, name.size()));
   const bool clean = std::all_of(name.begin(), name.end(), [](unsigned char c) {
     return absl::ascii_isalnum(c) ||
            absl::string_view("-._:%[]").find(static_cast<char>(c)) != absl::string_view::npos;

@@ -51,6 +51,7 @@ struct HostEntry {
 
 constexpr int kMaxHosts = 4096;
 constexpr int kMaxSlots = 1024;  // Of one host.
+constexpr size_t kMaxNameBytes = 255;  // Of a host, an address, a user or a kind.
 
 // The hosts in the file's order. `path` is for errors only: InvalidArgument "PATH:LINE:COLUMN: what is wrong,
 // and what to write instead", for a word that is not understood, a value out of bounds, a host that is named

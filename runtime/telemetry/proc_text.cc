@@ -12,6 +12,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kKibibyte = 1024;
+// Of a counter, 10^15: sums of many do not overflow, in bytes of a KiB each neither.
+constexpr int64_t kMaxCount = int64_t{1} << 50;
+constexpr uint64_t kBusyMask = (uint64_t{1} << 62) - 1;
 
 using Words = std::vector<absl::string_view>;
 
@@ -26,7 +29,9 @@ absl::Status Missing(absl::string_view file, absl::string_view what) {
 // Whole numbers, none negative.
 absl::StatusOr<int64_t> Count(const Words& words, size_t at, absl::string_view file, absl::string_view what) {
   int64_t value = 0;
-  if (at >= words.size() || !absl::SimpleAtoi(words[at], &value) || value < 0) return Missing(file, what);
+  if (at >= words.size() || !absl::SimpleAtoi(words[at], &value) || value < 0 || value > kMaxCount) {
+    return Missing(file, what);
+  }
   return value;
 }
 
@@ -45,6 +50,7 @@ absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_s
   // cpu  user nice system idle iowait irq softirq steal ...; guests are part of user and nice.
   constexpr size_t kBusyColumns[] = {1, 2, 3, 6, 7};
   MachineCpu cpu;
+  uint64_t ticks = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const Words words = SplitWords(line);
     if (words.empty() || !absl::StartsWith(words[0], "cpu")) continue;
@@ -53,11 +59,13 @@ absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_s
       continue;
     }
     for (const size_t column : kBusyColumns) {
-      TETHYS_ASSIGN_OR_RETURN(const int64_t ticks, Count(words, column, "stat", "cpu"));
-      cpu.busy_ns += ticks * (kSecond / ticks_per_second);
+      TETHYS_ASSIGN_OR_RETURN(const int64_t more, Count(words, column, "stat", "cpu"));
+      ticks += static_cast<uint64_t>(more);
     }
   }
   if (cpu.cores == 0) return Missing("stat", "cpu0");
+  cpu.busy_ns =
+      static_cast<Nanoseconds>(ticks * static_cast<uint64_t>(kSecond / ticks_per_second) & kBusyMask);
   return cpu;
 }
 

@@ -20,7 +20,8 @@ struct ByteCounts {
 };
 
 struct MachineCpu {
-  Nanoseconds busy_ns = 0;  // Of all cores together, since the machine started.
+  // Of all cores together, since the machine started, modulo 2^62: that is 146 years of one core.
+  Nanoseconds busy_ns = 0;
   int cores = 0;
 };
 // /proc/stat. Time stolen by a hypervisor, like waiting for a disk, is not busy.

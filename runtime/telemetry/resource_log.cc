@@ -20,13 +20,19 @@ std::string Cell(std::string text) {
 
 constexpr size_t kMostBootIdBytes = 64;  // It is a UUID.
 
+// Sums of what samples say do not overflow: 13 days, 36 years after the machine's start.
+constexpr Nanoseconds kMostInterval = int64_t{1} << 50;
+constexpr Nanoseconds kLatest = int64_t{1} << 60;
+constexpr int kMostCores = 1 << 20;
+
 bool Plausible(const proto::ResourceSample& s) {
   const int64_t least =
       std::min({s.resident_bytes(), s.network_in_bytes(), s.network_out_bytes(), s.disk_read_bytes(),
                 s.disk_write_bytes(), int64_t{s.cores()}, s.gpu_memory_bytes()});
   const auto sound = [](double value) { return std::isfinite(value) && value >= 0; };
-  return s.interval_ns() > 0 && least >= 0 && sound(s.cpu_percent()) && sound(s.gpu_percent()) &&
-         sound(s.gpu_power_watts());
+  return s.interval_ns() > 0 && s.interval_ns() <= kMostInterval && s.taken_ns() >= 0 &&
+         s.taken_ns() <= kLatest && s.cores() <= kMostCores && least >= 0 && sound(s.cpu_percent()) &&
+         sound(s.gpu_percent()) && sound(s.gpu_power_watts());
 }
 
 // ",37,81788928,412.5"; what is not told is an empty cell.

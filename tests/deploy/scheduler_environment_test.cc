@@ -229,5 +229,11 @@ TEST(NodelistTest, RefusesWhatIsNone) {
   }
 }
 
+TEST(NodelistTest, NamesAreBounded) {
+  EXPECT_TRUE(ParseNodelist(std::string(255, 'x')).ok());
+  EXPECT_THAT(std::string(ParseNodelist("n[1-9]" + std::string(255, 'x')).status().message()),
+              HasSubstr("longer than 255 characters"));
+}
+
 }  // namespace
 }  // namespace tethys

@@ -77,6 +77,39 @@ TEST_F(JobControllerTest, ASegmentWithAnUnusedSampleEndsTheJob) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("position 10 of epoch 0"));
 }
 
+TEST_F(JobControllerTest, ARecordThatNoStepCanHaveEndsTheJob) {
+  for (const char* numbers : {"samples: 5 correct: 6", "samples: -1 correct: -1", "step: -1",
+                              "total_ns: 9223372036854775807", "samples: 9223372036854775807"}) {
+    StartAndMakeReady("workers: 1 strategy { local {} }");
+    Say(Worker(0), absl::StrCat("steps { record { ", numbers, " } }"));
+    Tick(0.1);
+    Tick(3);
+    EXPECT_THAT(std::string(end_.message()), HasSubstr("worker 0: a record that no step can have"))
+        << numbers;
+  }
+}
+
+TEST_F(JobControllerTest, AnEvaluationIsCountedOncePerWorker) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  Train(0, 1, {{0, 5}, {10, 15}});
+  Train(1, 1, {{5, 10}, {15, 20}});
+  for (const int worker : {0, 0, 1}) {
+    Say(Worker(worker), absl::StrCat("evaluation_done { id: 1 samples: 1 correct: ", 1 - worker, " }"));
+  }
+  ASSERT_EQ(epochs_.size(), 1u);
+  EXPECT_DOUBLE_EQ(epochs_[0].validation_accuracy(), 0.5);
+}
+
+TEST_F(JobControllerTest, AnEvaluationOnMoreSamplesThanThereAreEndsTheJob) {
+  StartAndMakeReady("workers: 1 strategy { local {} }");
+  Train(0, 1, {{0, 10}, {10, 20}});
+  Say(Worker(0), "evaluation_done { id: 1 samples: 3 correct: 1 }");
+  Tick(0.1);
+  Tick(3);
+  EXPECT_THAT(std::string(end_.message()),
+              HasSubstr("worker 0: it evaluated on 2 samples and says that of 3"));
+}
+
 TEST_F(JobControllerTest, ALostTaskEndsTheJobAndIsNamed) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Log();
@@ -95,6 +128,19 @@ TEST_F(JobControllerTest, AnEchoWaitsForItsCause) {
                               static_cast<int>(absl::StatusCode::kUnavailable), " }"));
   Tick(0.2);
   EXPECT_THAT(Log(), IsEmpty());
+  Vanish(Worker(1));
+  Tick(3);
+  EXPECT_EQ(culprit_, Worker(1));
+}
+
+TEST_F(JobControllerTest, WhoseEchoIsNotTheFirstIsNotLostWhenItLeaves) {
+  StartAndMakeReady("workers: 3 strategy { mirrored {} }");
+  for (const int worker : {2, 0}) {
+    Say(Worker(worker), absl::StrCat("failure { message: 'lost worker 1' status_code: ",
+                                     static_cast<int>(absl::StatusCode::kUnavailable), " }"));
+    Vanish(Worker(worker));
+  }
+  Tick(0.2);
   Vanish(Worker(1));
   Tick(3);
   EXPECT_EQ(culprit_, Worker(1));

@@ -98,5 +98,22 @@ TEST(JournalCheckTest, DamagedTextIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(journal::Check(Attempt(0, 0) + "used 0 0 zero 1\n").status()));
 }
 
+TEST(JournalCheckTest, NumbersAreBoundedBeforeTheyAreAdded) {
+  const std::string most = std::to_string(INT64_MAX);
+  ExpectBad(Attempt(0, 0) + "used 0 0 0 " + most + "\n", "line 2: field 4 is not a number from 0 to");
+  ExpectBad("attempt 0 0 0 10 1 " + most + " ps_sync\n", "line 1: field 6 is not a number from 0 to");
+  ExpectBad(absl::StrCat("attempt 0 ", int64_t{1} << 60, " 0 10 1 0 local\n"), "no position 0 of epoch");
+  ExpectBad(Attempt(0, 0) + End(int64_t{1} << 57, 0), "position 0 of epoch 0 was not used");
+}
+
+TEST(JournalTest, WhatOthersSayOfThemselvesStaysInItsLine) {
+  proto::Member member;
+  member.set_role(proto::WORKER);
+  member.set_host("a\nused 0 0 0 10");
+  member.set_data_address("b\r\n");
+  EXPECT_EQ(journal::Member(member), "member worker 0 0 a?used 0 0 0 10 b??\n");
+  EXPECT_EQ(journal::Lost(proto::PS, 1, "c\nd"), "lost ps 1 c?d\n");
+}
+
 }  // namespace
 }  // namespace tethys

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 namespace tethys {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // "NAME xSLOTS" per host, or the error.
@@ -106,6 +108,16 @@ TEST(HostFileTest, RefusesWhatIsMalformedAndSaysWhere) {
        }) {
     EXPECT_THAT(Parsed(bad.text), StartsWith(absl::StrCat("hosts:", bad.place, ": "))) << bad.text;
     EXPECT_THAT(Parsed(bad.text), HasSubstr(bad.says)) << bad.text;
+  }
+}
+
+TEST(HostFileTest, NamesThatEveryHostOfALineKeepsAreBounded) {
+  const std::string longest(kMaxNameBytes, 'x');
+  EXPECT_THAT(Parsed(longest), Not(HasSubstr("longer")));
+  for (const char* line : {"$x", "a[1-2]$", "$x@a", "a kind=$x", "a[1-2] address=b[1-2]$"}) {
+    EXPECT_THAT(Parsed(absl::StrReplaceAll(line, {{"$", longest}})),
+                HasSubstr("longer than a name may be, 255 characters"))
+        << line;
   }
 }
 
