@@ -28,15 +28,14 @@ struct Subject {
 };
 
 std::vector<Subject> SubjectsOf(const proto::Report& report) {
-  const Contenders contenders = ContendersOf(report);
-  if (contenders.best == nullptr) return {};
-  std::vector<Subject> subjects = {{contenders.best, contenders.best->name()}};
-  if (contenders.rival == nullptr) return subjects;
-  subjects.push_back({contenders.rival, contenders.rival->name()});
-  if (contenders.best->strategy() == contenders.rival->strategy()) return subjects;
-  for (Subject& subject : subjects) {
-    subject.name = subject.variant->strategy();
-    std::replace(subject.name.begin(), subject.name.end(), '_', ' ');
+  const auto [best, rival] = ContendersOf(report);
+  const bool alike = best != nullptr && rival != nullptr && best->strategy() == rival->strategy();
+  std::vector<Subject> subjects;
+  for (const ReportVariant* variant : {best, rival}) {
+    if (variant == nullptr) continue;
+    std::string name = alike ? variant->name() : variant->strategy();
+    if (!alike) std::replace(name.begin(), name.end(), '_', ' ');
+    subjects.push_back({variant, std::move(name)});
   }
   return subjects;
 }
@@ -48,17 +47,20 @@ double RestSeconds(const ReportVariant& variant) {
   return variant.seconds().mean() - variant.compute_seconds().mean() - variant.exchange_seconds().mean();
 }
 
+// "3.20 ± 0.05 s (40 %)" of the training time.
+std::string PartText(const ReportValue& part, const ReportValue& whole) {
+  const double percent = 100 * part.mean() / whole.mean();
+  if (percent < 0.5) return "next to nothing";
+  return absl::StrFormat("%s (%.0f %%)", SecondsText(part), percent);
+}
+
 std::string WhereTimeWent(const Subject& subject) {
   const ReportVariant& variant = *subject.variant;
-  const double percent = 100 / variant.seconds().mean();
   return absl::StrFormat(
-      "Of its %s of training, a worker of %s computed (forward and backward) for %s (%.0f %%), waited for "
-      "the "
-      "exchange of gradients and parameters for %s (%.0f %%), and needed %.3g s for all else (data, updates, "
-      "ends of epochs).",
-      SecondsText(variant.seconds()), subject.name, SecondsText(variant.compute_seconds()),
-      percent * variant.compute_seconds().mean(), SecondsText(variant.exchange_seconds()),
-      percent * variant.exchange_seconds().mean(), std::max(0.0, RestSeconds(variant)));
+      "Of its %s of training, a worker of %s needed %s to compute (forward and backward), %s to wait for the "
+      "exchange of gradients and parameters, and %.3g s for all else (data, updates, ends of epochs).",
+      SecondsText(variant.seconds()), subject.name, PartText(variant.compute_seconds(), variant.seconds()),
+      PartText(variant.exchange_seconds(), variant.seconds()), std::max(0.0, RestSeconds(variant)));
 }
 
 // What the difference in training time is made of.
@@ -77,7 +79,6 @@ std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
       single ? "; how much of it is chance, one run cannot tell" : "");
 }
 
-// Of the epochs' ends, from the run shown.
 std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
   std::vector<std::string> barrier, validation;
   for (const Subject& subject : subjects) {
@@ -90,20 +91,21 @@ std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
                       absl::StrJoin(validation, " and "), ".");
 }
 
-// "shared memory among 3 workers" of a longer note with measurements.
+// ", by shared memory among 3 workers", without the measurements that follow in the note.
 std::string ExchangeText(const ReportVariant& variant) {
   const std::string& exchange = variant.summary().exchange();
-  const size_t detail = exchange.find(" (");
-  return exchange.empty() ? "" : absl::StrCat(", by ", exchange.substr(0, detail));
+  const size_t end = std::min(exchange.find(" ("), exchange.find(':'));
+  return exchange.empty() ? "" : absl::StrCat(", by ", exchange.substr(0, end));
 }
 
-// The machine whose part of the job moved the most while it trained.
+// The machine whose part of the job moved the most while it trained. One machine alone talks to itself, and
+// both ends would be counted.
 std::string BusiestMachine(const ReportVariant& variant) {
   const auto traffic = [](const proto::MachineSeries& machine) {
     return machine.training().job_network_mb_per_second();
   };
   const auto& machines = variant.machine();
-  if (machines.empty()) return "";
+  if (machines.size() < 2) return "";
   const auto most = std::max_element(machines.begin(), machines.end(),
                                      [&](const auto& a, const auto& b) { return traffic(a) < traffic(b); });
   if (traffic(*most) <= 0) return "";
@@ -112,15 +114,19 @@ std::string BusiestMachine(const ReportVariant& variant) {
 
 std::string WhatMoved(const std::vector<Subject>& subjects) {
   std::vector<std::string> parts;
+  bool any = false;
   for (const Subject& subject : subjects) {
-    const ReportVariant& variant = *subject.variant;
-    if (variant.bytes_per_step().mean() <= 0) {
+    const proto::Communication& communication = subject.variant->summary().communication();
+    const double bytes = communication.bytes_out_per_step() + communication.bytes_in_per_step();
+    any = any || bytes > 0;
+    if (bytes <= 0) {
       parts.push_back(absl::StrCat("nothing with ", subject.name));
       continue;
     }
-    parts.push_back(absl::StrFormat("%.4g KiB with %s%s%s", variant.bytes_per_step().mean() / 1024,
-                                    subject.name, ExchangeText(variant), BusiestMachine(variant)));
+    parts.push_back(absl::StrFormat("%.4g KiB with %s%s%s", bytes / 1024, subject.name,
+                                    ExchangeText(*subject.variant), BusiestMachine(*subject.variant)));
   }
+  if (!any) return "";
   return absl::StrCat("A worker's step moved, in and out, ", absl::StrJoin(parts, ", and "), ".");
 }
 
@@ -236,6 +242,10 @@ std::vector<std::string> Explanation(const proto::Report& report) {
   std::vector<std::string> sentences;
   for (const Subject& subject : subjects) sentences.push_back(WhereTimeWent(subject));
   if (subjects.size() == 2) sentences.push_back(WhatDiffers(*subjects[0].variant, *subjects[1].variant));
+  if (std::any_of(subjects.begin(), subjects.end(),
+                  [](const Subject& subject) { return subject.variant->runs() > 1; })) {
+    sentences.push_back("All that follows is of the one run of each variant that details are shown of.");
+  }
   sentences.push_back(EndsOfEpochs(subjects));
   sentences.push_back(WhatMoved(subjects));
   sentences.push_back(Staleness(subjects));

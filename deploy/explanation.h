@@ -11,7 +11,7 @@
 
 namespace tethys {
 
-// Sentences of one paragraph; none where nothing was measured. Of one variant alone: where its time went.
+// Sentences, the most important first; none where nothing was measured. Of one variant alone: where its time went.
 std::vector<std::string> Explanation(const proto::Report& report);
 
 }  // namespace tethys

@@ -3,7 +3,6 @@
 #include <google/protobuf/util/json_util.h>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "deploy/report_data.h"
@@ -58,8 +57,9 @@ std::string ReportMarkdown(const proto::Report& report) {
   std::string text = absl::StrCat("# ", CellText(report.title()), "\n\n", report.made(), "\n\n");
   for (const std::string& sentence : report.verdict()) absl::StrAppend(&text, CellText(sentence), "\n\n");
   if (report.why_size() > 0) {
-    absl::StrAppend(&text, "**Why**, as far as it was measured: ", CellText(absl::StrJoin(report.why(), " ")),
-                    "\n\n");
+    absl::StrAppend(&text, "**Why**, as far as it was measured:\n\n");
+    for (const std::string& sentence : report.why()) absl::StrAppend(&text, "- ", CellText(sentence), "\n");
+    text += "\n";
   }
   absl::StrAppend(
       &text,
@@ -80,6 +80,7 @@ std::string ReportMarkdown(const proto::Report& report) {
                   "|---|--:|--:|--:|--:|\n");
   for (const proto::ReportVariant& variant : report.variant()) {
     const proto::TimeToTarget& to_target = variant.to_target();
+    if (to_target.runs() == 0) continue;
     absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", to_target.reached(), " of ",
                     to_target.runs(), " | ", ValueText(to_target.seconds(), 1), " | ",
                     ValueText(to_target.epochs(), 1), " | ", ValueText(to_target.cost(), 1), " |\n");

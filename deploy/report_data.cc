@@ -87,60 +87,58 @@ std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& r
   return "";
 }
 
-// Whether a sample that ended then is one of training: after start-up, and before what follows training.
-bool WhileTraining(double seconds, const proto::Timing& timing) {
-  const double begin = timing.startup_seconds();
-  return seconds > begin && seconds <= begin + timing.training_seconds() + timing.validation_seconds();
-}
-
-// Sums over the samples of one machine from the time of training, and the time of these samples.
+// What a machine or a process did while it trained: sums over its samples, and the time of these.
 struct TrainingSums {
   double seconds = 0;
-  double cpu = 0;  // In percent of one core, times seconds; so the next.
-  double job_cpu = 0;
-  double job_megabytes = 0;
+  double cpu = 0;  // In percent of one core, times seconds.
+  double megabytes = 0;
 };
+using UseByProcess = std::map<std::string, TrainingSums>;  // The machine's own has no name.
 
-void SetUse(const TrainingSums& sums, proto::MachineSeries& series) {
-  if (sums.seconds <= 0) return;
-  proto::MachineUse& use = *series.mutable_training();
-  use.set_cpu_percent(sums.cpu / sums.seconds);
-  use.set_job_cpu_percent(sums.job_cpu / sums.seconds);
-  use.set_job_network_mb_per_second(sums.job_megabytes / sums.seconds);
+// Whether all of a sample is of training: after start-up, and before what follows training.
+bool IsTraining(double begin, double end, const proto::Timing& timing) {
+  const double start = timing.startup_seconds();
+  return begin >= start && end <= start + timing.training_seconds() + timing.validation_seconds();
+}
+
+// Nothing where samples cover less than half of the training: a short run begins and ends between two.
+void SetUse(const UseByProcess& processes, double training_seconds, proto::MachineSeries& series) {
+  proto::MachineUse use;
+  for (const auto& [process, sums] : processes) {
+    if (sums.seconds <= 0 || sums.seconds < training_seconds / 2) return;
+    const double cpu = sums.cpu / sums.seconds;
+    if (process.empty()) {
+      use.set_cpu_percent(cpu);
+      continue;
+    }
+    use.set_job_cpu_percent(use.job_cpu_percent() + cpu);
+    use.set_job_network_mb_per_second(use.job_network_mb_per_second() + sums.megabytes / sums.seconds);
+  }
+  *series.mutable_training() = use;
 }
 
 void AddMachines(absl::string_view text, proto::ReportVariant& variant) {
-  struct Machine {
-    std::vector<std::array<double, 4>> samples;
-    TrainingSums sums;
-  };
-  std::map<std::string, Machine> machines;
+  std::map<std::string, std::vector<std::array<double, 4>>> machines;
+  std::map<std::string, UseByProcess> uses;
   std::map<std::pair<std::string, std::string>, double> last;  // End of the last sample, by host and process.
   for (CsvReader csv(text); csv.Next();) {
     const std::string host(csv.Text("host")), process(csv.Text("process"));
     const double seconds = csv.Number("seconds"), cpu = csv.Number("cpu_percent");
     const double megabytes = (csv.Number("network_in_bytes") + csv.Number("network_out_bytes")) / 1e6;
-    double& previous = last[{host, process}];
-    const double interval = std::max(0.0, seconds - std::exchange(previous, seconds));
-    const bool training = WhileTraining(seconds, variant.summary().timing());
-    Machine& machine = machines[host];
-    TrainingSums& sums = machine.sums;
     if (process.empty()) {
-      machine.samples.push_back({seconds, cpu, csv.Number("resident_bytes") / (1 << 20), megabytes});
-      if (!training) continue;
-      sums.seconds += interval;
-      sums.cpu += cpu * interval;
-    } else if (training) {
-      sums.job_cpu += cpu * interval;
-      sums.job_megabytes += megabytes;
+      machines[host].push_back({seconds, cpu, csv.Number("resident_bytes") / (1 << 20), megabytes});
     }
+    const double begin = std::exchange(last[{host, process}], seconds);
+    TrainingSums& sums = uses[host][process];
+    if (begin >= seconds || !IsTraining(begin, seconds, variant.summary().timing())) continue;
+    sums.seconds += seconds - begin;
+    sums.cpu += cpu * (seconds - begin);
+    sums.megabytes += megabytes;
   }
-  for (const auto& [host, machine] : machines) {
-    const std::vector<std::array<double, 4>>& samples = machine.samples;
-    if (samples.empty()) continue;
+  for (const auto& [host, samples] : machines) {
     proto::MachineSeries& series = *variant.add_machine();
     series.set_host(host);
-    SetUse(machine.sums, series);
+    SetUse(uses[host], variant.summary().timing().training_seconds(), series);
     const size_t stride = (samples.size() + kMaxPoints - 1) / kMaxPoints;
     for (size_t i = 0; i < samples.size(); i += stride) {
       const double interval = i > 0 ? samples[i][0] - samples[i - 1][0] : samples[i][0];

@@ -62,15 +62,15 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
   if (a.count() == 0 || b.count() == 0) return "Accuracy on a test split was not measured.";
   const std::string both = absl::StrCat(PercentText(a), " against ", PercentText(b));
   if (a.count() < 2 || b.count() < 2) {
-    return absl::StrCat("Test accuracy: ", both, " (one run: no uncertainty known).");
+    return absl::StrCat("Test accuracy, in the same order: ", both, " (one run: no uncertainty known).");
   }
   const double points = 100 * (a.mean() - b.mean());
   const double error = 100 * std::hypot(StandardError(a), StandardError(b));
   const double noise = HalfInterval(a, b) * error;
   if (std::abs(points) <= noise) {
     return absl::StrFormat(
-        "Test accuracy is equal within noise: %s, difference %.2f ± %.2f points; these runs cannot show one "
-        "below %.2g points.",
+        "Test accuracy, in the same order, is equal within noise: %s, difference %.2f ± %.2f points; "
+        "these runs cannot show one below %.2g points.",
         both, points, error, noise);
   }
   return absl::StrFormat("Test accuracy of %s is %s by %.2f ± %.2f points: %s.", best.name(),
@@ -123,7 +123,7 @@ std::string NotReachedText(const proto::Report& report) {
     const proto::TimeToTarget& to_target = variant.to_target();
     const int missed = to_target.runs() - to_target.reached();
     if (missed == 0) continue;
-    absl::StrAppend(&text, text.empty() ? " Not reached by " : ", ", missed, " of ", to_target.runs(),
+    absl::StrAppend(&text, text.empty() ? " Not reached by " : "; ", missed, " of ", to_target.runs(),
                     to_target.runs() == 1 ? " run of " : " runs of ", variant.name());
   }
   return text.empty() ? "" : text + ".";
@@ -167,6 +167,17 @@ std::string TargetSentence(const proto::Report& report, const ReportVariant& fas
       at_once ? " All were there after their first epoch: a higher --target_accuracy tells more." : "");
 }
 
+// Of runs that failed, and are no part of any mean.
+std::string FailureSentence(const proto::Report& report) {
+  std::string text;
+  for (const ReportVariant& variant : report.variant()) {
+    if (variant.failed() == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "Failed, and left out of all this: " : "; ", variant.failed(),
+                    " of ", variant.runs() + variant.failed(), " runs of ", variant.name());
+  }
+  return text.empty() ? "" : text + ".";
+}
+
 // What forbids to read more into the numbers than they hold.
 std::vector<std::string> Reservations(const Ranking& variants) {
   std::vector<std::string> sentences;
@@ -202,6 +213,7 @@ std::vector<std::string> Verdict(const proto::Report& report) {
     if (!sentence.empty()) sentences.push_back(std::move(sentence));
   };
   add(TargetSentence(report, *variants[0]));
+  add(FailureSentence(report));
   const ReportVariant* rival = RivalOf(variants);
   if (rival == nullptr) return sentences;
   add(AccuracySentence(*variants[0], *rival));

@@ -27,6 +27,7 @@ class ExplanationTest : public ::testing::Test {
     proto::ReportVariant& variant = *report_.add_variant();
     variant.set_name(strategy + ", 2 workers");
     variant.set_strategy(strategy);
+    variant.set_runs(3);
     *variant.mutable_seconds() = Value(seconds, 0.1);
     *variant.mutable_step_seconds() = Value(compute + exchange, 0.1);
     *variant.mutable_compute_seconds() = Value(compute, 0.1);
@@ -60,13 +61,21 @@ class ExplanationTest : public ::testing::Test {
 TEST_F(ExplanationTest, SaysWhereAWorkersTimeWentAndWhatTheDifferenceIsMadeOf) {
   Add("mirrored", 10, 6, 3);
   Add("ps_async", 14, 6.5, 6.2);
-  EXPECT_THAT(Text(),
-              HasSubstr("Of its 10.000 ± 0.058 s of training, a worker of mirrored computed (forward and "
-                        "backward) for 6.000 ± 0.058 s (60 %), waited for the exchange"));
-  EXPECT_THAT(Text(), HasSubstr("a worker of ps async computed"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("Of its 10.000 ± 0.058 s of training, a worker of mirrored needed 6.000 ± 0.058 s (60 %) "
+                "to compute (forward and backward), 3.000 ± 0.058 s (30 %) to wait for the exchange"));
+  EXPECT_THAT(Text(), HasSubstr("a worker of ps async needed"));
+  EXPECT_THAT(Text(), HasSubstr("of the one run of each variant that details are shown of"));
   EXPECT_THAT(Text(),
               HasSubstr("So the 4 s between them are: computing +0.5 s, waiting for the exchange +3.2 s, "
                         "all else +0.3 s."));
+}
+
+TEST_F(ExplanationTest, WhoExchangesNothingHardlyWaits) {
+  Add("local", 10, 9, 0.001);
+  EXPECT_THAT(Text(), HasSubstr("next to nothing to wait for the exchange"));
+  EXPECT_THAT(Text(), Not(HasSubstr("moved")));
 }
 
 TEST_F(ExplanationTest, NoiseIsNotExplained) {
@@ -85,17 +94,24 @@ TEST_F(ExplanationTest, WithoutStepsOfTheWholeTrainingNothingIsSaid) {
 
 TEST_F(ExplanationTest, OneVariantAloneIsToldByItself) {
   Add("mirrored", 10, 6, 3);
-  EXPECT_THAT(Text(), AllOf(HasSubstr("a worker of mirrored, 2 workers computed"), Not(HasSubstr("So the"))));
+  EXPECT_THAT(Text(), AllOf(HasSubstr("a worker of mirrored needed"), Not(HasSubstr("So the"))));
+}
+
+TEST_F(ExplanationTest, VariantsOfOneStrategyGoByTheirWholeNames) {
+  Add("mirrored", 10, 6, 3);
+  Add("mirrored", 14, 6, 7);
+  EXPECT_THAT(Text(), HasSubstr("a worker of mirrored, 2 workers needed"));
 }
 
 TEST_F(ExplanationTest, SaysWhatWasMovedAndOverWhat) {
   proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
-  *mirrored.mutable_bytes_per_step() = Value(2048, 0);
+  mirrored.mutable_summary()->mutable_communication()->set_bytes_in_per_step(2048);
   mirrored.mutable_summary()->set_exchange("shared memory among 2 workers (4 KiB in 5 us)");
   AddCpu(100, 100, "slave1", mirrored);
-  EXPECT_THAT(Text(),
-              HasSubstr("2 KiB with mirrored, 2 workers, by shared memory among 2 workers (its processes "
-                        "on slave1: 12.5 MB/s over TCP)."));
+  EXPECT_THAT(Text(), Not(HasSubstr("over TCP"))) << "both ends are on one machine";
+  AddCpu(100, 100, "slave2", mirrored);
+  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by shared memory among 2 workers (its processes "
+                                "on slave1: 12.5 MB/s over TCP)."));
 }
 
 TEST_F(ExplanationTest, StalenessIsNotBlamedForWhatItNeedNotCause) {

@@ -85,11 +85,17 @@ TEST_F(ReportTest, WhatMachinesDidIsTakenFromTheTimeOfTraining) {
   Write(path + "/resources.csv",
         "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes\n"
         "1,a,,50,1,9,9\n1,a,worker 0,49,1,3000000,1000000\n2,a,,70,1,9,9\n2,a,ps 0,40,1,1000000,1000000\n"
+        "2,a,worker 0,51,1,1000000,1000000\n"
         "3,a,,200,1,9,9\n3,a,worker 0,200,1,9000000,9000000\n");
   const proto::MachineUse& use = CollectReport(path)->variant(0).machine(0).training();
   EXPECT_EQ(use.cpu_percent(), 60);
-  EXPECT_EQ(use.job_cpu_percent(), 64.5) << "49 over one of two seconds, 40 over both";
-  EXPECT_EQ(use.job_network_mb_per_second(), 3);
+  EXPECT_EQ(use.job_cpu_percent(), 90);
+  EXPECT_EQ(use.job_network_mb_per_second(), 4);
+}
+
+TEST_F(ReportTest, WhatSamplesHardlyCoverIsNotKnown) {
+  const std::string path = MakeRun("job", "succeeded", 30);
+  EXPECT_FALSE(CollectReport(path)->variant(0).machine(0).has_training()) << "three seconds of 30";
 }
 
 TEST_F(ReportTest, ATargetIsChosenOrGiven) {

@@ -160,6 +160,13 @@ TEST_F(VerdictTest, ComparesWithTheBestOfAnotherStrategy) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("Global batches ("), HasSubstr("differ")));
 }
 
+TEST_F(VerdictTest, WhatFailedIsNamed) {
+  Add("mirrored", Value(2, 10), Value(2, 0.87)).set_failed(1);
+  Add("ps", Value(0, 0), Value(0, 0)).set_failed(3);
+  EXPECT_THAT(Text(),
+              HasSubstr("Failed, and left out of all this: 1 of 3 runs of mirrored; 3 of 3 runs of ps."));
+}
+
 TEST_F(VerdictTest, OneVariantAndNoneAreSaidPlainly) {
   EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
   Add("local", Value(1, 10), Value(1, 0.87));
