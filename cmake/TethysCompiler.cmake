@@ -40,8 +40,12 @@ if(TETHYS_SANITIZER STREQUAL "address")
 elseif(TETHYS_SANITIZER STREQUAL "thread")
   add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
   add_link_options(-fsanitize=thread)
+elseif(TETHYS_SANITIZER STREQUAL "fuzzer")
+  add_compile_options(-fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
 elseif(NOT TETHYS_SANITIZER STREQUAL "")
-  message(FATAL_ERROR "TETHYS_SANITIZER is '${TETHYS_SANITIZER}': use address, thread or nothing")
+  message(FATAL_ERROR "TETHYS_SANITIZER is '${TETHYS_SANITIZER}': use address, thread, fuzzer or nothing")
 endif()
 
 # Every process of a job is of one build: runtime/base/build_id.h reads this note.

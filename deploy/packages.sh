@@ -15,7 +15,7 @@ TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoin
                libbenchmark-dev libgloo-dev            # Benchmarks, and the peer of the all-reduce.
                python3-yaml                            # Looks at the Kubernetes manifest.
                iproute2 openssh-client)                # A cluster of namespaces on one machine.
-LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14)
+LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)  # The last brings libFuzzer.
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
 

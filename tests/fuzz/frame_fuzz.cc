@@ -1,0 +1,33 @@
+#include <cstring>
+#include <string>
+
+#include "runtime/tensor/frame.h"
+#include "tests/fuzz/frame_bytes.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+namespace {
+
+// What is accepted is nothing but its fields: written again it is the same, byte by byte.
+void Check(const std::string& bytes) {
+  const absl::StatusOr<Frame> frame = Frame::Decode(bytes.data(), bytes.size());
+  if (!frame.ok()) return RequireRefusal(frame.status(), "rame");
+  std::string again(kFrameBytes, '\0');
+  frame->EncodeTo(again.data());
+  Require(again == bytes.substr(0, kFrameBytes), "a frame is what it was decoded from");
+  Require(frame->payload_bytes <= kMaxPayloadBytes, "a payload is bounded");
+  Require(!FrameText(*frame).empty(), "a frame has a text");
+}
+
+}  // namespace
+
+void FuzzFrame(absl::string_view input) {
+  std::string bytes(input);
+  Check(bytes);
+  if (bytes.size() < kFrameBytes) return;
+  SealFrame(bytes.data());
+  Check(bytes);
+}
+
+}  // namespace tethys::fuzz

@@ -1,0 +1,86 @@
+// What the other end of a ring's connection may send once it has proved itself: frames with any fields, and
+// bytes that are none, into two collectives.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "collectives/frame_link.h"
+#include "tests/fuzz/frame_bytes.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+namespace {
+
+constexpr int64_t kAdded = 5, kReplaced = 300;
+
+Frame Own(uint64_t step) {
+  return {.kind = FrameKind::kReduce,
+          .generation = 1,
+          .rank = 1,
+          .incarnation = 1,
+          .step = step,
+          .range_count = 305};
+}
+
+// One frame of the stream, changed; or bytes as they come.
+std::string TakeBytes(ByteReader& bytes, uint64_t step, uint64_t sequence) {
+  const uint64_t kind = bytes.Number();
+  if (kind == 0) return std::string(bytes.Bytes(bytes.Number()));
+  Frame frame = Own(step);
+  frame.rank = 0;
+  frame.sequence = sequence;
+  const uint64_t payload = bytes.Number();
+  frame.payload_bytes = payload < 0xf0 ? payload * sizeof(float) : payload;
+  std::string header(kFrameBytes, '\0');
+  frame.EncodeTo(header.data());
+  if (kind == 2) header[6] = static_cast<char>(FrameKind::kError);
+  if (kind > 2) header[kind % kFrameBytes] = static_cast<char>(bytes.Number());
+  SealFrame(header.data());
+  const std::string data(std::min<uint64_t>(frame.payload_bytes, 2 * (kAdded + kReplaced) * sizeof(float)),
+                         '\x3f');
+  return header + data;
+}
+
+}  // namespace
+
+void FuzzFrameLink(absl::string_view input) {
+  int ends[2];
+  Require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0, "sockets");
+  FileDescriptor sender(ends[1]);
+  SecureSocket socket(FileDescriptor(ends[0]), nullptr, SecureSocket::End::kCalled);
+
+  // Memory that ends where the pieces do.
+  std::vector<float> added(kAdded), replaced(kReplaced);
+  const Piece pieces[] = {{added.data(), kAdded, true}, {replaced.data(), kReplaced, false}};
+  FrameReceiver receiver;
+  uint64_t step = 0, sequence = 0;
+  int64_t sent = 0;
+  ByteReader bytes(input);
+  for (bool open = true; open;) {
+    if (receiver.finished() && ++step <= 2) {
+      receiver.Start(Own(step), 0, 1, pieces);
+      sequence = 0;
+    }
+    open = !bytes.empty();
+    if (open) {
+      const std::string data = TakeBytes(bytes, step, sequence++);
+      const auto written = write(sender.get(), data.data(), data.size());
+      sent += std::max<ssize_t>(written, 0);
+    } else {
+      sender.Close();
+    }
+    while (!receiver.finished()) {
+      const absl::StatusOr<FrameReceiver::Received> received = receiver.Pump(socket);
+      if (!received.ok()) return Require(!received.status().message().empty(), "an error has words");
+      Require(received->bytes >= 0 && received->elements <= kChunkElements, "a turn is bounded");
+      if (received->bytes == 0 && received->elements == 0) break;
+    }
+  }
+  Require(!receiver.finished() || step > 2 || sent > 0, "nothing comes of nothing");
+}
+
+}  // namespace tethys::fuzz

@@ -1,0 +1,72 @@
+// Replays the corpora of all fuzz targets, so that a finding once mended stays mended.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "runtime/base/file.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+namespace {
+
+const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
+  static const auto* targets = new std::map<std::string, std::function<void(absl::string_view)>>{
+      {"frame", FuzzFrame},
+      {"frame_link", FuzzFrameLink},
+      {"ring_caller", FuzzRingCaller},
+      {"parameter_store", FuzzParameterStore},
+      {"chief", FuzzChief},
+      {"job_plan", FuzzJobPlan},
+      {"job", FuzzJob},
+      {"host_file", FuzzHostFile},
+      {"scheduler", FuzzScheduler},
+      {"secret", FuzzSecret},
+      {"host_answers", FuzzHostAnswers},
+      {"progress", FuzzProgress},
+      {"proc_text", FuzzProcText},
+      {"idx", FuzzIdx},
+      {"safetensors", FuzzSafetensors},
+      {"manifest", FuzzManifest},
+      {"checkpoint", FuzzCheckpoint},
+      {"journal", FuzzJournal},
+      {"run_directory", FuzzRunDirectory},
+  };
+  return *targets;
+}
+
+std::string Corpus(const std::string& target) { return absl::StrCat(TETHYS_FUZZ_CORPUS, "/", target); }
+
+TEST(FuzzReplayTest, EveryCorpusHasATarget) {
+  const absl::StatusOr<std::vector<std::string>> corpora = ListDirectory(TETHYS_FUZZ_CORPUS);
+  ASSERT_TRUE(corpora.ok()) << corpora.status();
+  for (const std::string& corpus : *corpora) EXPECT_EQ(Targets().count(corpus), 1) << corpus;
+}
+
+class FuzzReplayTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(FuzzReplayTest, CorpusHasNoFindings) {
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(Corpus(GetParam()));
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_FALSE(names->empty());
+  for (const std::string& name : *names) {
+    std::cout << name << std::endl;  // A finding ends the process: this is what it ended with.
+    const absl::StatusOr<std::string> input = ReadFile(absl::StrCat(Corpus(GetParam()), "/", name));
+    ASSERT_TRUE(input.ok()) << input.status();
+    Targets().at(GetParam())(*input);
+  }
+}
+
+std::vector<std::string> TargetNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, target] : Targets()) names.push_back(name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, FuzzReplayTest, ::testing::ValuesIn(TargetNames()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace tethys::fuzz

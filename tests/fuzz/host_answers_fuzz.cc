@@ -1,0 +1,35 @@
+// What hosts print to the launcher over ssh.
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "deploy/cluster_hosts.h"
+#include "deploy/host_facts.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+
+void FuzzHostAnswers(absl::string_view input) {
+  const absl::StatusOr<HostProbe> probe = ParseProbe(std::string(input));
+  if (probe.ok()) {
+    Require(probe->home[0] == '/', "a home is a folder");
+    const absl::Status fits = CheckProbe(*probe, "x86_64", 1e6);
+    if (!fits.ok()) Require(!fits.message().empty(), "a refusal says why");
+  } else {
+    RequireRefusal(probe.status(), "home");
+  }
+
+  const std::vector<std::string> lines = absl::StrSplit(input, '\n');
+  const HostFacts facts = ParseFacts(lines);
+  Require(facts.cores >= 0 && facts.memory_bytes >= -1 && facts.disk_free_bytes >= -1, "sizes are sizes");
+  Answer answer;
+  answer.lines = lines;
+  answer.heard = kSecond;
+  const std::optional<ClockOffset> offset = FindClockOffset({answer});
+  if (offset.has_value())
+    Require(std::isfinite(offset->seconds) && offset->error >= 0, "an offset is a number");
+}
+
+}  // namespace tethys::fuzz

@@ -1,0 +1,27 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "runtime/job/job.h"
+#include "runtime/job/job_file.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+
+void FuzzJob(absl::string_view input) {
+  const absl::string_view text = TakeSection(input);
+  const std::vector<std::string> overrides = absl::StrSplit(input, '\n', absl::SkipEmpty());
+  const absl::StatusOr<proto::Job> job = ParseJob(text, "job.textproto", overrides);
+  if (!job.ok()) {
+    const bool placed = absl::StartsWith(job.status().message(), "job.textproto") ||
+                        absl::StartsWith(job.status().message(), "--set=");
+    return Require(placed, absl::StrCat("'", job.status().message(), "' begins with a place"));
+  }
+  const absl::StatusOr<proto::Job> again = ParseJob(ResolvedText(*job), "job.textproto", {});
+  Require(again.ok(), absl::StrCat("what was resolved is accepted: ", again.status().message()));
+  Require(JobHash(*again) == JobHash(*job), "and is the same job");
+}
+
+}  // namespace tethys::fuzz

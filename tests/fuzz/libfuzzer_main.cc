@@ -1,0 +1,10 @@
+// One target, TETHYS_FUZZ_TARGET, as libFuzzer wants it.
+#include <cstddef>
+#include <cstdint>
+
+#include "tests/fuzz/targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  tethys::fuzz::TETHYS_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
+  return 0;
+}

@@ -1,0 +1,33 @@
+// The kernel's files that samples of resources come from.
+#include "runtime/telemetry/proc_text.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+namespace {
+
+constexpr int64_t kTicksPerSecond = 100;
+
+void CheckCounts(const absl::StatusOr<ByteCounts>& counts) {
+  if (!counts.ok()) return RequireRefusal(counts.status(), "/proc/");
+  Require(counts->in >= 0 && counts->out >= 0, "counts are counts");
+}
+
+}  // namespace
+
+void FuzzProcText(absl::string_view input) {
+  const absl::StatusOr<MachineCpu> cpu = ParseStat(input, kTicksPerSecond);
+  if (cpu.ok()) {
+    Require(cpu->busy_ns >= 0 && cpu->cores > 0, "time passes forward");
+  } else {
+    RequireRefusal(cpu.status(), "/proc/stat");
+  }
+  const absl::StatusOr<int64_t> used = ParseUsedMemory(input);
+  if (!used.ok()) RequireRefusal(used.status(), "/proc/meminfo");
+  CheckCounts(ParseNetDev(input, true));
+  CheckCounts(ParseNetDev(input, false));
+  CheckCounts(ParseSelfIo(input));
+  CheckCounts(ParseVmstat(input));
+}
+
+}  // namespace tethys::fuzz

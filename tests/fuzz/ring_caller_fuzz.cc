@@ -1,0 +1,67 @@
+// What a stranger may send to a worker that forms its ring. The input's first byte says whether what follows
+// is put right as a frame that carries a handshake.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "collectives/ring_formation.h"
+#include "runtime/base/socket.h"
+#include "tests/fuzz/frame_bytes.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+namespace {
+
+// Goes on by a millisecond whenever it is looked at.
+class HurriedClock final : public Clock {
+ public:
+  Nanoseconds Now() const override { return now_ += kMillisecond; }
+
+ private:
+  mutable Nanoseconds now_ = kSecond;
+};
+
+constexpr Nanoseconds kPatience = 12 * kMillisecond;
+
+std::string BytesOf(absl::string_view input) {
+  const bool seal = !input.empty() && (input[0] & 1) != 0;
+  std::string bytes(input.substr(std::min<size_t>(1, input.size())));
+  if (!seal || bytes.size() < kFrameBytes) return bytes;
+  Frame frame{
+      .kind = FrameKind::kHandshake, .dtype = FrameDType::kNone, .payload_bytes = bytes.size() - kFrameBytes};
+  frame.EncodeTo(bytes.data());
+  return bytes;
+}
+
+// Gone without a trace when it goes.
+FileDescriptor Connect(const std::string& address) {
+  absl::StatusOr<FileDescriptor> fd = StartConnectTcp(*ParseHostPort(address));
+  Require(fd.ok(), "a connection on loopback");
+  const linger at_once = {1, 0};
+  setsockopt(fd->get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  return *std::move(fd);
+}
+
+}  // namespace
+
+void FuzzRingCaller(absl::string_view input) {
+  const HurriedClock clock;
+  const auto listener = RingListener::Listen("127.0.0.1");
+  Require(listener.ok(), "a port on loopback");
+  RingOptions options;
+  options.addresses = {(*listener)->address(), (*listener)->address()};
+  options.token = JobToken::Random();
+  options.connect_timeout = kPatience;
+  options.clock = &clock;
+
+  const FileDescriptor caller = Connect((*listener)->address());
+  const std::string bytes = BytesOf(input);
+  Require(send(caller.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()),
+          "loopback takes an input whole");
+  shutdown(caller.get(), SHUT_WR);
+  RequireRefusal(FormRing((*listener)->fd(), options).status(), "waited");
+}
+
+}  // namespace tethys::fuzz

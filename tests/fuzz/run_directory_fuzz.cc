@@ -1,0 +1,46 @@
+// What a run leaves behind, as a report, a trace and a comparison read it: summary.json --- epochs.csv ---
+// steps.csv
+// --- resources.csv --- job.textproto. What follows is read on top of whatever a killed run or another tool
+// left.
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <string>
+
+#include "deploy/report.h"
+#include "deploy/report_data.h"
+#include "deploy/trace.h"
+#include "runtime/base/file.h"
+#include "runtime/telemetry/summary.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys::fuzz {
+namespace {
+
+void RequireJson(const std::string& text) {
+  google::protobuf::Struct parsed;
+  const auto status = google::protobuf::util::JsonStringToMessage(text, &parsed);
+  Require(status.ok(), absl::StrCat("JSON is written: ", status.ToString(), "\n", text));
+}
+
+}  // namespace
+
+void FuzzRunDirectory(absl::string_view input) {
+  static const testing::TempDirectory directory;
+  std::string steps;
+  for (const char* name : {"summary.json", "epochs.csv", "steps.csv", "resources.csv", "job.textproto"}) {
+    const absl::string_view section = TakeSection(input);
+    directory.Write(name, section);
+    if (absl::string_view(name) == "steps.csv") steps = std::string(section);
+  }
+  const absl::StatusOr<proto::Report> report = CollectReport(directory.path());
+  if (!report.ok()) return RequireRefusal(report.status(), directory.path());
+  Require(!ReportMarkdown(*report).empty() && !ReportHtml(*report).empty(), "a report is written");
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(directory.path());
+  Require(summary.ok(), "what a report is made of can be read");
+  RequireJson(ChromeTrace(steps, *summary));
+}
+
+}  // namespace tethys::fuzz
