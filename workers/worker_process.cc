@@ -30,7 +30,7 @@ class Worker final : public TaskLife {
     if (order.has_run()) return Run(order.run());
     if (order.has_evaluate()) return Evaluate(order.evaluate());
     if (order.has_save()) return Save(order.save());
-    return absl::OkStatus();  // A lease that crossed the end of its segment.
+    return absl::OkStatus();  // Not a worker's.
   }
 
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override {

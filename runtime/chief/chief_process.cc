@@ -13,7 +13,7 @@
 #include "runtime/base/process.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
-#include "runtime/checkpoint/checkpoint_writer.h"
+#include "runtime/chief/checkpoint_saver.h"
 #include "runtime/chief/chief_server.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
@@ -34,10 +34,7 @@ constexpr Nanoseconds kTick = 100 * kMillisecond;
 class ChiefProcess final : public ChiefEvents {
  public:
   explicit ChiefProcess(const ChiefOptions& options)
-      : options_(options),
-        job_(options.plan.job()),
-        slots_(options.plan.slot().begin(), options.plan.slot().end()),
-        loop_(clock_) {}
+      : options_(options), job_(options.plan.job()), loop_(clock_) {}
 
   absl::Status Run() {
     TETHYS_RETURN_IF_ERROR(Open());
@@ -62,27 +59,17 @@ class ChiefProcess final : public ChiefEvents {
   }
   void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) override {
     const auto shared = std::make_shared<proto::FromTask>(std::move(message));
-    loop_.Post([this, task, incarnation, shared] {
-      Step([&](Actions& actions) {
-        controller_->OnMessage(task, incarnation, *shared, clock_.Now(), actions);
-      });
+    PostStep([this, task, incarnation, shared](Actions& actions) {
+      controller_->OnMessage(task, incarnation, *shared, clock_.Now(), actions);
     });
   }
   void OnGone(TaskId task, uint32_t incarnation) override {
-    loop_.Post([this, task, incarnation] {
-      Step([&](Actions& actions) { controller_->OnGone(task, incarnation, clock_.Now(), actions); });
+    PostStep([this, task, incarnation](Actions& actions) {
+      controller_->OnGone(task, incarnation, clock_.Now(), actions);
     });
   }
   absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) override {
-    std::shared_ptr<CheckpointWriter> writer;
-    {
-      MutexLock lock(save_mu_);
-      if (writer_ == nullptr || save_id != save_id_) {
-        return absl::FailedPreconditionError(absl::StrCat("no save ", save_id, " is open"));
-      }
-      writer = writer_;
-    }
-    return writer->Write(slot, begin, values);
+    return saver_->Write(save_id, slot, begin, values);
   }
   absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) override {
     if (reader_ == nullptr) return absl::NotFoundError("this job does not resume from a checkpoint");
@@ -91,11 +78,13 @@ class ChiefProcess final : public ChiefEvents {
 
  private:
   absl::Status Open() {
-    TETHYS_ASSIGN_OR_RETURN(variables_, VariablesOf(options_.plan));
-    TETHYS_RETURN_IF_ERROR(CreateDirectories(CheckpointRoot()));
-    TETHYS_RETURN_IF_ERROR(RemoveStaleCheckpoints(CheckpointRoot()));
-    TETHYS_ASSIGN_OR_RETURN(StartingState start, FindStartingState(options_.plan, variables_, slots_,
-                                                                   CheckpointRoot(), options_.resume));
+    TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(options_.plan));
+    const std::vector<std::string> slots(options_.plan.slot().begin(), options_.plan.slot().end());
+    const std::string checkpoints = absl::StrCat(options_.run_dir, "/checkpoints");
+    TETHYS_RETURN_IF_ERROR(CreateDirectories(checkpoints));
+    TETHYS_RETURN_IF_ERROR(RemoveStaleCheckpoints(checkpoints));
+    TETHYS_ASSIGN_OR_RETURN(StartingState start,
+                            FindStartingState(options_.plan, variables, slots, checkpoints, options_.resume));
     for (const std::string& note : start.notes) Note(note);
     reader_ = std::move(start.reader);
     const bool lock_step = !LeasesBatches(job_);
@@ -107,12 +96,16 @@ class ChiefProcess final : public ChiefEvents {
                             AppendFile::Open(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
     TETHYS_RETURN_IF_ERROR(journal_->Append(journal::Attempt(
         start.state, job_.workers(), ServersWithShards(options_.plan.placement()), StrategyName(job_))));
+    saver_ = std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
+                                                                        .job_name = job_.name(),
+                                                                        .variables = variables,
+                                                                        .slots = slots,
+                                                                        .keep = job_.checkpoint().keep()},
+                                               clock_);
     controller_ =
         std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr, clock_.Now());
     return absl::OkStatus();
   }
-
-  std::string CheckpointRoot() const { return absl::StrCat(options_.run_dir, "/checkpoints"); }
 
   // Admission happens on other threads, so the controller is called under its lock; everything else on the
   // loop.
@@ -129,9 +122,15 @@ class ChiefProcess final : public ChiefEvents {
     }
   }
 
+  // From any thread.
+  template <typename Event>
+  void PostStep(Event event) {
+    loop_.Post([this, event = std::move(event)] { Step(event); });
+  }
+
   void Do(SendOrder& action) {
     if (action.order.has_setup()) CompleteSetup(*action.order.mutable_setup());
-    server_->Send(action.task, action.order);
+    server_->Send(action.task, MemberIncarnation(action.task), action.order);
   }
   void Do(WriteJournal& action) { journal_buffer_ += action.line; }
   void Do(Report& action) {
@@ -147,29 +146,24 @@ class ChiefProcess final : public ChiefEvents {
     }
   }
   void Do(OpenSave& action) {
-    absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
-        CheckpointWriter::Create(CheckpointRoot(), action.state.step(), variables_, slots_, job_.name());
     save_state_ = action.state;
-    {
-      MutexLock lock(save_mu_);
-      if (writer.ok()) writer_ = *std::move(writer);
-      save_id_ = action.id;
-    }
-    const absl::Status status = writer.ok() ? absl::OkStatus() : writer.status();
-    Step([&](Actions& actions) { controller_->SaveOpened(status, clock_.Now(), actions); });
-  }
-  void Do(CommitSave&) {
-    const std::shared_ptr<CheckpointWriter> writer = TakeWriter();
-    // What the checkpoint stands on must be in the journal before it.
-    KeepJournal();
-    absl::Status status = journal_->Sync();
-    if (status.ok()) status = writer->Commit(save_state_);
-    if (status.ok()) WarnOnce(PruneCheckpoints(CheckpointRoot(), job_.checkpoint().keep()));
-    Step([&](Actions& actions) {
-      controller_->SaveCommitted(status, writer->directory(), clock_.Now(), actions);
+    saver_->Open(action.id, action.state.step(), [this](const absl::Status& status) {
+      PostStep([this, status](Actions& actions) { controller_->SaveOpened(status, clock_.Now(), actions); });
     });
   }
-  void Do(AbandonSave&) { TakeWriter(); }
+  void Do(CommitSave&) {
+    // What the checkpoint stands on must be in the journal before it.
+    KeepJournal();
+    saver_->Commit(
+        save_state_, [this] { return journal_->Sync(); },
+        [this](const CheckpointSaver::Committed& committed) {
+          loop_.Post([this, pruned = committed.pruned] { WarnOnce(pruned); });
+          PostStep([this, committed](Actions& actions) {
+            controller_->SaveCommitted(committed.status, committed.directory, clock_.Now(), actions);
+          });
+        });
+  }
+  void Do(AbandonSave&) { saver_->Abandon(); }
   void Do(EndJob& action) {
     ended_ = true;
     KeepJournal();
@@ -190,9 +184,10 @@ class ChiefProcess final : public ChiefEvents {
     loop_.Stop();
   }
 
-  std::shared_ptr<CheckpointWriter> TakeWriter() {
-    MutexLock lock(save_mu_);
-    return std::exchange(writer_, nullptr);
+  // Whom orders for a task are meant for.
+  uint32_t MemberIncarnation(TaskId task) {
+    MutexLock lock(admission_mu_);
+    return controller_->incarnation(task);
   }
 
   // Every sample exactly once, read back from the journal as anybody else would.
@@ -287,18 +282,12 @@ class ChiefProcess final : public ChiefEvents {
 
   const ChiefOptions& options_;
   const proto::Job& job_;
-  const std::vector<std::string> slots_;
   const MonotonicClock clock_;
   const std::string host_ = HostName();
-  VariableSet variables_;
   std::unique_ptr<CheckpointReader> reader_;
 
   Mutex admission_mu_;
   std::unique_ptr<JobController> controller_;
-
-  Mutex save_mu_;
-  std::shared_ptr<CheckpointWriter> writer_ ABSL_GUARDED_BY(save_mu_);
-  int64_t save_id_ ABSL_GUARDED_BY(save_mu_) = 0;
 
   // The loop's.
   EventLoop loop_;
@@ -312,7 +301,8 @@ class ChiefProcess final : public ChiefEvents {
   bool ended_ = false;
   absl::Status end_status_;
 
-  std::unique_ptr<ChiefServer> server_;  // Last: its threads call into all of the above.
+  std::unique_ptr<CheckpointSaver> saver_;  // Syncs the journal.
+  std::unique_ptr<ChiefServer> server_;     // Last: its threads call into all of the above.
 };
 
 }  // namespace

@@ -59,10 +59,10 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
 
   std::string address() const override { return address_; }
 
-  void Send(TaskId task, const proto::ToTask& order) override {
+  void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) override {
     MutexLock lock(mu_);
     const auto it = sessions_.find(task);
-    if (it != sessions_.end()) it->second->Write(order);
+    if (it != sessions_.end() && it->second.incarnation == incarnation) it->second.stream->Write(order);
   }
 
  private:
@@ -104,14 +104,14 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     stream->SendInitialMetadata();
     {
       MutexLock lock(mu_);
-      sessions_[task] = stream;
+      sessions_[task] = {stream, incarnation};
     }
     proto::FromTask message;
     while (stream->Read(&message)) events_.OnMessage(task, incarnation, std::move(message));
     {
       MutexLock lock(mu_);
       const auto it = sessions_.find(task);
-      if (it != sessions_.end() && it->second == stream) sessions_.erase(it);
+      if (it != sessions_.end() && it->second.stream == stream) sessions_.erase(it);
     }
     events_.OnGone(task, incarnation);
     return grpc::Status::OK;
@@ -176,6 +176,11 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     return absl::OkStatus();
   }
 
+  struct Life {
+    SessionStream* stream = nullptr;
+    uint32_t incarnation = 0;
+  };
+
   const JobSecret secret_;
   HandshakeExpectation expectation_;
   ChiefEvents& events_;
@@ -183,7 +188,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   std::string address_;
 
   Mutex mu_;
-  std::map<TaskId, SessionStream*> sessions_ ABSL_GUARDED_BY(mu_);
+  std::map<TaskId, Life> sessions_ ABSL_GUARDED_BY(mu_);  // The newest of each task.
 
   Mutex save_mu_;
   CondVar save_stream_ended_;

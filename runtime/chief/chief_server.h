@@ -43,9 +43,10 @@ class ChiefServer {
   virtual ~ChiefServer() = default;
 
   virtual std::string address() const = 0;
-  // Any thread. To the task's newest session; to a task that is gone: nothing happens. Blocks only when the
-  // task has stopped reading and the connection's window is full, which control messages do not come near.
-  virtual void Send(TaskId task, const proto::ToTask& order) = 0;
+  // Any thread. To that life of the task; where it is gone, or a later one has taken its place, nothing
+  // happens. Blocks only when the task has stopped reading and the connection's window is full, which control
+  // messages do not come near.
+  virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
 };
 
 }  // namespace tethys

@@ -54,6 +54,8 @@ class JobController {
   // What the controller knows of the run; the rest comes from the timing collector.
   void FillSummary(Nanoseconds now, proto::RunSummary& summary) const;
   double training_seconds() const { return training_seconds_here_; }  // Of this attempt.
+  // The life of the task that orders are meant for.
+  uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
  private:
   enum class Phase { kGather, kServerSetup, kWorkerSetup, kTrain, kSave, kEvaluate, kStopping, kEnded };
@@ -123,7 +125,7 @@ class JobController {
   QualitySums epoch_sums_;
   Nanoseconds segment_begin_ = 0, first_done_ = 0;
   double epoch_barrier_seconds_ = 0;
-  double training_seconds_here_ = 0;  // This attempt.
+  double training_seconds_here_ = 0;
   Nanoseconds last_progress_ = 0;
 
   // Evaluation and saving.
@@ -133,9 +135,7 @@ class JobController {
   bool evaluate_again_ = false;  // A worker was lost that owed a part of it.
   Nanoseconds phase_begin_ = 0;
   bool epoch_ended_ = false;  // The barrier closes an epoch whose result is not reported yet.
-  bool save_pending_ = false;
-  bool tested_ = false;
-  bool final_saved_ = false;
+  bool save_pending_ = false, tested_ = false, final_saved_ = false;
   std::string save_error_;
   bool last_save_failed_ = false;
   proto::EpochResult epoch_result_;

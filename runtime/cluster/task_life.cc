@@ -97,13 +97,17 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
   join.mutable_join()->set_data_address(data_address);
   join.mutable_join()->set_pid(getpid());
   session.Send(std::move(join));
+  bool set_up = false;
   while (true) {
     TETHYS_ASSIGN_OR_RETURN(const proto::ToTask order, session.Receive());
     if (order.has_setup()) {
       TETHYS_RETURN_IF_ERROR(SetUp(order.setup(), options, session, clock, life, sampler));
+      set_up = true;
     } else if (order.has_stop()) {
       if (!order.stop().failed()) return absl::OkStatus();
       return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
+    } else if (!set_up) {
+      return absl::InternalError("the chief gave an order before it set this task up");
     } else {
       TETHYS_RETURN_IF_ERROR(life.Obey(order));
     }

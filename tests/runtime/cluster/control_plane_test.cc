@@ -97,10 +97,26 @@ TEST_F(ControlPlaneTest, MessagesAndOrdersArrive) {
   chief_.WaitFor("segment: 42");
   proto::ToTask order;
   order.mutable_run()->set_segment(43);
-  server_->Send({proto::WORKER, 0}, order);
+  server_->Send({proto::WORKER, 0}, options_.incarnation, order);
   EXPECT_EQ(session->Receive()->run().segment(), 43);
   session->Close();
   chief_.WaitFor("gone");
+}
+
+TEST_F(ControlPlaneTest, AnOrderForAnEarlierLifeOfATaskReachesNobody) {
+  const auto earlier = Join();
+  options_.incarnation = 2;
+  const auto later = Join();
+  proto::FromTask message;
+  message.mutable_join();
+  later->Send(message);
+  chief_.WaitFor("join");
+  proto::ToTask order;
+  for (const uint32_t incarnation : {1, 2}) {
+    order.mutable_run()->set_segment(incarnation);
+    server_->Send({proto::WORKER, 0}, incarnation, order);
+  }
+  EXPECT_EQ(later->Receive()->run().segment(), 2);
 }
 
 TEST_F(ControlPlaneTest, WhatIsBeatenGoesBeforeWhatIsSentNext) {

@@ -1,0 +1,65 @@
+#include "runtime/chief/checkpoint_saver.h"
+
+#include <utility>
+
+#include "runtime/checkpoint/checkpoint_store.h"
+
+namespace tethys {
+namespace {
+
+constexpr Nanoseconds kNoTick = 3600 * kSecond;
+
+}  // namespace
+
+CheckpointSaver::CheckpointSaver(Options options, const Clock& clock)
+    : options_(std::move(options)), loop_(clock), thread_([this] { loop_.Run(kNoTick, [] {}); }) {}
+
+CheckpointSaver::~CheckpointSaver() {
+  loop_.Stop();
+  thread_.join();
+}
+
+void CheckpointSaver::Open(int64_t id, int64_t step, std::function<void(const absl::Status&)> done) {
+  loop_.Post([this, id, step, done = std::move(done)] {
+    absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
+        CheckpointWriter::Create(options_.root, step, options_.variables, options_.slots, options_.job_name);
+    {
+      MutexLock lock(mu_);
+      if (writer.ok()) writer_ = *std::move(writer);
+      id_ = id;
+    }
+    done(writer.status());
+  });
+}
+
+absl::Status CheckpointSaver::Write(int64_t id, int slot, int64_t begin, absl::Span<const float> values) {
+  std::shared_ptr<CheckpointWriter> writer;
+  {
+    MutexLock lock(mu_);
+    if (id == id_) writer = writer_;
+  }
+  if (writer == nullptr) return absl::FailedPreconditionError(absl::StrCat("no save ", id, " is open"));
+  return writer->Write(slot, begin, values);
+}
+
+void CheckpointSaver::Commit(const proto::TrainingState& state, std::function<absl::Status()> before,
+                             std::function<void(const Committed&)> done) {
+  loop_.Post([this, state, before = std::move(before), done = std::move(done)] {
+    const std::shared_ptr<CheckpointWriter> writer = Take();
+    Committed committed{.status = before(), .directory = writer->directory(), .pruned = {}};
+    if (committed.status.ok()) committed.status = writer->Commit(state);
+    if (committed.status.ok()) committed.pruned = PruneCheckpoints(options_.root, options_.keep);
+    done(committed);
+  });
+}
+
+void CheckpointSaver::Abandon() {
+  loop_.Post([this] { Take(); });
+}
+
+std::shared_ptr<CheckpointWriter> CheckpointSaver::Take() {
+  MutexLock lock(mu_);
+  return std::exchange(writer_, nullptr);
+}
+
+}  // namespace tethys

@@ -1,0 +1,101 @@
+#include "runtime/chief/checkpoint_saver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Saves a variable of 16 values.
+class CheckpointSaverTest : public ::testing::Test {
+ protected:
+  absl::Status Open(int64_t id) {
+    const auto opened = std::make_shared<std::promise<absl::Status>>();
+    saver_.Open(id, 10 * id, [opened](const absl::Status& status) { opened->set_value(status); });
+    return opened->get_future().get();
+  }
+  absl::Status Write(int64_t id) { return saver_.Write(id, 0, 0, std::vector<float>(16, 1.5f)); }
+  std::future<CheckpointSaver::Committed> Commit(int64_t id, std::function<absl::Status()> before) {
+    proto::TrainingState state;
+    state.set_step(10 * id);
+    const auto committed = std::make_shared<std::promise<CheckpointSaver::Committed>>();
+    saver_.Commit(state, std::move(before),
+                  [committed](const auto& result) { committed->set_value(result); });
+    return committed->get_future();
+  }
+  std::vector<int64_t> Saved() const {
+    std::vector<int64_t> steps;
+    const std::vector<CheckpointEntry> entries = ListCheckpoints(directory_.path()).value();
+    for (const CheckpointEntry& entry : entries) steps.push_back(entry.step);
+    return steps;
+  }
+
+  static VariableSet Variables() {
+    VariableSet variables;
+    EXPECT_TRUE(variables.Add("w", {16}, "out", InitialValue::kZeros, 1, 1).ok());
+    return variables;
+  }
+
+  const testing::TempDirectory directory_;
+  const MonotonicClock clock_;
+  CheckpointSaver saver_{
+      {.root = directory_.path(), .job_name = "job", .variables = Variables(), .slots = {}, .keep = 2},
+      clock_};
+};
+
+absl::Status Nothing() { return absl::OkStatus(); }
+
+TEST_F(CheckpointSaverTest, KeepsTheNewest) {
+  for (int64_t id = 1; id <= 3; ++id) {
+    ASSERT_TRUE(Open(id).ok());
+    ASSERT_TRUE(Write(id).ok());
+    const CheckpointSaver::Committed committed = Commit(id, Nothing).get();
+    EXPECT_TRUE(committed.status.ok() && committed.pruned.ok()) << committed.status;
+    EXPECT_EQ(committed.directory, directory_.Path(absl::StrCat("step-", 10 * id)));
+  }
+  EXPECT_THAT(Saved(), ElementsAre(20, 30));
+}
+
+TEST_F(CheckpointSaverTest, WhoCommitsDoesNotWaitForTheDisk) {
+  ASSERT_TRUE(Open(1).ok());
+  ASSERT_TRUE(Write(1).ok());
+  std::promise<void> disk;
+  auto committed = Commit(1, [&disk] {
+    disk.get_future().wait();
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(Saved(), IsEmpty());
+  disk.set_value();
+  EXPECT_TRUE(committed.get().status.ok());
+  EXPECT_THAT(Saved(), ElementsAre(10));
+}
+
+TEST_F(CheckpointSaverTest, WhatItStandsOnComesFirstOrThereIsNone) {
+  ASSERT_TRUE(Open(1).ok());
+  ASSERT_TRUE(Write(1).ok());
+  const auto full = [] { return absl::ResourceExhaustedError("no room for the journal"); };
+  EXPECT_TRUE(absl::IsResourceExhausted(Commit(1, full).get().status));
+  EXPECT_THAT(Saved(), IsEmpty());
+}
+
+TEST_F(CheckpointSaverTest, TakesWritesOfTheOpenSaveOnly) {
+  EXPECT_THAT(std::string(Write(1).message()), HasSubstr("no save 1 is open"));
+  ASSERT_TRUE(Open(1).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Write(2)));
+  saver_.Abandon();
+  ASSERT_TRUE(Open(2).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Write(1)));
+  EXPECT_TRUE(Write(2).ok());
+}
+
+}  // namespace
+}  // namespace tethys
