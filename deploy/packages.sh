@@ -14,6 +14,7 @@ DATA_PACKAGES=(dataset-fashion-mnist)                  # What the examples train
 TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without our code.
                libbenchmark-dev libgloo-dev            # Benchmarks, and the peer of the all-reduce.
                python3-yaml                            # Looks at the Kubernetes manifest.
+               strace                                  # Disks that fail.
                iproute2 openssh-client)                # A cluster of namespaces on one machine.
 LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)  # The last brings libFuzzer.
 

@@ -30,6 +30,8 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
+// Lines of the journal, some million, are kept in memory while they cannot be written.
+constexpr size_t kMostUnwrittenBytes = 64 << 20;
 
 class ChiefProcess final : public ChiefEvents {
  public:
@@ -46,7 +48,7 @@ class ChiefProcess final : public ChiefEvents {
     Print(event);
     loop_.Run(kTick, [this] {
       Step([this](Actions& actions) { controller_->OnTick(clock_.Now(), actions); });
-      KeepJournal();
+      WarnOnce(KeepJournal());
       SampleResources();
     });
     return end_status_;
@@ -93,7 +95,7 @@ class ChiefProcess final : public ChiefEvents {
       TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));
     }
     TETHYS_ASSIGN_OR_RETURN(journal_,
-                            AppendFile::Open(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
+                            AppendFile::OpenLines(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
     TETHYS_RETURN_IF_ERROR(journal_->Append(journal::Attempt(
         start.state, job_.workers(), ServersWithShards(options_.plan.placement()), StrategyName(job_))));
     saver_ = std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
@@ -132,7 +134,9 @@ class ChiefProcess final : public ChiefEvents {
     if (action.order.has_setup()) CompleteSetup(*action.order.mutable_setup());
     server_->Send(action.task, MemberIncarnation(action.task), action.order);
   }
-  void Do(WriteJournal& action) { journal_buffer_ += action.line; }
+  void Do(WriteJournal& action) {
+    if (journal_lost_.ok()) journal_buffer_ += action.line;
+  }
   void Do(Report& action) {
     if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
     Print(action.event);
@@ -153,9 +157,9 @@ class ChiefProcess final : public ChiefEvents {
   }
   void Do(CommitSave&) {
     // What the checkpoint stands on must be in the journal before it.
-    KeepJournal();
+    const absl::Status kept = KeepJournal();
     saver_->Commit(
-        save_state_, [this] { return journal_->Sync(); },
+        save_state_, [this, kept] { return kept.ok() ? journal_->Sync() : kept; },
         [this](const CheckpointSaver::Committed& committed) {
           loop_.Post([this, pruned = committed.pruned] { WarnOnce(pruned); });
           PostStep([this, committed](Actions& actions) {
@@ -166,12 +170,13 @@ class ChiefProcess final : public ChiefEvents {
   void Do(AbandonSave&) { saver_->Abandon(); }
   void Do(EndJob& action) {
     ended_ = true;
-    KeepJournal();
+    const absl::Status kept = KeepJournal();
     WarnOnce(timing_->Flush());
     FinishResources();
     end_status_ = action.status;
-    if (end_status_.ok()) end_status_ = CheckJournal();
-    WriteTheSummary();
+    if (end_status_.ok()) end_status_ = kept.ok() ? CheckJournal() : kept;
+    const absl::Status written = WriteTheSummary();
+    if (end_status_.ok()) end_status_ = written;
     proto::ProgressEvent event;
     proto::Finished& finished = *event.mutable_finished();
     finished.set_ok(end_status_.ok());
@@ -200,7 +205,7 @@ class ChiefProcess final : public ChiefEvents {
     return absl::OkStatus();
   }
 
-  void WriteTheSummary() {
+  absl::Status WriteTheSummary() {
     proto::RunSummary summary = SummaryOfPlan(options_.plan);
     summary.set_status(end_status_.ok() ? "succeeded" : "failed");
     controller_->FillSummary(clock_.Now(), summary);
@@ -211,7 +216,7 @@ class ChiefProcess final : public ChiefEvents {
       summary.mutable_first_failure()->set_role("chief");
       summary.mutable_first_failure()->set_message(StatusText(end_status_));
     }
-    WarnOnce(WriteSummary(options_.run_dir, summary));
+    return WriteSummary(options_.run_dir, summary);
   }
 
   // Now all members are known, and with them the machines.
@@ -249,17 +254,21 @@ class ChiefProcess final : public ChiefEvents {
     }
   }
 
-  void KeepJournal() {
-    if (journal_buffer_.empty()) return;
-    WarnOnce(journal_->Append(std::exchange(journal_buffer_, {})));
+  // OK: all lines so far are in the file. Those that cannot be written are tried again with the next.
+  absl::Status KeepJournal() {
+    if (!journal_lost_.ok() || journal_buffer_.empty()) return journal_lost_;
+    const absl::Status status = journal_->Append(journal_buffer_);
+    if (!status.ok() && journal_buffer_.size() <= kMostUnwrittenBytes) return status;
+    journal_buffer_.clear();
+    journal_lost_ = Annotate(status, "a part of the journal is lost");
+    return journal_lost_;
   }
 
-  // Measurements that cannot be written do not end the training; the user is told once.
+  // What cannot be written does not end the training; the user is told once, the log of each reason.
   void WarnOnce(const absl::Status& status) {
-    if (status.ok()) return;
+    if (status.ok() || !warnings_.insert(StatusText(status)).second) return;
     TETHYS_LOG(Error, status.message());
-    if (std::exchange(warned_, true)) return;
-    Note(absl::StrCat("warning: ", status.message()));
+    if (warnings_.size() == 1) Note(absl::StrCat("warning: ", status.message()));
   }
 
   void Note(const std::string& text) {
@@ -296,8 +305,9 @@ class ChiefProcess final : public ChiefEvents {
   std::unique_ptr<ResourceSampler> sampler_;  // From the first Setup on.
   std::unique_ptr<AppendFile> journal_;
   std::string journal_buffer_;
+  absl::Status journal_lost_;  // Why lines are missing for good.
   proto::TrainingState save_state_;
-  bool warned_ = false;
+  std::set<std::string> warnings_;
   bool ended_ = false;
   absl::Status end_status_;
 

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 class DamagedCheckpointTest : public CheckpointTest, public testing::WithParamInterface<const char*> {
  protected:
-  DamagedCheckpointTest() {
+  DamagedCheckpointTest() : CheckpointTest(QuickDirectory()) {
     EXPECT_TRUE(Save(1).ok());
     file_ = absl::StrCat(Path(1), "/", GetParam());
     good_ = Contents(file_);
