@@ -1,5 +1,6 @@
 // The chief's plan as a worker or server reads it, a proto::JobPlan in text: where variables lie, what each
 // server holds, and the messages of a step.
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -1,4 +1,5 @@
 // What workers may send to a server: frames with any fields, in any order, under each consistency.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
