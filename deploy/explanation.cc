@@ -221,17 +221,26 @@ std::string CpuText(const Subject& subject) {
 std::string Limits(const std::vector<Subject>& subjects) {
   std::vector<std::string> parts;
   bool several = false;
+  bool full = false;
   for (const Subject& subject : subjects) {
     if (std::string text = CpuText(subject); !text.empty()) parts.push_back(std::move(text));
     several = several || subject.variant->machine_size() > 1;
+    full = full || BusiestCpu(*subject.variant).busy >= kFullCpu;
   }
   if (parts.empty()) return "";
-  return absl::StrCat("The busiest CPU while training, polling while a process waits included: ",
-                      absl::StrJoin(parts, ", and "), ".",
-                      several
-                          ? " What the links between the machines can carry is not known to a run: compare "
-                            "with `tethys hosts check`."
-                          : "");
+  std::string text = absl::StrCat("The busiest CPU while training, polling while a process waits included: ",
+                                  absl::StrJoin(parts, ", and "), ".");
+  if (full) {
+    text +=
+        " Times are by the clock: where a CPU is full, waiting for a core counts as what was to be done on "
+        "it.";
+  }
+  if (several) {
+    text +=
+        " What the links between the machines can carry is not known to a run: compare with `tethys hosts "
+        "check`.";
+  }
+  return text;
 }
 
 }  // namespace

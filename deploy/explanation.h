@@ -11,7 +11,8 @@
 
 namespace tethys {
 
-// Sentences, the most important first; none where nothing was measured. Of one variant alone: where its time went.
+// Sentences, the most important first; none where nothing was measured. Of one variant alone: where its time
+// went.
 std::vector<std::string> Explanation(const proto::Report& report);
 
 }  // namespace tethys

@@ -254,6 +254,7 @@ void SetMeans(const Aggregate& aggregate, proto::ReportVariant& variant) {
   SetValue(aggregate.samples_per_second, *variant.mutable_samples_per_second());
   SetValue(aggregate.exposed_share, *variant.mutable_exposed_share());
   SetValue(aggregate.bytes_per_step, *variant.mutable_bytes_per_step());
+  SetValue(aggregate.staleness, *variant.mutable_staleness());
   SetValue(aggregate.run_cost, *variant.mutable_cost());
   SetValue(aggregate.epoch_cost, *variant.mutable_epoch_cost());
   SetValue(aggregate.step_seconds, *variant.mutable_step_seconds());

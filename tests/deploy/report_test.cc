@@ -150,6 +150,7 @@ TEST_F(ReportTest, RunsThatDifferInTheirRepeatAreOneVariant) {
   ASSERT_EQ(report.variant_size(), 2);
   EXPECT_EQ(report.variant(0).runs(), 2);
   EXPECT_EQ(report.variant(0).seconds().mean(), 5);
+  EXPECT_EQ(report.variant(0).staleness().count(), 2) << "a mean, and not the shown run's";
   EXPECT_EQ(report.variant(0).run_size(), 2);
   EXPECT_EQ(report.variant(0).run(1).seconds(), 6);
   EXPECT_EQ(report.variant(0).shown_run(), "a-r0") << "of two the faster";
