@@ -171,7 +171,9 @@ void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actio
 // ------------------------------------------------------------------------------------------------ failures
 
 void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseconds now) {
-  roster_.at(id).step = std::max(roster_.at(id).step, failure.step());
+  TaskState& task = roster_.at(id);
+  task.step = std::max(task.step, failure.step());
+  task.failed = true;
   const absl::Status status(static_cast<absl::StatusCode>(failure.status_code()),
                             absl::StrCat(roster_.Describe(id), ": ", failure.message()));
   if (!ending()) failure_.NoteReport(status.ok() ? absl::UnknownError(status.message()) : status, id, now);
@@ -183,7 +185,7 @@ void JobController::OnGone(TaskId id, uint32_t incarnation, Nanoseconds now, Act
   task.gone = true;
   if (ending()) return OnTick(now, actions);
   // A task that said why it failed is not lost on top of that.
-  if (failure_.any() && failure_.culprit() == id) return;
+  if (task.failed) return;
   OnLost(id, absl::UnavailableError("its session ended"), now, actions);
   OnTick(now, actions);
 }

@@ -19,7 +19,7 @@ void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
   member.set_local_rank(kNoLocalRank);
   last_heard = now;
   step = 0;
-  lost = gone = joined = ready = false;
+  lost = gone = failed = joined = ready = false;
 }
 
 Roster::Roster(int workers, int servers) {

@@ -18,6 +18,7 @@ struct TaskState {
   bool joined = false;
   bool ready = false;
   bool gone = false;
+  bool failed = false;         // It said why.
   bool answered = false;       // To the order under way.
   Nanoseconds last_heard = 0;  // 0: not yet, or not since it was lost.
   proto::Heartbeat heartbeat;
