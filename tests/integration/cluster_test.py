@@ -20,7 +20,7 @@ import unittest
 
 import check_journal
 import namespaces
-from tethys_run import FULL_JOB, PATIENCE, TETHYS
+from tethys_run import FULL_JOB, JOB, PATIENCE, TETHYS
 
 # A copy by itself: without a bundle beside it, and nobody builds it anew.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
@@ -43,7 +43,7 @@ OF_A_JOB = re.compile(r"--(index|listen|hostfile)=")
 class Run:
     """A call of tethys train on the master."""
 
-    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=FULL_JOB, program=PROGRAM):
+    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=JOB, program=PROGRAM):
         self.cluster = cluster
         self.home = cluster["master"].home
         self.directory = os.path.join(self.home, "run")
@@ -279,7 +279,7 @@ class ClusterTest(unittest.TestCase):
 
     def test_data_that_a_machine_lacks_is_told(self):
         self.cluster.run("slave1", ["mount", "-t", "tmpfs", "tmpfs", "/usr/share/datasets"])
-        status, output = Run(self.cluster, MIRRORED).finish()
+        status, output = Run(self.cluster, MIRRORED, job=FULL_JOB).finish()
         self.assertEqual(status, 1)
         self.assertRegex(output, "worker 0 on slave1: data file .*: No such file")
 

@@ -4,6 +4,8 @@
         run.finish()
         run.parameters()
 
+What a test interrupts has no end of its own, or is held meanwhile (`Run.held`): machines differ by ten times.
+
 The first argument of a test script is the command's path.
 """
 import array
