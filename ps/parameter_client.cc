@@ -225,8 +225,9 @@ absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received
     return absl::InternalError(absl::StrCat("an answer to nothing that was sent: ", FrameText(frame)));
   Message& message = **it;
   const bool waits = message.state == Message::State::kReady || message.state == Message::State::kSent;
-  // The second answer to a push that was sent twice.
-  if (!waits || frame.sequence != message.frame.sequence) return absl::OkStatus();
+  // The second answer to a message that was sent twice. Pulls have no sequence: their steps tell them apart.
+  const bool second = frame.sequence != message.frame.sequence || frame.step != message.frame.step;
+  if (!waits || second) return absl::OkStatus();
 
   if (message.state == Message::State::kSent) --in_flight_[server];
   std::swap(message.answer, received);
