@@ -55,8 +55,6 @@ struct StrategyTraits {
   // and the next step be put behind it: how to do so. Lives as long as the strategy. Null: driven by the
   // host.
   StreamedSteps* streamed = nullptr;
-  // A second gradient arena is needed because communication overlaps the next step.
-  bool second_gradient_arena = false;
 };
 
 struct StepOutcome {

@@ -16,6 +16,15 @@ proto::Role SaveSources(const proto::JobPlan& plan) {
   return plan.placement().servers() > 0 ? proto::PS : proto::WORKER;
 }
 
+// Elements, padding included.
+int64_t ArenaSize(const proto::JobPlan& plan) {
+  if (plan.variable().empty()) return 0;
+  const proto::VariableSpec& last = *plan.variable().rbegin();
+  int64_t count = 1;
+  for (const int64_t axis : last.shape()) count *= axis;
+  return AlignUp(last.begin() + count);
+}
+
 int64_t SamplesOf(const proto::JobPlan& plan, proto::Split split) {
   return split == proto::TEST ? plan.test_samples() : plan.validation_samples();
 }
@@ -41,12 +50,7 @@ void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Acti
   if (phase_ != Phase::kSave) return;
   if (!status.ok()) return EndSave(status, "", now, actions);
   roster_.ExpectAnswers();
-  const int64_t arena = plan_.variable().empty() ? 0 : [this] {
-    const proto::VariableSpec& last = *plan_.variable().rbegin();
-    int64_t count = 1;
-    for (const int64_t axis : last.shape()) count *= axis;
-    return AlignUp(last.begin() + count);
-  }();
+  const int64_t arena = ArenaSize(plan_);
   const std::vector<TaskId> sources = roster_.Present(SaveSources(plan_));
   const int64_t grains = (arena + kSaveGrain - 1) / kSaveGrain;
   for (const TaskId id : sources) {
