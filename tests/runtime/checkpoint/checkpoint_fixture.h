@@ -83,8 +83,11 @@ class CheckpointTest : public ::testing::Test {
     const absl::StatusOr<LatestCheckpoint> latest = FindLatestCheckpoint(root_);
     EXPECT_TRUE(latest.ok()) << latest.status();
     EXPECT_THAT(latest->skipped, ::testing::IsEmpty());
+    const absl::StatusOr<std::vector<float>> parameters = Load(latest->path, 0);
+    const absl::StatusOr<std::vector<float>> momentum = Load(latest->path, 1);
+    if (!parameters.ok() || !momentum.ok()) return -1;
     for (const float salt : {0.0f, 1.0f, 2.0f}) {
-      if (*Load(latest->path, 0) == Values(0, salt) && *Load(latest->path, 1) == Values(1, salt)) return salt;
+      if (*parameters == Values(0, salt) && *momentum == Values(1, salt)) return salt;
     }
     return -1;
   }
