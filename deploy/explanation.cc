@@ -21,7 +21,7 @@ constexpr double kFullCpu = 0.9;    // Of all cores, in the mean of the training
 constexpr double kOthersCpu = 0.1;  // Of all cores: what other programs may use without being mentioned.
 constexpr double kStraggler = 1.2;  // Own work over the median's; the page's table uses the same.
 
-// A variant, and what to call it: a paragraph has no room for more than tells the two apart.
+// A variant, and what to call it: by its strategy where no other has that, for its whole name is long.
 struct Subject {
   const ReportVariant* variant = nullptr;
   std::string name;
@@ -29,12 +29,14 @@ struct Subject {
 
 std::vector<Subject> SubjectsOf(const proto::Report& report) {
   const auto [best, rival] = ContendersOf(report);
-  const bool alike = best != nullptr && rival != nullptr && best->strategy() == rival->strategy();
   std::vector<Subject> subjects;
   for (const ReportVariant* variant : {best, rival}) {
     if (variant == nullptr) continue;
-    std::string name = alike ? variant->name() : variant->strategy();
-    if (!alike) std::replace(name.begin(), name.end(), '_', ' ');
+    const auto alike = std::count_if(
+        report.variant().begin(), report.variant().end(),
+        [variant](const ReportVariant& other) { return other.strategy() == variant->strategy(); });
+    std::string name = alike > 1 ? variant->name() : variant->strategy();
+    std::replace(name.begin(), name.end(), '_', ' ');
     subjects.push_back({variant, std::move(name)});
   }
   return subjects;

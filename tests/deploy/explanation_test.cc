@@ -99,8 +99,10 @@ TEST_F(ExplanationTest, OneVariantAloneIsToldByItself) {
 
 TEST_F(ExplanationTest, VariantsOfOneStrategyGoByTheirWholeNames) {
   Add("mirrored", 10, 6, 3);
-  Add("mirrored", 14, 6, 7);
-  EXPECT_THAT(Text(), HasSubstr("a worker of mirrored, 2 workers needed"));
+  Add("ps_async", 12, 6, 5);
+  Add("ps_async", 14, 6, 7).set_name("ps async, 3 workers");
+  EXPECT_THAT(Text(), HasSubstr("a worker of mirrored needed"));
+  EXPECT_THAT(Text(), HasSubstr("a worker of ps async, 2 workers needed"));
 }
 
 TEST_F(ExplanationTest, SaysWhatWasMovedAndOverWhat) {
