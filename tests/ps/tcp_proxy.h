@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <list>
 #include <string>
 #include <thread>
@@ -39,6 +40,7 @@ class TcpProxy {
  public:
   explicit TcpProxy(std::string target)
       : target_(std::move(target)), listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+    std::signal(SIGPIPE, SIG_IGN);  // What is written to a connection that was cut is lost, no more.
     sockaddr_in address = LoopbackAddress(0);
     socklen_t length = sizeof(address);
     EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
