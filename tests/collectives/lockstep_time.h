@@ -1,15 +1,17 @@
 // Time for ranks as threads that waits for each of them. It stands until all have joined; then it goes on by
-// a tick whenever every rank has looked at its clock many times since the tick before. So who is waited for
-// at a deadline is silent, and not merely kept waiting by a busy machine.
+// a tick whenever every rank has looked at its clock a few times and moved nothing. So who is waited for at a
+// deadline is silent, and not merely kept waiting by a busy machine.
 //
 // Thread-safe; nothing blocks.
 #ifndef TETHYS_TESTS_COLLECTIVES_LOCKSTEP_TIME_H_
 #define TETHYS_TESTS_COLLECTIVES_LOCKSTEP_TIME_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "collectives/communicator.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 
@@ -17,25 +19,25 @@ namespace tethys {
 
 class LockstepTime {
  public:
-  LockstepTime(int ranks, Nanoseconds tick) : tick_(tick), looks_(ranks, 0) {
+  LockstepTime(int ranks, Nanoseconds tick) : tick_(tick), ranks_(ranks) {
     for (int rank = 0; rank < ranks; ++rank) clocks_.push_back(std::make_unique<RankClock>(*this, rank));
   }
 
   const Clock& OfRank(int rank) const { return *clocks_[rank]; }
-  void Join() {
+
+  // Called on the thread that uses `communicator`, before it does and when it is through.
+  void Join(const Communicator& communicator) {
     MutexLock lock(mu_);
+    ranks_[communicator.rank()].communicator = &communicator;
     ++joined_;
   }
-  // Time no longer waits for it.
-  void Leave(int rank) {
+  void Leave(const Communicator& communicator) {
     MutexLock lock(mu_);
-    looks_[rank] = kGone;
+    ranks_[communicator.rank()].communicator = nullptr;
   }
 
  private:
-  // More than a rank needs to move all that it has to move, so that it stands still within a tick or two.
-  static constexpr int64_t kLooksPerTick = 100;
-  static constexpr int64_t kGone = INT64_MAX / 2;
+  static constexpr int kLooksPerTick = 10;
 
   class RankClock final : public Clock {
    public:
@@ -47,14 +49,27 @@ class LockstepTime {
     const int rank_;
   };
 
-  Nanoseconds Look(int rank) {
+  struct Rank {
+    const Communicator* communicator = nullptr;  // While it takes part.
+    int64_t moved = 0;                           // Bytes.
+    int looks = 0;                               // Since then, or since the last tick.
+
+    bool IsWaitedFor() const { return communicator != nullptr && looks < kLooksPerTick; }
+  };
+
+  Nanoseconds Look(int looking) {
     MutexLock lock(mu_);
-    if (joined_ < static_cast<int>(looks_.size())) return now_;
-    ++looks_[rank];
-    for (const int64_t looks : looks_) {
-      if (looks < kLooksPerTick) return now_;
+    if (joined_ < static_cast<int>(ranks_.size())) return now_;
+    Rank& rank = ranks_[looking];
+    if (rank.communicator == nullptr) return now_;
+    const TrafficCount traffic = rank.communicator->traffic();
+    const int64_t moved = traffic.bytes_in + traffic.bytes_out;
+    rank.looks = moved == rank.moved ? rank.looks + 1 : 0;
+    rank.moved = moved;
+    if (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& each) { return each.IsWaitedFor(); })) {
+      return now_;
     }
-    for (int64_t& looks : looks_) looks = looks < kGone ? 0 : kGone;
+    for (Rank& each : ranks_) each.looks = 0;
     return now_ += tick_;
   }
 
@@ -63,7 +78,7 @@ class LockstepTime {
 
   Mutex mu_;
   int joined_ ABSL_GUARDED_BY(mu_) = 0;
-  std::vector<int64_t> looks_ ABSL_GUARDED_BY(mu_);  // By rank, since the last tick.
+  std::vector<Rank> ranks_ ABSL_GUARDED_BY(mu_);
   Nanoseconds now_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
