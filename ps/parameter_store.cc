@@ -209,7 +209,7 @@ bool ParameterStore::TakePart(const Frame& frame, Range local, PayloadPieces pay
   inbox.received += elements;
   // A push without samples adds nothing.
   const bool has_samples = frame.sample_count > 0;
-  float* sum = sum_.data() + local.begin;
+  float* sum = bulk_ ? sum_.data() + local.begin : nullptr;
   if (bulk_ && !ordered_) return !has_samples || AddPayload(payload, local.count, sum);
   if (bulk_ && frame.rank == 0) {
     if (has_samples) return CopyPayload(payload, local.count, sum);

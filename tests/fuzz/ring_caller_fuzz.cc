@@ -24,7 +24,8 @@ class HurriedClock final : public Clock {
   mutable Nanoseconds now_ = kSecond;
 };
 
-constexpr Nanoseconds kPatience = 12 * kMillisecond;
+// Enough to be accepted, heard and refused; what is left of it is waited for.
+constexpr Nanoseconds kPatience = 6 * kMillisecond;
 
 std::string BytesOf(absl::string_view input) {
   const bool seal = !input.empty() && (input[0] & 1) != 0;
