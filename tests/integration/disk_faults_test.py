@@ -70,6 +70,12 @@ class DiskFaultsTest(TethysTest):
         self.assertEqual([path.rpartition("-")[2] for path in run.checkpoints()], ["10"])
         self.assert_ends_as_straight(run)
 
+    def test_the_journal_may_take_longer_to_check_than_anybody_may_be_silent(self):
+        # Two reads, of all that it holds and of its end.
+        run, status = self.run_with(["read:delay_enter=3500ms"], ["journal"], ["timeouts.silence=5"])
+        self.assertEqual(status, 0, run.output)
+        self.assert_ends_as_straight(run)
+
     def test_a_final_save_that_fails_fails_the_run_which_can_go_on(self):
         run, status = self.run_with(["fdatasync:error=EIO"], ["checkpoints/step-10.tmp/model.safetensors"])
         self.assertEqual(status, 1, run.output)
