@@ -149,7 +149,8 @@ std::string SecureSocket::peer_name() const {
 
 // OK when the call is to be repeated once the socket is ready.
 absl::Status SecureSocket::ErrorOf(int result) {
-  switch (SSL_get_error(ssl_.get(), result)) {
+  const int error = SSL_get_error(ssl_.get(), result);
+  switch (ended_ ? SSL_ERROR_ZERO_RETURN : error) {
     case SSL_ERROR_WANT_READ:
       awaits_ = POLLIN;
       return absl::OkStatus();
@@ -165,6 +166,7 @@ absl::Status SecureSocket::ErrorOf(int result) {
                        "; both sides need unexpired certificates of the same job"));
     }
     default:
+      ended_ = true;
       ERR_clear_error();
       return absl::UnavailableError("the connection was closed");
   }
