@@ -22,7 +22,7 @@ def with_layers(layers):
 
 
 # No relu and no pooling: where a unit and 0, or two pixels of a window, are equal but for rounding, strategies go
-# separate ways at once, and which seed meets that depends on the processor.
+# separate ways at once. About one seed of thirty meets that with relu; which, depends on the processor.
 DENSE = JOB.replace("activation: RELU", "")
 CONVOLUTIONS = with_layers("""
   layer { convolution { filters: 6 kernel_size: 5 stride: 2 padding: SAME } }
@@ -97,6 +97,13 @@ class EqualityTest(TethysTest):
         for workers in (2, 3, 5):
             with self.subTest(workers=workers):
                 self.assert_like_local(mirrored(workers))
+
+    def test_with_relu_most_seeds_equal_local(self):
+        for overrides in (mirrored(2), mirrored(5), servers(1), servers(3)):
+            with self.subTest(overrides=overrides):
+                worst = [max(self.distances(first_run([*overrides, seed], JOB), first_run([*self.LOCAL, seed], JOB))
+                             .values()) for seed in ("seed=7", "seed=8", "seed=9")]
+                self.assertLessEqual(sorted(worst)[1], 1e-5, worst)
 
     def test_small_buckets_equal_local(self):
         self.assert_like_local(mirrored(3, "strategy.mirrored.bucket_bytes=1024"))
