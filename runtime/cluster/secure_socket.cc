@@ -90,6 +90,8 @@ bool UseIdentity(SSL_CTX* context, const TlsIdentity& identity) {
          SSL_CTX_use_PrivateKey(context, key.get()) == 1 && SSL_CTX_check_private_key(context) == 1;
 }
 
+absl::Status Ended() { return absl::UnavailableError("the connection was closed"); }
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Create(const TlsIdentity& identity) {
@@ -149,8 +151,7 @@ std::string SecureSocket::peer_name() const {
 
 // OK when the call is to be repeated once the socket is ready.
 absl::Status SecureSocket::ErrorOf(int result) {
-  const int error = SSL_get_error(ssl_.get(), result);
-  switch (ended_ ? SSL_ERROR_ZERO_RETURN : error) {
+  switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:
       awaits_ = POLLIN;
       return absl::OkStatus();
@@ -166,9 +167,8 @@ absl::Status SecureSocket::ErrorOf(int result) {
                        "; both sides need unexpired certificates of the same job"));
     }
     default:
-      ended_ = true;
       ERR_clear_error();
-      return absl::UnavailableError("the connection was closed");
+      return Ended();
   }
 }
 
@@ -188,6 +188,7 @@ absl::Span<const char> SecureSocket::NextRecord(absl::Span<const iovec> parts, s
 
 absl::StatusOr<int64_t> SecureSocket::Send(absl::Span<iovec> parts) {
   if (ssl_ == nullptr) return SendSome(fd_.get(), parts);
+  if (ended_) return Ended();
   size_t total = 0;
   while (true) {
     const absl::Span<const char> next = NextRecord(parts, total);
@@ -205,6 +206,7 @@ absl::StatusOr<int64_t> SecureSocket::Send(absl::Span<iovec> parts) {
 
 absl::StatusOr<int64_t> SecureSocket::Receive(absl::Span<iovec> parts) {
   if (ssl_ == nullptr) return ReceiveSome(fd_.get(), parts);
+  if (ended_) return Ended();
   int64_t total = 0;
   for (const iovec& part : parts) {
     for (size_t at = 0; at < part.iov_len;) {
@@ -215,6 +217,7 @@ absl::StatusOr<int64_t> SecureSocket::Receive(absl::Span<iovec> parts) {
       if (result != 1) {
         // An error comes again with the next call; first what came before it.
         const absl::Status status = ErrorOf(result);
+        ended_ = absl::IsUnavailable(status);
         if (!status.ok() && total == 0) return status;
         return total;
       }

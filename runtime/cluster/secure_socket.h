@@ -78,7 +78,7 @@ class SecureSocket {
   std::shared_ptr<const TlsContext> tls_;  // Outlives ssl_.
   std::unique_ptr<ssl_st, FreeSsl> ssl_;
   short awaits_ = 0;
-  // The other side is gone: versions of OpenSSL differ in what they answer from then on.
+  // Receive has met the end: versions of OpenSSL differ in what they answer from then on.
   bool ended_ = false;
   std::unique_ptr<std::array<char, 16 * 1024>> joined_;  // Room for a record.
 };
