@@ -50,7 +50,7 @@ struct HostEntry {
 };
 
 constexpr int kMaxHosts = 4096;
-constexpr int kMaxSlots = 1024;  // Of one host.
+constexpr int kMaxSlots = 1024;        // Of one host.
 constexpr size_t kMaxNameBytes = 255;  // Of a host, an address, a user or a kind.
 
 // The hosts in the file's order. `path` is for errors only: InvalidArgument "PATH:LINE:COLUMN: what is wrong,
