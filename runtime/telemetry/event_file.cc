@@ -13,6 +13,14 @@ std::string LittleEndian(uint64_t value, int bytes) {
   return text;
 }
 
+std::string FreeName(const std::string& directory, double wall_seconds, const std::string& host) {
+  const std::string name =
+      absl::StrFormat("%s/events.out.tfevents.%010d.%s", directory, static_cast<int64_t>(wall_seconds), host);
+  std::string free = name;
+  for (int number = 1; FileExists(free); ++number) free = absl::StrCat(name, ".", number);
+  return free;
+}
+
 }  // namespace
 
 std::string TfRecord(absl::string_view event) {
@@ -23,9 +31,8 @@ std::string TfRecord(absl::string_view event) {
 
 absl::StatusOr<std::unique_ptr<EventFile>> EventFile::Create(const std::string& directory,
                                                              double wall_seconds, const std::string& host) {
-  const std::string path =
-      absl::StrFormat("%s/events.out.tfevents.%010d.%s", directory, static_cast<int64_t>(wall_seconds), host);
-  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> opened, AppendFile::Open(path));
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> opened,
+                          AppendFile::Open(FreeName(directory, wall_seconds, host)));
   std::unique_ptr<EventFile> file(new EventFile(std::move(opened)));
   proto::Event first;
   first.set_wall_time(wall_seconds);

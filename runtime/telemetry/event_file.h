@@ -24,7 +24,8 @@ std::string TfRecord(absl::string_view event);
 class EventFile {
  public:
   // DIRECTORY/events.out.tfevents.SECONDS.HOST, the name by which TensorBoard finds it and puts the files of
-  // a run that went on in order. `wall_seconds`: since 1970.
+  // a run that went on in order; with ".1" and so on behind it where the same second has one. `wall_seconds`:
+  // since 1970. Requires that nobody else creates one there.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& directory, double wall_seconds,
                                                            const std::string& host);
 

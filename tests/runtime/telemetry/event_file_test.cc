@@ -1,11 +1,14 @@
 #include "runtime/telemetry/event_file.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/testing/temp_directory.h"
 
 namespace tethys {
 namespace {
+
+using ::testing::ElementsAre;
 
 TEST(EventFileTest, ARecordIsLengthSumEventSum) {
   const std::string length("\x03\0\0\0\0\0\0\0", 8);
@@ -24,6 +27,14 @@ TEST(EventFileTest, BeginsWithItsVersionUnderTheNameThatTensorBoardLooksFor) {
   first.set_file_version("brain.Event:2");
   EXPECT_EQ(ReadFile(directory.Path("events.out.tfevents.0000001234.vm")).value(),
             TfRecord(first.SerializeAsString()) + TfRecord(event.SerializeAsString()));
+}
+
+TEST(EventFileTest, TwoOfOneSecondAreTwoFilesThatTensorBoardReadsInTheirOrder) {
+  testing::TempDirectory directory;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(EventFile::Create(directory.path(), 1234.5, "vm").ok());
+  EXPECT_THAT(*ListDirectory(directory.path()),
+              ElementsAre("events.out.tfevents.0000001234.vm", "events.out.tfevents.0000001234.vm.1",
+                          "events.out.tfevents.0000001234.vm.2"));
 }
 
 TEST(EventFileTest, ADirectoryThatIsNotThereIsNamed) {
