@@ -46,7 +46,7 @@ class CheckpointSaverTest : public ::testing::Test {
   }
 
   const testing::TempDirectory directory_;
-  const MonotonicClock clock_;
+  MonotonicClock clock_;
   CheckpointSaver saver_{
       {.root = directory_.path(), .job_name = "job", .variables = Variables(), .slots = {}, .keep = 2},
       clock_};
