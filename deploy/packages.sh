@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034
 # What Tethys needs from the distribution, and how it gets there. Sourced by quickstart.sh, tests/run.sh and
-# .ci/run; not run by itself. Names are those of Debian 12 and Ubuntu 24.04. None of them starts a service.
+# .ci/run; not run by itself. Names are those of Debian 12 and 13 and of Ubuntu 24.04. None of them starts a service.
 
 BUILD_PACKAGES=(
   g++ cmake ninja-build ccache
@@ -16,7 +16,8 @@ TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoin
                python3-yaml                            # Looks at the Kubernetes manifest.
                strace                                  # Disks that fail.
                iproute2 openssh-client)                # A cluster of namespaces on one machine.
-LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)  # The last brings libFuzzer.
+# Of Debian 12 alone, where .ci/run runs. The last brings libFuzzer.
+LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 or Ubuntu 24.04 to a comparison of training strategies on this machine:
+# From a fresh Debian 12 or 13, or Ubuntu 24.04, to a comparison of training strategies on this machine:
 #
 #   deploy/quickstart.sh
 #
