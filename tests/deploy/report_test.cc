@@ -87,7 +87,7 @@ TEST_F(ReportTest, WhatMachinesDidIsTakenFromTheTimeOfTraining) {
         "1,a,,50,1,9,9\n1,a,worker 0,49,1,3000000,1000000\n2,a,,70,1,9,9\n2,a,ps 0,40,1,1000000,1000000\n"
         "2,a,worker 0,51,1,1000000,1000000\n"
         "3,a,,200,1,9,9\n3,a,worker 0,200,1,9000000,9000000\n");
-  const proto::MachineUse& use = CollectReport(path)->variant(0).machine(0).training();
+  const proto::MachineUse use = CollectReport(path)->variant(0).machine(0).training();
   EXPECT_EQ(use.cpu_percent(), 60);
   EXPECT_EQ(use.job_cpu_percent(), 90);
   EXPECT_EQ(use.job_network_mb_per_second(), 4);
