@@ -46,6 +46,9 @@ void FutexWake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+// Counters may wrap around; two of them are never far apart.
+bool Reached(uint32_t posts, uint32_t number) { return static_cast<int32_t>(posts - number) >= 0; }
+
 enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
 
 }  // namespace
@@ -102,9 +105,8 @@ uint32_t RankBoard::Post() {
   return posts_;
 }
 
-// Counters may wrap around; two of them are never far apart.
 bool RankBoard::Posted(int peer, uint32_t number) const {
-  return static_cast<int32_t>(lines_[peer].posts.load(std::memory_order_acquire) - number) >= 0;
+  return Reached(lines_[peer].posts.load(std::memory_order_acquire), number);
 }
 
 absl::Status RankBoard::WaitForAll(uint32_t number) {
@@ -115,12 +117,14 @@ absl::Status RankBoard::WaitForAll(uint32_t number) {
 absl::Status RankBoard::WaitFor(int peer, uint32_t number) {
   if (Watch(peer, number)) return absl::OkStatus();
   const Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
-  while (!Posted(peer, number)) {
+  while (true) {
+    // The rank sleeps on the count that it looked at here, so a post at any later time keeps it awake.
+    const uint32_t seen = lines_[peer].posts.load(std::memory_order_acquire);
+    if (Reached(seen, number)) return absl::OkStatus();
     if (const absl::Status status = CheckPeer(peer, number); !status.ok()) return Fail(status);
     if (options_.clock->Now() >= deadline) return Fail(SilenceError());
-    Sleep(peer);
+    Sleep(peer, seen);
   }
-  return absl::OkStatus();
 }
 
 bool RankBoard::Watch(int peer, uint32_t number) const {
@@ -138,9 +142,8 @@ bool RankBoard::Watch(int peer, uint32_t number) const {
   return false;
 }
 
-void RankBoard::Sleep(int peer) {
+void RankBoard::Sleep(int peer, uint32_t seen) {
   Line& line = lines_[peer];
-  const uint32_t seen = line.posts.load(std::memory_order_acquire);
   line.sleepers.fetch_add(1, std::memory_order_seq_cst);
   FutexWait(line.posts, seen, std::min(kSleep, options_.step_timeout));
   line.sleepers.fetch_sub(1, std::memory_order_seq_cst);

@@ -69,8 +69,8 @@ class RankBoard {
   absl::Status WaitFor(int peer, uint32_t number);
   // Waits awake, for a moment. False: not yet.
   bool Watch(int peer, uint32_t number) const;
-  // Sleeps until `peer` posts, or a moment has passed.
-  void Sleep(int peer);
+  // Sleeps while the count of `peer`'s posts is `seen`, at most a moment.
+  void Sleep(int peer, uint32_t seen);
   absl::Status CheckPeer(int peer, uint32_t number);
   absl::Status CheckNotices();
   absl::Status SilenceError() const;
