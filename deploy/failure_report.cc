@@ -75,11 +75,12 @@ FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) 
   return {absl::InternalError("the chief ended without saying how the job went"), "chief"};
 }
 
-std::string LogTail(const std::string& path, int lines) {
+std::string LogTail(const std::string& path, int lines, int64_t begin) {
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info;
   if (!fd.valid() || fstat(fd.get(), &info) != 0) return "";
-  const int64_t begin = std::max<int64_t>(0, info.st_size - kTailBytes);
+  begin = std::max(begin, info.st_size - kTailBytes);
+  if (begin >= info.st_size) return "";
   std::string text(info.st_size - begin, '\0');
   if (!ReadFullyAt(fd.get(), text.data(), text.size(), begin, path).ok()) return "";
   std::vector<std::string> all = absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');

@@ -3,6 +3,7 @@
 #ifndef TETHYS_DEPLOY_FAILURE_REPORT_H_
 #define TETHYS_DEPLOY_FAILURE_REPORT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,8 +42,9 @@ struct FirstFailure {
 // silence; the first process that gave up.
 FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host);
 
-// The last `lines` lines of a file, each indented; empty when there is nothing.
-std::string LogTail(const std::string& path, int lines);
+// The last `lines` lines of a file, each indented; empty when there is nothing. `begin`: the byte from which
+// lines count, where the file holds those of earlier attempts before it.
+std::string LogTail(const std::string& path, int lines, int64_t begin = 0);
 
 }  // namespace tethys
 

@@ -15,8 +15,8 @@
 #include "deploy/remote_run_dir.h"
 #include "deploy/tensorboard_log.h"
 #include "deploy/unfinished_summary.h"
-#include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
 #include "runtime/job/job.h"
@@ -70,6 +70,26 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   return launch;
 }
 
+// What a run that goes on was before: an attempt that ends before it trains leaves it like that.
+class EarlierRun {
+ public:
+  EarlierRun(const std::string& run_dir, bool resume) : job_file_(run_dir + "/job.textproto") {
+    if (!resume) return;
+    job_ = ReadFile(job_file_);
+    has_summary_ = ReadSummary(run_dir).ok();
+  }
+
+  bool has_summary() const { return has_summary_; }
+  absl::Status RestoreJob() const {
+    return job_.ok() ? WriteFileAtomically(job_file_, *job_) : absl::OkStatus();
+  }
+
+ private:
+  const std::string job_file_;
+  absl::StatusOr<std::string> job_ = absl::NotFoundError("a new run");
+  bool has_summary_ = false;
+};
+
 }  // namespace
 
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
@@ -81,13 +101,16 @@ absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
 
 absl::Status CheckResumable(const proto::JobPlan& plan, const std::string& run_dir) {
   const std::string root = run_dir + "/checkpoints";
-  TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
-  if (latest.path.empty()) {
+  TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));
+  const std::vector<std::string> slots(plan.slot().begin(), plan.slot().end());
+  TETHYS_ASSIGN_OR_RETURN(const StartingState start,
+                          FindStartingState(plan, variables, slots, root, /*resume=*/true));
+  if (start.reader == nullptr) {
     return absl::NotFoundError(absl::StrCat(
         root, " holds no undamaged checkpoint to go on from: train without --resume in another --run_dir"));
   }
-  TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));
-  return CheckpointReader::Open(latest.path, &variables).status();
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  return CheckLeftToTrain(plan, start.state, summary.ok() && summary->status() == "succeeded");
 }
 
 absl::Status CheckPortFree(int port) {
@@ -118,8 +141,9 @@ void ReadDisplayFlags(const Flags& flags, JobRunOptions& options) {
 
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
+  const EarlierRun earlier(directory.path(), options.resume);
   result.status = directory.WriteJob(plan.job());
-  if (result.status.ok()) result.status = RemoveSummary(directory.path());
+  if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
   if (!result.status.ok()) return result;
   const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
   const Place& chief = launch.places.chief;
@@ -129,9 +153,15 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   EpochWatcher watcher(*display);
   TensorboardLog tensorboard(TensorboardOf(plan, directory.path(), options.resume), watcher);
   result = Launch(launch, tensorboard);
+  // The chief has removed its own copy of the earlier summary by then; what it wrote since comes from there.
+  if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   const absl::Status fetched = FetchRunDir(chief, directory.path());
   if (!fetched.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(fetched), "\n");
-  const absl::Status completed = CompleteSummary(plan, directory.path(), result, watcher.last());
+  const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();
+  if (!restored.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(restored), "\n");
+  const absl::Status completed = watcher.started() || !earlier.has_summary()
+                                     ? CompleteSummary(plan, directory.path(), result, watcher.last())
+                                     : absl::OkStatus();
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
   AddResults(directory.path(), tensorboard);
   return result;

@@ -18,7 +18,9 @@ namespace tethys {
 // which the workers then find in memory.
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job);
 
-// NotFound: the run has no undamaged checkpoint. FailedPrecondition: it is of another model.
+// Whatever the chief would refuse to go on with, and a run that has nothing left to train, before anything of
+// it changes. NotFound: the run has no undamaged checkpoint. FailedPrecondition: that checkpoint does not fit
+// the job, or the job is done.
 absl::Status CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
 
 // FailedPrecondition: somebody else listens on that port of 127.0.0.1.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -36,12 +37,20 @@ constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
 struct Task {
   std::string name;  // "worker 1"
   std::string log_path;
+  int64_t log_begin;  // Bytes that the log had before this process.
   const Place* place;
   Subprocess process;
   bool ended = false;  // Its end was noted.
   int worker = -1;     // Index, of a worker.
   int incarnation = 1;
 };
+
+// Bytes; 0 where there is no such file.
+int64_t FileSize(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
 
 // One job, from the first process to the last. The chief is task 0.
 class JobLaunch {
@@ -142,10 +151,11 @@ absl::Status JobLaunch::Spawn(const std::string& role, int index, const Place& p
   if (options_.show_logs) {
     TETHYS_RETURN_IF_ERROR(logs_.Follow(spawn.log_path, absl::StrCat(name, " on ", place.host)));
   }
+  const int64_t log_begin = FileSize(spawn.log_path);
   absl::StatusOr<Subprocess> process = Subprocess::Spawn(spawn);
   if (!process.ok())
     return Annotate(process.status(), absl::StrCat("cannot start ", name, " on ", place.host));
-  tasks_.push_back({name, spawn.log_path, &place, *std::move(process)});
+  tasks_.push_back({name, spawn.log_path, log_begin, &place, *std::move(process)});
   if (chief) chief_lines_.Attach(tasks_[0].process.output());
   return absl::OkStatus();
 }
@@ -347,7 +357,7 @@ RunResult JobLaunch::Result() const {
   result.seconds = ToSeconds(clock_.Now() - begin_);
   for (const Task& task : tasks_) {
     if (task.name != failure.task) continue;
-    if (const std::string tail = LogTail(task.log_path, kLogTailLines); !tail.empty()) {
+    if (const std::string tail = LogTail(task.log_path, kLogTailLines, task.log_begin); !tail.empty()) {
       result.log_tail = absl::StrCat("  end of ", task.log_path, ":\n", tail);
     }
   }

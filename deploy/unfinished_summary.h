@@ -13,22 +13,25 @@
 
 namespace tethys {
 
-// Hands everything on, and remembers the last epoch that ended.
+// Hands everything on, and remembers whether training began and the last epoch that ended.
 class EpochWatcher final : public ProgressListener {
  public:
   explicit EpochWatcher(ProgressListener& next) : next_(next) {}
   void OnEvent(const proto::ProgressEvent& event) override {
+    started_ = started_ || event.has_started();
     if (event.has_epoch()) last_ = event.epoch();
     next_.OnEvent(event);
   }
+  bool started() const { return started_; }
   const absl::optional<proto::EpochResult>& last() const { return last_; }
 
  private:
   ProgressListener& next_;
+  bool started_ = false;
   absl::optional<proto::EpochResult> last_;
 };
 
-// Before a run, also one that goes on: what an earlier attempt left no longer holds.
+// What an earlier attempt left no longer holds once another trains.
 absl::Status RemoveSummary(const std::string& run_dir);
 
 // After a run. Nothing is done where the chief has written what became of it; but a run that the user

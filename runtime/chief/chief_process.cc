@@ -141,6 +141,10 @@ class ChiefProcess final : public ChiefEvents {
   }
   void Do(Report& action) {
     if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
+    if (action.event.has_started()) {
+      started_ = true;
+      WarnOnce(RemoveRecursively(SummaryPath()));  // An earlier attempt's, which no longer holds.
+    }
     Print(action.event);
   }
   void Do(KeepRecords& action) { WarnOnce(timing_->Add(action.records, action.clock_offset)); }
@@ -214,7 +218,11 @@ class ChiefProcess final : public ChiefEvents {
     return absl::OkStatus();
   }
 
+  std::string SummaryPath() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
+
   absl::Status WriteTheSummary() {
+    // An attempt that never trained changed nothing of the run that it was to go on with.
+    if (!started_ && FileExists(SummaryPath())) return absl::OkStatus();
     proto::RunSummary summary = SummaryOfPlan(options_.plan);
     summary.set_status(end_status_.ok() ? "succeeded" : "failed");
     controller_->FillSummary(clock_.Now(), summary);
@@ -317,6 +325,7 @@ class ChiefProcess final : public ChiefEvents {
   absl::Status journal_lost_;  // Why lines are missing for good.
   proto::TrainingState save_state_;
   std::set<std::string> warnings_;
+  bool started_ = false;  // Training.
   bool ended_ = false;
   absl::Status end_status_;
 

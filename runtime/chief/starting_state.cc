@@ -1,6 +1,8 @@
 #include "runtime/chief/starting_state.h"
 
+#include "absl/strings/str_join.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/chief/segment_planner.h"
 #include "runtime/data/sharding.h"
 
 namespace tethys {
@@ -11,14 +13,15 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
   if (state.train_samples() != plan.train_samples()) {
     return absl::FailedPreconditionError(absl::StrCat(path, " was trained on ", state.train_samples(),
                                                       " samples, the job has ", plan.train_samples(),
-                                                      ": resume with the same data"));
+                                                      ": resume with the same data (data.idx, "
+                                                      "data.validation_samples, data.limit_samples)"));
   }
   const int64_t used =
       SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder());
-  if (state.position() > 0 && state.seed() != plan.job().seed()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " stands within an epoch whose order comes from seed ", state.seed(),
-                     ", the job has seed ", plan.job().seed(), ": resume with the same seed"));
+  if (state.seed() != plan.job().seed()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " was trained with seed ", state.seed(), ", which gave the initial parameters and ",
+        "the sample order, the job has seed ", plan.job().seed(), ": resume with --set=seed=", state.seed()));
   }
   if (state.position() > 0 && state.position() >= used) {
     return absl::FailedPreconditionError(absl::StrCat(
@@ -28,7 +31,34 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
   return absl::OkStatus();
 }
 
+std::string DoneText(const proto::TrainingState& state) {
+  std::string text = absl::StrCat(state.epoch(), state.epoch() == 1 ? " epoch" : " epochs");
+  if (state.position() > 0) absl::StrAppend(&text, " and ", state.position(), " samples");
+  return absl::StrCat(text, " (", state.step(), " steps)");
+}
+
+std::string LengthText(const proto::Job& job) {
+  std::vector<std::string> limits;
+  if (job.epochs() > 0) limits.push_back(absl::StrCat("epochs: ", job.epochs()));
+  if (job.max_steps() > 0) limits.push_back(absl::StrCat("max_steps: ", job.max_steps()));
+  return absl::StrJoin(limits, ", ");
+}
+
 }  // namespace
+
+absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingState& state, bool succeeded) {
+  const proto::Job& job = plan.job();
+  if (!SegmentPlanner(plan).Finished(state)) return absl::OkStatus();
+  const bool by_epochs = job.epochs() > 0 && state.epoch() >= job.epochs();
+  const bool beyond = (by_epochs && (state.epoch() > job.epochs() || state.position() > 0)) ||
+                      (job.max_steps() > 0 && state.step() > job.max_steps());
+  if (!beyond && !succeeded) return absl::OkStatus();
+  const std::string remedy = by_epochs ? absl::StrCat("--set=epochs=", state.epoch() + 1)
+                                       : absl::StrCat("--set=max_steps=", state.step() + 1);
+  return absl::FailedPreconditionError(
+      absl::StrCat("nothing is left to train: ", DoneText(state), " are done, the job has ", LengthText(job),
+                   "; to train on, make it longer, with ", remedy, " or more"));
+}
 
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
                                                 const std::vector<std::string>& slots,

@@ -20,12 +20,17 @@ struct StartingState {
   std::vector<std::string> notes;            // For the user.
 };
 
-// FailedPrecondition: the checkpoint is of another model, data size or (within an epoch) seed, or of samples
-// that the job no longer divides its epochs into. A resumed job without any checkpoint starts anew, and a
-// note says so.
+// FailedPrecondition: the checkpoint is of another model, data size or seed, or of samples that the job no
+// longer divides its epochs into. A resumed job without any checkpoint starts anew, and a note says so.
+// Writes nothing, so the launcher asks it too, before it changes the run directory.
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
                                                 const std::vector<std::string>& slots,
                                                 const std::string& root, bool resume);
+
+// Whether a job that goes on from `state` has something to do. FailedPrecondition: it is trained to its end
+// or beyond. A run that stands at its end but has not `succeeded` lacks its test, checkpoint or summary, and
+// goes on.
+absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingState& state, bool succeeded);
 
 }  // namespace tethys
 

@@ -116,5 +116,12 @@ TEST(LogTailTest, ShowsTheLastLines) {
   EXPECT_EQ(LogTail(path + ".none", 2), "");
 }
 
+TEST(LogTailTest, LinesBeforeTheBeginAreLeftOut) {
+  const testing::TempDirectory directory;
+  const std::string path = directory.Write("log", "old\nnew\n");
+  EXPECT_EQ(LogTail(path, 9, 4), "    new\n");
+  EXPECT_EQ(LogTail(path, 9, 8), "");
+}
+
 }  // namespace
 }  // namespace tethys

@@ -20,6 +20,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Recorder final : public ProgressListener {
  public:
@@ -100,6 +101,14 @@ TEST_F(LauncherTest, NamesTheProcessThatCrashed) {
   EXPECT_THAT(Failure(),
               AllOf(HasSubstr("worker 1 on "), HasSubstr("was killed by signal 6 (Aborted) at step "),
                     HasSubstr("worker-1 says crash")));
+}
+
+TEST_F(LauncherTest, LinesOfAnEarlierAttempt_AreNotQuotedAsTheLogsEnd) {
+  ASSERT_TRUE(CreateDirectories(options_.run_dir + "/log").ok());
+  std::ofstream(options_.run_dir + "/log/worker-1.log") << "lost worker 0 a year ago\n";
+  Behave("chief", "train");
+  Behave("worker-1", "crash");
+  EXPECT_THAT(Failure(), AllOf(HasSubstr("worker-1 says crash"), Not(HasSubstr("a year ago"))));
 }
 
 TEST_F(LauncherTest, NamesTheProcessThatSomebodyKilled) {

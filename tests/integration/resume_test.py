@@ -65,6 +65,19 @@ class ResumeTest(TethysTest):
             self.assertEqual(run.samples_used(), 2 * 3001)
             self.assertIn("decaying to 0 over 6,002 samples", run.output)
 
+    def test_a_refused_resume_leaves_the_run_as_it_was(self):
+        with Run([*STRATEGIES["local"], "epochs=2"]).run() as run:
+            before = run.contents()
+            for overrides, reason in ((["data.limit_samples=1000", "epochs=3"], "was trained on 3001 samples"),
+                                      (["seed=8", "epochs=3"], "resume with --set=seed=7"),
+                                      (["epochs=2"], "nothing is left to train: 2 epochs"),
+                                      (["epochs=1"], "the job has epochs: 1")):
+                with self.subTest(overrides=overrides):
+                    self.assertEqual(run.start(resume=True, overrides=overrides).finish(), 2, run.output)
+                    self.assertIn(reason, run.output)
+                    self.assertEqual(run.contents(), before)
+            run.run(resume=True, overrides=["epochs=3"])
+
     def test_evaluate_agrees_with_the_run(self):
         with Run([*STRATEGIES["ps_sync"], "epochs=1"]).run() as run:
             status, output = command(["evaluate", run.path("job.textproto"), f"--checkpoint={run.checkpoints()[-1]}"])

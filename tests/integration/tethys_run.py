@@ -227,6 +227,15 @@ class Run:
         with open(self.path(*parts), encoding="utf-8") as file:
             return file.read()
 
+    def contents(self):
+        """{path: bytes} of every file in the run directory."""
+        found = {}
+        for path in glob.glob(self.path("**", "*"), recursive=True):
+            if os.path.isfile(path):
+                with open(path, "rb") as file:
+                    found[path] = file.read()
+        return found
+
     def summary(self):
         return json.loads(self.read("summary.json"))
 

@@ -1,0 +1,106 @@
+#include "runtime/chief/starting_state.h"
+
+#include <gmock/gmock.h>
+
+#include "runtime/cluster/job_plan.h"
+#include "tests/runtime/checkpoint/checkpoint_fixture.h"
+#include "tests/runtime/chief/small_job.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Twenty samples in steps of ten. Checkpoints are those of seed 3.
+class StartingStateTest : public CheckpointTest {
+ protected:
+  void SaveAt(int64_t step, int64_t epoch, int64_t position) {
+    const auto writer = Begin(step);
+    for (const int slot : {0, 1}) ASSERT_TRUE(writer->Write(slot, 0, Values(slot)).ok());
+    proto::TrainingState state;
+    state.set_step(step);
+    state.set_epoch(epoch);
+    state.set_position(position);
+    state.set_seed(3);
+    state.set_train_samples(20);
+    ASSERT_TRUE(writer->Commit(state).ok());
+  }
+  absl::Status Resume(const proto::JobPlan& plan) {
+    return FindStartingState(plan, model_, {"momentum"}, root_, true).status();
+  }
+};
+
+TEST_F(StartingStateTest, AFittingCheckpoint_IsWhereTheJobStarts) {
+  SaveAt(3, 1, 10);
+  const auto start = FindStartingState(Plan("seed: 3"), model_, {"momentum"}, root_, true);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->state.step(), 3);
+  EXPECT_NE(start->reader, nullptr);
+}
+
+TEST_F(StartingStateTest, OtherDataSize_IsRefusedWithBothSizes) {
+  SaveAt(2, 1, 0);
+  proto::JobPlan plan = Plan("seed: 3");
+  plan.set_train_samples(19);
+  EXPECT_THAT(std::string(Resume(plan).message()), HasSubstr("trained on 20 samples, the job has 19"));
+}
+
+TEST_F(StartingStateTest, OtherSeed_IsRefusedAtAnEpochsEndToo) {
+  SaveAt(2, 1, 0);
+  const absl::Status status = Resume(Plan("seed: 7"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("resume with --set=seed=3"));
+}
+
+TEST_F(StartingStateTest, PositionBeyondTheUsedSamples_IsRefused) {
+  SaveAt(3, 1, 10);
+  proto::JobPlan plan = Plan("seed: 3 drop_remainder: true");
+  plan.set_global_batch(12);
+  plan.set_train_samples(20);
+  EXPECT_TRUE(Resume(plan).ok()) << Resume(plan);
+  plan.set_global_batch(10);
+  SaveAt(4, 1, 20);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Resume(plan)));
+}
+
+// 0: no limit.
+proto::JobPlan Lasting(int64_t epochs, int64_t max_steps) {
+  proto::JobPlan plan = Plan("");
+  plan.mutable_job()->set_epochs(epochs);
+  plan.mutable_job()->set_max_steps(max_steps);
+  return plan;
+}
+
+proto::TrainingState At(int64_t step, int64_t epoch, int64_t position) {
+  proto::TrainingState state;
+  state.set_step(step);
+  state.set_epoch(epoch);
+  state.set_position(position);
+  return state;
+}
+
+TEST(CheckLeftToTrainTest, StateBeforeTheEnd_IsFine) {
+  EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(2, 1, 0), true).ok());
+}
+
+TEST(CheckLeftToTrainTest, StateBeyondTheEnd_NamesBothLengths) {
+  const absl::Status status = CheckLeftToTrain(Lasting(2, 0), At(6, 3, 0), false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("nothing is left to train: 3 epochs (6 steps) are done, the job has epochs: 2"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--set=epochs=4"));
+}
+
+TEST(CheckLeftToTrainTest, StepsBeyondTheEnd_NameMaxSteps) {
+  const absl::Status status = CheckLeftToTrain(Lasting(0, 4), At(5, 2, 10), false);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("2 epochs and 10 samples (5 steps) are done"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--set=max_steps=6"));
+}
+
+TEST(CheckLeftToTrainTest, StateAtTheEnd_GoesOnUnlessItSucceeded) {
+  EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), false).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), true)));
+}
+
+}  // namespace
+}  // namespace tethys
