@@ -25,8 +25,8 @@ absl::Status CheckDisjoint(absl::Span<const Range> ranges) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Bucket>> PlanBuckets(absl::Span<const Range> ready_order,
-                                                int64_t bucket_elements) {
+absl::StatusOr<std::vector<Bucket>> PlanBuckets(absl::Span<const Range> ready_order, int64_t bucket_elements,
+                                                int64_t first_elements) {
   TETHYS_RETURN_IF_ERROR(CheckDisjoint(ready_order));
   std::vector<Bucket> buckets;
   bool open = false;
@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<Bucket>> PlanBuckets(absl::Span<const Range> ready_or
     } else {
       buckets.push_back({.range = range, .last_ready = index});
     }
-    open = buckets.back().range.count < bucket_elements;
+    open = buckets.back().range.count < (buckets.size() == 1 ? first_elements : bucket_elements);
   }
   return buckets;
 }

@@ -49,7 +49,8 @@ class MirroredStrategy final : public Strategy {
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {
     const auto bucket_elements = (options_.bucket_bytes + 3) / static_cast<int64_t>(sizeof(float));
-    TETHYS_ASSIGN_OR_RETURN(std::vector<Bucket> buckets, PlanBuckets(ready_order, bucket_elements));
+    TETHYS_ASSIGN_OR_RETURN(std::vector<Bucket> buckets,
+                            PlanBuckets(ready_order, bucket_elements, bucket_elements));
     for (const Bucket& bucket : buckets) {
       if (bucket.range.end() > arenas.arena_size) {
         return absl::InvalidArgumentError(absl::StrCat("gradient range ends at ", bucket.range.end(),

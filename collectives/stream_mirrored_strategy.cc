@@ -41,9 +41,10 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     return absl::OkStatus();
   }
 
-  // A reduction that waits for a rank which is gone would never end.
+  // Ends the reductions of a failed step, which wait for a lost rank and would never end. The step's graphs
+  // are gone by now (StreamedSteps), as Abort asks.
   ~StreamMirroredStrategy() override {
-    if (steps_under_way_ > 0) communicator_->Abort();
+    if (steps_in_flight_ > 0) communicator_->Abort();
   }
 
   std::string Describe() const override {
@@ -54,7 +55,8 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {
     TETHYS_ASSIGN_OR_RETURN(
-        buckets_, PlanBuckets(ready_order, (options_.bucket_bytes + element_bytes_ - 1) / element_bytes_));
+        buckets_, PlanBuckets(ready_order, Elements(options_.bucket_bytes),
+                              Elements(std::min(options_.bucket_bytes, options_.first_bucket_bytes))));
     for (const Bucket& bucket : buckets_) {
       if (bucket.range.end() > arenas.arena_size) {
         return absl::InvalidArgumentError(absl::StrCat("gradient range ends at ", bucket.range.end(),
@@ -82,7 +84,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     Progress(step.turn) = 0;
     announced_ = 0;
     next_bucket_ = 0;
-    ++steps_under_way_;
+    ++steps_in_flight_;
     return absl::OkStatus();
   }
 
@@ -106,7 +108,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   absl::StatusOr<StepOutcome> AwaitStep(const StepInfo& step, const Event& done) override {
     const absl::Status happened = Await(done);
     if (!happened.ok()) return Failed(happened, step, Progress(step.turn));
-    --steps_under_way_;
+    --steps_in_flight_;
     // The sums are the same bits on every worker, so all of them refuse them or none.
     TETHYS_RETURN_IF_ERROR(update_.Check(step));
     return StepOutcome{.version = step.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
@@ -167,7 +169,8 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     }
   }
 
-  // After an error nothing more is reduced, here or, once the others' waits end, there.
+  // No step begins after an error. The communicator is aborted by the destructor and not here: the caller's
+  // graphs are alive, and NCCL's abort would wait for them without end.
   absl::Status Failed(const absl::Status& status, const StepInfo& step, size_t bucket) {
     const size_t last = std::min(bucket, buckets_.size() - 1);  // Behind it lies the update.
     const Range range = buckets_[last].range;
@@ -175,13 +178,13 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
         status, absl::StrCat("step ", step.step, ", rank ", communicator_->rank(), " of ",
                              communicator_->world_size(), ", bucket ", last, " of ", buckets_.size(), " [",
                              range.begin, ", ", range.end(), "), ", communicator_->Describe()));
-    communicator_->Abort();
-    steps_under_way_ = 0;
     return failure_;
   }
 
   // How many buckets the last step of a turn has reduced.
   int32_t& Progress(int turn) { return static_cast<int32_t*>(progress_->data())[turn]; }
+
+  int64_t Elements(int64_t bytes) const { return (bytes + element_bytes_ - 1) / element_bytes_; }
 
   // By a bandwidth-optimal ring, which is what NCCL reports bus bandwidth by: 2 (n - 1) / n of the vector.
   int64_t BytesMoved() const {
@@ -211,7 +214,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   StepInfo step_;  // Begun last.
   int64_t announced_ = 0;
   size_t next_bucket_ = 0;   // The first that is not on the stream yet.
-  int steps_under_way_ = 0;  // Whose reductions may be on the stream and not have happened.
+  int steps_in_flight_ = 0;  // Begun and not known to be done, a failed one included.
   absl::Status failure_;
 };
 

@@ -17,8 +17,10 @@
 namespace tethys {
 
 struct StreamMirroredOptions {
-  int64_t bucket_bytes = 1024 * 1024;       // A bucket closes once it holds so many, as they travel.
-  bool in_bfloat16 = false;                 // What travels and is summed; the update takes float32.
+  int64_t bucket_bytes = 25 << 20;  // A bucket closes once it holds so many, as they travel.
+  int64_t first_bucket_bytes =
+      1 << 20;               // The first closes at the smaller of the two: it begins the exchange.
+  bool in_bfloat16 = false;  // What travels and is summed; the update takes float32.
   Nanoseconds step_timeout = 30 * kSecond;  // Without a bucket done for so long, a step has failed.
   const Clock* clock = nullptr;             // Outlives the strategy.
   std::string reason = {};                  // Why the exchange is the devices', for people.

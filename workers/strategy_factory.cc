@@ -81,14 +81,15 @@ absl::StatusOr<std::unique_ptr<Strategy>> MirroredOnStreams(StreamExchange excha
                                                             const Clock& clock) {
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
   TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, UpdateOfAll(plan, model, device, stream, clock));
-  TETHYS_ASSIGN_OR_RETURN(
-      std::unique_ptr<Strategy> strategy,
-      CreateStreamMirroredStrategy(std::move(exchange.communicator), std::move(update), device, stream,
-                                   {.bucket_bytes = mirrored.bucket_bytes(),
-                                    .in_bfloat16 = mirrored.gradients() == proto::Device::BF16,
-                                    .step_timeout = FromSeconds(plan.job().timeouts().step()),
-                                    .clock = &clock,
-                                    .reason = std::move(exchange.reason)}));
+  StreamMirroredOptions options;
+  if (mirrored.has_bucket_bytes()) options.bucket_bytes = mirrored.bucket_bytes();
+  options.in_bfloat16 = mirrored.gradients() == proto::Device::BF16;
+  options.step_timeout = FromSeconds(plan.job().timeouts().step());
+  options.clock = &clock;
+  options.reason = std::move(exchange.reason);
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> strategy,
+                          CreateStreamMirroredStrategy(std::move(exchange.communicator), std::move(update),
+                                                       device, stream, options));
   TETHYS_LOG(Info, "gradients are exchanged by ", strategy->Describe());
   return strategy;
 }
@@ -107,12 +108,14 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   const proto::JobPlan& plan = setup.plan();
   TETHYS_ASSIGN_OR_RETURN(const RingOptions ring, RingOf(task, setup, clock));
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
+  const int64_t bucket_bytes =
+      mirrored.has_bucket_bytes() ? mirrored.bucket_bytes() : MirroredOptions().bucket_bytes;
   const int64_t gradient_bytes = model.variables().arena_size() * static_cast<int64_t>(sizeof(float));
   TETHYS_ASSIGN_OR_RETURN(
       Exchange exchange,
       CreateExchange(listener, ring,
                      {.transport = mirrored.transport(),
-                      .typical_bytes = std::min<int64_t>(mirrored.bucket_bytes(), gradient_bytes)}));
+                      .typical_bytes = std::min<int64_t>(bucket_bytes, gradient_bytes)}));
   // Where any rank may have a GPU, all take part in the choice, so that all make the same.
   const bool any_on_gpu = AnyOnGpu(plan);
   if (any_on_gpu) {
@@ -133,7 +136,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   MirroredOptions options;
   options.optimizer = plan.job().optimizer();
   options.total_samples = TotalSamples(plan);
-  options.bucket_bytes = mirrored.bucket_bytes();
+  options.bucket_bytes = bucket_bytes;
   options.exchange = exchange.description;
   options.in_memory_of_communicator = !any_on_gpu;
   TETHYS_ASSIGN_OR_RETURN(

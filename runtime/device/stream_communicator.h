@@ -40,7 +40,9 @@ class StreamCommunicator {
   // The first error of work put on streams, without waiting for it.
   virtual absl::Status Check() = 0;
 
-  // Ends work under way, here; what it has written is then undefined. Others notice by their deadlines.
+  // Ends the work in flight on this rank; what it has written is then undefined. Other ranks notice by their
+  // deadlines. Requires, as the destructor does, that no Graph which captured an all-reduce of this communicator
+  // is alive: NCCL waits until the last of them is destroyed.
   virtual void Abort() = 0;
 
   virtual std::string Describe() const = 0;  // "NCCL 2.28.9 among 4 GPUs"

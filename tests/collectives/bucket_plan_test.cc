@@ -10,12 +10,18 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 std::vector<Bucket> Plan(std::vector<Range> ready_order, int64_t bucket_elements) {
-  return *PlanBuckets(ready_order, bucket_elements);
+  return *PlanBuckets(ready_order, bucket_elements, bucket_elements);
 }
 
 TEST(BucketPlan, GathersNeighboursUntilTheBucketIsFull) {
   EXPECT_THAT(Plan({{96, 32}, {64, 32}, {32, 32}, {0, 32}}, 64),
               ElementsAre(Bucket{{64, 64}, 1}, Bucket{{0, 64}, 3}));
+}
+
+TEST(BucketPlan, FirstBucketHasASizeOfItsOwn) {
+  EXPECT_THAT(
+      *PlanBuckets({{96, 32}, {64, 32}, {32, 32}, {0, 32}}, /*bucket_elements=*/96, /*first_elements=*/32),
+      ElementsAre(Bucket{{96, 32}, 0}, Bucket{{0, 96}, 3}));
 }
 
 TEST(BucketPlan, LastBucketMayBeSmall) {
@@ -41,7 +47,7 @@ TEST(BucketPlan, NothingNeedsNoBucket) { EXPECT_THAT(Plan({}, 64), IsEmpty()); }
 TEST(BucketPlan, RefusesEmptyAndOverlappingRanges) {
   const std::vector<std::vector<Range>> bad = {{{0, 0}}, {{-1, 4}}, {{0, 10}, {9, 4}}, {{8, 8}, {0, 16}}};
   for (const std::vector<Range>& ranges : bad) {
-    EXPECT_EQ(PlanBuckets(ranges, 64).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(PlanBuckets(ranges, 64, 64).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 

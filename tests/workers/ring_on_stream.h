@@ -3,6 +3,7 @@
 #ifndef TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
 #define TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,6 +26,7 @@ struct Fault {
 // What became of it.
 struct Fate {
   bool aborted = false;
+  int graphs_at_abort = 0;  // The most graphs of the device that were alive; NCCL would wait for them.
   int graphs_left = 0;  // How many of the device's there were when it was destroyed.
 };
 
@@ -50,6 +52,7 @@ class RingOnStream final : public StreamCommunicator {
   absl::Status Check() override { return error_; }
   void Abort() override {
     fate_.aborted = true;
+    fate_.graphs_at_abort = std::max(fate_.graphs_at_abort, testing::LiveGraphs(device_));
     ring_->Abort(absl::CancelledError("aborted"));
   }
   std::string Describe() const override { return "a ring on a stream"; }

@@ -369,6 +369,7 @@ TEST(StepPipeline, ARankThatBreaksWithinAGraphIsNamedWithItsBucketAndStep) {
   }));
   EXPECT_THAT(StatusText(status), AllOf(HasSubstr("step 5"), HasSubstr("bucket 1 of 3"), HasSubstr("broke")));
   EXPECT_TRUE(fate.aborted);
+  EXPECT_EQ(fate.graphs_at_abort, 0);
 }
 
 }  // namespace

@@ -84,9 +84,9 @@ TEST(ResolveTest, ParameterServersHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(ps.partitioner().min_size().max_shards(), 3) << "as many as servers";
 }
 
-TEST(ResolveTest, MirroredHasABucketSizeAndSumsInFloat32) {
+TEST(ResolveTest, MirroredSumsInFloat32AndLeavesBucketsOpen) {
   const proto::Job job = Job({"strategy=mirrored"});
-  EXPECT_EQ(job.strategy().mirrored().bucket_bytes(), 1 << 20);
+  EXPECT_FALSE(job.strategy().mirrored().has_bucket_bytes()) << "the exchange chooses it";
   EXPECT_TRUE(job.strategy().mirrored().has_gradients());
   EXPECT_EQ(job.strategy().mirrored().gradients(), proto::Device::FP32);
 }
