@@ -111,11 +111,10 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   const int64_t bucket_bytes =
       mirrored.has_bucket_bytes() ? mirrored.bucket_bytes() : MirroredOptions().bucket_bytes;
   const int64_t gradient_bytes = model.variables().arena_size() * static_cast<int64_t>(sizeof(float));
-  TETHYS_ASSIGN_OR_RETURN(
-      Exchange exchange,
-      CreateExchange(listener, ring,
-                     {.transport = mirrored.transport(),
-                      .typical_bytes = std::min<int64_t>(bucket_bytes, gradient_bytes)}));
+  TETHYS_ASSIGN_OR_RETURN(Exchange exchange,
+                          CreateExchange(listener, ring,
+                                         {.transport = mirrored.transport(),
+                                          .typical_bytes = std::min<int64_t>(bucket_bytes, gradient_bytes)}));
   // Where any rank may have a GPU, all take part in the choice, so that all make the same.
   const bool any_on_gpu = AnyOnGpu(plan);
   if (any_on_gpu) {

@@ -41,8 +41,8 @@ class StreamCommunicator {
   virtual absl::Status Check() = 0;
 
   // Ends the work in flight on this rank; what it has written is then undefined. Other ranks notice by their
-  // deadlines. Requires, as the destructor does, that no Graph which captured an all-reduce of this communicator
-  // is alive: NCCL waits until the last of them is destroyed.
+  // deadlines. Requires, as the destructor does, that no Graph which captured an all-reduce of this
+  // communicator is alive: NCCL waits until the last of them is destroyed.
   virtual void Abort() = 0;
 
   virtual std::string Describe() const = 0;  // "NCCL 2.28.9 among 4 GPUs"

@@ -1,15 +1,11 @@
-// What the CUDA back end calls of NVIDIA's, as plain loops on the host, so that all that is ours in it runs
-// in tests without a GPU: the parts of the runtime it needs, whose work happens at once, and products and
-// convolutions in place of cuBLASLt and cuDNN. Linked instead of them.
+// What the CUDA back end calls of NVIDIA's libraries, as plain loops on the host, so that all that is ours in
+// it runs in tests without a GPU: products and convolutions in place of cuBLASLt and cuDNN. Linked instead of
+// them, with cuda_runtime_on_host.cc in place of the runtime.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
-#include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <utility>
 
 #include "runtime/device/cuda/cudnn_graph.h"
 #include "runtime/device/cuda/graph.h"
@@ -19,95 +15,10 @@
 #include "runtime/device/cuda/requirements.h"
 #include "tests/testing/reference_images.h"
 
-// ------------------------------------------------------------------------------------- the runtime
-
-namespace {
-
-constexpr size_t kAlignment = 256;
-constexpr size_t kMemoryBytes = 64 << 20;  // As much as the suites need, so that a test can ask for too much.
-
-std::map<void*, size_t> blocks;  // Bytes of what is allocated.
-size_t used_bytes = 0;
-cudaError_t last_error = cudaSuccess;
-
-// Filled with NaN, so that what is not zeroed is noticed.
-cudaError_t Allocate(void** memory, size_t bytes) {
-  if (bytes > kMemoryBytes - used_bytes) return last_error = cudaErrorMemoryAllocation;
-  *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  std::memset(*memory, 0xff, bytes);
-  used_bytes += blocks[*memory] = bytes;
-  return cudaSuccess;
-}
-cudaError_t Copy(void* to, const void* from, size_t bytes) {
-  std::memcpy(to, from, bytes);
-  return cudaSuccess;
-}
-cudaError_t Free(void* memory) {
-  used_bytes -= blocks.extract(memory).mapped();
-  std::free(memory);
-  return cudaSuccess;
-}
-cudaError_t NothingToDo() { return cudaSuccess; }
-
-}  // namespace
-
-const char* cudaGetErrorString(cudaError_t) { return "an error on the host"; }
-const char* cudaGetErrorName(cudaError_t) { return "cudaErrorOnHost"; }
-cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
-cudaError_t cudaDeviceSynchronize() { return NothingToDo(); }
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, const void*) { return NothingToDo(); }
-
-cudaError_t cudaMalloc(void** memory, size_t bytes) { return Allocate(memory, bytes); }
-cudaError_t cudaMallocHost(void** memory, size_t bytes) { return Allocate(memory, bytes); }
-cudaError_t cudaFree(void* memory) { return Free(memory); }
-cudaError_t cudaFreeHost(void* memory) { return Free(memory); }
-cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *total = kMemoryBytes;
-  *free = kMemoryBytes - used_bytes;
-  return cudaSuccess;
-}
-cudaError_t cudaMemset(void* memory, int value, size_t bytes) {
-  std::memset(memory, value, bytes);
-  return cudaSuccess;
-}
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
-  return Copy(to, from, bytes);
-}
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  return Copy(to, from, bytes);
-}
-
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  *stream = nullptr;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamDestroy(cudaStream_t) { return NothingToDo(); }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return NothingToDo(); }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return NothingToDo(); }
-cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  *event = nullptr;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t) { return NothingToDo(); }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return NothingToDo(); }
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t, cudaStream_t, unsigned) { return NothingToDo(); }
-cudaError_t cudaEventQuery(cudaEvent_t) { return NothingToDo(); }
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
-  *milliseconds = 0;
-  return cudaSuccess;
-}
-
 cublasStatus_t cublasLtCreate(cublasLtHandle_t*) { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
-const char* cublasLtGetStatusString(cublasStatus_t) { return "an error on the host"; }
 cudnnStatus_t cudnnCreate(cudnnHandle_t*) { return CUDNN_STATUS_SUCCESS; }
 cudnnStatus_t cudnnDestroy(cudnnHandle_t) { return CUDNN_STATUS_SUCCESS; }
-const char* cudnnGetErrorString(cudnnStatus_t) { return "an error on the host"; }
-void cudnnGetLastErrorString(char* text, size_t) { *text = '\0'; }
 
 namespace tethys::cuda {
 

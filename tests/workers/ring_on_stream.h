@@ -27,7 +27,7 @@ struct Fault {
 struct Fate {
   bool aborted = false;
   int graphs_at_abort = 0;  // The most graphs of the device that were alive; NCCL would wait for them.
-  int graphs_left = 0;  // How many of the device's there were when it was destroyed.
+  int graphs_left = 0;      // How many of the device's there were when it was destroyed.
 };
 
 class RingOnStream final : public StreamCommunicator {

@@ -58,6 +58,11 @@ class CudaDevice final : public Device {
   absl::Status Initialize() {
     TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtCreate(&libraries_.cublas));
     TETHYS_RETURN_IF_CUDNN_ERROR(cudnnCreate(&libraries_.cudnn));
+    int device = 0, reads_pageable = 0;
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaGetDevice(&device));
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        cudaDeviceGetAttribute(&reads_pageable, cudaDevAttrPageableMemoryAccess, device));
+    reads_pageable_memory_ = reads_pageable != 0;
     return absl::OkStatus();
   }
 
@@ -84,11 +89,17 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return cuda::CreateEvent(); }
   absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() override { return cuda::CreateTimedEvent(); }
 
-  // From pageable memory CUDA takes a copy before it returns, to pageable memory it has copied when it
-  // returns; pinned memory must stay as it is until the stream is there.
+  // From pageable memory CUDA takes a copy before it returns, unless the GPU reads such memory itself: then
+  // the stream is waited for. To pageable memory it has copied when it returns. Pinned memory must stay as it
+  // is until the stream has come to the copy.
   absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) override {
     if (bytes == 0) return absl::OkStatus();
     TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, Handle(stream)));
+    if (!reads_pageable_memory_) return absl::OkStatus();
+    cudaPointerAttributes attributes = {};
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaPointerGetAttributes(&attributes, host));
+    if (attributes.type != cudaMemoryTypeUnregistered) return absl::OkStatus();
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(Handle(stream)));
     return absl::OkStatus();
   }
   absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) override {
@@ -177,6 +188,7 @@ class CudaDevice final : public Device {
   const Gpu gpu_;
   const std::shared_ptr<MemoryPool> memory_;
   Libraries libraries_;
+  bool reads_pageable_memory_ = false;  // The GPU reads the host's pageable memory without a copy (GH200).
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 // cuBLASLt's matrices are column-major. Row-major [r, c] read as column-major is its transpose [c, r], so
 // what is computed is c^T [n, m] = b^T a^T: the operands change places and nothing is moved.
+//
+// cuBLASLt need not have an algorithm that adds the bias for every shape (odd leading dimensions of bfloat16
+// operands are refused, say). Then the product goes without, and a kernel of ours adds the bias.
 #include "runtime/device/cuda/matmul.h"
 
 #include <algorithm>
@@ -7,6 +10,7 @@
 #include <type_traits>
 
 #include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/stream.h"
 #include "runtime/device/workspace_bounds.h"
 
@@ -73,32 +77,45 @@ class LtMatmul final : public Matmul {
     // cuBLASLt's first operand is our b.
     const cublasOperation_t first = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSA, first));
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_TRANSB, second));
-    TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-    if (bias) {  // The heuristics read how far it is aligned off its address. A null one is aligned to all.
-      const auto* somewhere = reinterpret_cast<const void*>(uintptr_t{kAlignmentBytes});
-      TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
-    }
+    if (!bias) return ChooseAlgorithm();
+    const absl::Status fused = ChooseAlgorithmWithBias();
+    if (!absl::IsUnimplemented(fused)) return fused;
+    rows_ = m;
+    columns_ = n;
+    adds_bias_after_ = true;
+    TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT));
     return ChooseAlgorithm();
   }
 
   absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, float* c,
                    void* workspace) override {
-    if (bias != nullptr) {
+    if (bias != nullptr && !adds_bias_after_) {
       TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
     }
     const float one = 1, zero = 0;
     TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmul(handle_, descriptor_.get(), &one, b, b_.get(), a, a_.get(),
                                                  &zero, c, c_.get(), c, c_.get(), &algorithm_, workspace,
                                                  workspace_bytes_, Handle(stream)));
+    if (adds_bias_after_) {
+      TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), rows_, columns_, /*relu=*/false, bias, c));
+    }
     return absl::OkStatus();
   }
 
   int64_t workspace_bytes() const override { return static_cast<int64_t>(workspace_bytes_); }
 
  private:
+  absl::Status ChooseAlgorithmWithBias() {
+    TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
+    // The heuristics read the alignment off the address. A null one would count as aligned to anything.
+    const auto* somewhere = reinterpret_cast<const void*>(uintptr_t{kAlignmentBytes});
+    TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
+    return ChooseAlgorithm();
+  }
+
+  // Unimplemented: there is none.
   absl::Status ChooseAlgorithm() {
     cublasLtMatmulPreference_t created = nullptr;
     TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceCreate(&created));
@@ -113,9 +130,13 @@ class LtMatmul final : public Matmul {
     }
     std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> results = {};
     int found = 0;
-    TETHYS_RETURN_IF_CUBLAS_ERROR(
+    const cublasStatus_t asked =
         cublasLtMatmulAlgoGetHeuristic(handle_, descriptor_.get(), b_.get(), a_.get(), c_.get(), c_.get(),
-                                       preference.get(), kMostAlgorithms, results.data(), &found));
+                                       preference.get(), kMostAlgorithms, results.data(), &found);
+    if (asked == CUBLAS_STATUS_NOT_SUPPORTED)
+      found = 0;
+    else
+      TETHYS_RETURN_IF_CUBLAS_ERROR(asked);
     const auto end = results.begin() + found;
     const auto best = std::find_if(results.begin(), end, [](const cublasLtMatmulHeuristicResult_t& result) {
       return result.state == CUBLAS_STATUS_SUCCESS;
@@ -131,6 +152,8 @@ class LtMatmul final : public Matmul {
   Descriptor descriptor_;
   cublasLtMatmulAlgo_t algorithm_ = {};
   size_t workspace_bytes_ = 0;
+  int64_t rows_ = 0, columns_ = 0;  // Of c, where the bias is added after the product.
+  bool adds_bias_after_ = false;    // cuBLASLt has no algorithm that does it.
 };
 
 }  // namespace

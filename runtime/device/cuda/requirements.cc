@@ -1,5 +1,6 @@
 #include "runtime/device/cuda/requirements.h"
 
+#include <nccl.h>
 #include <unistd.h>
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr int kLeastMajor = 8;         // Compute capability: Ampere, the first with TF32 and bfloat16.
 constexpr size_t kLeastCudnn = 90000;  // 9.0.0
+constexpr int kLeastNccl = 22700;      // 2.27.0, the first that is made for CUDA 13.
 
 std::string HostName() {
   char name[256] = "";
@@ -18,6 +20,10 @@ std::string HostName() {
 
 // 13000 is 13.0.
 std::string CudaVersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
+// 22809 is 2.28.9.
+std::string NcclVersionText(int version) {
+  return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
+}
 std::string CudnnVersionText(size_t version) {
   return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
@@ -41,6 +47,13 @@ absl::Status CheckDriver() {
 absl::Status CheckIndex(int index) {
   int count = 0;
   const cudaError_t counted = cudaGetDeviceCount(&count);
+  if (counted == cudaErrorSystemNotReady) {
+    cudaGetLastError();
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the GPUs of ", HostName(),
+        " are not ready: machines whose GPUs are joined by NVSwitch need NVIDIA's Fabric Manager "
+        "(systemctl start nvidia-fabricmanager)"));
+  }
   if (counted != cudaErrorNoDevice) TETHYS_RETURN_IF_ERROR(CudaStatus(counted, "cudaGetDeviceCount()"));
   if (counted == cudaErrorNoDevice || count == 0) {
     return absl::FailedPreconditionError(
@@ -75,6 +88,14 @@ absl::Status CheckCudnn() {
                                                     HostName(), "; 9.0 or later is needed"));
 }
 
+absl::Status CheckNccl() {
+  int version = 0;
+  if (ncclGetVersion(&version) == ncclSuccess && version >= kLeastNccl) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("NCCL ", NcclVersionText(version), " was found on ",
+                                                    HostName(), "; ", NcclVersionText(kLeastNccl),
+                                                    " or later is needed"));
+}
+
 }  // namespace
 
 absl::StatusOr<Gpu> TakeGpu(int index) {
@@ -85,6 +106,7 @@ absl::StatusOr<Gpu> TakeGpu(int index) {
   TETHYS_RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, index));
   TETHYS_RETURN_IF_ERROR(CheckCapability(index, properties));
   TETHYS_RETURN_IF_ERROR(CheckCudnn());
+  TETHYS_RETURN_IF_ERROR(CheckNccl());
   int runtime = 0;
   TETHYS_RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&runtime));
   return Gpu{

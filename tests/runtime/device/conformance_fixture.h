@@ -19,6 +19,7 @@ namespace tethys {
 struct DeviceCase {
   std::function<absl::StatusOr<std::unique_ptr<Device>>()> create;
   Arithmetic arithmetic;
+  int64_t most_rows = 1024;  // Of a batch; fewer where a device is slow.
 };
 
 class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {

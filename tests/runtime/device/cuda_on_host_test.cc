@@ -9,12 +9,13 @@
 #include "runtime/device/cuda/requirements.h"
 #include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
+#include "tests/testing/cuda_runtime_on_host.h"
 
 namespace tethys {
 namespace {
 
 DeviceCase OnHost(const CudaDeviceOptions& options, const Arithmetic& arithmetic) {
-  return {[options] { return cuda::CreateDevice(options); }, arithmetic};
+  return {[options] { return cuda::CreateDevice(options); }, arithmetic, /*most_rows=*/7};
 }
 const DeviceCase kCases[] = {OnHost({}, kFloat32), OnHost({.tf32 = true}, kTf32),
                              OnHost({.bf16 = true}, kBfloat16)};
@@ -48,6 +49,21 @@ TEST(CudaOnHost, MemoryThatThePoolKeptIsGivenUpBeforeMoreIsRefused) {
   EXPECT_EQ(device->Allocate(2 * free, MemoryKind::kDevice).status().code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(conversion->Run(*stream, nullptr, nullptr).ok());
+}
+
+TEST(CudaOnHost, CopyFromPageableMemoryReadsItBeforeReturning) {
+  for (const bool reads_pageable_memory : {false, true}) {
+    cuda::SetReadsPageableMemory(reads_pageable_memory);
+    auto device = cuda::CreateDevice({}).value();
+    auto stream = device->CreateStream().value();
+    auto buffer = device->Allocate(sizeof(float), MemoryKind::kDevice).value();
+    float value = 1;
+    ASSERT_TRUE(device->CopyToDevice(*stream, buffer->data(), &value, sizeof(value)).ok());
+    value = 2;
+    ASSERT_TRUE(stream->Synchronize().ok());
+    cuda::SetReadsPageableMemory(false);
+    EXPECT_EQ(*buffer->floats(), 1) << reads_pageable_memory;
+  }
 }
 
 TEST(CudaOnHost, AnErrorThatWasReportedIsForgotten) {

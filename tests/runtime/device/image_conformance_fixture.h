@@ -4,6 +4,7 @@
 #define TETHYS_TESTS_RUNTIME_DEVICE_IMAGE_CONFORMANCE_FIXTURE_H_
 
 #include <algorithm>
+#include <iostream>
 #include <vector>
 
 #include "tests/runtime/device/device_conformance.h"
@@ -14,6 +15,8 @@ namespace tethys {
 class ImageConformance : public DeviceConformance {
  protected:
   void CheckConvolution(const ConvolutionShape& shape);
+  // Forward and backward twice give the same bits. Prints which algorithms ran.
+  void CheckConvolutionRerun(const ConvolutionShape& shape);
   void CheckMaxPooling(const MaxPoolingShape& shape);
 };
 
@@ -60,6 +63,30 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), arithmetic_.ConvolutionTolerance(pixels));
   EXPECT_LE(RelativeError(dx.Host(), expected_dx),
             arithmetic_.ConvolutionTolerance(filter_count / shape.in.channels));
+}
+
+inline void ImageConformance::CheckConvolutionRerun(const ConvolutionShape& shape) {
+  const int64_t inputs = shape.rows * shape.in.elements(), outputs = shape.rows * shape.output().elements();
+  const int64_t filter_count =
+      shape.out * shape.window.height.size * shape.window.width.size * shape.in.channels;
+  auto convolution = device_->CreateConvolution(shape).value();
+  std::cout << shape.rows << " images, " << shape.in.channels << " to " << shape.out
+            << " channels: " << convolution->Describe() << "\n";
+  auto x = Floats(RandomFloats(inputs, 1)), filters = Floats(RandomFloats(filter_count, 2)),
+       bias = Floats(RandomFloats(shape.out, 3));
+  const auto gradient = RandomFloats(outputs, 4);
+  std::vector<std::vector<float>> results[2];
+  for (auto& result : results) {
+    auto y = Poisoned(outputs), dy = Floats(gradient), dx = Poisoned(inputs),
+         dfilters = Poisoned(filter_count), dbias = Poisoned(shape.out);
+    ASSERT_TRUE(convolution->Forward(*stream_, x.data(), filters.data(), bias.data(), y.data()).ok());
+    ASSERT_TRUE(convolution
+                    ->Backward(*stream_, x.data(), filters.data(), y.data(), dy.data(), dx.data(),
+                               dfilters.data(), dbias.data())
+                    .ok());
+    result = {y.Host(), dx.Host(), dfilters.Host(), dbias.Host()};
+  }
+  EXPECT_TRUE(results[0] == results[1]) << shape.rows << " images: " << convolution->Describe();
 }
 
 inline void ImageConformance::CheckMaxPooling(const MaxPoolingShape& shape) {

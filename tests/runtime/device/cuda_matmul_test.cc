@@ -1,0 +1,145 @@
+// Products of cuBLASLt where it refuses to add a bias. In its place stands a library of the test's, which
+// keeps what it is told and computes with loops.
+#include <cstring>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/matmul.h"
+#include "runtime/device/cuda/stream.h"
+
+namespace {
+
+struct FakeLayout {
+  uint64_t rows, columns;  // Column-major; the leading dimension is `rows`.
+};
+struct FakeDescriptor {
+  cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const float* bias = nullptr;
+};
+
+// How the library answers a question for an algorithm that adds a bias.
+enum class Bias { kHas, kNotSupported, kFindsNone } bias_algorithm;
+
+FakeDescriptor& Of(cublasLtMatmulDesc_t descriptor) { return *reinterpret_cast<FakeDescriptor*>(descriptor); }
+const FakeLayout& Of(cublasLtMatrixLayout_t layout) { return *reinterpret_cast<const FakeLayout*>(layout); }
+
+}  // namespace
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType, uint64_t rows,
+                                          uint64_t columns, int64_t) {
+  *layout = reinterpret_cast<cublasLtMatrixLayout_t>(new FakeLayout{rows, columns});
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete reinterpret_cast<FakeLayout*>(layout);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* descriptor, cublasComputeType_t, cudaDataType) {
+  *descriptor = reinterpret_cast<cublasLtMatmulDesc_t>(new FakeDescriptor);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t descriptor) {
+  delete &Of(descriptor);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t descriptor,
+                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              size_t bytes) {
+  FakeDescriptor& fake = Of(descriptor);
+  if (attribute == CUBLASLT_MATMUL_DESC_TRANSA) std::memcpy(&fake.first, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_TRANSB) std::memcpy(&fake.second, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE) std::memcpy(&fake.epilogue, value, bytes);
+  if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER) std::memcpy(&fake.bias, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = reinterpret_cast<cublasLtMatmulPreference_t>(new int(0));
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete reinterpret_cast<int*>(preference);
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t, const void*,
+                                                    size_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t results[], int* found) {
+  *found = 0;
+  if (Of(descriptor).epilogue == CUBLASLT_EPILOGUE_BIAS && bias_algorithm != Bias::kHas) {
+    return bias_algorithm == Bias::kNotSupported ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+  }
+  results[0] = {};
+  results[0].state = CUBLAS_STATUS_SUCCESS;
+  *found = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t descriptor, const void*, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void*, const void*, cublasLtMatrixLayout_t, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*, size_t,
+                              cudaStream_t) {
+  const FakeDescriptor& fake = Of(descriptor);
+  const auto at = [](const void* data, const FakeLayout& layout, bool turned, uint64_t row, uint64_t column) {
+    return static_cast<const float*>(data)[turned ? row * layout.rows + column : column * layout.rows + row];
+  };
+  const bool turned_a = fake.first == CUBLAS_OP_T, turned_b = fake.second == CUBLAS_OP_T;
+  const uint64_t inner = turned_a ? Of(a_layout).rows : Of(a_layout).columns;
+  for (uint64_t row = 0; row < Of(d_layout).rows; ++row) {
+    for (uint64_t column = 0; column < Of(d_layout).columns; ++column) {
+      float sum = fake.epilogue == CUBLASLT_EPILOGUE_BIAS ? fake.bias[row] : 0;
+      for (uint64_t k = 0; k < inner; ++k) {
+        sum += at(a, Of(a_layout), turned_a, row, k) * at(b, Of(b_layout), turned_b, k, column);
+      }
+      static_cast<float*>(d)[column * Of(d_layout).rows + row] = sum;
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+namespace tethys::cuda {
+
+cudaError_t AddBias(cudaStream_t, int64_t rows, int64_t columns, bool, const float* bias, float* y) {
+  for (int64_t i = 0; i < rows * columns; ++i) y[i] += bias[i % columns];
+  return cudaSuccess;
+}
+
+namespace {
+
+// The algorithm for a product alone is there in each case.
+TEST(CudaMatmul, WithoutAlgorithmForBias_AddsTheBiasItself) {
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6};           // [2, 3]
+  const std::vector<float> b = {1, 0, 2, 0, 1, 1, 3, 0, 1};  // [3, 3]
+  const std::vector<float> bias = {100, 200, 300};
+  const std::vector<float> expected = {110, 202, 307, 122, 205, 319};
+  auto stream = CreateStream().value();
+  for (const Bias answer : {Bias::kHas, Bias::kNotSupported, Bias::kFindsNone}) {
+    bias_algorithm = answer;
+    const absl::StatusOr<std::unique_ptr<Matmul>> product =
+        Matmul::Create(nullptr, {.m = 2, .n = 3, .k = 3, .bias = true}, Precision::kFp32);
+    ASSERT_TRUE(product.ok()) << product.status();
+    std::vector<float> c(6, -1);
+    ASSERT_TRUE((*product)->Run(*stream, a.data(), b.data(), bias.data(), c.data(), nullptr).ok());
+    EXPECT_EQ(c, expected) << static_cast<int>(answer);
+  }
+}
+
+TEST(CudaMatmul, WithoutBias_AddsNone) {
+  const std::vector<float> a = {1, 2}, b = {3, 4};  // [1, 2], [2, 1]
+  auto stream = CreateStream().value();
+  bias_algorithm = Bias::kNotSupported;
+  auto product = Matmul::Create(nullptr, {.m = 1, .n = 1, .k = 2}, Precision::kFp32).value();
+  float c = -1;
+  ASSERT_TRUE(product->Run(*stream, a.data(), b.data(), nullptr, &c, nullptr).ok());
+  EXPECT_EQ(c, 11);
+}
+
+}  // namespace
+}  // namespace tethys::cuda
