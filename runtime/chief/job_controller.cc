@@ -82,7 +82,6 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
   } else if (phase_ == Phase::kTrain && workers_done && !losses_.settling()) {
     FinishSegment(now, actions);
   } else if (phase_ == Phase::kEvaluate && workers_done) {
-    if (evaluate_again_) return BeginEvaluation(split_, now, actions);
     FinishEvaluation(now, actions);
   }
 }

@@ -9,6 +9,7 @@
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,8 @@ namespace tethys {
 //  change only within a segment, and a segment does not end before the leases of the lost are settled.
 //  2. At most one save is open, and none during a segment.
 //  3. A sample counts as used when its worker's record of the step has arrived.
+//  4. The result of an evaluation covers every sample of its split once. A pass that a loss leaves incomplete
+//  is repeated by the workers that are there then.
 class JobController {
  public:
   // `state`: where to start; `restore`: it comes from a checkpoint.
@@ -132,7 +135,7 @@ class JobController {
   int64_t order_id_ = 0;
   proto::Split split_ = proto::TRAIN;
   QualitySums evaluation_;
-  bool evaluate_again_ = false;  // A worker was lost that owed a part of it.
+  std::map<TaskId, int64_t> evaluation_asked_;  // Samples, of each worker that was there when it began.
   Nanoseconds phase_begin_ = 0;
   bool epoch_ended_ = false;  // The barrier closes an epoch whose result is not reported yet.
   bool save_pending_ = false, tested_ = false, final_saved_ = false;

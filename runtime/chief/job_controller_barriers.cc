@@ -112,7 +112,7 @@ void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions
   phase_ = Phase::kEvaluate;
   split_ = split;
   evaluation_ = {};
-  evaluate_again_ = false;
+  evaluation_asked_.clear();
   phase_begin_ = now;
   roster_.ExpectAnswers();
   ++order_id_;
@@ -126,6 +126,7 @@ void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions
     evaluate.set_split(split);
     evaluate.set_begin(slice.begin);
     evaluate.set_end(slice.end);
+    evaluation_asked_[workers[i]] = slice.count();
     Send(workers[i], std::move(order), actions);
   }
 }
@@ -133,10 +134,11 @@ void JobController::BeginEvaluation(proto::Split split, Nanoseconds now, Actions
 void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now,
                                      Actions& actions) {
   if (phase_ != Phase::kEvaluate || done.id() != order_id_ || roster_.at(id).answered) return;
-  const int64_t all = SamplesOf(plan_, split_);
-  if (id.role != proto::WORKER || done.samples() < 0 || done.samples() > all || done.correct() < 0 ||
+  const auto asked = evaluation_asked_.find(id);
+  const int64_t samples = asked == evaluation_asked_.end() ? 0 : asked->second;
+  if (id.role != proto::WORKER || done.samples() != samples || done.correct() < 0 ||
       done.correct() > done.samples()) {
-    return Fail(absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": it evaluated on ", all,
+    return Fail(absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": it evaluated on ", samples,
                                                         " samples and says that of ", done.samples(),
                                                         " it has ", done.correct(), " right")),
                 id, now);
@@ -147,6 +149,8 @@ void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& don
 }
 
 void JobController::FinishEvaluation(Nanoseconds now, Actions& actions) {
+  // A worker was lost that owed its part, or none was there to be asked.
+  if (evaluation_.samples != SamplesOf(plan_, split_)) return BeginEvaluation(split_, now, actions);
   const double seconds = ToSeconds(now - phase_begin_);
   const proto::Quality quality = evaluation_.Quality();
   if (split_ == proto::TEST) {

@@ -138,7 +138,6 @@ void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds no
 
 void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions) {
   actions.push_back(WriteJournal{journal::Lost(id.role, id.index, reason)});
-  if (phase_ == Phase::kEvaluate && !roster_.at(id).answered) evaluate_again_ = true;
   const std::string text = LossText(id, reason);
   const bool replaced = losses_.Lose(id, reason, text, now, actions);
   if (!replaced && roster_.workers_left() == 0) {

@@ -113,10 +113,20 @@ class JobControllerTest : public ::testing::Test {
   void FinishWell() {
     for (int order = 1; order <= 2; ++order) {
       for (int i = 0; i < plan_.job().workers(); ++i) {
-        Say(Worker(i),
-            absl::StrCat("evaluation_done { id: ", order, " samples: 1 correct: 1 loss_sum: 0.5 }"));
+        const int64_t samples = AskedToEvaluate(i, order);
+        Say(Worker(i), absl::StrCat("evaluation_done { id: ", order, " samples: ", samples,
+                                    " correct: ", samples, " loss_sum: 0.5 }"));
       }
     }
+  }
+
+  // By that order: samples.
+  int64_t AskedToEvaluate(int worker, int64_t order) const {
+    for (const SendOrder& sent : orders_) {
+      const proto::Evaluate& evaluate = sent.order.evaluate();
+      if (sent.task == Worker(worker) && evaluate.id() == order) return evaluate.end() - evaluate.begin();
+    }
+    return 0;
   }
 
   Nanoseconds now_ = 1 * kSecond;

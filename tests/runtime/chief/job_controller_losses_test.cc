@@ -323,6 +323,29 @@ TEST_F(LossesTest, DuringEvaluationItIsDoneAgainByThoseLeft) {
   EXPECT_EQ(epochs_[0].validation_accuracy(), 0.5);
 }
 
+// The only worker is lost while the server is busy saving, so nobody is there when the evaluation begins.
+TEST_F(LossesTest, AnEvaluationThatFindsNoWorkerWaitsForTheReplacement) {
+  Begin(
+      "workers: 1 max_restarts: 1 strategy { parameter_server { asynchronous {} } } "
+      "checkpoint { every_epochs: 1 }");
+  UseAll(0);
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 correct: 1 }");
+  SaveOpened(absl::OkStatus());
+  Vanish(Worker(0));
+  Say(Server(), "save_done { id: 2 }");
+  SaveCommitted(absl::OkStatus());
+  Log();
+  Fenced(false, 0);
+  ASSERT_TRUE(controller_->Admit(Worker(0), 2, now_).ok());
+  SayAs(2, Worker(0), "join {}");
+  SayAs(2, Worker(0), "ready {}");
+  Fenced(true, 0);
+  EXPECT_THAT(Log(), ElementsAre("w0 setup", "p0 fence", "w0 evaluate"));
+  EXPECT_EQ(Summary().test().samples(), 0) << "nothing is evaluated yet";
+  SayAs(2, Worker(0), "evaluation_done { id: 4 samples: 4 correct: 3 }");
+  EXPECT_EQ(Summary().test().accuracy(), 0.75);
+}
+
 TEST_F(LossesTest, DuringASaveThatGoesOn) {
   Begin(absl::StrCat(kAsynchronous, " checkpoint { every_epochs: 1 }"));
   Use(1, 5);

@@ -110,6 +110,16 @@ TEST_F(JobControllerTest, AnEvaluationOnMoreSamplesThanThereAreEndsTheJob) {
               HasSubstr("worker 0: it evaluated on 2 samples and says that of 3"));
 }
 
+TEST_F(JobControllerTest, AnEvaluationOnFewerSamplesThanAskedEndsTheJob) {
+  StartAndMakeReady("workers: 1 strategy { local {} }");
+  Train(0, 1, {{0, 10}, {10, 20}});
+  Say(Worker(0), "evaluation_done { id: 1 samples: 1 correct: 1 }");
+  Tick(0.1);
+  Tick(3);
+  EXPECT_THAT(std::string(end_.message()),
+              HasSubstr("worker 0: it evaluated on 2 samples and says that of 1"));
+}
+
 TEST_F(JobControllerTest, ALostTaskEndsTheJobAndIsNamed) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Log();
