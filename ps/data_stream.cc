@@ -7,16 +7,14 @@
 #include <cstring>
 
 #include "ps/payload.h"
+#include "runtime/cluster/keep_alive.h"
 
 namespace tethys {
 
 grpc::ChannelArguments DataChannelArguments() {
-  const int interval_ms = static_cast<int>(kKeepAliveInterval / kMillisecond);
   grpc::ChannelArguments arguments;
+  KeepAlive(arguments);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, interval_ms);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, interval_ms);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return arguments;

@@ -30,12 +30,10 @@ inline constexpr char kStreamMethod[] = "/tethys.ParameterServer/Stream";
 
 // The largest message either end receives; job files are held to half of it. gRPC's own default is 4 MiB.
 constexpr int64_t kMaxMessageBytes = int64_t{64} << 20;
-// A connection on which nothing comes is probed after this long and given up after as long again. Both ends
-// probe, and the server allows probes at half the interval, so that neither takes the other's for abuse.
-constexpr Nanoseconds kKeepAliveInterval = 10 * kSecond;
 
-// For every channel to a parameter server: the limits above, no sharing of connections between channels (so
-// that a reconnect is not held up by an earlier one's back-off), no proxy.
+// For every channel to a parameter server: the limit above, probes (runtime/cluster/keep_alive.h), no sharing
+// of connections between channels (so that a reconnect is not held up by an earlier one's back-off), no
+// proxy.
 grpc::ChannelArguments DataChannelArguments();
 
 // To be called once, by the main function of a process that exchanges messages, before it makes threads:

@@ -14,6 +14,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/cluster/credentials.h"
+#include "runtime/cluster/keep_alive.h"
 
 namespace tethys {
 namespace {
@@ -95,17 +96,13 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
 
 absl::Status GrpcParameterServer::Listen() {
   const std::string address = WithPort(options_.bind_address);
-  const int interval_ms = static_cast<int>(kKeepAliveInterval / kMillisecond);
   int port = 0;
   grpc::ServerBuilder builder;
   builder.RegisterAsyncGenericService(&service_);
   builder.AddListeningPort(address, MakeServerCredentials(options_.tls), &port);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, interval_ms);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, interval_ms);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, interval_ms / 2);
+  KeepAlive(builder);
   queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();
   if (server_ == nullptr || port == 0) {

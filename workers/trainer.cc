@@ -153,6 +153,7 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
                         .sample_count = batch.positions.count(),
                         .global_sample_count = batch.global_count,
                         .schedule_position = SamplesUsed(plan, run.epoch(), batch.step_begin)};
+    TETHYS_RETURN_IF_ERROR(session_.status());
     TETHYS_RETURN_IF_ERROR(pipeline_->Run(step));
     ++steps_;
     ++done;

@@ -12,6 +12,9 @@ int64_t ResidentBytes();
 
 std::string HostName();
 
+// Ends this process with status 1, without destructors and without waiting for its threads.
+[[noreturn]] void EndProcessAtOnce();
+
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_BASE_PROCESS_H_

@@ -13,6 +13,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
+#include "runtime/cluster/keep_alive.h"
 
 namespace tethys {
 namespace {
@@ -44,6 +45,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     // Otherwise a second chief could listen on the same port and take half of the tasks.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    KeepAlive(builder);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {

@@ -30,6 +30,7 @@ struct TaskOptions {
   Nanoseconds slow_down = 0;  // For trials: a worker waits so long before each of its steps.
   // Nothing heard from the chief for so long, once connected: it is lost.
   Nanoseconds chief_silence = 20 * kSecond;
+  Nanoseconds chief_grace = 5 * kSecond;  // After which a process that has lost its chief is ended.
 };
 
 }  // namespace tethys

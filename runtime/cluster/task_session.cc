@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <set>
 #include <thread>
 
 #include "proto/chief.grpc.pb.h"
@@ -13,14 +14,18 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
 #include "runtime/cluster/chief_clock.h"
+#include "runtime/cluster/chief_watch.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
+#include "runtime/cluster/keep_alive.h"
 
 namespace tethys {
 namespace {
 
 // Elements of one CheckpointChunk: 1 MiB.
 constexpr int64_t kChunkElements = int64_t{1} << 18;
+// Close waits for the writer as long as a message leaves it within this time.
+constexpr Nanoseconds kCloseProgress = kSecond;
 
 std::chrono::system_clock::time_point After(Nanoseconds timeout) {
   return std::chrono::system_clock::now() + std::chrono::nanoseconds(timeout);
@@ -32,38 +37,78 @@ std::shared_ptr<grpc::Channel> MakeChannel(const TaskOptions& options) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  KeepAlive(arguments);
   const auto credentials = MakeChannelCredentials(options.tls, proto::CHIEF, 0, arguments);
   return grpc::CreateCustomChannel(options.chief_address, credentials, arguments);
 }
 
+// The calls under way, so that any thread can cancel them all, once and for ever.
+class OpenCalls {
+ public:
+  void Add(grpc::ClientContext& context) {
+    MutexLock lock(mu_);
+    contexts_.insert(&context);
+    if (cancelled_) context.TryCancel();
+  }
+  void Remove(grpc::ClientContext& context) {
+    MutexLock lock(mu_);
+    contexts_.erase(&context);
+  }
+  void CancelAll() {
+    MutexLock lock(mu_);
+    cancelled_ = true;
+    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+  }
+
+ private:
+  Mutex mu_;
+  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mu_);
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+// The context of a call that ends with its scope at the latest.
+class Call {
+ public:
+  explicit Call(OpenCalls& calls) : calls_(calls) { calls_.Add(context_); }
+  ~Call() { calls_.Remove(context_); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  grpc::ClientContext& context() { return context_; }
+
+ private:
+  OpenCalls& calls_;
+  grpc::ClientContext context_;
+};
+
+// Four threads: those of the caller; a reader; a writer, which also beats; and a watch over the chief, which
+// only looks at the time and cancels calls, so that nothing can hold it up.
 class GrpcTaskSession final : public TaskSession {
  public:
-  GrpcTaskSession(const TaskOptions& options, const Clock& clock)
+  GrpcTaskSession(const TaskOptions& options, const Clock& clock, std::function<void()> end_process)
       : options_(options),
         clock_(clock),
-        stub_(proto::Chief::NewStub(MakeChannel(options))),
-        last_heard_(clock.Now()) {}
+        end_process_(std::move(end_process)),
+        stub_(proto::Chief::NewStub(MakeChannel(options))) {}
 
-  ~GrpcTaskSession() override { Close(); }
+  ~GrpcTaskSession() override {
+    Close();
+    StopWatching();
+  }
 
   absl::Status Open() {
-    TETHYS_RETURN_IF_ERROR(AddHandshake(context_, options_.connect_timeout));
-    stream_ = stub_->Session(&context_);
-    // The chief answers an admitted session with its metadata at once, a refused one with a status.
-    stream_->WaitForInitialMetadata();
-    admitted_ = context_.GetServerInitialMetadata().count("tethys-admitted") > 0;
-    if (!admitted_) {
-      stream_->WritesDone();
-      const absl::Status status = FromGrpcStatus(stream_->Finish());
-      MutexLock lock(mu_);
-      closed_ = true;
-      return Annotate(status.ok() ? absl::UnavailableError("the session ended at once") : status,
-                      absl::StrCat("the chief at ", options_.chief_address, " did not admit this task"));
-    }
-    last_heard_ = clock_.Now();
+    TETHYS_RETURN_IF_ERROR(AddHandshake(session_.context(), options_.connect_timeout));
+    TETHYS_RETURN_IF_ERROR(Annotate(
+        BeAdmitted(), absl::StrCat("the chief at ", options_.chief_address, " did not admit this task")));
     reader_ = std::thread([this] { ReadOrders(); });
     writer_ = std::thread([this] { WriteMessages(); });
+    watch_ = std::thread([this] { WatchChief(); });
     return absl::OkStatus();
+  }
+
+  absl::Status status() override {
+    if (!lost_) return absl::OkStatus();
+    MutexLock lock(mu_);
+    return broken_;
   }
 
   void Send(proto::FromTask message) override {
@@ -74,7 +119,7 @@ class GrpcTaskSession final : public TaskSession {
 
   absl::StatusOr<proto::ToTask> Receive() override {
     MutexLock lock(mu_);
-    // ReadOrders ends the wait at the latest when the chief has been silent for too long.
+    // The watch ends the wait at the latest.
     while (incoming_.empty() && broken_.ok()) incoming_changed_.Wait(mu_);
     if (incoming_.empty()) return broken_;
     return TakeOrder();
@@ -113,14 +158,14 @@ class GrpcTaskSession final : public TaskSession {
   }
 
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) override {
-    grpc::ClientContext context;
-    TETHYS_RETURN_IF_ERROR(AddHandshake(context, options_.connect_timeout));
+    Call call(calls_);
+    TETHYS_RETURN_IF_ERROR(AddHandshake(call.context(), options_.connect_timeout));
     proto::ReadCheckpointRequest request;
     proto::ArenaRange& range = *request.add_range();
     range.set_slot(slot);
     range.set_begin(begin);
     range.set_count(static_cast<int64_t>(out.size()));
-    auto reader = stub_->ReadCheckpoint(&context, request);
+    auto reader = stub_->ReadCheckpoint(&call.context(), request);
     proto::CheckpointChunk chunk;
     int64_t done = 0;
     while (reader->Read(&chunk)) {
@@ -128,7 +173,7 @@ class GrpcTaskSession final : public TaskSession {
       if (chunk.range().slot() != slot || chunk.range().begin() != begin + done || count < 0 ||
           count > static_cast<int64_t>(out.size()) - done ||
           static_cast<int64_t>(chunk.data().size()) != count * static_cast<int64_t>(sizeof(float))) {
-        context.TryCancel();
+        call.context().TryCancel();
         reader->Finish();
         return absl::DataLossError("the chief sent another range of the checkpoint than was asked for");
       }
@@ -144,10 +189,10 @@ class GrpcTaskSession final : public TaskSession {
   }
 
   absl::Status WriteCheckpoint(int64_t save_id, Source source) override {
-    grpc::ClientContext context;
-    TETHYS_RETURN_IF_ERROR(AddHandshake(context, options_.connect_timeout));
+    Call call(calls_);
+    TETHYS_RETURN_IF_ERROR(AddHandshake(call.context(), options_.connect_timeout));
     proto::WriteCheckpointReply reply;
-    auto writer = stub_->WriteCheckpoint(&context, &reply);
+    auto writer = stub_->WriteCheckpoint(&call.context(), &reply);
     proto::CheckpointChunk chunk;
     chunk.set_id(save_id);
     bool chief_listens = true;
@@ -175,18 +220,71 @@ class GrpcTaskSession final : public TaskSession {
       closed_ = true;
       outgoing_changed_.NotifyOne();
     }
-    if (writer_.joinable()) writer_.join();
-    {
+    if (writer_.joinable()) {
+      AwaitWriter();
+      writer_.join();
+    }
+    if (reader_.joinable()) {
       // The chief ends the stream when it has read everything; if it does not, the call is cancelled.
       const Nanoseconds deadline = clock_.Now() + kSecond;
       MutexLock lock(mu_);
       while (broken_.ok() && clock_.Now() < deadline) incoming_changed_.WaitFor(mu_, deadline - clock_.Now());
     }
-    context_.TryCancel();
+    session_.context().TryCancel();
     if (reader_.joinable()) reader_.join();
+    // A task that has lost its chief is watched to its end.
+    if (!lost_) StopWatching();
   }
 
  private:
+  // The chief answers an admitted session with its metadata at once, a refused one with a status.
+  absl::Status BeAdmitted() {
+    stream_ = stub_->Session(&session_.context());
+    absl::Status late;
+    bool answered = false;
+    Mutex mu;
+    CondVar changed;
+    std::thread timer([&] {
+      const Nanoseconds deadline = clock_.Now() + options_.connect_timeout;
+      MutexLock lock(mu);
+      while (!answered && clock_.Now() < deadline) changed.WaitFor(mu, deadline - clock_.Now());
+      if (answered) return;
+      late = absl::DeadlineExceededError(
+          absl::StrCat("it did not answer within ", ToSeconds(options_.connect_timeout), " s"));
+      session_.context().TryCancel();
+    });
+    stream_->WaitForInitialMetadata();
+    {
+      MutexLock lock(mu);
+      answered = true;
+      changed.NotifyOne();
+    }
+    timer.join();
+    if (late.ok() && session_.context().GetServerInitialMetadata().count("tethys-admitted") > 0) {
+      return absl::OkStatus();
+    }
+    stream_->WritesDone();
+    const absl::Status status = FromGrpcStatus(stream_->Finish());
+    MutexLock lock(mu_);
+    closed_ = true;
+    if (!late.ok()) return late;
+    return status.ok() ? absl::UnavailableError("the session ended at once") : status;
+  }
+
+  // Until it has sent everything, or nothing leaves it any more: then the session is cancelled.
+  void AwaitWriter() {
+    MutexLock lock(mu_);
+    int64_t written = -1;
+    while (!writer_done_ && written_ != written) {
+      written = written_;
+      const Nanoseconds deadline = clock_.Now() + kCloseProgress;
+      while (!writer_done_ && clock_.Now() < deadline) {
+        writer_changed_.WaitFor(mu_, deadline - clock_.Now());
+      }
+    }
+    if (!writer_done_) session_.context().TryCancel();
+  }
+
   // Asks for a challenge and puts the answer into the call's metadata.
   absl::Status AddHandshake(grpc::ClientContext& context, Nanoseconds timeout) {
     proto::Challenge challenge;
@@ -206,10 +304,10 @@ class GrpcTaskSession final : public TaskSession {
   }
 
   absl::Status GetChallenge(Nanoseconds timeout, bool patient, proto::Challenge& challenge) {
-    grpc::ClientContext context;
-    context.set_wait_for_ready(patient);
-    context.set_deadline(After(timeout));
-    return FromGrpcStatus(stub_->GetChallenge(&context, proto::ChallengeRequest(), &challenge));
+    Call call(calls_);
+    call.context().set_wait_for_ready(patient);
+    call.context().set_deadline(After(timeout));
+    return FromGrpcStatus(stub_->GetChallenge(&call.context(), proto::ChallengeRequest(), &challenge));
   }
 
   proto::ToTask TakeOrder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -222,25 +320,40 @@ class GrpcTaskSession final : public TaskSession {
   void ReadOrders() {
     proto::ToTask order;
     while (stream_->Read(&order)) {
-      last_heard_ = clock_.Now();
+      const Nanoseconds now = clock_.Now();
       MutexLock lock(mu_);
+      ++heard_;
       if (order.has_pong()) {
-        chief_clock_.Note(order.pong().sent_ns(), last_heard_, order.pong().chief_ns());
-      } else {
-        incoming_.push_back(order);
-        incoming_changed_.NotifyAll();
+        chief_clock_.Note(order.pong().sent_ns(), now, order.pong().chief_ns());
+        continue;
       }
+      // From here on the session may end.
+      if (order.has_stop() && !order.stop().failed()) dismissed_ = true;
+      incoming_.push_back(order);
+      incoming_changed_.NotifyAll();
     }
     const absl::Status status = FromGrpcStatus(stream_->Finish());
     MutexLock lock(mu_);
-    broken_ = Annotate(status.ok() ? absl::UnavailableError("it ended the session") : status,
-                       absl::StrCat("lost the chief at ", options_.chief_address));
-    incoming_changed_.NotifyAll();
+    Break(status.ok() ? absl::UnavailableError("it ended the session") : status);
     outgoing_changed_.NotifyAll();
   }
 
-  // The writer thread: what is queued, and a beat when it is time.
+  void Break(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (broken_.ok()) broken_ = Annotate(status, absl::StrCat("lost the chief at ", options_.chief_address));
+    incoming_changed_.NotifyAll();
+    watch_changed_.NotifyAll();
+  }
+
+  // The writer thread.
   void WriteMessages() {
+    WriteUntilClosed();
+    MutexLock lock(mu_);
+    writer_done_ = true;
+    writer_changed_.NotifyAll();
+  }
+
+  // What is queued, and a beat when it is time.
+  void WriteUntilClosed() {
     Nanoseconds next_beat = clock_.Now();
     while (true) {
       absl::optional<proto::FromTask> message;
@@ -267,23 +380,65 @@ class GrpcTaskSession final : public TaskSession {
       }
       if (beat) {
         Beat();
-        if (clock_.Now() - last_heard_ > options_.chief_silence) {
-          TETHYS_LOG(Error, "nothing heard from the chief for ", ToSeconds(options_.chief_silence), " s");
-          context_.TryCancel();
-        }
-      } else if (!stream_->Write(*message)) {
-        return;  // The reader learns why.
+        continue;
       }
+      if (!stream_->Write(*message)) return;  // The reader learns why.
+      MutexLock lock(mu_);
+      ++written_;
     }
+  }
+
+  // The watch's thread. It counts from the first beat on: the chief answers nothing else unasked.
+  void WatchChief() {
+    const Nanoseconds interval = std::min(kSecond, options_.chief_silence) / 8;
+    absl::optional<ChiefWatch> watch;
+    while (true) {
+      ChiefWatch::Verdict verdict = ChiefWatch::Verdict::kPresent;
+      {
+        MutexLock lock(mu_);
+        watch_changed_.WaitFor(mu_, interval);
+        if (unwatched_) return;
+        const Nanoseconds now = clock_.Now();
+        const bool broken = !broken_.ok() && !closed_ && !dismissed_;
+        if (!watch.has_value() && (beat_interval_ > 0 || broken)) {
+          watch.emplace(options_.chief_silence, options_.chief_grace, 4 * interval, now);
+        }
+        if (watch.has_value()) verdict = watch->Look(now, heard_, broken);
+        if (verdict == ChiefWatch::Verdict::kLost && !lost_) NoteLoss();
+      }
+      if (verdict == ChiefWatch::Verdict::kPresent) continue;
+      calls_.CancelAll();
+      if (verdict == ChiefWatch::Verdict::kLost) continue;
+      TETHYS_LOG(Error, "the chief was lost and this process did not end within ",
+                 ToSeconds(options_.chief_grace), " s by itself: it is ended");
+      return end_process_();
+    }
+  }
+
+  void NoteLoss() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    Break(absl::UnavailableError(
+        absl::StrCat("nothing was heard from it for ", ToSeconds(options_.chief_silence), " s")));
+    TETHYS_LOG(Error, broken_.message());
+    lost_ = true;
+  }
+
+  void StopWatching() {
+    {
+      MutexLock lock(mu_);
+      unwatched_ = true;
+      watch_changed_.NotifyAll();
+    }
+    if (watch_.joinable()) watch_.join();
   }
 
   const TaskOptions options_;
   const Clock& clock_;
+  const std::function<void()> end_process_;
   const std::unique_ptr<proto::Chief::Stub> stub_;
-  grpc::ClientContext context_;
+  OpenCalls calls_;
+  Call session_{calls_};
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
-  bool admitted_ = false;
-  std::atomic<Nanoseconds> last_heard_;
+  std::atomic<bool> lost_{false};  // The watch's: the chief is gone without a word of farewell.
 
   Mutex beat_mu_;  // Before mu_ where both are held.
   Fill fill_ ABSL_GUARDED_BY(beat_mu_);
@@ -291,22 +446,31 @@ class GrpcTaskSession final : public TaskSession {
   Mutex mu_;
   CondVar incoming_changed_;
   CondVar outgoing_changed_;
+  CondVar writer_changed_;
+  CondVar watch_changed_;
   std::deque<proto::ToTask> incoming_ ABSL_GUARDED_BY(mu_);
   std::deque<proto::FromTask> outgoing_ ABSL_GUARDED_BY(mu_);
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  bool dismissed_ ABSL_GUARDED_BY(mu_) = false;  // Told that the job ended well.
+  bool writer_done_ ABSL_GUARDED_BY(mu_) = false;
+  bool unwatched_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t heard_ ABSL_GUARDED_BY(mu_) = 0;    // Messages of the chief.
+  int64_t written_ ABSL_GUARDED_BY(mu_) = 0;  // Messages to it.
   Nanoseconds beat_interval_ ABSL_GUARDED_BY(mu_) = 0;
   ChiefClock chief_clock_ ABSL_GUARDED_BY(mu_);
 
   std::thread reader_;
   std::thread writer_;
+  std::thread watch_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<TaskSession>> TaskSession::Connect(const TaskOptions& options,
-                                                                  const Clock& clock) {
-  auto session = std::make_unique<GrpcTaskSession>(options, clock);
+                                                                  const Clock& clock,
+                                                                  std::function<void()> end_process) {
+  auto session = std::make_unique<GrpcTaskSession>(options, clock, std::move(end_process));
   TETHYS_RETURN_IF_ERROR(session->Open());
   return absl::StatusOr<std::unique_ptr<TaskSession>>(std::move(session));
 }

@@ -20,6 +20,7 @@ import unittest
 
 import check_journal
 import namespaces
+from losses_test import BIG, BIG_JOB, FAST, FAST_JOB, OUTLIVED_SECONDS
 from tethys_run import FULL_JOB, JOB, PATIENCE, TETHYS
 
 # A copy by itself: without a bundle beside it, and nobody builds it anew.
@@ -43,16 +44,17 @@ OF_A_JOB = re.compile(r"--(index|listen|hostfile)=")
 class Run:
     """A call of tethys train on the master."""
 
-    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=JOB, program=PROGRAM):
+    def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=JOB, program=PROGRAM, name="run"):
         self.cluster = cluster
         self.home = cluster["master"].home
-        self.directory = os.path.join(self.home, "run")
+        self.directory = os.path.join(self.home, name)
+        self.log = os.path.join(self.home, f"{name}.output")
         shutil.rmtree(self.directory, ignore_errors=True)
         self.write("hosts", hosts)
         self.write("job.textproto", job)
-        with open(os.path.join(self.home, "output"), "w", encoding="utf-8") as log:
+        with open(self.log, "w", encoding="utf-8") as log:
             self.process = cluster.popen(
-                "master", [program, "train", "--plain", "--run_dir=run", "--hostfile=hosts",
+                "master", [program, "train", "--plain", f"--run_dir={name}", "--hostfile=hosts",
                            f"--ssh_config={cluster.ssh_config}", "job.textproto", *flags,
                            *(f"--set={value}" for value in overrides)], stdout=log, stderr=subprocess.STDOUT)
 
@@ -61,7 +63,7 @@ class Run:
             file.write(text)
 
     def output(self):
-        with open(os.path.join(self.home, "output"), encoding="utf-8") as file:
+        with open(self.log, encoding="utf-8") as file:
             return file.read()
 
     def finish(self):
@@ -235,6 +237,18 @@ class ClusterTest(unittest.TestCase):
         _, output = run.finish()
         self.assertRegex(output, "tethys train: (lost )?worker 1 on slave2")
         wait_until_nothing_runs(self.cluster)
+
+    def test_no_task_outlives_a_cut_link_of_launcher_and_chief(self):
+        saving = Run(self.cluster, [*BIG, "strategy.parameter_server.servers=1"], hosts="master role=chief\nslave2 role=worker\nslave3 role=ps", job=BIG_JOB,
+                     name="saving")
+        saving.wait_for(lambda: "started in" in saving.output(), "start")
+        fast = Run(self.cluster, FAST, hosts="master role=chief\nslave1 role=worker", job=FAST_JOB, name="fast")
+        fast.wait_for(lambda: "started in" in fast.output(), "start")
+        saving.wait_for(lambda: glob.glob(saving.directory + "/checkpoints/*.tmp/*.safetensors"), "save")
+        self.cluster["master"].cut_off()
+        self.assertLess(wait_until_nothing_runs(self.cluster), OUTLIVED_SECONDS)
+        for run in (saving, fast):
+            self.assertEqual(run.finish()[0], 1)
 
     def test_a_machine_that_goes_during_launch_is_named(self):
         run = Run(self.cluster, MIRRORED + LONG)

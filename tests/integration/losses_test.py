@@ -7,6 +7,7 @@
                                       more words pick cases: --soak 20 ps_sync killed
 """
 import contextlib
+import glob
 import os
 import random
 import signal
@@ -14,7 +15,7 @@ import sys
 import time
 import unittest
 
-from tethys_run import Run, STRATEGIES, TethysTest
+from tethys_run import FULL_JOB, JOB, Run, STRATEGIES, TethysTest
 
 # Always interrupted.
 LONG = ["epochs=10000", "batch_size_per_worker=16"]
@@ -28,6 +29,16 @@ ROLES = {"local": ["chief", "worker"], "mirrored": ["chief", "worker"],
 # The chief notices who stops, and the launcher a chief that does, whatever the strategy: each kind of wait once.
 STOPPED = [("local", "worker"), ("mirrored", "chief"), ("mirrored", "worker"), ("ps_sync", "worker"),
            ("ps_sync", "ps"), ("ps_async", "ps")]
+# Some ten thousand steps a second, with a time for each of 40 layers: their records fill the connection to a chief
+# that takes none.
+FAST = ["strategy=local", "workers=1", "global_batch_size=1", "epochs=10000", "evaluate_each_epoch=false"]
+FAST_JOB = FULL_JOB.replace("layer { dense { units: 128 activation: RELU } }",
+                            "layer { dense { units: 1 } }\n" * 40).replace("limit_samples: 3001", "limit_samples: 59000")
+# Servers of some 100 MiB, optimizer's slot included, which are not saved at once.
+BIG_JOB = JOB.replace("units: 128", "units: 20000").replace("limit_samples: 3001", "limit_samples: 300")
+BIG = [*STRATEGIES["ps_sync"], "workers=1", "checkpoint.every_steps=1", "epochs=10000", "evaluate_each_epoch=false"]
+# Tasks give a silent chief 20 s, and themselves 5 s to end.
+OUTLIVED_SECONDS = 30
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
 
@@ -85,6 +96,28 @@ class LossesTest(TethysTest):
             for number in numbers:
                 with self.subTest(signal=number, strategy=strategy):
                     self.lose(strategy, "launcher", number)
+
+    def freeze(self, run):
+        """The launcher and the chief stand still from now on."""
+        chief = run.process("chief")
+        for pid in (run.launcher.pid, chief):
+            os.kill(pid, signal.SIGSTOP)
+        return chief, time.monotonic()
+
+    def assert_outlives_briefly(self, run, chief, begin):
+        while set(run.processes()) - {chief}:
+            self.assertLess(time.monotonic() - begin, OUTLIVED_SECONDS, run.processes())
+            time.sleep(0.05)
+
+    def test_no_task_outlives_a_frozen_chief_and_launcher(self):
+        with Run(FAST, job=FAST_JOB) as fast, Run(BIG, job=BIG_JOB) as saving:
+            frozen = {}
+            saving.start().wait_for(lambda: glob.glob(saving.path("checkpoints", "*.tmp", "*.safetensors")), "save")
+            frozen[saving] = self.freeze(saving)
+            fast.start().wait_for_training()
+            frozen[fast] = self.freeze(fast)
+            for run, (chief, begin) in frozen.items():
+                self.assert_outlives_briefly(run, chief, begin)
 
     def test_a_loss_while_the_job_starts_ends_it(self):
         for role in ("chief", "worker", "ps", "launcher"):

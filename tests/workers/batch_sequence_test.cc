@@ -64,6 +64,7 @@ class ScriptedSession final : public TaskSession {
   int requests() const { return requests_; }
 
   void Send(proto::FromTask message) override { requests_ += message.has_lease_request(); }
+  absl::Status status() override { return absl::OkStatus(); }
   absl::StatusOr<proto::ToTask> Receive() override {
     if (orders_.empty()) return absl::UnavailableError("nothing to receive");
     proto::ToTask order = orders_.front();

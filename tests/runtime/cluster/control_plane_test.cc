@@ -15,13 +15,22 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Answers a heartbeat with an order, keeps everything else.
+// Keeps what it is told and answers nothing. Once frozen it takes nothing either, like a process that is
+// stopped.
 class RecordingChief final : public ChiefEvents {
  public:
+  void Freeze(bool frozen = true) {
+    MutexLock lock(mu_);
+    frozen_ = frozen;
+    changed_.NotifyAll();
+  }
+
   absl::Status Admit(TaskId task, uint32_t) override {
+    AwaitThaw();
     return task.index == 7 ? absl::AlreadyExistsError("worker 7 has joined already") : absl::OkStatus();
   }
   void OnMessage(TaskId, uint32_t, proto::FromTask message) override {
+    AwaitThaw();
     MutexLock lock(mu_);
     messages_.push_back(message.ShortDebugString());
     changed_.NotifyAll();
@@ -32,12 +41,14 @@ class RecordingChief final : public ChiefEvents {
     changed_.NotifyAll();
   }
   absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin, absl::Span<const float> values) override {
+    AwaitThaw();
     if (save_id != 1) return absl::FailedPreconditionError("no such save");
     MutexLock lock(mu_);
     for (const float value : values) written_[{slot, begin++}] = value;
     return absl::OkStatus();
   }
   absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) override {
+    AwaitThaw();
     if (slot > 1) return absl::InvalidArgumentError("no such slot");
     for (float& value : out) value = static_cast<float>(slot * 1'000'000 + begin++);
     return absl::OkStatus();
@@ -59,8 +70,14 @@ class RecordingChief final : public ChiefEvents {
   }
 
  private:
+  void AwaitThaw() {
+    MutexLock lock(mu_);
+    while (frozen_) changed_.Wait(mu_);
+  }
+
   Mutex mu_;
   CondVar changed_;
+  bool frozen_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::string> messages_ ABSL_GUARDED_BY(mu_);
   std::map<std::pair<int, int64_t>, float> written_ ABSL_GUARDED_BY(mu_);
 };
@@ -178,6 +195,95 @@ TEST_F(ControlPlaneTest, APortInUseIsRefused) {
   const auto second = ChiefServer::Start(server_->address(), {token_, "job"}, clock_, chief_);
   EXPECT_TRUE(absl::IsAlreadyExists(second.status()));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(server_->address()));
+}
+
+// --------------------------------------------------------------------------------------- a chief that is
+// lost
+
+class LostChiefTest : public ControlPlaneTest {
+ protected:
+  LostChiefTest() {
+    options_.chief_silence = 200 * kMillisecond;
+    options_.chief_grace = 3600 * kSecond;
+  }
+  ~LostChiefTest() override { chief_.Freeze(false); }
+  std::unique_ptr<TaskSession> JoinAndBeat(TaskSession::Fill fill = [](proto::Heartbeat&,
+                                                                       std::vector<proto::FromTask>&) {}) {
+    auto session = Join();
+    chief_.Freeze();
+    session->StartBeating(kMillisecond, std::move(fill));
+    return session;
+  }
+};
+
+TEST_F(LostChiefTest, ChiefThatTakesNoMessages_EndsTheSession) {
+  // More than the connection's window, so that the writer waits for the chief.
+  const auto session = JoinAndBeat([](proto::Heartbeat&, std::vector<proto::FromTask>& before) {
+    before.emplace_back().mutable_join()->set_host(std::string(1 << 20, 'x'));
+  });
+  const auto order = session->Receive();
+  EXPECT_TRUE(absl::IsUnavailable(order.status())) << order.status();
+  EXPECT_THAT(std::string(order.status().message()), HasSubstr("nothing was heard from it for 0.2 s"));
+  EXPECT_TRUE(absl::IsUnavailable(session->status()));
+  session->Close();
+}
+
+TEST_F(LostChiefTest, ChiefThatStopsWithinACheckpoint_EndsBothWays) {
+  const auto session = JoinAndBeat();
+  std::vector<float> values(1 << 18);
+  EXPECT_FALSE(session
+                   ->WriteCheckpoint(1,
+                                     [&](TaskSession::WriteRange write) {
+                                       while (true) TETHYS_RETURN_IF_ERROR(write(0, 0, values));
+                                     })
+                   .ok());
+  EXPECT_FALSE(session->ReadCheckpoint(1, 0, absl::MakeSpan(values)).ok());
+}
+
+TEST_F(LostChiefTest, ReadUnderWay_IsCancelled) {
+  const auto session = JoinAndBeat();
+  std::vector<float> values(1 << 18);
+  EXPECT_TRUE(absl::IsCancelled(session->ReadCheckpoint(1, 0, absl::MakeSpan(values))));
+}
+
+TEST_F(LostChiefTest, ChiefThatDoesNotAdmit_IsNamedInTime) {
+  chief_.Freeze();
+  options_.connect_timeout = kSecond;
+  const absl::Status status = Refusal();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(options_.chief_address));
+}
+
+TEST_F(LostChiefTest, ProcessThatDoesNotEnd_IsEnded) {
+  options_.chief_grace = kMillisecond;
+  Mutex mu;
+  CondVar changed;
+  bool ended = false;
+  const auto session = TaskSession::Connect(options_, clock_, [&] {
+    MutexLock lock(mu);
+    ended = true;
+    changed.NotifyAll();
+  });
+  server_ = nullptr;
+  MutexLock lock(mu);
+  while (!ended) changed.Wait(mu);
+}
+
+TEST_F(LostChiefTest, TaskThatWasDismissed_IsNotHurried) {
+  options_.chief_grace = kMillisecond;
+  options_.chief_silence = 3600 * kSecond;
+  const auto session = TaskSession::Connect(options_, clock_, [] { FAIL() << "it was ended"; });
+  proto::FromTask message;
+  message.mutable_join();
+  (*session)->Send(message);
+  chief_.WaitFor("join");
+  proto::ToTask order;
+  order.mutable_stop()->set_failed(false);
+  server_->Send({proto::WORKER, 0}, options_.incarnation, order);
+  ASSERT_TRUE((*session)->Receive()->has_stop());
+  server_ = nullptr;
+  EXPECT_FALSE((*session)->Receive().ok());
+  EXPECT_TRUE((*session)->status().ok());
 }
 
 // ------------------------------------------------------------------------------------------- mutual TLS
