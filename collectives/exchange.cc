@@ -1,11 +1,9 @@
 #include "collectives/exchange.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
+#include "collectives/all_gather.h"
 #include "collectives/hierarchical_communicator.h"
 #include "collectives/shared_memory_communicator.h"
 #include "runtime/base/logging.h"
@@ -17,45 +15,6 @@ namespace {
 
 // Of the leaders' ring, beside the ring of all of the same group.
 constexpr uint32_t kLeadersGroup = 1 << 16;
-constexpr int64_t kMaxMeasuredBytes = 1024 * 1024;
-
-struct Measurement {
-  const char* name;
-  int64_t bytes;
-  int calls;
-};
-
-// Microseconds of an all-reduce, the mean over all ranks; one call before is not counted.
-absl::StatusOr<double> Measure(Communicator& communicator, const Measurement& what, const Clock& clock) {
-  std::vector<float> data(what.bytes / static_cast<int64_t>(sizeof(float)), 0.0f);
-  TETHYS_RETURN_IF_ERROR(communicator.AllReduce(absl::MakeSpan(data)));
-  const Nanoseconds start = clock.Now();
-  for (int i = 0; i < what.calls; ++i) TETHYS_RETURN_IF_ERROR(communicator.AllReduce(absl::MakeSpan(data)));
-  // Summed by an all-reduce, so that all ranks compare the same numbers.
-  auto microseconds = static_cast<float>(static_cast<double>(clock.Now() - start) / 1e3 / what.calls);
-  TETHYS_RETURN_IF_ERROR(communicator.AllReduce({&microseconds, 1}));
-  return microseconds / static_cast<double>(communicator.world_size());
-}
-
-struct Comparison {
-  bool ring_is_faster = false;  // At the typical size.
-  std::string text;
-};
-
-absl::StatusOr<Comparison> Compare(Communicator& candidate, Communicator& ring, int64_t typical_bytes,
-                                   const Clock& clock) {
-  const int64_t bytes = std::clamp<int64_t>(typical_bytes, sizeof(float), kMaxMeasuredBytes);
-  const std::string typical = absl::StrCat(bytes / 1024, " KiB");
-  Comparison comparison;
-  for (const Measurement& what : {Measurement{"4 KiB", 4096, 10}, Measurement{typical.c_str(), bytes, 3}}) {
-    TETHYS_ASSIGN_OR_RETURN(const double ours, Measure(candidate, what, clock));
-    TETHYS_ASSIGN_OR_RETURN(const double rings, Measure(ring, what, clock));
-    comparison.ring_is_faster = rings < ours;
-    absl::StrAppendFormat(&comparison.text, "%s%s in %.0f us, by TCP alone in %.0f us",
-                          comparison.text.empty() ? "" : "; ", what.name, ours, rings);
-  }
-  return comparison;
-}
 
 int HostCount(const std::vector<int>& hosts) { return 1 + *std::max_element(hosts.begin(), hosts.end()); }
 
@@ -108,32 +67,28 @@ absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<
   const std::string own = absl::StrCat(boot.ok() ? *boot : absl::StrCat("rank ", all.rank()));
   TETHYS_ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(addresses[all.rank()]));
   const std::string place = absl::StrCat(own, " ", bound.host);
-  const uint64_t key = Fnv1a(place.data(), place.size());
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys,
+                          AllGather(all, Fnv1a(place.data(), place.size())));
 
-  std::vector<uint64_t> keys;
+  std::vector<uint64_t> known;
   std::vector<int> hosts;
-  for (int root = 0; root < all.world_size(); ++root) {
-    std::array<float, 2> words;
-    std::memcpy(words.data(), &key, sizeof(key));
-    TETHYS_RETURN_IF_ERROR(all.Broadcast(absl::MakeSpan(words), root));
-    uint64_t theirs = 0;
-    std::memcpy(&theirs, words.data(), sizeof(theirs));
-    const auto known = std::find(keys.begin(), keys.end(), theirs);
-    hosts.push_back(static_cast<int>(known - keys.begin()));
-    if (known == keys.end()) keys.push_back(theirs);
+  for (const uint64_t key : keys) {
+    const auto it = std::find(known.begin(), known.end(), key);
+    hosts.push_back(static_cast<int>(it - known.begin()));
+    if (it == known.end()) known.push_back(key);
   }
   return hosts;
 }
 
 absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOptions& ring,
-                                        const TransportWish& wish) {
-  const bool wanted = wish.transport == proto::Mirrored::SHARED_MEMORY;
+                                        proto::Mirrored::Transport transport) {
+  const bool wanted = transport == proto::Mirrored::SHARED_MEMORY;
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, CreateRingCommunicator(listener, ring));
   const auto by_tcp = [&all](absl::string_view why) {
     std::string description = absl::StrCat("TCP among ", all->world_size(), " workers: ", why);
     return Exchange{.communicator = std::move(all), .description = std::move(description)};
   };
-  if (wish.transport == proto::Mirrored::TCP) return by_tcp("as the job says");
+  if (transport == proto::Mirrored::TCP) return by_tcp("as the job says");
   if (all->world_size() == 1) return by_tcp("there is nobody to exchange with");
 
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int> hosts, FindHosts(*all, ring.addresses));
@@ -143,20 +98,12 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
         "transport is SHARED_MEMORY, but no two workers share a host; leave it AUTOMATIC, or put workers "
         "together");
   }
-  absl::StatusOr<std::unique_ptr<Communicator>> candidate = CreateByTopology(listener, ring, *all, hosts);
-  if (candidate.status().code() == absl::StatusCode::kFailedPrecondition && !wanted) {
-    return by_tcp(candidate.status().message());
+  absl::StatusOr<std::unique_ptr<Communicator>> by_topology = CreateByTopology(listener, ring, *all, hosts);
+  if (by_topology.status().code() == absl::StatusCode::kFailedPrecondition && !wanted) {
+    return by_tcp(by_topology.status().message());
   }
-  if (!candidate.ok()) return candidate.status();
-
-  TETHYS_ASSIGN_OR_RETURN(const Comparison comparison,
-                          Compare(**candidate, *all, wish.typical_bytes, *ring.clock));
-  const bool may_choose = wish.transport == proto::Mirrored::AUTOMATIC && HostCount(hosts) == 1;
-  if (may_choose && comparison.ring_is_faster) {
-    return by_tcp(absl::StrCat("it is faster than ", TopologyText(hosts), ", ", comparison.text));
-  }
-  return Exchange{.communicator = *std::move(candidate),
-                  .description = absl::StrCat(TopologyText(hosts), " (", comparison.text, ")")};
+  if (!by_topology.ok()) return by_topology.status();
+  return Exchange{.communicator = *std::move(by_topology), .description = TopologyText(hosts)};
 }
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
 // How mirrored workers exchange gradients: the one place that chooses among TCP, shared memory and the two
-// together, by where the ranks are, by the job's wish and by a measurement.
+// together, by where the ranks are and by the job's wish.
 //
 // Creating blocks until all ranks are connected and have agreed on the choice; called by every rank at the
 // same time with the same wish.
@@ -19,13 +19,8 @@ namespace tethys {
 struct Exchange {
   std::unique_ptr<Communicator> communicator;
   // What was chosen and why, the same on every rank:
-  // "shared memory among 2 workers (4 KiB in 2 us, TCP 41 us; ...)".
+  // "shared memory among 2 workers", "TCP among 2 workers: no two of them share a host".
   std::string description;
-};
-
-struct TransportWish {
-  proto::Mirrored::Transport transport = proto::Mirrored::AUTOMATIC;
-  int64_t typical_bytes = 1024 * 1024;  // Of an all-reduce: measured at this size, and at 4 KiB.
 };
 
 // A number for each rank, equal where ranks are on one host: the same boot of the same kernel, and the same
@@ -33,13 +28,13 @@ struct TransportWish {
 // by every rank of `all`; `addresses` as in RingOptions.
 absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<std::string>& addresses);
 
-// On one host shared memory and TCP give the same bits, so the faster one is taken. Where some ranks share
-// hosts and others do not, sums are made in another order than the ring's; so there the choice is by the
-// topology alone, and a rerun is bit-equal: shared memory inside the hosts, TCP between them.
+// AUTOMATIC: shared memory where all ranks are on one host, shared memory inside hosts and TCP between them
+// where some share a host, else TCP; also TCP where memory cannot be shared. Nothing is measured: repeats of
+// a job are to exchange alike.
 //
 // Errors as CreateRingCommunicator; FailedPrecondition: SHARED_MEMORY was asked for, and is not to be had.
 absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOptions& ring,
-                                        const TransportWish& wish);
+                                        proto::Mirrored::Transport transport);
 
 }  // namespace tethys
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/types/optional.h"
+#include "collectives/all_gather.h"
 #include "collectives/block_cut.h"
 #include "collectives/rank_board.h"
 #include "collectives/shared_segment.h"
@@ -31,19 +32,6 @@ constexpr uint32_t kInArenas = 1u << 31;
 constexpr int kMaxRanks = kWindowElements / kLineElements;
 
 int64_t RoundUp(int64_t elements, int64_t unit) { return (elements + unit - 1) / unit * unit; }
-
-// `value` of every rank, bit by bit.
-template <typename T>
-absl::StatusOr<std::vector<T>> ExchangeBits(Communicator& all, const T& value) {
-  std::vector<T> values(all.world_size(), value);
-  for (int root = 0; root < all.world_size(); ++root) {
-    float words[sizeof(T) / kFloatBytes];
-    std::memcpy(words, &values[root], sizeof(T));
-    TETHYS_RETURN_IF_ERROR(all.Broadcast(absl::MakeSpan(words), root));
-    std::memcpy(&values[root], words, sizeof(T));
-  }
-  return values;
-}
 
 // The first rank where `own` is an error; -1: nowhere.
 absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
@@ -125,7 +113,7 @@ class SharedMemoryCommunicator final : public Communicator {
     absl::StatusOr<SharedSegment> segment = absl::UnknownError("");
     if (rank_ == 0) segment = SharedSegment::Create(bytes);
     TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses,
-                            ExchangeBits(*this, segment.ok() ? segment->address() : SegmentAddress()));
+                            AllGather(*this, segment.ok() ? segment->address() : SegmentAddress()));
     if (rank_ != 0) segment = SharedSegment::Open(addresses[0], bytes);
     TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(*this, segment.status()));
     if (failed >= 0) {
@@ -311,7 +299,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
       absl::StrCat(world, " ranks on one host; at most ", kMaxRanks, " can share memory"));
   if (leader == all.rank() && world <= kMaxRanks) segment = SharedSegment::Create(bytes);
   const SegmentAddress own = segment.ok() ? segment->address() : SegmentAddress();
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses, ExchangeBits(all, own));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses, AllGather(all, own));
   if (leader != all.rank()) segment = SharedSegment::Open(addresses[leader], bytes);
 
   std::unique_ptr<SharedMemoryCommunicator> communicator;

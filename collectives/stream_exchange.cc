@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "collectives/all_gather.h"
 #include "runtime/base/random.h"
 
 namespace tethys {
@@ -32,17 +33,6 @@ uint64_t KeyOf(const Device& device) {
   if (device.reads_host_memory()) return kOnTheCpu;
   const std::string identity = device.identity();
   return identity.empty() ? kCannotSum : Fnv1a(identity.data(), identity.size()) | 2;
-}
-
-// By rank.
-absl::StatusOr<std::vector<uint64_t>> GatherKeys(Communicator& all, uint64_t own) {
-  std::vector<uint64_t> keys(all.world_size(), own);
-  for (int root = 0; root < all.world_size(); ++root) {
-    std::string bytes(reinterpret_cast<const char*>(&own), sizeof(own));
-    TETHYS_RETURN_IF_ERROR(BroadcastBytes(all, root, bytes));
-    std::memcpy(&keys[root], bytes.data(), sizeof(own));
-  }
-  return keys;
 }
 
 // "rank 2", "ranks 0, 2"; empty where no rank has that key.
@@ -73,7 +63,7 @@ std::string Obstacle(const std::vector<uint64_t>& keys) {
 
 absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device, Nanoseconds timeout,
                                                     const Clock& clock) {
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, GatherKeys(all, KeyOf(device)));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, AllGather(all, KeyOf(device)));
   std::string obstacle = Obstacle(keys);
   if (!obstacle.empty()) return StreamExchange{.communicator = nullptr, .reason = std::move(obstacle)};
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "absl/strings/str_split.h"
 #include "deploy/time_to_accuracy.h"
@@ -136,6 +137,22 @@ Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given) 
   target.set_accuracy(*accuracy);
   target.set_given(given.has_value());
   return target;
+}
+
+std::string ExchangeOf(const proto::RunSummary& summary) {
+  const std::string& exchange = summary.exchange();
+  return exchange.substr(0, std::min(exchange.find(" ("), exchange.find(':')));
+}
+
+std::string DifferentExchanges(absl::Span<const std::string> exchanges) {
+  std::map<std::string, int> counts;
+  for (const std::string& exchange : exchanges) ++counts[exchange];
+  if (counts.size() < 2) return "";
+  std::string text;
+  for (const auto& [exchange, count] : counts) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", count, " by ", exchange);
+  }
+  return text;
 }
 
 Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant, const Target& target) {

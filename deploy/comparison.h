@@ -95,13 +95,20 @@ std::string CommonPrefix(absl::Span<const VariantLabel> labels);
 // The last part of a field's path, broken at underscores into lines of a table's heading.
 std::vector<std::string> FieldHeader(const std::string& field);
 
+// How a mirrored run exchanged gradients, without the reason: "shared memory among 3 workers". Empty under
+// other strategies.
+std::string ExchangeOf(const proto::RunSummary& summary);
+// "2 by shared memory among 3 workers, 1 by TCP among 3 workers"; empty where all are alike.
+std::string DifferentExchanges(absl::Span<const std::string> exchanges);
+
 // The columns of the CSV files, and a variant's cells in them.
 std::vector<std::string> LabelHeader(absl::Span<const Variation> variations);
 std::vector<std::string> LabelCells(const VariantLabel& label);
 // More digits than any measurement here has.
 std::string NumberCell(double value);
 
-// A row per variant, ± the standard error of the mean; what failed, below. At most 120 columns wide as long
+// A row per variant, ± the standard error of the mean; below, variants whose runs did not exchange gradients
+// alike, and what failed. At most 120 columns wide as long
 // as names and variations are few and short.
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                             absl::Span<const RunRecord> runs);

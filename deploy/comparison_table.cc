@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "deploy/comparison.h"
 #include "deploy/text.h"
@@ -54,6 +55,22 @@ std::string FailureLines(absl::Span<const RunRecord> runs) {
   return text;
 }
 
+std::string ExchangeLines(absl::Span<const VariantLabel> labels, absl::Span<const RunRecord> runs) {
+  std::string text;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    std::vector<std::string> exchanges;
+    for (const RunRecord& run : runs) {
+      if (run.status.ok() && run.variant == static_cast<int>(i)) exchanges.push_back(ExchangeOf(run.summary));
+    }
+    const std::string different = DifferentExchanges(exchanges);
+    if (different.empty()) continue;
+    const std::string values = absl::StrJoin(labels[i].values, " ");
+    absl::StrAppend(&text, "runs of ", labels[i].job, values.empty() ? "" : " ", values,
+                    " did not exchange gradients alike: ", different, "\n");
+  }
+  return text;
+}
+
 std::string MeanCell(const Spread& spread) { return spread.count == 0 ? "" : NumberCell(spread.mean); }
 std::string DeviationCell(const Spread& spread) {
   return spread.count < 2 ? "" : NumberCell(spread.deviation);
@@ -82,7 +99,8 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
     header.push_back(name);
     header.push_back(absl::StrCat(name, "_sd"));
   }
-  for (const char* name : {"target_accuracy", "reached_target", "run_dir", "error"}) header.push_back(name);
+  for (const char* name : {"target_accuracy", "reached_target", "exchange", "run_dir", "error"})
+    header.push_back(name);
   return CsvLine(header);
 }
 
@@ -176,7 +194,8 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
   return absl::StrCat(title, Table(TableColumns(variations, costs), rows),
-                      repeated ? "± is the standard error of the mean over runs.\n" : "", FailureLines(runs));
+                      repeated ? "± is the standard error of the mean over runs.\n" : "",
+                      ExchangeLines(labels, runs), FailureLines(runs));
 }
 
 std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
@@ -216,7 +235,7 @@ std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<cons
   std::string csv = CsvHeader(variations);
   const auto add = [&](const std::string& kind, int variant, const std::string& repeat,
                        const std::string& seed, absl::Span<const RunRecord> of, const std::string& run_dir,
-                       const std::string& error) {
+                       const std::string& exchange, const std::string& error) {
     const Aggregate values = AggregateRuns(of, variant, target);
     std::vector<std::string> cells = {kind};
     const auto append = [&](const std::vector<std::string>& more) {
@@ -227,14 +246,14 @@ std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<cons
     append(MeasuredCells(values));
     append({target.has_value() ? NumberCell(target->accuracy()) : "",
             target.has_value() ? std::to_string(values.target_seconds.count) : ""});
-    append({run_dir, error});
+    append({exchange, run_dir, error});
     absl::StrAppend(&csv, CsvLine(cells));
   };
   for (const RunRecord& run : runs) {
     add("run", run.variant, std::to_string(run.repeat), std::to_string(run.seed), {&run, 1}, run.run_dir,
-        std::string(run.status.message()));
+        ExchangeOf(run.summary), std::string(run.status.message()));
   }
-  for (size_t i = 0; i < labels.size(); ++i) add("mean", i, "", "", runs, "", "");
+  for (size_t i = 0; i < labels.size(); ++i) add("mean", i, "", "", runs, "", "", "");
   return csv;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/comparison.h"
 #include "deploy/report_value.h"
 #include "deploy/verdict.h"
 
@@ -93,11 +94,10 @@ std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
                       absl::StrJoin(validation, " and "), ".");
 }
 
-// ", by shared memory among 3 workers", without the measurements that follow in the note.
+// ", by shared memory among 3 workers".
 std::string ExchangeText(const ReportVariant& variant) {
-  const std::string& exchange = variant.summary().exchange();
-  const size_t end = std::min(exchange.find(" ("), exchange.find(':'));
-  return exchange.empty() ? "" : absl::StrCat(", by ", exchange.substr(0, end));
+  const std::string exchange = ExchangeOf(variant.summary());
+  return exchange.empty() ? "" : absl::StrCat(", by ", exchange);
 }
 
 // The machine whose part of the job moved the most while it trained. One machine alone talks to itself, and

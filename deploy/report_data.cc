@@ -232,6 +232,7 @@ void AddRunPoint(const Run& run, const Target& target, proto::ReportVariant& var
   point.set_status(summary.status());
   point.set_seconds(summary.timing().training_seconds());
   if (summary.has_test()) point.set_test_accuracy(summary.test().accuracy());
+  point.set_exchange(ExchangeOf(summary));
   if (!target.has_value()) return;
   const absl::optional<Reached> reached = FirstAtOrAbove(target->accuracy(), run.record.epochs);
   if (reached.has_value()) point.set_seconds_to_target(reached->seconds);

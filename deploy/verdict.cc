@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/comparison.h"
 #include "deploy/report_value.h"
 #include "deploy/time_to_accuracy.h"
 
@@ -178,6 +179,22 @@ std::string FailureSentence(const proto::Report& report) {
   return text.empty() ? "" : text + ".";
 }
 
+// Of variants whose runs differ in what is compared.
+std::string ExchangeSentence(const Ranking& variants) {
+  std::string text;
+  for (const ReportVariant* variant : variants) {
+    std::vector<std::string> exchanges;
+    for (const proto::RunPoint& run : variant->run()) {
+      if (run.status() == "succeeded") exchanges.push_back(run.exchange());
+    }
+    const std::string different = DifferentExchanges(exchanges);
+    if (different.empty()) continue;
+    absl::StrAppend(&text, text.empty() ? "Means over runs that did not exchange gradients alike: " : "; ",
+                    variant->name(), " (", different, ")");
+  }
+  return text.empty() ? "" : text + ".";
+}
+
 // What forbids to read more into the numbers than they hold.
 std::vector<std::string> Reservations(const Ranking& variants) {
   std::vector<std::string> sentences;
@@ -214,6 +231,7 @@ std::vector<std::string> Verdict(const proto::Report& report) {
   };
   add(TargetSentence(report, *variants[0]));
   add(FailureSentence(report));
+  add(ExchangeSentence(variants));
   const ReportVariant* rival = RivalOf(variants);
   if (rival == nullptr) return sentences;
   add(AccuracySentence(*variants[0], *rival));

@@ -1,6 +1,5 @@
 #include "workers/strategy_factory.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -108,13 +107,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   const proto::JobPlan& plan = setup.plan();
   TETHYS_ASSIGN_OR_RETURN(const RingOptions ring, RingOf(task, setup, clock));
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
-  const int64_t bucket_bytes =
-      mirrored.has_bucket_bytes() ? mirrored.bucket_bytes() : MirroredOptions().bucket_bytes;
-  const int64_t gradient_bytes = model.variables().arena_size() * static_cast<int64_t>(sizeof(float));
-  TETHYS_ASSIGN_OR_RETURN(Exchange exchange,
-                          CreateExchange(listener, ring,
-                                         {.transport = mirrored.transport(),
-                                          .typical_bytes = std::min<int64_t>(bucket_bytes, gradient_bytes)}));
+  TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(listener, ring, mirrored.transport()));
   // Where any rank may have a GPU, all take part in the choice, so that all make the same.
   const bool any_on_gpu = AnyOnGpu(plan);
   if (any_on_gpu) {
@@ -135,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   MirroredOptions options;
   options.optimizer = plan.job().optimizer();
   options.total_samples = TotalSamples(plan);
-  options.bucket_bytes = bucket_bytes;
+  if (mirrored.has_bucket_bytes()) options.bucket_bytes = mirrored.bucket_bytes();
   options.exchange = exchange.description;
   options.in_memory_of_communicator = !any_on_gpu;
   TETHYS_ASSIGN_OR_RETURN(

@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
                                                std::get<1>(info.param));
                          });
 
-// So that the choice between them, which is made by a measurement, does not change what is computed.
+// So a run on one host can be repeated over TCP, with the same result.
 TEST(SharedMemory, SumsAreTheRingsBitByBit) {
   for (const int world : {2, 3, 5}) {
     for (const int64_t count : {1000, 50021, 500009}) {

@@ -70,7 +70,7 @@ struct TestRing {
     const RingOptions& own = options[rank];
     if (medium == Medium::kTwoHosts) {
       TETHYS_ASSIGN_OR_RETURN(Exchange exchange,
-                              CreateExchange(*listeners[rank], own, {.typical_bytes = 4096}));
+                              CreateExchange(*listeners[rank], own, proto::Mirrored::AUTOMATIC));
       return std::move(exchange.communicator);
     }
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> ring,

@@ -112,6 +112,19 @@ TEST(ComparisonTableTest, AFailedRunIsNamedWithItsReasonAndLeftOutOfTheMeans) {
   EXPECT_THAT(table, HasSubstr("failed: runs/ps-r0: worker 1 on host, killed\n"));
 }
 
+TEST(ComparisonTableTest, VariantOfDifferentExchanges_IsNamedWithThem) {
+  std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(0, 1, 0.86, 20), OneRun(0, 2, 0.86, 20),
+                                 OneRun(1, 0, 0.85, 20), FailedRun(1, 1)};
+  for (RunRecord& run : runs) run.summary.set_exchange("shared memory among 3 workers");
+  runs[4].summary.clear_exchange();
+  EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("alike")));
+  runs[1].summary.set_exchange("TCP among 3 workers: worker 1 on h cannot share memory");
+  EXPECT_THAT(ComparisonTable(Labels(), {}, runs),
+              HasSubstr("runs of fashion_mnist_local did not exchange gradients alike: 1 by TCP among 3 "
+                        "workers, 2 by shared memory among 3 workers\n"));
+  EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt), HasSubstr(",TCP among 3 workers,runs/r,"));
+}
+
 TEST(ComparisonTableTest, AVariantWithoutAnySuccessHasNoNumbers) {
   const Aggregate aggregate = AggregateRuns({{FailedRun(1, 0)}}, 1, absl::nullopt);
   EXPECT_EQ(aggregate.failed, 1);
@@ -138,17 +151,17 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
       "exposed_share,exposed_share_sd,bytes_per_step,bytes_per_step_sd,mean_staleness,mean_staleness_sd,run_"
       "cost,run_cost_sd,epoch_cost,epoch_cost_sd,best_validation_accuracy,best_validation_accuracy_sd,"
       "seconds_to_target,seconds_to_target_sd,epochs_to_target,epochs_to_target_sd,cost_to_target,"
-      "cost_to_target_sd,target_accuracy,reached_target,run_dir,error");
+      "cost_to_target_sd,target_accuracy,reached_target,exchange,run_dir,error");
   EXPECT_EQ(lines[1],
             "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,"
-            ",,,runs/r,");
+            ",,,,runs/r,");
   EXPECT_EQ(lines[2],
-            "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
+            "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
             "\"worker 1 on host, killed");
   EXPECT_EQ(
       lines[4],
-      "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,,,,");
-  EXPECT_EQ(lines[5], "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
+      "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,,,,,");
+  EXPECT_EQ(lines[5], "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
 // Ends of epochs, a second apart.
@@ -218,7 +231,7 @@ TEST(TimeToTargetTest, StandsInTheCsvForEveryRun) {
   const RunRecord run = WithCourse(OneRun(0, 0, 0.75, 8), {0.5, 0.75});
   const std::vector<std::string> lines =
       absl::StrSplit(ComparisonCsv({Labels().data(), 1}, {}, {&run, 1}, TargetOf({&run, 1}, 0.75)), '\n');
-  EXPECT_THAT(lines[1], HasSubstr(",0.75,,2,,2,,,,0.75,1,runs/r,"));
+  EXPECT_THAT(lines[1], HasSubstr(",0.75,,2,,2,,,,0.75,1,,runs/r,"));
   EXPECT_THAT(lines[2], HasSubstr(",0.75,,2,,2,,,,0.75,1,,"));
 }
 

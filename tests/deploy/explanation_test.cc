@@ -108,7 +108,7 @@ TEST_F(ExplanationTest, VariantsOfOneStrategyGoByTheirWholeNames) {
 TEST_F(ExplanationTest, SaysWhatWasMovedAndOverWhat) {
   proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
   mirrored.mutable_summary()->mutable_communication()->set_bytes_in_per_step(2048);
-  mirrored.mutable_summary()->set_exchange("shared memory among 2 workers (4 KiB in 5 us)");
+  mirrored.mutable_summary()->set_exchange("shared memory among 2 workers");
   AddCpu(100, 100, "slave1", mirrored);
   EXPECT_THAT(Text(), Not(HasSubstr("over TCP"))) << "both ends are on one machine";
   AddCpu(100, 100, "slave2", mirrored);

@@ -173,5 +173,18 @@ TEST_F(VerdictTest, OneVariantAndNoneAreSaidPlainly) {
   EXPECT_EQ(Text(), "local trained in 10 s, to a test accuracy of 87.00 %.");
 }
 
+TEST_F(VerdictTest, VariantOfDifferentExchanges_IsNamedWithThem) {
+  proto::ReportVariant& mirrored = Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
+  for (const char* exchange : {"TCP among 3 workers", "shared memory among 3 workers"}) {
+    proto::RunPoint& run = *mirrored.add_run();
+    run.set_status("succeeded");
+    run.set_exchange(exchange);
+  }
+  EXPECT_THAT(Text(), HasSubstr("Means over runs that did not exchange gradients alike: mirrored (1 by TCP "
+                                "among 3 workers, 1 by shared memory among 3 workers)."));
+  mirrored.mutable_run(0)->set_status("failed");
+  EXPECT_THAT(Text(), Not(HasSubstr("alike")));
+}
+
 }  // namespace
 }  // namespace tethys
