@@ -41,6 +41,18 @@ class ServerPlanner {
   std::vector<StepMessage> messages_;
 };
 
+// The runs or shards that have an element in common with `ready`.
+template <typename Piece>
+absl::Span<const Piece> In(Range ready, absl::Span<const Piece> pieces) {
+  const auto ends_before = [](const Piece& piece, int64_t position) { return piece.arena.end() <= position; };
+  const auto begins_before = [](const Piece& piece, int64_t position) {
+    return piece.arena.begin < position;
+  };
+  const auto first = std::lower_bound(pieces.begin(), pieces.end(), ready.begin, ends_before);
+  const auto last = std::lower_bound(first, pieces.end(), ready.end(), begins_before);
+  return pieces.subspan(first - pieces.begin(), last - first);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& placement, int64_t arena_size,
@@ -55,12 +67,13 @@ absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& pl
     std::vector<int64_t> covered(layout.shards().size(), 0);
     for (int index = 0; index < static_cast<int>(ready_order.size()); ++index) {
       const Range& ready = ready_order[index];
-      for (const ShardLayout::Run& run : layout.runs()) {
-        const Range piece = Intersection(run.arena, ready);
-        if (piece.count > 0) planner.Add(piece, index);
+      for (const ShardLayout::Run& run : In(ready, layout.runs())) {
+        planner.Add(Intersection(run.arena, ready), index);
       }
-      for (size_t i = 0; i < covered.size(); ++i) {
-        covered[i] += Intersection(layout.shards()[i].arena, ready).count;
+      const absl::Span<const ShardLayout::Shard> shards = In(ready, layout.shards());
+      const size_t first = shards.data() - layout.shards().data();
+      for (size_t i = 0; i < shards.size(); ++i) {
+        covered[first + i] += Intersection(shards[i].arena, ready).count;
       }
     }
     for (size_t i = 0; i < covered.size(); ++i) {

@@ -16,9 +16,52 @@ struct Message {
 
   MessageRange where;
   State state = State::kIdle;
+  bool queued = false;  // It is in its server's outbox; not to be sent any more unless it is ready.
   Frame frame;
   const float* payload = nullptr;
   ReceivedMessage answer;
+};
+
+// Of one server: its messages and those of them that are to be sent. What happens to a message costs the same
+// however many there are, but for finding the one that an answer is for, which takes a binary search.
+class Outbox {
+ public:
+  void Add(int index, int64_t range_begin) {
+    messages_.push_back(index);
+    by_begin_.emplace_back(range_begin, index);
+    queue_.resize(messages_.size());
+  }
+  void Sort() { std::sort(by_begin_.begin(), by_begin_.end()); }
+
+  // All, in the order of their indices.
+  const std::vector<int>& messages() const { return messages_; }
+  // -1: none begins there.
+  int Find(uint64_t range_begin) const {
+    const auto begin = static_cast<int64_t>(range_begin);
+    const auto place = std::lower_bound(by_begin_.begin(), by_begin_.end(), std::pair{begin, 0});
+    return place != by_begin_.end() && place->first == begin ? place->second : -1;
+  }
+
+  // A queue with room for every message once.
+  bool empty() const { return count_ == 0; }
+  void Push(int index) { queue_[(first_ + count_++) % queue_.size()] = index; }
+  int Pop() {
+    const int index = queue_[first_];
+    first_ = (first_ + 1) % queue_.size();
+    --count_;
+    return index;
+  }
+
+  void Clear() { first_ = count_ = 0; }
+
+  int in_flight = 0;  // Messages sent and not answered.
+
+ private:
+  std::vector<int> messages_;
+  std::vector<std::pair<int64_t, int>> by_begin_;
+  std::vector<int> queue_;  // A ring of `count_` from `first_`.
+  size_t first_ = 0;
+  size_t count_ = 0;
 };
 
 class GrpcParameterClient final : public ParameterClient, public ServerLink::Owner {
@@ -28,7 +71,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
       links_.push_back(std::make_unique<ServerLink>(*this, mu_, queue_, options_, static_cast<int>(server)));
     }
     MutexLock lock(mu_);
-    in_flight_.assign(links_.size(), 0);
+    outboxes_.resize(links_.size());
     for (const auto& link : links_) link->Connect();
     thread_ = std::thread([this] { Loop(); });
   }
@@ -45,6 +88,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
  private:
   void Loop();
   std::string ServerName(int server) const;
+  void Queue(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Until nothing is outstanding.
   void LiftWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Overdue(Nanoseconds timeout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -65,8 +109,9 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
 
   mutable Mutex mu_;
   CondVar answered_;
+  const Message* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;  // Its answer wakes the training thread.
   int outstanding_ ABSL_GUARDED_BY(mu_) = 0;
-  std::vector<int> in_flight_ ABSL_GUARDED_BY(mu_);  // By server: messages sent and not answered.
+  std::vector<Outbox> outboxes_ ABSL_GUARDED_BY(mu_);  // By server.
   bool window_lifted_ ABSL_GUARDED_BY(mu_) = false;
   Nanoseconds last_answer_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
@@ -100,10 +145,13 @@ void GrpcParameterClient::SetMessages(absl::Span<const MessageRange> messages) {
   MutexLock lock(mu_);
   TETHYS_CHECK(outstanding_ == 0);
   messages_.clear();
+  outboxes_.assign(links_.size(), Outbox());
   for (const MessageRange& where : messages) {
+    outboxes_[where.server].Add(static_cast<int>(messages_.size()), where.range.begin);
     messages_.push_back(std::make_unique<Message>());
     messages_.back()->where = where;
   }
+  for (Outbox& outbox : outboxes_) outbox.Sort();
 }
 
 absl::Status GrpcParameterClient::Send(int index, Frame frame, const float* payload) {
@@ -116,18 +164,26 @@ absl::Status GrpcParameterClient::Send(int index, Frame frame, const float* payl
   frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * sizeof(float);
   message.frame = frame;
   message.payload = payload;
-  message.state = Message::State::kReady;
   if (outstanding_++ == 0) {
     last_answer_ = options_.clock->Now();
     window_lifted_ = options_.window == 0;
   }
+  Queue(index);
   links_[message.where.server]->WriteNext();
   return absl::OkStatus();
+}
+
+void GrpcParameterClient::Queue(int index) {
+  Message& message = *messages_[index];
+  message.state = Message::State::kReady;
+  if (!message.queued) outboxes_[message.where.server].Push(index);
+  message.queued = true;
 }
 
 absl::Status GrpcParameterClient::WaitForAnswer(int index, Nanoseconds timeout) {
   const Message& message = *messages_[index];
   MutexLock lock(mu_);
+  awaited_ = &message;
   while (message.state != Message::State::kAnswered && broken_.ok()) {
     const Nanoseconds silence = options_.clock->Now() - last_answer_;
     if (silence >= timeout) return Overdue(timeout);
@@ -182,59 +238,64 @@ int64_t GrpcParameterClient::bytes_in() const {
 // --------------------------------------------------------------------------------------- from the links
 
 void GrpcParameterClient::OnOpen(int server) {
-  in_flight_[server] = 0;
-  for (const auto& message : messages_) {
-    if (message->where.server == server && message->state == Message::State::kSent) {
-      message->state = Message::State::kReady;
-    }
+  Outbox& outbox = outboxes_[server];
+  outbox.in_flight = 0;
+  outbox.Clear();
+  for (const int index : outbox.messages()) {
+    Message& message = *messages_[index];
+    message.queued = false;
+    if (message.state == Message::State::kReady || message.state == Message::State::kSent) Queue(index);
   }
 }
 
 bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
-  if (!window_lifted_ && in_flight_[server] >= options_.window) return false;
-  for (const auto& message : messages_) {
-    if (message->where.server != server || message->state != Message::State::kReady) continue;
-    ++in_flight_[server];
-    message->state = Message::State::kSent;
-    const size_t payload_bytes = message->frame.payload_bytes;
-    // Of a message that is sent again, the first may be answered while the second is on its way. The values
-    // that this one carries may change then, and the server knows by the sequence not to look at them; so the
-    // header must not change with them.
-    char encoded[kFrameBytes];
-    message->frame.EncodeTo(encoded);
-    const grpc::Slice header(encoded, kFrameBytes);
-    const grpc::Slice payload(message->payload, payload_bytes, grpc::Slice::STATIC_SLICE);
-    *out = MakeMessage(header, payload);
-    bytes_out_ += kFrameBytes + static_cast<int64_t>(payload_bytes);
-    return true;
+  Outbox& outbox = outboxes_[server];
+  if (!window_lifted_ && outbox.in_flight >= options_.window) return false;
+  Message* next = nullptr;
+  while (next == nullptr && !outbox.empty()) {
+    Message& message = *messages_[outbox.Pop()];
+    message.queued = false;
+    // An answer may have come while the message waited to be sent again.
+    if (message.state == Message::State::kReady) next = &message;
   }
-  return false;
+  if (next == nullptr) return false;
+  Message& message = *next;
+  ++outbox.in_flight;
+  message.state = Message::State::kSent;
+  const size_t payload_bytes = message.frame.payload_bytes;
+  // Of a message that is sent again, the first may be answered while the second is on its way. The values
+  // that this one carries may change then, and the server knows by the sequence not to look at them; so the
+  // header must not change with them.
+  char encoded[kFrameBytes];
+  message.frame.EncodeTo(encoded);
+  const grpc::Slice header(encoded, kFrameBytes);
+  const grpc::Slice payload(message.payload, payload_bytes, grpc::Slice::STATIC_SLICE);
+  *out = MakeMessage(header, payload);
+  bytes_out_ += kFrameBytes + static_cast<int64_t>(payload_bytes);
+  return true;
 }
 
 absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received) {
   const Frame& frame = received.frame();
   bytes_in_ += kFrameBytes + static_cast<int64_t>(frame.payload_bytes);
-  const auto it = std::find_if(messages_.begin(), messages_.end(), [&](const auto& message) {
-    return message->where.server == server &&
-           static_cast<uint64_t>(message->where.range.begin) == frame.range_begin;
-  });
+  const int index = outboxes_[server].Find(frame.range_begin);
   const bool fits = frame.kind == FrameKind::kParameters && frame.dtype == FrameDType::kFloat32 &&
-                    frame.payload_bytes == frame.range_count * sizeof(float) && it != messages_.end() &&
-                    frame.range_count == static_cast<uint64_t>((*it)->where.range.count);
+                    frame.payload_bytes == frame.range_count * sizeof(float) && index >= 0 &&
+                    frame.range_count == static_cast<uint64_t>(messages_[index]->where.range.count);
   if (!fits)
     return absl::InternalError(absl::StrCat("an answer to nothing that was sent: ", FrameText(frame)));
-  Message& message = **it;
+  Message& message = *messages_[index];
   const bool waits = message.state == Message::State::kReady || message.state == Message::State::kSent;
   // The second answer to a message that was sent twice. Pulls have no sequence: their steps tell them apart.
   const bool second = frame.sequence != message.frame.sequence || frame.step != message.frame.step;
   if (!waits || second) return absl::OkStatus();
 
-  if (message.state == Message::State::kSent) --in_flight_[server];
+  if (message.state == Message::State::kSent) --outboxes_[server].in_flight;
   std::swap(message.answer, received);
   message.state = Message::State::kAnswered;
   last_answer_ = options_.clock->Now();
   --outstanding_;
-  answered_.NotifyAll();
+  if (awaited_ == &message) answered_.NotifyAll();
   return absl::OkStatus();
 }
 

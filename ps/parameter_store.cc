@@ -26,7 +26,8 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
       stream_(stream),
       parameters_(layout_.local_size()),
       sum_(bulk_ ? layout_.local_size() : 0),
-      inboxes_(config_.workers) {
+      inboxes_(config_.workers),
+      arrived_(config_.workers, bulk_ ? layout_.local_size() : 0) {
   for (size_t i = 0; i < SlotNames(config_.optimizer).size(); ++i) slots_.emplace_back(layout_.local_size());
   for (Arena& slot : slots_) slot_pointers_.push_back(slot.data());
   all_workers_.resize(config_.workers);
@@ -56,15 +57,19 @@ absl::Status ParameterStore::Admit(const Frame& frame) {
   }
   if (frame.incarnation > inbox.incarnation) {
     if (inbox.push.sequence != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(Who(frame), "incarnation ", inbox.incarnation,
-                                                        " was lost in the middle of step ", inbox.push.step,
-                                                        ": resume the job from its checkpoint"));
+      return LostWithinStep(inbox);
     }
     inbox.incarnation = frame.incarnation;
     inbox.applied = Frame{};
     inbox.staleness = 0;
   }
   return absl::OkStatus();
+}
+
+absl::Status ParameterStore::LostWithinStep(const PushInbox& inbox) const {
+  return absl::FailedPreconditionError(absl::StrCat(Who(inbox.push), "incarnation ", inbox.incarnation,
+                                                    " was lost in the middle of step ", inbox.push.step,
+                                                    ": resume the job from its checkpoint"));
 }
 
 absl::Status ParameterStore::CheckPush(const Frame& frame, PayloadPieces payload) const {
@@ -127,13 +132,11 @@ absl::Status ParameterStore::CheckNextPart(const Frame& frame) const {
 }
 
 absl::Status ParameterStore::CheckOverlap(const Frame& frame, Range local) const {
-  for (const PushInbox::Part& part : inboxes_[frame.rank].parts) {
-    if (Intersection(local, part.local).count == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "range [", frame.range_begin, ", +",
-                                                   frame.range_count, ") overlaps [", part.arena.begin, ", +",
-                                                   part.arena.count, "), which it sent before"));
-  }
-  return absl::OkStatus();
+  const PushParts::Part* part = inboxes_[frame.rank].parts.FindOverlap(local);
+  if (part == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(Who(frame), "range [", frame.range_begin, ", +",
+                                                 frame.range_count, ") overlaps [", part->arena.begin, ", +",
+                                                 part->arena.count, "), which it sent before"));
 }
 
 // ---------------------------------------------------------------------------------------------- events
@@ -148,7 +151,7 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(CheckPush(frame, payload));
-  if (const PushInbox::Part* repeated = inbox.Find(local)) {
+  if (const PushParts::Part* repeated = inbox.parts.Find(local)) {
     if (repeated->answered) actions.Reply(AnswerTo(frame, local));
     return absl::OkStatus();
   }
@@ -204,7 +207,7 @@ absl::Status ParameterStore::Break(absl::Status reason, StoreActions& actions) {
 bool ParameterStore::TakePart(const Frame& frame, Range local, PayloadPieces payload) {
   PushInbox& inbox = inboxes_[frame.rank];
   const int64_t elements = layout_.ElementsIn(local);
-  inbox.parts.push_back(
+  inbox.parts.Add(
       {.arena = {static_cast<int64_t>(frame.range_begin), local.count}, .local = local, .waiting = elements});
   inbox.received += elements;
   // A push without samples adds nothing.
@@ -243,19 +246,19 @@ absl::Status ParameterStore::Commit(absl::Span<const int> workers, int last, con
   absl::StatusOr<Update> update = MakeUpdate(push, divisor);
   if (!update.ok()) return Break(update.status(), actions);
   CountUpdate(workers, actions);
-  for (const PushInbox::Part& part : inboxes_[last].parts) {
+  for (const PushParts::Part& part : inboxes_[last].parts.in_order()) {
     update->part = part.local;
     const absl::Status updated =
         optimizer_->Apply(stream_, *update, parameters_.data(), gradient_sums, slot_pointers_);
     if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
-    for (const int worker : workers) {
-      MarkUpdated(worker, part.local);
-      if (!stale_) AnswerUpdated(worker, actions);
-    }
+    for (const int worker : workers) MarkUpdated(worker, part.local, stale_ ? nullptr : &actions);
   }
   for (const int worker : workers) {
-    inboxes_[worker].held = stale_;
-    if (!stale_) inboxes_[worker].ForgetPush();
+    if (stale_) {
+      inboxes_[worker].held = true;
+    } else {
+      EndPush(worker, actions);
+    }
   }
   return absl::OkStatus();
 }
@@ -282,22 +285,25 @@ void ParameterStore::CountUpdate(absl::Span<const int> workers, StoreActions& ac
   ++staleness_histogram_[stalest];
 }
 
-void ParameterStore::MarkUpdated(int worker, Range local) {
-  for (PushInbox::Part& part : inboxes_[worker].parts) {
+void ParameterStore::MarkUpdated(int worker, Range local, StoreActions* actions) {
+  inboxes_[worker].parts.ForEachIn(local, [&](PushParts::Part& part) {
     part.waiting -= layout_.ElementsIn(Intersection(part.local, local));
-  }
+    if (part.waiting == 0 && actions != nullptr) Answer(worker, part, *actions);
+  });
 }
 
-void ParameterStore::AnswerUpdated(int worker, StoreActions& actions) {
-  PushInbox& inbox = inboxes_[worker];
-  for (PushInbox::Part& part : inbox.parts) {
-    if (part.answered || part.waiting > 0) continue;
-    part.answered = true;
-    Frame frame = inbox.push;
-    frame.range_begin = static_cast<uint64_t>(part.arena.begin);
-    frame.range_count = static_cast<uint64_t>(part.arena.count);
-    actions.Reply(AnswerTo(frame, part.local));
-  }
+void ParameterStore::Answer(int worker, PushParts::Part& part, StoreActions& actions) {
+  if (part.answered) return;
+  part.answered = true;
+  Frame frame = inboxes_[worker].push;
+  frame.range_begin = static_cast<uint64_t>(part.arena.begin);
+  frame.range_count = static_cast<uint64_t>(part.arena.count);
+  actions.Reply(AnswerTo(frame, part.local));
+}
+
+void ParameterStore::EndPush(int worker, StoreActions& actions) {
+  for (PushParts::Part& part : inboxes_[worker].parts.in_order()) Answer(worker, part, actions);
+  inboxes_[worker].ForgetPush();
 }
 
 void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions) {

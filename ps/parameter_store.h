@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "ps/arrival_count.h"
 #include "ps/payload.h"
 #include "ps/push_inbox.h"
 #include "ps/shard_layout.h"
@@ -61,7 +62,8 @@ class ParameterStore {
   absl::Status OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
   // From now on frames of the worker's earlier incarnations are refused; what of them is not applied is
-  // forgotten. InvalidArgument: no such worker.
+  // forgotten. InvalidArgument: no such worker. FailedPrecondition: bulk-synchronously within a step, which
+  // cannot be made without the worker.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
   // Frames of earlier ones are refused.
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
@@ -83,6 +85,7 @@ class ParameterStore {
 
  private:
   absl::Status Admit(const Frame& frame);
+  absl::Status LostWithinStep(const PushInbox& inbox) const;
   absl::Status CheckPush(const Frame& frame, PayloadPieces payload) const;
   absl::Status CheckFirstPart(const Frame& frame) const;
   absl::Status CheckNextPart(const Frame& frame) const;
@@ -95,8 +98,6 @@ class ParameterStore {
 
   // Bulk-synchronously: updates what all workers' gradients are here of, now that `local` of `worker` is.
   absl::Status UpdateArrived(int worker, Range local, StoreActions& actions);
-  // The parts of `local` that all workers' pushes have.
-  std::vector<Range> CommonRanges(Range local) const;
   // Adds up staged gradients in rank order; false when a sum is not finite.
   bool SumStaged(Range local);
   absl::Status UpdateRange(const Update& update, StoreActions& actions);
@@ -105,7 +106,8 @@ class ParameterStore {
   absl::Status GoOn(StoreActions& actions);
   // It is here as a whole, applied or not.
   bool Whole(const PushInbox& inbox) const { return inbox.push.sequence != 0 && Complete(inbox); }
-  bool MayBegin(uint64_t step) const;
+  // Of the workers that take part; the largest number where none does.
+  uint64_t SlowestClock() const;
   void AnswerPulls(int worker, StoreActions& actions);
   // Whole pushes that are not applied, by step: those of one step in rank order.
   std::vector<std::vector<int>> Gathered() const;
@@ -119,9 +121,11 @@ class ParameterStore {
   // The next version, with the pushes of `workers`.
   void CountUpdate(absl::Span<const int> workers, StoreActions& actions);
   void Record(int worker, int64_t staleness, StoreActions& actions);
-  void MarkUpdated(int worker, Range local);
-  // Its parts that are updated as a whole and not answered.
-  void AnswerUpdated(int worker, StoreActions& actions);
+  // Of the worker's parts. With actions, those that are updated as a whole are answered.
+  void MarkUpdated(int worker, Range local, StoreActions* actions);
+  void Answer(int worker, PushParts::Part& part, StoreActions& actions);
+  // All of it is updated: answers what is not answered, parts without an element of a shard included.
+  void EndPush(int worker, StoreActions& actions);
   ParameterReply AnswerTo(const Frame& frame, Range local) const;
   absl::Status NotFinite(const Frame& frame) const;
   absl::Status Break(absl::Status reason, StoreActions& actions);
@@ -138,6 +142,7 @@ class ParameterStore {
   std::vector<float*> slot_pointers_;
   Arena sum_;  // Bulk-synchronous: gradients of the step so far; ordered: those of worker 0, until added to.
   std::vector<PushInbox> inboxes_;
+  ArrivalCount arrived_;  // Bulk-synchronous: of the step under way.
   std::vector<int> all_workers_;
   int64_t version_ = 0;
   int64_t updated_ = 0;  // Bulk-synchronous: elements of shards that are at version_ + 1 already.

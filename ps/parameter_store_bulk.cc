@@ -8,7 +8,7 @@
 namespace tethys {
 
 absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions& actions) {
-  const std::vector<Range> ranges = CommonRanges(local);
+  const std::vector<Range> ranges = arrived_.Add(local);
   if (ranges.empty()) return absl::OkStatus();
   const Frame& push = inboxes_[worker].push;
   const uint64_t samples =
@@ -23,21 +23,6 @@ absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions
     if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
   }
   return absl::OkStatus();
-}
-
-std::vector<Range> ParameterStore::CommonRanges(Range local) const {
-  std::vector<Range> common = {local};
-  for (const PushInbox& inbox : inboxes_) {
-    std::vector<Range> next;
-    for (const Range& range : common) {
-      for (const PushInbox::Part& part : inbox.parts) {
-        const Range both = Intersection(range, part.local);
-        if (both.count > 0) next.push_back(both);
-      }
-    }
-    common = std::move(next);
-  }
-  return common;
 }
 
 bool ParameterStore::SumStaged(Range local) {
@@ -59,12 +44,12 @@ absl::Status ParameterStore::UpdateRange(const Update& update, StoreActions& act
   const bool last = updated_ == layout_.element_count();
   if (last) {
     updated_ = 0;
+    arrived_.Clear();
     CountUpdate(all_workers_, actions);
   }
   for (const int worker : all_workers_) {
-    MarkUpdated(worker, local);
-    AnswerUpdated(worker, actions);
-    if (last) inboxes_[worker].ForgetPush();
+    MarkUpdated(worker, local, &actions);
+    if (last) EndPush(worker, actions);
   }
   return absl::OkStatus();
 }

@@ -6,11 +6,12 @@
 
 namespace tethys {
 
-bool ParameterStore::MayBegin(uint64_t step) const {
-  const auto bound = static_cast<uint64_t>(config_.parameter_server.stale_synchronous().bound());
-  return std::all_of(inboxes_.begin(), inboxes_.end(), [&](const PushInbox& other) {
-    return !other.takes_part || other.clock + bound >= step;
-  });
+uint64_t ParameterStore::SlowestClock() const {
+  uint64_t slowest = UINT64_MAX;
+  for (const PushInbox& inbox : inboxes_) {
+    if (inbox.takes_part) slowest = std::min(slowest, inbox.clock);
+  }
+  return slowest;
 }
 
 std::vector<std::vector<int>> ParameterStore::Gathered() const {
@@ -28,13 +29,16 @@ std::vector<std::vector<int>> ParameterStore::Gathered() const {
 }
 
 absl::Status ParameterStore::GoOn(StoreActions& actions) {
-  const auto may = [this](int worker) {
+  const auto bound = static_cast<uint64_t>(config_.parameter_server.stale_synchronous().bound());
+  const uint64_t slowest = SlowestClock();
+  const auto may_begin = [&](uint64_t step) { return step <= bound || step - bound <= slowest; };
+  const auto may = [&](int worker) {
     const PushInbox& inbox = inboxes_[worker];
-    return Whole(inbox) && MayBegin(inbox.clock);
+    return Whole(inbox) && may_begin(inbox.clock);
   };
-  const auto may_pull = [this](int worker) {
+  const auto may_pull = [&](int worker) {
     const PushInbox& inbox = inboxes_[worker];
-    return !inbox.pulls.empty() && MayBegin(inbox.pulls.begin()->second.step);
+    return !inbox.pulls.empty() && may_begin(inbox.pulls.begin()->second.step);
   };
   if (std::none_of(all_workers_.begin(), all_workers_.end(),
                    [&](int worker) { return may(worker) || may_pull(worker); })) {
@@ -46,8 +50,7 @@ absl::Status ParameterStore::GoOn(StoreActions& actions) {
   for (const int worker : all_workers_) {
     if (may_pull(worker)) AnswerPulls(worker, actions);
     if (!may(worker)) continue;
-    AnswerUpdated(worker, actions);
-    inboxes_[worker].ForgetPush();
+    EndPush(worker, actions);
   }
   return absl::OkStatus();
 }
@@ -74,7 +77,7 @@ absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, Stor
   if (sums == nullptr) {  // Steps without samples change nothing.
     for (const int worker : workers) {
       Record(worker, 0, actions);
-      MarkUpdated(worker, {0, layout_.local_size()});
+      MarkUpdated(worker, {0, layout_.local_size()}, nullptr);
       inboxes_[worker].held = true;
     }
     return absl::OkStatus();
@@ -91,6 +94,9 @@ absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& ac
                                                    fence.worker(), ", the job has ", inboxes_.size()));
   }
   PushInbox& inbox = inboxes_[fence.worker()];
+  if (bulk_ && inbox.push.sequence != 0 && fence.incarnation() > inbox.incarnation) {
+    return LostWithinStep(inbox);
+  }
   if (fence.incarnation() > inbox.incarnation) {
     inbox.ForgetPush();
     inbox.pulls.clear();

@@ -40,20 +40,27 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::Placement& placemen
     layout.shards_.push_back(
         {shard.variable(), arena, {run.local_begin + arena.begin - run.arena.begin, arena.count}});
   }
-  for (const Shard& shard : layout.shards_) layout.element_count_ += shard.arena.count;
+  for (const Shard& shard : layout.shards_) {
+    layout.elements_before_.push_back(layout.element_count_);
+    layout.element_count_ += shard.arena.count;
+  }
   if (!layout.runs_.empty())
     layout.local_size_ = layout.runs_.back().local_begin + layout.runs_.back().arena.count;
   return layout;
 }
 
 int64_t ShardLayout::ElementsIn(Range local) const {
-  int64_t count = 0;
-  for (const Shard& shard : shards_) {
-    const int64_t common =
-        std::min(local.end(), shard.local.end()) - std::max(local.begin, shard.local.begin);
-    count += std::max<int64_t>(0, common);
-  }
-  return count;
+  return local.count <= 0 ? 0 : ElementsBefore(local.end()) - ElementsBefore(local.begin);
+}
+
+int64_t ShardLayout::ElementsBefore(int64_t position) const {
+  const auto after =
+      std::upper_bound(shards_.begin(), shards_.end(), position,
+                       [](int64_t value, const Shard& shard) { return value < shard.local.begin; });
+  if (after == shards_.begin()) return 0;
+  const int64_t index = std::prev(after) - shards_.begin();
+  return elements_before_[index] +
+         std::min(position - shards_[index].local.begin, shards_[index].local.count);
 }
 
 absl::StatusOr<Range> ShardLayout::ToLocal(uint64_t begin, uint64_t count) const {

@@ -49,8 +49,12 @@ class ShardLayout {
   absl::StatusOr<Range> ToLocal(uint64_t begin, uint64_t count) const;
 
  private:
+  // Elements of shards before `position` of the server's memory.
+  int64_t ElementsBefore(int64_t position) const;
+
   std::vector<Run> runs_;
   std::vector<Shard> shards_;
+  std::vector<int64_t> elements_before_;  // By shard: of all shards before it.
   int64_t local_size_ = 0;
   int64_t element_count_ = 0;
 };

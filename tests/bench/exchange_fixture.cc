@@ -29,7 +29,8 @@ proto::JobPlan MakePlan(const ExchangeOptions& options) {
   job.mutable_optimizer()->set_learning_rate(0.1);
   proto::ParameterServer& config = *job.mutable_strategy()->mutable_parameter_server();
   config.set_servers(options.servers);
-  config.mutable_partitioner()->mutable_fixed()->set_shards(options.servers);
+  config.mutable_partitioner()->mutable_fixed()->set_shards(options.shards > 0 ? options.shards
+                                                                               : options.servers);
   if (options.message_bytes > 0) config.set_message_bytes(options.message_bytes);
   if (options.asynchronous) config.mutable_asynchronous();
   plan.set_job_id("bench");

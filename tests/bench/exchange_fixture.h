@@ -15,7 +15,8 @@ namespace tethys {
 
 struct ExchangeOptions {
   int workers = 1;
-  int servers = 1;            // The variable is cut into as many equal shards.
+  int servers = 1;
+  int shards = 0;             // Equal ones, into which the variable is cut; 0: as many as servers.
   int64_t bytes = 1 << 20;    // Of parameters; a multiple of 2 KiB.
   int64_t message_bytes = 0;  // 0: the default.
   bool asynchronous = false;

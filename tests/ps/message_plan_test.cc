@@ -83,6 +83,20 @@ TEST(ShardLayout, LaysRunsAsInTheArenaAndAlignsTheirStarts) {
   EXPECT_EQ(layout->local_size(), 39);
 }
 
+TEST(ShardLayout, CountsElementsOfShardsAndNotThePadding) {
+  const auto layout = ShardLayout::Create(Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {32, 8, 0}}), 0, 64);
+  ASSERT_TRUE(layout.ok());
+  for (int64_t begin = 0; begin <= layout->local_size(); ++begin) {
+    for (int64_t end = begin; end <= layout->local_size(); ++end) {
+      int64_t expected = 0;
+      for (const auto& shard : layout->shards()) {
+        expected += Intersection(shard.local, {begin, end - begin}).count;
+      }
+      ASSERT_EQ(layout->ElementsIn({begin, end - begin}), expected) << begin << " " << end;
+    }
+  }
+}
+
 TEST(ShardLayout, MapsARangeWithinOneRunAndRefusesEveryOther) {
   const auto placement = Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {24, 7, 0}});
   const auto layout = ShardLayout::Create(placement, 0, 64);

@@ -227,6 +227,12 @@ TEST_F(ParameterStoreTest, AWorkerThatWasLostWithinAStepCannotComeBackIntoIt) {
   EXPECT_THAT(Do({.worker = 0, .gradient = 1, .incarnation = 2}), HasSubstr("lost in the middle of step 0"));
 }
 
+TEST_F(ParameterStoreTest, BulkSynchronousFenceWithinAStepIsRefused) {
+  MakeBulk(2);
+  Do({.worker = 0, .gradient = 1, .part = {0, 8}});
+  EXPECT_THAT(Fence(0, 2, false), HasSubstr("lost in the middle of step 0"));
+}
+
 TEST_F(ParameterStoreTest, AnotherGenerationIsRefused) {
   MakeBulk(1);
   EXPECT_THAT(Do({.generation = 6}), HasSubstr("its generation is 6, the job's is 7"));

@@ -1,0 +1,48 @@
+// The parts of one worker's push that are here: in the order of their arrival, and found by their place in
+// the server's memory in logarithmic time. Parts do not overlap. Pure; belongs to the store's thread.
+#ifndef TETHYS_PS_PUSH_PARTS_H_
+#define TETHYS_PS_PUSH_PARTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/functional/function_ref.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+class PushParts {
+ public:
+  struct Part {
+    Range arena;
+    Range local;
+    int64_t waiting = 0;    // Elements of shards that are not updated.
+    bool answered = false;  // Updated, and the worker told.
+  };
+
+  // `part` is not empty and overlaps none that is here.
+  void Add(const Part& part);
+  void Clear();
+
+  // The part that is exactly `local`, or null.
+  const Part* Find(Range local) const;
+  // A part that has an element in common with `local`, or null.
+  const Part* FindOverlap(Range local) const;
+  // Calls for every part that has an element in common with `local`, in the order of their places.
+  void ForEachIn(Range local, absl::FunctionRef<void(Part&)> function);
+  // All parts, in the order of their arrival.
+  std::vector<Part>& in_order() { return parts_; }
+
+ private:
+  using Places = absl::btree_map<int64_t, size_t>;
+  // The first part that ends behind `position`.
+  Places::const_iterator FirstEndingAfter(int64_t position) const;
+
+  std::vector<Part> parts_;
+  Places places_;  // Index into parts_, by the first element in the server's memory.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_PS_PUSH_PARTS_H_
