@@ -239,6 +239,8 @@ absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& 
     TETHYS_ASSIGN_OR_RETURN(places[i].address, FindAddress(hosts[i], hosts.size() == 1, options));
     if (own.count(places[i].address) > 0) continue;
     places[i].ssh = SshCall(options.ssh_config, hosts[i].target);
+    places[i].user = hosts[i].target.user;
+    places[i].ssh_port = hosts[i].target.port;
     remotes.push_back({&hosts[i], &places[i]});
   }
   if (!remotes.empty()) TETHYS_RETURN_IF_ERROR(Preparation(options).Run(remotes));

@@ -9,6 +9,7 @@
 #include "deploy/job_description.h"
 #include "deploy/job_places.h"
 #include "deploy/job_run.h"
+#include "deploy/remote_run_dir.h"
 #include "deploy/report.h"
 #include "deploy/resource_table.h"
 #include "deploy/role_process.h"
@@ -232,8 +233,11 @@ int Compare(const Flags& flags) {
     std::fflush(stdout);
     run.record.run_dir = absl::StrCat(path, "/", run.record.run_dir);
     absl::optional<proto::RunSummary> finished;
-    if (resume) finished = FinishedBefore(run);
-    if (finished.has_value()) {
+    if (resume) run.record.status = FetchLeftRunDir(flags.Get("ssh_config"), run.record.run_dir, PrintLine);
+    if (resume && run.record.status.ok()) finished = FinishedBefore(run);
+    if (!run.record.status.ok()) {
+      std::printf("failed: %s\n", std::string(run.record.status.message()).c_str());
+    } else if (finished.has_value()) {
       run.record.summary = *std::move(finished);
       std::printf("  finished before: kept\n\n");
     } else if (run.record.status = resume ? MoveAside(run.record.run_dir) : absl::OkStatus();

@@ -14,11 +14,6 @@
 namespace tethys {
 namespace {
 
-void PrintLine(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
 std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
   std::vector<Places> places;
   for (const proto::Job& job : jobs) {
@@ -61,6 +56,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
   if (!flags.Has("hostfile")) {
     for (const char* flag : {"ssh_config", "bundle"}) {
       if (!flags.Has(flag)) continue;
+      if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;  // It leads to results.
       return absl::InvalidArgumentError(absl::StrCat("--", flag, " means nothing without --hostfile"));
     }
     return PlacesAllHere(jobs);
@@ -87,6 +83,11 @@ absl::StatusOr<bool> WantsTls(const Flags& flags) {
 }
 
 }  // namespace
+
+void PrintLine(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
 
 std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
   flags.push_back({.name = "hostfile",

@@ -24,6 +24,9 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 // machine. Progress and warnings go to standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
 
+// To standard output, at once.
+void PrintLine(const std::string& line);
+
 // Gives a job without price_per_hour that of the hosts it would use, where the host file knows all of theirs.
 absl::Status PriceByHosts(const Flags& flags, proto::Job& job);
 

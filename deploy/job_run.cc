@@ -139,6 +139,21 @@ void ReadDisplayFlags(const Flags& flags, JobRunOptions& options) {
   options.show_logs = flags.Has("log_to_terminal");
 }
 
+namespace {
+
+// A job whose results are not here has failed, however well it went.
+void FetchResults(const Place& chief, const std::string& run_dir, RunResult& result) {
+  const absl::Status fetched = FetchRunDir(chief, run_dir);
+  if (fetched.ok()) return;
+  if (result.status.ok()) {
+    result.status = absl::DataLossError(absl::StrCat("the job is done, but ", fetched.message()));
+  } else {
+    absl::StrAppend(&result.log_tail, "  ", fetched.message(), "\n");
+  }
+}
+
+}  // namespace
+
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
   const EarlierRun earlier(directory.path(), options.resume);
@@ -155,8 +170,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   result = Launch(launch, tensorboard);
   // The chief has removed its own copy of the earlier summary by then; what it wrote since comes from there.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
-  const absl::Status fetched = FetchRunDir(chief, directory.path());
-  if (!fetched.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(fetched), "\n");
+  FetchResults(chief, directory.path(), result);
   const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();
   if (!restored.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(restored), "\n");
   const absl::Status completed = watcher.started() || !earlier.has_summary()
@@ -168,6 +182,12 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
 }
 
 std::string ResumeHint(const std::string& run_dir) {
+  if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
+    return absl::StrCat("what the run saved is still in ", where,
+                        "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
+                        "train --resume --run_dir=",
+                        run_dir);
+  }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   if (!checkpoints.ok() || checkpoints->empty()) {
     return "no checkpoint was saved yet: train again (checkpoint.every_steps in the job says how often to "

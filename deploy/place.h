@@ -18,6 +18,8 @@ struct Place {
   std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: here.
   std::string program = "/proc/self/exe";  // There.
   std::string folder = {};  // Of ours, on another machine: builds, and run directories of chiefs.
+  std::string user = {};    // With ssh_port as in SshTarget, to find the machine again in a later run.
+  int ssh_port = 0;
 };
 
 // Of all processes of a job; tasks by index.

@@ -1,11 +1,13 @@
 #include "deploy/ssh.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -31,25 +33,14 @@ constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
 // One command on its way.
 class Call {
  public:
-  Call(const RemoteCommand& command, std::string error_path)
-      : error_path_(std::move(error_path)), begin_(MonotonicClock().Now()) {
+  Call(const RemoteCommand& command, Nanoseconds deadline, std::string error_path)
+      : error_path_(std::move(error_path)),
+        output_path_(command.output_path),
+        begin_(MonotonicClock().Now()),
+        patience_(deadline, command.moves_data, begin_) {
     unlink(error_path_.c_str());
-    SpawnOptions spawn{.program = command.ssh[0],
-                       .arguments = {command.ssh.begin() + 1, command.ssh.end()},
-                       .name = command.ssh[0],
-                       .input_path = command.input_path,
-                       .log_path = error_path_,
-                       .read_output = true};
-    if (!command.command.empty()) {
-      spawn.arguments.push_back(absl::StrCat("exec sh -c ", ShellQuote(command.command)));
-    }
-    absl::StatusOr<Subprocess> process = Subprocess::Spawn(spawn);
-    if (process.ok()) {
-      process_.emplace(*std::move(process));
-      fd_ = process_->output();
-    } else {
-      Finish(process.status());
-    }
+    const absl::Status started = Start(command);
+    if (!started.ok()) Finish(started);
   }
   ~Call() { unlink(error_path_.c_str()); }
 
@@ -59,29 +50,62 @@ class Call {
 
   void Advance() {
     ReadOutput();
-    if (finished_ || !process_->Poll().has_value()) return;
-    ReadOutput();
-    Finish(SshStatus(*process_->exit(), error_path_));
-  }
-
-  void GiveUp(Nanoseconds deadline) {
-    process_->Signal(SIGKILL);
-    Finish(absl::DeadlineExceededError(absl::StrFormat("no answer within %.0f s", ToSeconds(deadline))));
+    if (finished_) return;
+    if (process_->Poll().has_value()) {
+      ReadOutput();
+      if (!finished_) Finish(SshStatus(*process_->exit(), error_path_));
+    } else if (patience_.IsOver(Moved(), MonotonicClock().Now())) {
+      GiveUp(patience_.Error());
+    }
   }
 
  private:
+  absl::Status Start(const RemoteCommand& command) {
+    if (!output_path_.empty()) {
+      output_ = FileDescriptor(open(output_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+      if (!output_.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", output_path_));
+    }
+    SpawnOptions spawn{.program = command.ssh[0],
+                       .arguments = {command.ssh.begin() + 1, command.ssh.end()},
+                       .name = command.ssh[0],
+                       .input_path = command.input_path,
+                       .log_path = error_path_,
+                       .read_output = true};
+    if (!command.command.empty()) {
+      spawn.arguments.push_back(absl::StrCat("exec sh -c ", ShellQuote(command.command)));
+    }
+    TETHYS_ASSIGN_OR_RETURN(Subprocess process, Subprocess::Spawn(spawn));
+    process_.emplace(std::move(process));
+    fd_ = process_->output();
+    return absl::OkStatus();
+  }
+
+  int64_t Moved() const { return received_ + process_->input_offset(); }
+
   void ReadOutput() {
-    char piece[4096];
+    char piece[1 << 16];
     while (fd_ >= 0) {
       const ssize_t got = read(fd_, piece, sizeof(piece));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) {
         fd_ = -1;
-      } else if (result_.output.size() + got <= kMaxOutput) {
-        result_.output.append(piece, got);
+      } else if (const absl::Status kept = Keep(piece, got); !kept.ok()) {
+        GiveUp(kept);
       }
     }
+  }
+
+  absl::Status Keep(const char* piece, int64_t size) {
+    received_ += size;
+    if (output_.valid()) return WriteFully(output_.get(), piece, size, output_path_);
+    if (result_.output.size() + size <= kMaxOutput) result_.output.append(piece, size);
+    return absl::OkStatus();
+  }
+
+  void GiveUp(const absl::Status& status) {
+    process_->Signal(SIGKILL);
+    Finish(status);
   }
 
   void Finish(absl::Status status) {
@@ -90,17 +114,58 @@ class Call {
     result_.status = std::move(status);
     result_.finished = absl::GetCurrentTimeNanos();
     result_.duration = MonotonicClock().Now() - begin_;
+    if (process_.has_value()) result_.moved = Moved();
   }
 
   const std::string error_path_;
+  const std::string output_path_;
   const Nanoseconds begin_;
+  Patience patience_;
+  FileDescriptor output_;
   std::optional<Subprocess> process_;
   int fd_ = -1;
+  int64_t received_ = 0;
   bool finished_ = false;
   RemoteResult result_;
 };
 
 }  // namespace
+
+bool Patience::IsOver(int64_t moved, Nanoseconds now) {
+  if (moves_data_ && moved != moved_) {
+    moved_ = moved;
+    since_ = now;
+  }
+  return now - since_ >= longest_;
+}
+
+absl::Status Patience::Error() const {
+  if (!moves_data_) {
+    return absl::DeadlineExceededError(absl::StrFormat("no answer within %.0f s", ToSeconds(longest_)));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrFormat("nothing has moved for %.0f s, after %d bytes", ToSeconds(longest_), moved_));
+}
+
+namespace {
+
+// As a person would write it.
+std::string WordText(const std::string& word) {
+  const bool plain = std::all_of(word.begin(), word.end(),
+                                 [](char c) { return absl::ascii_isalnum(c) || strchr("-_./@:", c); });
+  return plain ? word : ShellQuote(word);
+}
+
+}  // namespace
+
+std::string SshTrial(const std::string& config, const SshTarget& target) {
+  std::string words = "ssh";
+  if (!config.empty()) absl::StrAppend(&words, " -F ", WordText(config));
+  absl::StrAppend(&words, " -o BatchMode=yes");
+  if (!target.user.empty()) absl::StrAppend(&words, " -l ", target.user);
+  if (target.port > 0) absl::StrAppend(&words, " -p ", target.port);
+  return absl::StrCat(words, " ", target.host, " true");
+}
 
 std::vector<std::string> SshCall(const std::string& config, const SshTarget& target) {
   std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
@@ -129,11 +194,10 @@ absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path) {
 
 std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& commands, Nanoseconds deadline,
                                         const std::string& scratch) {
-  const MonotonicClock clock;
-  const Nanoseconds end = clock.Now() + deadline;
   std::vector<std::unique_ptr<Call>> calls;
   for (size_t i = 0; i < commands.size(); ++i) {
-    calls.push_back(std::make_unique<Call>(commands[i], absl::StrCat(scratch, "/.ssh-", getpid(), "-", i)));
+    calls.push_back(
+        std::make_unique<Call>(commands[i], deadline, absl::StrCat(scratch, "/.ssh-", getpid(), "-", i)));
   }
   const auto all_finished = [&] {
     return std::all_of(calls.begin(), calls.end(), [](const auto& call) { return call->finished(); });
@@ -144,7 +208,6 @@ std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& comman
     poll(fds.data(), fds.size(), static_cast<int>(kPollInterval / kMillisecond));
     for (const auto& call : calls) {
       if (!call->finished()) call->Advance();
-      if (!call->finished() && clock.Now() >= end) call->GiveUp(deadline);
     }
   }
   std::vector<RemoteResult> results;

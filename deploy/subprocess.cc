@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -120,7 +121,7 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
   if (const int error = ReadExecError(report.read.get()); error != 0) {
     return ErrnoStatus(error, absl::StrCat("cannot execute ", options.program));
   }
-  child.input_ = std::move(input.write);
+  child.input_ = options.input_path.empty() ? std::move(input.write) : std::move(input.read);
   if (options.read_output) {
     child.output_ = std::move(output.read);
     fcntl(child.output_.get(), F_SETFL, O_NONBLOCK);
@@ -141,6 +142,10 @@ Subprocess::~Subprocess() {
   Signal(SIGKILL);
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+int64_t Subprocess::input_offset() const {
+  return std::max<int64_t>(lseek(input_.get(), 0, SEEK_CUR), 0);  // -1: a pipe.
 }
 
 bool Subprocess::Say(const std::string& text) {

@@ -58,6 +58,9 @@ class Subprocess {
   // The read end of standard output, non-blocking; -1 without read_output.
   int output() const { return output_.get(); }
 
+  // How far it has read the file of input_path, in bytes; 0 without one.
+  int64_t input_offset() const;
+
   // To its standard input, at most PIPE_BUF bytes; false when it cannot take them. Requires SIGPIPE to be
   // ignored.
   bool Say(const std::string& text);
@@ -73,7 +76,7 @@ class Subprocess {
   Subprocess() = default;
 
   pid_t pid_ = -1;
-  FileDescriptor input_;
+  FileDescriptor input_;  // The pipe's write end; with input_path the file, whose offset the child shares.
   FileDescriptor output_;
   std::optional<ProcessExit> exit_;
 };

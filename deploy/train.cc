@@ -47,12 +47,16 @@ absl::StatusOr<std::string> JobFile(const Flags& flags) {
 
 // Holds the run that is to go on, if it can.
 absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::string& path,
-                                     const Place& chief) {
+                                     const std::string& ssh_config) {
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Open(path));
-  // What a chief on another machine saved in an attempt that was cut off is still there.
-  TETHYS_RETURN_IF_ERROR(FetchRunDir(chief, path));
+  TETHYS_RETURN_IF_ERROR(FetchLeftRunDir(ssh_config, path, PrintLine));
   TETHYS_RETURN_IF_ERROR(CheckResumable(plan, path));
   return directory;
+}
+
+absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chief) {
+  TETHYS_RETURN_IF_ERROR(CheckNothingLeft(chief, path));
+  return RunDirectory::Create(path);
 }
 
 // Whatever fails here, nothing was started, and no directory is left that was not there.
@@ -72,8 +76,9 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   const std::vector<proto::Device::Kind>& devices = options.places->worker_devices;
   plan.mutable_worker_device()->Add(devices.begin(), devices.end());
   const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(job.name());
-  TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, options.resume ? OpenRun(plan, path, options.places->chief)
-                                                                 : RunDirectory::Create(path));
+  TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, options.resume
+                                                      ? OpenRun(plan, path, flags.Get("ssh_config"))
+                                                      : CreateRun(path, options.places->chief));
   return Request{std::move(plan), std::move(directory), options};
 }
 

@@ -8,6 +8,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -65,6 +66,54 @@ TEST(SshTest, AFileIsReadOnTheOtherSide) {
   RemoteCommand command = Instead("wc -c");
   command.input_path = directory.Write("input", std::string(100'000, 'x'));
   EXPECT_THAT(Call({command})[0].output, HasSubstr("100000"));
+}
+
+TEST(SshTest, OutputOfAnyLengthGoesToAFile) {
+  const testing::TempDirectory directory;
+  RemoteCommand command = Instead("cat");
+  command.input_path = directory.Write("input", std::string(3'000'000, 'x'));
+  command.output_path = directory.Path("output");
+  const RemoteResult result = Call({command})[0];
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(*ReadFile(command.output_path), std::string(3'000'000, 'x'));
+  EXPECT_EQ(result.moved, 6'000'000) << "as much came as was sent";
+}
+
+TEST(SshTest, AFileThatCannotBeWrittenEndsTheCommand) {
+  RemoteCommand command = Instead("cat /dev/zero");
+  command.output_path = "/dev/full";
+  EXPECT_THAT(std::string(Call({command})[0].status.message()),
+              AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
+}
+
+TEST(SshTest, WhatNoLongerMovesDataIsGivenUp) {
+  RemoteCommand command = Instead("echo a; exec sleep 1000");
+  command.moves_data = true;
+  const absl::Status status = Call({command}, 50 * kMillisecond)[0].status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nothing has moved"));
+}
+
+TEST(PatienceTest, LastsInAllWhereNoDataMoves) {
+  Patience patience(10, false, 100);
+  EXPECT_FALSE(patience.IsOver(1, 109));
+  EXPECT_TRUE(patience.IsOver(2, 110));
+}
+
+TEST(PatienceTest, LastsFromTheLastByteWhereDataMoves) {
+  Patience patience(10, true, 100);
+  for (Nanoseconds now = 109; now < 2000; now += 9) EXPECT_FALSE(patience.IsOver(now, now));
+  const int64_t moved = 5000;
+  EXPECT_FALSE(patience.IsOver(moved, 2000));
+  EXPECT_FALSE(patience.IsOver(moved, 2009));
+  EXPECT_TRUE(patience.IsOver(moved, 2010));
+  EXPECT_THAT(std::string(patience.Error().message()), HasSubstr("after 5000 bytes"));
+}
+
+TEST(SshTest, AUserMayTryTheConnectionHimself) {
+  EXPECT_EQ(SshTrial("", {.host = "h"}), "ssh -o BatchMode=yes h true");
+  EXPECT_EQ(SshTrial("my config", {.host = "h", .user = "me", .port = 23}),
+            "ssh -F 'my config' -o BatchMode=yes -l me -p 23 h true");
 }
 
 TEST(SshTest, AProgramThatIsNotThereIsTold) {

@@ -34,6 +34,7 @@ slave1 role=worker
 slave2 role=worker
 slave3 role=ps,worker
 """
+CHIEF_ELSEWHERE = "slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nmaster role=worker"
 MIRRORED = ["strategy=mirrored", "workers=3"]
 SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1", "workers=2"]
 LONG = ["epochs=100000", "evaluate_each_epoch=false"]
@@ -174,13 +175,41 @@ class ClusterTest(unittest.TestCase):
             self.assertRegex(output, rf"(?m)^\[worker {worker} on {machine}\] I .* ready after ")
 
     def test_results_of_a_chief_elsewhere_are_fetched(self):
-        run = self.run_job(MIRRORED, hosts="slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nmaster role=worker")
+        run = self.run_job(MIRRORED, hosts=CHIEF_ELSEWHERE)
         for name in ("summary.json", "steps.csv", "resources.csv", "checkpoints"):
             self.assertTrue(os.path.exists(os.path.join(run.directory, name)), name)
         self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
 
+    def test_results_that_cannot_be_fetched_fail_the_run_and_are_kept(self):
+        small = self.cluster["master"].home + "/small"
+        run_dir = small + "/run"
+        command = [PROGRAM, "train", "--plain", f"--run_dir={run_dir}", f"--ssh_config={self.cluster.ssh_config}"]
+        os.mkdir(small)
+        self.cluster.run("master", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small])
+        status, output = Run(self.cluster, MIRRORED, hosts=CHIEF_ELSEWHERE, name=run_dir).finish()
+        self.assertEqual(status, 1, output)
+        where = f"slave1:{self.cluster['slave1'].home}/.cache/tethys/runs/run-[0-9a-f]+"
+        self.assertRegex(output, f"(?s)tethys train: the job is done, but cannot fetch the results from {where}: "
+                                 ".*No space left on device")
+        self.assertRegex(output, f"what the run saved is still in {where}; .*--resume --run_dir={run_dir}")
+        # A fresh run of that name must not take their place.
+        self.cluster.run("master", ["mv", run_dir, "other"])
+        status, output = self.cluster.run("master", [
+            *command, "--hostfile=hosts", "job.textproto", *(f"--set={value}" for value in MIRRORED)])
+        self.assertEqual(status, 2, output)
+        self.assertRegex(output, f"{where} holds the results of an earlier run in {run_dir}")
+        # They come once there is room, wherever the next chief runs.
+        self.cluster.run("master", ["mount", "-o", "remount,size=100m", small])
+        self.cluster.run("master", ["mv", "other", run_dir])
+        status, output = self.cluster.run("master", [*command, "--resume", "--set=epochs=4"])
+        self.assertEqual(status, 0, output)
+        self.assertRegex(output, f"fetching what an earlier attempt left in {where}")
+        _, journal = self.cluster.run("master", ["cat", run_dir + "/journal"])
+        self.assertEqual(check_journal.check(journal), 4 * 3001)
+        self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
+
     def test_a_job_goes_on_after_its_launcher_died_beside_a_chief_elsewhere(self):
-        hosts = "slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nmaster role=worker"
+        hosts = CHIEF_ELSEWHERE
         saving = MIRRORED + ["epochs=100000", "checkpoint.every_epochs=1"]
         run = Run(self.cluster, saving, hosts=hosts)
         run.wait_for(lambda: "\nsaved " in run.output(), "checkpoint")
