@@ -29,6 +29,11 @@ loader=$(ldd "$program" | awk '$1 ~ /^\// && $1 ~ /ld-linux/ {print $1}')
 cuda=$(dirname "$program")/libtethys_cuda.so
 [ ! -e "$cuda" ] || strip -o "$folder/lib/libtethys_cuda.so" "$cuda"
 cp -L $(ldd "$program" | awk '$2 == "=>" {print $3}') "$loader" "$folder/lib/"
+# NVIDIA's libraries need these parts of the C library, and must not get those of the host's beside the bundle's own.
+libc=$(ldd "$program" | awk '$1 ~ /^libc\.so/ {print $3}')
+for name in libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2; do
+  cp -L "$(dirname "$libc")/$name" "$folder/lib/"
+done
 
 cat > "$folder/tethys" <<SCRIPT
 #!/bin/sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What needs a GPU, for a machine that has one and nothing else: no compiler, no packages.
 #
-#   tests/gpu.sh pack [FILE]           on the build machine: all it takes in one file (default: build/release/gpu.tar.xz)
+#   tests/gpu.sh pack [FILE]           on the build machine: all it takes in one file (default: build/release/gpu.tar.gz)
 #   ./gpu.sh conformance [SECTION...]  there, unpacked, or in the source tree after a build: suite nccl memcheck racecheck
 #   ./gpu.sh training [SECTION...]     curves accuracy exchange
 #   ./gpu.sh bench [SECTION...]        update steps
@@ -16,6 +16,8 @@
 #   PYTHON=FILE                     a Python with PyTorch. Default: the first that has it of python3, /usr/bin/python3
 #   COMPUTE_SANITIZER=FILE          default: on the PATH, or where CUDA's toolkit lies
 #   OUT=DIR                         keeps the table as PART.tsv (section, check, value, limit, verdict) and the logs
+#   LIMIT=SECONDS                   for a program that is run once; default 200. memcheck may need more
+#   ROUNDS=N                        of bench steps; default 3
 #   FLAGS="FLAG..."                 more of tethys train, for every run on the GPU: --set=device.graph=false, say
 #   DEVICE=cpu                      tries this script without a GPU: all on the CPU and small; its times mean nothing
 #   BUILD=DIR                       of the source tree. Default: build/release

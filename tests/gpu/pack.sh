@@ -8,7 +8,7 @@ of_this_build() {
 
 pack() {
   [ -n "${root:-}" ] || { echo "gpu.sh: pack works in the source tree" >&2; exit 2; }
-  local file=${1:-$build/gpu.tar.xz} folder=$work/gpu name kib
+  local file=${1:-$build/gpu.tar.gz} folder=$work/gpu name kib
   local programs=(cuda_device_test cpu_device_test nccl_test update_bench)
   for name in "${programs[@]}"; do
     [ -n "$(binary "$name")" ] || { echo "gpu.sh: there is no $name in $build: build it first" >&2; exit 2; }
@@ -27,7 +27,8 @@ pack() {
   mkdir "$folder/data" "$folder/examples"
   cp "$data"/*.gz "$folder/data/"
   cp "$jobs"/*.textproto "$folder/examples/"
-  tar -C "$work" -cJf "$file" gpu
+  # A bare machine may lack xz.
+  tar -C "$work" -czf "$file" gpu
   kib=$(($(stat -c %s "$file") / 1024))
   echo "$file: $kib KiB"
   ((kib <= 64 * 1024)) || { echo "gpu.sh: that is more than 64 MiB" >&2; exit 1; }

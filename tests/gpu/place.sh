@@ -5,7 +5,7 @@
 #   program NAME ARGUMENT...                   runs a test or benchmark
 #   program_under TOOL... -- NAME ARGUMENT...  runs it under a program that watches others
 
-limit=200  # Seconds, for whatever is run once.
+limit=${LIMIT:-200}  # Seconds, for whatever is run once.
 
 if [ -x "$here/tethys" ]; then  # Unpacked.
   tethys=$here/tethys
@@ -38,12 +38,21 @@ python_with() {
   done
 }
 
-# Lines: what CUDA_LIBRARY_PATH names, or the wheels that came with PyTorch where the system has no cuDNN.
+# Whether the system's loader finds all of NVIDIA's libraries that libtethys_cuda.so needs.
+system_has_libraries() {
+  local known library
+  known=$(ldconfig -p 2>/dev/null) || return
+  for library in libcublasLt.so.13 libcudnn.so.9 libnccl.so.2; do
+    [[ $known == *"$library "* ]] || return
+  done
+}
+
+# Lines: what CUDA_LIBRARY_PATH names, or the wheels that came with PyTorch where the system lacks a library.
 library_paths() {
   local python
   if [ -n "${CUDA_LIBRARY_PATH:-}" ]; then
     tr : '\n' <<<"$CUDA_LIBRARY_PATH"
-  elif [ "$device" = cuda ] && ! ldconfig -p 2>/dev/null | grep -q 'libcudnn\.so\.9'; then
+  elif [ "$device" = cuda ] && ! system_has_libraries; then
     python=$(python_with nvidia)
     [ -z "$python" ] || "$python" -c 'import nvidia, os; print(os.path.dirname(list(nvidia.__path__)[0]))'
   fi

@@ -2,7 +2,7 @@
 # Training runs and what their steps.csv says. Sourced by gpu.sh.
 
 if [ "$device" = cuda ]; then
-  curve_steps=100 bench_steps=1100 warm_steps=100 rounds=3 torch_steps=1000
+  curve_steps=100 bench_steps=1100 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=1000
   networks=(mlp lenet) whole_job=()
 else
   curve_steps=20 bench_steps=26 warm_steps=0 rounds=1 torch_steps=25

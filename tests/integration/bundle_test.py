@@ -90,6 +90,11 @@ class BundleTest(unittest.TestCase):
                                "--hostfile=/work/hosts", "--set=strategy=mirrored", "--set=workers=2", "--set=epochs=1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def test_every_part_of_the_c_library_is_its_own(self):
+        # NVIDIA's libraries need them, and the host's need not fit the bundle's C library.
+        for name in ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2"):
+            self.assertTrue(os.path.exists(f"{self.root}/bundle/lib/{name}"), name)
+
     def test_it_starts_from_any_folder(self):
         done = self.run_inside("/bin/sh", "-c", "cd /bundle && ./tethys --help && cd lib && ../tethys --help")
         self.assertEqual(done.returncode, 0, done.stderr)

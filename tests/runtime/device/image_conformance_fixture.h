@@ -15,6 +15,7 @@ namespace tethys {
 class ImageConformance : public DeviceConformance {
  protected:
   void CheckConvolution(const ConvolutionShape& shape);
+  void CheckConvolutionWithAndWithoutRelu(ConvolutionShape shape);
   // Forward and backward twice give the same bits. Prints which algorithms ran.
   void CheckConvolutionRerun(const ConvolutionShape& shape);
   void CheckMaxPooling(const MaxPoolingShape& shape);
@@ -63,6 +64,15 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), arithmetic_.ConvolutionTolerance(pixels));
   EXPECT_LE(RelativeError(dx.Host(), expected_dx),
             arithmetic_.ConvolutionTolerance(filter_count / shape.in.channels));
+}
+
+inline void ImageConformance::CheckConvolutionWithAndWithoutRelu(ConvolutionShape shape) {
+  for (const bool relu : {false, true}) {
+    shape.relu = relu;
+    SCOPED_TRACE(::testing::Message() << shape.in.height << " x " << shape.in.width << " x "
+                                      << shape.in.channels << " to " << shape.out << " relu " << relu);
+    CheckConvolution(shape);
+  }
 }
 
 inline void ImageConformance::CheckConvolutionRerun(const ConvolutionShape& shape) {
