@@ -16,12 +16,25 @@ namespace tethys {
 class Arena {
  public:
   Arena() = default;
-  explicit Arena(int64_t size) : size_(size) {
-    if (size == 0) return;
+  // Ends the process where memory runs out: for what is small, or was allocated before.
+  explicit Arena(int64_t size) {
+    absl::StatusOr<Arena> arena = Allocate(size);
+    TETHYS_CHECK(arena.ok(), arena.status().message());
+    *this = *std::move(arena);
+  }
+  // ResourceExhausted: the host has no such memory; says how much was needed.
+  static absl::StatusOr<Arena> Allocate(int64_t size) {
+    Arena arena;
+    if (size == 0) return arena;
     const size_t bytes = AlignUp(size) * sizeof(float);
-    data_.reset(static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), bytes)));
-    TETHYS_CHECK(data_ != nullptr, "out of memory for ", bytes, " bytes");
-    std::memset(data_.get(), 0, bytes);
+    arena.data_.reset(static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), bytes)));
+    if (arena.data_ == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("this host has no ", bytes >> 20, " MiB of memory in one piece"));
+    }
+    std::memset(arena.data_.get(), 0, bytes);
+    arena.size_ = size;
+    return arena;
   }
 
   float* data() { return data_.get(); }

@@ -6,6 +6,12 @@
 // The relu and its derivative are loops of ours: oneDNN's would turn NaN into 0, and backward it fuses none.
 // Sums for the bias come along with the filters. Each of a step's executions (two forward, two or four
 // backward) allocates a few small objects inside oneDNN; what is ours is prepared once.
+//
+// A window of one pixel that strides sees only some pixels. They are gathered here, and oneDNN is given a
+// window that does not stride: by itself, version 2.6 gathers them with errors (on AVX2 with fewer channels
+// than a vector it writes beyond its scratch memory, and hangs on two threads; on AVX-512 it does so on
+// several threads).
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <utility>
@@ -14,6 +20,7 @@
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/onednn.h"
 #include "runtime/device/cpu/primitives.h"
+#include "runtime/tensor/arena.h"
 
 // From the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
 extern "C" void omp_set_num_threads(int threads);
@@ -67,12 +74,6 @@ class View {
  private:
   memory memory_;
 };
-
-// On several threads, oneDNN 2.6 writes beyond its scratch memory where strided windows have one pixel.
-bool NeedsOneThread(const Window& window) {
-  return window.height.size == 1 && window.width.size == 1 &&
-         (window.height.stride > 1 || window.width.stride > 1);
-}
 
 class Convolution final : public ConvolutionPrimitive {
  public:
@@ -142,7 +143,7 @@ class Convolution final : public ConvolutionPrimitive {
 };
 
 Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels)
-    : shape_(shape), threads_(NeedsOneThread(shape.window) ? 1 : threads), kernels_(kernels) {
+    : shape_(shape), threads_(threads), kernels_(kernels) {
   omp_set_num_threads(threads_);  // What oneDNN chooses depends on it.
   attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const Layouts layouts = MakeLayouts();
@@ -221,13 +222,95 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
   absl::StrAppend(&description_, ", data ", backward.impl_info_str());
 }
 
+// Windows of one pixel, which have no padding, with a stride above 1 on either axis.
+bool SkipsPixels(const Window& window) {
+  return window.height.size == 1 && window.width.size == 1 &&
+         (window.height.stride > 1 || window.width.stride > 1);
+}
+
+// Gathers the pixels that such windows see, for a convolution of those with stride 1; scatters their
+// gradients, zeros in between.
+class SkippingConvolution final : public ConvolutionPrimitive {
+ public:
+  // `seen`: the convolution of the pixels that are seen.
+  static absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> Create(
+      const ConvolutionShape& shape, std::unique_ptr<ConvolutionPrimitive> seen) {
+    TETHYS_ASSIGN_OR_RETURN(Arena pixels, Arena::Allocate(shape.rows * SeenIn(shape).elements()));
+    return std::make_unique<SkippingConvolution>(shape, std::move(seen), std::move(pixels));
+  }
+  SkippingConvolution(const ConvolutionShape& shape, std::unique_ptr<ConvolutionPrimitive> seen, Arena pixels)
+      : shape_(shape), seen_(std::move(seen)), pixels_(std::move(pixels)) {}
+
+  static ImageShape SeenIn(const ConvolutionShape& shape) {
+    const ImageShape output = shape.output();
+    return {output.height, output.width, shape.in.channels};
+  }
+  static ConvolutionShape SeenShape(ConvolutionShape shape) {
+    shape.in = SeenIn(shape);
+    shape.window = Window();
+    return shape;
+  }
+
+  absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
+                       float* y) override {
+    Gather(x);
+    return seen_->Forward(stream, pixels_.data(), filters, bias, y);
+  }
+
+  // The gathered pixels make room for their gradients, which oneDNN computes after those of the filters.
+  absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
+                        float* dx, float* dfilters, float* dbias) override {
+    Gather(x);
+    TETHYS_RETURN_IF_ERROR(seen_->Backward(stream, pixels_.data(), filters, y, dy,
+                                           dx == nullptr ? nullptr : pixels_.data(), dfilters, dbias));
+    if (dx == nullptr) return absl::OkStatus();
+    std::fill_n(dx, shape_.rows * shape_.in.elements(), 0.0f);
+    ForEachSeen([this, dx](int64_t at, int64_t seen) {
+      std::copy_n(pixels_.data() + seen, shape_.in.channels, dx + at);
+    });
+    return absl::OkStatus();
+  }
+
+  int64_t workspace_bytes() const override {
+    return seen_->workspace_bytes() + pixels_.size() * static_cast<int64_t>(sizeof(float));
+  }
+  std::string Describe() const override { return absl::StrCat("gathered pixels, ", seen_->Describe()); }
+
+ private:
+  void Gather(const float* x) {
+    ForEachSeen([this, x](int64_t at, int64_t seen) {
+      std::copy_n(x + at, shape_.in.channels, pixels_.data() + seen);
+    });
+  }
+  // visit(where the pixel lies in x, where among those that are seen), in elements.
+  template <typename Visit>
+  void ForEachSeen(const Visit& visit) const {
+    const auto& [height, width, channels] = shape_.in;
+    int64_t seen = 0;
+    for (int64_t row = 0; row < shape_.rows; ++row) {
+      for (int64_t h = 0; h < height; h += shape_.window.height.stride) {
+        for (int64_t w = 0; w < width; w += shape_.window.width.stride, seen += channels) {
+          visit(((row * height + h) * width + w) * channels, seen);
+        }
+      }
+    }
+  }
+
+  const ConvolutionShape shape_;
+  const std::unique_ptr<ConvolutionPrimitive> seen_;
+  Arena pixels_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
                                                                         int threads, const Kernels& kernels) {
+  const bool skips = SkipsPixels(shape.window);
+  const ConvolutionShape dense = skips ? SkippingConvolution::SeenShape(shape) : shape;
   std::unique_ptr<ConvolutionPrimitive> primitive;
-  TETHYS_RETURN_IF_ERROR(Catch([&] { primitive = std::make_unique<Convolution>(shape, threads, kernels); }));
-  return primitive;
+  TETHYS_RETURN_IF_ERROR(Catch([&] { primitive = std::make_unique<Convolution>(dense, threads, kernels); }));
+  if (!skips) return primitive;
+  return SkippingConvolution::Create(shape, std::move(primitive));
 }
 
 }  // namespace tethys::cpu

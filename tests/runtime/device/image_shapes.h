@@ -15,7 +15,8 @@ inline Window SquareWindow(int64_t size, int64_t stride, int64_t before, int64_t
 }
 
 // Lenet's own, one channel, more channels than a vector has lanes, odd sizes, strides that leave pixels over,
-// windows of one pixel, padding on one side or by TensorFlow's rule, axes of their own.
+// windows of one pixel, those that skip pixels (few channels and many), padding on one side or by
+// TensorFlow's rule, axes of their own.
 inline std::vector<ConvolutionShape> ConvolutionShapes() {
   return {
       {.rows = 7, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)},
@@ -27,6 +28,9 @@ inline std::vector<ConvolutionShape> ConvolutionShapes() {
       {.rows = 2, .in = {10, 7, 4}, .out = 16, .window = SquareWindow(4, 3, 0, 0)},
       {.rows = 2, .in = {6, 11, 3}, .out = 7, .window = {{3, 1, 2, 0}, {5, 2, 0, 4}}},
       {.rows = 5, .in = {12, 12, 32}, .out = 32, .window = SquareWindow(3, 1, 1, 1)},
+      {.rows = 3, .in = {9, 8, 3}, .out = 16, .window = SquareWindow(1, 2, 0, 0)},
+      {.rows = 3, .in = {9, 8, 4}, .out = 5, .window = {{1, 1, 0, 0}, {1, 3, 0, 0}}},
+      {.rows = 4, .in = {14, 14, 64}, .out = 32, .window = SquareWindow(1, 2, 0, 0)},
   };
 }
 
