@@ -169,13 +169,12 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
                         BytesText(on_gpu.workspaces), ".\n");
   }
   const int workers_rows = static_cast<int>(rows.size());
-  // Bulk-synchronous servers keep the pushes that arrive before their turn: all but one, at worst.
-  // The others take each worker's push as a whole.
+  // A server keeps every worker's push, whole, but where it adds them as they come: bulk-synchronously in any
+  // order.
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
-  const int64_t workers = plan.job().workers();
-  const int64_t early =
-      config.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED ? workers - 1 : 1;
-  const int64_t copies = LeasesBatches(plan.job()) ? workers : std::max<int64_t>(early, 1);
+  const bool adds_at_once =
+      !LeasesBatches(plan.job()) && config.bulk_synchronous().summation() == proto::BulkSynchronous::ARRIVAL;
+  const int64_t copies = adds_at_once ? 1 : plan.job().workers();
   for (const int64_t elements : ServerElements(plan)) {
     const int64_t bytes = elements * kFloatBytes;
     add(absl::StrCat("ps ", rows.size() - workers_rows), {bytes, copies * bytes, slots * bytes, 0, 0});

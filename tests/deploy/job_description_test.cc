@@ -103,6 +103,17 @@ TEST(PlanReportTest, SaysWhereRangesLieAndWhatAStepSends) {
   EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB"));
 }
 
+TEST(PlanReportTest, ServerKeepsGradientsOfEachWorkerItAddsInOrder) {
+  proto::JobPlan plan = ServerPlan();
+  proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
+  // 3,920 floats on ps 1: parameters, gradients, momentum.
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
+  config.mutable_bulk_synchronous()->set_summation(proto::BulkSynchronous::ARRIVAL);
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +15 KiB +15 KiB .* 46 KiB"));
+  config.mutable_asynchronous();
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
+}
+
 TEST(PlanReportTest, MirroredWorkersSendARing) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
