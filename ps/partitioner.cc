@@ -1,7 +1,11 @@
 #include "ps/partitioner.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 
@@ -10,6 +14,7 @@ namespace {
 
 constexpr int64_t kDefaultMinShardBytes = 256 << 10;
 constexpr int kMaxServers = 4096;
+constexpr int64_t kMaxShards = int64_t{1} << 19;
 
 int64_t Rows(const Variable& variable) { return variable.shape.empty() ? 1 : variable.shape[0]; }
 
@@ -81,6 +86,17 @@ absl::StatusOr<int64_t> ShardCount(const Variable& variable, const proto::Partit
   return std::max<int64_t>(1, std::min({rows, max_shards, CeilDivide(bytes, min_bytes)}));
 }
 
+absl::Status CheckShardCount(int64_t shards, const proto::Partitioner& partitioner) {
+  if (shards <= kMaxShards) return absl::OkStatus();
+  const char* rule = partitioner.has_fixed() ? "fixed: lower its shards"
+                     : partitioner.has_max_size()
+                         ? "max_size: raise its max_shard_bytes, or set max_shards"
+                         : "min_size: raise its min_shard_bytes, or lower max_shards";
+  return absl::InvalidArgumentError(
+      absl::StrCat("the model would be cut into more than ", kMaxShards,
+                   " shards, which is the most, by strategy.parameter_server.partitioner.", rule));
+}
+
 void CutVariable(const Variable& variable, int64_t shards, proto::Placement& placement) {
   const int64_t rows = Rows(variable);
   const int64_t row_elements = variable.range.count / rows;
@@ -100,11 +116,14 @@ void AssignServers(proto::Placement& placement) {
   std::iota(largest_first.begin(), largest_first.end(), 0);
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [&](int a, int b) { return placement.shard(a).count() > placement.shard(b).count(); });
-  std::vector<int64_t> load(placement.servers(), 0);
+  using Load = std::pair<int64_t, int32_t>;  // Elements, server.
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+  for (int32_t server = 0; server < placement.servers(); ++server) loads.push({0, server});
   for (const int index : largest_first) {
-    const auto least = std::min_element(load.begin(), load.end());
-    placement.mutable_shard(index)->set_server(static_cast<int32_t>(least - load.begin()));
-    *least += placement.shard(index).count();
+    const auto [elements, server] = loads.top();
+    loads.pop();
+    placement.mutable_shard(index)->set_server(server);
+    loads.push({elements + placement.shard(index).count(), server});
   }
 }
 
@@ -115,9 +134,12 @@ absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
   TETHYS_RETURN_IF_ERROR(CheckConfig(config));
   proto::Placement placement;
   placement.set_servers(std::max(1, config.servers()));
+  int64_t total = 0;
   for (const Variable& variable : variables.variables()) {
     TETHYS_ASSIGN_OR_RETURN(const int64_t shards,
                             ShardCount(variable, config.partitioner(), placement.servers()));
+    total += shards;
+    TETHYS_RETURN_IF_ERROR(CheckShardCount(total, config.partitioner()));
     CutVariable(variable, shards, placement);
   }
   AssignServers(placement);

@@ -30,6 +30,7 @@ absl::StatusOr<proto::JobPlan> BuildJobPlan(const proto::Job& job) {
     TETHYS_ASSIGN_OR_RETURN(*plan.mutable_placement(),
                             PlaceShards(model.variables(), job.strategy().parameter_server()));
   }
+  TETHYS_RETURN_IF_ERROR(CheckPlanSize(plan));
   return plan;
 }
 

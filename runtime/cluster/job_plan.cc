@@ -38,6 +38,15 @@ int64_t SamplesPerEpoch(const proto::JobPlan& plan) {
 
 }  // namespace
 
+absl::Status CheckPlanSize(const proto::JobPlan& plan) {
+  const auto bytes = static_cast<int64_t>(plan.ByteSizeLong());
+  if (bytes <= kMaxPlanBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the plan of this job, with ", plan.variable_size(), " variables in ", plan.placement().shard_size(),
+      " shards, takes ", bytes, " bytes, and at most ", kMaxPlanBytes,
+      " are sent to every task: let strategy.parameter_server.partitioner cut the model into fewer shards"));
+}
+
 void AddVariables(const VariableSet& variables, proto::JobPlan& plan) {
   for (const Variable& variable : variables.variables()) {
     proto::VariableSpec& spec = *plan.add_variable();

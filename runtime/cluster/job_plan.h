@@ -10,6 +10,14 @@
 
 namespace tethys {
 
+// A serialized plan is no larger. It is part of one message to every task, and nearly all of it is shards.
+constexpr int64_t kMaxPlanBytes = int64_t{32} << 20;
+// The largest order that a task takes from its chief: a plan, the members of the job, and room. gRPC's own
+// default is 4 MiB.
+constexpr int64_t kMaxOrderBytes = kMaxPlanBytes + (int64_t{4} << 20);
+// InvalidArgument: larger than kMaxPlanBytes.
+absl::Status CheckPlanSize(const proto::JobPlan& plan);
+
 void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
 
 // InvalidArgument when the variables contradict the plan's signature or the arena's rules.

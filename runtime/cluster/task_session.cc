@@ -17,6 +17,7 @@
 #include "runtime/cluster/chief_watch.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/keep_alive.h"
 
 namespace tethys {
@@ -37,6 +38,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const TaskOptions& options) {
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxOrderBytes));
   KeepAlive(arguments);
   const auto credentials = MakeChannelCredentials(options.tls, proto::CHIEF, 0, arguments);
   return grpc::CreateCustomChannel(options.chief_address, credentials, arguments);

@@ -105,6 +105,13 @@ TEST(MaxSizePartitioner, LetsTheCapWinOverTheByteLimit) {
             "a 40+30");
 }
 
+TEST(Partitioner, RefusesMoreShardsThanAreKeptNamingTheRule) {
+  EXPECT_THAT(
+      Cut(Variables({{"a", {524288, 1}}, {"b", {1}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
+      HasSubstr("more than 524288 shards, which is the most, by strategy.parameter_server.partitioner."
+                "max_size: raise its max_shard_bytes"));
+}
+
 TEST(Placement, PutsTheLargestFirstOntoTheLeastLoaded) {
   // 9 -> server 0, 6 -> 1, 5 -> 1 (6 < 9), 4 -> 0 (9 < 11).
   const VariableSet variables = Variables({{"a", {5}}, {"b", {9}}, {"c", {4}}, {"d", {6}}});

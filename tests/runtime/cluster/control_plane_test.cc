@@ -7,6 +7,7 @@
 
 #include "runtime/base/mutex.h"
 #include "runtime/chief/chief_server.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/task_session.h"
 #include "tests/testing/certificates.h"
 
@@ -118,6 +119,24 @@ TEST_F(ControlPlaneTest, MessagesAndOrdersArrive) {
   EXPECT_EQ(session->Receive()->run().segment(), 43);
   session->Close();
   chief_.WaitFor("gone");
+}
+
+TEST_F(ControlPlaneTest, PlanOfThePermittedSizeArrives) {
+  const auto session = Join();
+  proto::FromTask message;
+  message.mutable_join();
+  session->Send(message);
+  chief_.WaitFor("join");
+  proto::ToTask order;
+  proto::JobPlan& plan = *order.mutable_setup()->mutable_plan();
+  plan.set_job_id(std::string(kMaxPlanBytes - 16, 'x'));
+  ASSERT_TRUE(CheckPlanSize(plan).ok());
+  server_->Send({proto::WORKER, 0}, options_.incarnation, order);
+  const auto received = session->Receive();
+  ASSERT_TRUE(received.ok()) << received.status();
+  EXPECT_EQ(received->setup().plan().job_id().size(), plan.job_id().size());
+  plan.mutable_job()->set_name(std::string(16, 'x'));
+  EXPECT_THAT(std::string(CheckPlanSize(plan).message()), HasSubstr("fewer shards"));
 }
 
 TEST_F(ControlPlaneTest, AnOrderForAnEarlierLifeOfATaskReachesNobody) {
