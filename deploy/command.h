@@ -29,6 +29,7 @@ Command ChiefCommand();
 Command WorkerCommand();
 Command ServerCommand();
 Command LinkCommand();
+Command AgentCommand();
 
 // Prints "tethys VERB: MESSAGE" on standard error, after what standard output has to say, and returns
 // `exit_status`.

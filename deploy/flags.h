@@ -30,6 +30,7 @@ struct CommandSpec {
   bool many_arguments = false;
   std::vector<FlagSpec> flags = {};
   std::vector<std::string> examples = {};
+  bool hidden = false;  // Not in the list of verbs: nobody calls it by hand.
 };
 
 // What was given. Asking for a flag that the spec does not have is a bug.

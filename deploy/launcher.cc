@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -16,10 +15,9 @@
 #include "absl/strings/str_format.h"
 #include "deploy/cluster_plan.h"
 #include "deploy/failure_report.h"
-#include "deploy/line_reader.h"
+#include "deploy/job_process.h"
 #include "deploy/log_follower.h"
 #include "deploy/signal_source.h"
-#include "deploy/subprocess.h"
 #include "google/protobuf/util/json_util.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/socket.h"
@@ -39,7 +37,7 @@ struct Task {
   std::string log_path;
   int64_t log_begin;  // Bytes that the log had before this process.
   const Place* place;
-  Subprocess process;
+  std::unique_ptr<JobProcess> process;
   bool ended = false;  // Its end was noted.
   int worker = -1;     // Index, of a worker.
   int incarnation = 1;
@@ -102,8 +100,8 @@ class JobLaunch {
   std::unique_ptr<JobAuthority> authority_;  // Where there is TLS.
 
   SignalSource signals_;
+  JobProcesses processes_{secret_.job_id, options_.run_dir + "/log"};
   std::vector<Task> tasks_;
-  LineReader chief_lines_;
   LogFollower logs_{[this](const std::string& line) { Note(line); }};  // Of nobody, unless they are shown.
   JobEnd end_;
   std::string chief_address_;
@@ -124,9 +122,14 @@ RunResult JobLaunch::Run() {
   if (!devices.empty()) arguments.push_back("--worker_devices=" + devices);
   Enter(Stage::kRunning, FromSeconds(options_.timeouts.start() + kSilenceMargin));
   end_.launch = Spawn("chief", 0, place, std::move(arguments));
+  if (end_.launch.ok()) {
+    processes_.Connect(options_.places.servers);
+    processes_.Connect(options_.places.workers);
+  }
   while (!AllEnded()) {
     WaitForEvents();
     HandleSignals();
+    processes_.Advance(clock_.Now());
     // Deaths are noted before the chief's word on them is read, and a chief's last word after its death.
     ReapTasks();
     ReadChief();
@@ -142,21 +145,20 @@ absl::Status JobLaunch::Spawn(const std::string& role, int index, const Place& p
                               std::vector<std::string> arguments) {
   const bool chief = role == "chief";
   arguments.insert(arguments.begin(), role);
-  SpawnOptions spawn = CommandAt(place, arguments);
-  TETHYS_ASSIGN_OR_RETURN(spawn.input, SecretOf(role, index));
-  spawn.log_path = absl::StrCat(options_.run_dir, "/log/", role, "-", index, ".log");
-  spawn.read_output = chief;
+  JobCommand command{.arguments = std::move(arguments),
+                     .log_path = absl::StrCat(options_.run_dir, "/log/", role, "-", index, ".log"),
+                     .read_output = chief};
+  TETHYS_ASSIGN_OR_RETURN(command.input, SecretOf(role, index));
   const std::string name = chief ? role : absl::StrCat(role, " ", index);
   TETHYS_RETURN_IF_ERROR(CreateDirectories(options_.run_dir + "/log"));
   if (options_.show_logs) {
-    TETHYS_RETURN_IF_ERROR(logs_.Follow(spawn.log_path, absl::StrCat(name, " on ", place.host)));
+    TETHYS_RETURN_IF_ERROR(logs_.Follow(command.log_path, absl::StrCat(name, " on ", place.host)));
   }
-  const int64_t log_begin = FileSize(spawn.log_path);
-  absl::StatusOr<Subprocess> process = Subprocess::Spawn(spawn);
+  const int64_t log_begin = FileSize(command.log_path);
+  absl::StatusOr<std::unique_ptr<JobProcess>> process = processes_.Start(place, command);
   if (!process.ok())
     return Annotate(process.status(), absl::StrCat("cannot start ", name, " on ", place.host));
-  tasks_.push_back({name, spawn.log_path, log_begin, &place, *std::move(process)});
-  if (chief) chief_lines_.Attach(tasks_[0].process.output());
+  tasks_.push_back({name, command.log_path, log_begin, &place, *std::move(process)});
   return absl::OkStatus();
 }
 
@@ -199,18 +201,20 @@ void JobLaunch::StartOthers(const std::string& chief_address) {
 }
 
 void JobLaunch::WaitForEvents() {
-  // poll ignores a negative descriptor: the chief's once it is closed.
-  pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {chief_lines_.fd(), POLLIN, 0}};
+  // poll ignores a negative descriptor: the chief's once it is closed, or where an agent has it.
+  std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
+  if (!tasks_.empty()) fds.push_back({tasks_[0].process->lines().fd(), POLLIN, 0});
+  processes_.AddTo(fds);
   const Nanoseconds left = std::max<Nanoseconds>(deadline_ - clock_.Now(), 0);
   const Nanoseconds longest = options_.show_logs ? kLogInterval : kSecond;
-  poll(fds, std::size(fds), static_cast<int>(std::min(left / kMillisecond + 1, longest / kMillisecond)));
+  poll(fds.data(), fds.size(), static_cast<int>(std::min(left / kMillisecond + 1, longest / kMillisecond)));
 }
 
 void JobLaunch::HandleSignals() {
   while (const int number = signals_.Next()) {
     if (number == SIGCHLD) continue;
     if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) {
-      Enter(Stage::kKilling, 0);  // The user is in a hurry.
+      Enter(Stage::kKilling, kSecond);  // The user is in a hurry.
       continue;
     }
     if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = number;
@@ -222,9 +226,9 @@ void JobLaunch::ReapTasks() {
   const bool asked_to_end = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
   for (size_t i = 0; i < tasks_.size(); ++i) {  // Replacements are added meanwhile.
     Task& task = tasks_[i];
-    if (task.ended || !task.process.Poll().has_value()) continue;
+    if (task.ended || !task.process->Poll().has_value()) continue;
     task.ended = true;
-    const ProcessExit exit = ExitAt(*task.place, *task.process.exit());
+    const ProcessExit exit = *task.process->Poll();
     if (Survives(task, exit)) {
       end_.survived.push_back({task.name, task.place->host, exit});
       Replace(task.worker, task.incarnation + 1);
@@ -254,7 +258,7 @@ void JobLaunch::Replace(int worker, int incarnation) {
 void JobLaunch::EndLostWorker(const proto::WorkerLost& lost) {
   for (Task& task : tasks_) {
     if (task.worker == lost.index() && task.incarnation == static_cast<int>(lost.incarnation())) {
-      task.process.Signal(SIGKILL);
+      task.process->Signal(SIGKILL);
     }
   }
 }
@@ -270,7 +274,9 @@ void JobLaunch::ReactToLosses() {
 }
 
 void JobLaunch::ReadChief() {
-  while (const std::optional<std::string> line = chief_lines_.Next()) {
+  while (!tasks_.empty()) {
+    const std::optional<std::string> line = tasks_[0].process->lines().Next();
+    if (!line.has_value()) return;
     proto::ProgressEvent event;
     google::protobuf::util::JsonParseOptions json;
     json.ignore_unknown_fields = true;
@@ -312,7 +318,10 @@ void JobLaunch::HandleDeadline() {
       Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
       return;
     case Stage::kTerminating:
+      Enter(Stage::kKilling, kSecond);
+      return;
     case Stage::kKilling:
+      processes_.Disconnect();
       Enter(Stage::kKilling, kSecond);
       return;
   }
@@ -341,7 +350,7 @@ void JobLaunch::Enter(Stage stage, Nanoseconds patience) {
 }
 
 void JobLaunch::SignalAll(int signal) {
-  for (Task& task : tasks_) task.process.Signal(signal);
+  for (Task& task : tasks_) task.process->Signal(signal);
 }
 
 bool JobLaunch::AllEnded() const {
@@ -367,6 +376,8 @@ RunResult JobLaunch::Result() const {
 }  // namespace
 
 RunResult Launch(const LaunchOptions& options, ProgressListener& listener) {
+  // A connection that broke is an error code, and so is a display that nobody reads any more.
+  signal(SIGPIPE, SIG_IGN);
   return JobLaunch(options, listener).Run();
 }
 

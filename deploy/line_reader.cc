@@ -28,9 +28,13 @@ bool LineReader::Fill() {
     if (got == 0 || errno != EAGAIN) fd_ = -1;
     return false;
   }
-  if (buffer_.size() > kMaxLineBytes) buffer_.clear();
-  buffer_.append(piece, got);
+  Append({piece, static_cast<size_t>(got)});
   return true;
+}
+
+void LineReader::Append(absl::string_view bytes) {
+  if (buffer_.size() > kMaxLineBytes && buffer_.find('\n') == std::string::npos) buffer_.clear();
+  buffer_.append(bytes.data(), bytes.size());
 }
 
 }  // namespace tethys

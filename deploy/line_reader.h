@@ -1,9 +1,11 @@
-// Cuts what comes from a non-blocking descriptor into lines. Thread-compatible; never blocks.
+// Cuts what comes from a non-blocking descriptor, or in pieces, into lines. Thread-compatible; never blocks.
 #ifndef TETHYS_DEPLOY_LINE_READER_H_
 #define TETHYS_DEPLOY_LINE_READER_H_
 
 #include <optional>
 #include <string>
+
+#include "absl/strings/string_view.h"
 
 namespace tethys {
 
@@ -16,6 +18,9 @@ class LineReader {
   void Attach(int fd) { fd_ = fd; }
   // -1 when there is nothing to wait for.
   int fd() const { return fd_; }
+
+  // What comes otherwise than from a descriptor.
+  void Append(absl::string_view bytes);
 
   // The next line that is complete, without its end. A last line without an end is dropped: its writer died
   // in the middle of it.

@@ -16,8 +16,8 @@ namespace tethys {
 namespace {
 
 std::vector<Command> AllCommands() {
-  return {TrainCommand(), CompareCommand(), EvaluateCommand(), PlanCommand(),   ReportCommand(),
-          HostsCommand(), ChiefCommand(),   WorkerCommand(),   ServerCommand(), LinkCommand()};
+  return {TrainCommand(), CompareCommand(), EvaluateCommand(), PlanCommand(), ReportCommand(), HostsCommand(),
+          ChiefCommand(), WorkerCommand(),  ServerCommand(),   LinkCommand(), AgentCommand()};
 }
 
 // Descriptors 0 to 2 closed by the caller would be given to files and pipes.
@@ -34,6 +34,7 @@ void PrintHelp(const std::vector<Command>& commands) {
       "Tethys trains models on a cluster, with parameter servers or with mirrored workers, and measures "
       "which does better.\n\nusage: tethys VERB [ARGUMENT ...] [--FLAG=VALUE ...]\n\n");
   for (const Command& command : commands) {
+    if (command.spec.hidden) continue;
     std::printf("  %-10s%s\n", command.spec.verb.c_str(), command.spec.summary.c_str());
   }
   std::printf(

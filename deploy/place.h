@@ -1,6 +1,5 @@
-// Where a process of a job runs, and how it is started from here: as a child of this process, or by one ssh
-// whose life is tied to the process at its other end. Either way the launcher holds one child, its standard
-// input, and its end. Pure; any thread.
+// Where a process of a job runs, and what starts a program there: on this machine a child of this process, on
+// another one an ssh. Pure; any thread.
 #ifndef TETHYS_DEPLOY_PLACE_H_
 #define TETHYS_DEPLOY_PLACE_H_
 
@@ -35,9 +34,6 @@ Places PlacesHere(const std::string& program, int workers, int servers);
 
 // What starts `program ARGUMENTS` at the place; input, output and log are left to the caller.
 SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& arguments);
-
-// How the process at the place ended, told by the end of the child here.
-ProcessExit ExitAt(const Place& place, const ProcessExit& child);
 
 // `word` as a POSIX shell takes it back unchanged.
 std::string ShellQuote(const std::string& word);

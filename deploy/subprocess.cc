@@ -82,7 +82,10 @@ int ReadExecError(int fd) {
 }  // namespace
 
 std::string ExitText(const ProcessExit& exit) {
-  if (exit.connection_lost) return "lost its ssh connection";
+  if (exit.connection_lost) {
+    return absl::StrCat("lost its ssh connection",
+                        exit.reason.empty() ? "" : absl::StrCat(" (", exit.reason, ")"));
+  }
   if (exit.signal == 0) return absl::StrCat("exited with status ", exit.code);
   return absl::StrCat("was killed by signal ", exit.signal, " (", strsignal(exit.signal), ")");
 }
@@ -91,6 +94,7 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
   TETHYS_CHECK(options.input.size() <= 4096, "a pipe holds that without a reader");
   TETHYS_ASSIGN_OR_RETURN(Pipe input, MakePipe());
   TETHYS_ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  TETHYS_ASSIGN_OR_RETURN(Pipe log, MakePipe());
   TETHYS_ASSIGN_OR_RETURN(Pipe report, MakePipe());
   // Written while this process still holds the read end, so it can neither block nor raise SIGPIPE.
   TETHYS_RETURN_IF_ERROR(WriteFully(input.write.get(), options.input.data(), options.input.size(), "a pipe"));
@@ -98,8 +102,11 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
     input.read = FileDescriptor(open(options.input_path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!input.read.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", options.input_path));
   }
-  FileDescriptor log(open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!log.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", options.log_path));
+  if (!options.read_log) {
+    log.write =
+        FileDescriptor(open(options.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!log.write.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", options.log_path));
+  }
 
   std::vector<std::string> words = {options.name};
   words.insert(words.end(), options.arguments.begin(), options.arguments.end());
@@ -112,7 +119,8 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
   if (pid < 0) return ErrnoStatus(errno, absl::StrCat("cannot start ", options.program));
   if (pid == 0) {
     BecomeChild(options.program.c_str(), arguments.data(), launcher, input.read.get(),
-                options.read_output ? output.write.get() : log.get(), log.get(), report.write.get());
+                options.read_output ? output.write.get() : log.write.get(), log.write.get(),
+                report.write.get());
   }
 
   Subprocess child;
@@ -126,6 +134,10 @@ absl::StatusOr<Subprocess> Subprocess::Spawn(const SpawnOptions& options) {
     child.output_ = std::move(output.read);
     fcntl(child.output_.get(), F_SETFL, O_NONBLOCK);
   }
+  if (options.read_log) {
+    child.log_ = std::move(log.read);
+    fcntl(child.log_.get(), F_SETFL, O_NONBLOCK);
+  }
   return child;
 }
 
@@ -133,6 +145,7 @@ Subprocess::Subprocess(Subprocess&& other) noexcept
     : pid_(other.pid_),
       input_(std::move(other.input_)),
       output_(std::move(other.output_)),
+      log_(std::move(other.log_)),
       exit_(other.exit_) {
   other.pid_ = -1;
 }

@@ -25,7 +25,9 @@ struct SpawnOptions {
   std::string input = {};                   // What the child finds on its standard input; at most 4 KiB.
   std::string input_path = {};              // Or it reads this file and then its end.
   std::string log_path = {};                // Standard error is appended to it.
-  bool read_output = false;  // Standard output comes back by output(); else it goes to the log.
+  bool read_log = false;                    // Standard error comes back by log() instead.
+  bool read_output =
+      false;  // Standard output comes back by output(); else it goes where standard error does.
 };
 
 // How a process ended.
@@ -33,11 +35,12 @@ struct ProcessExit {
   int signal = 0;                // Not 0: it was killed by this signal.
   int code = 0;                  // Its exit status otherwise.
   bool connection_lost = false;  // It ran on another machine, and the connection to it broke.
+  std::string reason = {};       // Why the connection broke, where that is known.
   bool clean() const { return signal == 0 && code == 0 && !connection_lost; }
   // Something befell it; it did not choose to end.
   bool abrupt() const { return signal != 0 || connection_lost; }
 };
-// "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection".
+// "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection (REASON)".
 std::string ExitText(const ProcessExit& exit);
 
 // Invariants:
@@ -57,6 +60,10 @@ class Subprocess {
   pid_t pid() const { return pid_; }
   // The read end of standard output, non-blocking; -1 without read_output.
   int output() const { return output_.get(); }
+  // The same of standard error; -1 without read_log.
+  int log() const { return log_.get(); }
+  // The write end of standard input; -1 once it was closed.
+  int input() const { return input_.get(); }
 
   // How far it has read the file of input_path, in bytes; 0 without one.
   int64_t input_offset() const;
@@ -64,6 +71,8 @@ class Subprocess {
   // To its standard input, at most PIPE_BUF bytes; false when it cannot take them. Requires SIGPIPE to be
   // ignored.
   bool Say(const std::string& text);
+  // Ends its standard input.
+  void CloseInput() { input_.Close(); }
 
   // Reaps it if it has ended. Never blocks.
   const std::optional<ProcessExit>& Poll();
@@ -78,6 +87,7 @@ class Subprocess {
   pid_t pid_ = -1;
   FileDescriptor input_;  // The pipe's write end; with input_path the file, whose offset the child shares.
   FileDescriptor output_;
+  FileDescriptor log_;
   std::optional<ProcessExit> exit_;
 };
 

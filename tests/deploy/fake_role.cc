@@ -1,7 +1,8 @@
 // Stands in for chief, worker and ps under the launcher: speaks their contract with it (standard input,
 // progress lines, exit statuses) and otherwise does what the test wrote for it, in RUN_DIR/behaviour: a line
 // "worker-1 crash". What the processes of a run must tell one another they tell by files in the run
-// directory; the chief gives that directory out as its address.
+// directory; the chief gives that directory out as its address. As `agent` it is the real one, and starts
+// these.
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "deploy/agent_process.h"
 #include "runtime/base/file.h"
 
 namespace tethys {
@@ -104,8 +106,9 @@ int RunChief(const Role& role) {
     return FinishWith(absl::StrCat(lost, ": its session broke"), lost);
   }
   if (role.behaviour == "go-on") WaitForLoss(role);
-  if (role.behaviour == "give-up") Say("{\"worker_lost\":{\"index\":1,\"incarnation\":1}}");
-  if (role.behaviour == "give-up" || role.behaviour == "replace") {
+  if (role.behaviour == "give-up-later") role.Until([&] { return role.Sees("lost"); });
+  if (absl::StartsWith(role.behaviour, "give-up")) Say("{\"worker_lost\":{\"index\":1,\"incarnation\":1}}");
+  if (absl::StartsWith(role.behaviour, "give-up") || role.behaviour == "replace") {
     role.Until([&] { return role.Sees("second-worker-1"); });
   }
   if (role.behaviour == "train") {
@@ -133,6 +136,7 @@ int RunTask(const Role& role) {
 }
 
 int Main(int argc, char** argv) {
+  if (std::string(argv[1]) == "agent") return RunAgent("/proc/self/exe").ok() ? 0 : 1;
   Role role;
   std::map<std::string, std::string> flags;
   for (int i = 2; i < argc; ++i) {

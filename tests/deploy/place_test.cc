@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 namespace tethys {
 namespace {
@@ -31,23 +30,6 @@ TEST(PlaceTest, AProcessElsewhereIsOneSshWithOneWordForItsShell) {
 TEST(PlaceTest, QuotesWhatAShellWouldTakeApart) {
   EXPECT_EQ(ShellQuote("a b;$c"), "'a b;$c'");
   EXPECT_EQ(ShellQuote("it's"), "'it'\\''s'");
-}
-
-TEST(PlaceTest, TellsHowAProcessElsewhereEnded) {
-  EXPECT_TRUE(ExitAt(kThere, {.code = 0}).clean());
-  EXPECT_EQ(ExitAt(kThere, {.code = 3}).code, 3);
-  EXPECT_EQ(ExitAt(kThere, {.code = 128 + SIGKILL}).signal, SIGKILL);
-}
-
-TEST(PlaceTest, AnSshThatFailedOrWasKilledLostTheConnection) {
-  EXPECT_TRUE(ExitAt(kThere, {.code = 255}).connection_lost);
-  EXPECT_TRUE(ExitAt(kThere, {.signal = SIGKILL}).connection_lost);
-  EXPECT_EQ(ExitText(ExitAt(kThere, {.code = 255})), "lost its ssh connection");
-}
-
-TEST(PlaceTest, TheEndOfAChildHereIsTakenAsItIs) {
-  EXPECT_EQ(ExitAt(kHere, {.code = 255}).code, 255);
-  EXPECT_EQ(ExitAt(kHere, {.signal = SIGKILL}).signal, SIGKILL);
 }
 
 }  // namespace

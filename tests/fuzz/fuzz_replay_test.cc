@@ -24,6 +24,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"host_file", FuzzHostFile},
       {"scheduler", FuzzScheduler},
       {"secret", FuzzSecret},
+      {"agent", FuzzAgent},
       {"host_answers", FuzzHostAnswers},
       {"progress", FuzzProgress},
       {"proc_text", FuzzProcText},

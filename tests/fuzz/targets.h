@@ -19,6 +19,7 @@ void FuzzJob(absl::string_view input);          // A job file --- overrides, a l
 void FuzzHostFile(absl::string_view input);     // The machines of a job.
 void FuzzScheduler(absl::string_view input);    // TF_CONFIG --- NAME=VALUE of Slurm's variables, a line each.
 void FuzzSecret(absl::string_view input);       // A launcher's first line to a process.
+void FuzzAgent(absl::string_view input);        // A launcher's orders to an agent.
 void FuzzHostAnswers(absl::string_view input);  // A host's lines to the launcher.
 void FuzzProgress(absl::string_view input);     // The chief's line to its launcher.
 void FuzzProcText(absl::string_view input);     // The kernel's, for samples of resources.

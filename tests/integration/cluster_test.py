@@ -4,6 +4,7 @@ them when something dies. Needs root; says why where it cannot run.
 
     cluster_test.py TETHYS                 the tests
     cluster_test.py TETHYS --soak 20       each way of dying so often; prints how long processes outlived it
+    cluster_test.py TETHYS --starts 20     16 workers on one machine so often; prints how many jobs ran to their end
     cluster_test.py TETHYS --study [RATE]  examples/okeanos on nine machines; prints the comparison
 """
 import glob
@@ -38,8 +39,10 @@ CHIEF_ELSEWHERE = "slave1 role=chief\nslave2 role=worker\nslave3 role=worker\nma
 MIRRORED = ["strategy=mirrored", "workers=3"]
 SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1", "workers=2"]
 LONG = ["epochs=100000", "evaluate_each_epoch=false"]
-# The command lines of roles and of the launcher; those of ssh and of the shells around roles contain the same.
-OF_A_JOB = re.compile(r"--(index|listen|hostfile)=")
+CROWD_HOSTS = "master role=chief\nslave1 slots=16 role=worker\n"
+CROWD = ["strategy=mirrored", "workers=16"]
+# The command lines of roles, agents and the launcher; those of ssh and of the shells around agents contain the same.
+OF_A_JOB = re.compile(r"--(index|listen|hostfile|job_id)=")
 
 
 class Run:
@@ -114,6 +117,16 @@ def interrupt_launcher(cluster):
             os.kill(pid, signal.SIGINT)
 
 
+def kill_launcher_of_a_stopped_worker(cluster):
+    cluster["slave2"].kill("tethys worker ", signal.SIGSTOP)
+    kill_launcher(cluster)
+
+
+def kill_agent(cluster):
+    cluster["slave2"].kill("tethys worker ", signal.SIGSTOP)
+    cluster["slave2"].kill("tethys agent ")
+
+
 def kill_connections(cluster):
     cluster["master"].kill("ssh -T")
 
@@ -122,7 +135,8 @@ def kill_sshd(cluster):
     cluster["slave2"].kill("sshd")
 
 
-WAYS_TO_DIE = [kill_launcher, interrupt_launcher, kill_connections, kill_sshd]
+WAYS_TO_DIE = [kill_launcher, kill_launcher_of_a_stopped_worker, interrupt_launcher, kill_connections, kill_sshd,
+               kill_agent]
 
 
 class ClusterTest(unittest.TestCase):
@@ -168,6 +182,11 @@ class ClusterTest(unittest.TestCase):
         servers = self.run_job(SERVERS)
         self.assertIn("ready", servers.read("log", "ps-0.log"))
         self.assertNotIn("lack this build", servers.output())
+
+    def test_one_connection_starts_more_processes_than_sshd_lets_in_at_once(self):
+        run = self.run_job(CROWD, hosts=CROWD_HOSTS)
+        for worker in range(16):
+            self.assertIn("ready", run.read("log", f"worker-{worker}.log"))
 
     def test_logs_are_shown_behind_the_names_of_their_machines(self):
         output = self.run_job(MIRRORED, flags=["--log_to_terminal"]).output()
@@ -257,7 +276,7 @@ class ClusterTest(unittest.TestCase):
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
         self.cluster["slave2"].stop()
         _, output = run.finish()
-        self.assertRegex(output, "worker 1 on slave2 lost its ssh connection|worker 1[^\n]*(silent|broke|closed)")
+        self.assertRegex(output, "worker 1 on slave2 lost its ssh connection \\(|worker 1[^\n]*(silent|broke|closed)")
         wait_until_nothing_runs(self.cluster)
 
     def test_a_machine_that_is_cut_off_is_named_and_ends_by_itself(self):
@@ -353,6 +372,20 @@ def soak(rounds):
     return 0 if max(worst.values()) <= 5 else 1
 
 
+def starts(rounds):
+    """More processes on one machine than its sshd lets in at once."""
+    good = 0
+    for round_number in range(rounds):
+        with namespaces.Cluster(["master", "slave1"]) as cluster:
+            status, output = Run(cluster, CROWD, hosts=CROWD_HOSTS).finish()
+            left = of_a_job(cluster)
+        good += status == 0 and not left
+        print(f"round {round_number + 1}: {good} good", flush=True)
+        if status != 0 or left:
+            print(output, left)
+    return 0 if good == rounds else 1
+
+
 def study(rate):
     """The nine machines of the study, all four combinations."""
     examples = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/okeanos")
@@ -367,10 +400,12 @@ def study(rate):
 
 
 if __name__ == "__main__":
-    MODE = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1] in ("--soak", "--study") else None
+    MODE = sys.argv.pop(1) if len(sys.argv) > 1 and sys.argv[1] in ("--soak", "--starts", "--study") else None
     ARGUMENT = sys.argv.pop(1) if MODE and len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
     if MODE == "--soak":
         sys.exit(soak(int(ARGUMENT or 20)))
+    if MODE == "--starts":
+        sys.exit(starts(int(ARGUMENT or 20)))
     if MODE == "--study":
         sys.exit(study(ARGUMENT or "1gbit"))
     unittest.main(verbosity=2)

@@ -34,8 +34,6 @@ UsePAM no
 StrictModes no
 PermitRootLogin yes
 PasswordAuthentication no
-MaxStartups 100
-MaxSessions 100
 """
 
 SSH_CONFIG = """
