@@ -11,6 +11,7 @@
 #include "deploy/command.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/nearest_name.h"
+#include "runtime/base/process.h"
 
 namespace tethys {
 namespace {
@@ -82,5 +83,6 @@ int Main(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   tethys::OpenStandardDescriptors();
+  tethys::RaiseDescriptorLimit();  // One for each process, connection and stream of a job.
   return tethys::Main(std::vector<std::string>(argv + 1, argv + std::max(argc, 1)));
 }

@@ -1,5 +1,6 @@
 #include "runtime/base/process.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -22,5 +23,12 @@ std::string HostName() {
 }
 
 void EndProcessAtOnce() { _exit(1); }
+
+void RaiseDescriptorLimit() {
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 }  // namespace tethys

@@ -15,6 +15,10 @@ std::string HostName();
 // Ends this process with status 1, without destructors and without waiting for its threads.
 [[noreturn]] void EndProcessAtOnce();
 
+// Lets this process, and those it starts, open as many descriptors as the system allows it: the soft limit
+// becomes the hard one. A process that may not do that goes on with what it has.
+void RaiseDescriptorLimit();
+
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_BASE_PROCESS_H_

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -207,6 +208,25 @@ TEST_F(CommandTest, ARoleWithoutALauncherSaysWhatItNeeds) {
   const Outcome outcome = Tethys({"worker", "--chief=127.0.0.1:1", "--index=0"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.error, HasSubstr("the first line on standard input must be TOKEN JOB_ID"));
+}
+
+TEST_F(CommandTest, DescriptorsAreLimitedByTheHardLimitOnly) {
+  rlimit before, low;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  low = before;
+  low.rlim_cur = 64;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  // Waits for its secret.
+  auto worker = Subprocess::Spawn({.program = TETHYS_COMMAND,
+                                   .arguments = {"worker", "--chief=127.0.0.1:1", "--index=0"},
+                                   .log_path = directory_ + "/stderr"});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  rlimit own = low;
+  while (own.rlim_cur == 64 && !worker->Poll().has_value()) {
+    ASSERT_EQ(prlimit(worker->pid(), RLIMIT_NOFILE, nullptr, &own), 0);
+  }
+  EXPECT_EQ(own.rlim_cur, before.rlim_max);
 }
 
 }  // namespace
