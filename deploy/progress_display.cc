@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "deploy/output_queue.h"
 #include "deploy/text.h"
-#include "runtime/base/file.h"
 
 namespace tethys {
 namespace {
@@ -43,7 +44,7 @@ int TerminalColumns(int fd) {
 
 class ProgressDisplay final : public ProgressListener {
  public:
-  ProgressDisplay(int fd, bool live) : fd_(fd), live_(live) {}
+  ProgressDisplay(int fd, bool live) : fd_(fd), live_(live), output_(fd) {}
   ~ProgressDisplay() override { ClearLiveLine(); }
 
   void OnEvent(const proto::ProgressEvent& event) override {
@@ -71,6 +72,7 @@ class ProgressDisplay final : public ProgressListener {
 
  private:
   void ShowLiveLine(const proto::Progress& progress) {
+    if (output_.behind()) return;  // It would be old by the time it is seen.
     // The last column stays free: a character there makes some terminals wrap.
     if (live_) Write(absl::StrCat("\r", LiveLine(progress, epochs_, TerminalColumns(fd_) - 1), kClearToEnd));
     line_shown_ = live_;
@@ -83,15 +85,13 @@ class ProgressDisplay final : public ProgressListener {
     ClearLiveLine();
     Write(line + "\n");
   }
-  // A display that cannot be written to is no reason to stop the job.
-  void Write(const std::string& text) {
-    WriteFully(fd_, text.data(), text.size(), "the display").IgnoreError();
-  }
+  void Write(std::string text) { output_.Write(std::move(text)); }
 
   const int fd_;
   const bool live_;
   int64_t epochs_ = 0;
   bool line_shown_ = false;
+  OutputQueue output_;
 };
 
 }  // namespace

@@ -19,7 +19,8 @@ std::string LiveLine(const proto::Progress& progress, int64_t epochs, int column
 //   samples/s
 std::string EpochLine(const proto::EpochResult& result, int64_t epochs);
 
-// Writes to `fd`; `live` asks for the live line.
+// Writes to `fd`; `live` asks for the live line. Nothing waits for who reads it but the destruction; until
+// then lines are kept (deploy/output_queue.h), and live lines are left out.
 std::unique_ptr<ProgressListener> CreateProgressDisplay(int fd, bool live);
 
 // Whether `fd` is a terminal that understands the live line.

@@ -116,5 +116,26 @@ TEST(ProgressDisplayTest, LiveLineMakesRoomForALineAndForTheEnd) {
   EXPECT_EQ(screen.Output(), live + "\r\x1b[Ksaved\n" + live + "\r\x1b[K");
 }
 
+TEST(ProgressDisplayTest, UnreadDisplayKeepsLinesAndDropsLiveOnes) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const FileDescriptor read_end(ends[0]), write_end(ends[1]);
+  auto display = CreateProgressDisplay(write_end.get(), /*live=*/true);
+  proto::ProgressEvent note, progress;
+  note.set_note(std::string(100'000, 'n'));  // More than a pipe takes.
+  *progress.mutable_progress() = SomeProgress();
+  display->OnEvent(note);
+  for (int i = 0; i < 100'000; ++i) display->OnEvent(progress);
+  note.set_note("end");
+  display->OnEvent(note);
+  std::string output(100'005, '?');
+  for (size_t done = 0; done < output.size();) {
+    const ssize_t got = read(read_end.get(), output.data() + done, output.size() - done);
+    ASSERT_GT(got, 0);
+    done += got;
+  }
+  EXPECT_EQ(output.substr(100'000), "\nend\n");
+}
+
 }  // namespace
 }  // namespace tethys

@@ -1,5 +1,6 @@
 """What a run leaves for those who come later: how it ended, what it used and cost, and comparisons that go on."""
 import csv
+import fcntl
 import json
 import os
 import re
@@ -32,6 +33,25 @@ class EndsTest(TethysTest):
             run.launcher.send_signal(signal.SIGINT)
             self.assertEqual(run.finish(), 1)
             self.assertEqual(run.summary()["status"], "interrupted")
+
+    def test_a_run_ends_though_nobody_reads_its_output(self):
+        with Run(["strategy=local", "workers=1", "data.limit_samples=1100", "epochs=100"]) as run:
+            words = [TETHYS, "train", "--plain", f"--run_dir={run.directory}", run.job,
+                     *(f"--set={value}" for value in run.overrides)]
+            with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as launcher:
+                run.launcher = launcher
+                fcntl.fcntl(launcher.stdout, fcntl.F_SETPIPE_SZ, 4096)
+                children = f"/proc/{launcher.pid}/task/{launcher.pid}/children"
+
+                def is_over():
+                    with open(children, encoding="utf-8") as file:
+                        return os.path.exists(run.path("summary.json")) and not file.read()
+                run.log = os.devnull
+                run.wait_for(is_over, "end")
+                output = launcher.stdout.read()
+                self.assertEqual(launcher.wait(), 0)
+            self.assertEqual(len(re.findall("(?m)^epoch ", output)), 100)
+            self.assertIn("test accuracy", output)
 
     def test_a_run_whose_chief_was_killed_has_failed_and_names_it(self):
         with Run(LONG) as run:
