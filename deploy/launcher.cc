@@ -166,7 +166,7 @@ absl::StatusOr<std::string> JobLaunch::SecretOf(const std::string& role, int ind
   JobSecret secret = secret_;
   if (options_.places.tls) {
     if (authority_ == nullptr) {
-      TETHYS_ASSIGN_OR_RETURN(authority_, JobAuthority::Create(std::chrono::system_clock::now()));
+      TETHYS_ASSIGN_OR_RETURN(authority_, JobAuthority::Create());
     }
     proto::Role parsed = proto::ROLE_UNKNOWN;
     TETHYS_CHECK(proto::Role_Parse(absl::AsciiStrToUpper(role), &parsed));

@@ -16,7 +16,9 @@ namespace {
 using SystemTime = std::chrono::system_clock::time_point;
 
 constexpr std::chrono::hours kClockTolerance(24);
-constexpr std::chrono::hours kLifetime(30 * 24);
+constexpr std::chrono::hours kYear(365 * 24);
+constexpr std::chrono::hours kLifetime = 10 * kYear;
+constexpr std::chrono::hours kAuthorityLifetime = 20 * kYear;
 constexpr int kSerialBytes = 16;
 
 absl::Status OpenSslError(absl::string_view what) {
@@ -74,12 +76,13 @@ bool AddExtension(X509* certificate, X509* issuer, int nid, const std::string& v
 }
 
 // What authority and processes have in common; not signed yet.
-absl::StatusOr<OwnedCertificate> Draft(const std::string& name, EVP_PKEY* key, SystemTime now) {
+absl::StatusOr<OwnedCertificate> Draft(const std::string& name, EVP_PKEY* key, SystemTime now,
+                                       std::chrono::hours lifetime) {
   OwnedCertificate certificate(X509_new());
   if (certificate == nullptr || X509_set_version(certificate.get(), X509_VERSION_3) != 1 ||
       !SetSerial(certificate.get()) ||
       !SetTime(X509_getm_notBefore(certificate.get()), now - kClockTolerance) ||
-      !SetTime(X509_getm_notAfter(certificate.get()), now + kLifetime) ||
+      !SetTime(X509_getm_notAfter(certificate.get()), now + lifetime) ||
       !SetCommonName(X509_get_subject_name(certificate.get()), name) ||
       X509_set_pubkey(certificate.get(), key) != 1) {
     return OpenSslError("cannot make a certificate");
@@ -97,13 +100,13 @@ absl::Status Sign(X509* certificate, X509* issuer, EVP_PKEY* issuer_key) {
 
 class Authority final : public JobAuthority {
  public:
-  Authority(SystemTime now, OwnedKey key, OwnedCertificate certificate)
-      : now_(now), key_(std::move(key)), certificate_(std::move(certificate)) {}
+  Authority(std::function<SystemTime()> now, OwnedKey key, OwnedCertificate certificate)
+      : now_(std::move(now)), key_(std::move(key)), certificate_(std::move(certificate)) {}
 
   absl::StatusOr<TlsIdentity> Issue(proto::Role role, int index) const override {
     const std::string name = CertificateName(role, index);
     TETHYS_ASSIGN_OR_RETURN(const OwnedKey key, MakeKey());
-    TETHYS_ASSIGN_OR_RETURN(const OwnedCertificate certificate, Draft(name, key.get(), now_));
+    TETHYS_ASSIGN_OR_RETURN(const OwnedCertificate certificate, Draft(name, key.get(), now_(), kLifetime));
     X509* const own = certificate.get();
     X509* const issuer = certificate_.get();
     // Workers listen and call, so every certificate serves at either end.
@@ -122,7 +125,7 @@ class Authority final : public JobAuthority {
   }
 
  private:
-  const SystemTime now_;
+  const std::function<SystemTime()> now_;
   const OwnedKey key_;
   const OwnedCertificate certificate_;
 };
@@ -170,11 +173,11 @@ absl::Status CheckIdentity(const TlsIdentity& identity) {
   return CheckTime(certificate.get());
 }
 
-absl::StatusOr<std::unique_ptr<JobAuthority>> JobAuthority::Create(SystemTime now) {
+absl::StatusOr<std::unique_ptr<JobAuthority>> JobAuthority::Create(std::function<SystemTime()> now) {
   TETHYS_ASSIGN_OR_RETURN(OwnedKey key, MakeKey());
   // Of its own name: another job's certificate is then of an unknown issuer, and refused as such.
   const std::string name = absl::StrCat("Tethys job authority ", absl::Hex(RandomNonce(), absl::kZeroPad16));
-  TETHYS_ASSIGN_OR_RETURN(OwnedCertificate certificate, Draft(name, key.get(), now));
+  TETHYS_ASSIGN_OR_RETURN(OwnedCertificate certificate, Draft(name, key.get(), now(), kAuthorityLifetime));
   X509* const own = certificate.get();
   if (!AddExtension(own, own, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
       !AddExtension(own, own, NID_key_usage, "critical,keyCertSign")) {
@@ -182,7 +185,7 @@ absl::StatusOr<std::unique_ptr<JobAuthority>> JobAuthority::Create(SystemTime no
   }
   TETHYS_RETURN_IF_ERROR(Sign(own, own, key.get()));
   return std::unique_ptr<JobAuthority>(
-      std::make_unique<Authority>(now, std::move(key), std::move(certificate)));
+      std::make_unique<Authority>(std::move(now), std::move(key), std::move(certificate)));
 }
 
 }  // namespace tethys

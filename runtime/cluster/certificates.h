@@ -2,7 +2,7 @@
 // every process an identity of its own, which travels with the job's token over standard input. Both ends of
 // every connection then show that they are of this job, and which role and index they have.
 //
-//   auto authority = JobAuthority::Create(std::chrono::system_clock::now());
+//   auto authority = JobAuthority::Create();
 //   auto identity = (*authority)->Issue(proto::WORKER, 3);     // of "worker-3.tethys"
 //
 // Stateless but for the authority's constant key, so thread-safe. Nothing blocks.
@@ -10,6 +10,7 @@
 #define TETHYS_RUNTIME_CLUSTER_CERTIFICATES_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,11 +36,16 @@ absl::Status CheckIdentity(const TlsIdentity& identity);
 
 class JobAuthority {
  public:
-  // Its certificates are valid from a day before `now`, because clocks differ, to 30 days after: they are
-  // needed whenever a connection is made, also late in a long job.
-  static absl::StatusOr<std::unique_ptr<JobAuthority>> Create(std::chrono::system_clock::time_point now);
+  using SystemTime = std::chrono::system_clock::time_point;
+
+  // Valid for 20 years from `now()`. All certificates are valid from a day before they are made, because
+  // clocks differ.
+  static absl::StatusOr<std::unique_ptr<JobAuthority>> Create(
+      std::function<SystemTime()> now = std::chrono::system_clock::now);
   virtual ~JobAuthority() = default;
 
+  // Valid for 10 years from the present: a process shows it whenever it makes a connection, also late in a
+  // long job, and gets no other one. What limits its use is the authority, which is of one job.
   virtual absl::StatusOr<TlsIdentity> Issue(proto::Role role, int index) const = 0;
 };
 

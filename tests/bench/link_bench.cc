@@ -194,7 +194,7 @@ int Run(const Settings& settings) {
   const int machines = static_cast<int>(settings.machines.size());
   TETHYS_CHECK(machines <= Board::kMachines && settings.rounds <= Board::kRounds);
   Board& board = SharedBoard();
-  const auto authority = *JobAuthority::Create(std::chrono::system_clock::now());
+  const auto authority = *JobAuthority::Create();
   const bool ring = settings.mode == "all_reduce";
   const int workers = ring ? machines : settings.workers;
   const int servers = machines - workers;

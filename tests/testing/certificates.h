@@ -9,10 +9,13 @@
 
 namespace tethys::testing {
 
-// What it issues has expired when it was made 60 days ago, and is not valid yet when made in 60 days.
+// By whose clock it is `days_ago` before the present.
 inline std::unique_ptr<JobAuthority> MakeAuthority(int days_ago = 0) {
-  return *JobAuthority::Create(std::chrono::system_clock::now() - std::chrono::hours(24 * days_ago));
+  return *JobAuthority::Create(
+      [days_ago] { return std::chrono::system_clock::now() - std::chrono::hours(24 * days_ago); });
 }
+// What an authority issued so long ago has expired.
+inline constexpr int kLongAgo = 11 * 365;
 
 inline TlsIdentity IdentityOf(const JobAuthority& authority, proto::Role role, int index) {
   return *authority.Issue(role, index);

@@ -45,8 +45,17 @@ TEST(CertificatesTest, RefusesAnotherProcessesKey) {
 }
 
 TEST(CertificatesTest, RefusesWhatHasExpiredOrIsNotValidYet) {
-  EXPECT_THAT(Message(CheckIdentity(IdentityOf(*MakeAuthority(60), proto::PS, 0))), HasSubstr("expired"));
+  EXPECT_THAT(Message(CheckIdentity(IdentityOf(*MakeAuthority(testing::kLongAgo), proto::PS, 0))),
+              HasSubstr("expired"));
   EXPECT_THAT(Message(CheckIdentity(IdentityOf(*MakeAuthority(-60), proto::PS, 0))), HasSubstr("clock"));
+}
+
+TEST(CertificatesTest, AuthorityThatIsOld_IssuesFromThePresent) {
+  const auto now = std::chrono::system_clock::now();
+  auto present = now - std::chrono::hours(24 * testing::kLongAgo);
+  const auto authority = *JobAuthority::Create([&present] { return present; });
+  present = now;
+  EXPECT_TRUE(CheckIdentity(IdentityOf(*authority, proto::WORKER, 0)).ok());
 }
 
 TEST(CertificatesTest, RefusesEveryPartCutShortAnywhereAndQuotesNothing) {
@@ -181,6 +190,20 @@ TEST(SecureSocketTest, TheEndOfAConnectionIsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(pair.caller.Send({&part, 1}).status()));
 }
 
+TEST(SecureSocketTest, IdentityOfALongJob_IsSoundWheneverIssued) {
+  const auto start = std::chrono::system_clock::now() - std::chrono::hours(24 * 400);
+  auto present = start;
+  const auto authority = *JobAuthority::Create([&present] { return present; });
+  const TlsIdentity first = IdentityOf(*authority, proto::WORKER, 0);
+  present = std::chrono::system_clock::now();
+  const TlsIdentity replacement = IdentityOf(*authority, proto::WORKER, 0);
+  EXPECT_TRUE(CheckIdentity(first).ok());
+  EXPECT_TRUE(CheckIdentity(replacement).ok());
+  Pair pair(*TlsContext::Create(first), *TlsContext::Create(IdentityOf(*authority, proto::WORKER, 1)));
+  pair.Shake();
+  EXPECT_TRUE(pair.caller_status.ok() && pair.called_status.ok());
+}
+
 TEST(SecureSocketTest, AnotherJobIsRefusedAtBothEnds) {
   Pair pair(ContextOf(*MakeAuthority(), 1), ContextOf(*MakeAuthority(), 0));
   pair.Shake();
@@ -189,7 +212,7 @@ TEST(SecureSocketTest, AnotherJobIsRefusedAtBothEnds) {
 }
 
 TEST(SecureSocketTest, AnExpiredCertificateIsRefusedByName) {
-  const auto authority = MakeAuthority(60);
+  const auto authority = MakeAuthority(testing::kLongAgo);
   Pair pair(ContextOf(*authority, 1), ContextOf(*authority, 0));
   pair.Shake();
   EXPECT_THAT(Message(pair.caller_status), HasSubstr("certificate has expired"));

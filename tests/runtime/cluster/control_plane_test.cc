@@ -357,7 +357,7 @@ TEST_F(ControlPlaneTlsTest, RefusesACertificateOfAnotherRoleOrIndex) {
 
 class ExpiredCertificatesTest : public ControlPlaneTlsTest {
  protected:
-  ExpiredCertificatesTest() : ControlPlaneTlsTest(testing::MakeAuthority(60)) {}
+  ExpiredCertificatesTest() : ControlPlaneTlsTest(testing::MakeAuthority(testing::kLongAgo)) {}
 };
 
 TEST_F(ExpiredCertificatesTest, AreRefused) { ExpectRefused("cannot reach the chief"); }
