@@ -25,7 +25,8 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       session_(session),
       clock_(clock),
       leased_(LeasesBatches(setup.plan().job())),
-      in_rounds_(setup.plan().job().strategy().parameter_server().has_stale_synchronous()) {}
+      in_rounds_(setup.plan().job().strategy().parameter_server().has_stale_synchronous()),
+      orders_(setup.plan().job().seed(), setup.plan().train_samples()) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, RingListener& listener,
@@ -126,7 +127,7 @@ absl::Status Trainer::TakeParameters() {
 
 absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
   const proto::JobPlan& plan = setup_.plan();
-  const auto order = std::make_shared<const EpochOrder>(plan.job().seed(), run.epoch(), plan.train_samples());
+  const std::shared_ptr<const EpochOrder> order = orders_.Of(run.epoch());
   const std::unique_ptr<BatchSequence> sequence =
       leased_ ? CreateLeasedSequence(run, session_)
               : CreateLockStepSequence(run, plan.global_batch(), task_.index, plan.job().workers());

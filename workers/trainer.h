@@ -13,6 +13,7 @@
 #include "runtime/cluster/task_options.h"
 #include "runtime/cluster/task_session.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/sharding.h"
 #include "runtime/nn/plan.h"
 #include "runtime/strategy.h"
 #include "runtime/telemetry/step_recorder.h"
@@ -70,6 +71,7 @@ class Trainer {
   std::unique_ptr<Stream> stream_;
   absl::optional<Model> model_;
   Datasets datasets_;
+  EpochOrders orders_;
   std::unique_ptr<Buffer> parameters_, gradients_;
   float* gradient_sums_ = nullptr;         // The strategy's memory, or gradients_.
   std::unique_ptr<Plan> plan_;             // Rows: this worker's batch.

@@ -61,7 +61,7 @@ HostBatch BatchLoader::Next() {
   if (thread_.joinable()) {
     while (built_ <= taken_) changed_.Wait(mu_);
   } else {
-    Build(requests_[place], buffers_[place]);
+    Build(std::exchange(requests_[place], {}), buffers_[place]);
     ++built_;
   }
   ++taken_;
@@ -77,7 +77,7 @@ void BatchLoader::BuildAhead() {
       if (stop_) return;
       place = Place(built_);
     }
-    Build(requests_[place], buffers_[place]);
+    Build(std::exchange(requests_[place], {}), buffers_[place]);
     {
       MutexLock lock(mu_);
       ++built_;

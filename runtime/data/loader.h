@@ -46,8 +46,8 @@ class BatchLoader {
   int64_t room() const;
 
   // The batch after those announced so far: positions `slice` of `order`, or of the data's natural order when
-  // it is null. Requires room() > 0, a slice within the order and of at most the buffers' rows; it may be
-  // empty.
+  // it is null; held until the batch is built. Requires room() > 0, a slice within the order and of at most
+  // the buffers' rows; it may be empty.
   void Announce(std::shared_ptr<const EpochOrder> order, Slice slice);
 
   // Next need not wait: the oldest batch announced and not taken is there, or is for Next to build.

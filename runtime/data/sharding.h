@@ -5,6 +5,7 @@
 #define TETHYS_RUNTIME_DATA_SHARDING_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tethys {
@@ -29,6 +30,29 @@ class EpochOrder {
 
  private:
   const std::vector<uint32_t> order_;
+};
+
+// The order of one epoch at a time, made when another epoch than before is asked for. For one thread.
+class EpochOrders {
+ public:
+  // Both as for EpochOrder.
+  EpochOrders(uint64_t seed, int64_t samples) : seed_(seed), samples_(samples) {}
+
+  // Lets go of the order before: where nobody else holds it, there are never two in memory.
+  std::shared_ptr<const EpochOrder> Of(int64_t epoch) {
+    if (order_ == nullptr || epoch != epoch_) {
+      order_ = nullptr;
+      order_ = std::make_shared<const EpochOrder>(seed_, epoch, samples_);
+      epoch_ = epoch;
+    }
+    return order_;
+  }
+
+ private:
+  const uint64_t seed_;
+  const int64_t samples_;
+  int64_t epoch_ = 0;
+  std::shared_ptr<const EpochOrder> order_;
 };
 
 // The rank-th of `world` contiguous parts; the first (count mod world) parts have one more. Requires world >=

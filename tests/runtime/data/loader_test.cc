@@ -115,6 +115,14 @@ TEST_P(BatchLoaderTest, IsReadyOnceNextNeedNotWait) {
   EXPECT_FALSE(loader_.ready());
 }
 
+TEST_P(BatchLoaderTest, OrderOfBuiltBatches_IsLetGo) {
+  const std::weak_ptr<const EpochOrder> order = order_;
+  while (loader_.room() > 0) loader_.Announce(order_, {0, 8});
+  for (size_t taken = 0; taken + 1 < memory_.size(); ++taken) loader_.Next();
+  order_ = nullptr;
+  EXPECT_TRUE(order.expired());
+}
+
 TEST_P(BatchLoaderTest, EndsWithBatchesAnnouncedAndNotTaken) {
   while (loader_.room() > 0) loader_.Announce(order_, {0, 8});
 }

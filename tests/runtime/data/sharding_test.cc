@@ -27,6 +27,20 @@ TEST(EpochOrderTest, DependsOnSeedAndEpochOnly) {
   EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(8, 3, 100)));
 }
 
+TEST(EpochOrdersTest, SameEpochAgain_IsNotMadeAnew) {
+  EpochOrders orders(7, 100);
+  const auto order = orders.Of(3);
+  EXPECT_EQ(orders.Of(3), order);
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ((*order)[i], EpochOrder(7, 3, 100)[i]);
+}
+
+TEST(EpochOrdersTest, AnotherEpoch_LetsTheOrderBeforeGo) {
+  EpochOrders orders(7, 100);
+  const std::weak_ptr<const EpochOrder> before = orders.Of(3);
+  orders.Of(4);
+  EXPECT_TRUE(before.expired());
+}
+
 TEST(ShardingTest, TheFirstRanksTakeOneMore) {
   EXPECT_EQ(SplitSlice({0, 128}, 0, 5), (Slice{0, 26}));
   EXPECT_EQ(SplitSlice({0, 128}, 2, 5), (Slice{52, 78}));
