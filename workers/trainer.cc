@@ -85,8 +85,9 @@ absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
   const int64_t rows = setup_.plan().batch_per_worker();
   TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling,
                                                parameters_->floats(), gradient_sums_));
-  TETHYS_ASSIGN_OR_RETURN(evaluation_plan_, Plan::Compile(*model_, *device_, *stream_, EvaluationRows(rows),
-                                                          scaling, parameters_->floats(), nullptr));
+  TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
+                          Plan::Compile(*model_, *device_, *stream_, EvaluationRows(*model_, rows), scaling,
+                                        parameters_->floats(), nullptr));
   return absl::OkStatus();
 }
 

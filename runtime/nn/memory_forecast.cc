@@ -1,16 +1,21 @@
 #include "runtime/nn/memory_forecast.h"
 
 #include <algorithm>
+#include <numeric>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "runtime/device/workspace_bounds.h"
+#include "runtime/nn/plan.h"
 #include "runtime/tensor/batch.h"
 
 namespace tethys {
 namespace {
 
 constexpr int64_t kLeastEvaluationRows = 256;
+// Of activations, for which fewer rows than that are evaluated at a time.
+constexpr int64_t kMostEvaluationBytes = int64_t{256} << 20;
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
 // As in runtime/nn/batch_uploads.h: two slots, and where the step reads.
@@ -22,16 +27,15 @@ constexpr int64_t kMostElements = int64_t{1} << 52;
 
 bool IsProduct(const Model::Layer& layer) { return !std::holds_alternative<MaxPoolingShape>(layer.shape); }
 
-// Of a row's input and outputs.
-int64_t RowElements(const Model& model) {
-  int64_t elements = model.sample_elements();
-  for (const Model::Layer& layer : model.layers()) elements += layer.out;
-  return elements;
+// Of a row's activations.
+int64_t RowElements(const Model& model, bool trains) {
+  const std::vector<int64_t> buffers = ActivationBuffers(model, trains);
+  return std::accumulate(buffers.begin(), buffers.end(), int64_t{0});
 }
 
 void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, bool trains,
              MemoryForecast& forecast) {
-  int64_t elements = RowElements(model);
+  int64_t elements = RowElements(model, trains);
   rows = std::min(rows, kMostElements / elements);
   int64_t widest = 0;
   for (const Model::Layer& layer : model.layers()) {
@@ -68,7 +72,10 @@ std::string Remedy(const Model& model, const MemoryNeeds& needs, int64_t free_by
 
 }  // namespace
 
-int64_t EvaluationRows(int64_t rows) { return std::max(rows, kLeastEvaluationRows); }
+int64_t EvaluationRows(const Model& model, int64_t rows) {
+  const int64_t fitting = kMostEvaluationBytes / kFloatBytes / RowElements(model, false);
+  return std::max(rows, std::min(kLeastEvaluationRows, fitting));
+}
 
 MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device) {
   const bool on_gpu = device == proto::Device::CUDA;
@@ -84,7 +91,7 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   MemoryForecast forecast{.parameters = arena, .gradients = arena, .slots = needs.slots * arena};
   if (needs.bf16_gradients) forecast.copies += model.variables().arena_size() * kBfloat16Bytes;
   AddPlan(model, needs, needs.rows, true, forecast);
-  AddPlan(model, needs, EvaluationRows(needs.rows), false, forecast);
+  AddPlan(model, needs, EvaluationRows(model, needs.rows), false, forecast);
   return forecast;
 }
 
@@ -94,7 +101,7 @@ int64_t LargestBatch(const Model& model, MemoryNeeds needs, int64_t bytes, bool 
     const MemoryForecast forecast = ForecastMemory(model, needs);
     return forecast.total() + (with_workspaces ? forecast.workspaces : 0) <= bytes;
   };
-  int64_t fitting = 0, too_many = bytes / kFloatBytes / RowElements(model) + 1;
+  int64_t fitting = 0, too_many = bytes / kFloatBytes / RowElements(model, true) + 1;
   while (fitting + 1 < too_many) {
     const int64_t middle = fitting + (too_many - fitting) / 2;
     (fits(middle) ? fitting : too_many) = middle;

@@ -18,8 +18,8 @@
 namespace tethys {
 
 // Rows of the plan that evaluates, beside one of `rows` that trains: nothing is exchanged in between, so
-// more.
-int64_t EvaluationRows(int64_t rows);
+// more, at least 256 where their activations take no more than 256 MiB.
+int64_t EvaluationRows(const Model& model, int64_t rows);
 
 struct MemoryNeeds {
   int64_t rows = 0;             // Of a step.

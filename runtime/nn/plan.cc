@@ -11,9 +11,9 @@
 namespace tethys {
 namespace {
 
-// Activations of layer i lie in outputs_[i]; its input is outputs_[i - 1], or the converted batch for the
-// first. Gradients of activations are needed for one layer and its predecessor only, so two buffers take
-// turns.
+// Activation 0 is the converted batch, activation i + 1 what layer i makes of activation i. Backward needs
+// all of them, so a plan that trains has a buffer for each. Where it only evaluates, two take turns, and so
+// do the gradients of activations, which are needed for one layer and its predecessor only.
 class LayeredPlan final : public Plan {
  public:
   LayeredPlan(const Model& model, Device& device, Stream& stream, int64_t rows, const float* parameters,
@@ -41,7 +41,7 @@ class LayeredPlan final : public Plan {
  private:
   absl::Status CheckBatch(const HostBatch& batch) const;
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes);
-  const float* Input(size_t layer) { return layer == 0 ? input_->floats() : outputs_[layer - 1]->floats(); }
+  float* Activation(size_t i) { return activations_[training() ? i : i % 2]->floats(); }
   float* Gradient(size_t layer) { return training() ? gradients_[layer % 2]->floats() : nullptr; }
   bool training() const { return gradient_sums_ != nullptr; }
 
@@ -59,8 +59,7 @@ class LayeredPlan final : public Plan {
 
   std::unique_ptr<BatchUploads> uploads_;  // Null where the device reads host memory.
   HostBatch batch_;                        // What Forward reads: the host's, or device memory of uploads_.
-  std::unique_ptr<Buffer> input_;          // [rows, sample elements]
-  std::vector<std::unique_ptr<Buffer>> outputs_;      // [rows, layer's out]
+  std::vector<std::unique_ptr<Buffer>> activations_;
   std::array<std::unique_ptr<Buffer>, 2> gradients_;  // [rows, widest layer's out]
   std::unique_ptr<Buffer> loss_result_;
   int64_t workspace_bytes_ = 0;
@@ -77,7 +76,6 @@ absl::Status LayeredPlan::Initialize(const InputScaling& scaling) {
                                                                      scaling.mean, scaling.deviation));
   TETHYS_ASSIGN_OR_RETURN(loss_, device_.CreateSoftmaxCrossEntropy(rows_, model_.classes()));
   TETHYS_ASSIGN_OR_RETURN(loss_result_, Allocate(sizeof(LossResult)));
-  TETHYS_ASSIGN_OR_RETURN(input_, Allocate(row_bytes * model_.sample_elements()));
   if (!device_.reads_host_memory()) {
     TETHYS_ASSIGN_OR_RETURN(uploads_,
                             BatchUploads::Create(device_, stream_, {rows_, model_.sample_elements()}));
@@ -89,8 +87,10 @@ absl::Status LayeredPlan::Initialize(const InputScaling& scaling) {
     TETHYS_ASSIGN_OR_RETURN(layers_.emplace_back(),
                             PlanLayer::Create(layer, device_, rows_, parameters_, gradient_sums_));
     workspace_bytes_ += layers_.back()->workspace_bytes();
-    TETHYS_ASSIGN_OR_RETURN(outputs_.emplace_back(), Allocate(row_bytes * layer.out));
     widest = std::max(widest, layer.out);
+  }
+  for (const int64_t elements : ActivationBuffers(model_, training())) {
+    TETHYS_ASSIGN_OR_RETURN(activations_.emplace_back(), Allocate(row_bytes * elements));
   }
   if (!training()) return absl::OkStatus();
   for (auto& gradients : gradients_) {
@@ -130,11 +130,11 @@ absl::Status LayeredPlan::AwaitUploads() {
 absl::Status LayeredPlan::TakeBatch() { return uploads_ != nullptr ? uploads_->Take() : absl::OkStatus(); }
 
 absl::Status LayeredPlan::Forward() {
-  TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, batch_.inputs, input_->floats()));
+  TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, batch_.inputs, Activation(0)));
   for (size_t i = 0; i < layers_.size(); ++i) {
-    TETHYS_RETURN_IF_ERROR(layers_[i]->Forward(stream_, Input(i), outputs_[i]->floats()));
+    TETHYS_RETURN_IF_ERROR(layers_[i]->Forward(stream_, Activation(i), Activation(i + 1)));
   }
-  return loss_->Run(stream_, outputs_.back()->floats(), batch_.labels, batch_.weights,
+  return loss_->Run(stream_, Activation(layers_.size()), batch_.labels, batch_.weights,
                     Gradient(layers_.size() - 1), static_cast<LossResult*>(loss_result_->data()));
 }
 
@@ -143,7 +143,7 @@ absl::Status LayeredPlan::Backward(ReadyCallback ready) {
   const size_t first = model_.first_layer_with_variables();
   size_t index = 0;
   for (size_t i = layers_.size(); i-- > first;) {
-    TETHYS_RETURN_IF_ERROR(layers_[i]->Backward(stream_, Input(i), outputs_[i]->floats(), Gradient(i),
+    TETHYS_RETURN_IF_ERROR(layers_[i]->Backward(stream_, Activation(i), Activation(i + 1), Gradient(i),
                                                 i == first ? nullptr : Gradient(i - 1)));
     if (!model_.layers()[i].has_variables()) continue;
     TETHYS_RETURN_IF_ERROR(ready_[index]->Record(stream_));
@@ -174,6 +174,15 @@ std::string LayeredPlan::Describe() const {
 
 }  // namespace
 
+std::vector<int64_t> ActivationBuffers(const Model& model, bool trains) {
+  std::vector<int64_t> elements = {model.sample_elements()};
+  for (const Model::Layer& layer : model.layers()) elements.push_back(layer.out);
+  if (trains) return elements;
+  std::vector<int64_t> turns(2);
+  for (size_t i = 0; i < elements.size(); ++i) turns[i % 2] = std::max(turns[i % 2], elements[i]);
+  return turns;
+}
+
 absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& device, Stream& stream,
                                                     int64_t rows, const InputScaling& scaling,
                                                     const float* parameters, float* gradient_sums) {
@@ -184,7 +193,10 @@ absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& 
                                                    " elements is out of reach: choose a smaller batch"));
   }
   auto plan = std::make_unique<LayeredPlan>(model, device, stream, rows, parameters, gradient_sums);
-  TETHYS_RETURN_IF_ERROR(plan->Initialize(scaling));
+  if (absl::Status status = plan->Initialize(scaling); !status.ok()) {
+    return Annotate(status, absl::StrCat("a plan for ", rows, " rows, which ",
+                                         gradient_sums != nullptr ? "trains" : "evaluates"));
+  }
   return plan;
 }
 

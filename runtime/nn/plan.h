@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "runtime/device/device.h"
@@ -14,10 +15,14 @@
 
 namespace tethys {
 
+// Elements a row takes in each of a plan's buffers for activations, the converted batch included.
+std::vector<int64_t> ActivationBuffers(const Model& model, bool trains);
+
 class Plan {
  public:
   // `parameters` and `gradient_sums` are device arenas of model.variables().arena_size() elements and outlive
-  // the plan; gradient_sums may be null for a plan that only evaluates.
+  // the plan; gradient_sums may be null for a plan that only evaluates. ResourceExhausted: the device has not
+  // got the memory; says how much is lacking in one piece.
   static absl::StatusOr<std::unique_ptr<Plan>> Compile(const Model& model, Device& device, Stream& stream,
                                                        int64_t rows, const InputScaling& scaling,
                                                        const float* parameters, float* gradient_sums);

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "absl/types/span.h"
@@ -22,20 +21,8 @@ class Arena {
     TETHYS_CHECK(arena.ok(), arena.status().message());
     *this = *std::move(arena);
   }
-  // ResourceExhausted: the host has no such memory; says how much was needed.
-  static absl::StatusOr<Arena> Allocate(int64_t size) {
-    Arena arena;
-    if (size == 0) return arena;
-    const size_t bytes = AlignUp(size) * sizeof(float);
-    arena.data_.reset(static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), bytes)));
-    if (arena.data_ == nullptr) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("this host has no ", bytes >> 20, " MiB of memory in one piece"));
-    }
-    std::memset(arena.data_.get(), 0, bytes);
-    arena.size_ = size;
-    return arena;
-  }
+  // ResourceExhausted: the host has not got so much memory; says how much is needed and how much there is.
+  static absl::StatusOr<Arena> Allocate(int64_t size);
 
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }

@@ -46,8 +46,7 @@ class CpuTimedEvent final : public TimedEvent {
 
 class CpuBuffer final : public Buffer {
  public:
-  explicit CpuBuffer(int64_t bytes)
-      : bytes_(bytes), arena_((bytes + sizeof(float) - 1) / static_cast<int64_t>(sizeof(float))) {}
+  CpuBuffer(int64_t bytes, Arena arena) : bytes_(bytes), arena_(std::move(arena)) {}
   void* data() override { return arena_.data(); }
   int64_t bytes() const override { return bytes_; }
 
@@ -73,7 +72,9 @@ class CpuDevice final : public Device {
       return absl::InvalidArgumentError(
           absl::StrCat("a buffer of ", bytes, " bytes was asked for; it must have 0 to ", kMaxBytes));
     }
-    return std::make_unique<CpuBuffer>(bytes);
+    TETHYS_ASSIGN_OR_RETURN(
+        Arena arena, Arena::Allocate((bytes + sizeof(float) - 1) / static_cast<int64_t>(sizeof(float))));
+    return std::make_unique<CpuBuffer>(bytes, std::move(arena));
   }
 
   absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override { return std::make_unique<CpuStream>(); }

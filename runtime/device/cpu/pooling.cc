@@ -3,6 +3,7 @@
 // where a maximum came from, so nothing is kept between the two. oneDNN 2.6 fills its vectors with the
 // channels of one pixel, and lenet's first pooling has 6: it takes several times as long (docs/design.md).
 #include <algorithm>
+#include <utility>
 
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
@@ -13,7 +14,8 @@ namespace {
 
 class MaxPooling final : public MaxPoolingPrimitive {
  public:
-  MaxPooling(const MaxPoolingShape& shape, const Kernels& kernels)
+  // `largest` and `moving` hold a row of pixels each.
+  MaxPooling(const MaxPoolingShape& shape, const Kernels& kernels, Arena largest, Arena moving)
       : shape_(shape),
         out_(shape.output()),
         row_(shape.in.width * shape.in.channels),
@@ -25,8 +27,8 @@ class MaxPooling final : public MaxPoolingPrimitive {
                  .stride = shape.window.width.stride,
                  .before = shape.window.width.before},
         kernels_(kernels),
-        largest_(row_),
-        moving_(row_) {}
+        largest_(std::move(largest)),
+        moving_(std::move(moving)) {}
 
   absl::Status Forward(Stream&, const float* x, float* y) override {
     const FlushDenormals flush;
@@ -94,8 +96,12 @@ class MaxPooling final : public MaxPoolingPrimitive {
 
 }  // namespace
 
-std::unique_ptr<MaxPoolingPrimitive> CreateMaxPooling(const MaxPoolingShape& shape, const Kernels& kernels) {
-  return std::make_unique<MaxPooling>(shape, kernels);
+absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape,
+                                                                      const Kernels& kernels) {
+  const int64_t row = shape.in.width * shape.in.channels;
+  TETHYS_ASSIGN_OR_RETURN(Arena largest, Arena::Allocate(row));
+  TETHYS_ASSIGN_OR_RETURN(Arena moving, Arena::Allocate(row));
+  return std::make_unique<MaxPooling>(shape, kernels, std::move(largest), std::move(moving));
 }
 
 }  // namespace tethys::cpu

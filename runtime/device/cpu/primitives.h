@@ -14,9 +14,10 @@ namespace tethys::cpu {
 std::unique_ptr<DensePrimitive> CreateDense(const DenseShape& shape, int threads, const Kernels& kernels);
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
                                                                         int threads, const Kernels& kernels);
-std::unique_ptr<MaxPoolingPrimitive> CreateMaxPooling(const MaxPoolingShape& shape, const Kernels& kernels);
-std::unique_ptr<SoftmaxCrossEntropyPrimitive> CreateSoftmaxCrossEntropy(int64_t rows, int64_t classes,
-                                                                        const Kernels& kernels);
+absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape,
+                                                                      const Kernels& kernels);
+absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
+    int64_t rows, int64_t classes, const Kernels& kernels);
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
                                                                 const Kernels& kernels);
 std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<Segment> segments, float momentum,

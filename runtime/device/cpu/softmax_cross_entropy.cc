@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
@@ -19,8 +20,13 @@ bool LabelIsFirstMaximum(const float* below, int64_t label) {
 
 class SoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
  public:
-  SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Kernels& kernels)
-      : rows_(rows), classes_(classes), kernels_(kernels), below_(rows * classes), powers_(rows * classes) {}
+  // `below` and `powers` hold rows x classes each.
+  SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Kernels& kernels, Arena below, Arena powers)
+      : rows_(rows),
+        classes_(classes),
+        kernels_(kernels),
+        below_(std::move(below)),
+        powers_(std::move(powers)) {}
 
   absl::Status Run(Stream&, const float* logits, const int32_t* labels, const float* weights, float* dlogits,
                    LossResult* result) override {
@@ -64,9 +70,11 @@ class SoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
 
 }  // namespace
 
-std::unique_ptr<SoftmaxCrossEntropyPrimitive> CreateSoftmaxCrossEntropy(int64_t rows, int64_t classes,
-                                                                        const Kernels& kernels) {
-  return std::make_unique<SoftmaxCrossEntropy>(rows, classes, kernels);
+absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
+    int64_t rows, int64_t classes, const Kernels& kernels) {
+  TETHYS_ASSIGN_OR_RETURN(Arena below, Arena::Allocate(rows * classes));
+  TETHYS_ASSIGN_OR_RETURN(Arena powers, Arena::Allocate(rows * classes));
+  return std::make_unique<SoftmaxCrossEntropy>(rows, classes, kernels, std::move(below), std::move(powers));
 }
 
 }  // namespace tethys::cpu

@@ -61,6 +61,18 @@ TEST(CpuDevice, RefusesAThreadCountOutOfRange) {
   }
 }
 
+TEST(CpuDevice, MemoryThatIsNotThere_IsAnErrorThatSaysHowMuch) {
+  auto device = CreateCpuDevice(1).value();
+  const auto buffer = device->Allocate(int64_t{1} << 40, MemoryKind::kDevice);
+  EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(buffer.status()), testing::HasSubstr("1048576 MiB"));
+  const auto pooling = device->CreateMaxPooling(
+      {.rows = 1, .in = {1, int64_t{1} << 30, 1 << 8}, .window = SquareWindow(1, 1, 0, 0)});
+  EXPECT_EQ(pooling.status().code(), absl::StatusCode::kResourceExhausted);
+  const auto loss = device->CreateSoftmaxCrossEntropy(int64_t{1} << 30, 1 << 8);
+  EXPECT_EQ(loss.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST(CpuDevice, SaysWhatItRunsOn) {
   EXPECT_THAT(CreateCpuDevice(1).value()->Describe(), testing::MatchesRegex("cpu, oneDNN .*, 1 thread"));
 }

@@ -30,7 +30,8 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   const auto training =
       Plan::Compile(model, *device, *stream, rows, {}, parameters->floats(), gradients->floats()).value();
   const auto evaluation =
-      Plan::Compile(model, *device, *stream, EvaluationRows(rows), {}, parameters->floats(), nullptr).value();
+      Plan::Compile(model, *device, *stream, EvaluationRows(model, rows), {}, parameters->floats(), nullptr)
+          .value();
   return device->FreeMemory().value().value();
 }
 
@@ -43,6 +44,27 @@ TEST(MemoryForecast, IsWhatIsAllocatedAndLittleMore) {
       EXPECT_LE(forecast, allocated + allocated / 10) << rows;
     }
   }
+}
+
+TEST(MemoryForecast, EvaluationOfManyLayers_TakesTwoBuffers) {
+  const Model deep = MakeMlp({28, 28}, std::vector<int64_t>(100, 10)), shallow = MakeMlp({28, 28}, {10, 10});
+  const auto device = CreateCpuDevice(1).value();
+  const auto stream = device->CreateStream().value();
+  const auto bytes = [&](const Model& model) {
+    const Arena parameters(model.variables().arena_size());
+    return Plan::Compile(model, *device, *stream, 16, {}, parameters.data(), nullptr)
+        .value()
+        ->workspace_bytes();
+  };
+  EXPECT_EQ(bytes(deep), bytes(shallow));
+}
+
+TEST(MemoryForecast, WideModel_IsEvaluatedByFewerRows) {
+  EXPECT_EQ(EvaluationRows(MakeLenet(), 64), 256);
+  EXPECT_EQ(EvaluationRows(MakeLenet(), 1000), 1000);
+  const Model wide = MakeMlp({1024, 1024}, {1, 2});  // 4 MiB a row.
+  EXPECT_EQ(EvaluationRows(wide, 8), 63);
+  EXPECT_EQ(EvaluationRows(wide, 100), 100);
 }
 
 TEST(MemoryForecast, OnTheCpuNothingIsBroughtToADeviceAndNoLibraryHasWorkspaces) {

@@ -1,0 +1,29 @@
+#include "runtime/tensor/arena.h"
+
+#include <unistd.h>
+
+#include <cstring>
+
+namespace tethys {
+
+absl::StatusOr<Arena> Arena::Allocate(int64_t size) {
+  Arena arena;
+  if (size == 0) return arena;
+  const int64_t bytes = AlignUp(size) * static_cast<int64_t>(sizeof(float));
+  const int64_t installed = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  // Linux may grant more than it has, and then kills whoever touches it.
+  if (bytes <= installed) {
+    arena.data_.reset(
+        static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), static_cast<size_t>(bytes))));
+  }
+  if (arena.data_ == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("needs ", bytes >> 20,
+                                                     " MiB of memory in one piece; this host has ",
+                                                     installed >> 20, " MiB in all"));
+  }
+  std::memset(arena.data_.get(), 0, static_cast<size_t>(bytes));
+  arena.size_ = size;
+  return arena;
+}
+
+}  // namespace tethys
