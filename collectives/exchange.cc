@@ -26,6 +26,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateByTopology(RingListener& lis
                              .group = ring.group,
                              .generation = ring.generation,
                              .step_timeout = ring.step_timeout,
+                             .peers_compute = ring.peers_compute,
                              .clock = ring.clock};
   const bool one_host = HostCount(hosts) == 1;
   // Twice the patience of the leaders, whom the others wait for.

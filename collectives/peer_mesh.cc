@@ -144,7 +144,11 @@ absl::Status PeerMesh::PollUntil(Nanoseconds until) {
 
 absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
   const Nanoseconds patience = options_.step_timeout;
-  const Nanoseconds stalled = clock_.Now() - last_progress_;
+  Nanoseconds stalled = clock_.Now() - last_progress_;
+  if (stalled >= patience / 2 && options_.peers_compute && options_.peers_compute()) {
+    last_progress_ += stalled;
+    stalled = 0;
+  }
   if (!said_waiting_ && stalled >= patience / 2) {
     said_waiting_ = true;
     for (Peer& peer : peers_) peer.sender.SayWaiting();

@@ -28,7 +28,8 @@ struct RankBoardOptions {
   uint32_t group = 0;
   uint32_t generation = 1;
   Nanoseconds step_timeout = 30 * kSecond;
-  const Clock* clock = nullptr;  // Required; not owned.
+  PeersCompute peers_compute = nullptr;  // While they do, step_timeout does not run.
+  const Clock* clock = nullptr;          // Required; not owned.
 };
 
 // Invariants:

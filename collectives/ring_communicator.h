@@ -59,7 +59,9 @@ struct RingOptions {
   // are filled in from the above.
   proto::Handshake identity;
   Nanoseconds connect_timeout = 30 * kSecond;  // Until every rank is connected.
-  Nanoseconds step_timeout = 30 * kSecond;     // A collective that makes no progress for so long has failed.
+  // A collective that makes no progress for so long, while no other rank computes, has failed.
+  Nanoseconds step_timeout = 30 * kSecond;
+  PeersCompute peers_compute = nullptr;
   // What the system may hold of what a connection has not delivered yet; 0: it decides, up to several MiB. A
   // small bound keeps the data in the processor's cache (30 % less processor time for 4 MiB on loopback), but
   // a connection carries no more than this per round trip: raise it where round trips exceed a millisecond.

@@ -308,6 +308,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
     board.group = options.group;
     board.generation = options.generation;
     board.step_timeout = options.step_timeout;
+    board.peers_compute = options.peers_compute;
     board.clock = options.clock;
     for (int i = 0; i < world; ++i) {
       if (neighbours[i] == all.rank()) board.rank = i;

@@ -21,8 +21,10 @@ struct SharedMemoryOptions {
   std::vector<std::string> member_names;  // Of all ranks of `all`: "worker 2 on 10.0.0.3", for errors.
   uint32_t group = 0;
   uint32_t generation = 1;
-  Nanoseconds step_timeout = 30 * kSecond;  // A collective that makes no progress for so long has failed.
-  const Clock* clock = nullptr;             // Required; not owned.
+  // A collective that makes no progress for so long, while no other rank computes, has failed.
+  Nanoseconds step_timeout = 30 * kSecond;
+  PeersCompute peers_compute = nullptr;
+  const Clock* clock = nullptr;  // Required; not owned.
 };
 
 // The communicator of the ranks of `all` with the same host number as this one, `hosts[r]` being rank r's;

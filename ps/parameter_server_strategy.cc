@@ -67,6 +67,8 @@ class ParameterServerStrategy final : public Strategy {
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
   absl::Status Pull();
+  // At most step_timeout beyond the time during which other workers compute.
+  absl::Status AwaitAnswer(int index);
   // Waits for all answers and puts each into the parameter arena as it comes; the worst staleness they tell
   // of.
   absl::StatusOr<int64_t> TakeAnswers();
@@ -179,11 +181,20 @@ absl::Status ParameterServerStrategy::Pull() {
   return TakeAnswers().status();
 }
 
+absl::Status ParameterServerStrategy::AwaitAnswer(int index) {
+  absl::Status status = client_->WaitForAnswer(index, step_timeout_);
+  for (int times = 2; absl::IsDeadlineExceeded(status) && options_.peers_compute && options_.peers_compute();
+       ++times) {
+    status = client_->WaitForAnswer(index, times * step_timeout_);
+  }
+  return status;
+}
+
 absl::StatusOr<int64_t> ParameterServerStrategy::TakeAnswers() {
   int64_t staleness = 0;
   for (size_t message = 0; message < messages_.size(); ++message) {
     const int index = static_cast<int>(message);
-    TETHYS_RETURN_IF_ERROR(client_->WaitForAnswer(index, step_timeout_));
+    TETHYS_RETURN_IF_ERROR(AwaitAnswer(index));
     const Frame& answer = client_->answer(index);
     versions_[messages_[message].server] = static_cast<int64_t>(answer.base_version);
     staleness = std::max<int64_t>(staleness, answer.flags);

@@ -26,6 +26,7 @@ struct ParameterServerStrategyOptions {
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // Of this worker.
   const Clock* clock = nullptr;          // Outlives the strategy.
+  PeersCompute peers_compute = nullptr;  // Where answers may wait for other workers' gradients.
 };
 
 // Begins to connect and returns; Prepare waits. InvalidArgument when plan and servers do not fit.

@@ -53,6 +53,7 @@ absl::Status StepPipeline::Finish() {
   if (!under_way_.has_value()) return absl::OkStatus();
   const StepInfo step = *under_way_;
   under_way_.reset();
+  parts_.recorder.BeginExchange();
   const absl::StatusOr<StepOutcome> outcome = options_.streamed->AwaitStep(step, *done_[step.turn]);
   return Named(step, EndTrainStep(parts_, step, outcome, Loss(step.turn)));
 }

@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner
   return CreateStagedStrategy(std::move(inner), std::move(update), device, stream, options);
 }
 
-absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& setup, const Clock& clock) {
+absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& setup, const Clock& clock,
+                                   PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
   RingOptions ring;
   ring.rank = task.index;
@@ -69,6 +70,7 @@ absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& 
   ring.identity.set_model_signature(plan.model_signature());
   ring.connect_timeout = FromSeconds(plan.job().timeouts().start());
   ring.step_timeout = FromSeconds(plan.job().timeouts().step());
+  ring.peers_compute = std::move(peers_compute);
   ring.clock = &clock;
   return ring;
 }
@@ -103,9 +105,10 @@ absl::Status CheckSumsInFloat32(const proto::Mirrored& mirrored, absl::string_vi
 
 absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
                                                    const Model& model, Device& device, Stream& stream,
-                                                   RingListener& listener, const Clock& clock) {
+                                                   RingListener& listener, const Clock& clock,
+                                                   PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
-  TETHYS_ASSIGN_OR_RETURN(const RingOptions ring, RingOf(task, setup, clock));
+  TETHYS_ASSIGN_OR_RETURN(const RingOptions ring, RingOf(task, setup, clock, std::move(peers_compute)));
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
   TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(listener, ring, mirrored.transport()));
   // Where any rank may have a GPU, all take part in the choice, so that all make the same.
@@ -140,7 +143,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
 }
 
 absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, const proto::Setup& setup,
-                                                      const Clock& clock) {
+                                                      const Clock& clock, PeersCompute peers_compute) {
   ParameterServerStrategyOptions options;
   options.plan = setup.plan();
   options.worker = task.index;
@@ -152,6 +155,9 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
   options.token = task.token;
   options.tls = task.tls;
   options.clock = &clock;
+  // Asynchronously no answer waits for another worker.
+  const bool asynchronous = setup.plan().job().strategy().parameter_server().has_asynchronous();
+  if (!asynchronous) options.peers_compute = std::move(peers_compute);
   return CreateParameterServerStrategy(std::move(options));
 }
 
@@ -159,14 +165,16 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
 
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
                                                          const Model& model, Device& device, Stream& stream,
-                                                         RingListener& listener, const Clock& clock) {
+                                                         RingListener& listener, const Clock& clock,
+                                                         PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
   if (plan.job().strategy().has_parameter_server()) {
-    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers, WithServers(task, setup, clock));
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> servers,
+                            WithServers(task, setup, clock, std::move(peers_compute)));
     return Staged(std::move(servers), absl::nullopt, plan, device, stream, clock);
   }
   if (plan.job().strategy().has_mirrored()) {
-    return Mirrored(task, setup, model, device, stream, listener, clock);
+    return Mirrored(task, setup, model, device, stream, listener, clock, std::move(peers_compute));
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, OptimizerOfAll(plan, model, device));
   return CreateLocalStrategy(std::move(optimizer), plan.job().optimizer(), TotalSamples(plan),

@@ -14,10 +14,11 @@
 namespace tethys {
 
 // Of the job in `setup`, for the worker of `task`. Mirrored: blocks until all workers are connected through
-// their listeners. What is borrowed outlives the strategy.
+// their listeners. What is borrowed outlives the strategy, and so does what `peers_compute` uses.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
                                                          const Model& model, Device& device, Stream& stream,
-                                                         RingListener& listener, const Clock& clock);
+                                                         RingListener& listener, const Clock& clock,
+                                                         PeersCompute peers_compute = nullptr);
 
 }  // namespace tethys
 

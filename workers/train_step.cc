@@ -36,6 +36,7 @@ absl::Status AnnounceGradients(const TrainStepParts& parts, int64_t index, const
 
 absl::Status FinishTrainStep(const TrainStepParts& parts, const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(parts.feed.FeedAhead());
+  parts.recorder.BeginExchange();
   absl::StatusOr<StepOutcome> outcome = StepOutcome();
   TETHYS_RETURN_IF_ERROR(parts.phases.Run(Phase::kExchange, [&] {
     outcome = parts.strategy.FinishStep();

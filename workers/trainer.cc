@@ -55,8 +55,8 @@ absl::Status Trainer::Build(RingListener& listener) {
   TETHYS_RETURN_IF_ERROR(
       CheckDeviceMemory(*device_, *model_, MemoryNeedsOf(plan, DeviceOf(plan, task_.index))));
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
-  TETHYS_ASSIGN_OR_RETURN(strategy_,
-                          CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener, clock_));
+  TETHYS_ASSIGN_OR_RETURN(strategy_, CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener,
+                                                    clock_, [this] { return session_.peers_compute(); }));
   TETHYS_RETURN_IF_ERROR(AllocateGradients());
   TETHYS_RETURN_IF_ERROR(BuildPlans(scaling));
   TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, datasets_.train,
@@ -196,6 +196,7 @@ absl::Status Trainer::Save(const proto::Save& order) {
 
 void Trainer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
   heartbeat.set_step(steps_);
+  heartbeat.set_computing(recorder_->computing());
   while (true) {
     proto::FromTask message;
     if (recorder_->Drain(*message.mutable_steps(), kRecordsPerMessage) == 0) return;

@@ -3,6 +3,7 @@
 #define TETHYS_RUNTIME_BASE_CLOCK_H_
 
 #include <cstdint>
+#include <functional>
 
 namespace tethys {
 
@@ -22,6 +23,10 @@ class Clock {
   virtual ~Clock() = default;
   virtual Nanoseconds Now() const = 0;
 };
+
+// Whether others, whom a wait may be for, compute. While they do, the limit of the wait does not run. Any
+// thread; does not block. Empty: never.
+using PeersCompute = std::function<bool()>;
 
 // The machine's monotonic clock.
 class MonotonicClock final : public Clock {

@@ -116,6 +116,7 @@ void JobController::OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Na
   proto::ToTask order;
   order.mutable_pong()->set_sent_ns(heartbeat.sent_ns());
   order.mutable_pong()->set_chief_ns(now);
+  order.mutable_pong()->set_peers_compute(roster_.AnotherComputes(id));
   Send(id, std::move(order), actions);
 }
 

@@ -18,6 +18,7 @@ void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
   member.set_incarnation(incarnation);
   member.set_local_rank(kNoLocalRank);
   last_heard = now;
+  heartbeat.Clear();
   step = 0;
   lost = gone = failed = joined = ready = false;
 }
@@ -69,6 +70,13 @@ void Roster::AssignLocalRanks(const std::vector<TaskId>& workers) {
     while (taken.count(rank) > 0) ++rank;
     own.set_local_rank(rank);
   }
+}
+
+bool Roster::AnotherComputes(TaskId id) const {
+  return std::any_of(tasks_.begin(), tasks_.end(), [id](const auto& entry) {
+    const TaskState& task = entry.second;
+    return !(entry.first == id) && !task.lost && !task.gone && task.heartbeat.computing();
+  });
 }
 
 std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {

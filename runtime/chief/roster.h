@@ -50,6 +50,8 @@ class Roster {
   bool All(proto::Role role, bool TaskState::*flag) const;
   // Workers that are not lost, replacements that do not take part yet included.
   int workers_left() const;
+  // By its last heartbeat, a worker other than `id` is within a step and not yet waiting for its exchange.
+  bool AnotherComputes(TaskId id) const;
   // Nobody's session is open any more.
   bool all_gone() const;
   // A new order is under way.

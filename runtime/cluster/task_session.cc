@@ -159,6 +159,8 @@ class GrpcTaskSession final : public TaskSession {
     outgoing_changed_.NotifyOne();
   }
 
+  bool peers_compute() const override { return peers_compute_ && !lost_; }
+
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) override {
     Call call(calls_);
     TETHYS_RETURN_IF_ERROR(AddHandshake(call.context(), options_.connect_timeout));
@@ -326,6 +328,7 @@ class GrpcTaskSession final : public TaskSession {
       MutexLock lock(mu_);
       ++heard_;
       if (order.has_pong()) {
+        peers_compute_ = order.pong().peers_compute();
         chief_clock_.Note(order.pong().sent_ns(), now, order.pong().chief_ns());
         continue;
       }
@@ -440,6 +443,7 @@ class GrpcTaskSession final : public TaskSession {
   OpenCalls calls_;
   Call session_{calls_};
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
+  std::atomic<bool> peers_compute_{false};
   std::atomic<bool> lost_{false};  // The watch's: the chief is gone without a word of farewell.
 
   Mutex beat_mu_;  // Before mu_ where both are held.

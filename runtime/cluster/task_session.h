@@ -58,6 +58,10 @@ class TaskSession {
   virtual void StartBeating(Nanoseconds interval, Fill fill) = 0;
   virtual void Beat() = 0;
 
+  // Another worker computes a step, by what the chief last knew; any thread. So long as this is true, waiting
+  // for the others in lock step is no sign of a loss.
+  virtual bool peers_compute() const = 0;
+
   // Elements [begin, begin + out.size()) of a slot (0: parameters) from the checkpoint the job resumes from.
   // Blocks until they are there or the chief is lost; so does WriteCheckpoint.
   virtual absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) = 0;

@@ -39,6 +39,7 @@ absl::Status StepRecorder::BeginStep(const StepStart& start) {
   current_buckets_ = BucketTimes(number);
   std::fill_n(current_buckets_, buckets_, 0);
   last_mark_ = clock_.Now();
+  computing_.store(true, std::memory_order_relaxed);
   *current_ = {
       .start = start, .result = {}, .begin_ns = last_mark_, .end_ns = 0, .phase_ns = {}, .buckets_ready = 0};
   return absl::OkStatus();

@@ -74,6 +74,8 @@ class StepRecorder {
   absl::Status BeginStep(const StepStart& start);
   // The time since BeginStep or the last Mark was spent in `phase`.
   void Mark(Phase phase);
+  // The step computes no more: it waits for its exchange.
+  void BeginExchange() { computing_.store(false, std::memory_order_relaxed); }
   // Bucket `index` holds its final sums; its collective has not begun.
   void BucketReady(int index);
   // The oldest step that was begun and not ended. Where it began before its predecessor's end, its time
@@ -82,6 +84,9 @@ class StepRecorder {
 
   // Appends at most `limit` finished steps to `out` and returns how many.
   int64_t Drain(proto::StepRecords& out, int64_t limit = 1024);
+
+  // Within a step, before BeginExchange; any thread may ask.
+  bool computing() const { return computing_.load(std::memory_order_relaxed); }
 
   // Time the training thread has waited for room. Should be 0; any thread may ask.
   Nanoseconds stalled_ns() const { return stalled_ns_.load(std::memory_order_relaxed); }
@@ -115,6 +120,7 @@ class StepRecorder {
   std::atomic<int64_t> finished_{0};
   std::atomic<int64_t> drained_{0};
   std::atomic<Nanoseconds> stalled_ns_{0};
+  std::atomic<bool> computing_{false};
   Mutex mu_;  // Held to wait for room and to make it.
   CondVar room_;
 

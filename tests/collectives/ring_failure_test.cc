@@ -1,4 +1,8 @@
 // One failure, whatever it is, becomes the same named error on every rank.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "gmock/gmock.h"
 #include "tests/collectives/lockstep_time.h"
 #include "tests/collectives/ring_fixture.h"
@@ -103,6 +107,24 @@ TEST_P(RingFailure, ASilentRankIsNamedOnAllOthers) {
   ExpectAll(
       answers, absl::StatusCode::kDeadlineExceeded,
       HasSubstr(absl::StrCat("in vain for rank ", silent, " (worker ", silent, " on host", silent, ")")));
+}
+
+TEST_P(RingFailure, RankThatComputesForLong_IsWaitedFor) {
+  constexpr int kTimesOverdue = 5;
+  TestRing ring(world(), medium());
+  std::atomic<int> overdue{0};
+  for (RingOptions& options : ring.options) {
+    options.step_timeout = 10 * kMillisecond;
+    options.peers_compute = [&overdue] { return ++overdue > 0; };
+  }
+  ExpectAllOk(InRing(ring, [&](std::unique_ptr<Communicator>& communicator) {
+    const int formed = overdue;
+    while (communicator->rank() == last() && overdue < formed + kTimesOverdue * world()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return Reduce(*communicator, count());
+  }));
+  EXPECT_GE(overdue, kTimesOverdue);
 }
 
 TEST_P(RingFailure, AbortWakesTheBlockedRankAndTellsTheOthers) {

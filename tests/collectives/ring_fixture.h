@@ -76,9 +76,11 @@ struct TestRing {
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> ring,
                             CreateRingCommunicator(*listeners[rank], own));
     if (medium == Medium::kTcp || medium == Medium::kTls) return ring;
-    return CreateSharedMemoryCommunicator(
-        *ring, std::vector<int>(world()),
-        {.member_names = own.member_names, .step_timeout = own.step_timeout, .clock = own.clock});
+    return CreateSharedMemoryCommunicator(*ring, std::vector<int>(world()),
+                                          {.member_names = own.member_names,
+                                           .step_timeout = own.step_timeout,
+                                           .peers_compute = own.peers_compute,
+                                           .clock = own.clock});
   }
 
   int world() const { return static_cast<int>(options.size()); }

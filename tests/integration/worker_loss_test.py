@@ -60,13 +60,24 @@ class StaleSynchronousTest(TethysTest):
         self.assertEqual(set(gaps.values()), {3 + 1})
 
 
+class SlowWorkerTest(TethysTest):
+    def test_a_worker_that_computes_beyond_timeouts_step_is_waited_for(self):
+        timeouts = "workers: 2 timeouts { silence: 5 step: 6 } strategy "
+        with ByHand(timeouts + "{ mirrored {} }", steps=1) as mirrored, \
+                ByHand(timeouts + "{ parameter_server { servers: 1 } }", steps=1) as servers:
+            mirrored.start_all(servers=0, workers=2, flags={1: ["--slow_down=9000"]})
+            servers.start_all(servers=1, workers=2, flags={1: ["--slow_down=9000"]})
+            for run in (mirrored, servers):
+                self.assertEqual(run.wait(), 0)
+                self.assertEqual(run.samples_used(), 128)
+
+
 class ByHand(Run):
     """A run whose processes are started one by one."""
 
-    def __init__(self, strategy):
-        # Ten steps.
-        super().__init__(job=JOB.replace("limit_samples: 3001", "limit_samples: 1280").replace("epochs: 3", "epochs: 1")
-                         + strategy)
+    def __init__(self, strategy, steps=10):
+        super().__init__(job=JOB.replace("limit_samples: 3001", f"limit_samples: {128 * steps}")
+                         .replace("epochs: 3", "epochs: 1") + strategy)
         self.tasks = []
 
     def __exit__(self, *details):

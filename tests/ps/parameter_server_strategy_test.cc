@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <thread>
 
@@ -21,6 +23,22 @@ void OnWorkers(int workers, Function function) {
   std::vector<std::thread> threads;
   for (int worker = 0; worker < workers; ++worker) threads.emplace_back([&, worker] { function(worker); });
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(BulkSynchronous, WorkerThatComputesForLong_IsWaitedFor) {
+  proto::JobPlan plan = TestPlan(2, "servers: 1");
+  plan.mutable_job()->mutable_timeouts()->set_step(0.05);
+  PsCluster cluster(plan);
+  std::atomic<int> overdue{0};
+  OnWorkers(2, [&](int index) {
+    ParameterServerStrategyOptions options = cluster.WorkerOptions(index);
+    options.peers_compute = [&overdue] { return ++overdue > 0; };
+    const auto worker = cluster.Worker(index, options);
+    ASSERT_TRUE(worker->Prepare().ok());
+    while (index == 1 && overdue < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const absl::Status status = worker->Step(0, 1);
+    EXPECT_TRUE(status.ok()) << status;
+  });
 }
 
 struct Shape3 {

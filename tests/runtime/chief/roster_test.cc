@@ -41,6 +41,16 @@ TEST_F(RosterTest, WorkersOfAHostAreCountedInTheOrderOfTheirIndices) {
   EXPECT_THAT(LocalRanks(5), ElementsAre(0, 0, 1, 2, 1));
 }
 
+TEST_F(RosterTest, ComputingWorker_IsToldToTheOthersUntilItIsLost) {
+  Start({"a", "a"});
+  EXPECT_FALSE(roster_.AnotherComputes(Worker(0)));
+  roster_.at(Worker(1)).heartbeat.set_computing(true);
+  EXPECT_TRUE(roster_.AnotherComputes(Worker(0)));
+  EXPECT_FALSE(roster_.AnotherComputes(Worker(1)));
+  Lose(1);
+  EXPECT_FALSE(roster_.AnotherComputes(Worker(0)));
+}
+
 TEST_F(RosterTest, AReplacementGetsWhatItsPredecessorHad) {
   Start({"a", "a", "a"});
   Lose(1);

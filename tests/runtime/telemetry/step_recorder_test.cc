@@ -177,6 +177,16 @@ TEST_F(StepRecorderTest, RingThatStaysFullIsAnErrorAndLosesNothing) {
   EXPECT_TRUE(Step(recorder, 2).ok());
 }
 
+TEST_F(StepRecorderTest, Step_ComputesUntilItsExchangeBegins) {
+  StepRecorder recorder(clock_, 0, 0);
+  EXPECT_FALSE(recorder.computing());
+  ASSERT_TRUE(recorder.BeginStep({}).ok());
+  EXPECT_TRUE(recorder.computing());
+  recorder.BeginExchange();
+  EXPECT_FALSE(recorder.computing());
+  recorder.EndStep({});
+}
+
 TEST_F(StepRecorderTest, FullRingHoldsTheTrainingThreadUntilDrained) {
   constexpr int64_t kSteps = 20000;
   const MonotonicClock clock;
