@@ -62,8 +62,9 @@ absl::Status Trainer::Build(RingListener& listener) {
   TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, datasets_.train,
                                                    {.prefetch_batches = job.data().prefetch_batches(),
                                                     .slow_down = task_.slow_down}));
-  recorder_ =
-      std::make_unique<StepRecorder>(clock_, task_.index, static_cast<int>(model_->ready_order().size()));
+  recorder_ = std::make_unique<StepRecorder>(
+      clock_, task_.index, static_cast<int>(model_->ready_order().size()), StepRecorder::kCapacity,
+      StepRecorder::kPatience, [this] { session_.BeatSoon(); });
   steps_ = leased_ ? 0 : setup_.state().step();
   TETHYS_RETURN_IF_ERROR(PrepareStrategy());
   return TakeParameters();
@@ -197,6 +198,7 @@ absl::Status Trainer::Save(const proto::Save& order) {
 void Trainer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
   heartbeat.set_step(steps_);
   heartbeat.set_computing(recorder_->computing());
+  heartbeat.set_record_stall_ns(recorder_->stalled_ns());
   while (true) {
     proto::FromTask message;
     if (recorder_->Drain(*message.mutable_steps(), kRecordsPerMessage) == 0) return;

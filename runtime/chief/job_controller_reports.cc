@@ -74,6 +74,7 @@ void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) con
     line.set_index(id.index);
     line.set_host(task.member.host());
     line.set_resident_bytes(task.heartbeat.resident_bytes());
+    line.set_record_stall_seconds(ToSeconds(task.heartbeat.record_stall_ns()));
     line.set_clock_offset_ns(task.heartbeat.clock_offset_ns());
     line.set_clock_error_ns(task.heartbeat.clock_error_ns());
   }

@@ -159,6 +159,12 @@ class GrpcTaskSession final : public TaskSession {
     outgoing_changed_.NotifyOne();
   }
 
+  void BeatSoon() override {
+    MutexLock lock(mu_);
+    beat_soon_ = true;
+    outgoing_changed_.NotifyOne();
+  }
+
   bool peers_compute() const override { return peers_compute_ && !lost_; }
 
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) override {
@@ -372,7 +378,7 @@ class GrpcTaskSession final : public TaskSession {
             stream_->WritesDone();
             return;
           }
-          beat = beat_interval_ > 0 && clock_.Now() >= next_beat;
+          beat = beat_interval_ > 0 && (beat_soon_ || clock_.Now() >= next_beat);
           if (beat) break;
           outgoing_changed_.WaitFor(mu_, beat_interval_ > 0 ? next_beat - clock_.Now() : kSecond);
         }
@@ -380,6 +386,7 @@ class GrpcTaskSession final : public TaskSession {
           message = std::move(outgoing_.front());
           outgoing_.pop_front();
         } else {
+          beat_soon_ = false;
           next_beat = clock_.Now() + beat_interval_;
         }
       }
@@ -457,6 +464,7 @@ class GrpcTaskSession final : public TaskSession {
   std::deque<proto::ToTask> incoming_ ABSL_GUARDED_BY(mu_);
   std::deque<proto::FromTask> outgoing_ ABSL_GUARDED_BY(mu_);
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
+  bool beat_soon_ ABSL_GUARDED_BY(mu_) = false;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   bool dismissed_ ABSL_GUARDED_BY(mu_) = false;  // Told that the job ended well.
   bool writer_done_ ABSL_GUARDED_BY(mu_) = false;

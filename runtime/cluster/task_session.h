@@ -57,6 +57,8 @@ class TaskSession {
   using Fill = std::function<void(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before)>;
   virtual void StartBeating(Nanoseconds interval, Fill fill) = 0;
   virtual void Beat() = 0;
+  // Brings the next beat forward; any thread, does not block.
+  virtual void BeatSoon() = 0;
 
   // Another worker computes a step, by what the chief last knew; any thread. So long as this is true, waiting
   // for the others in lock step is no sign of a loss.

@@ -1,15 +1,18 @@
 #include "runtime/telemetry/step_recorder.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tethys {
 
-StepRecorder::StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity, Nanoseconds patience)
+StepRecorder::StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity, Nanoseconds patience,
+                           std::function<void()> half_full)
     : clock_(clock),
       rank_(rank),
       buckets_(buckets),
       capacity_(capacity),
       patience_(patience),
+      half_full_(std::move(half_full)),
       ring_(capacity),
       bucket_ready_ns_(capacity * buckets) {
   TETHYS_CHECK(buckets >= 0 && capacity > 0, "buckets ", buckets, ", capacity ", capacity);
@@ -19,6 +22,7 @@ bool StepRecorder::Full() const { return begun_ - drained_.load(std::memory_orde
 
 absl::Status StepRecorder::WaitForRoom() {
   const Nanoseconds begin = clock_.Now();
+  if (half_full_) half_full_();
   MutexLock lock(mu_);
   while (Full()) {
     if (!room_.WaitFor(mu_, patience_) && Full()) {
@@ -65,6 +69,9 @@ void StepRecorder::EndStep(const StepResult& result) {
   record.begin_ns = std::max(record.begin_ns, last_end_);
   record.end_ns = last_end_ = clock_.Now();
   finished_.fetch_add(1, std::memory_order_release);
+  // Exactly once for every time that half of the ring fills: the count grows by one here and nowhere else.
+  const int64_t waiting = number + 1 - drained_.load(std::memory_order_relaxed);
+  if (half_full_ && waiting == (capacity_ + 1) / 2) half_full_();
 }
 
 int64_t StepRecorder::Drain(proto::StepRecords& out, int64_t limit) {

@@ -18,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -66,9 +67,13 @@ struct StepResult {
 // the training thread wait for Drain, and a wait beyond `patience` is an error.
 class StepRecorder {
  public:
-  // At most `buckets` ready times per step. 8192 records are 4 s of 500 us steps.
-  StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity = 8192,
-               Nanoseconds patience = 10 * kSecond);
+  static constexpr int64_t kCapacity = 8192;  // 4 s of 500 us steps.
+  static constexpr Nanoseconds kPatience = 10 * kSecond;
+
+  // At most `buckets` ready times per step. `half_full` is called by the training thread whenever half of the
+  // ring waits for Drain, and when it is full: it asks for one and does not block.
+  StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity = kCapacity,
+               Nanoseconds patience = kPatience, std::function<void()> half_full = nullptr);
 
   // DeadlineExceeded: the ring stayed full for `patience`; the step is not begun.
   absl::Status BeginStep(const StepStart& start);
@@ -113,6 +118,7 @@ class StepRecorder {
   const int buckets_;
   const int64_t capacity_;
   const Nanoseconds patience_;
+  const std::function<void()> half_full_;
 
   // Record i lies in slot i % capacity. Records [drained_, finished_) wait for Drain.
   std::vector<Record> ring_;

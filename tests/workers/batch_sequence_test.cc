@@ -65,6 +65,7 @@ class ScriptedSession final : public TaskSession {
 
   void Send(proto::FromTask message) override { requests_ += message.has_lease_request(); }
   absl::Status status() override { return absl::OkStatus(); }
+  void BeatSoon() override {}
   bool peers_compute() const override { return false; }
   absl::StatusOr<proto::ToTask> Receive() override {
     if (orders_.empty()) return absl::UnavailableError("nothing to receive");

@@ -177,6 +177,18 @@ TEST_F(StepRecorderTest, RingThatStaysFullIsAnErrorAndLosesNothing) {
   EXPECT_TRUE(Step(recorder, 2).ok());
 }
 
+TEST_F(StepRecorderTest, RingHalfFull_AsksToBeDrainedOnce) {
+  int asked = 0;
+  StepRecorder recorder(clock_, 0, 0, /*capacity=*/4, /*patience=*/kMillisecond, [&asked] { ++asked; });
+  for (int round = 1; round <= 3; ++round) {
+    ASSERT_TRUE(Step(recorder, 0).ok());
+    EXPECT_EQ(asked, round - 1);
+    for (int64_t step = 1; step < 4; ++step) ASSERT_TRUE(Step(recorder, step).ok());
+    EXPECT_EQ(asked, round);
+    EXPECT_THAT(DrainSteps(recorder), ElementsAre(0, 1, 2, 3));
+  }
+}
+
 TEST_F(StepRecorderTest, Step_ComputesUntilItsExchangeBegins) {
   StepRecorder recorder(clock_, 0, 0);
   EXPECT_FALSE(recorder.computing());
