@@ -135,7 +135,7 @@ RunResult JobLaunch::Run() {
     ReadChief();
     ReactToLosses();
     if (clock_.Now() >= deadline_) HandleDeadline();
-    logs_.ShowNew();
+    if (!listener_.Behind()) logs_.ShowNew();
   }
   logs_.ShowRest();
   return Result();

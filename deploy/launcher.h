@@ -19,11 +19,13 @@
 
 namespace tethys {
 
-// Shown what the chief reports, in order. Must not block for long.
+// Shown what the chief reports, in order. Must not block.
 class ProgressListener {
  public:
   virtual ~ProgressListener() = default;
   virtual void OnEvent(const proto::ProgressEvent& event) = 0;
+  // What it was handed is not shown yet: logs, which their files keep, are to wait.
+  virtual bool Behind() const { return false; }
 };
 
 struct LaunchOptions {

@@ -47,6 +47,8 @@ class ProgressDisplay final : public ProgressListener {
   ProgressDisplay(int fd, bool live) : fd_(fd), live_(live), output_(fd) {}
   ~ProgressDisplay() override { ClearLiveLine(); }
 
+  bool Behind() const override { return output_.behind(); }
+
   void OnEvent(const proto::ProgressEvent& event) override {
     switch (event.event_case()) {
       case proto::ProgressEvent::kStarted:

@@ -42,6 +42,7 @@ class TensorboardLog final : public ProgressListener {
   TensorboardLog(TensorboardOptions options, ProgressListener& next);
 
   void OnEvent(const proto::ProgressEvent& event) override;
+  bool Behind() const override { return next_.Behind(); }
 
   // Once the run is over: adds what its files tell of it.
   void AddResults(const proto::RunSummary& summary, absl::string_view steps_csv);

@@ -22,6 +22,7 @@ class EpochWatcher final : public ProgressListener {
     if (event.has_epoch()) last_ = event.epoch();
     next_.OnEvent(event);
   }
+  bool Behind() const override { return next_.Behind(); }
   bool started() const { return started_; }
   const absl::optional<proto::EpochResult>& last() const { return last_; }
 

@@ -27,10 +27,20 @@ class Recorder final : public ProgressListener {
  public:
   void OnEvent(const proto::ProgressEvent& event) override {
     if (event.has_note()) notes.push_back(event.note());
+    if (event.has_progress()) training_ = true;
     if (event.has_progress() && on_progress) std::exchange(on_progress, nullptr)();
+  }
+  bool Behind() const override {
+    if (training_ && on_behind) on_behind();
+    return on_behind != nullptr;
   }
   std::vector<std::string> notes;
   std::function<void()> on_progress;  // Called once, when training is under way.
+  std::function<void()>
+      on_behind;  // Called from then on, before logs are shown; where it is given, they wait.
+
+ private:
+  bool training_ = false;
 };
 
 // Runs two workers and a server of tests/deploy/fake_role.cc. Whatever a test does, at its end no process is
@@ -89,6 +99,15 @@ TEST_F(LauncherTest, ShowsLogsWithTheNamesOfTheirProcesses) {
   EXPECT_TRUE(Run().status.ok());
   EXPECT_THAT(recorder_.notes, Contains("[worker 1 on slave2] worker-1 says work"));
   EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] ps-0 says work")));
+}
+
+TEST_F(LauncherTest, LogsWaitForADisplayThatIsBehind) {
+  options_.show_logs = true;
+  Behave("chief", "pause");
+  recorder_.on_behind = [&] { std::ofstream(options_.run_dir + "/go"); };
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_EQ(recorder_.notes.front(), "no progress event");
+  EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] worker-1 says work")));
 }
 
 TEST_F(LauncherTest, KeepsLogsToTheirFilesUnlessAsked) {
