@@ -1,9 +1,10 @@
-// Child processes of the launcher. A child is bound to its launcher twice: its standard input is a pipe whose
-// end tells it that the launcher is gone (that also works across ssh), and the kernel kills it should it not
-// listen.
+// Child processes of the launcher, and of its agents on other machines. A child is bound to its parent twice:
+// its standard input is a pipe whose end tells it that the parent is gone, and the kernel kills it should it
+// not listen.
 //
-// Spawn before anything in this process has started a thread (gRPC does): between fork and exec only this
-// thread exists. Thread-compatible; nothing here waits for a child.
+// Spawn on the main thread: the kernel tells a child of its parent's death when the thread that started it
+// ends. Between fork and exec the child makes system calls only, so other threads do no harm.
+// Thread-compatible; nothing here waits for a child.
 #ifndef TETHYS_DEPLOY_SUBPROCESS_H_
 #define TETHYS_DEPLOY_SUBPROCESS_H_
 

@@ -19,6 +19,7 @@ namespace tethys {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr char kJob[] = R"pb(
@@ -120,6 +121,7 @@ TEST_F(CommandTest, HelpListsTheVerbs) {
     EXPECT_THAT(help.out, StartsWith(absl::StrCat("usage: tethys ", verb)));
     EXPECT_THAT(help.out, HasSubstr(absl::StrCat("  tethys ", verb)));
   }
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\n  agent ")));
 }
 
 TEST_F(CommandTest, SuggestsTheVerbThatWasMeant) {
