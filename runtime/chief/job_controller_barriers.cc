@@ -49,6 +49,7 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
 void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {
   if (phase_ != Phase::kSave) return;
   if (!status.ok()) return EndSave(status, "", now, actions);
+  saving_ = true;
   roster_.ExpectAnswers();
   const int64_t arena = ArenaSize(plan_);
   const std::vector<TaskId> sources = roster_.Present(SaveSources(plan_));
@@ -65,12 +66,16 @@ void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Acti
 }
 
 void JobController::OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions) {
-  if (phase_ != Phase::kSave || done.id() != order_id_ || id.role != SaveSources(plan_)) return;
+  // A broken peer may answer unasked, twice, or after the save has been committed.
+  const bool expected = phase_ == Phase::kSave && saving_ && done.id() == order_id_ &&
+                        id.role == SaveSources(plan_) && !roster_.at(id).answered;
+  if (!expected) return;
   if (!done.error().empty() && save_error_.empty()) {
     save_error_ = absl::StrCat(TaskName(id.role, id.index), ": ", done.error());
   }
   roster_.at(id).answered = true;
   if (!roster_.All(SaveSources(plan_), &TaskState::answered)) return;
+  saving_ = false;
   if (save_error_.empty()) {
     actions.push_back(CommitSave{});
   } else {

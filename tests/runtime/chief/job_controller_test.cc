@@ -226,6 +226,19 @@ TEST_F(JobControllerTest, APartThatFailsAbandonsTheSave) {
   EXPECT_THAT(Log(), ElementsAre("abandon", "w0 run", "w1 run"));
 }
 
+TEST_F(JobControllerTest, ARepeatedOrUnaskedAnswerToASave_CommitsNothing) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} } checkpoint { every_steps: 1 }");
+  Train(0, 1, {{0, 5}});
+  Train(1, 1, {{5, 10}});
+  Log();
+  for (const int worker : {0, 1}) Say(Worker(worker), "save_done { id: 1 }");
+  EXPECT_THAT(Log(), IsEmpty()) << "the save is not open yet";
+  SaveOpened(absl::OkStatus());
+  Log();
+  for (const int worker : {0, 0, 1, 1, 0}) Say(Worker(worker), "save_done { id: 1 }");
+  EXPECT_THAT(Log(), ElementsAre("commit"));
+}
+
 TEST_F(JobControllerTest, ALastSaveThatFailsFailsTheJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Train(0, 1, {{0, 10}, {10, 20}});
