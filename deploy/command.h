@@ -13,6 +13,7 @@ namespace tethys {
 constexpr int kExitSuccess = 0;
 constexpr int kExitFailed = 1;      // It was started and went wrong.
 constexpr int kExitBadRequest = 2;  // Nothing was started.
+constexpr int kExitMishap = 75;     // A worker ended over what need not befall another in its place.
 
 struct Command {
   CommandSpec spec;

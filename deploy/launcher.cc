@@ -14,6 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "deploy/cluster_plan.h"
+#include "deploy/command.h"
 #include "deploy/failure_report.h"
 #include "deploy/job_process.h"
 #include "deploy/log_follower.h"
@@ -241,9 +242,10 @@ void JobLaunch::ReapTasks() {
 }
 
 bool JobLaunch::Survives(const Task& task, const ProcessExit& exit) const {
-  // A job that has not started waits for every worker.
+  // A job that has not started waits for every worker, and what a worker then reports ends it.
   const bool spared = started_ || restarts_ < options_.max_restarts;
-  return options_.survives_worker_loss && task.worker >= 0 && exit.abrupt() && spared &&
+  const bool mishap = exit.code == kExitMishap && started_;
+  return options_.survives_worker_loss && task.worker >= 0 && ((exit.abrupt() && spared) || mishap) &&
          stage_ == Stage::kRunning;
 }
 

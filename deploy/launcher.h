@@ -40,7 +40,8 @@ struct LaunchOptions {
   proto::Timeouts timeouts;
   // After a loss, the chief has so long to say what it knows, and the others to end by themselves.
   Nanoseconds verdict_grace = 1 * kSecond;
-  // The job goes on without a worker that died, and so many of them are started again, over the whole job.
+  // The job goes on without a worker that died, or that after the start ended with kExitMishap, and so many
+  // of them are started again, over the whole job.
   bool survives_worker_loss = false;
   int max_restarts = 0;
   // Every line of a log also goes to the listener as a note, behind "[worker 3 on slave2] ".

@@ -14,6 +14,7 @@
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/socket.h"
+#include "runtime/cluster/failure_kind.h"
 #include "runtime/cluster/task_options.h"
 
 namespace tethys {
@@ -100,7 +101,9 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
   if (!secret.ok()) return Fail(verb, secret.status(), kExitBadRequest);
   if (!file) WatchLauncher(STDIN_FILENO);
   const absl::Status status = role(*secret);
-  return status.ok() ? kExitSuccess : Fail(verb, status, kExitFailed);
+  if (status.ok()) return kExitSuccess;
+  const bool mishap = verb == "worker" && MayBefallOneProcess(status);
+  return Fail(verb, status, mishap ? kExitMishap : kExitFailed);
 }
 
 CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,

@@ -83,6 +83,7 @@ class JobController {
   bool Survives(TaskId id) const;  // The job survives its loss.
   void OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions);
   void Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions);
+  void LoseFailed(Nanoseconds now, Actions& actions);  // Workers that reported a failure of their own.
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
 
@@ -138,7 +139,7 @@ class JobController {
   std::map<TaskId, int64_t> evaluation_asked_;  // Samples, of each worker that was there when it began.
   Nanoseconds phase_begin_ = 0;
   bool epoch_ended_ = false;  // The barrier closes an epoch whose result is not reported yet.
-  bool saving_ = false;  // Sources were asked for their parts, and not all have answered.
+  bool saving_ = false;       // Sources were asked for their parts, and not all have answered.
   bool save_pending_ = false, tested_ = false, final_saved_ = false;
   std::string save_error_;
   bool last_save_failed_ = false;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
+#include "runtime/cluster/failure_kind.h"
 #include "runtime/cluster/job_plan.h"
 
 namespace tethys {
@@ -53,7 +54,9 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
                            Actions& actions) {
   TaskState& task = roster_.at(id);
   if (incarnation != task.member.incarnation()) {
-    if (!task.lost) Lose(id, "a newer process has taken its place", now, actions);
+    if (!task.lost) {
+      Lose(id, task.failure.empty() ? "a newer process has taken its place" : task.failure, now, actions);
+    }
     if (ending()) return;
     task.Begin(id, incarnation, now);
     task.late = phase_ > Phase::kServerSetup;
@@ -174,9 +177,29 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
   TaskState& task = roster_.at(id);
   task.step = std::max(task.step, failure.step());
   task.failed = true;
-  const absl::Status status(static_cast<absl::StatusCode>(failure.status_code()),
-                            absl::StrCat(roster_.Describe(id), ": ", failure.message()));
-  if (!ending()) failure_.NoteReport(status.ok() ? absl::UnknownError(status.message()) : status, id, now);
+  absl::Status status(static_cast<absl::StatusCode>(failure.status_code()),
+                      absl::StrCat(roster_.Describe(id), ": ", failure.message()));
+  if (status.ok()) status = absl::UnknownError(status.message());
+  if (ending()) return;
+  // A job that does not train yet has nothing to lose by ending, and the user sees at once what is wrong.
+  if (Survives(id) && phase_ >= Phase::kTrain && MayBefallOneProcess(status)) {
+    task.failure = failure.message().empty() ? "it failed without a reason" : failure.message();
+    task.failed_at = now;
+    return;
+  }
+  failure_.NoteReport(status, id, now);
+}
+
+// A server's loss, which ends the job, may show first in what workers report: they are lost a moment later.
+void JobController::LoseFailed(Nanoseconds now, Actions& actions) {
+  std::vector<TaskId> due;
+  for (const auto& [id, task] : roster_.tasks()) {
+    const bool waited = now - task.failed_at >= JobFailure::kEchoPatience;
+    if (!task.lost && !task.failure.empty() && waited) due.push_back(id);
+  }
+  for (const TaskId id : due) {
+    if (!failure_.any()) Lose(id, roster_.at(id).failure, now, actions);
+  }
 }
 
 void JobController::OnGone(TaskId id, uint32_t incarnation, Nanoseconds now, Actions& actions) {
@@ -204,6 +227,7 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
     return;
   }
   CheckMembers(now, actions);
+  LoseFailed(now, actions);
   if (failure_.Due(now)) {
     phase_begin_ = now;
     return Stop(failure_.status(), failure_.culprit(), actions);

@@ -3,9 +3,6 @@
 namespace tethys {
 namespace {
 
-// How long a failure that looks like an echo waits for its cause.
-constexpr Nanoseconds kEchoPatience = 500 * kMillisecond;
-
 bool LooksLikeEcho(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) || absl::IsAborted(status) ||
          absl::IsCancelled(status);

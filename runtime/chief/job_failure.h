@@ -13,6 +13,9 @@ namespace tethys {
 // Invariant: the first certain failure stands; before there is one, the first that may be an echo.
 class JobFailure {
  public:
+  // How long a failure that looks like an echo waits for its cause.
+  static constexpr Nanoseconds kEchoPatience = 500 * kMillisecond;
+
   // What the chief itself has seen. `culprit` without a role: nobody in particular.
   void Note(const absl::Status& status, TaskId culprit, Nanoseconds now);
   // A task's own word, which may be an echo.

@@ -20,6 +20,7 @@ void TaskState::Begin(TaskId id, uint32_t incarnation, Nanoseconds now) {
   last_heard = now;
   heartbeat.Clear();
   step = 0;
+  failure.clear();
   lost = gone = failed = joined = ready = false;
 }
 

@@ -18,7 +18,9 @@ struct TaskState {
   bool joined = false;
   bool ready = false;
   bool gone = false;
-  bool failed = false;         // It said why.
+  bool failed = false;  // It said why it ends.
+  std::string failure;  // Its words, where the job may survive that; held back for a moment.
+  Nanoseconds failed_at = 0;
   bool answered = false;       // To the order under way.
   Nanoseconds last_heard = 0;  // 0: not yet, or not since it was lost.
   proto::Heartbeat heartbeat;

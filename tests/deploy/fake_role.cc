@@ -131,6 +131,7 @@ int RunTask(const Role& role) {
   role.Until([&] { return role.Sees("started"); });
   if (role.behaviour == "crash" && role.incarnation == 1) abort();
   if (role.behaviour == "exit") return 3;
+  if (role.behaviour == "mishap" && role.incarnation == 1) return 75;
   if (role.behaviour == "hang" || role.behaviour == "stubborn") WaitForever();
   role.Until([&] { return role.Sees("stop"); });
   return 0;

@@ -153,6 +153,20 @@ TEST_F(LauncherTest, StartsADeadWorkerAgainWhereTheJobSurvivesIt) {
   EXPECT_TRUE(Run().status.ok());
 }
 
+TEST_F(LauncherTest, AWorkerThatReportsAMishapAfterTheStart_IsReplaced) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 1;
+  Behave("chief", "replace");
+  Behave("worker-1", "mishap");
+  EXPECT_TRUE(Run().status.ok());
+}
+
+TEST_F(LauncherTest, AMishapOfAJobThatSurvivesNoLoss_EndsIt) {
+  Behave("chief", "train");
+  Behave("worker-1", "mishap");
+  EXPECT_THAT(Failure(), HasSubstr("exited with status 75"));
+}
+
 TEST_F(LauncherTest, LetsASurvivingJobGoOnWithoutTheDead) {
   options_.survives_worker_loss = true;
   Behave("chief", "go-on");

@@ -61,6 +61,9 @@ class LossesTest : public JobControllerTest {
     ASSERT_TRUE(controller_->Admit(Worker(1), 2, now_).ok());
     SayAs(2, Worker(1), "join { host: 'b' }");
   }
+  void Report(TaskId task, absl::StatusCode code) {
+    Say(task, absl::StrCat("failure { message: 'it broke' status_code: ", static_cast<int>(code), " }"));
+  }
   void SayAs(uint32_t incarnation, TaskId task, const std::string& text) {
     incarnation_ = incarnation;
     Say(task, text);
@@ -359,6 +362,68 @@ TEST_F(LossesTest, DuringASaveThatGoesOn) {
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "commit"));
 }
 
+// ---------------------------------------------------------------------------------------- reported failures
+
+TEST_F(LossesTest, AReportOfItsOwnFailure_LosesTheWorkerAndNotTheJob) {
+  using Code = absl::StatusCode;
+  for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted,
+                          Code::kInternal, Code::kUnknown, Code::kDataLoss}) {
+    Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
+    Report(Worker(1), code);
+    Vanish(Worker(1));
+    EXPECT_THAT(Log(), IsEmpty()) << "it may be the echo of a server's loss";
+    Tick(0.6);
+    EXPECT_THAT(Log(), ElementsAre("p0 fence"));
+    EXPECT_THAT(journal_, HasSubstr("lost worker 1 it broke\n"));
+    JoinAgain();
+    Fenced();
+    EXPECT_THAT(Log(), ElementsAre("w1 setup"));
+    journal_.clear();
+  }
+}
+
+TEST_F(LossesTest, AReportThatAnyWorkerWouldMake_EndsTheJob) {
+  using Code = absl::StatusCode;
+  for (const Code code : {Code::kInvalidArgument, Code::kFailedPrecondition, Code::kOutOfRange,
+                          Code::kNotFound, Code::kPermissionDenied, Code::kUnimplemented}) {
+    Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
+    Report(Worker(1), code);
+    Vanish(Worker(1));
+    Tick(0.1);
+    EXPECT_THAT(Log(), ElementsAre("w0 stop", "p0 stop")) << absl::StatusCodeToString(code);
+  }
+}
+
+TEST_F(LossesTest, AReportBeforeTraining_EndsTheJob) {
+  Start(absl::StrCat(kAsynchronous, " max_restarts: 1"));
+  for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
+  Report(Worker(1), absl::StatusCode::kResourceExhausted);
+  Tick(0.6);
+  EXPECT_THAT(Log(), Contains("w0 stop"));
+}
+
+TEST_F(LossesTest, ReportsThatFollowFromALostServer_AreNoLosses) {
+  Begin(absl::StrCat(kAsynchronous, " max_restarts: 2"));
+  for (const int worker : {0, 1}) {
+    Report(Worker(worker), absl::StatusCode::kUnavailable);
+    Vanish(Worker(worker));
+  }
+  Tick(0.2);
+  Vanish(Server());
+  Tick(3);
+  EXPECT_EQ(culprit_, Server());
+  EXPECT_EQ(Summary().worker_loss_size(), 0);
+}
+
+TEST_F(LossesTest, AReplacementMayComeBeforeAReportIsHeeded) {
+  Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
+  Report(Worker(1), absl::StatusCode::kInternal);
+  JoinAgain();
+  EXPECT_THAT(journal_, HasSubstr("lost worker 1 it broke\n"));
+  Tick(1);
+  EXPECT_EQ(Summary().worker_loss_size(), 1);
+}
+
 // ------------------------------------------------------------------------------------------- nobody left
 
 TEST_F(LossesTest, TheLastWorkersLossEndsTheJobAndSaysWhy) {
@@ -396,15 +461,14 @@ TEST_F(LossesTest, TheOnlyWorkerIsReplacedAndTrains) {
 
 TEST_F(LossesTest, WorkersThatGoHomeFromAFailedJobAreNotLost) {
   Begin(kAsynchronous);
-  Say(Worker(0), absl::StrCat("failure { message: 'no answer' status_code: ",
-                              static_cast<int>(absl::StatusCode::kDeadlineExceeded), " }"));
+  Report(Server(), absl::StatusCode::kDeadlineExceeded);
   Vanish(Worker(0));
   Vanish(Worker(1));
   EXPECT_THAT(Log(), IsEmpty());
   Tick(1);
   EXPECT_EQ(Summary().worker_loss_size(), 0);
   Tick(3);
-  EXPECT_EQ(culprit_, Worker(0));
+  EXPECT_EQ(culprit_, Server());
 }
 
 TEST_F(LossesTest, ALostServerStillEndsTheJob) {
