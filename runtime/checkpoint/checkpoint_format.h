@@ -16,6 +16,7 @@ inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
 inline constexpr char kManifestFile[] = "manifest.textproto";
 inline constexpr char kTemporarySuffix[] = ".tmp";
 inline constexpr char kOldSuffix[] = ".old";
+inline constexpr char kDamagedSuffix[] = ".damaged";
 constexpr uint32_t kCheckpointFormat = 1;
 
 // "step-120".

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -60,14 +61,17 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
       latest.path = entry->path;
       break;
     }
-    latest.skipped.push_back(absl::StrCat(entry->path, ": ", reader.status().message()));
+    latest.damaged.push_back({entry->path, std::string(reader.status().message())});
   }
   return latest;
 }
 
-absl::Status PruneCheckpoints(const std::string& root, int keep) {
+absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved) {
   TETHYS_CHECK(keep >= 1, "keep is ", keep);
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<CheckpointEntry> entries, ListCheckpoints(root));
+  TETHYS_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(root));
+  // The one just saved counts as the newest, whatever its step: later steps are of a course that was left.
+  std::stable_partition(entries.begin(), entries.end(),
+                        [saved](const CheckpointEntry& entry) { return entry.step != saved; });
   for (size_t i = 0; i + keep < entries.size(); ++i) {
     // Half removed, it would still have its manifest: it ceases to be a checkpoint first.
     const std::string removed = absl::StrCat(root, "/", CheckpointName(entries[i].step), kTemporarySuffix);
@@ -76,6 +80,13 @@ absl::Status PruneCheckpoints(const std::string& root, int keep) {
     TETHYS_RETURN_IF_ERROR(RemoveRecursively(removed));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> SetAsideCheckpoint(const std::string& path) {
+  std::string aside = absl::StrCat(path, kDamagedSuffix);
+  for (int copy = 2; FileExists(aside); ++copy) aside = absl::StrCat(path, kDamagedSuffix, "-", copy);
+  TETHYS_RETURN_IF_ERROR(Rename(path, aside));
+  return aside;
 }
 
 absl::Status RemoveStaleCheckpoints(const std::string& root) {

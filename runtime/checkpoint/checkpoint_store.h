@@ -2,7 +2,8 @@
 // the chief, which holds the run directory's lock; blocking, thread-compatible.
 //
 // Beside them may lie what a crash left: step-N.tmp (being written, or being removed) and step-N.old (the
-// earlier checkpoint of a step that was being saved again; it stands in for step-N while that is missing).
+// earlier checkpoint of a step that was being saved again; it stands in for step-N while that is missing);
+// and step-N.damaged, which a resumed run passed over.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 
@@ -22,9 +23,13 @@ struct CheckpointEntry {
 // By ascending step. A root that does not exist holds none.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root);
 
+struct DamagedCheckpoint {
+  std::string path;
+  std::string reason;
+};
 struct LatestCheckpoint {
-  std::string path;                  // Empty: there is none.
-  std::vector<std::string> skipped;  // Newer ones that are damaged: path and what is wrong with it.
+  std::string path;                        // Empty: there is none.
+  std::vector<DamagedCheckpoint> damaged;  // Newer ones.
 };
 
 // The newest checkpoint that opens undamaged (all of it is read). Whether it fits the job's model is for the
@@ -32,8 +37,12 @@ struct LatestCheckpoint {
 // checkpoint.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
-// Removes all but the newest `keep` >= 1.
-absl::Status PruneCheckpoints(const std::string& root, int keep);
+// Removes all but `keep` >= 1 of them: that of step `saved` stays, and of the others the newest.
+absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved);
+
+// Renames a damaged checkpoint, so that none of its kind is counted or found any more: to PATH.damaged, or
+// PATH.damaged-2 and so on where that is taken. Its files stay for a person to look at. Returns the new path.
+absl::StatusOr<std::string> SetAsideCheckpoint(const std::string& path);
 
 // Removes what a crash left. Not while a CheckpointWriter is at work.
 absl::Status RemoveStaleCheckpoints(const std::string& root);

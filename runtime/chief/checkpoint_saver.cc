@@ -48,7 +48,8 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, std::function<ab
     const std::shared_ptr<CheckpointWriter> writer = Take();
     Committed committed{.status = before(), .directory = writer->directory(), .pruned = {}};
     if (committed.status.ok()) committed.status = writer->Commit(state);
-    if (committed.status.ok()) committed.pruned = PruneCheckpoints(options_.root, options_.keep);
+    if (committed.status.ok())
+      committed.pruned = PruneCheckpoints(options_.root, options_.keep, state.step());
     done(committed);
   });
 }

@@ -90,6 +90,7 @@ class ChiefProcess final : public ChiefEvents {
     TETHYS_ASSIGN_OR_RETURN(StartingState start,
                             FindStartingState(options_.plan, variables, slots, checkpoints, options_.resume));
     for (const std::string& note : start.notes) Note(note);
+    for (const std::string& note : SetAsideDamaged(start)) Note(note);
     reader_ = std::move(start.reader);
     const bool lock_step = !LeasesBatches(job_);
     TETHYS_ASSIGN_OR_RETURN(timing_, TimingCollector::Open(options_.run_dir, job_.workers(), lock_step));

@@ -69,8 +69,10 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
   start.state.set_global_batch_size(plan.global_batch());
   if (!resume) return start;
   TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
-  for (const std::string& skipped : latest.skipped) {
-    start.notes.push_back(absl::StrCat("warning: passed over a damaged checkpoint: ", skipped));
+  for (const DamagedCheckpoint& damaged : latest.damaged) {
+    start.notes.push_back(
+        absl::StrCat("warning: passed over a damaged checkpoint: ", damaged.path, ": ", damaged.reason));
+    start.damaged.push_back(damaged.path);
   }
   if (latest.path.empty()) {
     start.notes.push_back(absl::StrCat("no checkpoint in ", root, " yet: starting from the beginning"));
@@ -91,6 +93,16 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
   start.notes.push_back(absl::StrCat("resuming from ", latest.path, ": step ", saved.step(), ", epoch ",
                                      saved.epoch() + 1, ", position ", saved.position()));
   return start;
+}
+
+std::vector<std::string> SetAsideDamaged(const StartingState& start) {
+  std::vector<std::string> notes;
+  for (const std::string& path : start.damaged) {
+    const absl::StatusOr<std::string> aside = SetAsideCheckpoint(path);
+    notes.push_back(aside.ok() ? absl::StrCat("set the damaged checkpoint aside: ", *aside)
+                               : absl::StrCat("warning: ", aside.status().message()));
+  }
+  return notes;
 }
 
 }  // namespace tethys

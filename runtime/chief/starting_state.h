@@ -18,6 +18,7 @@ struct StartingState {
   proto::TrainingState state;
   std::unique_ptr<CheckpointReader> reader;  // Null: from the beginning.
   std::vector<std::string> notes;            // For the user.
+  std::vector<std::string> damaged;          // Paths of newer checkpoints that were passed over.
 };
 
 // FailedPrecondition: the checkpoint is of another model, data size or seed, or of samples that the job no
@@ -26,6 +27,10 @@ struct StartingState {
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
                                                 const std::vector<std::string>& slots,
                                                 const std::string& root, bool resume);
+
+// Puts what was passed over out of the way of the run that begins: it would be counted among the checkpoints
+// to keep. One line for the user each.
+std::vector<std::string> SetAsideDamaged(const StartingState& start);
 
 // Whether a job that goes on from `state` has something to do. FailedPrecondition: it is trained to its end
 // or beyond. A run that stands at its end but has not `succeeded` lacks its test, checkpoint or summary, and

@@ -88,7 +88,7 @@ TEST_P(CheckpointCrashTest, PruningLeavesWhatItKeeps) {
     ASSERT_TRUE(Save(3, 1).ok());
   };
   CrashEverywhere(
-      save_three, [&] { return PruneCheckpoints(root_, 1).ok(); },
+      save_three, [&] { return PruneCheckpoints(root_, 1, 3).ok(); },
       [&] {
         EXPECT_EQ(NewestSalt(), 1);
         const std::vector<CheckpointEntry> entries = *ListCheckpoints(root_);

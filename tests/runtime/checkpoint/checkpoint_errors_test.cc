@@ -129,12 +129,12 @@ TEST_F(CheckpointErrorsTest, PruningThatFailsKeepsTheNewest) {
     ASSERT_TRUE(Save(2, 1).ok());
     {
       FailingCalls calls({.first = call, .errors = {EIO}});
-      const absl::Status status = PruneCheckpoints(root_, 1);
+      const absl::Status status = PruneCheckpoints(root_, 1, 2);
       if (calls.failed() == 0) break;
       EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(root_), HasSubstr("Input/output error")));
     }
     EXPECT_EQ(NewestSalt(), 1);
-    EXPECT_TRUE(PruneCheckpoints(root_, 1).ok());
+    EXPECT_TRUE(PruneCheckpoints(root_, 1, 2).ok());
   }
 }
 

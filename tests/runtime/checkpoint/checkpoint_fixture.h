@@ -82,7 +82,7 @@ class CheckpointTest : public ::testing::Test {
   float NewestSalt() {
     const absl::StatusOr<LatestCheckpoint> latest = FindLatestCheckpoint(root_);
     EXPECT_TRUE(latest.ok()) << latest.status();
-    EXPECT_THAT(latest->skipped, ::testing::IsEmpty());
+    EXPECT_THAT(latest->damaged, ::testing::IsEmpty());
     const absl::StatusOr<std::vector<float>> parameters = Load(latest->path, 0);
     const absl::StatusOr<std::vector<float>> momentum = Load(latest->path, 1);
     if (!parameters.ok() || !momentum.ok()) return -1;

@@ -222,15 +222,35 @@ TEST_F(CheckpointTest, LatestSkipsADamagedOneAndSaysSo) {
   std::filesystem::resize_file(Path(100) + "/model.safetensors", 100);
   const LatestCheckpoint latest = *FindLatestCheckpoint(root_);
   EXPECT_EQ(latest.path, Path(10));
-  EXPECT_THAT(latest.skipped, ElementsAre(HasSubstr("step-100/model.safetensors has 100 bytes")));
+  ASSERT_EQ(latest.damaged.size(), 1u);
+  EXPECT_EQ(latest.damaged[0].path, Path(100));
+  EXPECT_THAT(latest.damaged[0].reason, HasSubstr("step-100/model.safetensors has 100 bytes"));
+}
+
+TEST_F(CheckpointTest, ACheckpointSetAside_IsNoLongerFound) {
+  for (const int64_t step : {1, 2}) ASSERT_TRUE(Save(step).ok());
+  EXPECT_EQ(*SetAsideCheckpoint(Path(2)), Path(2) + ".damaged");
+  ASSERT_TRUE(Save(2).ok());
+  EXPECT_EQ(*SetAsideCheckpoint(Path(2)), Path(2) + ".damaged-2");
+  EXPECT_EQ(FindLatestCheckpoint(root_)->path, Path(1));
+  ASSERT_TRUE(RemoveStaleCheckpoints(root_).ok());
+  EXPECT_THAT(Files(), ElementsAre("step-1", "step-2.damaged", "step-2.damaged-2"));
 }
 
 TEST_F(CheckpointTest, PruneKeepsTheNewest) {
   for (const int64_t step : {9, 10, 100, 11}) ASSERT_TRUE(Save(step).ok());
-  ASSERT_TRUE(PruneCheckpoints(root_, 2).ok());
+  ASSERT_TRUE(PruneCheckpoints(root_, 2, 100).ok());
   EXPECT_THAT(Files(), ElementsAre("step-100", "step-11"));
-  ASSERT_TRUE(PruneCheckpoints(root_, 2).ok());
+  ASSERT_TRUE(PruneCheckpoints(root_, 2, 100).ok());
   EXPECT_THAT(Files(), ElementsAre("step-100", "step-11"));
+}
+
+TEST_F(CheckpointTest, Prune_WithLaterSteps_KeepsTheOneJustSaved) {
+  for (const int64_t step : {10, 11, 200}) ASSERT_TRUE(Save(step).ok());
+  ASSERT_TRUE(PruneCheckpoints(root_, 2, 11).ok());
+  EXPECT_THAT(Files(), ElementsAre("step-11", "step-200"));
+  ASSERT_TRUE(PruneCheckpoints(root_, 1, 11).ok());
+  EXPECT_THAT(Files(), ElementsAre("step-11"));
 }
 
 // A crash in Commit between "step-3 steps aside" and "the new one takes its name".

@@ -65,6 +65,15 @@ TEST_F(CheckpointSaverTest, KeepsTheNewest) {
   EXPECT_THAT(Saved(), ElementsAre(20, 30));
 }
 
+TEST_F(CheckpointSaverTest, WithLaterStepsThere_TheOneJustSavedStays) {
+  for (const int64_t id : {8, 9, 1}) {
+    ASSERT_TRUE(Open(id).ok());
+    ASSERT_TRUE(Write(id).ok());
+    ASSERT_TRUE(Commit(id, Nothing).get().status.ok());
+  }
+  EXPECT_THAT(Saved(), ElementsAre(10, 90));
+}
+
 TEST_F(CheckpointSaverTest, WhoCommitsDoesNotWaitForTheDisk) {
   ASSERT_TRUE(Open(1).ok());
   ASSERT_TRUE(Write(1).ok());

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "runtime/cluster/job_plan.h"
 #include "tests/runtime/checkpoint/checkpoint_fixture.h"
 #include "tests/runtime/chief/small_job.h"
@@ -9,6 +11,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Twenty samples in steps of ten. Checkpoints are those of seed 3.
@@ -100,6 +103,18 @@ TEST(CheckLeftToTrainTest, StepsBeyondTheEnd_NameMaxSteps) {
 TEST(CheckLeftToTrainTest, StateAtTheEnd_GoesOnUnlessItSucceeded) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), false).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), true)));
+}
+
+TEST_F(StartingStateTest, ADamagedCheckpoint_IsSetAsideOnlyWhenTheRunBegins) {
+  SaveAt(2, 1, 0);
+  SaveAt(4, 2, 0);
+  std::filesystem::resize_file(Path(4) + "/model.safetensors", 100);
+  const auto start = FindStartingState(Plan("seed: 3"), model_, {"momentum"}, root_, true);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->state.step(), 2);
+  EXPECT_THAT(Files(), ElementsAre("step-2", "step-4"));
+  EXPECT_THAT(SetAsideDamaged(*start), ElementsAre(HasSubstr("step-4.damaged")));
+  EXPECT_THAT(Files(), ElementsAre("step-2", "step-4.damaged"));
 }
 
 }  // namespace
