@@ -19,6 +19,7 @@
 #include "runtime/chief/chief_server.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
+#include "runtime/chief/journal_check.h"
 #include "runtime/chief/run_summary.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
@@ -206,10 +207,7 @@ class ChiefProcess final : public ChiefEvents {
   // that takes longer than the chief may be silent, so the launcher hears meanwhile that it lives.
   absl::Status CheckJournal() {
     auto check = std::async(std::launch::async, [this]() -> absl::StatusOr<journal::CheckResult> {
-      TETHYS_ASSIGN_OR_RETURN(
-          const std::string text,
-          ReadFile(absl::StrCat(options_.run_dir, "/", journal::kFileName), int64_t{16} << 30));
-      return journal::Check(text);
+      return journal::CheckFile(absl::StrCat(options_.run_dir, "/", journal::kFileName));
     });
     while (check.wait_for(std::chrono::nanoseconds(kTick)) != std::future_status::ready) {
       Print(proto::ProgressEvent());

@@ -1,6 +1,6 @@
 // RUN_DIR/journal: what happened to the members and to every sample, as lines of text, appended while the job
-// runs. A restarted or resumed job appends a new attempt; the checker reads it all. A last line without its
-// end was torn by a crash and does not count.
+// runs. A restarted or resumed job appends a new attempt; the checker (journal_check.h) reads it all. A last
+// line without its end was torn by a crash and does not count.
 //
 //   attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY
 //                                           the state it starts from; SAMPLES per epoch
@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
-#include "runtime/base/status.h"
 
 namespace tethys::journal {
 
@@ -42,18 +41,6 @@ std::string Torn(int worker, int64_t begin, int64_t count, const std::vector<int
 std::string EpochDone(int64_t epoch, int64_t end);
 std::string Saved(const proto::TrainingState& state);
 std::string End(const proto::TrainingState& state);
-
-struct CheckResult {
-  int64_t samples = 0;  // Used, over all epochs, without those undone by a resume.
-  int64_t attempts = 0;
-  bool ended = false;  // The job ended well; otherwise only what was done so far was checked for repeats.
-};
-
-// Finds every sample of every epoch used exactly once by the workers and, with parameter servers, applied
-// exactly once on each server; a batch torn by a loss is missing on some. What an attempt did after the state
-// from which the next one started is undone and does not count. DataLoss names the first sample that is
-// missing or repeated, and where.
-absl::StatusOr<CheckResult> Check(const std::string& text);
 
 }  // namespace tethys::journal
 

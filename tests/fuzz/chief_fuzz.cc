@@ -81,7 +81,9 @@ class Play {
     Require(ended_, "a job that nobody speaks for ends");
     proto::RunSummary summary;
     controller_.FillSummary(now_, summary);
-    if (status_.ok()) Require(summary.epochs() == 2, "a job that ends well is complete");
+    if (!status_.ok()) return;
+    Require(summary.epochs() == 2, "a job that ends well is complete");
+    Require(summary.test().samples() == 4, "a job that ends well is tested on every sample");
   }
 
  private:

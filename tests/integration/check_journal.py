@@ -4,8 +4,8 @@
     check_journal.py RUN_DIR/journal ...
 
 Counts, position by position, what the workers used and what each server applied (the line format is described in
-runtime/chief/journal.h); a batch torn by a loss counts as applied. What an attempt did beyond the state that the next attempt started from is undone and does
-not count. Exits with 1 and names the first wrong position otherwise.
+runtime/chief/journal.h); a batch torn by a loss counts as applied. What an attempt did beyond the least state that a
+later attempt started from is undone and does not count. Exits with 1 and names the first wrong position otherwise.
 """
 import collections
 import sys
@@ -48,8 +48,8 @@ def check(text):
     if not attempts or attempts[-1].end is None:
         raise ValueError("the job did not end well")
     total = 0
-    for attempt, following in zip(attempts, attempts[1:] + [None]):
-        end = following.start if following else attempt.end
+    for number, attempt in enumerate(attempts, 1):
+        end = min((later.start for later in attempts[number:]), default=attempt.end)
         for who in ["workers", *range(attempt.servers)]:
             times = collections.Counter()
             for begin, count in attempt.uses[who]:

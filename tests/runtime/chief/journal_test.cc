@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
+#include "runtime/chief/interval_set.h"
+#include "runtime/chief/journal_check.h"
+#include "tests/testing/temp_directory.h"
+
 namespace tethys {
 namespace {
 
@@ -58,6 +64,62 @@ TEST(JournalCheckTest, NamesASampleThatIsRepeated) {
 TEST(JournalCheckTest, AResumeUndoesWhatCameAfterItsStart) {
   ExpectGood(Attempt(0, 0) + Used(0, 4) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), 10);
   ExpectBad(Attempt(0, 0) + Used(0, 3) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), "position 3");
+}
+
+TEST(JournalCheckTest, AnEarlierStartThanTheNext_UndoesItsAttemptsToo) {
+  const std::string text = Attempt(0, 0) + Used(0, 4) + Used(4, 4) + Attempt(0, 8) + Used(8, 2);
+  ExpectGood(text + Attempt(0, 4) + Used(4, 6) + End(1, 0), 10);
+  ExpectBad(text + Attempt(0, 4) + Used(5, 5) + End(1, 0), "position 4 of epoch 0 was not used");
+  ExpectGood(text + Attempt(0, 0) + Used(0, 10) + End(1, 0), 10);
+}
+
+TEST(JournalCheckTest, AnAttemptThatStartsWithinABatch_IsRefused) {
+  ExpectBad(Attempt(0, 0) + Used(0, 8) + Attempt(0, 4) + Used(4, 6) + End(1, 0), "journal line 2: 8 samples");
+}
+
+TEST(JournalCheckTest, ABatchOverTheEpochsEnd_IsRefused) {
+  ExpectBad(Attempt(0, 0) + Used(8, 4), "journal line 2: 4 samples from position 8 of epoch 0 reach over");
+}
+
+TEST(JournalCheckTest, UseBeyondTheEnd_IsNamed) {
+  ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 1) + End(1, 0), "position 0 of epoch 1 was used");
+}
+
+// Lines cross the borders of what is read at a time.
+TEST(JournalCheckTest, ALongFile_IsCheckedLikeItsText) {
+  const testing::TempDirectory directory;
+  const std::string path = directory.Path("journal");
+  const std::string member = absl::StrCat("member worker 0 1 ", std::string(3 << 20, 'x'), " y\n");
+  std::string text = Attempt(0, 0) + member;
+  for (int64_t begin = 0; begin < 1'000'000; begin += 5) absl::StrAppend(&text, Used(begin, 5));
+  const auto check = [&](const std::string& end) {
+    std::ofstream(path, std::ios::trunc) << text << end;
+    return journal::CheckFile(path);
+  };
+  auto result = check(End(100'000, 0) + "used 0 0 torn");
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->samples, 1'000'000);
+  EXPECT_TRUE(result->ended);
+  EXPECT_EQ(check(End(100'001, 0)).status(), journal::Check(text + End(100'001, 0)).status());
+}
+
+TEST(JournalCheckTest, AFileThatCannotBeRead_IsNoFindingOnSamples) {
+  const absl::Status status = journal::CheckFile("/no/such/journal").status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot read /no/such/journal: No such file"));
+}
+
+TEST(IntervalSetTest, TouchingIntervals_AreOne) {
+  IntervalSet set;
+  for (const auto& [begin, end] : {std::pair(0, 2), std::pair(6, 8), std::pair(4, 6), std::pair(2, 4)}) {
+    EXPECT_EQ(set.Add(begin, end), IntervalSet::kNone);
+  }
+  EXPECT_EQ(set.intervals().size(), 1u);
+  EXPECT_EQ(set.count(), 8);
+  EXPECT_EQ(set.Add(7, 9), 7);
+  EXPECT_EQ(set.Add(10, 12), IntervalSet::kNone);
+  EXPECT_EQ(set.Add(8, 11), 10);
+  EXPECT_EQ(set.count(), 10);
 }
 
 TEST(JournalCheckTest, AnUnfinishedJobIsCheckedForRepeatsOnly) {
