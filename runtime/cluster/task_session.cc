@@ -44,7 +44,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const TaskOptions& options) {
   return grpc::CreateCustomChannel(options.chief_address, credentials, arguments);
 }
 
-// The calls under way, so that any thread can cancel them all, once and for ever.
+// The calls under way. Any thread can cancel them all; calls that begin later are cancelled as well.
 class OpenCalls {
  public:
   void Add(grpc::ClientContext& context) {
@@ -82,8 +82,8 @@ class Call {
   grpc::ClientContext context_;
 };
 
-// Four threads: those of the caller; a reader; a writer, which also beats; and a watch over the chief, which
-// only looks at the time and cancels calls, so that nothing can hold it up.
+// Beside the caller's threads it has a reader, a writer, which also beats, and a watch over the chief. The
+// watch only looks at the time and cancels calls, so nothing can hold it up.
 class GrpcTaskSession final : public TaskSession {
  public:
   GrpcTaskSession(const TaskOptions& options, const Clock& clock, std::function<void()> end_process)
@@ -338,7 +338,7 @@ class GrpcTaskSession final : public TaskSession {
         chief_clock_.Note(order.pong().sent_ns(), now, order.pong().chief_ns());
         continue;
       }
-      // From here on the session may end.
+      // The job has ended well, so that the end of the session is no loss.
       if (order.has_stop() && !order.stop().failed()) dismissed_ = true;
       incoming_.push_back(order);
       incoming_changed_.NotifyAll();
@@ -400,7 +400,7 @@ class GrpcTaskSession final : public TaskSession {
     }
   }
 
-  // The watch's thread. It counts from the first beat on: the chief answers nothing else unasked.
+  // The watch's thread. It counts from the first beat on, because a chief that gets none need not answer.
   void WatchChief() {
     const Nanoseconds interval = std::min(kSecond, options_.chief_silence) / 8;
     absl::optional<ChiefWatch> watch;
@@ -451,7 +451,7 @@ class GrpcTaskSession final : public TaskSession {
   Call session_{calls_};
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
   std::atomic<bool> peers_compute_{false};
-  std::atomic<bool> lost_{false};  // The watch's: the chief is gone without a word of farewell.
+  std::atomic<bool> lost_{false};  // Set by the watch: the chief was lost before it dismissed this task.
 
   Mutex beat_mu_;  // Before mu_ where both are held.
   Fill fill_ ABSL_GUARDED_BY(beat_mu_);
