@@ -2,23 +2,32 @@
 # Packs the tethys command with every library it needs, the C library and its loader included, into one file that
 # runs wherever it is unpacked: any x86-64 or arm64 Linux of the build's architecture, nothing installed.
 #
-#   deploy/bundle.sh [PROGRAM [BUNDLE]]     default: build/release/deploy/tethys, and tethys-bundle.tar.xz beside it
+#   deploy/bundle.sh [PROGRAM [BUNDLE [FOLDER]]]
 #
+# PROGRAM: build/release/deploy/tethys. BUNDLE: tethys-bundle.tar.gz beside it. FOLDER, where libtethys_cuda.so may
+# lie: that of PROGRAM. The command itself runs this script, which lies in it, when machines lack its build.
+# BUNDLE_LEVEL is gzip's (6): gzip is there on every machine that has a tar.
+#
+#   build               what the program says of its build
 #   tethys              start script: the bundle's own loader runs lib/tethys with the bundle's own libraries
 #   lib/                the program without its debugging symbols, the loader, the libraries, libtethys_cuda.so
 set -euo pipefail
-cd "$(dirname "$0")/.."
+(($# > 0)) || cd "$(dirname "$0")/.."
 
 program=${1:-build/release/deploy/tethys}
-bundle=${2:-$(dirname "$program")/tethys-bundle.tar.xz}
-limit_mib=25
+bundle=${2:-$(dirname "$program")/tethys-bundle.tar.gz}
+cuda=${3:-$(dirname "$program")}/libtethys_cuda.so
 
 [ -x "$program" ] || { echo "bundle.sh: there is no program $program: build it first (deploy/quickstart.sh)" >&2; exit 2; }
 
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+new=$(mktemp "$bundle.XXXXXX")
+trap 'rm -rf "$folder" "$new"' EXIT
 mkdir "$folder/lib"
-strip -o "$folder/lib/tethys" "$program"
+# Without binutils it is only larger.
+if command -v strip >/dev/null; then pack_binary() { strip -o "$2" "$1"; }; else pack_binary() { cp -L "$1" "$2"; }; fi
+pack_binary "$program" "$folder/lib/tethys"
+"$program" --version > "$folder/build"
 
 # "name => /path (address)" for a library, "/path (address)" for the loader.
 missing=$(ldd "$program" | grep 'not found' || true)
@@ -26,8 +35,7 @@ missing=$(ldd "$program" | grep 'not found' || true)
 loader=$(ldd "$program" | awk '$1 ~ /^\// && $1 ~ /ld-linux/ {print $1}')
 [ -n "$loader" ] || { echo "bundle.sh: $program names no loader: is it linked dynamically?" >&2; exit 1; }
 # For jobs on GPUs, where it was built; NVIDIA's own libraries are found on the host (--cuda_library_path).
-cuda=$(dirname "$program")/libtethys_cuda.so
-[ ! -e "$cuda" ] || strip -o "$folder/lib/libtethys_cuda.so" "$cuda"
+[ ! -e "$cuda" ] || pack_binary "$cuda" "$folder/lib/libtethys_cuda.so"
 cp -L $(ldd "$program" | awk '$2 == "=>" {print $3}') "$loader" "$folder/lib/"
 # NVIDIA's libraries need these parts of the C library, and must not get those of the host's beside the bundle's own.
 libc=$(ldd "$program" | awk '$1 ~ /^libc\.so/ {print $3}')
@@ -43,10 +51,9 @@ case \$0 in */*) folder=\${0%/*} ;; *) folder=. ;; esac
 folder=\$(cd "\$folder" && pwd) || exit
 exec "\$folder/lib/${loader##*/}" --library-path "\$folder/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" "\$folder/lib/tethys" "\$@"
 SCRIPT
-chmod 755 "$folder/tethys" "$folder"
+chmod 755 "$folder/tethys" "$folder" "$folder/lib/tethys"
 
-XZ_OPT=${XZ_OPT:--6} tar -C "$folder" --owner=0 --group=0 -cJf "$bundle.new" tethys lib
-mv "$bundle.new" "$bundle"
-bytes=$(stat -c %s "$bundle")
-echo "$bundle: $((bytes / 1024)) KiB"
-((bytes <= limit_mib * 1024 * 1024)) || { echo "bundle.sh: that is more than $limit_mib MiB" >&2; exit 1; }
+tar -C "$folder" --owner=0 --group=0 -cf - build tethys lib | gzip "-${BUNDLE_LEVEL:-6}" > "$new"
+chmod 644 "$new"
+mv "$new" "$bundle"
+echo "$bundle: $(($(stat -c %s "$bundle") / 1024)) KiB"

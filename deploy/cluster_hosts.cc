@@ -21,7 +21,8 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kProbeDeadline = 20 * kSecond;
-constexpr Nanoseconds kCopyDeadline = 300 * kSecond;
+// Without a byte moved.
+constexpr Nanoseconds kCopyStall = 120 * kSecond;
 
 // Start-up files of a shell may write, too: our lines are marked.
 constexpr char kMark[] = "tethys-probe ";
@@ -33,29 +34,27 @@ say home "$HOME"
 say architecture "$(uname -m 2>/dev/null)"
 say time "$(date +%s.%N 2>/dev/null)"
 say free "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
-version="$("$HOME/.cache/tethys/$build/tethys" --version 2>/dev/null)"
-test "$version" = "tethys build $build" && say build yes && touch "$HOME/.cache/tethys/$build" 2>/dev/null
+case "$("$HOME/.cache/tethys/$build/tethys" --version 2>/dev/null)" in
+  *"$build"*) say build yes; touch "$HOME/.cache/tethys/$build" 2>/dev/null ;;
+esac
 exit 0)sh");
 }
 
-// Takes the build on standard input. It is unpacked aside and renamed, so it is there whole or not at all,
+// Takes a bundle on standard input. It is unpacked aside and renamed, so it is there whole or not at all,
 // also when two launchers bring it at once. Builds that nobody used for a month (a probe touches what it
 // finds) go.
-std::string InstallScript(const std::string& build, bool packed) {
+std::string InstallScript(const std::string& build) {
   return absl::StrCat("build=", build, R"sh(
 root="$HOME/.cache/tethys"
 new="$root/.new-$$"
 trap 'rm -rf "$new"' EXIT
 mkdir -p "$new" || exit
-)sh",
-                      packed ? R"sh(tar -xJf - -C "$new" || exit)sh"
-                             : R"sh(cat > "$new/tethys" && chmod 755 "$new/tethys" || exit)sh",
-                      R"sh(
+tar -xzf - -C "$new" || exit
 version="$("$new/tethys" --version)" || { echo "it does not run there" >&2; exit 1; }
-test "$version" = "tethys build $build" || {
-  echo "the bundle holds $version, this is tethys build $build: run deploy/bundle.sh again" >&2
-  exit 1
-}
+case "$version" in
+  *"$build"*) ;;
+  *) echo "the bundle holds $version, and this is build $build" >&2; exit 1 ;;
+esac
 find "$root" -mindepth 1 -maxdepth 1 -type d ! -name runs -mtime +30 -exec rm -rf {} + 2>/dev/null
 mv -T "$new" "$root/$build" 2>/dev/null || test -x "$root/$build/tethys")sh");
 }
@@ -95,6 +94,7 @@ std::string ClockWarning(const std::string& host, const HostProbe& probe, const 
 struct Remote {
   const ClusterHost* host;
   Place* place;
+  HostProbe probe = {};
 };
 
 class Preparation {
@@ -102,7 +102,6 @@ class Preparation {
   explicit Preparation(const ClusterOptions& options) : options_(options) {}
 
   absl::Status Run(const std::vector<Remote>& remotes) {
-    TETHYS_ASSIGN_OR_RETURN(payload_, FindPayload(OwnProgram(), options_.bundle, options_.scratch));
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Remote> lacking, Probe(remotes));
     return lacking.empty() ? absl::OkStatus() : Install(lacking);
   }
@@ -123,37 +122,49 @@ class Preparation {
       TETHYS_RETURN_IF_ERROR(At(host, results[i].status));
       absl::StatusOr<HostProbe> probe = ParseProbe(results[i].output);
       TETHYS_RETURN_IF_ERROR(At(host, probe.status()));
-      TETHYS_RETURN_IF_ERROR(
-          At(host, CheckProbe(*probe, own.machine, probe->has_build ? 0 : payload_.installed_kib)));
+      TETHYS_RETURN_IF_ERROR(At(host, CheckArchitecture(*probe, own.machine)));
       const std::string warning = ClockWarning(host.target.host, *probe, results[i]);
       if (!warning.empty()) options_.note(warning);
       remotes[i].place->folder = probe->home + "/.cache/tethys";
       remotes[i].place->program = absl::StrCat(remotes[i].place->folder, "/", BuildId(), "/tethys");
-      if (!probe->has_build) lacking.push_back(remotes[i]);
+      if (probe->has_build) continue;
+      lacking.push_back(remotes[i]);
+      lacking.back().probe = *std::move(probe);
     }
     return lacking;
   }
 
   absl::Status Install(const std::vector<Remote>& lacking) {
-    options_.note(absl::StrCat(
-        "copying ", payload_.packed ? payload_.path : "this program alone, without its libraries,", " to ",
-        lacking.size(), lacking.size() == 1 ? " host that lacks" : " hosts that lack", " this build"));
+    TETHYS_ASSIGN_OR_RETURN(const Payload payload, FindPayload({.program = OwnProgram(),
+                                                                .build = BuildId(),
+                                                                .bundle = options_.bundle,
+                                                                .scratch = options_.scratch,
+                                                                .note = options_.note}));
+    for (const Remote& remote : lacking) {
+      TETHYS_RETURN_IF_ERROR(At(*remote.host, CheckSpace(remote.probe, payload.installed_kib)));
+    }
+    options_.note(absl::StrCat("copying ", payload.path, " to ", lacking.size(),
+                               lacking.size() == 1 ? " host that lacks" : " hosts that lack", " this build"));
     std::vector<RemoteCommand> commands;
     for (const Remote& remote : lacking) {
       commands.push_back({.ssh = remote.place->ssh,
-                          .command = InstallScript(BuildId(), payload_.packed),
-                          .input_path = payload_.path});
+                          .command = InstallScript(BuildId()),
+                          .input_path = payload.path,
+                          .moves_data = true});
     }
-    const std::vector<RemoteResult> results = RunEverywhere(commands, kCopyDeadline, options_.scratch);
+    const std::vector<RemoteResult> results = RunEverywhere(commands, kCopyStall, options_.scratch);
     for (size_t i = 0; i < lacking.size(); ++i) {
-      TETHYS_RETURN_IF_ERROR(
-          At(*lacking[i].host, Annotate(results[i].status, "this build could not be copied there")));
+      if (results[i].status.ok()) continue;
+      return At(
+          *lacking[i].host,
+          absl::Status(results[i].status.code(),
+                       absl::StrCat("this build could not be copied there: ", results[i].status.message(),
+                                    " (a host needs sh, tar, gzip, and room in ~/.cache/tethys)")));
     }
     return absl::OkStatus();
   }
 
   const ClusterOptions& options_;
-  Payload payload_ = {};
 };
 
 }  // namespace
@@ -213,19 +224,19 @@ absl::StatusOr<HostProbe> ParseProbe(const std::string& output) {
   return probe;
 }
 
-absl::Status CheckProbe(const HostProbe& probe, const std::string& architecture, double needed_kib) {
-  if (!probe.architecture.empty() && probe.architecture != architecture) {
-    return absl::FailedPreconditionError(absl::StrCat("its architecture is ", probe.architecture,
-                                                      ", and this build is for ", architecture,
-                                                      ": all machines of a job must be of one kind"));
-  }
-  if (probe.free_kib >= 0 && probe.free_kib < needed_kib) {
-    return absl::ResourceExhaustedError(
-        absl::StrFormat("%.0f MiB are free at %s, and this build needs %.0f MiB: remove old builds from "
-                        "%s/.cache/tethys or make room",
-                        probe.free_kib / 1024, probe.home, std::ceil(needed_kib / 1024), probe.home));
-  }
-  return absl::OkStatus();
+absl::Status CheckArchitecture(const HostProbe& probe, const std::string& architecture) {
+  if (probe.architecture.empty() || probe.architecture == architecture) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("its architecture is ", probe.architecture,
+                                                    ", and this build is for ", architecture,
+                                                    ": all machines of a job must be of one kind"));
+}
+
+absl::Status CheckSpace(const HostProbe& probe, double needed_kib) {
+  if (probe.free_kib < 0 || probe.free_kib >= needed_kib) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%.0f MiB are free at %s, and this build needs %.0f MiB: remove old builds from "
+                      "%s/.cache/tethys or make room",
+                      probe.free_kib / 1024, probe.home, std::ceil(needed_kib / 1024), probe.home));
 }
 
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,

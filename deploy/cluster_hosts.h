@@ -3,7 +3,7 @@
 //
 // On a machine, everything of ours lies in ~/.cache/tethys: BUILD_ID/ (the bundle, unpacked) and, where a
 // chief runs, runs/JOB_ID/. A build brought to a host removes those that nobody used there for a month. Hosts
-// need sh, mkdir, rm, mv and tar with xz; uname, date, df, touch and find do more where they are.
+// need sh, mkdir, rm, mv, tar and gzip; uname, date, df, touch and find do more where they are.
 #ifndef TETHYS_DEPLOY_CLUSTER_HOSTS_H_
 #define TETHYS_DEPLOY_CLUSTER_HOSTS_H_
 
@@ -28,7 +28,7 @@ struct ClusterHost {
 
 struct ClusterOptions {
   std::string ssh_config = {};                        // Empty: the user's own.
-  std::string bundle = {};                            // Empty: the one beside this program.
+  std::string bundle = {};                            // As in PayloadOptions.
   std::string scratch = {};                           // A directory for the words of ssh.
   std::function<void(const std::string&)> note = {};  // Takes lines for the user.
 };
@@ -56,8 +56,10 @@ struct HostProbe {
 // InvalidArgument: the host answered with something else, as a shell does whose start-up files write.
 absl::StatusOr<HostProbe> ParseProbe(const std::string& output);
 
-// Why this build cannot run there, if so; `needed_kib` is what it takes up.
-absl::Status CheckProbe(const HostProbe& probe, const std::string& architecture, double needed_kib);
+// Why this build cannot run there, if so.
+absl::Status CheckArchitecture(const HostProbe& probe, const std::string& architecture);
+// Why it cannot be brought there, if so; it takes up `needed_kib`.
+absl::Status CheckSpace(const HostProbe& probe, double needed_kib);
 
 }  // namespace tethys
 

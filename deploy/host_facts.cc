@@ -62,7 +62,7 @@ facts() {
   say disk "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
   nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | while read -r name; do say gpu "$name"; done
   program="$HOME/.cache/tethys/$build/tethys"
-  [ "$("$program" --version 2>/dev/null)" = "tethys build $build" ] && say program "$program"
+  case "$("$program" --version 2>/dev/null)" in *"$build"*) say program "$program" ;; esac
 }
 while read -r question; do
   if [ "$question" = facts ]; then facts; else say time "${EPOCHREALTIME:-$(date +%s.%N 2>/dev/null)}"; fi

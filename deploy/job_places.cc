@@ -99,8 +99,8 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
   flags.push_back({.name = "bundle",
                    .value = "FILE",
                    .help =
-                       "What machines get that lack this build; deploy/bundle.sh makes it. Default: the one "
-                       "beside this program, or else this program alone."});
+                       "What machines get that lack this build, made by deploy/bundle.sh. Default: the one "
+                       "beside this program, made when it is needed."});
   flags.push_back(
       {.name = "tls",
        .value = "on|off",

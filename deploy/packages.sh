@@ -8,7 +8,6 @@ BUILD_PACKAGES=(
   libabsl-dev libdnnl-dev                                                 # Status and strings; CPU compute
   libssl-dev zlib1g-dev                                                   # HMAC of the handshake; gzip, CRC-32
   libjs-chart.js                                                          # pictures of reports
-  xz-utils                                                                # packs the bundle for other machines
 )
 DATA_PACKAGES=(dataset-fashion-mnist)                  # What the examples train on.
 TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without our code.

@@ -32,7 +32,8 @@ TEST(HostProbeTest, ABareHostNeedNotTellEverything) {
       "tethys-probe home /root\ntethys-probe architecture \ntethys-probe time \ntethys-probe free \n");
   ASSERT_TRUE(probe.ok()) << probe.status();
   EXPECT_FALSE(probe->has_build);
-  EXPECT_TRUE(CheckProbe(*probe, "x86_64", 1e6).ok());
+  EXPECT_TRUE(CheckArchitecture(*probe, "x86_64").ok());
+  EXPECT_TRUE(CheckSpace(*probe, 1e6).ok());
 }
 
 TEST(HostProbeTest, AnythingElseIsNoAnswer) {
@@ -51,14 +52,14 @@ TEST(HostProbeTest, NumbersThatAreNoneAreNotBelieved) {
 }
 
 TEST(HostProbeTest, RefusesAnotherArchitecture) {
-  EXPECT_THAT(std::string(CheckProbe({.architecture = "aarch64"}, "x86_64", 0).message()),
+  EXPECT_THAT(std::string(CheckArchitecture({.architecture = "aarch64"}, "x86_64").message()),
               AllOf(HasSubstr("is aarch64"), HasSubstr("for x86_64")));
 }
 
 TEST(HostProbeTest, RefusesAFullDisk) {
   const HostProbe probe = {.home = "/root", .free_kib = 1024};
-  EXPECT_TRUE(CheckProbe(probe, "", 1024).ok());
-  EXPECT_THAT(std::string(CheckProbe(probe, "", 10 * 1024).message()),
+  EXPECT_TRUE(CheckSpace(probe, 1024).ok());
+  EXPECT_THAT(std::string(CheckSpace(probe, 10 * 1024).message()),
               HasSubstr("1 MiB are free at /root, and this build needs 10 MiB"));
 }
 

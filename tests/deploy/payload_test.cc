@@ -2,82 +2,129 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
+#include <unistd.h>
+
+#include <vector>
 
 #include "deploy/ssh.h"
-#include "runtime/base/file.h"
+#include "tests/testing/temp_directory.h"
 
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A program of the distribution stands for ours: it says its name and version, and needs libraries.
+constexpr char kProgram[] = "/bin/true";
+constexpr char kBuild[] = "coreutils";
 
 class PayloadTest : public ::testing::Test {
  protected:
   PayloadTest() {
-    std::string path = ::testing::TempDir() + "payload_test_XXXXXX";
-    folder_ = mkdtemp(path.data());
+    for (const char* folder : {"a", "u/lib", "scratch"}) EXPECT_TRUE(CreateDirectories(Path(folder)).ok());
   }
-  ~PayloadTest() override { RemoveRecursively(folder_).IgnoreError(); }
 
-  std::string Write(const std::string& name, const std::string& text) {
-    const std::string path = folder_ + "/" + name;
-    EXPECT_TRUE(CreateDirectories(path.substr(0, path.rfind('/'))).ok());
-    EXPECT_TRUE(WriteFileAtomically(path, text).ok());
-    return path;
+  std::string Path(const std::string& name) const { return directory_.Path(name); }
+  std::string Program() {
+    Run({"cp", "-L", kProgram, Path("a/tethys")});
+    return Path("a/tethys");
   }
   // An unpacked bundle; its start script, as OwnProgram names it.
   std::string Unpacked() {
-    Write("u/tethys", "script");
-    Write("u/lib/tethys", "program");
-    return folder_ + "/u/lib/../tethys";
+    for (const char* name : {"u/tethys", "u/lib/tethys", "u/build"}) directory_.Write(name, kBuild);
+    return Path("u/lib/../tethys");
+  }
+  absl::StatusOr<Payload> Find(const std::string& program, const std::string& bundle = "",
+                               const std::string& build = kBuild) {
+    notes_.clear();
+    return FindPayload({.program = program,
+                        .build = build,
+                        .bundle = bundle,
+                        .scratch = scratch_,
+                        .note = [this](const std::string& line) { notes_.push_back(line); }});
+  }
+  std::string Run(const std::vector<std::string>& words) const {
+    const RemoteResult result = RunEverywhere({{.ssh = words}}, 60 * kSecond, directory_.path())[0];
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    return result.output;
   }
 
-  std::string folder_;
+  const testing::TempDirectory directory_;
+  std::string scratch_ = Path("scratch");
+  std::vector<std::string> notes_;
 };
 
-TEST_F(PayloadTest, AProgramWithoutABundleGoesAlone) {
-  const absl::StatusOr<Payload> payload = FindPayload(Write("tethys", std::string(2048, 'x')), "", folder_);
+TEST_F(PayloadTest, AProgramGetsABundleWithItsLibraries) {
+  const absl::StatusOr<Payload> payload = Find(Program());
   ASSERT_TRUE(payload.ok()) << payload.status();
-  EXPECT_EQ(payload->path, folder_ + "/tethys");
-  EXPECT_FALSE(payload->packed);
-  EXPECT_EQ(payload->installed_kib, 2);
+  EXPECT_EQ(payload->path, Path("a/tethys-bundle.tar.gz"));
+  EXPECT_GT(payload->installed_kib, 100);
+  EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("making the bundle"), HasSubstr(payload->path))));
+  EXPECT_THAT(Run({"tar", "-tzf", payload->path}),
+              AllOf(HasSubstr("lib/tethys\n"), HasSubstr("lib/libc.so")));
+  Run({"tar", "-xzf", payload->path, "-C", Path("u")});
+  Run({Path("u/tethys")});
 }
 
-TEST_F(PayloadTest, TheBundleBesideTheProgramIsTaken) {
-  const std::string bundle = Write("tethys-bundle.tar.xz", std::string(1024, 'x'));
-  const absl::StatusOr<Payload> payload = FindPayload(Write("tethys", ""), "", folder_);
-  ASSERT_TRUE(payload.ok()) << payload.status();
-  EXPECT_EQ(payload->path, bundle);
-  EXPECT_TRUE(payload->packed);
-  EXPECT_GT(payload->installed_kib, 1) << "it grows when it is unpacked";
+TEST_F(PayloadTest, TheBundleOfThisBuildIsKept) {
+  const std::string program = Program();
+  ASSERT_TRUE(Find(program).ok());
+  EXPECT_EQ(Find(program)->path, Path("a/tethys-bundle.tar.gz"));
+  EXPECT_THAT(notes_, IsEmpty());
+}
+
+TEST_F(PayloadTest, ABundleOfAnotherBuildIsMadeAnew) {
+  const std::string program = Program();
+  Unpacked();
+  directory_.Write("u/build", "tethys build of yesterday");
+  Run({"tar", "-czf", Path("a/tethys-bundle.tar.gz"), "-C", Path("u"), "build", "tethys", "lib"});
+  ASSERT_TRUE(Find(program).ok());
+  EXPECT_THAT(notes_, Contains(HasSubstr("making the bundle")));
+  ASSERT_TRUE(Find(program).ok());
+  EXPECT_THAT(notes_, IsEmpty());
 }
 
 TEST_F(PayloadTest, ALinkLeadsToTheBundleBesideTheProgram) {
-  const std::string bundle = Write("a/tethys-bundle.tar.xz", "");
-  ASSERT_EQ(symlink(Write("a/tethys", "").c_str(), (folder_ + "/link").c_str()), 0);
-  EXPECT_EQ(FindPayload(folder_ + "/link", "", folder_)->path, bundle);
+  ASSERT_EQ(symlink(Program().c_str(), Path("link").c_str()), 0);
+  EXPECT_EQ(Find(Path("link"))->path, Path("a/tethys-bundle.tar.gz"));
+}
+
+TEST_F(PayloadTest, AProgramThatIsNoneTellsTheWayOut) {
+  directory_.Write("a/tethys", "no program");
+  EXPECT_THAT(std::string(Find(Path("a/tethys")).status().message()),
+              AllOf(HasSubstr("deploy/bundle.sh"), HasSubstr("--bundle")));
 }
 
 TEST_F(PayloadTest, AnUnpackedBundleIsPackedAgain) {
-  const absl::StatusOr<Payload> payload = FindPayload(Unpacked(), "", folder_);
+  const absl::StatusOr<Payload> payload = Find(Unpacked());
   ASSERT_TRUE(payload.ok()) << payload.status();
-  EXPECT_TRUE(payload->packed);
-  const RemoteResult list =
-      RunEverywhere({{.ssh = {"tar", "-tJf", payload->path}}}, 60 * kSecond, folder_)[0];
-  EXPECT_EQ(list.output, "tethys\nlib/\nlib/tethys\n") << list.status;
+  EXPECT_EQ(Run({"tar", "-tzf", payload->path}), "build\ntethys\nlib/\nlib/tethys\n");
 }
 
 TEST_F(PayloadTest, WhatCannotBePackedIsTold) {
-  const absl::Status status = FindPayload(Unpacked(), "", folder_ + "/nowhere").status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot pack the bundle in " + folder_));
+  const std::string unpacked = Unpacked();
+  ASSERT_TRUE(RemoveRecursively(Path("u/build")).ok());
+  EXPECT_THAT(std::string(Find(unpacked).status().message()),
+              HasSubstr("cannot pack the bundle in " + Path("u")));
 }
 
 TEST_F(PayloadTest, ABundleThatIsNamedMustBeThere) {
-  Write("tethys-bundle.tar.xz", "");
-  const absl::Status status = FindPayload(Write("tethys", ""), folder_ + "/other", folder_).status();
+  const absl::Status status = Find(Program(), Path("other")).status();
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/other"));
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("/other"), HasSubstr("deploy/bundle.sh")));
+}
+
+TEST_F(PayloadTest, ABundleThatIsNamedMustBeOfThisBuild) {
+  const std::string bundle = Find(Program())->path;
+  EXPECT_EQ(Find(Program(), bundle)->path, bundle);
+  const absl::Status other = Find(Program(), bundle, "another-build").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("no bundle of this build (another-build)"));
+  EXPECT_FALSE(Find(Program(), directory_.Write("text", "xz or so")).ok());
 }
 
 }  // namespace

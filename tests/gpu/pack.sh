@@ -16,9 +16,9 @@ pack() {
   of_this_build cuda_device_test --gtest_filter=CudaDevice.IsThere
   of_this_build nccl_test
   of_this_build update_bench cuda 1 1
-  XZ_OPT='-0 -T0' "$root/deploy/bundle.sh" "$tethys" "$work/bundle.tar.xz"
+  BUNDLE_LEVEL=1 "$root/deploy/bundle.sh" "$tethys" "$work/bundle.tar.gz"
   mkdir "$folder"
-  tar -C "$folder" -xf "$work/bundle.tar.xz"
+  tar -C "$folder" -xf "$work/bundle.tar.gz"
   for name in "${programs[@]}"; do
     strip -o "$folder/lib/$name" "$(binary "$name")"
     ldd "$(binary "$name")" | awk '$2 == "=>" { print $3 }' | xargs -r cp -nL -t "$folder/lib"

@@ -256,13 +256,28 @@ class ClusterTest(unittest.TestCase):
 
     def test_an_unpacked_bundle_brings_itself_to_the_others(self):
         folder = tempfile.mkdtemp(dir=FOLDER.name)
-        bundle = os.path.join(folder, "bundle.tar.xz")
+        bundle = os.path.join(folder, "bundle.tar.gz")
         subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), bundle], check=True, stdout=subprocess.DEVNULL,
-                       env=dict(os.environ, XZ_OPT="-0"))
-        subprocess.run(["tar", "-xJf", bundle, "-C", folder], check=True)
+                       env=dict(os.environ, BUNDLE_LEVEL="1"))
+        subprocess.run(["tar", "-xzf", bundle, "-C", folder], check=True)
         run = self.run_job(MIRRORED, program=os.path.join(folder, "tethys"))
-        self.assertRegex(run.output(), "copying .*tethys-bundle.tar.xz to 3 hosts that lack this build")
+        self.assertRegex(run.output(), "copying .*tethys-bundle.tar.gz to 3 hosts that lack this build")
         self.assertTrue(glob.glob(self.cluster["slave1"].home + "/.cache/tethys/*/lib/tethys"))
+
+    def test_machines_that_have_nothing_installed_take_part(self):
+        """Neither our libraries nor xz; the bundle is made by itself, once."""
+        program = shutil.copy(TETHYS, tempfile.mkdtemp(dir=FOLDER.name))
+        for name in ("slave1", "slave2", "slave3"):
+            for library in glob.glob("/usr/lib/*-linux-gnu/lib*.so*"):
+                if re.search(r"/lib(dnnl|grpc|protobuf|absl)", library) and not os.path.islink(library):
+                    self.cluster.run(name, ["mount", "--bind", "/dev/null", library])
+            self.program_of_host(name, "xz", "echo no xz >&2; exit 127")
+        status, _ = self.cluster.run("slave1", [program, "--version"])
+        self.assertNotEqual(status, 0)
+        output = self.run_job(SERVERS, program=program).output()
+        self.assertRegex(output, "making the bundle .*/tethys-bundle.tar.gz: .*\ncopying .* to 3 hosts that lack this build")
+        self.assertTrue(os.path.exists(os.path.dirname(program) + "/tethys-bundle.tar.gz"))
+        self.assertNotRegex(self.run_job(SERVERS, program=program).output(), "making|copying")
 
     def test_a_killed_worker_is_named_with_its_machine(self):
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
