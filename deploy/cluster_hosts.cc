@@ -11,6 +11,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "deploy/own_program.h"
@@ -41,8 +42,8 @@ exit 0)sh");
 }
 
 // Takes a bundle on standard input. It is unpacked aside and renamed, so it is there whole or not at all,
-// also when two launchers bring it at once. Builds that nobody used for a month (a probe touches what it
-// finds) go.
+// also when two launchers bring it at once. Builds that nobody used for a month go:
+// probes and running processes touch theirs.
 std::string InstallScript(const std::string& build) {
   return absl::StrCat("build=", build, R"sh(
 root="$HOME/.cache/tethys"
@@ -77,6 +78,14 @@ absl::Status At(const ClusterHost& host, const absl::Status& status) {
   return Annotate(status, absl::StrCat("host ", host.target.host));
 }
 
+// The code of the first, the words of all.
+absl::Status Together(const std::vector<absl::Status>& errors) {
+  return absl::Status(errors[0].code(),
+                      absl::StrJoin(errors, "\n    ", [](std::string* out, const absl::Status& error) {
+                        absl::StrAppend(out, error.message());
+                      }));
+}
+
 std::string ClockWarning(const std::string& host, const HostProbe& probe, const RemoteResult& result) {
   if (probe.unix_seconds < 0) return "";
   // The host read its clock at some time while ssh ran.
@@ -107,31 +116,44 @@ class Preparation {
   }
 
  private:
-  // Completes the places; answers those that lack the build.
+  // Completes the places; answers those that lack the build. The error names every host that cannot be used.
   absl::StatusOr<std::vector<Remote>> Probe(const std::vector<Remote>& remotes) {
-    utsname own;
-    uname(&own);
     std::vector<RemoteCommand> commands;
     for (const Remote& remote : remotes) {
       commands.push_back({.ssh = remote.place->ssh, .command = ProbeScript(BuildId())});
     }
     const std::vector<RemoteResult> results = RunEverywhere(commands, kProbeDeadline, options_.scratch);
     std::vector<Remote> lacking;
+    std::vector<absl::Status> errors;
     for (size_t i = 0; i < remotes.size(); ++i) {
-      const ClusterHost& host = *remotes[i].host;
-      TETHYS_RETURN_IF_ERROR(At(host, results[i].status));
-      absl::StatusOr<HostProbe> probe = ParseProbe(results[i].output);
-      TETHYS_RETURN_IF_ERROR(At(host, probe.status()));
-      TETHYS_RETURN_IF_ERROR(At(host, CheckArchitecture(*probe, own.machine)));
-      const std::string warning = ClockWarning(host.target.host, *probe, results[i]);
-      if (!warning.empty()) options_.note(warning);
+      const absl::StatusOr<HostProbe> probe = ReadProbe(*remotes[i].host, results[i]);
+      if (!probe.ok()) {
+        errors.push_back(At(*remotes[i].host, probe.status()));
+        continue;
+      }
       remotes[i].place->folder = probe->home + "/.cache/tethys";
       remotes[i].place->program = absl::StrCat(remotes[i].place->folder, "/", BuildId(), "/tethys");
       if (probe->has_build) continue;
       lacking.push_back(remotes[i]);
-      lacking.back().probe = *std::move(probe);
+      lacking.back().probe = *probe;
     }
+    if (!errors.empty()) return Together(errors);
     return lacking;
+  }
+
+  absl::StatusOr<HostProbe> ReadProbe(const ClusterHost& host, const RemoteResult& result) const {
+    if (!result.status.ok()) {
+      return absl::Status(
+          result.status.code(),
+          absl::StrCat(result.status.message(), " (try: ", SshTrial(options_.ssh_config, host.target), ")"));
+    }
+    TETHYS_ASSIGN_OR_RETURN(HostProbe probe, ParseProbe(result.output));
+    utsname own;
+    uname(&own);
+    TETHYS_RETURN_IF_ERROR(CheckArchitecture(probe, own.machine));
+    const std::string warning = ClockWarning(host.target.host, probe, result);
+    if (!warning.empty()) options_.note(warning);
+    return probe;
   }
 
   absl::Status Install(const std::vector<Remote>& lacking) {
@@ -153,14 +175,17 @@ class Preparation {
                           .moves_data = true});
     }
     const std::vector<RemoteResult> results = RunEverywhere(commands, kCopyStall, options_.scratch);
+    std::vector<absl::Status> errors;
     for (size_t i = 0; i < lacking.size(); ++i) {
       if (results[i].status.ok()) continue;
-      return At(
-          *lacking[i].host,
-          absl::Status(results[i].status.code(),
-                       absl::StrCat("this build could not be copied there: ", results[i].status.message(),
-                                    " (a host needs sh, tar, gzip, and room in ~/.cache/tethys)")));
+      errors.push_back(
+          At(*lacking[i].host,
+             absl::Status(results[i].status.code(),
+                          absl::StrCat("this build could not be copied there: ", results[i].status.message(),
+                                       " (a host needs sh, tar, gzip, and room in "
+                                       "~/.cache/tethys)"))));
     }
+    if (!errors.empty()) return Together(errors);
     return absl::OkStatus();
   }
 

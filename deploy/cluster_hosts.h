@@ -2,8 +2,9 @@
 // brought to those that lack it. Called by job_places.h; blocks, under deadlines; all hosts at once.
 //
 // On a machine, everything of ours lies in ~/.cache/tethys: BUILD_ID/ (the bundle, unpacked) and, where a
-// chief runs, runs/JOB_ID/. A build brought to a host removes those that nobody used there for a month. Hosts
-// need sh, mkdir, rm, mv, tar and gzip; uname, date, df, touch and find do more where they are.
+// chief runs, runs/JOB_ID/. A build brought to a host removes those that nobody used there for a month;
+// processes touch the one that they run out of (build_in_use.h). Hosts need sh, mkdir, rm, mv, tar and gzip;
+// uname, date, df, touch and find do more where they are.
 #ifndef TETHYS_DEPLOY_CLUSTER_HOSTS_H_
 #define TETHYS_DEPLOY_CLUSTER_HOSTS_H_
 
@@ -41,7 +42,7 @@ std::set<std::string> OwnAddresses();
 absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options);
 
 // A place for each host, in their order. A host with an address of this machine is started on directly,
-// others by ssh. The error names the first host, in the order of the file, that cannot be used, and why.
+// others by ssh. The error names every host that cannot be used, in the order of the file, and why.
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
                                                 const ClusterOptions& options);
 

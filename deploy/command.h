@@ -30,6 +30,7 @@ Command ChiefCommand();
 Command WorkerCommand();
 Command ServerCommand();
 Command LinkCommand();
+Command ReadyCommand();
 Command AgentCommand();
 
 // Prints "tethys VERB: MESSAGE" on standard error, after what standard output has to say, and returns

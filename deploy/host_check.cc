@@ -52,7 +52,7 @@ class Checker {
     for (const HostEntry& entry : entries) {
       const ClusterHost host{.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
                              .address = entry.address};
-      CheckedHost checked{.host = entry.host};
+      CheckedHost checked{.host = entry.host, .trial = SshTrial(options.ssh_config, host.target)};
       absl::StatusOr<std::string> address = FindAddress(host, entries.size() == 1, options);
       checked.links = address.status();
       if (address.ok()) checked.address = *std::move(address);

@@ -21,6 +21,7 @@ struct CheckedHost {
   std::string host = {};     // As the file names it.
   std::string address = {};  // Empty: none that other machines reach.
   bool here = false;         // It is this machine; asked without ssh.
+  std::string trial = {};    // As SshTrial; for a host that is not reached.
   absl::Status reached = {};
   HostFacts facts = {};
   std::optional<ClockOffset> clock = {};

@@ -92,8 +92,7 @@ std::string LinkTables(const ClusterCheck& check) {
 void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::vector<std::string>& notes) {
   const auto note = [&](absl::string_view text) { notes.push_back(absl::StrCat(host.host, ": ", text)); };
   if (!host.reached.ok()) {
-    note(absl::StrCat("not reached: ", host.reached.message(), " (try: ssh -o BatchMode=yes ", host.host,
-                      " true)"));
+    note(absl::StrCat("not reached: ", host.reached.message(), " (try: ", host.trial, ")"));
     return;
   }
   const std::string& architecture = host.facts.architecture;

@@ -1,11 +1,13 @@
 #include "deploy/job_places.h"
 
 #include <cstdio>
+#include <map>
 #include <set>
 #include <utility>
 
 #include "deploy/cluster_hosts.h"
 #include "deploy/cluster_plan.h"
+#include "deploy/host_needs.h"
 #include "deploy/own_program.h"
 #include "deploy/scratch_directory.h"
 #include "runtime/base/file.h"
@@ -75,6 +77,24 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
   return places;
 }
 
+// Whether every machine has what the jobs need of it, before anything is started.
+absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
+                        const std::vector<Places>& places) {
+  std::map<std::string, HostNeeds> needs;
+  std::map<std::string, Place> hosts;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    TETHYS_ASSIGN_OR_RETURN(const auto of_job,
+                            NeedsOf(jobs[i], places[i], flags.GetAll("cuda_library_path")));
+    for (const auto& [host, of_host] : of_job) AddNeeds(of_host, needs[host]);
+    hosts[places[i].chief.host] = places[i].chief;
+    for (const Place& place : places[i].workers) hosts[place.host] = place;
+  }
+  std::vector<Place> asked;
+  for (auto& [host, place] : hosts) asked.push_back(std::move(place));
+  TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
+  return AskForNeeds(needs, asked, scratch.path());
+}
+
 absl::StatusOr<bool> WantsTls(const Flags& flags) {
   if (!flags.Has("tls")) return flags.Has("hostfile");
   const std::string wish = flags.Get("tls");
@@ -111,6 +131,7 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
 
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs) {
   TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlacesByFlags(flags, jobs));
+  TETHYS_RETURN_IF_ERROR(CheckNeeds(flags, jobs, places));
   TETHYS_ASSIGN_OR_RETURN(const bool tls, WantsTls(flags));
   for (Places& place : places) place.tls = tls;
   return places;

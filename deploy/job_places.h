@@ -20,8 +20,9 @@ namespace tethys {
 std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 
 // The places of each job, by the host file that the flags name: roles assigned, and every machine that any of
-// the jobs uses reached, checked, and given this build where it lacks it. Without --hostfile: all on this
-// machine. Progress and warnings go to standard output.
+// the jobs uses reached, given this build where it lacks it, and asked for the data files and GPUs that the
+// jobs need of it. Without --hostfile: all on this machine, which is asked for GPUs alone. FailedPrecondition
+// names everything that is lacking. Progress and warnings go to standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
 
 // To standard output, at once.

@@ -17,8 +17,9 @@ namespace tethys {
 namespace {
 
 std::vector<Command> AllCommands() {
-  return {TrainCommand(), CompareCommand(), EvaluateCommand(), PlanCommand(), ReportCommand(), HostsCommand(),
-          ChiefCommand(), WorkerCommand(),  ServerCommand(),   LinkCommand(), AgentCommand()};
+  return {TrainCommand(),  CompareCommand(), EvaluateCommand(), PlanCommand(),
+          ReportCommand(), HostsCommand(),   ChiefCommand(),    WorkerCommand(),
+          ServerCommand(), LinkCommand(),    AgentCommand(),    ReadyCommand()};
 }
 
 // Descriptors 0 to 2 closed by the caller would be given to files and pipes.

@@ -93,6 +93,12 @@ Dataset::Dataset(std::shared_ptr<const SampleStore> store, int64_t first, int64_
   TETHYS_CHECK(first >= 0 && count >= 0 && first + count <= store_->labels.size());
 }
 
+std::vector<std::string> DataFiles(const proto::Data& data) {
+  std::vector<std::string> paths = {TrainFiles(data).images, TrainFiles(data).labels};
+  if (HasTest(data)) paths.insert(paths.end(), {TestFiles(data).images, TestFiles(data).labels});
+  return paths;
+}
+
 absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Data& data) {
   DatasetSizes sizes;
   TETHYS_ASSIGN_OR_RETURN(const Shape train, ReadPairShape(TrainFiles(data)));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "proto/job.pb.h"
 #include "runtime/base/status.h"
@@ -41,6 +42,9 @@ class Dataset {
   const uint8_t* const values_;
   const uint8_t* const labels_;
 };
+
+// The paths of all files that are read.
+std::vector<std::string> DataFiles(const proto::Data& data);
 
 struct DatasetSizes {
   int64_t train = 0;

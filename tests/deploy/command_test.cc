@@ -18,6 +18,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -153,6 +154,13 @@ TEST_F(CommandTest, RefusesAJobFileThatIsNotThere) {
 TEST_F(CommandTest, RefusesDataBeforeAnythingIsStarted) {
   WriteData(directory_, 40, 12);
   EXPECT_THAT(Refused({}), HasSubstr("label"));
+}
+
+TEST_F(CommandTest, RefusesAGpuThatIsNotThereOnce) {
+  const std::string error = Refused({"--set=device.kind=CUDA", "--cuda_library_path=/no/such/folder"});
+  const std::string reason = "there is no folder /no/such/folder on this host";
+  EXPECT_THAT(error, AllOf(StartsWith("tethys train: host "), HasSubstr(reason)));
+  EXPECT_EQ(error.find(reason), error.rfind(reason)) << error;
 }
 
 TEST_F(CommandTest, RefusesAChiefPortInUse) {

@@ -22,7 +22,7 @@ import unittest
 import check_journal
 import namespaces
 from losses_test import BIG, BIG_JOB, FAST, FAST_JOB, OUTLIVED_SECONDS
-from tethys_run import FULL_JOB, JOB, PATIENCE, TETHYS
+from tethys_run import FASHION_MNIST, FULL_JOB, JOB, PATIENCE, TETHYS
 
 # A copy by itself: without a bundle beside it, and nobody builds it anew.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
@@ -327,7 +327,9 @@ class ClusterTest(unittest.TestCase):
 
     def test_a_host_that_does_not_answer_is_refused(self):
         self.cluster["slave2"].kill("sshd")
-        self.assert_refused("host slave2: ssh: .*Connection refused")
+        self.cluster["slave3"].kill("sshd")
+        self.assert_refused(r"(?s)host slave2: ssh: .*Connection refused \(try: ssh -F \S+ -o BatchMode=yes slave2 true\)"
+                            "\n +host slave3: ssh: ")
 
     def test_a_refused_key_is_told(self):
         with open(self.cluster.root + "/user_key.pub", "w", encoding="utf-8"):
@@ -356,9 +358,13 @@ class ClusterTest(unittest.TestCase):
 
     def test_data_that_a_machine_lacks_is_told(self):
         self.cluster.run("slave1", ["mount", "-t", "tmpfs", "tmpfs", "/usr/share/datasets"])
-        status, output = Run(self.cluster, MIRRORED, job=FULL_JOB).finish()
-        self.assertEqual(status, 1)
-        self.assertRegex(output, "worker 0 on slave1: data file .*: No such file")
+        other = self.cluster["slave3"].home + "/other"
+        with open(other, "w", encoding="utf-8") as file:
+            file.write("not these")
+        self.cluster.run("slave3", ["mount", "--bind", other, FASHION_MNIST + "/t10k-labels-idx1-ubyte.gz"])
+        self.assert_refused(r"(?s)host slave1: data file .*: No such file.*"
+                            r"host slave3: data file .*/t10k-labels-idx1-ubyte.gz has 9 bytes there and \d+ here",
+                            job=FULL_JOB)
 
     def test_a_second_launcher_on_a_run_directory_is_refused(self):
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
