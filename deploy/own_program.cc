@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 
 namespace tethys {
 
@@ -16,6 +17,12 @@ std::string OwnProgram() {
   const size_t name = path.rfind('/') + 1;
   if (!absl::StartsWith(path.substr(name), "ld-linux")) return kLink;
   return std::string(path.substr(0, name)) + "../tethys";
+}
+
+std::string OwnBundle() {
+  const std::string program = OwnProgram();
+  absl::string_view folder = program;
+  return absl::ConsumeSuffix(&folder, "/lib/../tethys") ? std::string(folder) : "";
 }
 
 }  // namespace tethys

@@ -10,6 +10,9 @@ namespace tethys {
 // (deploy/bundle.sh) that link leads to the bundle's loader; then it is the start script one folder up.
 std::string OwnProgram();
 
+// The folder of the unpacked bundle that this program runs out of; empty: it runs out of none.
+std::string OwnBundle();
+
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_OWN_PROGRAM_H_

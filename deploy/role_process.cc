@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "absl/strings/str_format.h"
+#include "deploy/build_in_use.h"
 #include "deploy/command.h"
+#include "deploy/own_program.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/socket.h"
@@ -100,6 +102,7 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
       file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
   if (!secret.ok()) return Fail(verb, secret.status(), kExitBadRequest);
   if (!file) WatchLauncher(STDIN_FILENO);
+  const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);
   const absl::Status status = role(*secret);
   if (status.ok()) return kExitSuccess;
   const bool mishap = verb == "worker" && MayBefallOneProcess(status);

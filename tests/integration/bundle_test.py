@@ -14,6 +14,10 @@ DATA = "/usr/share/datasets/fashion-mnist"
 BUNDLE_SCRIPT = os.path.join(os.path.dirname(__file__), "../../deploy/bundle.sh")
 
 
+# In seconds.
+MONTH = 30 * 24 * 3600
+
+
 def copy_into(root, path):
     target = root + path
     os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -77,9 +81,11 @@ class BundleTest(unittest.TestCase):
         with open(self.root + "/work/job.textproto", "w") as job:
             job.write(FULL_JOB)
         for strategy in ("mirrored", "parameter_server"):
+            os.utime(self.root + "/bundle", (0, 0))
             done = self.run_inside("/bundle/tethys", "train", "/work/job.textproto", f"--run_dir=/work/{strategy}",
                                    f"--set=strategy={strategy}", "--set=workers=2", "--set=epochs=1")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertGreater(os.stat(self.root + "/bundle").st_mtime, MONTH, "it looks as if nobody used it")
             with open(f"{self.root}/work/{strategy}/summary.json") as summary:
                 self.assertIn('"succeeded"', summary.read())
 
