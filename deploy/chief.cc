@@ -18,6 +18,7 @@ absl::Status Run(const Flags& flags, const JobSecret& secret) {
   options.plan.mutable_worker_device()->Add(devices->begin(), devices->end());
   options.run_dir = flags.Get("run_dir");
   options.listen = flags.Get("listen", "127.0.0.1:0");
+  options.host = flags.Get("host");
   options.token = secret.token;
   options.tls = secret.tls;
   options.resume = flags.Has("resume");
@@ -45,6 +46,7 @@ Command ChiefCommand() {
                  {.name = "listen",
                   .value = "HOST:PORT",
                   .help = "Address for the other processes. Default 127.0.0.1:0, where 0 takes a free port."},
+                 HostFlag(),
                  {.name = "worker_devices",
                   .value = "LIST",
                   .help = "What each worker computes on, as cuda,cpu. Default: as the job says."},

@@ -115,9 +115,9 @@ class JobLaunch {
 
 RunResult JobLaunch::Run() {
   const Place& place = options_.places.chief;
-  std::vector<std::string> arguments = {absl::StrCat("--job=", options_.chief_run_dir, "/job.textproto"),
-                                        "--run_dir=" + options_.chief_run_dir,
-                                        "--listen=" + HostPortText({place.address, options_.chief_port})};
+  std::vector<std::string> arguments = {
+      absl::StrCat("--job=", options_.chief_run_dir, "/job.textproto"), "--run_dir=" + options_.chief_run_dir,
+      "--listen=" + HostPortText({place.address, options_.chief_port}), "--host=" + place.host};
   if (options_.resume) arguments.push_back("--resume");
   const std::string devices = WorkerDevicesText(options_.places.worker_devices);
   if (!devices.empty()) arguments.push_back("--worker_devices=" + devices);
@@ -178,7 +178,7 @@ absl::StatusOr<std::string> JobLaunch::SecretOf(const std::string& role, int ind
 
 absl::Status JobLaunch::SpawnTask(const std::string& role, int index, const Place& place, int incarnation) {
   std::vector<std::string> arguments = {"--chief=" + chief_address_, absl::StrCat("--index=", index),
-                                        absl::StrCat("--bind=", place.address)};
+                                        absl::StrCat("--bind=", place.address), "--host=" + place.host};
   if (incarnation > 1) arguments.push_back(absl::StrCat("--incarnation=", incarnation));
   for (const std::string& folder : options_.cuda_library_path) {
     if (role == "worker") arguments.push_back("--cuda_library_path=" + folder);

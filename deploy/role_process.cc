@@ -84,6 +84,12 @@ FlagSpec TokenFileFlag() {
           "only (mode 0600). Without it the line comes by standard input."};
 }
 
+FlagSpec HostFlag() {
+  return {.name = "host",
+          .value = "NAME",
+          .help = "What messages and results call this machine. Default: its own name."};
+}
+
 FlagSpec CudaLibraryPathFlag() {
   return {
       .name = "cuda_library_path",
@@ -122,6 +128,7 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
       .flags = {{.name = "chief", .value = "HOST:PORT", .help = "Where the chief listens.", .required = true},
                 {.name = "index", .value = "I", .help = "Task index, from 0.", .required = true},
                 {.name = "bind", .value = "HOST", .help = "Address to listen on. Default 127.0.0.1."},
+                HostFlag(),
                 {.name = "incarnation", .value = "N", .help = "Which life of this task it is. Default 1."},
                 {.name = "slow_down",
                  .value = "MS",
@@ -150,6 +157,7 @@ int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
     options.incarnation = static_cast<uint32_t>(*incarnation);
     options.cuda_library_path = flags.GetAll("cuda_library_path");
     options.slow_down = *slow_down * kMillisecond;
+    options.host = flags.Get("host");
     options.bind_host = flags.Get("bind", "127.0.0.1");
     options.token = secret.token;
     options.job_id = secret.job_id;

@@ -32,6 +32,7 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
 // --token_file, for the verbs that take it.
 FlagSpec TokenFileFlag();
 // --cuda_library_path, for those that are or start workers.
+FlagSpec HostFlag();
 FlagSpec CudaLibraryPathFlag();
 
 // The verbs worker and ps, which take the same flags.

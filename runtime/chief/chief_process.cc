@@ -308,7 +308,7 @@ class ChiefProcess final : public ChiefEvents {
   const ChiefOptions& options_;
   const proto::Job& job_;
   const MonotonicClock clock_;
-  const std::string host_ = HostName();
+  const std::string host_ = options_.host.empty() ? HostName() : options_.host;
   std::unique_ptr<CheckpointReader> reader_;
 
   Mutex admission_mu_;

@@ -17,7 +17,8 @@ namespace tethys {
 
 struct ChiefOptions {
   proto::JobPlan plan;
-  std::string run_dir;  // Exists; nobody else writes there.
+  std::string run_dir;    // Exists; nobody else writes there.
+  std::string host = {};  // As in TaskOptions.
   std::string listen = "127.0.0.1:0";
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // Of the chief; absent: connections are bare.

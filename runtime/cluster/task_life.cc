@@ -93,7 +93,7 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
   // Until there is something to tell: the chief must not take a long set-up for silence.
   session.StartBeating(kBeatInterval, FillNothing);
   proto::FromTask join;
-  join.mutable_join()->set_host(HostName());
+  join.mutable_join()->set_host(options.host.empty() ? HostName() : options.host);
   join.mutable_join()->set_data_address(data_address);
   join.mutable_join()->set_pid(getpid());
   session.Send(std::move(join));

@@ -19,6 +19,7 @@ struct TaskOptions {
   proto::Role role = proto::WORKER;
   int index = 0;
   uint32_t incarnation = 1;
+  std::string host = {};                // What the user calls this machine; empty: as it calls itself.
   std::string bind_host = "127.0.0.1";  // Where it takes gradients.
   JobToken token;
   std::string job_id;

@@ -280,11 +280,15 @@ class ClusterTest(unittest.TestCase):
         self.assertNotRegex(self.run_job(SERVERS, program=program).output(), "making|copying")
 
     def test_a_killed_worker_is_named_with_its_machine(self):
+        for machine in MACHINES:  # As clones of one image do.
+            self.cluster.run(machine, ["hostname", "vm"])
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
         self.cluster["slave2"].kill("tethys worker ")
         status, output = run.finish()
         self.assertEqual(status, 1)
         self.assertIn("worker 1 on slave2 was killed by signal 9 (Killed)", output)
+        self.assertIn("the chief reports: lost worker 1 on slave2: ", output)
+        self.assertNotIn(" vm", output)
         wait_until_nothing_runs(self.cluster)
 
     def test_a_machine_that_is_gone_is_named(self):
