@@ -51,8 +51,10 @@ long ControlBio(BIO*, int command, long, void*) {  // NOLINT(google-runtime-int)
 
 class Context final : public TlsContext {
  public:
-  Context(OwnedSslContext context, OwnedBioMethod method)
-      : context_(std::move(context)), method_(std::move(method)) {}
+  Context(OwnedSslContext context, OwnedBioMethod method, int64_t records_per_key)
+      : context_(std::move(context)), method_(std::move(method)), records_per_key_(records_per_key) {}
+
+  int64_t records_per_key() const { return records_per_key_; }
 
   // Null when memory is short.
   SSL* NewSsl(int fd, SecureSocket::End end) const {
@@ -69,6 +71,7 @@ class Context final : public TlsContext {
  private:
   const OwnedSslContext context_;
   const OwnedBioMethod method_;
+  const int64_t records_per_key_;
 };
 
 absl::StatusOr<OwnedBioMethod> MakeBioMethod() {
@@ -94,7 +97,8 @@ absl::Status Ended() { return absl::UnavailableError("the connection was closed"
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Create(const TlsIdentity& identity) {
+absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Create(const TlsIdentity& identity,
+                                                                     int64_t records_per_key) {
   OwnedSslContext context(SSL_CTX_new(TLS_method()));
   if (context == nullptr || SSL_CTX_set_min_proto_version(context.get(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(context.get(), kCipherSuites) != 1 || !UseIdentity(context.get(), identity)) {
@@ -108,7 +112,8 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Create(const TlsId
   SSL_CTX_set_read_ahead(context.get(), 1);
   SSL_CTX_set_default_read_buffer_len(context.get(), kReadBufferBytes);
   TETHYS_ASSIGN_OR_RETURN(OwnedBioMethod method, MakeBioMethod());
-  return std::shared_ptr<const TlsContext>(std::make_shared<Context>(std::move(context), std::move(method)));
+  return std::shared_ptr<const TlsContext>(
+      std::make_shared<Context>(std::move(context), std::move(method), records_per_key));
 }
 
 SecureSocket::SecureSocket() = default;
@@ -186,6 +191,22 @@ absl::Span<const char> SecureSocket::NextRecord(absl::Span<const iovec> parts, s
   return {joined_->data(), first.size() + more};
 }
 
+// OpenSSL receives nothing while such a message waits to be sent. Two ends that are full of each other's data
+// would wait for each other, so it is begun only where the socket takes it at once: one that polls writable
+// has room for far more.
+absl::Status SecureSocket::UpdateKey() {
+  pollfd polled = {.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+  if (poll(&polled, 1, 0) != 1 || (polled.revents & POLLOUT) == 0) return absl::OkStatus();
+  ERR_clear_error();
+  if (SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED) != 1) {
+    return absl::InternalError(absl::StrCat("TLS cannot change its key: ", OpenSslReason()));
+  }
+  records_ = 0;
+  ++key_updates_;
+  const int result = SSL_do_handshake(ssl_.get());
+  return result == 1 ? absl::OkStatus() : ErrorOf(result);
+}
+
 absl::StatusOr<int64_t> SecureSocket::Send(absl::Span<iovec> parts) {
   if (ssl_ == nullptr) return SendSome(fd_.get(), parts);
   if (ended_) return Ended();
@@ -193,14 +214,19 @@ absl::StatusOr<int64_t> SecureSocket::Send(absl::Span<iovec> parts) {
   while (true) {
     const absl::Span<const char> next = NextRecord(parts, total);
     if (next.empty()) return static_cast<int64_t>(total);
+    if (!record_waits_ && records_ >= static_cast<const Context&>(*tls_).records_per_key()) {
+      TETHYS_RETURN_IF_ERROR(UpdateKey());
+    }
     size_t sent = 0;  // A record is taken whole, or not at all.
     ERR_clear_error();
     const int result = SSL_write_ex(ssl_.get(), next.data(), next.size(), &sent);
+    record_waits_ = result != 1;
     if (result != 1) {
       TETHYS_RETURN_IF_ERROR(ErrorOf(result));
       return static_cast<int64_t>(total);
     }
     total += sent;
+    ++records_;
   }
 }
 

@@ -25,11 +25,16 @@ struct ssl_st;
 
 namespace tethys {
 
+// A key of AES-GCM serves 2^24.5 records (RFC 8446, 5.5): minutes at 10 Gbit/s. The rest is for a socket
+// that has no room just then.
+constexpr int64_t kRecordsPerKey = int64_t{1} << 24;
+
 // Whom to believe and who we are, ready for connections.
 class TlsContext {
  public:
-  // InvalidArgument: the identity cannot be used.
-  static absl::StatusOr<std::shared_ptr<const TlsContext>> Create(const TlsIdentity& identity);
+  // After `records_per_key` records a direction gets a new key. InvalidArgument: the identity cannot be used.
+  static absl::StatusOr<std::shared_ptr<const TlsContext>> Create(const TlsIdentity& identity,
+                                                                  int64_t records_per_key = kRecordsPerKey);
   virtual ~TlsContext() = default;
 
  protected:
@@ -58,6 +63,9 @@ class SecureSocket {
   // The name in the other side's certificate, after the handshake; empty on a bare socket.
   std::string peer_name() const;
 
+  // How many keys this end has sent under, but for the first.
+  int64_t key_updates() const { return key_updates_; }
+
   // As SendSome and ReceiveSome (runtime/base/socket.h), after the handshake. What Send did not take must be
   // offered again unchanged; it may take nothing while a part is on its way. Only when Receive has returned 0
   // does the socket poll readable for what comes next.
@@ -70,6 +78,8 @@ class SecureSocket {
   };
 
   absl::Status ErrorOf(int result);
+  // A new key for what is sent from now on, unless the socket is full.
+  absl::Status UpdateKey();
   // What goes on behind the first `skip` bytes: a part, or a short one joined with the next, so that a header
   // costs no record of its own.
   absl::Span<const char> NextRecord(absl::Span<const iovec> parts, size_t skip);
@@ -78,6 +88,9 @@ class SecureSocket {
   std::shared_ptr<const TlsContext> tls_;  // Outlives ssl_.
   std::unique_ptr<ssl_st, FreeSsl> ssl_;
   short awaits_ = 0;
+  int64_t records_ = 0;        // Sent under the present key.
+  bool record_waits_ = false;  // One is encrypted, and the socket has not taken all of it.
+  int64_t key_updates_ = 0;
   // Receive has met the end: versions of OpenSSL differ in what they answer from then on.
   bool ended_ = false;
   std::unique_ptr<std::array<char, 16 * 1024>> joined_;  // Room for a record.

@@ -179,6 +179,45 @@ TEST(SecureSocketTest, BytesArriveInOrderUnderTlsAndWithout) {
   ExpectArrives(bare);
 }
 
+// What one end has sent and received so far.
+struct Stream {
+  static constexpr size_t kBytes = 3'000'000;
+
+  void Move(SecureSocket& socket) {
+    iovec from = {.iov_base = sent.data() + out, .iov_len = kBytes - out};
+    const absl::StatusOr<int64_t> moved = out < kBytes ? socket.Send({&from, 1}) : 0;
+    ASSERT_TRUE(moved.ok()) << moved.status();
+    out += *moved;
+    iovec into = {.iov_base = received.data() + in, .iov_len = kBytes - in};
+    const absl::StatusOr<int64_t> got = in < kBytes ? socket.Receive({&into, 1}) : 0;
+    ASSERT_TRUE(got.ok()) << got.status();
+    in += *got;
+  }
+
+  std::string sent, received = std::string(kBytes, '\0');
+  size_t out = 0, in = 0;
+};
+
+// Both ends send as much as their sockets take, so that each is full when keys are due.
+TEST(SecureSocketTest, KeyThatServedItsRecords_IsReplacedAtBothEnds) {
+  const auto authority = MakeAuthority();
+  const auto context = [&](int index) {
+    return *TlsContext::Create(IdentityOf(*authority, proto::WORKER, index), /*records_per_key=*/3);
+  };
+  Pair pair(context(1), context(0));
+  pair.Shake();
+  ASSERT_TRUE(pair.caller_status.ok() && pair.called_status.ok());
+  Stream caller{.sent = std::string(Stream::kBytes, 'a')}, called{.sent = std::string(Stream::kBytes, 'b')};
+  for (int turn = 0; turn < 10'000 && std::min(caller.in, called.in) < Stream::kBytes; ++turn) {
+    caller.Move(pair.caller);
+    called.Move(pair.called);
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  EXPECT_TRUE(caller.received == called.sent && called.received == caller.sent);
+  EXPECT_GT(pair.caller.key_updates(), 10);
+  EXPECT_GT(pair.called.key_updates(), 10);
+}
+
 TEST(SecureSocketTest, TheEndOfAConnectionIsUnavailable) {
   const auto authority = MakeAuthority();
   Pair pair(ContextOf(*authority, 1), ContextOf(*authority, 0));
