@@ -21,7 +21,6 @@
 namespace tethys {
 
 // Unary, takes nothing, returns a serialized proto::Challenge. Does not block; safe to retry.
-// Errors: RESOURCE_EXHAUSTED when too many challenges are outstanding.
 inline constexpr char kGetChallengeMethod[] = "/tethys.ParameterServer/GetChallenge";
 // Bidirectional; opened with a proto::Handshake in the metadata; lives as long as the worker. A worker's
 // newer stream takes the place of its older one. Errors: UNAUTHENTICATED, FAILED_PRECONDITION (handshake;

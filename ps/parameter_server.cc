@@ -19,10 +19,8 @@
 namespace tethys {
 namespace {
 
-// Challenges live long enough for a slow handshake, and there are never many workers between the two halves
-// of one.
+// Long enough for a slow handshake.
 constexpr Nanoseconds kChallengeLifetime = 10 * kSecond;
-constexpr int kMaxChallenges = 4096;
 
 std::string WithPort(const std::string& address) {
   const size_t colon = address.rfind(':');
@@ -34,7 +32,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
  public:
   explicit GrpcParameterServer(ParameterServerOptions options)
       : options_(std::move(options)),
-        nonces_(*options_.clock, kChallengeLifetime, kMaxChallenges),
+        nonces_(*options_.clock, kChallengeLifetime),
         woken_([this](bool) { RunPosted(); }) {}
   ~GrpcParameterServer() override;
 
@@ -275,26 +273,21 @@ void GrpcParameterServer::OnArrival(ServerCall& call) {
 }
 
 void GrpcParameterServer::AnswerChallenge(ServerCall& call) {
-  const absl::StatusOr<uint64_t> nonce = nonces_.Issue();
-  if (!nonce.ok()) {
-    call.End(nonce.status());
-    return;
-  }
   proto::Challenge challenge;
-  challenge.set_nonce(*nonce);
+  challenge.set_nonce(nonces_.Issue());
   call.AnswerAndEnd(MakeMessage(grpc::Slice(challenge.SerializeAsString()), grpc::Slice()));
 }
 
 absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
   proto::Handshake handshake;
-  const bool parsed = handshake.ParseFromString(call.Metadata(kHandshakeMetadataKey));
-  if (!parsed || !nonces_.Redeem(handshake.nonce())) {
-    return absl::UnauthenticatedError("no valid handshake: this port serves the workers of one job");
-  }
+  const absl::Status invalid =
+      absl::UnauthenticatedError("no valid handshake: this port serves the workers of one job");
+  if (!handshake.ParseFromString(call.Metadata(kHandshakeMetadataKey))) return invalid;
   HandshakeExpectation expected;
   expected.job_id = options_.job_id;
   if (served_ != nullptr) expected = served_->expected;
   TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, handshake.nonce(), expected, handshake));
+  if (!nonces_.Redeem(handshake.nonce())) return invalid;
   TETHYS_RETURN_IF_ERROR(CheckCaller(options_.tls, call.auth_context(), handshake));
   if (!serving_) return absl::UnavailableError("the parameter server is not ready yet: come again");
   if (handshake.role() != proto::WORKER || handshake.index() < 0 || handshake.index() >= served_->workers) {

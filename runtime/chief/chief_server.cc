@@ -21,7 +21,6 @@ namespace {
 constexpr int64_t kChunkElements = int64_t{1} << 18;  // 1 MiB.
 constexpr int kMaxMessageBytes = 4 << 20;             // A chunk, or a beat's step records.
 constexpr Nanoseconds kNonceLifetime = 10 * kSecond;
-constexpr int kMaxNonces = 10'000;
 // Saves in progress hold one chunk and its message each: 8 MiB with this many streams.
 constexpr int kMaxSaveStreams = 4;
 
@@ -30,7 +29,7 @@ using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
 class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service {
  public:
   GrpcChiefServer(const JobSecret& secret, const Clock& clock, ChiefEvents& events)
-      : secret_(secret), events_(events), nonces_(clock, kNonceLifetime, kMaxNonces) {
+      : secret_(secret), events_(events), nonces_(clock, kNonceLifetime) {
     expectation_.job_id = secret.job_id;
   }
 
@@ -70,9 +69,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
  private:
   grpc::Status GetChallenge(grpc::ServerContext*, const proto::ChallengeRequest*,
                             proto::Challenge* reply) override {
-    const absl::StatusOr<uint64_t> nonce = nonces_.Issue();
-    if (!nonce.ok()) return ToGrpcStatus(nonce.status());
-    reply->set_nonce(*nonce);
+    reply->set_nonce(nonces_.Issue());
     return grpc::Status::OK;
   }
 
@@ -84,14 +81,15 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   }
 
   absl::StatusOr<proto::Handshake> CheckHandshakeOf(const grpc::ServerContext& context) {
+    const absl::Status invalid = absl::UnauthenticatedError("the call carries no valid handshake");
     const auto it = context.client_metadata().find(kHandshakeMetadataKey);
     proto::Handshake handshake;
     if (it == context.client_metadata().end() ||
-        !handshake.ParseFromArray(it->second.data(), static_cast<int>(it->second.size())) ||
-        !nonces_.Redeem(handshake.nonce())) {
-      return absl::UnauthenticatedError("the call carries no valid handshake");
+        !handshake.ParseFromArray(it->second.data(), static_cast<int>(it->second.size()))) {
+      return invalid;
     }
     TETHYS_RETURN_IF_ERROR(CheckHandshake(secret_.token, handshake.nonce(), expectation_, handshake));
+    if (!nonces_.Redeem(handshake.nonce())) return invalid;
     TETHYS_RETURN_IF_ERROR(CheckCaller(secret_.tls, *context.auth_context(), handshake));
     return handshake;
   }

@@ -4,6 +4,7 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +16,10 @@ namespace tethys {
 namespace {
 
 constexpr int kTokenBytes = 16;
+
+constexpr int kSealBits = 24;
+constexpr uint64_t kTimeMask = (uint64_t{1} << (64 - kSealBits)) - 1;
+constexpr Nanoseconds kTimeUnit = 16 * kMicrosecond;
 
 // Protobuf's serialization is not canonical in general, but both sides run the same build (checked next).
 std::string SignedPart(const proto::Handshake& handshake) {
@@ -110,26 +115,32 @@ absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const Handsha
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> NonceBook::Issue() {
-  const Nanoseconds now = clock_.Now();
+uint64_t NonceBook::Sealed(uint64_t time) const {
+  const std::string code = key_.Authenticate(std::to_string(time & kTimeMask));
+  uint64_t seal = 0;
+  std::memcpy(&seal, code.data(), sizeof(seal));
+  return (time & kTimeMask) << kSealBits | seal >> (64 - kSealBits);
+}
+
+uint64_t NonceBook::Newest() const {
+  return std::max(last_, static_cast<uint64_t>(clock_.Now() / kTimeUnit));
+}
+
+uint64_t NonceBook::Issue() {
   MutexLock lock(mu_);
-  std::erase_if(expiry_, [now](const auto& entry) { return entry.second <= now; });
-  if (static_cast<int>(expiry_.size()) >= limit_) {
-    return absl::ResourceExhaustedError("too many handshakes are outstanding");
-  }
-  const uint64_t nonce = RandomNonce();
-  expiry_[nonce] = now + lifetime_;
-  return nonce;
+  last_ = std::max(last_ + 1, Newest());
+  return Sealed(last_);
 }
 
 bool NonceBook::Redeem(uint64_t nonce) {
+  const uint64_t time = nonce >> kSealBits;
+  if (Sealed(time) != nonce) return false;
   const Nanoseconds now = clock_.Now();
   MutexLock lock(mu_);
-  const auto it = expiry_.find(nonce);
-  if (it == expiry_.end()) return false;
-  const bool good = it->second > now;
-  expiry_.erase(it);
-  return good;
+  const auto age = static_cast<Nanoseconds>((Newest() - time) & kTimeMask) * kTimeUnit;
+  if (age > lifetime_) return false;
+  std::erase_if(redeemed_, [now](const auto& entry) { return entry.second < now; });
+  return redeemed_.emplace(nonce, now + lifetime_).second;
 }
 
 }  // namespace tethys

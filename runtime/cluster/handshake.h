@@ -54,22 +54,30 @@ struct HandshakeExpectation {
 absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const HandshakeExpectation& expected,
                             const proto::Handshake& handshake);
 
-// Nonces handed out and not yet used. Thread-safe.
+// Hands out nonces, and takes each back once. Nothing is kept of a nonce that was handed out: it says itself
+// when that was, and carries a code that only its book can make. So callers who prove nothing can fill no
+// memory and keep nobody out. Thread-safe.
+//
+// A nonce, from the highest bit: 40 bits of time in units of 16 us, which wrap around after 203 days; 24 bits
+// of its HMAC.
 class NonceBook {
  public:
-  NonceBook(const Clock& clock, Nanoseconds lifetime, int limit)
-      : clock_(clock), lifetime_(lifetime), limit_(limit) {}
-  // ResourceExhausted when `limit` are outstanding.
-  absl::StatusOr<uint64_t> Issue();
-  // True once for each nonce issued and not expired.
+  NonceBook(const Clock& clock, Nanoseconds lifetime) : clock_(clock), lifetime_(lifetime) {}
+  uint64_t Issue();
+  // True once for each nonce issued and not expired. To be called for callers that have proved themselves:
+  // their nonces are kept until they expire.
   bool Redeem(uint64_t nonce);
 
  private:
+  uint64_t Sealed(uint64_t time) const;
+  uint64_t Newest() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const Clock& clock_;
   const Nanoseconds lifetime_;
-  const int limit_;
+  const JobToken key_ = JobToken::Random();
   Mutex mu_;
-  std::map<uint64_t, Nanoseconds> expiry_ ABSL_GUARDED_BY(mu_);
+  uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;  // Time of the last nonce: no two are equal.
+  std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);  // When they expire, at the latest.
 };
 
 }  // namespace tethys

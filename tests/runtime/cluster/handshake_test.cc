@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "absl/strings/escaping.h"
 #include "tests/testing/fake_clock.h"
 
@@ -110,24 +112,39 @@ TEST(JobTokenTest, AuthenticatesByHmacSha256) {
 
 TEST(NonceBookTest, ANonceIsGoodOnceAndForAWhile) {
   FakeClock clock;
-  NonceBook book(clock, 10 * kSecond, 2);
-  const uint64_t nonce = *book.Issue();
+  NonceBook book(clock, 10 * kSecond);
+  const uint64_t nonce = book.Issue();
   EXPECT_TRUE(book.Redeem(nonce));
   EXPECT_FALSE(book.Redeem(nonce));
-  const uint64_t late = *book.Issue();
-  clock.Advance(11 * kSecond);
+  const uint64_t late = book.Issue();
+  const uint64_t in_time = book.Issue();
+  clock.Advance(9 * kSecond);
+  EXPECT_TRUE(book.Redeem(in_time));
+  EXPECT_FALSE(book.Redeem(nonce));
+  clock.Advance(2 * kSecond);
   EXPECT_FALSE(book.Redeem(late));
-  EXPECT_FALSE(book.Redeem(nonce + 1));
+  EXPECT_FALSE(book.Redeem(in_time));
 }
 
-TEST(NonceBookTest, StrangersCannotFillIt) {
+TEST(NonceBookTest, NonceOfAnyoneElsesMaking_IsRefused) {
   FakeClock clock;
-  NonceBook book(clock, 10 * kSecond, 2);
-  EXPECT_TRUE(book.Issue().ok());
-  EXPECT_TRUE(book.Issue().ok());
-  EXPECT_TRUE(absl::IsResourceExhausted(book.Issue().status()));
-  clock.Advance(11 * kSecond);
-  EXPECT_TRUE(book.Issue().ok());
+  NonceBook book(clock, 10 * kSecond), other(clock, 10 * kSecond);
+  const uint64_t nonce = book.Issue();
+  EXPECT_FALSE(book.Redeem(other.Issue()));
+  for (int bit = 0; bit < 64; ++bit) EXPECT_FALSE(book.Redeem(nonce ^ uint64_t{1} << bit)) << bit;
+  EXPECT_TRUE(book.Redeem(nonce));
+}
+
+// As many as a server can hand out in seconds, while an authentic caller is between the two halves of its
+// handshake.
+TEST(NonceBookTest, NoncesOfStrangers_KeepNoCallerOut) {
+  FakeClock clock;
+  NonceBook book(clock, 10 * kSecond);
+  const uint64_t authentic = book.Issue();
+  std::set<uint64_t> seen = {authentic};
+  for (int stranger = 0; stranger < 20'000; ++stranger) EXPECT_TRUE(seen.insert(book.Issue()).second);
+  EXPECT_TRUE(book.Redeem(authentic));
+  EXPECT_TRUE(book.Redeem(book.Issue()));
 }
 
 }  // namespace
