@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "collectives/vector_sum.h"
+#include "runtime/base/crc32c.h"
 
 namespace tethys {
 namespace {
@@ -64,14 +65,15 @@ absl::StatusOr<int64_t> FrameSender::Pump(SecureSocket& socket) {
 bool FrameSender::NextFrame() {
   if (header_.kind == FrameKind::kError) {
     if (opened_) return false;
-    SetFrame(header_, error_.data(), static_cast<int64_t>(error_.size()));
+    SetFrame(header_, error_);
     return true;
   }
   if (next_piece_ < pieces_.size()) {
     const Piece& piece = pieces_[next_piece_];
     const int64_t chunk = std::min(kChunkElements, piece.count - offset_);
     if (chunk <= available_) {
-      SetFrame(header_, piece.data + offset_, chunk * kFloatBytes);
+      const auto bytes = static_cast<size_t>(chunk * kFloatBytes);
+      SetFrame(header_, {reinterpret_cast<const char*>(piece.data + offset_), bytes});
       available_ -= chunk;
       offset_ += chunk;
       if (offset_ == piece.count) {
@@ -83,14 +85,16 @@ bool FrameSender::NextFrame() {
   }
   if (opened_ && !say_waiting_) return false;
   say_waiting_ = false;
-  SetFrame(header_, nullptr, 0);
+  SetFrame(header_, {});
   return true;
 }
 
-void FrameSender::SetFrame(Frame header, const void* payload, int64_t bytes) {
-  header.payload_bytes = static_cast<uint64_t>(bytes);
+void FrameSender::SetFrame(Frame header, absl::string_view payload) {
+  header.payload_bytes = payload.size();
+  if (checksums_) header.payload_checksum = Crc32c(payload);
   header.EncodeTo(encoded_.data());
-  parts_ = {PartOf(encoded_.data(), kFrameBytes), PartOf(payload, bytes)};
+  parts_ = {PartOf(encoded_.data(), kFrameBytes),
+            PartOf(payload.data(), static_cast<int64_t>(payload.size()))};
   ++header_.sequence;
   opened_ = true;
 }
@@ -171,6 +175,7 @@ absl::Status FrameReceiver::ReadHeader() {
   }
   Frame shape = frame_;
   shape.payload_bytes = 0;
+  shape.payload_checksum = 0;
   if (shape != expected_) {
     return absl::InvalidArgumentError(
         absl::StrCat("[", FrameText(frame_), "] meets [", FrameText(own_),
@@ -199,6 +204,11 @@ absl::StatusOr<int64_t> FrameReceiver::FinishPayload() {
   if (frame_.kind == FrameKind::kError) return ErrorOf(frame_, error_);
   const int64_t elements = static_cast<int64_t>(frame_.payload_bytes) / kFloatBytes;
   const Piece& piece = pieces_[next_piece_];
+  const float* const arrived = piece.add ? addend_.data() : piece.data + offset_;
+  const absl::string_view payload(reinterpret_cast<const char*>(arrived), frame_.payload_bytes);
+  if (frame_.payload_checksum != 0 && Crc32c(payload) != frame_.payload_checksum) {
+    return DamagedPayload(frame_);
+  }
   if (piece.add) AddTo(piece.data + offset_, addend_.data(), elements);
   offset_ += elements;
   if (offset_ == piece.count) {

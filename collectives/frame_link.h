@@ -4,7 +4,8 @@
 //
 // Every frame of a stream carries the same header but for its number and length, so each one fences what
 // follows it. The first opens the stream (be it empty: it tells the other side which collective this rank is
-// in); an empty one later says "I am here, and wait for somebody else".
+// in); an empty one later says "I am here, and wait for somebody else". Each may carry a checksum of
+// its payload, which is looked at before the payload is added, or counts as received.
 #ifndef TETHYS_COLLECTIVES_FRAME_LINK_H_
 #define TETHYS_COLLECTIVES_FRAME_LINK_H_
 
@@ -39,6 +40,8 @@ absl::Status ErrorOf(const Frame& frame, absl::string_view message);
 
 class FrameSender {
  public:
+  // Whether payloads get one. At first they do not.
+  void SetChecksums(bool checksums) { checksums_ = checksums; }
   // Sends `pieces`, of which the first `available` elements may go at once. Frames look like `header`.
   void Start(const Frame& header, absl::Span<const Piece> pieces, int64_t available);
   void MakeAvailable(int64_t elements) { available_ += elements; }
@@ -56,8 +59,9 @@ class FrameSender {
  private:
   // Sets up the next frame that may be sent now; false when there is none.
   bool NextFrame();
-  void SetFrame(Frame header, const void* payload, int64_t bytes);
+  void SetFrame(Frame header, absl::string_view payload);
 
+  bool checksums_ = false;
   Frame header_;
   std::vector<Piece> pieces_;
   size_t next_piece_ = 0;
@@ -81,7 +85,8 @@ class FrameReceiver {
   void Start(const Frame& own, int peer_rank, uint32_t peer_incarnation, absl::Span<const Piece> pieces);
 
   // Returns after a chunk, or when there is nothing to read. InvalidArgument: the other side is in another
-  // collective. Unavailable: it is gone. Any other error is one it reports, in its words.
+  // collective. Unavailable: it is gone. DataLoss: a frame was damaged on its way. Any other error is one it
+  // reports, in its words.
   absl::StatusOr<Received> Pump(SecureSocket& socket);
   bool finished() const { return next_piece_ == pieces_.size() && opened_; }
   // Since its last payload the other side has said that it waits, too.

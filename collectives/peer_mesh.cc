@@ -37,6 +37,9 @@ PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections,
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     peers_[rank].socket = std::move(connections[rank].socket);
     peers_[rank].incarnation = connections[rank].incarnation;
+    // TLS has checksums of its own.
+    peers_[rank].sender.SetChecksums(
+        options_.tls == nullptr && (!IsLoopback(options_.addresses[rank]) || options_.checksums_on_loopback));
     if (peers_[rank].socket.valid() && options_.send_buffer_bytes > 0) {
       SetSendBuffer(peers_[rank].socket.fd(), static_cast<int>(options_.send_buffer_bytes));
     }

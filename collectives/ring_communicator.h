@@ -55,6 +55,9 @@ struct RingOptions {
   // Connections are under TLS, and the rank at the other end is the one named so; without it they are bare.
   std::shared_ptr<const TlsContext> tls;
   std::vector<std::string> certificate_names;  // By rank; with TLS only.
+  // Payloads on bare connections have checksums, but for those that do not leave the machine: also these, in
+  // tests.
+  bool checksums_on_loopback = false;
   // Role, job id, job hash and model signature, which all ranks must share. Index, incarnation and generation
   // are filled in from the above.
   proto::Handshake identity;

@@ -5,7 +5,10 @@
 #include <thread>
 #include <utility>
 
+#include "ps/payload.h"
 #include "ps/server_link.h"
+#include "runtime/base/crc32c.h"
+#include "runtime/base/socket.h"
 
 namespace tethys {
 namespace {
@@ -155,13 +158,17 @@ void GrpcParameterClient::SetMessages(absl::Span<const MessageRange> messages) {
 }
 
 absl::Status GrpcParameterClient::Send(int index, Frame frame, const float* payload) {
-  MutexLock lock(mu_);
-  TETHYS_RETURN_IF_ERROR(broken_);
   Message& message = *messages_[index];
-  TETHYS_CHECK(message.state == Message::State::kIdle || message.state == Message::State::kAnswered);
   frame.range_begin = static_cast<uint64_t>(message.where.range.begin);
   frame.range_count = static_cast<uint64_t>(message.where.range.count);
   frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * sizeof(float);
+  const bool loopback = IsLoopback(options_.servers[message.where.server].address);
+  if (!options_.tls.has_value() && (!loopback || options_.checksums_on_loopback)) {
+    frame.payload_checksum = Crc32c({reinterpret_cast<const char*>(payload), frame.payload_bytes});
+  }
+  MutexLock lock(mu_);
+  TETHYS_RETURN_IF_ERROR(broken_);
+  TETHYS_CHECK(message.state == Message::State::kIdle || message.state == Message::State::kAnswered);
   message.frame = frame;
   message.payload = payload;
   if (outstanding_++ == 0) {
@@ -286,9 +293,10 @@ absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received
     return absl::InternalError(absl::StrCat("an answer to nothing that was sent: ", FrameText(frame)));
   Message& message = *messages_[index];
   const bool waits = message.state == Message::State::kReady || message.state == Message::State::kSent;
-  // The second answer to a message that was sent twice. Pulls have no sequence: their steps tell them apart.
+  // The second answer to a message that was sent twice.
   const bool second = frame.sequence != message.frame.sequence || frame.step != message.frame.step;
   if (!waits || second) return absl::OkStatus();
+  TETHYS_RETURN_IF_ERROR(CheckPayload(frame, received.payload()));
 
   if (message.state == Message::State::kSent) --outboxes_[server].in_flight;
   std::swap(message.answer, received);

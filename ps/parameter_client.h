@@ -41,8 +41,11 @@ struct ParameterClientOptions {
   proto::Handshake handshake;
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // Of this worker; absent: streams are bare.
-  std::vector<ServerAddress> servers;    // By server index.
-  const Clock* clock = nullptr;          // Outlives the client.
+  // Payloads on bare streams have checksums, but for those that do not leave the machine: also these, in
+  // tests.
+  bool checksums_on_loopback = false;
+  std::vector<ServerAddress> servers;  // By server index.
+  const Clock* clock = nullptr;        // Outlives the client.
   int reconnect_tries = 5;
   // Of one server's messages at most so many are sent and not answered, until an answer has been missing for
   // `patience`. 0: no limit. Where answers come as soon as all workers have sent a message, this keeps

@@ -11,8 +11,10 @@
 
 #include "ps/served_store.h"
 #include "ps/server_call.h"
+#include "runtime/base/crc32c.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/socket.h"
 #include "runtime/cluster/credentials.h"
 #include "runtime/cluster/keep_alive.h"
 
@@ -340,11 +342,14 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   frame.range_count = static_cast<uint64_t>(reply.arena.count);
   frame.base_version = static_cast<uint64_t>(reply.version);
   frame.payload_bytes = frame.range_count * sizeof(float);
+  float* values = const_cast<float*>(served_->store->parameters()) + reply.local.begin;
+  const size_t bytes = frame.payload_bytes;
+  if (!options_.tls.has_value() && (!IsLoopback(address_) || options_.checksums_on_loopback)) {
+    frame.payload_checksum = Crc32c({reinterpret_cast<const char*>(values), bytes});
+  }
   char header[kFrameBytes];
   frame.EncodeTo(header);
 
-  float* values = const_cast<float*>(served_->store->parameters()) + reply.local.begin;
-  const size_t bytes = frame.payload_bytes;
   // Bulk-synchronous parameters stand still until every worker has its replies (ParameterStore's invariant
   // 3), so live memory goes out. Asynchronous ones may change while gRPC still sends: a copy, 50 us for 1
   // MiB. A second buffer would cost the same copy, since updates are made in place.

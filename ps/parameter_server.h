@@ -32,7 +32,10 @@ struct ParameterServerOptions {
   JobToken token;
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // Of this server; absent: streams are bare.
-  const Clock* clock = nullptr;          // Outlives the server.
+  // Payloads on bare streams have checksums, but for those that do not leave the machine: also these, in
+  // tests.
+  bool checksums_on_loopback = false;
+  const Clock* clock = nullptr;  // Outlives the server.
   // Called once, on the loop thread, when the job cannot go on: non-finite gradients, a failed update, a
   // journal that nobody takes. Must not block.
   std::function<void(const absl::Status&)> on_fatal;

@@ -222,6 +222,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.handshake.set_generation(options.generation);
   client.token = options.token;
   client.tls = options.tls;
+  client.checksums_on_loopback = options.checksums_on_loopback;
   client.servers = options.servers;
   client.clock = options.clock;
   const bool in_step = IsBulkSynchronous(plan.job().strategy().parameter_server());

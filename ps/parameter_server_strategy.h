@@ -25,6 +25,9 @@ struct ParameterServerStrategyOptions {
   std::vector<ServerAddress> servers;  // By server index.
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // Of this worker.
+  // Payloads on bare streams have checksums, but for those that do not leave the machine: also these, in
+  // tests.
+  bool checksums_on_loopback = false;
   const Clock* clock = nullptr;          // Outlives the strategy.
   PeersCompute peers_compute = nullptr;  // Where answers may wait for other workers' gradients.
 };

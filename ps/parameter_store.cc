@@ -156,6 +156,8 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(CheckOverlap(frame, local));
+  // Of parts that are repeated the values may have changed, and are not looked at.
+  TETHYS_RETURN_IF_ERROR(Annotate(CheckPayload(frame, payload), Who(frame)));
 
   inbox.push = frame;
   if (!TakePart(frame, local, payload)) return Break(NotFinite(frame), actions);

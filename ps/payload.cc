@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstring>
 
+#include "runtime/base/crc32c.h"
+
 namespace tethys {
 namespace {
 
@@ -53,6 +55,14 @@ int64_t PayloadBytes(PayloadPieces pieces) {
   int64_t bytes = 0;
   for (const absl::string_view piece : pieces) bytes += static_cast<int64_t>(piece.size());
   return bytes;
+}
+
+absl::Status CheckPayload(const Frame& frame, PayloadPieces pieces) {
+  if (frame.payload_checksum == 0) return absl::OkStatus();
+  uint32_t checksum = 0;
+  for (const absl::string_view piece : pieces) checksum = Crc32c(piece, checksum);
+  if (checksum == frame.payload_checksum) return absl::OkStatus();
+  return DamagedPayload(frame);
 }
 
 bool CopyPayload(PayloadPieces pieces, int64_t count, float* out) {

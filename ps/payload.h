@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "runtime/tensor/frame.h"
 
 namespace tethys {
 
@@ -14,6 +15,9 @@ namespace tethys {
 using PayloadPieces = absl::Span<const absl::string_view>;
 
 int64_t PayloadBytes(PayloadPieces pieces);
+
+// DataLoss when the pieces are not those that `frame` was sent with.
+absl::Status CheckPayload(const Frame& frame, PayloadPieces pieces);
 
 // out[i] = payload[i], or out[i] += payload[i], for `count` float32 values, PayloadBytes(pieces) / 4 of them.
 // False when a value of `out` is then not finite.

@@ -82,6 +82,11 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
   return address;
 }
 
+bool IsLoopback(absl::string_view address) {
+  return address.substr(0, 4) == "127." || address.substr(0, 6) == "[::1]:" ||
+         address.substr(0, 10) == "localhost:";
+}
+
 std::string HostPortText(const HostPort& address) {
   const bool ipv6 = address.host.find(':') != std::string::npos;
   return ipv6 ? absl::StrCat("[", address.host, "]:", address.port)

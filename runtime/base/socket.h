@@ -24,6 +24,8 @@ struct HostPort {
 // "10.0.0.3:4711", "node3:4711", "[::1]:4711". InvalidArgument quotes what is wrong.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 std::string HostPortText(const HostPort& address);
+// What is sent to this address ("127.0.0.1:4711", "[::1]:4711") never leaves the machine.
+bool IsLoopback(absl::string_view address);
 
 // Bound and listening; port 0 lets the system choose. AlreadyExists when the port is taken.
 absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address);

@@ -79,7 +79,8 @@ void Frame::EncodeTo(char* out) const {
   Put(out, 72, sample_count);
   Put(out, 80, schedule_position);
   Put(out, 88, base_version);
-  Put(out, 96, payload_bytes);
+  Put(out, 96, static_cast<uint32_t>(payload_bytes));
+  Put(out, 100, payload_checksum);
   Put(out, kCrcOffset, HeaderCrc(out));
 }
 
@@ -121,7 +122,8 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
   frame.sample_count = Get<uint64_t>(bytes, 72);
   frame.schedule_position = Get<uint64_t>(bytes, 80);
   frame.base_version = Get<uint64_t>(bytes, 88);
-  frame.payload_bytes = Get<uint64_t>(bytes, 96);
+  frame.payload_bytes = Get<uint32_t>(bytes, 96);
+  frame.payload_checksum = Get<uint32_t>(bytes, 100);
   if (frame.payload_bytes > kMaxPayloadBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("frame announces ", frame.payload_bytes, " bytes, more than ", kMaxPayloadBytes));
@@ -133,6 +135,14 @@ std::string FrameText(const Frame& frame) {
   return absl::StrCat(KindName(frame.kind), ", rank ", frame.rank, ", incarnation ", frame.incarnation,
                       ", generation ", frame.generation, ", step ", frame.step, ", sequence ", frame.sequence,
                       ", range [", frame.range_begin, ", ", frame.range_begin + frame.range_count, ")");
+}
+
+absl::Status DamagedPayload(const Frame& frame) {
+  return absl::DataLossError(absl::StrCat("[", FrameText(frame), "] was damaged on its way: its ",
+                                          frame.payload_bytes,
+                                          " bytes do not have the checksum they were sent with, and are not "
+                                          "used. Look at memory and network cards of both machines and at "
+                                          "what lies between them"));
 }
 
 }  // namespace tethys

@@ -20,7 +20,8 @@
 //   72  u64  sample count
 //   80  u64  schedule position  samples used before this update
 //   88  u64  base version       version the gradient was computed from
-//   96  u64  payload bytes
+//   96  u32  payload bytes
+//  100  u32  CRC-32C            of the payload; 0: it has none (under TLS, and within a machine)
 //
 // A receiver decodes the header first, checks it against what it expects, and only then believes the length.
 #ifndef TETHYS_RUNTIME_TENSOR_FRAME_H_
@@ -33,7 +34,7 @@
 
 namespace tethys {
 
-constexpr uint16_t kWireVersion = 1;
+constexpr uint16_t kWireVersion = 2;
 constexpr int64_t kFrameBytes = 104;
 // No payload is larger; a longer one comes from a stranger or a broken peer.
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;
@@ -70,6 +71,7 @@ struct Frame {
   uint64_t schedule_position = 0;
   uint64_t base_version = 0;
   uint64_t payload_bytes = 0;
+  uint32_t payload_checksum = 0;
 
   bool operator==(const Frame&) const = default;
 
@@ -82,6 +84,9 @@ struct Frame {
 
 // "push, rank 2, step 17, range [0, 4)", for error messages.
 std::string FrameText(const Frame& frame);
+
+// DataLoss: what came behind `frame` does not have its checksum.
+absl::Status DamagedPayload(const Frame& frame);
 
 }  // namespace tethys
 

@@ -61,6 +61,7 @@ std::unique_ptr<ParameterServer> ExchangeFixture::StartServer(const std::string&
   options.bind_address = bind_address;
   options.token = options_.token;
   options.tls = Identity(proto::PS, index);
+  options.checksums_on_loopback = options_.checksums;
   options.job_id = plan_.job_id();
   options.clock = &clock;
   auto server = ParameterServer::Start(options);
@@ -79,6 +80,7 @@ PushPull::PushPull(const ExchangeFixture& fixture, int worker, std::vector<Serve
   options.servers = std::move(servers);
   options.token = fixture.options().token;
   options.tls = fixture.Identity(proto::WORKER, worker);
+  options.checksums_on_loopback = fixture.options().checksums;
   options.clock = &clock;
   strategy_ = *CreateParameterServerStrategy(std::move(options));
   for (float& gradient : gradients_.span()) gradient = 1e-3f;

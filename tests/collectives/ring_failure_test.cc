@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "tests/collectives/lockstep_time.h"
 #include "tests/collectives/ring_fixture.h"
+#include "tests/ps/tcp_proxy.h"
 
 namespace tethys {
 namespace {
@@ -151,6 +152,25 @@ INSTANTIATE_TEST_SUITE_P(WorldsAndCounts, RingFailure,
                          ::testing::Combine(::testing::Values(2, 3, 5), ::testing::Values(kShort, kLong),
                                             ::testing::Values(Medium::kTcp, Medium::kTls,
                                                               Medium::kSharedMemory)));
+
+// Between ranks 0 and 1 a relay changes one bit.
+TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
+  for (const int64_t count : {kShort, kLong}) {
+    TestRing ring(3);
+    TcpProxy proxy(ring.listeners[0]->address());
+    ring.options[1].addresses[0] = proxy.address();
+    for (RingOptions& options : ring.options) options.checksums_on_loopback = true;
+    const auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& ranks) {
+      TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));
+      if (ranks->rank() == 0) proxy.Damage(1.0f);
+      TETHYS_RETURN_IF_ERROR(ranks->Barrier());
+      return Reduce(*ranks, count);
+    });
+    ExpectAll(answers, absl::StatusCode::kDataLoss,
+              AllOf(AnyOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("rank 1 (worker 1 on host1)")),
+                    HasSubstr("[reduce, rank "), HasSubstr("step 3"), HasSubstr("damaged on its way")));
+  }
+}
 
 TEST(RingAbort, WakesARankThatWaitsForOthers) {
   TestRing ring(2);

@@ -18,6 +18,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // Every test ends with a worker of the job that trains one step as if nothing had happened.
@@ -234,6 +235,39 @@ TEST(ParameterServerTest, TellsWhyItCannotListen) {
   const auto second = ParameterServer::Start(options);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(second.status().message(), HasSubstr(options.bind_address));
+}
+
+// ------------------------------------------------------------------------------- payloads that are damaged
+
+TEST(ParameterServerTest, DamagedGradients_AreRefusedAndNotApplied) {
+  PsCluster cluster(TestPlan(1, ""));
+  TcpProxy proxy(cluster.server(0).address());
+  cluster.Redirect(0, proxy.address());
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  ASSERT_TRUE(worker->Step(0, 8).ok());
+  proxy.Damage(16);
+  const absl::Status refused = worker->Step(1, 16);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("server 0 refuses worker 0, step 1"), HasSubstr("[push, rank 0"),
+                    HasSubstr("range ["), HasSubstr("damaged on its way")));
+  EXPECT_EQ(cluster.server(0).version(), 1);
+}
+
+TEST(ParameterServerTest, DamagedParameters_AreAnErrorAndNotUsed) {
+  PsCluster cluster(TestPlan(1, ""));
+  TcpProxy proxy(cluster.server(0).address());
+  cluster.Redirect(0, proxy.address());
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  proxy.Damage(-0.25f);
+  const absl::Status lost = worker->Step(0, 8);
+  EXPECT_EQ(lost.code(), absl::StatusCode::kDataLoss) << lost;
+  EXPECT_THAT(std::string(lost.message()),
+              AllOf(HasSubstr("server 0 on host-0"), HasSubstr("[parameters, rank 0"), HasSubstr("step 0"),
+                    HasSubstr("range ["), HasSubstr("damaged on its way")));
+  EXPECT_EQ(worker->Parameter(), 0);
 }
 
 // ------------------------------------------------------------------------------------ broken connections

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "runtime/base/crc32c.h"
 #include "tests/ps/parameter_store_fixture.h"
 
 namespace tethys {
@@ -302,6 +303,19 @@ TEST_F(ParameterStoreTest, MalformedFramesAreRefusedAndChangeNothing) {
   EXPECT_THAT(Do(with([](Frame& f) { f.dtype = FrameDType::kNone; }), payload), HasSubstr("float32"));
   EXPECT_THAT(Do(ToFrame({}), absl::string_view(payload).substr(1)), HasSubstr("its message has 75"));
   EXPECT_EQ(Do({.gradient = 1}), "w0 v1");
+}
+
+TEST_F(ParameterStoreTest, RepeatWhoseValuesHaveChanged_IsNotLookedAt) {
+  MakeBulk(2);
+  Frame frame = ToFrame({.worker = 0});
+  const std::vector<float> values(frame.range_count, 8);
+  const absl::string_view payload(reinterpret_cast<const char*>(values.data()), frame.payload_bytes);
+  frame.payload_checksum = Crc32c(payload) + 1;
+  EXPECT_THAT(Do(frame, payload), HasSubstr("DATA_LOSS: server 0 refuses worker 0, step 0: [push"));
+  --frame.payload_checksum;
+  EXPECT_EQ(Do(frame, payload), "wait");
+  ++frame.payload_checksum;
+  EXPECT_EQ(Do(frame, payload), "wait") << "a repeat";
 }
 
 // ------------------------------------------------------------------------------------ pulls, checkpoints

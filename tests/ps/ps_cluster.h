@@ -30,6 +30,7 @@ class PsCluster {
       options.job_id = plan_.job_id();
       options.clock = &clock_;
       options.tls = Identity(proto::PS, server);
+      options.checksums_on_loopback = true;
       options.on_fatal = [this](const absl::Status& status) { fatal_ = status; };
       servers_.push_back(*ParameterServer::Start(options));
       const absl::Status configured = servers_.back()->Configure(plan_, server, kGeneration);
@@ -57,6 +58,7 @@ class PsCluster {
     options.servers = addresses_;
     options.token = token_;
     options.tls = Identity(proto::WORKER, index);
+    options.checksums_on_loopback = true;
     options.clock = &clock_;
     return options;
   }

@@ -67,6 +67,16 @@ class TcpProxy {
       shutdown(connection.server.get(), SHUT_RDWR);
     }
   }
+  // Changes a bit of the next payload that holds `value` sixteen times in a row, whichever way it goes.
+  void Damage(float value) {
+    MutexLock lock(damage_mu_);
+    for (int i = 0; i < 16; ++i) damaged_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  // All that workers sent.
+  std::string sent() {
+    MutexLock lock(damage_mu_);
+    return sent_;
+  }
   // What servers send on the connections there are no longer reaches anyone.
   void WithholdAnswers() {
     MutexLock lock(mu_);
@@ -89,18 +99,34 @@ class TcpProxy {
       Connection& connection = connections_.emplace_back();
       connection.worker = std::move(worker);
       connection.server = ConnectTo(target_);
-      connection.thread = std::thread([&connection] { Relay(connection); });
+      connection.thread = std::thread([this, &connection] { Relay(connection); });
       ++accepted_;
     }
   }
 
-  static void Relay(Connection& connection) {
+  void DoDamage(std::vector<char>& buffer, int64_t bytes) {
+    MutexLock lock(damage_mu_);
+    if (damaged_.empty() || bytes <= 0) return;
+    const size_t found = absl::string_view(buffer.data(), bytes).find(damaged_);
+    if (found == absl::string_view::npos) return;
+    buffer[found + damaged_.size() / 2] ^= 1;
+    damaged_.clear();
+  }
+
+  void Keep(absl::string_view bytes) {
+    MutexLock lock(damage_mu_);
+    sent_.append(bytes.data(), bytes.size());
+  }
+
+  void Relay(Connection& connection) {
     pollfd ends[2] = {{connection.worker.get(), POLLIN, 0}, {connection.server.get(), POLLIN, 0}};
     std::vector<char> buffer(1 << 16);
     while (poll(ends, 2, -1) > 0) {
       for (int from = 0; from < 2; ++from) {
         if (ends[from].revents == 0) continue;
         const ssize_t bytes = read(ends[from].fd, buffer.data(), buffer.size());
+        DoDamage(buffer, bytes);
+        if (from == 0 && bytes > 0) Keep({buffer.data(), static_cast<size_t>(bytes)});
         const bool dropped = from == 1 && connection.deaf;
         if (bytes <= 0 || (!dropped && !WriteFully(ends[1 - from].fd, buffer.data(), bytes, "proxy").ok())) {
           shutdown(ends[0].fd, SHUT_RDWR);
@@ -116,6 +142,9 @@ class TcpProxy {
   std::string address_;
   std::thread acceptor_;
   std::atomic<int> accepted_{0};
+  Mutex damage_mu_;
+  std::string damaged_ ABSL_GUARDED_BY(damage_mu_);  // Empty: nothing is.
+  std::string sent_ ABSL_GUARDED_BY(damage_mu_);
   Mutex mu_;
   std::list<Connection> connections_ ABSL_GUARDED_BY(mu_);
 };

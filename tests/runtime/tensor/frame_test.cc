@@ -29,6 +29,7 @@ Frame Sample() {
   frame.schedule_position = 21;
   frame.base_version = 22;
   frame.payload_bytes = 72;
+  frame.payload_checksum = 0x05060708;
   return frame;
 }
 
@@ -63,7 +64,8 @@ TEST(FrameTest, LiesOnTheWireAsDrawn) {
   EXPECT_EQ(bytes.substr(8, 4), "\x04\x03\x02\x01");
   for (int i = 0; i < 4; ++i) EXPECT_EQ(Word(bytes, 12 + 4 * i, 4), 11 + i);
   for (int i = 0; i < 8; ++i) EXPECT_EQ(Word(bytes, 32 + 8 * i, 8), 15 + i);
-  EXPECT_EQ(Word(bytes, 96, 8), 72);
+  EXPECT_EQ(Word(bytes, 96, 4), 72);
+  EXPECT_EQ(Word(bytes, 100, 4), 0x05060708);
 }
 
 TEST(FrameTest, EveryDamagedByteIsDetected) {
@@ -103,8 +105,8 @@ TEST(FrameTest, RefusesAnotherProtocolAndAnotherVersion) {
   std::memcpy(bytes.data(), "GET / HTTP/1.1\r\n", 16);
   EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wrong magic"));
   bytes = Encoded(Sample());
-  bytes[4] = 2;
-  EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wire version 2"));
+  bytes[4] = 3;
+  EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wire version 3"));
 }
 
 TEST(FrameTest, TextNamesWhatAnErrorNeeds) {
