@@ -26,6 +26,8 @@ constexpr int64_t kMostLinkMessageBytes = 128 << 10;
 // 4 MB: 1.10 with three, 1.33 without. Two are too few for longer links.
 constexpr int kWindow = 3;
 constexpr double kDefaultStepTimeout = 30;  // Seconds.
+// Pulls have sequences of their own, beyond those of all pushes.
+constexpr uint64_t kFirstPull = uint64_t{1} << 63;
 
 bool IsBulkSynchronous(const proto::ParameterServer& config) {
   return !config.has_asynchronous() && !config.has_stale_synchronous();
@@ -83,6 +85,7 @@ class ParameterServerStrategy final : public Strategy {
 
   StepInfo step_;
   uint64_t sequence_ = 0;          // Of this step's push.
+  uint64_t pulls_ = 0;             // Begun; numbers the next.
   std::vector<int> missing_;       // By message: ranges not yet announced.
   std::vector<int64_t> versions_;  // By server: of the parameters held.
   int64_t bytes_out_before_ = 0;
@@ -174,9 +177,12 @@ absl::Status ParameterServerStrategy::Push(int message) {
   return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
 }
 
+// The number tells a late second answer to an earlier pull of the same step from the answer to this one.
 absl::Status ParameterServerStrategy::Pull() {
+  Frame frame = MakeFrame(FrameKind::kPull);
+  frame.sequence = kFirstPull + pulls_++;
   for (size_t message = 0; message < messages_.size(); ++message) {
-    TETHYS_RETURN_IF_ERROR(client_->Send(static_cast<int>(message), MakeFrame(FrameKind::kPull), nullptr));
+    TETHYS_RETURN_IF_ERROR(client_->Send(static_cast<int>(message), frame, nullptr));
   }
   return TakeAnswers().status();
 }

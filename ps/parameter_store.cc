@@ -171,7 +171,7 @@ absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
   TETHYS_ASSIGN_OR_RETURN(const Range local, layout_.ToLocal(frame.range_begin, frame.range_count));
   PushInbox& inbox = inboxes_[frame.rank];
   if (stale_ && inbox.takes_part) {
-    if (!inbox.pulls.empty() && inbox.pulls.begin()->second.step != frame.step) inbox.pulls.clear();
+    if (!inbox.pulls.empty() && inbox.pulls.begin()->second.sequence != frame.sequence) inbox.pulls.clear();
     inbox.pulls[local.begin] = frame;
     return GoOn(actions);
   }

@@ -13,7 +13,7 @@
 //   24  u32  incarnation        of the sender
 //   28  u32  CRC-32             of the header with this field 0
 //   32  u64  step               worker's step; a collective's number
-//   40  u64  sequence           per sender, increasing: a repeat is recognised
+//   40  u64  sequence           per sender, increasing: a repeat is recognised; pulls count from 2^63
 //   48  u64  range begin        meaning set by the kind
 //   56  u64  range count
 //   64  u64  sample begin       position in the job's order

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <set>
 #include <thread>
 
 #include "ps/data_stream.h"
@@ -291,6 +292,24 @@ TEST(ParameterServerTest, APushRepeatedAfterALostAnswerIsAppliedOnce) {
   }
   EXPECT_EQ(cluster.server(0).TakeApplied().push_size(), 4);
   EXPECT_GE(proxy.connections(), 5);
+}
+
+// A server that is told the same again answers twice, the second time perhaps after the next pull was sent.
+TEST(ParameterServerTest, PullsOfOneStep_HaveNumbersThatTellThemApart) {
+  PsCluster cluster(TestPlan(1, "asynchronous {}"));
+  TcpProxy proxy(cluster.server(0).address());
+  cluster.Redirect(0, proxy.address());
+  const auto worker = cluster.Worker(0);
+  ASSERT_TRUE(worker->Prepare().ok());
+  for (int barrier = 0; barrier < 2; ++barrier) ASSERT_TRUE(worker->strategy().Refresh().ok());
+  std::vector<uint64_t> numbers;
+  const std::string sent = proxy.sent();
+  for (size_t at = sent.find("TTHF"); at != std::string::npos; at = sent.find("TTHF", at + 1)) {
+    const absl::StatusOr<Frame> frame = Frame::Decode(sent.data() + at, sent.size() - at);
+    if (frame.ok() && frame->kind == FrameKind::kPull) numbers.push_back(frame->sequence);
+  }
+  ASSERT_GE(numbers.size(), 3);
+  EXPECT_EQ(std::set<uint64_t>(numbers.begin(), numbers.end()).size(), 3);
 }
 
 TEST(ParameterServerTest, CutsAtAnyPointOfAStepChangeNothing) {

@@ -229,6 +229,19 @@ TEST_F(StaleSynchronousTest, APullForAStepWaitsForWhatTheStepMustSee) {
   EXPECT_EQ(Step(0), "w0 v1, w1 v1");
 }
 
+TEST_F(StaleSynchronousTest, SecondPullOfAStep_TakesThePlaceOfTheFirst) {
+  MakeStale(2, 0);
+  Fence(1, 2, true, 1);
+  const auto pull = [this](uint64_t sequence, Range part) {
+    actions_ = Taken();
+    const Push pull{.worker = 1, .step = 1, .sequence = sequence, .part = part, .incarnation = 2};
+    return Words(store_->OnPull(ToFrame(pull), actions_));
+  };
+  EXPECT_EQ(pull(1, {0, 8}), "wait");
+  EXPECT_EQ(pull(2, {16, 3}), "wait");
+  EXPECT_EQ(Step(0), "w0 v1, w1 v1 [16,19)");
+}
+
 TEST_F(StaleSynchronousTest, AFencedIncarnationIsRefusedAndTheNextStartsAnew) {
   MakeAsynchronous(2);
   EXPECT_EQ(Do({.worker = 1, .part = {0, 8}}), "wait");
