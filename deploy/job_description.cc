@@ -182,13 +182,57 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   return Table(columns, rows) + note;
 }
 
-std::string TransportText(const proto::Job& job) {
-  if (InBfloat16(job)) return "in bfloat16, by NCCL";
-  if (job.strategy().mirrored().transport() == proto::Mirrored::TCP) return "by TCP";
-  return "in shared memory inside a host, by TCP between hosts";
+// Bytes that a mirrored worker moves in a step, each way.
+struct Moved {
+  std::string worker;
+  int64_t out = 0;
+  int64_t in = 0;
+  std::string how;
+};
+
+// What the run then measures (Communicator::traffic). Within a host each worker adds up its share of the
+// gradients of all, where they lie, and writes the sums to all. A ring takes twice the way.
+std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
+                                   const std::vector<int>& worker_hosts) {
+  const int64_t workers = plan.job().workers();
+  const int64_t bytes =
+      model.variables().arena_size() * (InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes);
+  std::map<int, int64_t> by_host;
+  for (int i = 0; i < workers; ++i) ++by_host[worker_hosts.empty() ? 0 : worker_hosts[i]];
+  const auto hosts = static_cast<int64_t>(by_host.size());
+  const auto ring = [bytes](int64_t n) { return 2 * (n - 1) * bytes / n; };
+  const auto in_memory = [bytes](int64_t n) { return (n - 1) * bytes / n; };
+
+  const bool by_tcp = plan.job().strategy().mirrored().transport() == proto::Mirrored::TCP;
+  if (by_tcp || hosts == workers || AnyOnGpu(plan)) {
+    const std::string medium = InBfloat16(plan.job()) ? "in bfloat16, by NCCL"
+                               : AnyOnGpu(plan)       ? "by NCCL where every worker has a GPU of its own"
+                                                      : "by TCP";
+    return {{"each worker", ring(workers), ring(workers),
+             absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d; %s", workers, medium)}};
+  }
+  if (hosts == 1) {
+    return {{"each worker", in_memory(workers), in_memory(workers),
+             absl::StrFormat("all-reduce: (n - 1) / n of the gradients, n = %d; in shared memory", workers)}};
+  }
+  std::vector<Moved> moved;
+  std::map<int64_t, int> sizes;
+  for (const auto& [host, count] : by_host) ++sizes[count];
+  for (const auto& [count, of_that_size] : sizes) {
+    const std::string of_so_many = absl::StrCat(" of ", count, " on a host");
+    moved.push_back({absl::StrCat("the first", of_so_many), ring(hosts) + in_memory(count),
+                     ring(hosts) + in_memory(count),
+                     absl::StrFormat("%s by TCP among %d hosts, the rest in shared memory",
+                                     BytesText(ring(hosts)), hosts)});
+    if (count == 1) continue;
+    moved.push_back(
+        {absl::StrCat("others", of_so_many), in_memory(count), in_memory(count) + bytes, "in shared memory"});
+  }
+  return moved;
 }
 
-std::string TrafficTable(const proto::JobPlan& plan, const Model& model) {
+std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
+                         const std::vector<int>& worker_hosts) {
   const int64_t workers = plan.job().workers();
   std::vector<Column> columns = {{{"per step"}, true}, {{"sends"}}, {{"receives"}}, {{"how"}, true}};
   std::vector<std::vector<std::string>> rows;
@@ -202,11 +246,9 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model) {
           "for a step of every worker");
     }
   } else if (workers > 1) {
-    const int64_t bytes = InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes;
-    const int64_t ring = 2 * (workers - 1) * model.variables().arena_size() * bytes / workers;
-    add("each worker", ring,
-        absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d; %s", workers,
-                        TransportText(plan.job())));
+    for (const Moved& moved : MirroredTraffic(plan, model, worker_hosts)) {
+      rows.push_back({moved.worker, BytesText(moved.out), BytesText(moved.in), moved.how});
+    }
   } else {
     rows.push_back({"the worker", "0 B", "0 B", "one worker exchanges nothing"});
   }
@@ -247,14 +289,15 @@ std::string JobSummary(const proto::JobPlan& plan) {
   return text;
 }
 
-absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places) {
+absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places,
+                                       const std::vector<int>& worker_hosts) {
   const Shape sample_shape(plan.sample_shape().begin(), plan.sample_shape().end());
   TETHYS_ASSIGN_OR_RETURN(const Model model,
                           Model::Create(plan.job().model(), sample_shape, plan.job().data().classes()));
   std::string text = absl::StrCat(JobSummary(plan), "\n", places, "\n", VariableTable(plan));
   if (plan.placement().servers() > 0) absl::StrAppend(&text, "\n", PlacementTable(plan.placement()));
   absl::StrAppend(&text, "\nMemory (buffers; the program itself comes on top)\n", MemoryTable(plan, model));
-  absl::StrAppend(&text, "\nNetwork (frame headers not counted)\n", TrafficTable(plan, model));
+  absl::StrAppend(&text, "\nExchange (frame headers not counted)\n", TrafficTable(plan, model, worker_hosts));
   return text;
 }
 

@@ -4,6 +4,7 @@
 #define TETHYS_DEPLOY_JOB_DESCRIPTION_H_
 
 #include <string>
+#include <vector>
 
 #include "proto/chief.pb.h"
 #include "runtime/base/status.h"
@@ -20,7 +21,9 @@ std::string ProcessesHere(const proto::JobPlan& plan);
 // The same as JobSummary, `places` (what runs where, lines of text), and: which range of which variable lies
 // on which server; memory of each process; bytes each sends and receives per step. Sizes are computed from
 // the plan: live buffers, without the program itself.
-absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places);
+// `worker_hosts`: a number for each worker, equal where they share a host; empty: all do.
+absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places,
+                                       const std::vector<int>& worker_hosts = {});
 
 }  // namespace tethys
 

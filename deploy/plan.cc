@@ -15,7 +15,7 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
   plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
-  return PlanReport(plan, ClusterTable(cluster));
+  return PlanReport(plan, ClusterTable(cluster), cluster.roles.workers);
 }
 
 int Plan(const Flags& flags) {

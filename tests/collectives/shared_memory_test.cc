@@ -81,6 +81,19 @@ TEST_P(Arenas, AreZeroedAndTakeBroadcasts) {
   });
 }
 
+// As `tethys plan` says beforehand.
+TEST_P(Arenas, MoveTheShareOfTheOthersEachWay) {
+  const int64_t count = 60'000;  // Every rank sums as much.
+  WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
+    const TrafficCount before = ranks.traffic();
+    TETHYS_RETURN_IF_ERROR(ranks.AllReduce(arena.subspan(0, count)));
+    const int64_t expected = (world() - 1) * count / world() * static_cast<int64_t>(sizeof(float));
+    EXPECT_EQ(ranks.traffic().bytes_in - before.bytes_in, expected);
+    EXPECT_EQ(ranks.traffic().bytes_out - before.bytes_out, expected);
+    return absl::OkStatus();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(WorldSizes, Arenas, ::testing::Values(2, 3, 5));
 
 TEST(ArenasOfTwoHosts, AreReducedInPlaceInsideAHost) {

@@ -114,14 +114,20 @@ TEST(PlanReportTest, ServerKeepsGradientsOfEachWorkerItAddsInOrder) {
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
 }
 
-TEST(PlanReportTest, MirroredWorkersSendARing) {
+// The bytes are those that a run measures: the communicators' tests count them.
+TEST(PlanReportTest, MirroredWorkers_MoveWhatTheirPlacesAskFor) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
-  plan.mutable_job()->mutable_strategy()->mutable_mirrored();
-  const absl::StatusOr<std::string> report = PlanReport(plan, ProcessesHere(plan));
-  ASSERT_TRUE(report.ok()) << report.status();
-  // 2 x 2/3 of an arena of 7,856 floats.
-  EXPECT_THAT(*report, HasSubstr("each worker  41 KiB    41 KiB"));
+  proto::Mirrored& mirrored = *plan.mutable_job()->mutable_strategy()->mutable_mirrored();
+  // 2/3 of an arena of 7,856 floats; by TCP twice that.
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB .* in shared memory"));
+  EXPECT_THAT(*PlanReport(plan, "", {0, 1, 2}), ContainsRegex("each worker +41 KiB +41 KiB .* by TCP"));
+  const std::string two_hosts = *PlanReport(plan, "", {0, 0, 1});
+  EXPECT_THAT(two_hosts, ContainsRegex("the first of 1 on a host +31 KiB +31 KiB +31 KiB by TCP"));
+  EXPECT_THAT(two_hosts, ContainsRegex("the first of 2 on a host +46 KiB +46 KiB +31 KiB by TCP"));
+  EXPECT_THAT(two_hosts, ContainsRegex("others of 2 on a host +15 KiB +46 KiB +in shared memory"));
+  mirrored.set_transport(proto::Mirrored::TCP);
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +41 KiB +41 KiB .* by TCP"));
 }
 
 TEST(PlanReportTest, GradientsInBfloat16AreHalfAsManyBytes) {
