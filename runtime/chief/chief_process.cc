@@ -1,7 +1,5 @@
 #include "runtime/chief/chief_process.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -9,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "runtime/base/append_queue.h"
 #include "runtime/base/event_loop.h"
 #include "runtime/base/file.h"
 #include "runtime/base/logging.h"
@@ -20,6 +19,7 @@
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
 #include "runtime/chief/journal_check.h"
+#include "runtime/chief/progress_pipe.h"
 #include "runtime/chief/run_summary.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
@@ -34,12 +34,12 @@ namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
 // Lines of the journal, some million, are kept in memory while they cannot be written.
-constexpr size_t kMostUnwrittenBytes = 64 << 20;
+constexpr int64_t kMostUnwrittenBytes = int64_t{64} << 20;
 
 class ChiefProcess final : public ChiefEvents {
  public:
   explicit ChiefProcess(const ChiefOptions& options)
-      : options_(options), job_(options.plan.job()), loop_(clock_) {}
+      : options_(options), job_(options.plan.job()), progress_(options.progress_fd), loop_(clock_) {}
 
   absl::Status Run() {
     TETHYS_RETURN_IF_ERROR(Open());
@@ -48,10 +48,11 @@ class ChiefProcess final : public ChiefEvents {
                                     clock_, *this));
     proto::ProgressEvent event;
     event.mutable_listening()->set_address(server_->address());
-    Print(event);
+    progress_.Add(event);
     loop_.Run(kTick, [this] {
       Step([this](Actions& actions) { controller_->OnTick(clock_.Now(), actions); });
-      WarnOnce(KeepJournal());
+      HandOnJournal();
+      WarnOnce(journal_->TakeError());
       SampleResources();
     });
     return end_status_;
@@ -98,10 +99,12 @@ class ChiefProcess final : public ChiefEvents {
     if (job_.resources().interval_seconds() > 0) {
       TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));
     }
-    TETHYS_ASSIGN_OR_RETURN(journal_,
-                            AppendFile::OpenLines(absl::StrCat(options_.run_dir, "/", journal::kFileName)));
-    TETHYS_RETURN_IF_ERROR(journal_->Append(journal::Attempt(
+    TETHYS_ASSIGN_OR_RETURN(journal_file_, AppendFile::OpenLines(JournalPath()));
+    TETHYS_RETURN_IF_ERROR(journal_file_->Append(journal::Attempt(
         start.state, job_.workers(), ServersWithShards(options_.plan.placement()), StrategyName(job_))));
+    journal_ = std::make_unique<AppendQueue>(
+        AppendQueue::Options{.name = "the journal", .most_bytes = kMostUnwrittenBytes, .retry = true},
+        [this](absl::string_view lines) { return journal_file_->Append(lines); });
     saver_ = std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
                                                                         .job_name = job_.name(),
                                                                         .variables = variables,
@@ -138,16 +141,15 @@ class ChiefProcess final : public ChiefEvents {
     if (action.order.has_setup()) CompleteSetup(*action.order.mutable_setup());
     server_->Send(action.task, MemberIncarnation(action.task), action.order);
   }
-  void Do(WriteJournal& action) {
-    if (journal_lost_.ok()) journal_buffer_ += action.line;
-  }
+  void Do(WriteJournal& action) { journal_buffer_ += action.line; }
   void Do(Report& action) {
     if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
     if (action.event.has_started()) {
       started_ = true;
-      WarnOnce(RemoveRecursively(SummaryPath()));  // An earlier attempt's, which no longer holds.
+      // An earlier attempt's, which no longer holds.
+      removed_ = std::async(std::launch::async, [this] { return RemoveRecursively(SummaryPath()); });
     }
-    Print(action.event);
+    progress_.Add(action.event);
   }
   void Do(KeepRecords& action) { WarnOnce(timing_->Add(action.records, action.clock_offset)); }
   void Do(KeepResources& action) {
@@ -165,10 +167,15 @@ class ChiefProcess final : public ChiefEvents {
   }
   void Do(CommitSave&) {
     // What the checkpoint stands on must be in the journal before it.
-    const absl::Status kept = KeepJournal();
+    HandOnJournal();
     saver_->Commit(
-        save_state_, [this, kept] { return kept.ok() ? journal_->Sync() : kept; },
+        save_state_,
+        [this] {
+          const absl::Status kept = journal_->Flush();
+          return kept.ok() ? journal_file_->Sync() : kept;
+        },
         [this](const CheckpointSaver::Committed& committed) {
+          if (!committed.pruned.ok()) TETHYS_LOG(Error, StatusText(committed.pruned));
           loop_.Post([this, pruned = committed.pruned] { WarnOnce(pruned); });
           PostStep([this, committed](Actions& actions) {
             controller_->SaveCommitted(committed.status, committed.directory, clock_.Now(), actions);
@@ -178,13 +185,14 @@ class ChiefProcess final : public ChiefEvents {
   void Do(AbandonSave&) { saver_->Abandon(); }
   void Do(EndJob& action) {
     ended_ = true;
-    const absl::Status kept = KeepJournal();
-    WarnOnce(timing_->Flush());
-    FinishResources();
-    end_status_ = action.status;
-    if (end_status_.ok()) end_status_ = kept.ok() ? CheckJournal() : kept;
-    const absl::Status written = WriteTheSummary();
-    if (end_status_.ok()) end_status_ = written;
+    HandOnJournal();
+    // It waits for the disk, and reads what may be a long journal: longer than the chief may be silent, so
+    // the launcher hears meanwhile that it lives.
+    auto concluded = std::async(std::launch::async, [&] { return Conclude(action.status); });
+    while (concluded.wait_for(std::chrono::nanoseconds(kTick)) != std::future_status::ready) {
+      progress_.Add(proto::ProgressEvent());
+    }
+    end_status_ = concluded.get();
     proto::ProgressEvent event;
     proto::Finished& finished = *event.mutable_finished();
     finished.set_ok(end_status_.ok());
@@ -193,7 +201,7 @@ class ChiefProcess final : public ChiefEvents {
     if (action.culprit.role != proto::ROLE_UNKNOWN) {
       finished.set_culprit(TaskName(action.culprit.role, action.culprit.index));
     }
-    Print(event);
+    progress_.Add(event);
     loop_.Stop();
   }
 
@@ -203,34 +211,52 @@ class ChiefProcess final : public ChiefEvents {
     return controller_->incarnation(task);
   }
 
-  // Every sample exactly once, read back from the journal as anybody else would. After some million steps
-  // that takes longer than the chief may be silent, so the launcher hears meanwhile that it lives.
-  absl::Status CheckJournal() {
-    auto check = std::async(std::launch::async, [this]() -> absl::StatusOr<journal::CheckResult> {
-      return journal::CheckFile(absl::StrCat(options_.run_dir, "/", journal::kFileName));
-    });
-    while (check.wait_for(std::chrono::nanoseconds(kTick)) != std::future_status::ready) {
-      Print(proto::ProgressEvent());
+  // Completes what the run leaves. Called while the loop is at rest; returns how the job ended.
+  absl::Status Conclude(absl::Status status) {
+    const absl::Status kept = journal_->Flush();
+    if (removed_.valid()) WarnOnce(removed_.get());
+    WarnOnce(timing_->Flush());
+    FinishResources();
+    proto::RunSummary summary = SummaryOfPlan(options_.plan);
+    if (status.ok()) status = kept.ok() ? CheckJournal(summary) : kept;
+    const absl::Status written = WriteTheSummary(status, summary);
+    return status.ok() ? written : status;
+  }
+
+  // Every sample exactly once, read back from the journal as anybody else would. A journal that cannot be
+  // read says nothing about the samples, and what was trained stays.
+  absl::Status CheckJournal(proto::RunSummary& summary) {
+    const absl::StatusOr<journal::CheckResult> result = journal::CheckFile(JournalPath());
+    if (result.ok()) {
+      summary.set_journal_check("passed");
+      Note(absl::StrCat("checked the journal: ", result->samples, " samples, each used exactly once"));
+      return absl::OkStatus();
     }
-    TETHYS_ASSIGN_OR_RETURN(const journal::CheckResult result, check.get());
-    Note(absl::StrCat("checked the journal: ", result.samples, " samples, each used exactly once"));
+    if (absl::IsDataLoss(result.status())) {
+      summary.set_journal_check("failed");
+      return result.status();
+    }
+    summary.set_journal_check(absl::StrCat("not made: ", result.status().message()));
+    Note(absl::StrCat("warning: the journal was not checked: ", result.status().message()));
     return absl::OkStatus();
   }
 
   std::string SummaryPath() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
 
-  absl::Status WriteTheSummary() {
+  absl::Status WriteTheSummary(const absl::Status& status, proto::RunSummary& summary) {
     // An attempt that never trained changed nothing of the run that it was to go on with.
     if (!started_ && FileExists(SummaryPath())) return absl::OkStatus();
-    proto::RunSummary summary = SummaryOfPlan(options_.plan);
-    summary.set_status(end_status_.ok() ? "succeeded" : "failed");
-    controller_->FillSummary(clock_.Now(), summary);
-    timing_->FillSummary(controller_->training_seconds(), summary);
+    summary.set_status(status.ok() ? "succeeded" : "failed");
+    {
+      MutexLock lock(admission_mu_);
+      controller_->FillSummary(clock_.Now(), summary);
+      timing_->FillSummary(controller_->training_seconds(), summary);
+    }
     if (resources_ != nullptr) resources_->FillSummary(summary);
     FillCost(job_.price_per_hour(), summary);
-    if (!end_status_.ok() && !summary.has_first_failure()) {
+    if (!status.ok() && !summary.has_first_failure()) {
       summary.mutable_first_failure()->set_role("chief");
-      summary.mutable_first_failure()->set_message(StatusText(end_status_));
+      summary.mutable_first_failure()->set_message(StatusText(status));
     }
     return WriteSummary(options_.run_dir, summary);
   }
@@ -248,14 +274,15 @@ class ChiefProcess final : public ChiefEvents {
                                          .loopback = hosts.size() == 1});
   }
 
-  // The chief's own, and its machine's. Flushed each time, so that the lines outlive a chief that is killed.
+  // The chief's own, and its machine's. Handed on each time, so that the lines outlive a chief that is
+  // killed.
   void SampleResources() {
     if (sampler_ == nullptr || ended_) return;
     ResourceSampler::Samples samples;
     sampler_->Collect(samples);
     if (samples.empty()) return;
     KeepOwn(samples);
-    WarnOnce(resources_->Flush());
+    WarnOnce(resources_->HandOn());
   }
   void FinishResources() {
     if (sampler_ == nullptr) return;
@@ -270,39 +297,25 @@ class ChiefProcess final : public ChiefEvents {
     }
   }
 
-  // OK: all lines so far are in the file. Those that cannot be written are tried again with the next.
-  absl::Status KeepJournal() {
-    if (!journal_lost_.ok() || journal_buffer_.empty()) return journal_lost_;
-    const absl::Status status = journal_->Append(journal_buffer_);
-    if (!status.ok() && journal_buffer_.size() <= kMostUnwrittenBytes) return status;
+  std::string JournalPath() const { return absl::StrCat(options_.run_dir, "/", journal::kFileName); }
+
+  // All lines so far are on their way to the file.
+  void HandOnJournal() {
+    journal_->Append(journal_buffer_);
     journal_buffer_.clear();
-    journal_lost_ = Annotate(status, "a part of the journal is lost");
-    return journal_lost_;
   }
 
-  // What cannot be written does not end the training; the user is told once, the log of each reason.
+  // What cannot be written does not end the training; the user is told once. Whoever met the error on a
+  // thread of its own has logged it.
   void WarnOnce(const absl::Status& status) {
     if (status.ok() || !warnings_.insert(StatusText(status)).second) return;
-    TETHYS_LOG(Error, status.message());
     if (warnings_.size() == 1) Note(absl::StrCat("warning: ", status.message()));
   }
 
   void Note(const std::string& text) {
     proto::ProgressEvent event;
     event.set_note(text);
-    Print(event);
-  }
-
-  void Print(const proto::ProgressEvent& event) {
-    if (options_.progress_fd < 0) return;
-    google::protobuf::util::JsonPrintOptions json;
-    json.preserve_proto_field_names = true;
-    std::string line;
-    if (!google::protobuf::util::MessageToJsonString(event, &line, json).ok()) return;
-    line += '\n';
-    // A launcher that went away is noticed elsewhere: the pipe on standard input closes.
-    WriteFully(options_.progress_fd, line.data(), static_cast<int64_t>(line.size()), "progress")
-        .IgnoreError();
+    progress_.Add(event);
   }
 
   const ChiefOptions& options_;
@@ -310,6 +323,7 @@ class ChiefProcess final : public ChiefEvents {
   const MonotonicClock clock_;
   const std::string host_ = options_.host.empty() ? HostName() : options_.host;
   std::unique_ptr<CheckpointReader> reader_;
+  ProgressPipe progress_;
 
   Mutex admission_mu_;
   std::unique_ptr<JobController> controller_;
@@ -319,12 +333,13 @@ class ChiefProcess final : public ChiefEvents {
   std::unique_ptr<TimingCollector> timing_;
   std::unique_ptr<ResourceLog> resources_;    // Null where nothing is sampled.
   std::unique_ptr<ResourceSampler> sampler_;  // From the first Setup on.
-  std::unique_ptr<AppendFile> journal_;
+  std::unique_ptr<AppendFile> journal_file_;  // Appended to by the queue's thread, synced by the saver's.
+  std::unique_ptr<AppendQueue> journal_;
   std::string journal_buffer_;
-  absl::Status journal_lost_;  // Why lines are missing for good.
   proto::TrainingState save_state_;
   std::set<std::string> warnings_;
-  bool started_ = false;  // Training.
+  bool started_ = false;               // Training.
+  std::future<absl::Status> removed_;  // The summary of an earlier attempt; from the start of training on.
   bool ended_ = false;
   absl::Status end_status_;
 

@@ -1,6 +1,7 @@
 // The chief's side of resources: takes the samples of all processes and machines, streams them to
 // RUN_DIR/resources.csv on the chief's clock, and keeps means and extremes for the summary. Memory grows with
-// the number of processes, not of samples. Thread-compatible; Add blocks on the disk now and then.
+// the number of processes, not of samples. Thread-compatible; Open and Flush wait for the
+// disk, nothing else does.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 
@@ -36,7 +37,8 @@ class ResourceLog {
   // negative or non-finite number) is dropped. Errors are the file's; the sample counts all the same.
   absl::Status Add(const std::string& host, const std::string& process, const proto::ResourceSample& sample,
                    Nanoseconds clock_offset);
-  // All lines added so far are in the file.
+  // All lines added so far are on their way to the file; in it.
+  absl::Status HandOn() { return csv_->HandOn(); }
   absl::Status Flush() { return csv_->Flush(); }
 
   // Fills in `resources`.

@@ -44,18 +44,27 @@ const char kEpochsCsvHeader[] =
 absl::StatusOr<std::unique_ptr<CsvFile>> CsvFile::Open(const std::string& path, const std::string& header) {
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file, AppendFile::OpenLines(path));
   TETHYS_RETURN_IF_ERROR(PrepareFile(path, *file, header));
-  return std::unique_ptr<CsvFile>(new CsvFile(std::move(file)));
+  return std::unique_ptr<CsvFile>(new CsvFile(std::move(file), path));
 }
+
+CsvFile::CsvFile(std::unique_ptr<AppendFile> file, const std::string& path)
+    : file_(std::move(file)),
+      queue_({.name = path}, [this](absl::string_view lines) { return file_->Append(lines); }) {}
 
 absl::Status CsvFile::AddLine(absl::string_view line) {
   absl::StrAppend(&buffer_, line, "\n");
-  return buffer_.size() < kBufferBytes ? absl::OkStatus() : Flush();
+  return buffer_.size() < kBufferBytes ? absl::OkStatus() : HandOn();
+}
+
+absl::Status CsvFile::HandOn() {
+  queue_.Append(buffer_);
+  buffer_.clear();
+  return queue_.TakeError();
 }
 
 absl::Status CsvFile::Flush() {
-  if (buffer_.empty()) return absl::OkStatus();
-  const absl::Status status = file_->Append(buffer_);
-  buffer_.clear();
+  absl::Status status = HandOn();
+  status.Update(queue_.Flush());
   return status;
 }
 

@@ -1,5 +1,5 @@
-// steps.csv and epochs.csv of a run directory: a header line, then lines appended as results come. Blocking,
-// thread-compatible.
+// steps.csv and epochs.csv of a run directory: a header line, then lines appended as results come.
+// Thread-compatible. Open, Flush and the destructor wait for the disk; nothing else does.
 //
 // A resumed run appends. Steps (or epochs) that the earlier attempt made after its last checkpoint are made
 // again: of two lines with the same rank and step (the same epoch), the later one counts.
@@ -10,6 +10,7 @@
 #include <string>
 
 #include "proto/telemetry.pb.h"
+#include "runtime/base/append_queue.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
@@ -22,16 +23,20 @@ class CsvFile {
   // An existing file keeps its lines; a last line cut short by a crash is dropped. FailedPrecondition: the
   // file has another header.
   static absl::StatusOr<std::unique_ptr<CsvFile>> Open(const std::string& path, const std::string& header);
-  // Without line end. Written to the file in pieces of about 64 KiB.
+  // Without line end. Handed on in pieces of about 64 KiB. Errors are of earlier lines: a failed write loses
+  // its lines, and a disk that takes too long loses what comes, so that it does not make the chief grow; the
+  // file holds whole lines all the same.
   absl::Status AddLine(absl::string_view line);
-  // Everything added so far is in the file. A failed write loses these lines, so that a full disk does not
-  // make the chief grow; the file holds whole lines all the same.
+  // Everything added so far is on its way to the file.
+  absl::Status HandOn();
+  // Everything added so far is in the file.
   absl::Status Flush();
 
  private:
-  explicit CsvFile(std::unique_ptr<AppendFile> file) : file_(std::move(file)) {}
+  CsvFile(std::unique_ptr<AppendFile> file, const std::string& path);
   const std::unique_ptr<AppendFile> file_;
   std::string buffer_;
+  AppendQueue queue_;  // Last: its thread writes to the file.
 };
 
 // Columns of steps.csv, and a record as its line. `begin_ns` is shifted by `clock_offset` onto the chief's

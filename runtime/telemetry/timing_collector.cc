@@ -55,7 +55,8 @@ absl::Status TimingCollector::AddEpoch(const proto::EpochResult& result) {
   validation_seconds_ += result.validation_seconds();
   barrier_seconds_ += result.barrier_seconds();
   absl::Status status = epochs_csv_->AddLine(EpochsCsvLine(result));
-  status.Update(Flush());
+  status.Update(steps_csv_->HandOn());
+  status.Update(epochs_csv_->HandOn());
   return status;
 }
 

@@ -1,6 +1,6 @@
 // The chief's side of measuring: takes all workers' step records, streams them to RUN_DIR/steps.csv, and
-// keeps what the summary needs. Memory does not grow with the number of steps. Thread-compatible; Add blocks
-// on the disk now and then.
+// keeps what the summary needs. Memory does not grow with the number of steps. Thread-compatible; Open and
+// Flush wait for the disk, nothing else does.
 #ifndef TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
 #define TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
 
@@ -27,11 +27,11 @@ class TimingCollector {
 
   // Records of one worker, in its order. `clock_offset`: the chief's clock minus the worker's.
   // InvalidArgument: a rank that is not among the workers; none of the records is taken. An error of the file
-  // (ResourceExhausted: disk full) comes after all records were counted: training may go on without the
-  // lines.
+  // (ResourceExhausted: disk full) is of earlier lines and comes after all records were counted: training may
+  // go on without the lines.
   absl::Status Add(const proto::StepRecords& records, Nanoseconds clock_offset);
 
-  // Appends to epochs.csv and flushes both files.
+  // Appends to epochs.csv; all lines of both files are then on their way there.
   absl::Status AddEpoch(const proto::EpochResult& result);
 
   // All lines added so far are in the files.

@@ -5,8 +5,10 @@ checkpoint stays, and a run that goes on ends where the straight run ends.
 The disk's errors are made by strace, for chosen system calls on chosen files; skipped where it is missing or may trace
 nothing. A crash or an error at every system call of a save is tried in tests/runtime/checkpoint.
 """
+import os
 import shutil
 import subprocess
+import time
 import unittest
 
 from tethys_run import Run, TethysTest
@@ -42,9 +44,13 @@ class DiskFaultsTest(TethysTest):
             raise unittest.SkipTest(reason)
         cls.straight = cls.enterClassContext(Run(SMALL)).run()
 
-    def run_with(self, injections, files, overrides=()):
-        """A finished run; its exit status."""
+    def run_with(self, injections, files, overrides=(), contents=None):
+        """A finished run, where `contents`, texts by file, were there before; its exit status."""
         run = self.enterContext(Run([*SMALL, *overrides]))
+        for file, text in (contents or {}).items():
+            os.makedirs(run.directory, exist_ok=True)
+            with open(run.path(file), "w", encoding="utf-8") as before:
+                before.write(text)
         run.prefix = faults(run, injections, files)
         status = run.start().finish()
         self.assert_nothing_runs(run)
@@ -71,9 +77,27 @@ class DiskFaultsTest(TethysTest):
         self.assert_ends_as_straight(run)
 
     def test_the_journal_may_take_longer_to_check_than_anybody_may_be_silent(self):
-        # Two reads, of all that it holds and of its end.
+        # Two reads: it is read twice.
         run, status = self.run_with(["read:delay_enter=3500ms"], ["journal"], ["timeouts.silence=5"])
         self.assertEqual(status, 0, run.output)
+        self.assertEqual(run.summary()["journal_check"], "passed")
+        self.assert_ends_as_straight(run)
+
+    def test_a_journal_that_cannot_be_read_fails_no_run(self):
+        run, status = self.run_with(["read:error=EIO"], ["journal"])
+        self.assertEqual(status, 0, run.output)
+        self.assertRegex(run.output, r"warning: the journal was not checked: cannot read .*/journal: Input/output error")
+        self.assertRegex(run.summary()["journal_check"], r"not made: cannot read .*/journal: Input/output error")
+        self.assert_ends_as_straight(run)
+
+    def test_writes_that_hang_for_longer_than_anybody_may_be_silent_end_nothing(self):
+        # By thread: the third write and every fourth after it. The first two of the main thread precede the start.
+        begin = time.monotonic()
+        run, status = self.run_with(["write:delay_enter=7500ms:when=3+4"], ["journal", "resources.csv"],
+                                    ["timeouts.silence=5"])
+        self.assertEqual(status, 0, run.output)
+        self.assertGreater(time.monotonic() - begin, 7.5)
+        self.assertNotIn("warning", run.output)
         self.assert_ends_as_straight(run)
 
     def test_a_final_save_that_fails_fails_the_run_which_can_go_on(self):
@@ -102,9 +126,11 @@ class DiskFaultsTest(TethysTest):
         self.assertRegex(run.output, r"final checkpoint was not saved.*/journal: No space left on device")
 
     def test_measurements_that_cannot_be_written_cost_no_training(self):
-        # The first lines, the headers, can be.
+        # The first lines, the headers, are there: without them no run begins.
         files = ["steps.csv", "epochs.csv", "resources.csv"]
-        run, status = self.run_with(["write:error=EIO:when=4+", "fdatasync:error=EIO"], [*files, "report.html.tmp"])
+        headers = {file: self.straight.read(file).splitlines(keepends=True)[0] for file in files}
+        run, status = self.run_with(["write:error=EIO", "fdatasync:error=EIO"], [*files, "report.html.tmp"],
+                                    contents=headers)
         self.assertEqual(status, 0, run.output)
         self.assertRegex(run.output, r"warning: cannot write .*\.csv: Input/output error")
         self.assertRegex(run.output, r"no report: .*cannot sync .*/report.html.tmp: Input/output error")

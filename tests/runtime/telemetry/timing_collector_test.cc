@@ -165,7 +165,7 @@ TEST_F(TimingCollectorTest, StepsAreWrittenOnTheChiefsClock) {
       ElementsAre(kStepsCsvHeader, "3,7,1,896,128,6500,100,200,300,400,0,1000,100,120,2,0.5,97,310 360"));
 }
 
-TEST_F(TimingCollectorTest, EpochsAreInTheFileAtOnce) {
+TEST_F(TimingCollectorTest, Epochs_AreInTheFileAfterAFlush) {
   const auto collector = Open(1);
   proto::EpochResult epoch;
   epoch.set_step(422);
@@ -178,6 +178,7 @@ TEST_F(TimingCollectorTest, EpochsAreInTheFileAtOnce) {
   epoch.set_validation_loss(0.25);
   epoch.set_validation_accuracy(0.875);
   ASSERT_TRUE(collector->AddEpoch(epoch).ok());
+  ASSERT_TRUE(collector->Flush().ok());
   EXPECT_THAT(Lines("epochs.csv"),
               ElementsAre(kEpochsCsvHeader, "0,422,0.75,0.5,,,2,0,0,0", "1,422,0.75,0.5,0.25,0.875,2,0,0,0"));
 }

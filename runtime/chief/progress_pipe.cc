@@ -1,0 +1,84 @@
+#include "runtime/chief/progress_pipe.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+// Worth nothing once there is a later event.
+bool IsPassing(const proto::ProgressEvent& event) {
+  return event.has_progress() || event.event_case() == proto::ProgressEvent::EVENT_NOT_SET;
+}
+
+std::string JsonLine(const proto::ProgressEvent& event) {
+  google::protobuf::util::JsonPrintOptions json;
+  json.preserve_proto_field_names = true;
+  std::string line;
+  if (!google::protobuf::util::MessageToJsonString(event, &line, json).ok()) return "";
+  return line + "\n";
+}
+
+}  // namespace
+
+ProgressPipe::ProgressPipe(int fd) : fd_(fd), broken_(fd < 0), thread_([this] { Run(); }) {}
+
+ProgressPipe::~ProgressPipe() {
+  {
+    MutexLock lock(mu_);
+    ending_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void ProgressPipe::Add(proto::ProgressEvent event) {
+  MutexLock lock(mu_);
+  if (broken_) return;
+  if (!waiting_.empty() && IsPassing(waiting_.back())) {
+    // A sign of life says less than the progress that waits.
+    if (event.event_case() == proto::ProgressEvent::EVENT_NOT_SET) return;
+    waiting_.pop_back();
+  }
+  const bool full = static_cast<int>(waiting_.size()) >= kMostWaiting;
+  if (full && (event.has_epoch() || !event.note().empty())) {
+    ++left_out_;
+    return;
+  }
+  if (left_out_ > 0 && (!full || event.has_finished())) {
+    proto::ProgressEvent note;
+    note.set_note(
+        absl::StrCat("warning: ", std::exchange(left_out_, 0),
+                     " lines about epochs and checkpoints were left out: nobody read them in time"));
+    waiting_.push_back(std::move(note));
+  }
+  waiting_.push_back(std::move(event));
+  changed_.NotifyAll();
+}
+
+void ProgressPipe::Run() {
+  proto::ProgressEvent event;
+  while (Take(event)) {
+    const std::string line = JsonLine(event);
+    if (WriteFully(fd_, line.data(), static_cast<int64_t>(line.size()), "progress").ok()) continue;
+    // A launcher that went away is noticed elsewhere: the pipe on standard input closes.
+    MutexLock lock(mu_);
+    broken_ = true;
+    waiting_.clear();
+  }
+}
+
+bool ProgressPipe::Take(proto::ProgressEvent& event) {
+  MutexLock lock(mu_);
+  while (waiting_.empty() && !ending_) changed_.Wait(mu_);
+  if (waiting_.empty()) return false;
+  event = std::move(waiting_.front());
+  waiting_.pop_front();
+  return true;
+}
+
+}  // namespace tethys

@@ -1,0 +1,121 @@
+#include "runtime/chief/progress_pipe.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <google/protobuf/util/json_util.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+proto::ProgressEvent Note(const std::string& text) {
+  proto::ProgressEvent event;
+  event.set_note(text);
+  return event;
+}
+proto::ProgressEvent Progress(int64_t step) {
+  proto::ProgressEvent event;
+  event.mutable_progress()->set_step(step);
+  return event;
+}
+proto::ProgressEvent Finished() {
+  proto::ProgressEvent event;
+  event.mutable_finished()->set_ok(true);
+  return event;
+}
+
+// A pipe of one page, full of lines that nobody has read.
+class ProgressPipeTest : public ::testing::Test {
+ protected:
+  ProgressPipeTest() {
+    signal(SIGPIPE, SIG_IGN);
+    int ends[2];
+    TETHYS_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    read_ = FileDescriptor(ends[0]);
+    write_ = FileDescriptor(ends[1]);
+    capacity_ = fcntl(write_.get(), F_SETPIPE_SZ, 4096);
+    TETHYS_CHECK(capacity_ > 0);
+    pipe_ = std::make_unique<ProgressPipe>(write_.get());
+    // The first is in the middle of being written, whatever comes next waits.
+    pipe_->Add(Note(std::string(3 * capacity_, 'x')));
+    char first;
+    TETHYS_CHECK(read(read_.get(), &first, 1) == 1);
+  }
+
+  // Ends the pipe and reads what it wrote: "progress 3", "x..." or "finished" a line.
+  std::vector<std::string> End() {
+    std::thread closer([this] {
+      pipe_.reset();
+      write_.Close();
+    });
+    std::string text = "{";
+    char buffer[4096];
+    for (ssize_t got; (got = read(read_.get(), buffer, sizeof(buffer))) > 0;) text.append(buffer, got);
+    closer.join();
+    std::vector<std::string> words;
+    for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+      proto::ProgressEvent event;
+      EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(std::string(line), &event).ok()) << line;
+      if (event.has_progress()) words.push_back(absl::StrCat("progress ", event.progress().step()));
+      if (event.has_epoch()) words.push_back(absl::StrCat("epoch ", event.epoch().epoch()));
+      if (!event.note().empty()) words.push_back(event.note().substr(0, 100));
+      if (event.has_finished()) words.push_back("finished");
+      if (event.event_case() == proto::ProgressEvent::EVENT_NOT_SET) words.push_back("alive");
+    }
+    words.erase(words.begin());
+    return words;
+  }
+
+  FileDescriptor read_, write_;
+  int capacity_ = 0;
+  std::unique_ptr<ProgressPipe> pipe_;
+};
+
+TEST_F(ProgressPipeTest, AReaderThatReadsNothing_HoldsUpNobodyAndGetsTheNewest) {
+  for (int step = 0; step < 100'000; ++step) pipe_->Add(Progress(step));
+  EXPECT_THAT(End(), ElementsAre("progress 99999"));
+}
+
+TEST_F(ProgressPipeTest, EpochsAndNotes_AreKeptInOrder) {
+  proto::ProgressEvent epoch;
+  epoch.mutable_epoch()->set_epoch(4);
+  pipe_->Add(Progress(1));
+  pipe_->Add(epoch);
+  pipe_->Add(Progress(2));
+  pipe_->Add(Progress(3));
+  pipe_->Add(Note("saved step-3"));
+  pipe_->Add(Progress(4));
+  pipe_->Add(proto::ProgressEvent());
+  EXPECT_THAT(End(), ElementsAre("epoch 4", "saved step-3", "progress 4"));
+}
+
+TEST_F(ProgressPipeTest, TooManyNotes_AreCountedAndTheEndIsTold) {
+  for (int i = 0; i < ProgressPipe::kMostWaiting + 7; ++i) pipe_->Add(Note("n"));
+  pipe_->Add(Finished());
+  const std::vector<std::string> words = End();
+  ASSERT_THAT(words, SizeIs(ProgressPipe::kMostWaiting + 2));
+  EXPECT_THAT(words[words.size() - 2], HasSubstr("warning: 7 lines"));
+  EXPECT_EQ(words.back(), "finished");
+}
+
+TEST_F(ProgressPipeTest, AReaderThatIsGone_IsNotWaitedFor) {
+  pipe_->Add(Finished());
+  read_.Close();
+  pipe_.reset();
+}
+
+}  // namespace
+}  // namespace tethys
