@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "proto/chief.grpc.pb.h"
@@ -25,6 +28,72 @@ constexpr Nanoseconds kNonceLifetime = 10 * kSecond;
 constexpr int kMaxSaveStreams = 4;
 
 using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
+
+// Orders on their way to one task. A thread writes them, so that whoever gives them never waits for a task
+// that does not read.
+class OrderWriter {
+ public:
+  OrderWriter(grpc::ServerContext& context, SessionStream& stream)
+      : context_(context), stream_(stream), thread_([this] { Run(); }) {}
+  // What still waits is dropped: the task has ended the session. Waits for the write under way, which a task
+  // that reads nothing is given a moment for.
+  ~OrderWriter() {
+    {
+      MutexLock lock(mu_);
+      ending_ = true;
+      waiting_.clear();
+      changed_.NotifyAll();
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+      while (!ended_ && std::chrono::steady_clock::now() < deadline) changed_.WaitFor(mu_, kSecond);
+      if (!ended_) context_.TryCancel();
+    }
+    thread_.join();
+    MutexLock lock(mu_);
+    if (deaf_) TETHYS_LOG(Warning, "ended the session of ", context_.peer(), ": it reads no orders");
+  }
+
+  // Any thread; never blocks.
+  void Send(const proto::ToTask& order) {
+    MutexLock lock(mu_);
+    if (ending_) return;
+    if (waiting_.size() >= ChiefServer::kMostWaiting) {
+      ending_ = deaf_ = true;
+      return context_.TryCancel();
+    }
+    waiting_.push_back(order);
+    changed_.NotifyAll();
+  }
+
+ private:
+  void Run() {
+    proto::ToTask order;
+    while (Take(order) && stream_.Write(order)) {
+    }
+    MutexLock lock(mu_);
+    ending_ = ended_ = true;
+    changed_.NotifyAll();
+  }
+  bool Take(proto::ToTask& order) {
+    MutexLock lock(mu_);
+    while (waiting_.empty() && !ending_) changed_.Wait(mu_);
+    if (waiting_.empty()) return false;
+    order = std::move(waiting_.front());
+    waiting_.pop_front();
+    return true;
+  }
+
+  grpc::ServerContext& context_;
+  SessionStream& stream_;
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<proto::ToTask> waiting_ ABSL_GUARDED_BY(mu_);
+  bool ending_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;  // The thread touches nothing any more.
+  bool deaf_ ABSL_GUARDED_BY(mu_) = false;   // Too many orders wait.
+
+  std::thread thread_;  // Last: it uses all of the above.
+};
 
 class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service {
  public:
@@ -63,7 +132,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) override {
     MutexLock lock(mu_);
     const auto it = sessions_.find(task);
-    if (it != sessions_.end() && it->second.incarnation == incarnation) it->second.stream->Write(order);
+    if (it != sessions_.end() && it->second.incarnation == incarnation) it->second.orders->Send(order);
   }
 
  private:
@@ -102,16 +171,17 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     if (absl::Status status = events_.Admit(task, incarnation); !status.ok()) return ToGrpcStatus(status);
     context->AddInitialMetadata("tethys-admitted", "1");
     stream->SendInitialMetadata();
+    OrderWriter orders(*context, *stream);
     {
       MutexLock lock(mu_);
-      sessions_[task] = {stream, incarnation};
+      sessions_[task] = {&orders, incarnation};
     }
     proto::FromTask message;
     while (stream->Read(&message)) events_.OnMessage(task, incarnation, std::move(message));
     {
       MutexLock lock(mu_);
       const auto it = sessions_.find(task);
-      if (it != sessions_.end() && it->second.stream == stream) sessions_.erase(it);
+      if (it != sessions_.end() && it->second.orders == &orders) sessions_.erase(it);
     }
     events_.OnGone(task, incarnation);
     return grpc::Status::OK;
@@ -177,7 +247,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   }
 
   struct Life {
-    SessionStream* stream = nullptr;
+    OrderWriter* orders = nullptr;
     uint32_t incarnation = 0;
   };
 

@@ -34,6 +34,8 @@ class ChiefEvents {
 
 class ChiefServer {
  public:
+  static constexpr int kMostWaiting = 4096;
+
   // `listen`: host:port, port 0 for any free one. `secret` is the chief's. AlreadyExists when the port is
   // taken. `events` outlives the server.
   static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen,
@@ -43,9 +45,9 @@ class ChiefServer {
   virtual ~ChiefServer() = default;
 
   virtual std::string address() const = 0;
-  // Any thread. To that life of the task; where it is gone, or a later one has taken its place, nothing
-  // happens. Blocks only when the task has stopped reading and the connection's window is full, which control
-  // messages do not come near.
+  // Any thread, never blocks: a thread of the session's own writes. To that life of the task; where it is
+  // gone, or a later one has taken its place, nothing happens. A task that reads nothing until kMostWaiting
+  // orders wait for it loses its session.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
 };
 

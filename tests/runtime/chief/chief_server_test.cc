@@ -1,0 +1,134 @@
+// The chief's server and tasks that do not behave, over real sockets in one process.
+#include "runtime/chief/chief_server.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "proto/chief.grpc.pb.h"
+#include "runtime/base/mutex.h"
+#include "runtime/cluster/handshake.h"
+
+namespace tethys {
+namespace {
+
+class CountingChief final : public ChiefEvents {
+ public:
+  absl::Status Admit(TaskId, uint32_t) override { return absl::OkStatus(); }
+  void OnMessage(TaskId, uint32_t, proto::FromTask) override {}
+  void OnGone(TaskId task, uint32_t) override {
+    MutexLock lock(mu_);
+    gone_.push_back(task.index);
+    changed_.NotifyAll();
+  }
+  absl::Status WriteChunk(int64_t, int, int64_t, absl::Span<const float>) override {
+    return absl::OkStatus();
+  }
+  absl::Status ReadRange(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
+
+  void WaitUntilGone(int worker) {
+    MutexLock lock(mu_);
+    while (std::find(gone_.begin(), gone_.end(), worker) == gone_.end()) changed_.Wait(mu_);
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<int> gone_ ABSL_GUARDED_BY(mu_);
+};
+
+// A task's end of a session, without the thread that reads.
+class BareTask {
+ public:
+  BareTask(const std::string& address, const JobToken& token, int worker)
+      : stub_(proto::Chief::NewStub(Connect(address))) {
+    grpc::ClientContext challenge;
+    proto::Challenge nonce;
+    TETHYS_CHECK(stub_->GetChallenge(&challenge, {}, &nonce).ok());
+    proto::Handshake handshake;
+    handshake.set_job_id("job");
+    handshake.set_role(proto::WORKER);
+    handshake.set_index(worker);
+    handshake.set_incarnation(1);
+    CompleteHandshake(token, nonce.nonce(), handshake);
+    context_.AddMetadata(kHandshakeMetadataKey, handshake.SerializeAsString());
+    stream_ = stub_->Session(&context_);
+    stream_->WaitForInitialMetadata();
+  }
+  ~BareTask() {
+    context_.TryCancel();
+    proto::ToTask order;
+    while (stream_->Read(&order)) {
+    }
+    stream_->Finish();
+  }
+
+  // A connection of its own, as processes have.
+  static std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  }
+
+  int64_t NextSegment() {
+    proto::ToTask order;
+    return stream_->Read(&order) ? order.run().segment() : -1;
+  }
+
+ private:
+  std::unique_ptr<proto::Chief::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
+};
+
+class ChiefServerTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<BareTask> Join(int worker) {
+    return std::make_unique<BareTask>(server_->address(), token_, worker);
+  }
+  // An order of 1 MiB.
+  void SendBig(int worker) {
+    proto::ToTask order;
+    order.mutable_stop()->set_reason(std::string(1 << 20, 'x'));
+    server_->Send({proto::WORKER, worker}, 1, order);
+  }
+  void SendRun(int worker, int64_t segment) {
+    proto::ToTask order;
+    order.mutable_run()->set_segment(segment);
+    server_->Send({proto::WORKER, worker}, 1, order);
+  }
+
+  const MonotonicClock clock_;
+  const JobToken token_ = JobToken::Random();
+  CountingChief chief_;
+  std::unique_ptr<ChiefServer> server_ =
+      ChiefServer::Start("127.0.0.1:0", {token_, "job", {}}, clock_, chief_).value();
+};
+
+TEST_F(ChiefServerTest, ATaskThatReadsNothing_HoldsUpNoOther) {
+  const auto deaf = Join(0);
+  const auto other = Join(1);
+  for (int i = 0; i < 64; ++i) SendBig(0);
+  SendRun(1, 42);
+  EXPECT_EQ(other->NextSegment(), 42);
+}
+
+TEST_F(ChiefServerTest, ATaskWithTooManyOrdersUnread_LosesItsSession) {
+  const auto deaf = Join(0);
+  for (int i = 0; i < 64; ++i) SendBig(0);
+  for (int i = 0; i < ChiefServer::kMostWaiting; ++i) SendRun(0, i);
+  chief_.WaitUntilGone(0);
+}
+
+TEST_F(ChiefServerTest, TheServersEnd_WaitsForNoTaskThatReadsNothing) {
+  const auto deaf = Join(0);
+  for (int i = 0; i < 64; ++i) SendBig(0);
+  server_.reset();
+}
+
+}  // namespace
+}  // namespace tethys
