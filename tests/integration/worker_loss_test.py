@@ -9,14 +9,16 @@ import collections
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
-from tethys_run import JOB, PATIENCE, Run, STRATEGIES, TETHYS, TethysTest
+from tethys_run import DATA, JOB, PATIENCE, Run, STRATEGIES, TETHYS, TethysTest
 
 ASYNCHRONOUS = ["strategy=parameter_server", "strategy.parameter_server.servers=2",
                 "strategy.parameter_server.consistency=asynchronous", "optimizer.sgd.momentum=0.5",
@@ -172,6 +174,22 @@ class WorkerLossTest(TethysTest):
                     Run([*CONSISTENCIES[consistency], *SHORT, "max_restarts=1"]) as run:
                 self.kill(run.start(), 2)
                 self.assert_ends_well(run)
+
+    def test_replacements_that_report_a_damaged_file_of_their_host_are_losses(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="tethys-data-"))
+        images = shutil.copy(f"{DATA.name}/train-images-idx3-ubyte", folder)
+        with Run([*ASYNCHRONOUS, *SHORT, "workers=3", "max_restarts=2", "timeouts.silence=30", "timeouts.step=60"],
+                 job=JOB.replace(f"{DATA.name}/train-images-idx3-ubyte", images)) as run:
+            run.start().wait_for_training()
+            os.truncate(images, 1000)
+            with run.held("worker", 0):
+                self.kill(run, 1)
+                run.wait_for_output("the job goes on without it")
+            self.assert_ends_well(run)
+            reasons = [loss["reason"] for loss in run.summary()["worker_loss"]]
+        self.assertEqual(len(reasons), 3, reasons)
+        for reason in reasons[1:]:
+            self.assertIn(images, reason)
 
     def test_the_loss_of_the_last_worker_ends_the_job(self):
         with Run([*ASYNCHRONOUS, "workers=1", "epochs=1000"]) as run:
