@@ -4,7 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
+#include "deploy/text.h"
 #include "runtime/base/nearest_name.h"
 
 namespace tethys {
@@ -40,23 +40,6 @@ absl::Status CheckComplete(const CommandSpec& spec, const Flags& flags) {
   return absl::OkStatus();
 }
 
-// Breaks text at spaces, and keeps its own line breaks.
-std::string Wrap(const std::string& text, const std::string& indent, size_t columns) {
-  std::string wrapped;
-  for (absl::string_view paragraph : absl::StrSplit(text, '\n')) {
-    std::string line = indent;
-    for (absl::string_view word : absl::StrSplit(paragraph, ' ', absl::SkipEmpty())) {
-      if (line.size() > indent.size() && line.size() + 1 + word.size() > columns) {
-        absl::StrAppend(&wrapped, line, "\n");
-        line = indent;
-      }
-      absl::StrAppend(&line, line.size() > indent.size() ? " " : "", word);
-    }
-    absl::StrAppend(&wrapped, line.size() > indent.size() ? line : "", "\n");
-  }
-  return wrapped;
-}
-
 std::string FlagText(const FlagSpec& flag) {
   return absl::StrCat("--", flag.name, flag.value.empty() ? "" : "=", flag.value);
 }
@@ -86,6 +69,7 @@ absl::StatusOr<int64_t> Flags::GetInteger(const std::string& name, int64_t other
 
 absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words) {
   Flags flags;
+  flags.words_.assign(words.begin(), words.end());
   bool only_arguments = false;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];

@@ -44,11 +44,14 @@ class Flags {
   absl::StatusOr<int64_t> GetInteger(const std::string& name, int64_t otherwise, int64_t least,
                                      int64_t most) const;
   const std::vector<std::string>& arguments() const { return arguments_; }
+  // All of it as it was given.
+  const std::vector<std::string>& words() const { return words_; }
 
  private:
   friend absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words);
   std::map<std::string, std::vector<std::string>> values_;
   std::vector<std::string> arguments_;
+  std::vector<std::string> words_;
 };
 
 // Takes --name=value, --name value, and --switch; "--" ends the flags. InvalidArgument says which word is

@@ -5,11 +5,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "deploy/load_meter.h"
 #include "deploy/own_program.h"
 #include "deploy/progress_display.h"
 #include "deploy/remote_run_dir.h"
@@ -51,6 +53,21 @@ void AddResults(const std::string& run_dir, TensorboardLog& log) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   const absl::StatusOr<std::string> steps = ReadFile(run_dir + "/steps.csv", kMaxStepsCsvBytes);
   log.AddResults(summary.ok() ? *summary : proto::RunSummary(), steps.ok() ? *steps : "");
+}
+
+bool AllHere(const Places& places) {
+  const auto here = [](const Place& place) { return place.ssh.empty(); };
+  return here(places.chief) && std::all_of(places.servers.begin(), places.servers.end(), here) &&
+         std::all_of(places.workers.begin(), places.workers.end(), here);
+}
+
+// Into the summary; a run without one has nothing to add to.
+void AddOthersCpu(const CpuMark& begin, const CpuMark& end, const std::string& run_dir) {
+  absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  const absl::optional<double> share = OthersShare(begin, end);
+  if (!summary.ok() || !share.has_value()) return;
+  summary->set_others_cpu(*share);
+  WriteSummary(run_dir, *summary).IgnoreError();
 }
 
 LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, const JobRunOptions& options) {
@@ -164,10 +181,13 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   const Place& chief = launch.places.chief;
   result.status = SendRunDir(chief, directory.path());
   if (!result.status.ok()) return result;
-  const std::unique_ptr<ProgressListener> display = CreateProgressDisplay(STDOUT_FILENO, options.live);
+  const std::unique_ptr<ProgressListener> display =
+      CreateProgressDisplay(STDOUT_FILENO, {.live = options.live, .colour = WantsColour(STDOUT_FILENO)});
   EpochWatcher watcher(*display);
   TensorboardLog tensorboard(TensorboardOf(plan, directory.path(), options.resume), watcher);
+  const absl::StatusOr<CpuMark> begin = ReadCpuMark();
   result = Launch(launch, tensorboard);
+  const absl::StatusOr<CpuMark> end = ReadCpuMark();
   // The chief has removed its own copy of the earlier summary by then; what it wrote since comes from there.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
@@ -177,6 +197,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
                                      ? CompleteSummary(plan, directory.path(), result, watcher.last())
                                      : absl::OkStatus();
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
+  const bool measured = watcher.started() && begin.ok() && end.ok() && AllHere(launch.places);
+  if (measured) AddOthersCpu(*begin, *end, directory.path());
   AddResults(directory.path(), tensorboard);
   return result;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 
 namespace tethys {
 namespace {
@@ -17,14 +18,37 @@ std::string Padded(const std::string& text, int width, bool left) {
   return left ? absl::StrCat(text, padding) : absl::StrCat(padding, text);
 }
 
+constexpr int kGap = 2;
+
+// The cells of these columns.
 std::string Line(const std::vector<std::string>& cells, const std::vector<Column>& columns,
-                 const std::vector<int>& widths) {
+                 const std::vector<int>& widths, const std::vector<size_t>& chosen) {
   std::string line;
-  for (size_t i = 0; i < cells.size(); ++i) {
-    absl::StrAppend(&line, i == 0 ? "" : "  ", Padded(cells[i], widths[i], columns[i].left));
+  for (const size_t i : chosen) {
+    absl::StrAppend(&line, i == chosen[0] ? "" : std::string(kGap, ' '),
+                    Padded(cells[i], widths[i], columns[i].left));
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return absl::StrCat(line, "\n");
+}
+
+// Columns by table, in which the first `keys` are repeated.
+std::vector<std::vector<size_t>> Parts(const std::vector<int>& widths, int width, size_t keys) {
+  std::vector<std::vector<size_t>> parts = {{}};
+  int used = 0;
+  int keys_width = 0;
+  for (size_t i = 0; i < widths.size(); ++i) {
+    const int more = widths[i] + (i == 0 ? 0 : kGap);
+    if (width > 0 && used + more > width && parts.back().size() > keys) {
+      parts.emplace_back();
+      for (size_t key = 0; key < keys; ++key) parts.back().push_back(key);
+      used = keys_width;
+    }
+    parts.back().push_back(i);
+    used += more;
+    if (i < keys) keys_width = used;
+  }
+  return parts;
 }
 
 }  // namespace
@@ -65,25 +89,45 @@ std::string Truncate(absl::string_view text, int columns) {
   return std::string(text);
 }
 
-std::string Table(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows) {
-  size_t header_lines = 0;
+std::string Table(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows,
+                  int width, size_t keys) {
   std::vector<int> widths(columns.size(), 0);
   for (size_t i = 0; i < columns.size(); ++i) {
-    header_lines = std::max(header_lines, columns[i].header.size());
     for (const std::string& line : columns[i].header) widths[i] = std::max(widths[i], DisplayWidth(line));
     for (const auto& row : rows) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
   }
   std::string table;
-  for (size_t line = 0; line < header_lines; ++line) {
-    std::vector<std::string> cells;
-    for (const Column& column : columns) {
-      const size_t above = header_lines - column.header.size();
-      cells.push_back(line < above ? "" : column.header[line - above]);
+  for (const std::vector<size_t>& chosen : Parts(widths, width, keys)) {
+    size_t header_lines = 0;
+    for (const size_t i : chosen) header_lines = std::max(header_lines, columns[i].header.size());
+    absl::StrAppend(&table, table.empty() ? "" : "\n");
+    for (size_t line = 0; line < header_lines; ++line) {
+      std::vector<std::string> cells;
+      for (const Column& column : columns) {
+        const size_t above = header_lines - std::min(header_lines, column.header.size());
+        cells.push_back(line < above ? "" : column.header[line - above]);
+      }
+      absl::StrAppend(&table, Line(cells, columns, widths, chosen));
     }
-    absl::StrAppend(&table, Line(cells, columns, widths));
+    for (const auto& row : rows) absl::StrAppend(&table, Line(row, columns, widths, chosen));
   }
-  for (const auto& row : rows) absl::StrAppend(&table, Line(row, columns, widths));
   return table;
+}
+
+std::string Wrap(absl::string_view text, absl::string_view indent, int width) {
+  std::string wrapped;
+  for (absl::string_view paragraph : absl::StrSplit(text, '\n')) {
+    std::string line(indent);
+    for (absl::string_view word : absl::StrSplit(paragraph, ' ', absl::SkipEmpty())) {
+      if (line.size() > indent.size() && DisplayWidth(line) + 1 + DisplayWidth(word) > width) {
+        absl::StrAppend(&wrapped, line, "\n");
+        line = std::string(indent);
+      }
+      absl::StrAppend(&line, line.size() > indent.size() ? " " : "", word);
+    }
+    absl::StrAppend(&wrapped, line.size() > indent.size() ? line : "", "\n");
+  }
+  return wrapped;
 }
 
 std::string CsvLine(const std::vector<std::string>& cells) {

@@ -27,6 +27,8 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
         static_cast<double>(std::max<int64_t>(0, planner_.total_steps() - progress.step()));
     progress.set_eta_seconds(steps_left * static_cast<double>(planner_.batch()) / rate);
   }
+  for (proto::LateTask& late : roster_.LateTasks(now, planner_.leased()))
+    *progress.add_late() = std::move(late);
   actions.push_back(Report{std::move(event)});
 }
 

@@ -92,6 +92,31 @@ std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
   return silent;
 }
 
+std::vector<proto::LateTask> Roster::LateTasks(Nanoseconds now, bool own_pace) const {
+  constexpr Nanoseconds kSilent = 2 * kSecond;
+  constexpr int64_t kFewSteps = 20;  // Too few to say who is slow.
+  std::vector<int64_t> steps;
+  for (const auto& [id, task] : tasks_) {
+    const bool there = task.last_heard != 0 && !task.gone && !task.lost;
+    if (id.role == proto::WORKER && there) steps.push_back(task.step);
+  }
+  std::sort(steps.begin(), steps.end());
+  const int64_t usual = steps.empty() ? 0 : steps[steps.size() / 2];
+  std::vector<proto::LateTask> late;
+  for (const auto& [id, task] : tasks_) {
+    if (task.gone || task.lost || task.last_heard == 0) continue;
+    const bool silent = now - task.last_heard >= kSilent;
+    const bool compared = own_pace && id.role == proto::WORKER && task.member.incarnation() <= 1;
+    if (!silent && !(compared && usual >= kFewSteps && 4 * task.step < 3 * usual)) continue;
+    proto::LateTask& line = late.emplace_back();
+    line.set_name(Describe(id));
+    if (silent) line.set_silent_seconds(ToSeconds(now - task.last_heard));
+    line.set_step(task.step);
+    line.set_usual_step(usual);
+  }
+  return late;
+}
+
 std::string Roster::Describe(TaskId id) const {
   const std::string& host = tasks_.at(id).member.host();
   return absl::StrCat(TaskName(id.role, id.index), host.empty() ? "" : absl::StrCat(" on ", host));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/chief/chief_actions.h"
 
@@ -66,6 +67,10 @@ class Roster {
   // Those of whom nothing was heard for longer than `patience`. Asked at every tick: of a long pause between
   // two, in which nobody was listened to, nobody is blamed.
   std::vector<TaskId> FindSilent(Nanoseconds now, Nanoseconds patience);
+
+  // For the user: tasks of which nothing was heard for 2 s or more and, where `own_pace`, workers that have
+  // made less than three quarters of the median's steps. Replacements are not counted as behind.
+  std::vector<proto::LateTask> LateTasks(Nanoseconds now, bool own_pace) const;
 
   std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"
 

@@ -1,6 +1,7 @@
 #include "deploy/progress_display.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -42,18 +43,19 @@ class Screen {
     TETHYS_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
     read_ = FileDescriptor(ends[0]);
     write_ = FileDescriptor(ends[1]);
-    display_ = CreateProgressDisplay(write_.get(), live);
+    display_ = CreateProgressDisplay(write_.get(), {.live = live, .colour = live});
   }
   void Note(const std::string& note) {
     proto::ProgressEvent event;
     event.set_note(note);
     display_->OnEvent(event);
   }
-  void Progress() {
+  void Progress(const proto::Progress& progress = SomeProgress()) {
     proto::ProgressEvent event;
-    *event.mutable_progress() = SomeProgress();
+    *event.mutable_progress() = progress;
     display_->OnEvent(event);
   }
+  void Event(const proto::ProgressEvent& event) { display_->OnEvent(event); }
   std::string Output() {
     display_.reset();
     char buffer[4096];
@@ -72,8 +74,12 @@ TEST(ProgressDisplayTest, LiveLineSaysWhereTheJobStands) {
       "epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left");
 }
 
-TEST(ProgressDisplayTest, LiveLineNeverExceedsTheTerminal) {
-  EXPECT_EQ(LiveLine(SomeProgress(), 25, 40), "epoch  3/25 [#########-----------]  46 %");
+TEST(ProgressDisplayTest, LiveLineKeepsTheTimeLeftInNarrowTerminals) {
+  EXPECT_EQ(LiveLine(SomeProgress(), 25, 79),
+            "epoch  3/25 [#####-----]  46 %  loss 0.4123  accuracy 0.8512  1:23 left");
+  EXPECT_EQ(LiveLine(SomeProgress(), 25, 59), "epoch  3/25  46 %  loss 0.4123  accuracy 0.8512  1:23 left");
+  EXPECT_EQ(LiveLine(SomeProgress(), 25, 40), "epoch  3/25  46 %  1:23 left");
+  EXPECT_EQ(LiveLine(SomeProgress(), 25, 5), "epoch");
 }
 
 TEST(ProgressDisplayTest, LiveLineHasNoNumbersBeforeTheFirstSample) {
@@ -89,15 +95,67 @@ TEST(ProgressDisplayTest, LiveLineStaysInBoundsForImpossibleNumbers) {
 }
 
 TEST(ProgressDisplayTest, EpochLineHasTrainingAndValidation) {
-  EXPECT_EQ(EpochLine(SomeEpoch(), 25),
-            "epoch  3/25  loss 0.4123  accuracy 0.8512  validation loss 0.4001  accuracy 0.8600  2.3 s  "
-            "23,377 samples/s");
+  const std::string whole =
+      "epoch  3/25  loss 0.4123  accuracy 0.8512  validation loss 0.4001  accuracy 0.8600  2.3 s  23,377 "
+      "samples/s";
+  EXPECT_EQ(EpochLine(SomeEpoch(), 25, 0), whole);
+  EXPECT_EQ(EpochLine(SomeEpoch(), 25, 119), whole);
+}
+
+TEST(ProgressDisplayTest, EpochLineFitsNarrowTerminals) {
+  EXPECT_EQ(EpochLine(SomeEpoch(), 25, 79),
+            "epoch  3/25  loss 0.4123  accuracy 0.8512  validation 0.8600  2.3 s");
+  EXPECT_EQ(EpochLine(SomeEpoch(), 25, 59), "epoch  3/25  accuracy 0.8512  validation 0.8600  2.3 s");
 }
 
 TEST(ProgressDisplayTest, EpochLineLeavesOutAValidationThatWasNot) {
   proto::EpochResult result = SomeEpoch();
   result.set_validated(false);
-  EXPECT_EQ(EpochLine(result, 5), "epoch 3/5  loss 0.4123  accuracy 0.8512  2.3 s  23,377 samples/s");
+  EXPECT_EQ(EpochLine(result, 5, 0), "epoch 3/5  loss 0.4123  accuracy 0.8512  2.3 s  23,377 samples/s");
+}
+
+proto::Progress LateProgress() {
+  proto::Progress progress = SomeProgress();
+  proto::LateTask& silent = *progress.add_late();
+  silent.set_name("worker 2 on slave1");
+  silent.set_silent_seconds(3.2);
+  proto::LateTask& behind = *progress.add_late();
+  behind.set_name("worker 4 on slave3");
+  behind.set_step(1120);
+  behind.set_usual_step(2240);
+  return progress;
+}
+
+TEST(ProgressDisplayTest, WhoIsSilentOrBehindHasALine) {
+  EXPECT_THAT(LateTaskLines(LateProgress()),
+              ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
+                                     "  worker 4 on slave3: behind, at step 1,120 of 2,240"));
+  proto::Progress progress;
+  for (int i = 0; i < 100; ++i) progress.add_late()->set_silent_seconds(3);
+  ASSERT_EQ(LateTaskLines(progress).size(), 9);
+  EXPECT_EQ(LateTaskLines(progress).back(), "  and 92 more");
+}
+
+TEST(ProgressDisplayTest, LateLinesGoWhenTheTasksAreHeardAgain) {
+  Screen screen(/*live=*/true);
+  screen.Progress(LateProgress());
+  screen.Progress(SomeProgress());
+  const std::string live = "\r" + LiveLine(SomeProgress(), 0, 79) + "\x1b[K";
+  EXPECT_EQ(screen.Output(), live +
+                                 "\n\x1b[33m  worker 2 on slave1: silent for 3 s\x1b[0m\x1b[K"
+                                 "\n\x1b[33m  worker 4 on slave3: behind, at step 1,120 of 2,240\x1b[0m\x1b[K"
+                                 "\x1b[2A" +
+                                 live + "\n\x1b[J\x1b[A" + "\r\x1b[K");
+}
+
+TEST(ProgressDisplayTest, ALossIsRedOnlyInColour) {
+  proto::ProgressEvent event;
+  event.mutable_worker_lost()->set_reason("lost worker 2");
+  Screen plain(/*live=*/false), coloured(/*live=*/true);
+  plain.Event(event);
+  coloured.Event(event);
+  EXPECT_EQ(plain.Output(), "lost worker 2\n");
+  EXPECT_EQ(coloured.Output(), "\x1b[31mlost worker 2\n\x1b[0m");
 }
 
 TEST(ProgressDisplayTest, PlainDisplayWritesLinesOnly) {

@@ -51,5 +51,23 @@ TEST(TextTest, QuotesWhatCsvMustQuote) {
             "a,\"b,c\",\"say \"\"no\"\"\",\"two\nlines\",\n");
 }
 
+TEST(TableTest, WiderThanTheTerminalIsCutAndKeepsItsKeys) {
+  const std::vector<Column> columns = {{{"job"}, true}, {{"seconds"}}, {{"global", "batch"}}, {{"KiB"}}};
+  const std::vector<std::vector<std::string>> rows = {{"mirrored", "1.5", "384", "530"}};
+  EXPECT_EQ(Table(columns, rows, 26),
+            "                   global\n"
+            "job       seconds   batch\n"
+            "mirrored      1.5     384\n"
+            "\n"
+            "job       KiB\n"
+            "mirrored  530\n");
+  EXPECT_EQ(Table(columns, rows, 0), Table(columns, rows, 31));
+}
+
+TEST(WrapTest, BreaksAtSpacesOnly) {
+  EXPECT_EQ(Wrap("one two three\nfour ± five", "  ", 10), "  one two\n  three\n  four ±\n  five\n");
+  EXPECT_EQ(Wrap("averylongword", "", 4), "averylongword\n");
+}
+
 }  // namespace
 }  // namespace tethys

@@ -99,5 +99,36 @@ TEST_F(RosterTest, AReplacementOnAnotherHostTakesWhatIsFreeThere) {
   EXPECT_THAT(LocalRanks(3), ElementsAre(2, 0, 1));
 }
 
+TEST_F(RosterTest, WhoIsSilentForTwoSecondsIsLate) {
+  constexpr Nanoseconds kBegin = 10 * kSecond;
+  for (int i = 0; i < 3; ++i) {
+    Join(i, "a");
+    roster_.at(Worker(i)).last_heard = kBegin;
+  }
+  EXPECT_THAT(roster_.LateTasks(kBegin + kSecond, true), ElementsAre());
+  roster_.at(Worker(0)).last_heard = kBegin + kSecond;
+  roster_.at(Worker(2)).lost = true;
+  const std::vector<proto::LateTask> late = roster_.LateTasks(kBegin + 2500 * kMillisecond, true);
+  ASSERT_EQ(late.size(), 1);
+  EXPECT_EQ(late[0].name(), "worker 1 on a");
+  EXPECT_EQ(late[0].silent_seconds(), 2.5);
+}
+
+TEST_F(RosterTest, WhoMadeFarFewerStepsAtItsOwnPaceIsLate) {
+  const int64_t steps[] = {100, 60, 90};
+  for (int i = 0; i < 3; ++i) {
+    Join(i, "a");
+    roster_.at(Worker(i)).last_heard = kSecond;
+    roster_.at(Worker(i)).step = steps[i];
+  }
+  EXPECT_THAT(roster_.LateTasks(kSecond, /*own_pace=*/false), ElementsAre());
+  const std::vector<proto::LateTask> late = roster_.LateTasks(kSecond, /*own_pace=*/true);
+  ASSERT_EQ(late.size(), 1);
+  EXPECT_EQ(late[0].name(), "worker 1 on a");
+  EXPECT_EQ(late[0].silent_seconds(), 0);
+  EXPECT_EQ(late[0].step(), 60);
+  EXPECT_EQ(late[0].usual_step(), 90);
+}
+
 }  // namespace
 }  // namespace tethys
