@@ -152,6 +152,32 @@ absl::Status CheckIndex(const PathStep& step, const FieldDescriptor& field, cons
                    size > 1 ? absl::StrCat(" to ", step.name, "[", size - 1, "]") : ""));
 }
 
+// The member that is chosen instead of `field`; null: none is, or `field` is not of a oneof.
+const FieldDescriptor* OtherChoice(const FieldDescriptor& field, const Message& holder) {
+  const OneofDescriptor* oneof = field.real_containing_oneof();
+  if (oneof == nullptr) return nullptr;
+  const FieldDescriptor* chosen = holder.GetReflection()->GetOneofFieldDescriptor(holder, oneof);
+  return chosen == &field ? nullptr : chosen;
+}
+
+// How --set switches to the member `field` of the message at `path`: by the oneof, or by the message around
+// it.
+std::string SwitchText(absl::string_view path, const FieldDescriptor& field) {
+  const std::string& oneof = field.real_containing_oneof()->name();
+  const bool by_message = oneof == "kind" && !path.empty();
+  return absl::StrCat(path, by_message ? "" : absl::StrCat(path.empty() ? "" : ".", oneof), "=",
+                      field.name());
+}
+
+// A field of a choice that was not made: to set it must not undo the one that was.
+absl::Status CheckChoice(absl::string_view path, const FieldDescriptor& field, const Message& holder) {
+  const FieldDescriptor* chosen = OtherChoice(field, holder);
+  if (chosen == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", path, "' is ", chosen->name(), ", which has no fields of ", field.name(),
+                   ": to change it, write --set=", SwitchText(path, field), " before"));
+}
+
 // The message that `step` leads to, made if it is not there.
 absl::StatusOr<Message*> Descend(const PathStep& step, Message& holder) {
   const FieldDescriptor* field = holder.GetDescriptor()->FindFieldByName(step.name);
@@ -225,10 +251,36 @@ absl::StatusOr<std::vector<PathStep>> ParsePath(absl::string_view path) {
 absl::Status SetField(absl::string_view path, absl::string_view value, Message& root) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<PathStep> steps, ParsePath(path));
   Message* holder = &root;
+  std::string passed;
   for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    const FieldDescriptor* field = holder->GetDescriptor()->FindFieldByName(steps[i].name);
+    if (field != nullptr) TETHYS_RETURN_IF_ERROR(CheckChoice(passed, *field, *holder));
     TETHYS_ASSIGN_OR_RETURN(holder, Descend(steps[i], *holder));
+    absl::StrAppend(&passed, passed.empty() ? "" : ".", steps[i].name,
+                    steps[i].index < 0 ? "" : absl::StrCat("[", steps[i].index, "]"));
   }
   return SetLast(steps.back(), value, *holder);
+}
+
+bool IsOfAnotherChoice(absl::string_view path, const Message& root) {
+  const absl::StatusOr<std::vector<PathStep>> steps = ParsePath(path);
+  if (!steps.ok()) return false;
+  const Message* holder = &root;
+  for (size_t i = 0; i + 1 < steps->size(); ++i) {
+    const PathStep& step = (*steps)[i];
+    const FieldDescriptor* field = holder->GetDescriptor()->FindFieldByName(step.name);
+    if (field == nullptr || field->message_type() == nullptr) return false;
+    if (OtherChoice(*field, *holder) != nullptr) return true;
+    const Reflection& reflection = *holder->GetReflection();
+    if (!field->is_repeated()) {
+      holder = &reflection.GetMessage(*holder, field);
+    } else if (step.index >= 0 && step.index < reflection.FieldSize(*holder, field)) {
+      holder = &reflection.GetRepeatedMessage(*holder, field, step.index);
+    } else {
+      return false;
+    }
+  }
+  return false;
 }
 
 void ForEachField(absl::string_view path, Message& root, const FieldVisitor& visit) {

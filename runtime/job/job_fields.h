@@ -19,10 +19,15 @@ std::string UnknownFieldText(const google::protobuf::Descriptor& type, absl::str
 // "'relu' is not a value of activation: did you mean 'RELU'? Its values: ACTIVATION_NONE, RELU".
 std::string UnknownValueText(const google::protobuf::FieldDescriptor& field, absl::string_view value);
 
-// Sets the field at `path` from text, choosing the members of oneofs on the way. A path that ends in a oneof,
-// or in a message with one, takes the name of a member; an empty value makes an empty message; a list is
-// split at commas. InvalidArgument says what the field wants.
+// Sets the field at `path` from text, choosing the members of oneofs on the way where none is chosen yet. A
+// path that ends in a oneof, or in a message with one, takes the name of a member; an empty value makes an
+// empty message; a list is split at commas. InvalidArgument says what the field wants, also where the path
+// leads through another member of a oneof than the chosen one.
 absl::Status SetField(absl::string_view path, absl::string_view value, google::protobuf::Message& root);
+
+// Whether the path leads through another member of a oneof than the one that is chosen, so that the field is
+// none of this message's. False for paths that SetField refuses for another reason.
+bool IsOfAnotherChoice(absl::string_view path, const google::protobuf::Message& root);
 
 // One step of a path: a field's name, and an index where it is repeated.
 struct PathStep {

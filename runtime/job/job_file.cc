@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -90,6 +91,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 // Knows where each field got its value.
 class Locations {
  public:
+  // `overrides`: as applied, each as it was written: "--set=FIELD=VALUE".
   Locations(absl::string_view file, const TextFormat::ParseInfoTree& tree,
             absl::Span<const std::string> overrides)
       : file_(file), tree_(tree), overrides_(overrides) {}
@@ -98,8 +100,10 @@ class Locations {
   // around it.
   std::string Find(absl::string_view field) const {
     for (auto it = overrides_.rbegin(); it != overrides_.rend(); ++it) {
-      const absl::string_view path = absl::string_view(*it).substr(0, it->find('='));
-      if (Within(path, field) || Within(field, path)) return absl::StrCat("--set=", *it);
+      absl::string_view path = *it;
+      path.remove_prefix(path.find('=') + 1);
+      path = path.substr(0, path.find('='));
+      if (Within(path, field) || Within(field, path)) return *it;
     }
     return FindInFile(field);
   }
@@ -135,17 +139,27 @@ class Locations {
   const absl::Span<const std::string> overrides_;
 };
 
-absl::Status ApplyOverrides(absl::Span<const std::string> overrides, proto::Job& job) {
-  for (const std::string& text : overrides) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(text, absl::MaxSplits('=', 1));
-    if (!absl::StrContains(text, '=')) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--set=", text, ": write FIELD=VALUE, for example epochs=5"));
-    }
-    TETHYS_RETURN_IF_ERROR(Annotate(SetField(parts.first, parts.second, job), absl::StrCat("--set=", text)));
+// `flag` is "--set=" or "--vary=". The override as written is added to `applied`.
+absl::Status ApplyOverride(absl::string_view flag, const std::string& text, proto::Job& job,
+                           std::vector<std::string>& applied) {
+  applied.push_back(absl::StrCat(flag, text));
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits('=', 1));
+  if (!absl::StrContains(text, '=')) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, text, ": write FIELD=VALUE, for example epochs=5"));
   }
-  return absl::OkStatus();
+  return Annotate(SetField(parts.first, parts.second, job), absl::StrCat(flag, text));
+}
+
+// Their order: whatever chooses (strategy=...) before the fields that a choice has, which are longer paths.
+std::vector<size_t> ByDepth(absl::Span<const std::string> variations) {
+  std::vector<size_t> order(variations.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto depth = [&](size_t i) {
+    const std::string& text = variations[i];
+    return std::count(text.begin(), text.begin() + std::min(text.find('='), text.size()), '.');
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return depth(a) < depth(b); });
+  return order;
 }
 
 // "examples/my job.textproto" gives "my_job".
@@ -157,27 +171,49 @@ std::string NameFromFile(const std::string& file_name) {
   return name.empty() ? "job" : name.substr(0, 100);
 }
 
-}  // namespace
-
-absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
-                                    absl::Span<const std::string> overrides) {
-  proto::Job job;
+absl::StatusOr<JobVariant> ParseVariant(absl::string_view text, const std::string& file_name,
+                                        absl::Span<const std::string> overrides,
+                                        absl::Span<const std::string> variations) {
+  JobVariant variant{.job = {}, .varied = std::vector<bool>(variations.size(), false)};
+  proto::Job& job = variant.job;
   FirstError error(file_name);
   TextFormat::ParseInfoTree tree;
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.WriteLocationsTo(&tree);
   if (!parser.ParseFromString(std::string(text), &job)) return absl::InvalidArgumentError(error.text());
-  TETHYS_RETURN_IF_ERROR(ApplyOverrides(overrides, job));
+  std::vector<std::string> applied;
+  for (const std::string& override : overrides) {
+    TETHYS_RETURN_IF_ERROR(ApplyOverride("--set=", override, job, applied));
+  }
+  for (const size_t i : ByDepth(variations)) {
+    const std::string& variation = variations[i];
+    variant.varied[i] = !IsOfAnotherChoice(variation.substr(0, variation.find('=')), job);
+    if (variant.varied[i]) TETHYS_RETURN_IF_ERROR(ApplyOverride("--vary=", variation, job, applied));
+  }
   if (!job.has_name()) job.set_name(NameFromFile(file_name));
-  const Locations locations(file_name, tree, overrides);
+  const Locations locations(file_name, tree, applied);
   TETHYS_RETURN_IF_ERROR(ResolveJob([&](absl::string_view field) { return locations.Find(field); }, job));
-  return job;
+  return variant;
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
+                                    absl::Span<const std::string> overrides) {
+  TETHYS_ASSIGN_OR_RETURN(JobVariant variant, ParseVariant(text, file_name, overrides, {}));
+  return std::move(variant.job);
 }
 
 absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std::string> overrides) {
+  TETHYS_ASSIGN_OR_RETURN(JobVariant variant, LoadJobVariant(path, overrides, {}));
+  return std::move(variant.job);
+}
+
+absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
+                                          absl::Span<const std::string> variations) {
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
-  return ParseJob(text, path, overrides);
+  return ParseVariant(text, path, overrides, variations);
 }
 
 }  // namespace tethys

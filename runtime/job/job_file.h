@@ -8,6 +8,7 @@
 #define TETHYS_RUNTIME_JOB_JOB_FILE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -18,12 +19,23 @@ namespace tethys {
 
 // Overrides are FIELD=VALUE, applied in order:
 //   batch_size_per_worker=64                            replaces the other of the oneof
-//   strategy.parameter_server.servers=3                 chooses the strategy, too
-//   strategy=mirrored                                   a member of the oneof inside `strategy`, by name
+//   strategy=parameter_server                           a member of the oneof inside `strategy`, by name
+//   strategy.parameter_server.servers=3                 refused where the strategy is another
 //   strategy.parameter_server.consistency=asynchronous  a member of that oneof
 //   model.layer[1].dense.units=300                      one element
 //   optimizer.no_weight_decay=bias,scale                a whole list
 absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std::string> overrides);
+
+// A job as one of several that are compared.
+struct JobVariant {
+  proto::Job job;
+  std::vector<bool> varied;  // By variation: it concerned this job.
+};
+// As LoadJob. Of `variations`, FIELD=VALUE each, those that choose come before those that depend on the
+// choice, and a field of another choice than the job's (servers, of a mirrored job) leaves the job as it is.
+// Messages call them --vary.
+absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
+                                          absl::Span<const std::string> variations);
 
 // `file_name` stands in messages, and its stem is the default of the job's name.
 absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,

@@ -7,6 +7,7 @@
 #include "runtime/base/random.h"
 #include "runtime/job/job.h"
 #include "tests/runtime/job/job_text.h"
+#include "tests/testing/temp_directory.h"
 
 namespace tethys {
 namespace {
@@ -54,9 +55,42 @@ TEST(OverrideTest, OneOfAOneofReplacesTheOther) {
 TEST(OverrideTest, ChoosesAStrategyByName) {
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=mirrored"})), "mirrored");
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy.mirrored="})), "mirrored");
-  EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy.mirrored.bucket_bytes=4096"})), "mirrored");
+  EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=mirrored", "strategy.mirrored.bucket_bytes=4096"})),
+            "mirrored");
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy=local", "workers=1"})), "local");
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy.parameter_server.consistency=asynchronous"})), "ps_async");
+}
+
+TEST(OverrideTest, AFieldOfAnotherStrategyIsRefused) {
+  const auto refusal = [](const std::string& override) {
+    const absl::Status status = ParseJob(kJob, "my.textproto", {{override}}).status();
+    return std::string(status.message());
+  };
+  EXPECT_EQ(
+      refusal("strategy.mirrored.bucket_bytes=4096"),
+      "--set=strategy.mirrored.bucket_bytes=4096: 'strategy' is parameter_server, which has no fields of "
+      "mirrored: to change it, write --set=strategy=mirrored before");
+  EXPECT_THAT(refusal("strategy.parameter_server.stale_synchronous.bound=2"),
+              HasSubstr("write --set=strategy.parameter_server.consistency=stale_synchronous before"));
+  EXPECT_THAT(refusal("model.layer[1].convolution.filters=3"),
+              HasSubstr("'model.layer[1]' is dense, which has no fields of convolution"));
+}
+
+TEST(VariationTest, ConcernsJobsThatHaveTheField) {
+  testing::TempDirectory directory;
+  const std::string path = directory.path() + "/my.textproto";
+  ASSERT_TRUE(WriteFileAtomically(path, kJob).ok());
+  const JobVariant servers = LoadJobVariant(path, {}, {{"strategy.parameter_server.servers=4"}}).value();
+  EXPECT_THAT(servers.varied, ::testing::ElementsAre(true));
+  EXPECT_EQ(ServerCount(servers.job), 4);
+  const JobVariant mirrored =
+      LoadJobVariant(path, {{"strategy=mirrored"}}, {{"strategy.parameter_server.servers=4"}}).value();
+  EXPECT_THAT(mirrored.varied, ::testing::ElementsAre(false));
+  EXPECT_EQ(StrategyName(mirrored.job), "mirrored");
+  const std::vector<std::string> chosen_last = {"strategy.mirrored.bucket_bytes=4096", "strategy=mirrored"};
+  EXPECT_THAT(LoadJobVariant(path, {}, chosen_last)->varied, ::testing::ElementsAre(true, true));
+  EXPECT_THAT(std::string(LoadJobVariant(path, {}, {{"workers=0"}}).status().message()),
+              StartsWith("--vary=workers=0: workers is 0"));
 }
 
 TEST(OverrideTest, ChoosingWhatIsChosenKeepsItsFields) {
@@ -106,13 +140,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"device.precision=FP16", "FP16 is refused: its gradients underflow"},
         BadOverride{"device.precision=BF16", "device.precision is BF16, but device.kind is CPU"},
         BadOverride{"device.tf32=true", "device.tf32 is true, but device.kind is CPU"},
-        BadOverride{
-            "strategy.mirrored.gradients=BF16",
-            "strategy.mirrored.gradients is BF16, but device.kind is CPU, which sums in float32: leave "
-            "it out, or write kind: CUDA"},
-        BadOverride{"strategy.mirrored.gradients=FP16", "gradients FP16 is refused: its gradients underflow"},
-        BadOverride{"strategy.mirrored.gradients=FP64",
-                    "'FP64' is not a value of gradients (did you mean 'FP32'?); its values are: FP32, BF16"},
         BadOverride{"strategy=miror",
                     "'miror' is not a choice; the choices are: local, mirrored, parameter_server"},
         BadOverride{"strategy=mirored", "did you mean 'mirrored'?"},
@@ -129,6 +156,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"model.layer[x].dense.units=5", "write an index as layer[0]"},
         BadOverride{"workers=0", "workers is 0: must be at least 1"},
         BadOverride{"strategy.parameter_server.servers=0", "servers is 0: must be at least 1"}));
+
+TEST(OverrideTest, GradientsOfAPrecisionThatIsNotThereAreRefused) {
+  for (const auto& [override, message] : std::vector<std::pair<std::string, std::string>>{
+           {"strategy.mirrored.gradients=BF16",
+            "strategy.mirrored.gradients is BF16, but device.kind is CPU, which sums in float32: leave "
+            "it out, or write kind: CUDA"},
+           {"strategy.mirrored.gradients=FP16", "gradients FP16 is refused: its gradients underflow"},
+           {"strategy.mirrored.gradients=FP64",
+            "'FP64' is not a value of gradients (did you mean 'FP32'?); its values are: FP32, BF16"}}) {
+    const absl::Status status = ParseJob(kJob, "my.textproto", {{"strategy=mirrored", override}}).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  }
+}
 
 // ------------------------------------------------------------------------------------------------ examples
 
