@@ -1,21 +1,28 @@
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/types/optional.h"
 #include "deploy/command.h"
 #include "deploy/comparison.h"
 #include "deploy/job_description.h"
+#include "deploy/job_differences.h"
 #include "deploy/job_places.h"
 #include "deploy/job_run.h"
+#include "deploy/progress_display.h"
 #include "deploy/remote_run_dir.h"
 #include "deploy/report.h"
+#include "deploy/report_data.h"
 #include "deploy/resource_table.h"
 #include "deploy/role_process.h"
 #include "deploy/text.h"
 #include "deploy/time_to_accuracy.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/clock.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
 #include "runtime/telemetry/summary.h"
@@ -26,12 +33,15 @@ namespace {
 
 constexpr char kDescription[] =
     "Trains every combination of the given jobs and the values of --vary, --repeats times each with seeds "
-    "one apart, and prints tables: accuracy, time, throughput, communication; time to accuracy; resources. "
+    "one apart, and prints tables (accuracy, time, throughput, communication; time to accuracy; resources) "
+    "and a verdict. "
     "All combinations run once before any runs again, so that a machine that grows slower or faster does so "
     "for all.\n\nEach run has a directory of its own in the run directory, which also gets comparison.csv "
     "and comparison_resources.csv. A run that fails is shown as such and the others go on. Exit status: 0 "
     "all runs succeeded; 2 the request was wrong and nothing was started; 1 a run failed, or the user "
     "interrupted.";
+
+constexpr int kTextWidth = 100;  // Of sentences, where no terminal says its width.
 
 // One run to come.
 struct PlannedRun {
@@ -44,6 +54,7 @@ struct Request {
   std::vector<Variation> variations;
   std::vector<VariantLabel> labels;  // By variant.
   std::vector<PlannedRun> runs;      // In the order in which they are made.
+  std::string differences;           // Of the jobs (DifferencesText).
   JobRunOptions options;             // Of every run, but for its places.
   absl::optional<double> target;     // --target_accuracy
 };
@@ -74,13 +85,44 @@ class JobPreparer {
   std::set<std::string> checked_;
 };
 
-// The job of one run: the file, what --set and --vary change, and a seed of its own.
-absl::StatusOr<proto::Job> LoadRunJob(const std::string& file, std::vector<std::string> overrides,
-                                      int repeat) {
-  TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(file, overrides));
-  if (repeat == 0) return job;
-  overrides.push_back(absl::StrCat("seed=", job.seed() + repeat));
-  return LoadJob(file, overrides);
+// A row of the table: a job file with values for the variations that concern its job.
+struct PlannedVariant {
+  Variant variant;
+  std::vector<std::string> varied;  // FIELD=VALUE
+  proto::Job job;
+};
+
+// InvalidArgument: a job is wrong, or a variation concerns none.
+absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
+                                                         const std::vector<Variation>& variations) {
+  std::vector<PlannedVariant> planned;
+  std::set<std::pair<int, std::vector<std::string>>> seen;
+  std::vector<bool> concerns_some(variations.size(), false);
+  for (Variant& variant : AllVariants(static_cast<int>(flags.arguments().size()), variations)) {
+    const std::vector<std::string> all = VariantOverrides(variant, variations);
+    const std::string& file = flags.arguments()[variant.job];
+    TETHYS_ASSIGN_OR_RETURN(JobVariant loaded, LoadJobVariant(file, flags.GetAll("set"), all));
+    TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, loaded.job));
+    std::vector<std::string> varied;
+    for (size_t i = 0; i < variations.size(); ++i) {
+      concerns_some[i] = concerns_some[i] || loaded.varied[i];
+      if (loaded.varied[i]) {
+        varied.push_back(all[i]);
+      } else {
+        variant.values[i] = kNotVaried;
+      }
+    }
+    if (!seen.insert({variant.job, variant.values}).second) continue;
+    planned.push_back({std::move(variant), std::move(varied), std::move(loaded.job)});
+  }
+  for (size_t i = 0; i < variations.size(); ++i) {
+    if (concerns_some[i]) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--vary=", variations[i].field,
+                     ": none of these jobs has this field, for it belongs to "
+                     "another strategy or choice than theirs: add a job that has it"));
+  }
+  return planned;
 }
 
 absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
@@ -93,32 +135,35 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
   }
   TETHYS_ASSIGN_OR_RETURN(request.target, GivenTarget(flags));
   TETHYS_ASSIGN_OR_RETURN(const int64_t repeats, flags.GetInteger("repeats", 1, 1, 1000));
-  const std::vector<Variant> variants = AllVariants(flags.arguments().size(), request.variations);
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<PlannedVariant> variants,
+                          PlanVariants(flags, request.variations));
+  std::vector<proto::Job> jobs;
+  for (const PlannedVariant& variant : variants) {
+    request.labels.push_back(LabelOf(variant.job, variant.variant));
+    jobs.push_back(variant.job);
+  }
+  request.differences = DifferencesText(JobDifferences(jobs), ShortNames(jobs));
+  jobs.clear();
   JobPreparer preparer;
   std::set<std::string> names;
   for (int repeat = 0; repeat < repeats; ++repeat) {
-    for (int i = 0; i < variants.size(); ++i) {
-      std::vector<std::string> overrides = flags.GetAll("set");
-      const std::vector<std::string> varied = VariantOverrides(variants[i], request.variations);
-      overrides.insert(overrides.end(), varied.begin(), varied.end());
-      const std::string& file = flags.arguments()[variants[i].job];
-      TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadRunJob(file, overrides, repeat));
-      TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
-      if (repeat == 0) request.labels.push_back(LabelOf(job, variants[i]));
+    for (size_t i = 0; i < variants.size(); ++i) {
+      proto::Job job = variants[i].job;
+      job.set_seed(job.seed() + repeat);
       std::string name = job.name();
-      for (const std::string& change : varied) absl::StrAppend(&name, "-", change);
+      for (const std::string& change : variants[i].varied) absl::StrAppend(&name, "-", change);
       name = FileNameText(absl::StrCat(name, "-r", repeat));
       if (!names.insert(name).second) {
-        return absl::InvalidArgumentError(absl::StrCat(file, ": another job given is called ", job.name(),
+        return absl::InvalidArgumentError(absl::StrCat(flags.arguments()[variants[i].variant.job],
+                                                       ": another job given is called ", job.name(),
                                                        " too: give one of them another name (field name)"));
       }
       PlannedRun run;
       TETHYS_ASSIGN_OR_RETURN(run.plan, preparer.Prepare(job));
-      run.record = {.variant = i, .repeat = repeat, .seed = job.seed(), .run_dir = name};
+      run.record = {.variant = static_cast<int>(i), .repeat = repeat, .seed = job.seed(), .run_dir = name};
       request.runs.push_back(std::move(run));
     }
   }
-  std::vector<proto::Job> jobs;
   for (const PlannedRun& run : request.runs) jobs.push_back(run.plan.job());
   TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlaceJobs(flags, jobs));
   for (size_t i = 0; i < request.runs.size(); ++i) {
@@ -172,13 +217,30 @@ void MakeRun(PlannedRun& run, JobRunOptions options) {
   std::printf("%s\n\n", OutcomeText(record.run_dir).c_str());
 }
 
-// Prints the table, writes comparison.csv, and returns the exit status.
-int Conclude(const Request& request, const std::vector<RunRecord>& records, const std::string& directory) {
-  std::printf("%s\n", ComparisonTable(request.labels, request.variations, records).c_str());
+// The report, its verdict on the terminal too.
+void ReportAndPrintVerdict(const Request& request, const std::string& directory, int width) {
+  const absl::StatusOr<proto::Report> report = CollectReport(directory, request.target);
+  const absl::Status written = report.ok() ? WriteReport(*report, directory) : report.status();
+  if (report.ok()) {
+    std::printf("Verdict\n\n");
+    for (const std::string& sentence : report->verdict()) {
+      std::printf("%s", Wrap(sentence, "  ", width).c_str());
+    }
+    std::printf("\n");
+  }
+  if (!written.ok()) std::printf("no report: %s\n", StatusText(written).c_str());
+}
+
+// Prints the tables and the verdict, writes comparison.csv, and returns the exit status. `again`: the command
+// that goes on with this comparison.
+int Conclude(const Request& request, const std::vector<RunRecord>& records, const std::string& directory,
+             const std::string& again) {
+  const int width = TerminalColumns(STDOUT_FILENO);
+  std::printf("%s\n", ComparisonTable(request.labels, request.variations, records, width).c_str());
   const Target target = TargetOf(records, request.target);
-  const std::string to_target = TargetTable(request.labels, request.variations, records, target);
+  const std::string to_target = TargetTable(request.labels, request.variations, records, target, width);
   if (!to_target.empty()) std::printf("%s\n", to_target.c_str());
-  const std::string resources = ResourceTables(request.labels, request.variations, records);
+  const std::string resources = ResourceTables(request.labels, request.variations, records, width);
   if (!resources.empty()) std::printf("%s\n", resources.c_str());
   const std::string csv = directory + "/comparison.csv";
   const absl::Status written =
@@ -187,8 +249,7 @@ int Conclude(const Request& request, const std::vector<RunRecord>& records, cons
   const absl::Status resources_written = WriteFileAtomically(
       directory + "/comparison_resources.csv", ResourceCsv(request.labels, request.variations, records));
   if (!resources_written.ok()) return Fail("compare", resources_written, kExitFailed);
-  const absl::Status reported = WriteReport(directory, request.target);
-  if (!reported.ok()) std::printf("no report: %s\n", StatusText(reported).c_str());
+  ReportAndPrintVerdict(request, directory, width > 0 ? width : kTextWidth);
   std::printf("results in %s and the directories beside it; %s/report.html shows them\n", csv.c_str(),
               directory.c_str());
   int failed = 0;
@@ -196,9 +257,30 @@ int Conclude(const Request& request, const std::vector<RunRecord>& records, cons
   const int missing = static_cast<int>(request.runs.size() - records.size());
   if (failed + missing == 0) return kExitSuccess;
   return Fail("compare",
-              absl::AbortedError(absl::StrCat(failed, " of ", request.runs.size(), " runs failed, ", missing,
-                                              " were not started")),
+              absl::AbortedError(absl::StrCat(failed, " of ", request.runs.size(), " runs did not succeed, ",
+                                              missing, " were not started\ngo on with: ", again)),
               kExitFailed);
+}
+
+// Quoted where a shell would read it otherwise.
+std::string ShellWord(const std::string& word) {
+  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
+  return word.find_first_not_of(kPlain) == std::string::npos ? word : ShellQuote(word);
+}
+
+// The command as it was given, to go on with the comparison in `path`.
+std::string ResumeCommand(const Flags& flags, const std::string& path) {
+  std::string command = "tethys compare";
+  for (size_t i = 0; i < flags.words().size(); ++i) {
+    const std::string& word = flags.words()[i];
+    if (word == "--resume" || absl::StartsWith(word, "--run_dir=")) continue;
+    if (word == "--run_dir") {
+      ++i;  // Its value.
+      continue;
+    }
+    absl::StrAppend(&command, " ", ShellWord(word));
+  }
+  return absl::StrCat(command, " --resume --run_dir=", ShellWord(path));
 }
 
 // A fresh place for a new comparison; to go on, the one it was made in.
@@ -215,6 +297,14 @@ absl::Status CheckPlace(const Flags& flags, const std::string& path) {
       path + " holds a comparison already: go on with it by --resume, or name another by --run_dir");
 }
 
+// ", about 2:10 left": of the whole comparison, once a run was made.
+std::string TimeLeftText(const Request& request, size_t next, const std::vector<RunTime>& times) {
+  std::vector<int> to_come;
+  for (size_t i = next; i < request.runs.size(); ++i) to_come.push_back(request.runs[i].record.variant);
+  const absl::optional<double> seconds = SecondsLeft(times, to_come);
+  return seconds.has_value() ? absl::StrCat(", about ", DurationText(*seconds), " left of all") : "";
+}
+
 int Compare(const Flags& flags) {
   absl::StatusOr<Request> request = PrepareRuns(flags);
   if (!request.ok()) return Fail("compare", request.status(), kExitBadRequest);
@@ -225,10 +315,20 @@ int Compare(const Flags& flags) {
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(path);
   if (!directory.ok()) return Fail("compare", directory.status(), kExitBadRequest);
 
+  if (!request->differences.empty()) {
+    const int width = TerminalColumns(STDOUT_FILENO);
+    std::printf("%s\n", Wrap(absl::StrCat("The jobs differ in more than strategy, processes and batch: ",
+                                          request->differences),
+                             "", width > 0 ? width : kTextWidth)
+                            .c_str());
+  }
+  const MonotonicClock clock;
   std::vector<RunRecord> records;
+  std::vector<RunTime> times;
   for (PlannedRun& run : request->runs) {
-    std::printf("run %zu of %zu: %s, seed %llu\n%s", records.size() + 1, request->runs.size(),
+    std::printf("run %zu of %zu: %s, seed %llu%s\n%s", records.size() + 1, request->runs.size(),
                 run.record.run_dir.c_str(), static_cast<unsigned long long>(run.record.seed),
+                TimeLeftText(*request, records.size(), times).c_str(),
                 run.record.repeat == 0 ? JobSummary(run.plan).c_str() : "");
     std::fflush(stdout);
     run.record.run_dir = absl::StrCat(path, "/", run.record.run_dir);
@@ -242,14 +342,16 @@ int Compare(const Flags& flags) {
       std::printf("  finished before: kept\n\n");
     } else if (run.record.status = resume ? MoveAside(run.record.run_dir) : absl::OkStatus();
                run.record.status.ok()) {
+      const Nanoseconds begin = clock.Now();
       MakeRun(run, request->options);
+      times.push_back({run.record.variant, ToSeconds(clock.Now() - begin)});
     }
     const std::string epochs = run.record.run_dir + "/epochs.csv";
     run.record.epochs = ParseEpochs(ReadFile(epochs).value_or(""));
     records.push_back(run.record);
     if (absl::IsCancelled(run.record.status)) break;
   }
-  return Conclude(*request, records, path);
+  return Conclude(*request, records, path, ResumeCommand(flags, path));
 }
 
 }  // namespace
@@ -265,7 +367,9 @@ Command CompareCommand() {
            {{.name = "vary",
              .value = "FIELD=V1,V2,...",
              .help =
-                 "Trains each job with each of these values; given more than once, with all combinations.",
+                 "Trains each job with each of these values; given more than once, with all combinations. "
+                 "A field of a strategy (strategy.parameter_server.servers) varies the jobs of that strategy "
+                 "only; strategy=mirrored,parameter_server varies the strategy itself.",
              .repeated = true},
             {.name = "repeats", .value = "N", .help = "Runs of each combination. Default 1."},
             TargetAccuracyFlag(),

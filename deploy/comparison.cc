@@ -9,6 +9,8 @@
 
 namespace tethys {
 
+const char kNotVaried[] = "-";
+
 absl::StatusOr<Variation> ParseVariation(const std::string& text) {
   const std::string what = absl::StrCat("--vary=", text, ": ");
   const size_t equals = text.find('=');
@@ -124,6 +126,20 @@ void AddTimeToTarget(const Runs& runs, const Target& target, Aggregate& aggregat
 
 }  // namespace
 
+absl::optional<double> SecondsLeft(absl::Span<const RunTime> made, absl::Span<const int> to_come) {
+  if (made.empty()) return absl::nullopt;
+  double left = 0;
+  for (const int variant : to_come) {
+    std::vector<double> all, own;
+    for (const RunTime& run : made) {
+      all.push_back(run.seconds);
+      if (run.variant == variant) own.push_back(run.seconds);
+    }
+    left += SpreadOf(own.empty() ? all : own).mean;
+  }
+  return left;
+}
+
 Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given) {
   std::vector<double> best;
   for (const RunRecord& run : runs) {
@@ -136,6 +152,7 @@ Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given) 
   proto::AccuracyTarget target;
   target.set_accuracy(*accuracy);
   target.set_given(given.has_value());
+  target.set_runs(static_cast<int>(best.size()));
   return target;
 }
 
@@ -185,6 +202,9 @@ Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant, const Tar
   });
   aggregate.epoch_cost = over([](const Summary& summary) {
     return summary.cost().epoch() > 0 ? Number(summary.cost().epoch()) : absl::nullopt;
+  });
+  aggregate.others_cpu = over([](const Summary& summary) {
+    return summary.has_others_cpu() ? Number(summary.others_cpu()) : absl::nullopt;
   });
   AddWorkerTimes(succeeded, aggregate);
   AddTimeToTarget(succeeded, target, aggregate);

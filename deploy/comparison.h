@@ -33,6 +33,9 @@ std::vector<Variant> AllVariants(int jobs, absl::Span<const Variation> variation
 // FIELD=VALUE for each variation.
 std::vector<std::string> VariantOverrides(const Variant& variant, absl::Span<const Variation> variations);
 
+// The value of a variation that a job was left out of: its field is of another strategy.
+extern const char kNotVaried[];
+
 // What became of one run.
 struct RunRecord {
   int variant = 0;
@@ -43,6 +46,15 @@ struct RunRecord {
   proto::RunSummary summary = {};
   std::vector<proto::EpochPoint> epochs = {};  // Ends of epochs, in order.
 };
+
+// How long a run took, start-up and end included.
+struct RunTime {
+  int variant = 0;
+  double seconds = 0;
+};
+// What the runs to come, of these variants, will take: each as long as those of its variant in the mean, or
+// where none was made yet as those of all. Absent: none was made at all.
+absl::optional<double> SecondsLeft(absl::Span<const RunTime> made, absl::Span<const int> to_come);
 
 // The target of a comparison's times to accuracy (time_to_accuracy.h): the one given, else the one that all
 // runs that succeeded have in common. Absent: none was validated.
@@ -69,6 +81,7 @@ struct Aggregate {
   Spread staleness;
   Spread run_cost;  // None where no price is known.
   Spread epoch_cost;
+  Spread others_cpu;    // summary.proto; in [0, 1].
   Spread step_seconds;  // Of a worker's training time, in the mean: these three.
   Spread compute_seconds;
   Spread exchange_seconds;
@@ -108,15 +121,14 @@ std::vector<std::string> LabelCells(const VariantLabel& label);
 std::string NumberCell(double value);
 
 // A row per variant, ± the standard error of the mean; below, variants whose runs did not exchange gradients
-// alike, and what failed. At most 120 columns wide as long
-// as names and variations are few and short.
+// alike, and what failed. `width`: of a terminal, into which the table is cut (Table in text.h); 0: any.
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
-                            absl::Span<const RunRecord> runs);
+                            absl::Span<const RunRecord> runs, int width = 0);
 
 // A row per variant: what it took to get to the target, under a line that says what is shown. Empty without
 // a target.
 std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
-                        absl::Span<const RunRecord> runs, const Target& target);
+                        absl::Span<const RunRecord> runs, const Target& target, int width = 0);
 
 // A line per run and one per variant, told apart by the first column.
 std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,

@@ -13,6 +13,7 @@ namespace {
 
 constexpr char kNothing[] = "-";
 constexpr size_t kVariationHeaderWidth = 12;
+constexpr int kCaptionWidth = 100;
 
 std::string SpreadText(const Spread& spread, double factor, int digits) {
   if (spread.count == 0) return kNothing;
@@ -26,7 +27,7 @@ std::string MeanText(const Spread& spread, double factor, int digits) {
   return spread.count == 0 ? kNothing : absl::StrFormat("%.*f", digits, spread.mean * factor);
 }
 
-std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool costs) {
+std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool costs, bool others) {
   std::vector<Column> columns = {{{"job"}, true}};
   for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
   const std::vector<Column> measured = {{{"strategy"}, true},
@@ -41,6 +42,7 @@ std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool co
                                         {{"mean", "stale-", "ness"}},
                                         {{"gradient", "scale"}, true}};
   columns.insert(columns.end(), measured.begin(), measured.end());
+  if (others) columns.push_back({{"others'", "CPU", "%"}});
   if (costs) columns.insert(columns.end(), {{{"cost of", "a run"}}, {{"cost of", "an epoch"}}});
   return columns;
 }
@@ -80,7 +82,7 @@ std::vector<std::string> MeasuredCells(const Aggregate& values) {
   std::vector<std::string> cells;
   for (const Spread* spread :
        {&values.accuracy, &values.seconds, &values.samples_per_second, &values.exposed_share,
-        &values.bytes_per_step, &values.staleness, &values.run_cost, &values.epoch_cost,
+        &values.bytes_per_step, &values.staleness, &values.others_cpu, &values.run_cost, &values.epoch_cost,
         &values.best_accuracy, &values.target_seconds, &values.target_epochs, &values.target_cost}) {
     cells.push_back(MeanCell(*spread));
     cells.push_back(DeviationCell(*spread));
@@ -94,8 +96,8 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
   for (const char* name : {"repeat", "seed", "runs", "failed"}) header.push_back(name);
   for (const char* name :
        {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share", "bytes_per_step",
-        "mean_staleness", "run_cost", "epoch_cost", "best_validation_accuracy", "seconds_to_target",
-        "epochs_to_target", "cost_to_target"}) {
+        "mean_staleness", "others_cpu", "run_cost", "epoch_cost", "best_validation_accuracy",
+        "seconds_to_target", "epochs_to_target", "cost_to_target"}) {
     header.push_back(name);
     header.push_back(absl::StrCat(name, "_sd"));
   }
@@ -111,6 +113,11 @@ std::string CostText(const Spread& spread) {
 
 bool AnyCost(absl::Span<const RunRecord> runs) {
   return std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.summary.has_cost(); });
+}
+
+bool AnyOthersCpu(absl::Span<const RunRecord> runs) {
+  return std::any_of(runs.begin(), runs.end(),
+                     [](const RunRecord& run) { return run.summary.has_others_cpu(); });
 }
 
 }  // namespace
@@ -163,9 +170,10 @@ std::vector<std::string> LabelCells(const VariantLabel& label) {
 }
 
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
-                            absl::Span<const RunRecord> runs) {
+                            absl::Span<const RunRecord> runs, int width) {
   const std::string prefix = CommonPrefix(labels);
   const bool costs = AnyCost(runs);
+  const bool others = AnyOthersCpu(runs);
   bool repeated = false;
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -189,17 +197,19 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
         MeanText(values.staleness, 1, 2),
         label.gradient_scale};
     row.insert(row.end(), cells.begin(), cells.end());
+    if (others) row.push_back(MeanText(values.others_cpu, 100, 0));
     if (costs) row.insert(row.end(), {CostText(values.run_cost), CostText(values.epoch_cost)});
     rows.push_back(row);
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
-  return absl::StrCat(title, Table(TableColumns(variations, costs), rows),
+  return absl::StrCat(title,
+                      Table(TableColumns(variations, costs, others), rows, width, 1 + variations.size()),
                       repeated ? "± is the standard error of the mean over runs.\n" : "",
                       ExchangeLines(labels, runs), FailureLines(runs));
 }
 
 std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
-                        absl::Span<const RunRecord> runs, const Target& target) {
+                        absl::Span<const RunRecord> runs, const Target& target, int width) {
   if (!target.has_value()) return "";
   const bool costs = AnyCost(runs);
   const std::string prefix = CommonPrefix(labels);
@@ -224,10 +234,12 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
     if (costs) row.push_back(CostText(values.target_cost));
     rows.push_back(row);
   }
-  return absl::StrCat("Time to ", TargetText(*target),
-                      "\nTraining until the first end of an epoch at or above it, in the mean of the runs "
-                      "that got there.\n\n",
-                      Table(columns, rows));
+  const std::string caption =
+      absl::StrCat("Time to ", TargetText(*target),
+                   "\nTraining until the first end of an epoch at or above it, in the "
+                   "mean of the runs that got there.");
+  return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
+                      Table(columns, rows, width, 1 + variations.size()));
 }
 
 std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,

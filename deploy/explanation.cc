@@ -22,7 +22,7 @@ constexpr double kFullCpu = 0.9;    // Of all cores, in the mean of the training
 constexpr double kOthersCpu = 0.1;  // Of all cores: what other programs may use without being mentioned.
 constexpr double kStraggler = 1.2;  // Own work over the median's; the page's table uses the same.
 
-// A variant, and what to call it: by its strategy where no other has that, for its whole name is long.
+// A variant, and what to call it.
 struct Subject {
   const ReportVariant* variant = nullptr;
   std::string name;
@@ -33,12 +33,7 @@ std::vector<Subject> SubjectsOf(const proto::Report& report) {
   std::vector<Subject> subjects;
   for (const ReportVariant* variant : {best, rival}) {
     if (variant == nullptr) continue;
-    const auto alike = std::count_if(
-        report.variant().begin(), report.variant().end(),
-        [variant](const ReportVariant& other) { return other.strategy() == variant->strategy(); });
-    std::string name = alike > 1 ? variant->name() : variant->strategy();
-    std::replace(name.begin(), name.end(), '_', ' ');
-    subjects.push_back({variant, std::move(name)});
+    subjects.push_back({variant, variant->short_name().empty() ? variant->name() : variant->short_name()});
   }
   return subjects;
 }

@@ -5,7 +5,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "deploy/report_data.h"
 #include "deploy/report_value.h"
 #include "deploy/time_to_accuracy.h"
 #include "runtime/base/file.h"
@@ -46,6 +45,46 @@ std::string CellText(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"<", "&lt;"}});
 }
 
+void AppendTimeToTarget(const proto::Report& report, std::string& text) {
+  if (!report.has_target()) return;
+  absl::StrAppend(&text, "\nTime to ", TargetText(report.target()),
+                  ": training until the first end of an epoch at or above it, of the runs that got there.\n\n"
+                  "| variant | reached by | training, s | epochs | cost of the training |\n"
+                  "|---|--:|--:|--:|--:|\n");
+  for (const proto::ReportVariant& variant : report.variant()) {
+    const proto::TimeToTarget& to_target = variant.to_target();
+    if (to_target.runs() == 0) continue;
+    absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", to_target.reached(), " of ",
+                    to_target.runs(), " | ", ValueText(to_target.seconds(), 1), " | ",
+                    ValueText(to_target.epochs(), 1), " | ", ValueText(to_target.cost(), 1), " |\n");
+  }
+}
+
+// In which fields the jobs differ: a row per field, a column per variant.
+void AppendDifferences(const proto::Report& report, std::string& text) {
+  if (report.difference_size() == 0) return;
+  text += "\nWhere the jobs differ\n\n| field |";
+  std::string rule = "|---|";
+  for (const proto::ReportVariant& variant : report.variant()) {
+    absl::StrAppend(&text, " ", CellText(variant.short_name()), " |");
+    rule += "---|";
+  }
+  absl::StrAppend(&text, "\n", rule, "\n");
+  for (const proto::JobDifference& difference : report.difference()) {
+    absl::StrAppend(&text, "| ", CellText(difference.field()), " |");
+    for (const std::string& value : difference.value()) {
+      absl::StrAppend(&text, " ", value.empty() ? "–" : CellText(value), " |");
+    }
+    text += "\n";
+  }
+}
+
+void AppendMissing(const proto::Report& report, std::string& text) {
+  if (report.missing_size() == 0) return;
+  text += "\nWhat could not be shown\n\n";
+  for (const std::string& missing : report.missing()) absl::StrAppend(&text, "- ", CellText(missing), "\n");
+}
+
 }  // namespace
 
 std::string ReportHtml(const proto::Report& report) {
@@ -73,23 +112,13 @@ std::string ReportMarkdown(const proto::Report& report) {
                     ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ", ValueText(variant.cost(), 1),
                     " | ", ValueText(variant.epoch_cost(), 1), " |\n");
   }
-  if (!report.has_target()) return text;
-  absl::StrAppend(&text, "\nTime to ", TargetText(report.target()),
-                  ": training until the first end of an epoch at or above it, of the runs that got there.\n\n"
-                  "| variant | reached by | training, s | epochs | cost of the training |\n"
-                  "|---|--:|--:|--:|--:|\n");
-  for (const proto::ReportVariant& variant : report.variant()) {
-    const proto::TimeToTarget& to_target = variant.to_target();
-    if (to_target.runs() == 0) continue;
-    absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", to_target.reached(), " of ",
-                    to_target.runs(), " | ", ValueText(to_target.seconds(), 1), " | ",
-                    ValueText(to_target.epochs(), 1), " | ", ValueText(to_target.cost(), 1), " |\n");
-  }
+  AppendTimeToTarget(report, text);
+  AppendDifferences(report, text);
+  AppendMissing(report, text);
   return text;
 }
 
-absl::Status WriteReport(const std::string& path, absl::optional<double> given_target) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Report report, CollectReport(path, given_target));
+absl::Status WriteReport(const proto::Report& report, const std::string& path) {
   TETHYS_RETURN_IF_ERROR(WriteFileAtomically(path + "/report.html", ReportHtml(report)));
   return WriteFileAtomically(path + "/report.md", ReportMarkdown(report));
 }

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "absl/types/optional.h"
 #include "proto/report.pb.h"
 #include "runtime/base/status.h"
 
@@ -14,9 +13,8 @@ namespace tethys {
 std::string ReportHtml(const proto::Report& report);
 std::string ReportMarkdown(const proto::Report& report);
 
-// Collects what the run or comparison in `path` left, and writes both beside it. Errors of CollectReport and
-// of writing.
-absl::Status WriteReport(const std::string& path, absl::optional<double> given_target = absl::nullopt);
+// Writes both beside what they are of. Errors of writing.
+absl::Status WriteReport(const proto::Report& report, const std::string& path);
 
 }  // namespace tethys
 

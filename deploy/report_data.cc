@@ -9,12 +9,14 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/comparison.h"
 #include "deploy/csv_reader.h"
 #include "deploy/explanation.h"
+#include "deploy/job_differences.h"
 #include "deploy/setup_text.h"
 #include "deploy/time_to_accuracy.h"
 #include "deploy/verdict.h"
@@ -33,7 +35,15 @@ struct Run {
   std::string path;
   std::string variant;  // Runs of one variant share it.
   RunRecord record;
+  absl::optional<proto::Job> job;  // As resolved; absent: not readable.
 };
+
+absl::optional<proto::Job> JobIn(const std::string& path) {
+  proto::Job job;
+  const absl::StatusOr<std::string> text = ReadFile(path + "/job.textproto", kMaxFileBytes);
+  if (!text.ok() || !google::protobuf::TextFormat::ParseFromString(*text, &job)) return absl::nullopt;
+  return job;
+}
 
 // "NAME" of "NAME-r3"; the whole where there is no such end.
 std::string WithoutRepeat(const std::string& name) {
@@ -64,7 +74,7 @@ absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
   if (FileExists(path + "/" + kSummaryFile)) {
     TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(path));
     const std::string name = summary.job();
-    runs.push_back({path, name, RecordOf(path, std::move(summary))});
+    runs.push_back({path, name, RecordOf(path, std::move(summary)), JobIn(path)});
     return runs;
   }
   TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path));
@@ -73,7 +83,7 @@ absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
     const std::string folder = absl::StrCat(path, "/", name);
     if (IsPutAside(name) || !FileExists(absl::StrCat(folder, "/", kSummaryFile))) continue;
     TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(folder));
-    runs.push_back({folder, WithoutRepeat(name), RecordOf(folder, std::move(summary))});
+    runs.push_back({folder, WithoutRepeat(name), RecordOf(folder, std::move(summary)), JobIn(folder)});
   }
   if (!runs.empty()) return runs;
   return absl::NotFoundError(absl::StrCat("no run has ended in ", path, ": it holds no ", kSummaryFile,
@@ -211,16 +221,21 @@ std::string NameOf(const proto::RunSummary& summary) {
   return absl::StrCat(name, ", global batch ", summary.global_batch());
 }
 
-// The one to show in detail: of median training time among those that succeeded; null if none did.
-const Run* MedianRun(const std::vector<const Run*>& runs) {
+// The one to show in detail: of median training time among those that succeeded; where none did, the one that
+// got furthest.
+const Run& ShownRun(const std::vector<const Run*>& runs) {
   std::vector<const Run*> succeeded;
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(succeeded),
                [](const Run* run) { return run->record.status.ok(); });
-  if (succeeded.empty()) return nullptr;
+  if (succeeded.empty()) {
+    return **std::max_element(runs.begin(), runs.end(), [](const Run* a, const Run* b) {
+      return a->record.epochs.size() < b->record.epochs.size();
+    });
+  }
   std::stable_sort(succeeded.begin(), succeeded.end(), [](const Run* a, const Run* b) {
     return a->record.summary.timing().training_seconds() < b->record.summary.timing().training_seconds();
   });
-  return succeeded[(succeeded.size() - 1) / 2];
+  return *succeeded[(succeeded.size() - 1) / 2];
 }
 
 std::string DirectoryName(const Run& run) { return run.path.substr(run.path.rfind('/') + 1); }
@@ -258,6 +273,7 @@ void SetMeans(const Aggregate& aggregate, proto::ReportVariant& variant) {
   SetValue(aggregate.staleness, *variant.mutable_staleness());
   SetValue(aggregate.run_cost, *variant.mutable_cost());
   SetValue(aggregate.epoch_cost, *variant.mutable_epoch_cost());
+  SetValue(aggregate.others_cpu, *variant.mutable_others_cpu());
   SetValue(aggregate.step_seconds, *variant.mutable_step_seconds());
   SetValue(aggregate.compute_seconds, *variant.mutable_compute_seconds());
   SetValue(aggregate.exchange_seconds, *variant.mutable_exchange_seconds());
@@ -278,38 +294,79 @@ void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto
   SetMeans(aggregate, variant);
   if (target.has_value()) SetTimeToTarget(aggregate, *variant.mutable_to_target());
   for (const Run* run : runs) AddRunPoint(*run, target, variant);
-  const Run* shown = MedianRun(runs);
-  if (shown == nullptr) return;
-  variant.set_shown_run(DirectoryName(*shown));
-  const proto::RunSummary& summary = shown->record.summary;
+  const Run& shown = ShownRun(runs);
+  variant.set_shown_run(DirectoryName(shown));
+  const proto::RunSummary& summary = shown.record.summary;
   variant.set_batch_per_worker(static_cast<int32_t>(summary.global_batch() / std::max(1, summary.workers())));
   *variant.mutable_summary() = summary;
-  for (const proto::EpochPoint& epoch : shown->record.epochs) *variant.add_epoch() = epoch;
-  if (shown->record.epochs.empty()) ReadOrNote(*shown, "epochs.csv", report);
-  const std::string resources = ReadOrNote(*shown, "resources.csv", report);
+  for (const proto::EpochPoint& epoch : shown.record.epochs) *variant.add_epoch() = epoch;
+  if (shown.record.epochs.empty()) ReadOrNote(shown, "epochs.csv", report);
+  const std::string resources = ReadOrNote(shown, "resources.csv", report);
   AddMachines(resources, variant);
   AddGpus(resources, variant);
-  AddRanks(ReadOrNote(*shown, "steps.csv", report), variant);
+  AddRanks(ReadOrNote(shown, "steps.csv", report), variant);
 }
 
-// Variants that look alike are told apart by what their directories are called.
-void MakeNamesUnique(const std::vector<std::string>& directories, proto::Report& report) {
-  std::map<std::string, int> uses;
-  for (const proto::ReportVariant& variant : report.variant()) ++uses[variant.name()];
-  for (int i = 0; i < report.variant_size(); ++i) {
-    proto::ReportVariant& variant = *report.mutable_variant(i);
-    if (uses[variant.name()] > 1) variant.set_name(absl::StrCat(variant.name(), " (", directories[i], ")"));
+// The first job of every variant, in their order; empty where one cannot be read.
+std::vector<proto::Job> JobsOf(const std::vector<Run>& runs, const std::vector<std::string>& variants) {
+  std::vector<proto::Job> jobs;
+  for (const std::string& variant : variants) {
+    const auto run =
+        std::find_if(runs.begin(), runs.end(), [&](const Run& run) { return run.variant == variant; });
+    if (!run->job.has_value()) return {};
+    jobs.push_back(*run->job);
   }
+  return jobs;
+}
+
+// What their jobs tell of the variants beside each other.
+void AddJobs(const std::vector<proto::Job>& jobs, proto::Report& report) {
+  const std::vector<std::string> short_names = ShortNames(jobs);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    proto::ReportVariant& variant = *report.mutable_variant(static_cast<int>(i));
+    variant.set_short_name(short_names[i]);
+    if (jobs[i].data().classes() > 0) variant.set_chance_accuracy(1.0 / jobs[i].data().classes());
+  }
+  for (proto::JobDifference& difference : JobDifferences(jobs)) {
+    *report.add_difference() = std::move(difference);
+  }
+}
+
+using NameField = std::string* (proto::ReportVariant::*)();
+
+// Variants that look alike are told apart by what their directories are called.
+void MakeUnique(const std::vector<std::string>& directories, NameField field, proto::Report& report) {
+  std::map<std::string, int> uses;
+  for (proto::ReportVariant& variant : *report.mutable_variant()) ++uses[*(variant.*field)()];
+  for (int i = 0; i < report.variant_size(); ++i) {
+    std::string& name = *(report.mutable_variant(i)->*field)();
+    if (!name.empty() && uses[name] > 1) absl::StrAppend(&name, " (", directories[i], ")");
+  }
+}
+
+// FailedPrecondition: these runs answer no question together.
+absl::Status CheckAlike(const std::string& path, const std::vector<proto::Job>& jobs) {
+  std::vector<std::string> fields;
+  for (const proto::JobDifference& difference : JobDifferences(jobs)) {
+    const std::string& field = difference.field();
+    if (absl::StartsWith(field, "model") || absl::StartsWith(field, "data")) fields.push_back(field);
+  }
+  if (fields.empty()) return absl::OkStatus();
+  constexpr size_t kNamed = 3;
+  const size_t more = fields.size() - std::min(fields.size(), kNamed);
+  fields.resize(fields.size() - more);
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, " holds runs of different models or data (they differ in ", absl::StrJoin(fields, ", "),
+      more > 0 ? absl::StrCat(" and ", more, " more") : "",
+      "), which no `tethys compare` made together: name the directory of one run or of one comparison"));
 }
 
 // What all runs have in common: a sentence that is not every run's is left out.
 std::vector<std::string> SetupSentences(const std::vector<Run>& runs) {
   std::vector<std::string> common;
   for (size_t i = 0; i < runs.size(); ++i) {
-    proto::Job job;
-    const absl::StatusOr<std::string> text = ReadFile(runs[i].path + "/job.textproto", kMaxFileBytes);
-    if (!text.ok() || !google::protobuf::TextFormat::ParseFromString(*text, &job)) return {};
-    const std::vector<std::string> own = DescribeSetup(job, runs[i].record.summary);
+    if (!runs[i].job.has_value()) return {};
+    const std::vector<std::string> own = DescribeSetup(*runs[i].job, runs[i].record.summary);
     if (i == 0) common = own;
     common.erase(std::remove_if(common.begin(), common.end(),
                                 [&own](const std::string& sentence) {
@@ -338,6 +395,9 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
     if (variants[run.variant].empty()) directories.push_back(run.variant);
     variants[run.variant].push_back(&run);
   }
+  const std::vector<proto::Job> jobs = JobsOf(runs, directories);
+  const bool compared = FileExists(path + "/comparison.csv");
+  if (!compared) TETHYS_RETURN_IF_ERROR(CheckAlike(path, jobs));
   proto::Report report;
   std::vector<RunRecord> records;
   for (const Run& run : runs) records.push_back(run.record);
@@ -348,11 +408,13 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
         "Time to accuracy: no run was validated (data.validation_samples, evaluate_each_epoch).");
   }
   for (const std::string& directory : directories) AddVariant(variants[directory], target, report);
-  MakeNamesUnique(directories, report);
+  AddJobs(jobs, report);
+  MakeUnique(directories, &proto::ReportVariant::mutable_name, report);
+  MakeUnique(directories, &proto::ReportVariant::mutable_short_name, report);
   for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
   report.set_title(runs.size() == 1 ? runs[0].record.summary.job()
-                                    : absl::StrCat("Comparison of ", directories.size(), " variants, ",
-                                                   runs.size(), " runs"));
+                                    : absl::StrCat(compared ? "Comparison of " : "Runs not made together: ",
+                                                   directories.size(), " variants, ", runs.size(), " runs"));
   report.set_made(absl::StrCat(Today(), ", build ", BuildId().substr(0, 12)));
   for (std::string& sentence : Verdict(report)) report.add_verdict(std::move(sentence));
   for (std::string& sentence : Explanation(report)) report.add_why(std::move(sentence));

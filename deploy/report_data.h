@@ -14,6 +14,7 @@ namespace tethys {
 // `path` is the directory of a run, or of a comparison, whose runs lie in it as NAME-rN: runs that differ in
 // N only are one variant. Times to accuracy are to `given_target`, or else to one that is chosen
 // (comparison.h). What a run lacks is listed in the report, not an error. NotFound: no run has ended there.
+// FailedPrecondition: the runs there are of different models or data, and no comparison made them together.
 absl::StatusOr<proto::Report> CollectReport(const std::string& path,
                                             absl::optional<double> given_target = absl::nullopt);
 

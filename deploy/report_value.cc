@@ -43,6 +43,11 @@ bool EqualWithinNoise(const ReportValue& a, const ReportValue& b) {
   return ratio.error >= 0 && ratio.value - 1 <= HalfInterval(a, b) * ratio.error;
 }
 
+Difference DifferenceOf(const ReportValue& a, const ReportValue& b) {
+  if (std::min(a.count(), b.count()) < 2) return Difference::kUnknown;
+  return EqualWithinNoise(a, b) ? Difference::kNoise : Difference::kShown;
+}
+
 std::string MeanText(const ReportValue& value, double scale) {
   const double mean = value.mean() * scale;
   const double error = StandardError(value) * scale;

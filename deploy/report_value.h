@@ -27,6 +27,14 @@ double HalfInterval(const proto::ReportValue& a, const proto::ReportValue& b);
 // where no error is known.
 bool EqualWithinNoise(const proto::ReportValue& a, const proto::ReportValue& b);
 
+// What runs show of the difference between two means.
+enum class Difference {
+  kUnknown,  // One of them was measured only once: chance may have made it.
+  kNoise,    // EqualWithinNoise.
+  kShown,
+};
+Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);
+
 // "13.70 ± 0.05": scaled, rounded where the standard error, if there is one, has its second digit.
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
 // The same in seconds, "13.70 ± 0.05 s".

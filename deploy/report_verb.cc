@@ -2,18 +2,33 @@
 
 #include "deploy/command.h"
 #include "deploy/report.h"
+#include "deploy/report_data.h"
 #include "deploy/time_to_accuracy.h"
 #include "deploy/trace.h"
+#include "runtime/base/file.h"
+#include "runtime/telemetry/summary.h"
 
 namespace tethys {
 namespace {
+
+// A trace is of one run. InvalidArgument: there are several.
+absl::Status CheckOneRun(const proto::Report& report, const std::string& path) {
+  if (FileExists(absl::StrCat(path, "/", kSummaryFile))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--trace is of one run, and ", path,
+                                                 " holds several: name one of them, for example ", path, "/",
+                                                 report.variant(0).run(0).name()));
+}
 
 int Report(const Flags& flags) {
   const std::string& path = flags.arguments()[0];
   const absl::StatusOr<absl::optional<double>> target = GivenTarget(flags);
   if (!target.ok()) return Fail("report", target.status(), kExitBadRequest);
-  const absl::Status written = WriteReport(path, *target);
-  if (!written.ok()) return Fail("report", written, kExitBadRequest);
+  const absl::StatusOr<proto::Report> report = CollectReport(path, *target);
+  if (!report.ok()) return Fail("report", report.status(), kExitBadRequest);
+  const absl::Status traceable = flags.Has("trace") ? CheckOneRun(*report, path) : absl::OkStatus();
+  if (!traceable.ok()) return Fail("report", traceable, kExitBadRequest);
+  const absl::Status written = WriteReport(*report, path);
+  if (!written.ok()) return Fail("report", written, kExitFailed);
   std::printf("%s/report.html\n%s/report.md\n", path.c_str(), path.c_str());
   if (!flags.Has("trace")) return kExitSuccess;
   const absl::Status traced = WriteTrace(path);

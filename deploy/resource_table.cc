@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kMebibyte = 1 << 20;
 constexpr double kMegabyte = 1e6;
+constexpr int kCaptionWidth = 100;
 
 // Of one quantity, over the lines that tell of it.
 struct Merged {
@@ -34,6 +35,7 @@ struct MachineUse {
   int cores = 0;
   std::vector<std::string> processes;  // That ran there.
   Merged cpu, memory, in, out;
+  double job_cpu = 0, job_memory = 0;         // Sums of the means of the job's processes, over all runs.
   Merged gpu_percent, gpu_memory, gpu_power;  // Over its GPUs, each by itself.
 
   void Add(const proto::ResourceSummary& line) {
@@ -42,6 +44,10 @@ struct MachineUse {
     memory.Add(line.resident_bytes());
     in.Add(line.network_in_bytes_per_second());
     out.Add(line.network_out_bytes_per_second());
+  }
+  void AddProcess(const proto::ResourceSummary& process) {
+    job_cpu += process.cpu_percent().mean();
+    job_memory += process.resident_bytes().mean();
   }
   void AddGpu(const proto::ResourceSummary& process) {
     if (process.has_gpu_percent()) gpu_percent.Add(process.gpu_percent());
@@ -62,8 +68,10 @@ std::map<std::string, MachineUse> UseOf(absl::Span<const RunRecord> runs, int va
         use.Add(line);
         continue;
       }
-      use.AddGpu(line);
-      machines[""].AddGpu(line);
+      for (MachineUse* of : {&use, &machines[""]}) {
+        of->AddProcess(line);
+        of->AddGpu(line);
+      }
       if (std::find(processes.begin(), processes.end(), line.process()) == processes.end()) {
         processes.push_back(line.process());
       }
@@ -73,14 +81,17 @@ std::map<std::string, MachineUse> UseOf(absl::Span<const RunRecord> runs, int va
 }
 
 void AppendCells(const Merged& merged, double factor, int digits, std::vector<std::string>& row) {
-  for (const double value : {merged.means / merged.lines, merged.minimum, merged.maximum}) {
+  for (const double value : {merged.means / merged.lines, merged.maximum}) {
     row.push_back(merged.lines == 0 ? "-" : absl::StrFormat("%.*f", digits, value * factor));
   }
 }
 
 void AppendMeasured(const MachineUse& use, bool with_gpus, std::vector<std::string>& row) {
-  AppendCells(use.cpu, 1.0 / std::max(1, use.cores), 1, row);
+  const double cores = std::max(1, use.cores);
+  AppendCells(use.cpu, 1 / cores, 1, row);
+  row.push_back(absl::StrFormat("%.1f", use.job_cpu / use.cpu.lines / cores));
   AppendCells(use.memory, 1 / kMebibyte, 0, row);
+  row.push_back(absl::StrFormat("%.0f", use.job_memory / use.cpu.lines / kMebibyte));
   AppendCells(use.in, 1 / kMegabyte, 1, row);
   AppendCells(use.out, 1 / kMegabyte, 1, row);
   if (!with_gpus) return;
@@ -113,11 +124,16 @@ std::vector<std::string> VariantCells(const VariantLabel& label, const std::stri
 }
 
 void AppendMeasuredColumns(bool with_gpus, std::vector<Column>& columns) {
-  std::vector<const char*> quantities = {"CPU %", "MiB", "in MB/s", "out MB/s"};
-  if (with_gpus) quantities.insert(quantities.end(), {"GPU %", "GPU MiB", "GPU W"});
-  for (const char* quantity : quantities) {
-    for (const char* what : {"mean", "least", "most"}) columns.push_back({{quantity, what}});
-  }
+  const auto add = [&columns](const char* quantity) {
+    for (const char* what : {"mean", "most"}) columns.push_back({{quantity, what}});
+  };
+  add("CPU %");
+  columns.push_back({{"job's", "CPU %", "mean"}});
+  add("MiB");
+  columns.push_back({{"job's", "MiB", "mean"}});
+  for (const char* quantity : {"in MB/s", "out MB/s"}) add(quantity);
+  if (!with_gpus) return;
+  for (const char* quantity : {"GPU %", "GPU MiB", "GPU W"}) add(quantity);
 }
 
 // Of a line of the CSV; empty where nothing was told.
@@ -136,7 +152,7 @@ std::string ProcessesText(const std::vector<std::string>& processes) {
 }  // namespace
 
 std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
-                           absl::Span<const RunRecord> runs) {
+                           absl::Span<const RunRecord> runs, int width) {
   std::vector<Column> cluster_columns = VariantColumns(variations), machine_columns = cluster_columns;
   cluster_columns.push_back({{"cores"}});
   machine_columns.push_back({{"machine"}, true});
@@ -160,9 +176,17 @@ std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<con
     }
   }
   if (cluster_rows.empty()) return "";
-  return absl::StrCat("All machines together (CPU in % of all cores",
-                      with_gpus ? "; GPUs each by itself" : "", ")\n\n", Table(cluster_columns, cluster_rows),
-                      "\nLoad of each machine\n\n", Table(machine_columns, machine_rows));
+  const size_t keys = VariantColumns(variations).size();
+  const bool several = machine_rows.size() > cluster_rows.size();
+  const std::string caption = absl::StrCat(
+      several ? "All machines together" : "The machine",
+      ": CPU in % of all cores and MiB of everything that ran there, and of it the job's processes",
+      with_gpus ? "; GPUs each by itself" : "", ".");
+  const std::string cluster = absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
+                                           Table(cluster_columns, cluster_rows, width, keys));
+  if (!several) return cluster;
+  return absl::StrCat(cluster, "\nLoad of each machine\n\n",
+                      Table(machine_columns, machine_rows, width, keys + 1));
 }
 
 std::string ResourceCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,

@@ -63,8 +63,10 @@ absl::optional<double> CommonTarget(absl::Span<const double> best) {
 }
 
 std::string TargetText(const proto::AccuracyTarget& target) {
-  return absl::StrFormat("%.4g %% validation accuracy%s", 100 * target.accuracy(),
-                         target.given() ? "" : " (the highest whole percent that every run reached)");
+  const char* choice = target.given()       ? ""
+                       : target.runs() == 1 ? " (the highest whole percent that the run reached)"
+                                            : " (the highest whole percent that every run reached)";
+  return absl::StrFormat("%.4g %% validation accuracy%s", 100 * target.accuracy(), choice);
 }
 
 FlagSpec TargetAccuracyFlag() {

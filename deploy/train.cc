@@ -6,6 +6,7 @@
 #include "deploy/job_run.h"
 #include "deploy/remote_run_dir.h"
 #include "deploy/report.h"
+#include "deploy/report_data.h"
 #include "deploy/role_process.h"
 #include "deploy/scheduled_task.h"
 #include "runtime/job/job_file.h"
@@ -95,6 +96,12 @@ absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun&
   return PrepareRequest(flags, run.overrides, std::move(options));
 }
 
+// Of a run that failed, too: what it got to is there.
+absl::Status ReportRun(const std::string& run_dir) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Report report, CollectReport(run_dir));
+  return WriteReport(report, run_dir);
+}
+
 int RunToEnd(absl::StatusOr<Request> request) {
   if (!request.ok()) return Fail("train", request.status(), kExitBadRequest);
   const std::string& run_dir = request->directory.path();
@@ -103,12 +110,12 @@ int RunToEnd(absl::StatusOr<Request> request) {
   std::fflush(stdout);
 
   const RunResult result = RunJob(request->plan, request->directory, request->options);
+  const absl::Status reported = ReportRun(run_dir);
   if (!result.status.ok()) {
     Fail("train", result.status, kExitFailed);
     std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(), ResumeHint(run_dir).c_str());
     return kExitFailed;
   }
-  const absl::Status reported = WriteReport(run_dir);
   std::printf("%s\nresults in %s; %s\n", OutcomeText(run_dir).c_str(), run_dir.c_str(),
               reported.ok() ? "report.html there shows them"
                             : absl::StrCat("no report: ", StatusText(reported)).c_str());

@@ -94,6 +94,17 @@ TEST(ComparisonTableTest, FitsATerminal) {
   }
 }
 
+TEST(ComparisonTableTest, FitsNarrowTerminals) {
+  RunRecord run = OneRun(0, 0, 0.86, 100);
+  run.summary.set_others_cpu(0.59);
+  for (const int width : {60, 80, 120}) {
+    const std::string table = ComparisonTable(Labels(), {}, {run, OneRun(1, 0, 0.85, 120)}, width);
+    EXPECT_THAT(table, HasSubstr("gradient"));
+    EXPECT_THAT(table, HasSubstr("others'"));
+    for (absl::string_view line : absl::StrSplit(table, '\n')) EXPECT_LE(DisplayWidth(line), width) << line;
+  }
+}
+
 TEST(ComparisonTableTest, ShowsWhatVariesInColumnsOfItsOwn) {
   std::vector<VariantLabel> labels = {{"mnist", "local", 1, 0, 64, "global", {"64"}},
                                       {"mnist", "local", 1, 0, 128, "global", {"128"}}};
@@ -148,20 +159,24 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
       lines[0],
       "kind,job,strategy,workers,servers,global_batch,gradient_scale,repeat,seed,runs,failed,test_accuracy,"
       "test_accuracy_sd,training_seconds,training_seconds_sd,samples_per_second,samples_per_second_sd,"
-      "exposed_share,exposed_share_sd,bytes_per_step,bytes_per_step_sd,mean_staleness,mean_staleness_sd,run_"
-      "cost,run_cost_sd,epoch_cost,epoch_cost_sd,best_validation_accuracy,best_validation_accuracy_sd,"
+      "exposed_share,exposed_share_sd,bytes_per_step,bytes_per_step_sd,mean_staleness,mean_staleness_sd,"
+      "others_cpu,others_"
+      "cpu_sd,run_cost,run_cost_sd,epoch_cost,epoch_cost_sd,best_validation_accuracy,best_validation_"
+      "accuracy_sd,"
       "seconds_to_target,seconds_to_target_sd,epochs_to_target,epochs_to_target_sd,cost_to_target,"
       "cost_to_target_sd,target_accuracy,reached_target,exchange,run_dir,error");
   EXPECT_EQ(lines[1],
             "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,"
-            ",,,,runs/r,");
-  EXPECT_EQ(lines[2],
-            "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
-            "\"worker 1 on host, killed");
+            ",,,,,,runs/r,");
   EXPECT_EQ(
-      lines[4],
-      "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,,,,,");
-  EXPECT_EQ(lines[5], "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
+      lines[2],
+      "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
+      "\"worker 1 on host, killed");
+  EXPECT_EQ(lines[4],
+            "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,"
+            ",,,,,,");
+  EXPECT_EQ(lines[5],
+            "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
 // Ends of epochs, a second apart.
@@ -172,6 +187,13 @@ RunRecord WithCourse(RunRecord run, const std::vector<double>& accuracies) {
     epoch.set_validation_accuracy(accuracy);
   }
   return run;
+}
+
+TEST(SecondsLeftTest, TakesRunsOfOneVariantToBeAlike) {
+  EXPECT_FALSE(SecondsLeft({}, {{0, 1}}).has_value());
+  const std::vector<RunTime> made = {{0, 10}, {0, 12}, {1, 20}};
+  EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{0, 1}), 31);
+  EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{2}), 14) << "of which nothing is known";
 }
 
 TEST(TimeToTargetTest, IsTheMeanOverTheRunsThatGotThere) {

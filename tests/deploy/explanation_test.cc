@@ -27,6 +27,7 @@ class ExplanationTest : public ::testing::Test {
     proto::ReportVariant& variant = *report_.add_variant();
     variant.set_name(strategy + ", 2 workers");
     variant.set_strategy(strategy);
+    variant.set_short_name(strategy);
     variant.set_runs(3);
     *variant.mutable_seconds() = Value(seconds, 0.1);
     *variant.mutable_step_seconds() = Value(compute + exchange, 0.1);
@@ -65,7 +66,7 @@ TEST_F(ExplanationTest, SaysWhereAWorkersTimeWentAndWhatTheDifferenceIsMadeOf) {
       Text(),
       HasSubstr("Of its 10.000 ± 0.058 s of training, a worker of mirrored needed 6.000 ± 0.058 s (60 %) "
                 "to compute (forward and backward), 3.000 ± 0.058 s (30 %) to wait for the exchange"));
-  EXPECT_THAT(Text(), HasSubstr("a worker of ps async needed"));
+  EXPECT_THAT(Text(), HasSubstr("a worker of ps_async needed"));
   EXPECT_THAT(Text(), HasSubstr("of the one run of each variant that details are shown of"));
   EXPECT_THAT(Text(),
               HasSubstr("So the 4 s between them are: computing +0.5 s, waiting for the exchange +3.2 s, "
@@ -97,12 +98,12 @@ TEST_F(ExplanationTest, OneVariantAloneIsToldByItself) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("a worker of mirrored needed"), Not(HasSubstr("So the"))));
 }
 
-TEST_F(ExplanationTest, VariantsOfOneStrategyGoByTheirWholeNames) {
+TEST_F(ExplanationTest, VariantsGoByTheirShortNamesWhereTheyHaveThem) {
   Add("mirrored", 10, 6, 3);
-  Add("ps_async", 12, 6, 5);
-  Add("ps_async", 14, 6, 7).set_name("ps async, 3 workers");
-  EXPECT_THAT(Text(), HasSubstr("a worker of mirrored needed"));
-  EXPECT_THAT(Text(), HasSubstr("a worker of ps async, 2 workers needed"));
+  Add("ps_async", 12, 6, 5).set_short_name("PS async, 2 servers");
+  EXPECT_THAT(Text(), HasSubstr("a worker of PS async, 2 servers needed"));
+  report_.mutable_variant(1)->clear_short_name();
+  EXPECT_THAT(Text(), HasSubstr("a worker of ps_async, 2 workers needed"));
 }
 
 TEST_F(ExplanationTest, SaysWhatWasMovedAndOverWhat) {
@@ -146,7 +147,7 @@ TEST_F(ExplanationTest, AFullCpuAndOtherProgramsAreSaid) {
   EXPECT_THAT(
       Text(),
       HasSubstr("99 % of the 2 cores of slave1 with mirrored, at its limit (other programs took 39 %"));
-  EXPECT_THAT(Text(), HasSubstr("and 50 % of the 2 cores of slave1 with ps async. Times are by the clock"));
+  EXPECT_THAT(Text(), HasSubstr("and 50 % of the 2 cores of slave1 with ps_async. Times are by the clock"));
 }
 
 TEST_F(ExplanationTest, MachinesThatAreOneComputerShareItsCores) {

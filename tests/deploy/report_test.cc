@@ -176,9 +176,56 @@ TEST_F(ReportTest, ThePageIsWholeAndNamesCannotBreakIt) {
   EXPECT_THAT(html, Not(HasSubstr("src=\"http")));
 }
 
+constexpr char kSmallJob[] =
+    "model { layer { dense { units: 10 } } } data { classes: 10 } workers: 2 batch_size_per_worker: 64 "
+    "strategy { mirrored {} } optimizer { learning_rate: 0.1 sgd {} }";
+
+TEST_F(ReportTest, SaysWhereTheJobsDiffer) {
+  Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto", kSmallJob);
+  Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto", std::string(kSmallJob) + " max_steps: 5");
+  const proto::Report report = CollectReport(directory_.path()).value();
+  ASSERT_EQ(report.difference_size(), 1);
+  EXPECT_EQ(report.difference(0).field(), "max_steps");
+  EXPECT_EQ(report.variant(1).short_name(), "mirrored, max_steps 5");
+  EXPECT_EQ(report.variant(0).chance_accuracy(), 0.1);
+  EXPECT_THAT(ReportMarkdown(report), HasSubstr("| max_steps | none | 5 |"));
+  EXPECT_THAT(report.title(), HasSubstr("not made together"));
+}
+
+TEST_F(ReportTest, RunsOfUnlikeModelsAreRefusedUnlessCompared) {
+  Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto", kSmallJob);
+  Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
+        "model { layer { dense { units: 20 } } } data { classes: 20 }");
+  const absl::Status refused = CollectReport(directory_.path()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("runs of different models or data (they differ in model.layer[0].dense.units, "
+                        "data.classes)"));
+  Write(directory_.path() + "/comparison.csv", "");
+  EXPECT_TRUE(CollectReport(directory_.path()).ok());
+}
+
+TEST_F(ReportTest, ARunThatFailedShowsWhatItGotTo) {
+  const proto::Report report = CollectReport(MakeRun("a", "interrupted", 9)).value();
+  EXPECT_THAT(report.verdict(0), HasSubstr("This run was interrupted after"));
+  EXPECT_EQ(report.variant(0).epoch_size(), 2);
+}
+
+TEST_F(ReportTest, MarkdownListsWhatIsMissing) {
+  const std::string path = MakeRun("job", "succeeded", 5);
+  ASSERT_TRUE(RemoveRecursively(path + "/steps.csv").ok());
+  EXPECT_THAT(ReportMarkdown(CollectReport(path).value()), HasSubstr("What could not be shown"));
+  EXPECT_THAT(ReportMarkdown(CollectReport(path).value()), HasSubstr("steps.csv"));
+}
+
+TEST_F(ReportTest, OneRunIsNotEveryRun) {
+  EXPECT_THAT(ReportMarkdown(CollectReport(MakeRun("a", "succeeded", 9)).value()),
+              HasSubstr("the highest whole percent that the run reached"));
+}
+
 TEST_F(ReportTest, WritesBothFormsBesideTheRun) {
   const std::string path = MakeRun("job|x", "succeeded", 5);
-  ASSERT_TRUE(WriteReport(path).ok());
+  ASSERT_TRUE(WriteReport(CollectReport(path).value(), path).ok());
   EXPECT_TRUE(FileExists(path + "/report.html"));
   EXPECT_THAT(ReadFile(path + "/report.md").value(), HasSubstr("# job\\|x"));
 }

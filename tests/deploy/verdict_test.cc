@@ -53,6 +53,12 @@ TEST(ReportValueTest, MeansAreEqualWithinNoiseWhicheverIsLarger) {
   EXPECT_FALSE(EqualWithinNoise(Value(1, 10), Value(3, 10.5, 1))) << "of one run nothing is known";
 }
 
+TEST(ReportValueTest, OneRunShowsNoDifference) {
+  EXPECT_EQ(DifferenceOf(Value(1, 10), Value(3, 20, 1)), Difference::kUnknown);
+  EXPECT_EQ(DifferenceOf(Value(3, 10, 1), Value(3, 10.5, 1)), Difference::kNoise);
+  EXPECT_EQ(DifferenceOf(Value(3, 10, 1), Value(3, 20, 1)), Difference::kShown);
+}
+
 TEST(ReportValueTest, LongTimesAreWrittenOut) { EXPECT_EQ(MeanText(Value(1, 4321.6)), "4322"); }
 
 TEST_F(VerdictTest, NamesTheFastestAndByHowMuch) {
@@ -144,20 +150,108 @@ TEST_F(TargetVerdictTest, ATargetReachedAtOnceIsSaidToTellLittle) {
   EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy tells more"));
 }
 
-TEST_F(VerdictTest, OneRunKnowsNoUncertaintyAndSaysSo) {
-  Add("mirrored", Value(1, 10), Value(1, 0.87));
-  Add("ps", Value(1, 20), Value(1, 0.88));
-  EXPECT_THAT(Text(), HasSubstr("2.00 times faster"));
-  EXPECT_THAT(Text(), HasSubstr("no uncertainty is known"));
-  EXPECT_THAT(Text(), Not(HasSubstr("±")));
+TEST_F(VerdictTest, OneRunRanksNothing) {
+  proto::ReportVariant& mirrored = Add("mirrored", Value(1, 10), Value(1, 0.87));
+  proto::ReportVariant& ps = Add("ps_sync", Value(1, 20), Value(1, 0.88));
+  *mirrored.mutable_cost() = Value(1, 2);
+  *ps.mutable_cost() = Value(1, 1);
+  report_.mutable_target()->set_accuracy(0.85);
+  for (proto::ReportVariant* variant : {&mirrored, &ps}) {
+    proto::TimeToTarget& to_target = *variant->mutable_to_target();
+    to_target.set_runs(1);
+    to_target.set_reached(1);
+    *to_target.mutable_seconds() = variant->seconds();
+    *to_target.mutable_epochs() = Value(1, 2);
+  }
+  EXPECT_THAT(Text(), StartsWith("mirrored trained in 10 s, ps_sync in 20 s, 2.00 times as long; one run "
+                                 "does not tell whether that is chance."));
+  EXPECT_THAT(Text(), HasSubstr("One run of a variant is no ground for a recommendation"));
+  for (const char* claim :
+       {"faster", "astest", "first at", "Most accurate", "Cheapest", "Recommended", "±"}) {
+    EXPECT_THAT(Text(), Not(HasSubstr(claim)));
+  }
 }
 
 TEST_F(VerdictTest, ComparesWithTheBestOfAnotherStrategy) {
-  Add("mirrored", Value(1, 10), Value(1, 0.87)).set_global_batch(128);
-  Add("mirrored", Value(1, 11), Value(1, 0.87)).set_global_batch(128);
-  Add("ps", Value(1, 30), Value(1, 0.88)).set_global_batch(64);
-  EXPECT_THAT(Text(), HasSubstr("3.00 times faster than ps"));
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).set_global_batch(128);
+  Add("mirrored", Value(3, 11, 0.1), Value(3, 0.87)).set_global_batch(128);
+  Add("ps", Value(3, 30, 0.1), Value(3, 0.88)).set_global_batch(64);
+  EXPECT_THAT(Text(), HasSubstr("3.00 ± 0.02 times faster than ps"));
   EXPECT_THAT(Text(), AllOf(HasSubstr("Global batches ("), HasSubstr("differ")));
+}
+
+TEST_F(VerdictTest, SetsServersAgainstMirroredWhoeverIsFastest) {
+  Add("local", Value(3, 5, 0.1), Value(3, 0.87, 0.001));
+  Add("mirrored", Value(3, 9, 0.1), Value(3, 0.87, 0.001)).set_global_batch(128);
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_global_batch(384);
+  Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87, 0.001)).set_global_batch(384);
+  Add("ps_async", Value(3, 12, 0.1), Value(3, 0.86, 0.001)).set_global_batch(64);
+  EXPECT_THAT(Text(), StartsWith("Fastest here: local trained in"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("Mirrored workers or parameter servers, both with global batch 384: mirrored trained in "
+                "10.000 ± 0.058 s, 2.00 ± 0.01 times faster than ps_sync with 20.000 ± 0.058 s. Test "
+                "accuracy, in the same order, is equal within noise"));
+  EXPECT_THAT(Text(), HasSubstr("with different global batches: mirrored trained in 9.000 ± 0.058 s, 1.33 ± "
+                                "0.01 times faster than ps_async"));
+  const Contenders explained = ContendersOf(report_);
+  EXPECT_EQ(explained.best->strategy(), "mirrored");
+  EXPECT_EQ(explained.rival->strategy(), "ps_async") << "the fastest of parameter servers";
+}
+
+TEST_F(VerdictTest, RecommendsTheFastestOfTheMostAccurate) {
+  Add("ps_async", Value(3, 8, 0.1), Value(3, 0.86, 0.001)).set_workers(3);
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
+  Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
+  EXPECT_THAT(Text(),
+              HasSubstr("Recommended here: mirrored, the fastest of those that no other is shown to "
+                        "surpass in accuracy. ps_async trains 1.25 ± 0.01 times faster, at the price of "
+                        "1.00 points of accuracy."));
+}
+
+TEST_F(VerdictTest, RecommendationNamesWhatIsLevelAndTheDistributed) {
+  Add("local", Value(3, 5, 0.1), Value(3, 0.87, 0.001)).set_workers(1);
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
+  Add("ps_sync", Value(3, 10.1, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
+  EXPECT_THAT(Text(), HasSubstr("Recommended here: local, the fastest"));
+  EXPECT_THAT(Text(), HasSubstr("With several workers: mirrored (level with it within noise: ps_sync)."));
+}
+
+TEST_F(VerdictTest, SaysInWhatElseTheJobsDiffer) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+  Add("ps_async", Value(3, 20, 0.1), Value(3, 0.87, 0.001));
+  proto::JobDifference& difference = *report_.add_difference();
+  difference.set_field("optimizer.learning_rate");
+  for (const char* value : {"0.05", "0.1"}) difference.add_value(value);
+  EXPECT_THAT(Text(), HasSubstr("The jobs differ in more than strategy, processes and batch: "
+                                "optimizer.learning_rate: 0.05 in mirrored, 0.1 in ps_async."));
+}
+
+TEST_F(VerdictTest, WarnsWhereOtherProgramsTookTheMachine) {
+  *Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.59, 0.1);
+  *Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.02, 0.01);
+  EXPECT_THAT(Text(), HasSubstr("Other programs took a part of this machine's CPU, in the mean 59 % during "
+                                "mirrored: the times are not the jobs' alone."));
+}
+
+TEST_F(VerdictTest, RemarksATrainingThatStayedAtChance) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.15)).set_chance_accuracy(0.1);
+  Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).set_chance_accuracy(0.1);
+  EXPECT_THAT(Text(),
+              HasSubstr("Hardly better than a guess (10 %): mirrored. A lower optimizer.learning_rate"));
+  EXPECT_TRUE(IsAtChance(0.54, 0.5));
+  EXPECT_FALSE(IsAtChance(0.6, 0.5));
+  EXPECT_FALSE(IsAtChance(0.05, 0.01)) << "five times as often right as a guess among a hundred";
+}
+
+TEST_F(VerdictTest, TheOnlyRunThatFailedSaysHowFarItGot) {
+  proto::ReportVariant& variant = Add("mirrored", Value(0, 0), Value(0, 0));
+  variant.add_run();
+  variant.mutable_summary()->set_status("failed");
+  variant.mutable_summary()->set_epochs(3);
+  variant.mutable_summary()->set_steps(423);
+  variant.mutable_summary()->mutable_first_failure()->set_message("worker 1 was lost\n  more");
+  EXPECT_THAT(Text(), StartsWith("This run failed after 3 epochs and 423 updates: worker 1 was lost\n"));
 }
 
 TEST_F(VerdictTest, WhatFailedIsNamed) {
