@@ -21,6 +21,7 @@
 #include "deploy/role_process.h"
 #include "deploy/text.h"
 #include "deploy/time_to_accuracy.h"
+#include "deploy/version.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/clock.h"
 #include "runtime/job/job.h"
@@ -219,7 +220,7 @@ void MakeRun(PlannedRun& run, JobRunOptions options) {
 
 // The report, its verdict on the terminal too.
 void ReportAndPrintVerdict(const Request& request, const std::string& directory, int width) {
-  const absl::StatusOr<proto::Report> report = CollectReport(directory, request.target);
+  const absl::StatusOr<proto::Report> report = CollectReport(directory, request.target, ShortVersionText());
   const absl::Status written = report.ok() ? WriteReport(*report, directory) : report.status();
   if (report.ok()) {
     std::printf("Verdict\n\n");

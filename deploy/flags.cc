@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "deploy/text.h"
+#include "proto/job.pb.h"
 #include "runtime/base/nearest_name.h"
 
 namespace tethys {
@@ -17,12 +18,21 @@ const FlagSpec* Find(const CommandSpec& spec, const std::string& name) {
   return nullptr;
 }
 
-absl::Status UnknownFlag(const CommandSpec& spec, const std::string& name) {
+// `word` as it was given, `name` without dashes and value.
+absl::Status UnknownFlag(const CommandSpec& spec, const std::string& word, const std::string& name) {
+  const std::string flag = word.substr(0, word.find('='));
+  const std::string field = name.substr(0, name.find_first_of(".["));
+  if (Find(spec, "set") != nullptr && proto::Job::descriptor()->FindFieldByName(field) != nullptr) {
+    const size_t equals = word.find('=');
+    const std::string value = equals == std::string::npos ? "VALUE" : word.substr(equals + 1);
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no flag ", flag, ", but a field of the job: write --set=", name, "=", value));
+  }
   std::vector<std::string> names;
-  for (const FlagSpec& flag : spec.flags) names.push_back(flag.name);
+  for (const FlagSpec& known : spec.flags) names.push_back(known.name);
   const std::string nearest = NearestName(name, names);
   return absl::InvalidArgumentError(absl::StrCat(
-      "there is no flag --", name, nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?"),
+      "there is no flag ", flag, nearest.empty() ? "" : absl::StrCat("; did you mean --", nearest, "?"),
       " (tethys ", spec.verb, " --help lists them)"));
 }
 
@@ -88,7 +98,7 @@ absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::
     const std::string name =
         word.substr(0, equals).substr(std::min<size_t>(word.find_first_not_of('-'), word.size()));
     const FlagSpec* flag = absl::StartsWith(word, "--") ? Find(spec, name) : nullptr;
-    if (flag == nullptr) return UnknownFlag(spec, name);
+    if (flag == nullptr) return UnknownFlag(spec, word, name);
     if (flag->value.empty() && equals != std::string::npos) {
       return absl::InvalidArgumentError(absl::StrCat("--", name, " takes no value, but got '", word, "'"));
     }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "deploy/command.h"
-#include "runtime/base/build_id.h"
+#include "deploy/version.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/process.h"
 
@@ -40,7 +40,7 @@ void PrintHelp(const std::vector<Command>& commands) {
     std::printf("  %-10s%s\n", command.spec.verb.c_str(), command.spec.summary.c_str());
   }
   std::printf(
-      "\ntethys VERB --help describes a verb; tethys --version names the build.\n\nexample:\n"
+      "\ntethys VERB --help describes a verb; tethys --version names version, commit and build.\n\nexample:\n"
       "  tethys compare examples/fashion_mnist_*.textproto --repeats=3\n");
 }
 
@@ -62,7 +62,7 @@ int Main(const std::vector<std::string>& words) {
     return words.empty() ? kExitBadRequest : kExitSuccess;
   }
   if (words[0] == "--version") {
-    std::printf("tethys build %s\n", BuildId().c_str());
+    std::printf("%s\n", VersionText().c_str());
     return kExitSuccess;
   }
   const auto command = std::find_if(commands.begin(), commands.end(), [&](const Command& candidate) {

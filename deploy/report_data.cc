@@ -20,7 +20,6 @@
 #include "deploy/setup_text.h"
 #include "deploy/time_to_accuracy.h"
 #include "deploy/verdict.h"
-#include "runtime/base/build_id.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/summary.h"
 
@@ -387,7 +386,8 @@ std::string Today() {
 
 }  // namespace
 
-absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optional<double> given_target) {
+absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optional<double> given_target,
+                                            const std::string& program) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<Run> runs, FindRuns(path));
   std::map<std::string, std::vector<const Run*>> variants;
   std::vector<std::string> directories;
@@ -415,7 +415,7 @@ absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optio
   report.set_title(runs.size() == 1 ? runs[0].record.summary.job()
                                     : absl::StrCat(compared ? "Comparison of " : "Runs not made together: ",
                                                    directories.size(), " variants, ", runs.size(), " runs"));
-  report.set_made(absl::StrCat(Today(), ", build ", BuildId().substr(0, 12)));
+  report.set_made(absl::StrCat("Made on ", Today(), program.empty() ? "" : " by ", program));
   for (std::string& sentence : Verdict(report)) report.add_verdict(std::move(sentence));
   for (std::string& sentence : Explanation(report)) report.add_why(std::move(sentence));
   return report;

@@ -15,8 +15,10 @@ namespace tethys {
 // N only are one variant. Times to accuracy are to `given_target`, or else to one that is chosen
 // (comparison.h). What a run lacks is listed in the report, not an error. NotFound: no run has ended there.
 // FailedPrecondition: the runs there are of different models or data, and no comparison made them together.
+// `program`: what makes the report, as it calls itself.
 absl::StatusOr<proto::Report> CollectReport(const std::string& path,
-                                            absl::optional<double> given_target = absl::nullopt);
+                                            absl::optional<double> given_target = absl::nullopt,
+                                            const std::string& program = "");
 
 }  // namespace tethys
 

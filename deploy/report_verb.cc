@@ -5,6 +5,7 @@
 #include "deploy/report_data.h"
 #include "deploy/time_to_accuracy.h"
 #include "deploy/trace.h"
+#include "deploy/version.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/summary.h"
 
@@ -23,7 +24,7 @@ int Report(const Flags& flags) {
   const std::string& path = flags.arguments()[0];
   const absl::StatusOr<absl::optional<double>> target = GivenTarget(flags);
   if (!target.ok()) return Fail("report", target.status(), kExitBadRequest);
-  const absl::StatusOr<proto::Report> report = CollectReport(path, *target);
+  const absl::StatusOr<proto::Report> report = CollectReport(path, *target, ShortVersionText());
   if (!report.ok()) return Fail("report", report.status(), kExitBadRequest);
   const absl::Status traceable = flags.Has("trace") ? CheckOneRun(*report, path) : absl::OkStatus();
   if (!traceable.ok()) return Fail("report", traceable, kExitBadRequest);

@@ -9,6 +9,7 @@
 #include "deploy/report_data.h"
 #include "deploy/role_process.h"
 #include "deploy/scheduled_task.h"
+#include "deploy/version.h"
 #include "runtime/job/job_file.h"
 
 namespace tethys {
@@ -98,7 +99,8 @@ absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun&
 
 // Of a run that failed, too: what it got to is there.
 absl::Status ReportRun(const std::string& run_dir) {
-  TETHYS_ASSIGN_OR_RETURN(const proto::Report report, CollectReport(run_dir));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Report report,
+                          CollectReport(run_dir, absl::nullopt, ShortVersionText()));
   return WriteReport(report, run_dir);
 }
 
@@ -150,8 +152,11 @@ Command TrainCommand() {
                  "too."},
             {.name = "set",
              .value = "FIELD=VALUE",
-             .help = "Replaces a field of the job, for example --set=workers=3 or "
-                     "--set=optimizer.learning_rate=0.05.",
+             .help =
+                 "Replaces a field of the job, for example --set=workers=3, "
+                 "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. Where there is "
+                 "a choice, it is made by its name: --set=strategy=mirrored, "
+                 "--set=strategy.parameter_server.consistency=asynchronous.",
              .repeated = true},
             {.name = "chief_port",
              .value = "PORT",

@@ -125,6 +125,27 @@ TEST_F(CommandTest, HelpListsTheVerbs) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("\n  agent ")));
 }
 
+TEST_F(CommandTest, VersionNamesCommitAndBuild) {
+  const Outcome outcome = Tethys({"--version"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, ::testing::MatchesRegex(
+                               "Tethys [0-9]+\\.[0-9]+\\.[0-9]+, (commit [0-9a-f]+, )?build [0-9a-f]+\n"));
+}
+
+TEST_F(CommandTest, AFieldOfAnotherStrategyIsRefused) {
+  EXPECT_THAT(Refused({"--set=strategy.mirrored.bucket_bytes=4096"}),
+              HasSubstr("write --set=strategy=mirrored before"));
+}
+
+TEST_F(CommandTest, AVariationThatConcernsNoJobIsRefused) {
+  const Outcome outcome =
+      Tethys({"compare", job(), "--vary=strategy.mirrored.bucket_bytes=4096", "--run_dir=" + run_dir()});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.error,
+              HasSubstr("--vary=strategy.mirrored.bucket_bytes: none of these jobs has this field"));
+  EXPECT_FALSE(FileExists(run_dir()));
+}
+
 TEST_F(CommandTest, SuggestsTheVerbThatWasMeant) {
   const Outcome outcome = Tethys({"trian"});
   EXPECT_EQ(outcome.status, 2);

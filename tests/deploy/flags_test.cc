@@ -57,6 +57,15 @@ TEST(FlagsTest, SuggestsTheNearestFlag) {
             "there is no flag --rundir; did you mean --run_dir? (tethys train --help lists them)");
 }
 
+TEST(FlagsTest, AFieldOfTheJobIsToldHowToBeSet) {
+  EXPECT_EQ(Error({"job", "--epochs=3"}),
+            "there is no flag --epochs, but a field of the job: write --set=epochs=3");
+  EXPECT_EQ(Error({"job", "--optimizer.learning_rate", "0.1"}),
+            "there is no flag --optimizer.learning_rate, but a field of the job: write "
+            "--set=optimizer.learning_rate=VALUE");
+  EXPECT_EQ(Error({"job", "-n", "2"}), "there is no flag -n (tethys train --help lists them)");
+}
+
 TEST(FlagsTest, SuggestsNothingForAWordThatResemblesNone) {
   EXPECT_EQ(Error({"job", "--bandwidth=3"}), "there is no flag --bandwidth (tethys train --help lists them)");
 }
