@@ -215,7 +215,7 @@ void MakeRun(PlannedRun& run, JobRunOptions options) {
   absl::StatusOr<proto::RunSummary> summary = ReadSummary(record.run_dir);
   record.status = summary.status();
   if (summary.ok()) record.summary = *std::move(summary);
-  std::printf("%s\n\n", OutcomeText(record.run_dir).c_str());
+  std::printf("%s\n\n", OutcomeText(run.plan.job(), record.run_dir).c_str());
 }
 
 // The report, its verdict on the terminal too.

@@ -17,6 +17,7 @@
 #include "deploy/remote_run_dir.h"
 #include "deploy/tensorboard_log.h"
 #include "deploy/unfinished_summary.h"
+#include "deploy/verdict.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
@@ -219,7 +220,7 @@ std::string ResumeHint(const std::string& run_dir) {
                       " with: tethys train --resume --run_dir=", run_dir);
 }
 
-std::string OutcomeText(const std::string& run_dir) {
+std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   if (!summary.ok()) return StatusText(summary.status());
   std::string text = "done";
@@ -235,6 +236,15 @@ std::string OutcomeText(const std::string& run_dir) {
   if (summary->has_cost()) {
     absl::StrAppendFormat(&text, "; cost %.4g, %.4g an epoch, at %.4g an hour", summary->cost().run(),
                           summary->cost().epoch(), summary->cost().price_per_hour());
+  }
+  const proto::Quality& quality = summary->has_test() ? summary->test() : summary->validation();
+  const double chance = 1.0 / std::max<double>(1, job.data().classes());
+  if (quality.samples() > 0 && job.data().classes() > 1 && IsAtChance(quality.accuracy(), chance)) {
+    absl::StrAppendFormat(
+        &text,
+        "\nThat is hardly better than a guess among %d classes: lower optimizer.learning_rate, "
+        "or look at labels and data.",
+        job.data().classes());
   }
   return text;
 }

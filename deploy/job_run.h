@@ -46,8 +46,9 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
 // How to go on after a failure.
 std::string ResumeHint(const std::string& run_dir);
 
-// A line on how well it went, from the run's summary: test accuracy and times.
-std::string OutcomeText(const std::string& run_dir);
+// A line on how well it went, from the run's summary: test accuracy and times; another where the model hardly
+// does better than a guess.
+std::string OutcomeText(const proto::Job& job, const std::string& run_dir);
 
 }  // namespace tethys
 

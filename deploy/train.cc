@@ -118,7 +118,7 @@ int RunToEnd(absl::StatusOr<Request> request) {
     std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(), ResumeHint(run_dir).c_str());
     return kExitFailed;
   }
-  std::printf("%s\nresults in %s; %s\n", OutcomeText(run_dir).c_str(), run_dir.c_str(),
+  std::printf("%s\nresults in %s; %s\n", OutcomeText(request->plan.job(), run_dir).c_str(), run_dir.c_str(),
               reported.ok() ? "report.html there shows them"
                             : absl::StrCat("no report: ", StatusText(reported)).c_str());
   return kExitSuccess;

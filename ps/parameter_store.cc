@@ -192,10 +192,10 @@ ParameterReply ParameterStore::AnswerTo(const Frame& frame, Range local) const {
 }
 
 absl::Status ParameterStore::NotFinite(const Frame& frame) const {
-  return absl::FailedPreconditionError(
-      absl::StrCat(Who(frame), "gradients in [", frame.range_begin, ", +", frame.range_count,
-                   "), or their sum with those of other workers, are not finite; the step is not made. A "
-                   "lower learning rate may help"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      Who(frame), "a gradient, or its sum with those of other workers, is NaN or infinite (among parameters ",
+      frame.range_begin, " to ", frame.range_begin + frame.range_count - 1,
+      "); the step is not made. Lower optimizer.learning_rate, or check the data"));
 }
 
 absl::Status ParameterStore::Break(absl::Status reason, StoreActions& actions) {

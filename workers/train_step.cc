@@ -50,10 +50,8 @@ absl::Status EndTrainStep(const TrainStepParts& parts, const StepInfo& step,
                           const absl::StatusOr<StepOutcome>& outcome, const LossResult& loss) {
   // A worker whose own loss is not finite says so, rather than that some sum is not.
   if (!std::isfinite(loss.loss_sum)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the loss became ", loss.loss_sum,
-        ": the learning rate may be too high or the data damaged; resume from the last checkpoint with "
-        "--set=optimizer.learning_rate=..."));
+    return absl::FailedPreconditionError(absl::StrCat("the loss became ", loss.loss_sum,
+                                                      ": lower optimizer.learning_rate, or check the data"));
   }
   if (!outcome.ok()) return outcome.status();
   TETHYS_ASSIGN_OR_RETURN(const std::optional<DeviceTimes> on_device, parts.phases.OnDevice(step));

@@ -281,7 +281,7 @@ TEST_F(ParameterStoreTest, ASumThatOverflowsChangesNothing) {
   MakeBulk(2);
   Do({.worker = 0, .gradient = 3e38f});
   EXPECT_THAT(Do({.worker = 1, .gradient = 3e38f}),
-              HasSubstr("or their sum with those of other workers, are not finite"));
+              HasSubstr("a gradient, or its sum with those of other workers, is NaN or infinite"));
   EXPECT_FALSE(actions_.fatal.ok());
   EXPECT_EQ(Parameter(), 0);
 }
