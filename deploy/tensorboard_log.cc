@@ -102,7 +102,7 @@ void TensorboardLog::AddPhases(absl::string_view steps_csv) {
   };
   std::map<int64_t, Sums> epochs;
   for (CsvReader csv(steps_csv); csv.Next();) {
-    Sums& sums = epochs[csv.Integer("epoch")];
+    Sums& sums = epochs[csv.Integer("epoch") - 1];  // Counted from 1 there.
     for (size_t i = 0; i < std::size(kPhases); ++i) sums.ns[i] += csv.Number(kPhases[i].column);
     ++sums.steps;
   }

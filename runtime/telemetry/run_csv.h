@@ -39,6 +39,8 @@ class CsvFile {
   AppendQueue queue_;  // Last: its thread writes to the file.
 };
 
+// Epochs are counted from 1 in both files, as everywhere that people read.
+
 // Columns of steps.csv, and a record as its line. `begin_ns` is shifted by `clock_offset` onto the chief's
 // clock; bucket ready times are joined by spaces.
 extern const char kStepsCsvHeader[];

@@ -129,9 +129,9 @@ TEST_F(TensorboardLogTest, PhasesAreMeansOverTheStepsOfTheEpochsThatEnded) {
   log.OnEvent(Epoch(1, 7));
   log.AddResults({},
                  "rank,step,epoch,data_ns,total_ns\n"
-                 "0,6,1,1000,10000\n"
-                 "1,6,1,3000,20000\n"
-                 "0,7,2,9000,90000\n");
+                 "0,6,2,1000,10000\n"
+                 "1,6,2,3000,20000\n"
+                 "0,7,3,9000,90000\n");
   EXPECT_THAT(Written(), IsSupersetOf({"7 step_us/data 2", "7 step_us/total 15"}));
 }
 

@@ -45,7 +45,7 @@ class EventFileTest(TethysTest):
             self.assertEqual(scalars["loss/test"], [(steps, float32(summary["test"]["loss"]))])
             rows = list(csv.DictReader(run.read("steps.csv").splitlines()))
             for phase in PHASES:
-                for number, (_, value) in enumerate(scalars[f"step_us/{phase}"]):
+                for number, (_, value) in enumerate(scalars[f"step_us/{phase}"], start=1):
                     spent = [int(row[f"{phase}_ns"]) / 1e3 for row in rows if int(row["epoch"]) == number]
                     mean = sum(spent) / len(spent)
                     self.assertAlmostEqual(value, mean, delta=1e-6 * max(1, mean), msg=phase)

@@ -162,10 +162,10 @@ TEST_F(TimingCollectorTest, StepsAreWrittenOnTheChiefsClock) {
   ASSERT_TRUE(collector->Flush().ok());
   EXPECT_THAT(
       Lines("steps.csv"),
-      ElementsAre(kStepsCsvHeader, "3,7,1,896,128,6500,100,200,300,400,0,1000,100,120,2,0.5,97,310 360"));
+      ElementsAre(kStepsCsvHeader, "3,7,2,896,128,6500,100,200,300,400,0,1000,100,120,2,0.5,97,310 360"));
 }
 
-TEST_F(TimingCollectorTest, Epochs_AreInTheFileAfterAFlush) {
+TEST_F(TimingCollectorTest, Epochs_AreInTheFileAfterAFlushFromOne) {
   const auto collector = Open(1);
   proto::EpochResult epoch;
   epoch.set_step(422);
@@ -180,15 +180,15 @@ TEST_F(TimingCollectorTest, Epochs_AreInTheFileAfterAFlush) {
   ASSERT_TRUE(collector->AddEpoch(epoch).ok());
   ASSERT_TRUE(collector->Flush().ok());
   EXPECT_THAT(Lines("epochs.csv"),
-              ElementsAre(kEpochsCsvHeader, "0,422,0.75,0.5,,,2,0,0,0", "1,422,0.75,0.5,0.25,0.875,2,0,0,0"));
+              ElementsAre(kEpochsCsvHeader, "1,422,0.75,0.5,,,2,0,0,0", "2,422,0.75,0.5,0.25,0.875,2,0,0,0"));
 }
 
 TEST_F(TimingCollectorTest, ResumedRunAppendsAfterTheLastWholeLine) {
   const std::string header = absl::StrCat(kEpochsCsvHeader, "\n");
-  std::ofstream(run_dir_ + "/epochs.csv") << header << "0,422,0.75,0.5,,,2,0,0,0\n1,84";
+  std::ofstream(run_dir_ + "/epochs.csv") << header << "1,422,0.75,0.5,,,2,0,0,0\n2,84";
   ASSERT_TRUE(Open(1)->AddEpoch({}).ok());
   EXPECT_THAT(Lines("epochs.csv"),
-              ElementsAre(kEpochsCsvHeader, "0,422,0.75,0.5,,,2,0,0,0", "0,0,0,0,,,0,0,0,0"));
+              ElementsAre(kEpochsCsvHeader, "1,422,0.75,0.5,,,2,0,0,0", "1,0,0,0,,,0,0,0,0"));
 }
 
 TEST_F(TimingCollectorTest, FileOfAnotherVersionIsRefused) {
