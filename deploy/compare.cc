@@ -160,7 +160,12 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
                                                        " too: give one of them another name (field name)"));
       }
       PlannedRun run;
-      TETHYS_ASSIGN_OR_RETURN(run.plan, preparer.Prepare(job));
+      absl::StatusOr<proto::JobPlan> plan = preparer.Prepare(job);
+      if (!plan.ok()) {
+        return WithPlace(plan.status(), flags.arguments()[variants[i].variant.job], flags.GetAll("set"),
+                         variants[i].varied);
+      }
+      run.plan = *std::move(plan);
       run.record = {.variant = static_cast<int>(i), .repeat = repeat, .seed = job.seed(), .run_dir = name};
       request.runs.push_back(std::move(run));
     }

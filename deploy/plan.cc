@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <utility>
 
 #include "deploy/cluster_plan.h"
 #include "deploy/command.h"
@@ -11,7 +12,9 @@ namespace {
 
 absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
-  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, BuildJobPlan(job));
+  absl::StatusOr<proto::JobPlan> built = BuildJobPlan(job);
+  if (!built.ok()) return WithPlace(built.status(), flags.arguments()[0], flags.GetAll("set"));
+  proto::JobPlan plan = *std::move(built);
   if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
   plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());

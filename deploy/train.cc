@@ -70,7 +70,9 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags));
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
-  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PrepareJob(job));
+  absl::StatusOr<proto::JobPlan> prepared = PrepareJob(job);
+  if (!prepared.ok()) return WithPlace(prepared.status(), job_file, overrides);
+  proto::JobPlan plan = *std::move(prepared);
   if (!options.places.has_value()) {
     TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, {job}));
     options.places = places[0];

@@ -171,30 +171,54 @@ std::string NameFromFile(const std::string& file_name) {
   return name.empty() ? "job" : name.substr(0, 100);
 }
 
-absl::StatusOr<JobVariant> ParseVariant(absl::string_view text, const std::string& file_name,
-                                        absl::Span<const std::string> overrides,
-                                        absl::Span<const std::string> variations) {
-  JobVariant variant{.job = {}, .varied = std::vector<bool>(variations.size(), false)};
-  proto::Job& job = variant.job;
-  FirstError error(file_name);
+// A job as written: before defaults, and with where each field got its value.
+struct WrittenJob {
+  JobVariant variant;
   TextFormat::ParseInfoTree tree;
+  std::vector<std::string> applied;  // "--set=FIELD=VALUE", "--vary=..."
+};
+
+absl::Status ReadFields(absl::string_view text, const std::string& file_name,
+                        absl::Span<const std::string> overrides, absl::Span<const std::string> variations,
+                        WrittenJob& written) {
+  written.variant.varied.assign(variations.size(), false);
+  proto::Job& job = written.variant.job;
+  FirstError error(file_name);
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  parser.WriteLocationsTo(&tree);
+  parser.WriteLocationsTo(&written.tree);
   if (!parser.ParseFromString(std::string(text), &job)) return absl::InvalidArgumentError(error.text());
-  std::vector<std::string> applied;
   for (const std::string& override : overrides) {
-    TETHYS_RETURN_IF_ERROR(ApplyOverride("--set=", override, job, applied));
+    TETHYS_RETURN_IF_ERROR(ApplyOverride("--set=", override, job, written.applied));
   }
   for (const size_t i : ByDepth(variations)) {
     const std::string& variation = variations[i];
-    variant.varied[i] = !IsOfAnotherChoice(variation.substr(0, variation.find('=')), job);
-    if (variant.varied[i]) TETHYS_RETURN_IF_ERROR(ApplyOverride("--vary=", variation, job, applied));
+    if (IsOfAnotherChoice(variation.substr(0, variation.find('=')), job)) continue;
+    written.variant.varied[i] = true;
+    TETHYS_RETURN_IF_ERROR(ApplyOverride("--vary=", variation, job, written.applied));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JobVariant> ParseVariant(absl::string_view text, const std::string& file_name,
+                                        absl::Span<const std::string> overrides,
+                                        absl::Span<const std::string> variations) {
+  WrittenJob written;
+  TETHYS_RETURN_IF_ERROR(ReadFields(text, file_name, overrides, variations, written));
+  proto::Job& job = written.variant.job;
   if (!job.has_name()) job.set_name(NameFromFile(file_name));
-  const Locations locations(file_name, tree, applied);
+  const Locations locations(file_name, written.tree, written.applied);
   TETHYS_RETURN_IF_ERROR(ResolveJob([&](absl::string_view field) { return locations.Find(field); }, job));
-  return variant;
+  return std::move(written.variant);
+}
+
+// The field that a message begins with: "model.layer[1]"; empty where it begins with none.
+std::string LeadingField(absl::string_view message) {
+  const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]");
+  const std::string field(message.substr(0, end));
+  const absl::StatusOr<std::vector<PathStep>> steps = ParsePath(field);
+  const bool known = steps.ok() && proto::Job::descriptor()->FindFieldByName((*steps)[0].name) != nullptr;
+  return known ? field : "";
 }
 
 }  // namespace
@@ -214,6 +238,16 @@ absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<co
                                           absl::Span<const std::string> variations) {
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
   return ParseVariant(text, path, overrides, variations);
+}
+
+absl::Status WithPlace(const absl::Status& status, const std::string& path,
+                       absl::Span<const std::string> overrides, absl::Span<const std::string> variations) {
+  const std::string field = LeadingField(status.message());
+  const absl::StatusOr<std::string> text = ReadFile(path, kMaxJobFileBytes);
+  WrittenJob written;
+  if (field.empty() || !text.ok() || !ReadFields(*text, path, overrides, variations, written).ok())
+    return status;
+  return Annotate(status, Locations(path, written.tree, written.applied).Find(field));
 }
 
 }  // namespace tethys

@@ -41,6 +41,14 @@ absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<co
 absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
                                     absl::Span<const std::string> overrides);
 
+// For what is found wrong with a job after it was read: where the message begins with a field of the job
+// ("model.layer[1] ...", "data.validation_samples is ..."), the place where the field got its value is put
+// before it, as in the errors here. `path`, `overrides` and `variations` as the job was read. Reads the file
+// again.
+absl::Status WithPlace(const absl::Status& status, const std::string& path,
+                       absl::Span<const std::string> overrides,
+                       absl::Span<const std::string> variations = {});
+
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_JOB_JOB_FILE_H_

@@ -19,7 +19,8 @@ void FuzzProgress(absl::string_view input) {
   for (const int64_t epochs : {int64_t{0}, event.started().epochs()}) {
     Require(DisplayWidth(LiveLine(event.progress(), epochs, kColumns)) <= kColumns,
             "a line fits the terminal");
-    Require(!EpochLine(event.epoch(), epochs).empty(), "an epoch has a line");
+    const std::string epoch = EpochLine(event.epoch(), epochs, kColumns);
+    Require(!epoch.empty() && DisplayWidth(epoch) <= kColumns, "an epoch has a line that fits");
   }
 }
 

@@ -76,6 +76,20 @@ TEST(OverrideTest, AFieldOfAnotherStrategyIsRefused) {
               HasSubstr("'model.layer[1]' is dense, which has no fields of convolution"));
 }
 
+TEST(WithPlaceTest, AMessageThatBeginsWithAFieldSaysWhereItStands) {
+  testing::TempDirectory directory;
+  const std::string path = directory.path() + "/my.textproto";
+  ASSERT_TRUE(WriteFileAtomically(path, "epochs: 3\nmodel {\n  layer { dense { units: 10 } }\n}\n").ok());
+  const auto placed = [&](const std::string& message, const std::vector<std::string>& overrides) {
+    return std::string(WithPlace(absl::InvalidArgumentError(message), path, overrides).message());
+  };
+  EXPECT_EQ(placed("model.layer[0] 'dense_0': needs one axis", {}),
+            path + ":3:3: model.layer[0] 'dense_0': needs one axis");
+  EXPECT_EQ(placed("model.layer[0]: too wide", {"model.layer[0].dense.units=9"}),
+            "--set=model.layer[0].dense.units=9: model.layer[0]: too wide");
+  EXPECT_EQ(placed("cannot open images", {}), "cannot open images");
+}
+
 TEST(VariationTest, ConcernsJobsThatHaveTheField) {
   testing::TempDirectory directory;
   const std::string path = directory.path() + "/my.textproto";
