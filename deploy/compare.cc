@@ -52,26 +52,30 @@ struct PlannedRun {
 };
 
 struct Request {
-  std::vector<Variation> variations;
-  std::vector<VariantLabel> labels;  // By variant.
-  std::vector<PlannedRun> runs;      // In the order in which they are made.
-  std::string differences;           // Of the jobs (DifferencesText).
-  JobRunOptions options;             // Of every run, but for its places.
-  absl::optional<double> target;     // --target_accuracy
+  std::vector<Variation> variations;  // That have a column.
+  std::vector<VariantLabel> labels;   // By variant.
+  std::vector<PlannedRun> runs;       // In the order in which they are made.
+  std::string differences;            // Of the jobs (DifferencesText).
+  JobRunOptions options;              // Of every run, but for its places.
+  absl::optional<double> target;      // --target_accuracy
 };
 
 std::string GradientScaleText(const proto::Job& job) {
   return GradientScale(job) == proto::Asynchronous::PUSH_MEAN ? "push" : "global";
 }
 
-VariantLabel LabelOf(const proto::Job& job, const Variant& variant) {
+// The strategy has a column of its own, whatever chose it.
+bool HasColumn(const Variation& variation) { return variation.field != "strategy"; }
+
+// `values`: of the variations that have a column.
+VariantLabel LabelOf(const proto::Job& job, std::vector<std::string> values) {
   return {.job = job.name(),
           .strategy = StrategyName(job),
           .workers = job.workers(),
           .servers = ServerCount(job),
           .global_batch = GlobalBatch(job),
           .gradient_scale = GradientScaleText(job),
-          .values = variant.values};
+          .values = std::move(values)};
 }
 
 // Plans jobs, and looks at each set of data once.
@@ -130,17 +134,22 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
   Request request;
   ReadDisplayFlags(flags, request.options);
   request.options.cuda_library_path = flags.GetAll("cuda_library_path");
+  std::vector<Variation> variations;
   for (const std::string& text : flags.GetAll("vary")) {
     TETHYS_ASSIGN_OR_RETURN(Variation variation, ParseVariation(text));
-    request.variations.push_back(std::move(variation));
+    if (HasColumn(variation)) request.variations.push_back(variation);
+    variations.push_back(std::move(variation));
   }
   TETHYS_ASSIGN_OR_RETURN(request.target, GivenTarget(flags));
   TETHYS_ASSIGN_OR_RETURN(const int64_t repeats, flags.GetInteger("repeats", 1, 1, 1000));
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<PlannedVariant> variants,
-                          PlanVariants(flags, request.variations));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<PlannedVariant> variants, PlanVariants(flags, variations));
   std::vector<proto::Job> jobs;
   for (const PlannedVariant& variant : variants) {
-    request.labels.push_back(LabelOf(variant.job, variant.variant));
+    std::vector<std::string> values;
+    for (size_t i = 0; i < variations.size(); ++i) {
+      if (HasColumn(variations[i])) values.push_back(variant.variant.values[i]);
+    }
+    request.labels.push_back(LabelOf(variant.job, std::move(values)));
     jobs.push_back(variant.job);
   }
   request.differences = DifferencesText(JobDifferences(jobs), ShortNames(jobs));

@@ -113,12 +113,14 @@ bool AnyTellsOfAGpu(absl::Span<const RunRecord> runs) {
 std::vector<Column> VariantColumns(absl::Span<const Variation> variations) {
   std::vector<Column> columns = {{{"job"}, true}};
   for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
+  columns.push_back({{"strategy"}, true});
   columns.push_back({{"batch"}});
   return columns;
 }
 std::vector<std::string> VariantCells(const VariantLabel& label, const std::string& prefix) {
   std::vector<std::string> cells = {label.job.substr(prefix.size())};
   cells.insert(cells.end(), label.values.begin(), label.values.end());
+  cells.push_back(label.strategy);
   cells.push_back(std::to_string(label.global_batch));
   return cells;
 }

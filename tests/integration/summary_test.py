@@ -153,8 +153,11 @@ class CompareTest(unittest.TestCase):
     def test_prints_and_writes_what_the_runs_used(self):
         status, output = self.compare("--set=price_per_hour=1", "--set=epochs=50")
         self.assertEqual(status, 0, output)
-        self.assertIn("All machines together", output)
-        self.assertIn("Load of each machine", output)
+        self.assertIn("The machine: CPU", output)
+        self.assertNotIn("Load of each machine", output)
+        self.assertIn("\nVerdict\n", output)
+        self.assertIn("One run of a variant is no ground for a recommendation", output)
+        self.assertIn(", about ", output, "the time left")
         self.assertIn("an epoch", output)
         with open(os.path.join(self.directory, "comparison_resources.csv"), encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
