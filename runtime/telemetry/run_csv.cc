@@ -69,8 +69,8 @@ absl::Status CsvFile::Flush() {
 }
 
 std::string StepsCsvLine(const proto::StepRecord& r, Nanoseconds clock_offset) {
-  return absl::StrCat(absl::StrJoin({int64_t{r.rank()}, r.step(), r.epoch() + 1, r.sample_begin(), r.samples(),
-                                     r.begin_ns() + clock_offset, r.data_ns(), r.forward_ns(),
+  return absl::StrCat(absl::StrJoin({int64_t{r.rank()}, r.step(), r.epoch() + 1, r.sample_begin(),
+                                     r.samples(), r.begin_ns() + clock_offset, r.data_ns(), r.forward_ns(),
                                      r.backward_ns(), r.exchange_ns(), r.update_ns(), r.total_ns(),
                                      r.bytes_out(), r.bytes_in(), r.staleness()},
                                     ","),
@@ -80,9 +80,9 @@ std::string StepsCsvLine(const proto::StepRecord& r, Nanoseconds clock_offset) {
 std::string EpochsCsvLine(const proto::EpochResult& r) {
   const std::string validation =
       r.validated() ? absl::StrCat(r.validation_loss(), ",", r.validation_accuracy()) : ",";
-  return absl::StrCat(absl::StrJoin({r.epoch() + 1, r.step()}, ","), ",", r.train_loss(), ",", r.train_accuracy(),
-                      ",", validation, ",", r.train_seconds(), ",", r.barrier_seconds(), ",",
-                      r.validation_seconds(), ",", r.samples_per_second());
+  return absl::StrCat(absl::StrJoin({r.epoch() + 1, r.step()}, ","), ",", r.train_loss(), ",",
+                      r.train_accuracy(), ",", validation, ",", r.train_seconds(), ",", r.barrier_seconds(),
+                      ",", r.validation_seconds(), ",", r.samples_per_second());
 }
 
 }  // namespace tethys
