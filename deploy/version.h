@@ -6,9 +6,12 @@
 
 namespace tethys {
 
-// "Tethys 0.1.0, commit 0a00dc8f3c11, build 0118d2aaf032". The commit is left out where it was not built from
-// a git repository; what was changed in the working tree since that commit shows in the build alone.
+// "Tethys 0.1.0, commit 0a00dc8f3c11, build 0118d2aaf032...": the build id comes last, for scripts. The
+// commit is left out where it was not built from a git repository; what was changed in the working tree since
+// that commit shows in the build alone.
 std::string VersionText();
+// The same with the beginning of the build id, for people.
+std::string ShortVersionText();
 
 }  // namespace tethys
 
