@@ -2,8 +2,8 @@
 //
 // A message is one ByteBuffer: a frame header (runtime/tensor/frame.h, 104 bytes), then the payload, a slice
 // of a live arena. Worker to server: kPush, kPull. Server to worker: kParameters, whose `base version` is the
-// version sent and whose `flags` hold the staleness of the push it answers. Errors end the stream with a gRPC
-// status.
+// version sent and whose `flags` hold the staleness of the push it answers; where workers pull before each
+// step, the answer to a push has no payload. Errors end the stream with a gRPC status.
 #ifndef TETHYS_PS_DATA_STREAM_H_
 #define TETHYS_PS_DATA_STREAM_H_
 

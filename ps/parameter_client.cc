@@ -67,6 +67,10 @@ class Outbox {
   size_t count_ = 0;
 };
 
+absl::Status Unexpected(const Frame& answer) {
+  return absl::InternalError(absl::StrCat("an answer to nothing that was sent: ", FrameText(answer)));
+}
+
 class GrpcParameterClient final : public ParameterClient, public ServerLink::Owner {
  public:
   explicit GrpcParameterClient(ParameterClientOptions options) : options_(std::move(options)) {
@@ -286,16 +290,17 @@ absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received
   const Frame& frame = received.frame();
   bytes_in_ += kFrameBytes + static_cast<int64_t>(frame.payload_bytes);
   const int index = outboxes_[server].Find(frame.range_begin);
-  const bool fits = frame.kind == FrameKind::kParameters && frame.dtype == FrameDType::kFloat32 &&
-                    frame.payload_bytes == frame.range_count * sizeof(float) && index >= 0 &&
-                    frame.range_count == static_cast<uint64_t>(messages_[index]->where.range.count);
-  if (!fits)
-    return absl::InternalError(absl::StrCat("an answer to nothing that was sent: ", FrameText(frame)));
+  const bool known = frame.kind == FrameKind::kParameters && frame.dtype == FrameDType::kFloat32 &&
+                     index >= 0 &&
+                     frame.range_count == static_cast<uint64_t>(messages_[index]->where.range.count);
+  if (!known) return Unexpected(frame);
   Message& message = *messages_[index];
   const bool waits = message.state == Message::State::kReady || message.state == Message::State::kSent;
   // The second answer to a message that was sent twice.
   const bool second = frame.sequence != message.frame.sequence || frame.step != message.frame.step;
   if (!waits || second) return absl::OkStatus();
+  const bool with_values = message.frame.kind == FrameKind::kPull || options_.pushes_bring_values;
+  if (frame.payload_bytes != (with_values ? frame.range_count * sizeof(float) : 0)) return Unexpected(frame);
   TETHYS_RETURN_IF_ERROR(CheckPayload(frame, received.payload()));
 
   if (message.state == Message::State::kSent) --outboxes_[server].in_flight;

@@ -54,6 +54,7 @@ struct ParameterClientOptions {
   int window = 0;
   Nanoseconds patience = 100 * kMillisecond;
   Nanoseconds reconnect_pause = 20 * kMillisecond;  // Before the second try; doubled for each further one.
+  bool pushes_bring_values = true;                  // False: the answer to a push has no payload.
 };
 
 // A range of the arena that travels between this worker and one server, again and again.
@@ -80,8 +81,8 @@ class ParameterClient {
   // came for `timeout`: names the servers that owe one, their hosts and the step.
   virtual absl::Status WaitForAnswer(int index, Nanoseconds timeout) = 0;
 
-  // Of an answered message: its header, and its values copied to out[0 .. range.count). The memory gRPC holds
-  // for the answer is released by the copy.
+  // Of an answered message: its header, and its values, if it has any, copied to out[0 .. range.count). The
+  // memory gRPC holds for the answer is released by the copy.
   virtual const Frame& answer(int index) const = 0;
   virtual void TakeAnswer(int index, float* out) = 0;
 

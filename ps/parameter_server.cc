@@ -341,7 +341,7 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   frame.range_begin = static_cast<uint64_t>(reply.arena.begin);
   frame.range_count = static_cast<uint64_t>(reply.arena.count);
   frame.base_version = static_cast<uint64_t>(reply.version);
-  frame.payload_bytes = frame.range_count * sizeof(float);
+  frame.payload_bytes = reply.with_values ? frame.range_count * sizeof(float) : 0;
   float* values = const_cast<float*>(served_->store->parameters()) + reply.local.begin;
   const size_t bytes = frame.payload_bytes;
   if (!options_.tls.has_value() && (!IsLoopback(address_) || options_.checksums_on_loopback)) {

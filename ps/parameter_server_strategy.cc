@@ -33,6 +33,10 @@ bool IsBulkSynchronous(const proto::ParameterServer& config) {
   return !config.has_asynchronous() && !config.has_stale_synchronous();
 }
 
+bool PullsBeforeStep(const proto::ParameterServer& config) {
+  return config.asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
+}
+
 // The same on all workers of a job, so that they cut their pushes alike.
 int64_t MessageBytes(const ParameterServerStrategyOptions& options, int64_t arena_size) {
   const proto::ParameterServer& config = options.plan.job().strategy().parameter_server();
@@ -53,7 +57,8 @@ class ParameterServerStrategy final : public Strategy {
                                       ? options_.plan.job().timeouts().step()
                                       : kDefaultStepTimeout)),
         client_(std::move(client)),
-        versions_(options_.servers.size(), 0) {}
+        versions_(options_.servers.size(), 0),
+        taken_versions_(options_.servers.size(), 0) {}
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override;
@@ -71,9 +76,9 @@ class ParameterServerStrategy final : public Strategy {
   absl::Status Pull();
   // At most step_timeout beyond the time during which other workers compute.
   absl::Status AwaitAnswer(int index);
-  // Waits for all answers and puts each into the parameter arena as it comes; the worst staleness they tell
-  // of.
-  absl::StatusOr<int64_t> TakeAnswers();
+  // Waits for all answers and puts each into the parameter arena as it comes, but of answers to pushes only
+  // where they bring parameters; the worst staleness they tell of.
+  absl::StatusOr<int64_t> TakeAnswers(bool with_values);
 
   const ParameterServerStrategyOptions options_;
   const Nanoseconds step_timeout_;
@@ -84,10 +89,13 @@ class ParameterServerStrategy final : public Strategy {
   std::vector<std::vector<int>> waiting_on_;  // By range of the ready order: messages that wait for it.
 
   StepInfo step_;
-  uint64_t sequence_ = 0;          // Of this step's push.
-  uint64_t pulls_ = 0;             // Begun; numbers the next.
-  std::vector<int> missing_;       // By message: ranges not yet announced.
-  std::vector<int64_t> versions_;  // By server: of the parameters held.
+  uint64_t sequence_ = 0;     // Of this step's push.
+  uint64_t pulls_ = 0;        // Begun; numbers the next.
+  std::vector<int> missing_;  // By message: ranges not yet announced.
+  // By server: of the parameters held, the oldest of its messages. Each message of a pull is answered by
+  // itself, and an update of another worker may come between two.
+  std::vector<int64_t> versions_;
+  std::vector<int64_t> taken_versions_;  // Of those that TakeAnswers has taken so far.
   int64_t bytes_out_before_ = 0;
   int64_t bytes_in_before_ = 0;
 };
@@ -107,18 +115,19 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
   }
   client_->SetMessages(ranges);
   TETHYS_RETURN_IF_ERROR(Pull());
-  return StrategyTraits{};
+  return StrategyTraits{.parameters_change_before_step = PullsBeforeStep(config())};
 }
 
 absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   step_ = step;
-  // What others have made since Prepare; stale-synchronously the first step says how much of it must be
-  // there.
-  if (sequence_ == 0 && !bulk_synchronous()) TETHYS_RETURN_IF_ERROR(Pull());
-  ++sequence_;
-  for (size_t i = 0; i < messages_.size(); ++i) missing_[i] = static_cast<int>(messages_[i].waits_for.size());
   bytes_out_before_ = client_->bytes_out();
   bytes_in_before_ = client_->bytes_in();
+  // The first step gets what others have made since Prepare; stale-synchronously it says how much of it must
+  // be there.
+  const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !bulk_synchronous());
+  if (pulls) TETHYS_RETURN_IF_ERROR(Pull());
+  ++sequence_;
+  for (size_t i = 0; i < messages_.size(); ++i) missing_[i] = static_cast<int>(messages_[i].waits_for.size());
   return absl::OkStatus();
 }
 
@@ -142,7 +151,7 @@ absl::StatusOr<StepOutcome> ParameterServerStrategy::FinishStep() {
     TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
   }
   StepOutcome outcome;
-  TETHYS_ASSIGN_OR_RETURN(outcome.staleness, TakeAnswers());
+  TETHYS_ASSIGN_OR_RETURN(outcome.staleness, TakeAnswers(!PullsBeforeStep(config())));
   outcome.version = INT64_MAX;
   for (const StepMessage& message : messages_) {
     outcome.version = std::min(outcome.version, versions_[message.server]);
@@ -184,7 +193,7 @@ absl::Status ParameterServerStrategy::Pull() {
   for (size_t message = 0; message < messages_.size(); ++message) {
     TETHYS_RETURN_IF_ERROR(client_->Send(static_cast<int>(message), frame, nullptr));
   }
-  return TakeAnswers().status();
+  return TakeAnswers(true).status();
 }
 
 absl::Status ParameterServerStrategy::AwaitAnswer(int index) {
@@ -196,16 +205,19 @@ absl::Status ParameterServerStrategy::AwaitAnswer(int index) {
   return status;
 }
 
-absl::StatusOr<int64_t> ParameterServerStrategy::TakeAnswers() {
+absl::StatusOr<int64_t> ParameterServerStrategy::TakeAnswers(bool with_values) {
   int64_t staleness = 0;
+  std::fill(taken_versions_.begin(), taken_versions_.end(), INT64_MAX);
   for (size_t message = 0; message < messages_.size(); ++message) {
     const int index = static_cast<int>(message);
     TETHYS_RETURN_IF_ERROR(AwaitAnswer(index));
     const Frame& answer = client_->answer(index);
-    versions_[messages_[message].server] = static_cast<int64_t>(answer.base_version);
+    int64_t& version = taken_versions_[messages_[message].server];
+    version = std::min(version, static_cast<int64_t>(answer.base_version));
     staleness = std::max<int64_t>(staleness, answer.flags);
     client_->TakeAnswer(index, arenas_.parameters + messages_[message].range.begin);
   }
+  if (with_values) versions_.swap(taken_versions_);
   return staleness;
 }
 
@@ -233,6 +245,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.clock = options.clock;
   const bool in_step = IsBulkSynchronous(plan.job().strategy().parameter_server());
   client.window = in_step ? kWindow : 0;
+  client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),
                                                    ParameterClient::Create(std::move(client)));
 }

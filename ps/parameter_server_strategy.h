@@ -2,9 +2,10 @@
 // hold their ranges as soon as they are ready, updates happen there, and the answer to a push is the new
 // parameters.
 //
-// Answers are held until FinishStep and reach the parameter arena only there. Gradients are sent from the
-// live arena, host memory, in messages of about message_bytes: runs of one server's shards, closed in ready
-// order.
+// Answers are held until FinishStep and reach the parameter arena only there. Where the job says so, the
+// answer to an asynchronous push has no parameters, and each step begins with a pull instead. Gradients are
+// sent from the live arena, host memory, in messages of about message_bytes: runs of one server's shards,
+// closed in ready order.
 #ifndef TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 #define TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 

@@ -22,6 +22,8 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
             !config_.parameter_server.has_stale_synchronous()),
       stale_(config_.parameter_server.has_stale_synchronous()),
       ordered_(config_.parameter_server.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED),
+      answers_with_values_(config_.parameter_server.asynchronous().pull() ==
+                           proto::Asynchronous::WITH_ANSWER),
       optimizer_(std::move(optimizer)),
       stream_(stream),
       parameters_(layout_.local_size()),
@@ -177,6 +179,7 @@ absl::Status ParameterStore::OnPull(const Frame& frame, StoreActions& actions) {
   }
   ParameterReply reply = AnswerTo(frame, local);
   reply.staleness = 0;
+  reply.with_values = true;
   actions.Reply(reply);
   return absl::OkStatus();
 }
@@ -188,7 +191,8 @@ ParameterReply ParameterStore::AnswerTo(const Frame& frame, Range local) const {
           .arena = {static_cast<int64_t>(frame.range_begin), static_cast<int64_t>(frame.range_count)},
           .local = local,
           .version = updated_ > 0 ? version_ + 1 : version_,
-          .staleness = inboxes_[frame.rank].staleness};
+          .staleness = inboxes_[frame.rank].staleness,
+          .with_values = answers_with_values_};
 }
 
 absl::Status ParameterStore::NotFinite(const Frame& frame) const {

@@ -17,6 +17,8 @@
 // than c - s; until then its answer is held back. Pushes gather meanwhile, and are applied when somebody is
 // to see parameters: those of one step (one position in the schedule) together, in the order of their steps.
 // docs/design.md says why, and what the bound promises.
+//
+// Where asynchronous workers pull before each step, a push is answered without parameters.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
 #define TETHYS_PS_PARAMETER_STORE_H_
 
@@ -134,6 +136,7 @@ class ParameterStore {
   const StoreConfig config_;
   const ShardLayout layout_;
   const bool bulk_, stale_, ordered_;
+  const bool answers_with_values_;  // Pushes; pulls are always.
   const std::unique_ptr<Optimizer> optimizer_;
   Stream& stream_;
 

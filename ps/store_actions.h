@@ -22,7 +22,7 @@ struct StoreConfig {
   int64_t total_samples = 0;                // Of the whole job: what a linear decay without length spans.
 };
 
-// "Send worker these parameters as they are now."
+// "Send worker these parameters as they are now", or, without values, that the push is applied.
 struct ParameterReply {
   int worker = 0;
   uint64_t sequence = 0;  // Of the push or pull it answers.
@@ -31,6 +31,7 @@ struct ParameterReply {
   Range local;
   int64_t version = 0;
   int64_t staleness = 0;  // Of the push it answers.
+  bool with_values = true;
 };
 
 // What the store asks for, at once and in this order: while a large update is still under way, its first

@@ -52,16 +52,18 @@ class StagedStrategy final : public Strategy {
     }
     const StepArenas host{parameters_ == nullptr ? nullptr : parameters_->floats(), gradients_->floats(),
                           arenas.arena_size};
-    TETHYS_RETURN_IF_ERROR(inner_->Prepare(host, ready_order).status());
+    TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, inner_->Prepare(host, ready_order));
+    pulls_before_step_ = traits.parameters_change_before_step;
     TETHYS_RETURN_IF_ERROR(UploadParameters());
-    return StrategyTraits();
+    return StrategyTraits{.parameters_change_before_step = pulls_before_step_};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {
     step_ = step;
     announced_ = passed_on_ = 0;
-    if (begun_) return inner_->BeginStep(step);
-    // The first step may begin with a pull; what is on its way up must have left before.
+    if (begun_ && !pulls_before_step_) return inner_->BeginStep(step);
+    // The first step may begin with a pull, like all where the inner strategy says so; what is on its way up
+    // must have left before.
     begun_ = true;
     TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
     TETHYS_RETURN_IF_ERROR(inner_->BeginStep(step));
@@ -90,7 +92,7 @@ class StagedStrategy final : public Strategy {
     }
     TETHYS_ASSIGN_OR_RETURN(StepOutcome outcome, inner_->FinishStep());
     if (!update_.has_value()) {
-      TETHYS_RETURN_IF_ERROR(UploadParameters());
+      if (!pulls_before_step_) TETHYS_RETURN_IF_ERROR(UploadParameters());
       return outcome;
     }
     for (const Range& range : ready_order_) {
@@ -153,6 +155,7 @@ class StagedStrategy final : public Strategy {
   const std::unique_ptr<Strategy> inner_;
 
   bool begun_ = false;
+  bool pulls_before_step_ = false;
   StepInfo step_;
   int64_t announced_ = 0;
   int64_t passed_on_ = 0;

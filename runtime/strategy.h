@@ -1,7 +1,6 @@
 // The seam. A training step cannot tell under which strategy it runs: it announces gradients as backward
-// makes them, and when FinishStep returns, the next step's parameters are there. Local, mirrored and
-// parameter-server training, and every later one, fulfil this interface; workers/strategy_factory.cc is the
-// one place that chooses.
+// makes them, and when FinishStep returns, the step is made. Local, mirrored and parameter-server training,
+// and every later one, fulfil this interface; workers/strategy_factory.cc is the one place that chooses.
 //
 //   strategy.BeginStep(step);
 //   ... forward, backward; for each range, in ready order: strategy.GradientReady(i, event)
@@ -55,6 +54,8 @@ struct StrategyTraits {
   // and the next step be put behind it: how to do so. Lives as long as the strategy. Null: driven by the
   // host.
   StreamedSteps* streamed = nullptr;
+  // Each BeginStep brings other parameters; elsewhere only the first may.
+  bool parameters_change_before_step = false;
 };
 
 struct StepOutcome {
@@ -112,10 +113,11 @@ class Strategy {
   // to send; never blocks.
   virtual absl::Status GradientReady(int64_t index, const Event& event) = 0;
 
-  // Blocks under a deadline until the parameters of the next step are in the arena; then gradient_sums may be
-  // overwritten. Parameters change only within this call.
-  // DeadlineExceeded names whom it waited for; FailedPrecondition: non-finite gradients, the step is not made
-  // and the arena is of no step; Aborted: the membership changed.
+  // Blocks under a deadline until this worker's part of the step is made; then gradient_sums may be
+  // overwritten, and the parameters of the next step are in the arena, unless BeginStep brings them:
+  // parameters change only within this call, and within BeginStep as the traits say. DeadlineExceeded names
+  // whom it waited for; FailedPrecondition: non-finite gradients, the step is not made and the arena is of no
+  // step; Aborted: the membership changed.
   virtual absl::StatusOr<StepOutcome> FinishStep() = 0;
 
   // Brings the parameters up to date with all updates of all workers (asynchronous servers; elsewhere they

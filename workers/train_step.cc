@@ -21,7 +21,12 @@ absl::Status BeginTrainStep(const TrainStepParts& parts, const StepInfo& step) {
     TETHYS_RETURN_IF_ERROR(parts.feed.Feed());
     return parts.plan.TakeBatch();
   }));
-  return parts.strategy.BeginStep(step);
+  // It may wait for others, as FinishStep does.
+  parts.recorder.BeginExchange();
+  TETHYS_RETURN_IF_ERROR(parts.strategy.BeginStep(step));
+  parts.recorder.Mark(Phase::kExchange);
+  parts.recorder.EndExchange();
+  return absl::OkStatus();
 }
 
 absl::Status ComputeGradients(const TrainStepParts& parts, Plan::ReadyCallback ready) {

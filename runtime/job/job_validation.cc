@@ -108,6 +108,7 @@ constexpr Rule kRules[] = {
      From(0, proto::BulkSynchronous::Summation_MAX)},
     {"strategy.parameter_server.asynchronous.gradient_scale", 0,
      From(0, proto::Asynchronous::GradientScale_MAX)},
+    {"strategy.parameter_server.asynchronous.pull", 0, From(0, proto::Asynchronous::Pull_MAX)},
     {"strategy.parameter_server.stale_synchronous.bound", 3, From(0, 1 << 20)},
     {"strategy.parameter_server.stale_synchronous.gradient_scale", proto::Asynchronous::GLOBAL_MEAN,
      From(0, proto::Asynchronous::GradientScale_MAX)},

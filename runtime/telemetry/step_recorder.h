@@ -33,7 +33,7 @@ enum class Phase {
   kData,     // Waiting for and building the batch.
   kForward,  // Forward and loss.
   kBackward,
-  kExchange,  // From the end of backward until the parameters of the next step are there.
+  kExchange,  // From the end of backward until the step is made; and the pull of a step that begins with one.
 };
 inline constexpr int kPhases = 4;
 
@@ -81,6 +81,8 @@ class StepRecorder {
   void Mark(Phase phase);
   // The step computes no more: it waits for its exchange.
   void BeginExchange() { computing_.store(false, std::memory_order_relaxed); }
+  // It computes again, after an exchange before its forward pass.
+  void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
   // Bucket `index` holds its final sums; its collective has not begun.
   void BucketReady(int index);
   // The oldest step that was begun and not ended. Where it began before its predecessor's end, its time
@@ -90,7 +92,7 @@ class StepRecorder {
   // Appends at most `limit` finished steps to `out` and returns how many.
   int64_t Drain(proto::StepRecords& out, int64_t limit = 1024);
 
-  // Within a step, before BeginExchange; any thread may ask.
+  // Within a step, outside of its exchanges; any thread may ask.
   bool computing() const { return computing_.load(std::memory_order_relaxed); }
 
   // Time the training thread has waited for room. Should be 0; any thread may ask.

@@ -33,6 +33,7 @@ proto::JobPlan MakePlan(const ExchangeOptions& options) {
                                                                                : options.servers);
   if (options.message_bytes > 0) config.set_message_bytes(options.message_bytes);
   if (options.asynchronous) config.mutable_asynchronous();
+  if (options.pull_before_step) config.mutable_asynchronous()->set_pull(proto::Asynchronous::BEFORE_STEP);
   plan.set_job_id("bench");
   plan.set_global_batch(128 * options.workers);
   const Variable& weights = variables.variables()[0];

@@ -20,6 +20,7 @@ struct ExchangeOptions {
   int64_t bytes = 1 << 20;    // Of parameters; a multiple of 2 KiB.
   int64_t message_bytes = 0;  // 0: the default.
   bool asynchronous = false;
+  bool pull_before_step = false;  // Asynchronously.
   bool checksums = false;
   JobToken token;
   const JobAuthority* authority = nullptr;  // With one: under TLS.

@@ -5,7 +5,10 @@
 // network that is as fast would make of them.
 //
 //   push_pull_bench [--message_bytes=N] [--bytes=N] [--rounds=N] [--exchanges=N] [--asynchronous]
-//                   [--idle]
+//                   [--pull_before_step] [--idle]
+//
+// --pull_before_step: asynchronously, with a pull as each step begins instead of parameters in the answer to
+// a push. What it costs is to be read from two runs.
 //
 // Processors are kept from sleeping while it runs, where /dev/cpu_dma_latency lets it: in a virtual machine a
 // processor that has halted takes 50 to 100 us to come back, and whether it halts within an exchange is a
@@ -47,6 +50,7 @@ struct Settings {
   int rounds = 15;
   int exchanges = 200;
   bool asynchronous = false;
+  bool pull_before_step = false;
   bool idle = false;
 };
 
@@ -64,6 +68,8 @@ Settings ParseFlags(int argc, char** argv) {
       ok = absl::SimpleAtoi(value, &settings.rounds);
     } else if (absl::StartsWith(flag, "--exchanges=")) {
       ok = absl::SimpleAtoi(value, &settings.exchanges);
+    } else if (flag == "--pull_before_step") {
+      settings.asynchronous = settings.pull_before_step = true;
     } else if (flag == "--idle") {
       settings.idle = true;
     } else {
@@ -260,6 +266,7 @@ void Run(const Settings& settings) {
   ExchangeOptions options{.bytes = settings.bytes,
                           .message_bytes = settings.message_bytes,
                           .asynchronous = settings.asynchronous,
+                          .pull_before_step = settings.pull_before_step,
                           .token = JobToken::Random()};
   const ExchangeFixture fixture(options);
   options.checksums = true;

@@ -87,6 +87,8 @@ proto::ParameterServer Consistency(uint64_t choice) {
       break;
     case 1:
       config.mutable_asynchronous()->set_gradient_scale(scale);
+      config.mutable_asynchronous()->set_pull(choice & 8 ? proto::Asynchronous::BEFORE_STEP
+                                                         : proto::Asynchronous::WITH_ANSWER);
       break;
     default:
       config.mutable_stale_synchronous()->set_bound(choice & 1);

@@ -148,6 +148,62 @@ TEST(ParameterServerStrategyTest, StalenessIsCountedPerStepAndPerServer) {
   EXPECT_EQ(cluster.server(1).StalenessHistogram(), (std::map<int64_t, int64_t>{{0, 4}, {3, 1}}));
 }
 
+constexpr char kPulls[] = "servers: 2 message_bytes: 512 asynchronous { pull: BEFORE_STEP }";
+
+TEST(ParameterServerStrategyTest, PullBeforeStepBringsAllUpdatesSoFar) {
+  PsCluster cluster(TestPlan(2, kPulls));
+  const auto a = cluster.Worker(0);
+  const auto b = cluster.Worker(1);
+  ASSERT_TRUE(a->Prepare().ok());
+  ASSERT_TRUE(b->Prepare().ok());
+  ASSERT_TRUE(b->Step(0, 4).ok());
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(a->Step(step, 4).ok());
+  EXPECT_EQ(b->Parameter(), 0) << "the answer to a push has no parameters";
+  ASSERT_TRUE(b->Push(1, 4).ok());
+  EXPECT_EQ(b->Parameter(), -1);
+  const auto outcome = b->Finish();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->staleness, 0);
+  EXPECT_EQ(outcome->version, 4);
+  // Every parameter travels once in each direction.
+  EXPECT_GT(outcome->bytes_in, 4 * 1033);
+  EXPECT_LT(outcome->bytes_in, 2 * 4 * 1033);
+  EXPECT_LT(outcome->bytes_out, 2 * 4 * 1033);
+}
+
+TEST(ParameterServerStrategyTest, StalenessCountsUpdatesSinceThePullBeforeStep) {
+  PsCluster cluster(TestPlan(2, kPulls));
+  const auto a = cluster.Worker(0);
+  const auto b = cluster.Worker(1);
+  ASSERT_TRUE(a->Prepare().ok());
+  ASSERT_TRUE(b->Prepare().ok());
+  ASSERT_TRUE(a->Step(0, 4).ok());
+  ASSERT_TRUE(b->strategy().BeginStep({.step = 0, .sample_count = 4, .global_sample_count = 8}).ok());
+  for (int step = 1; step < 3; ++step) ASSERT_TRUE(a->Step(step, 4).ok());
+  for (const int range : {0, 1}) ASSERT_TRUE(b->strategy().GradientReady(range, HappenedEvent()).ok());
+  const auto outcome = b->Finish();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(outcome->staleness, 2);
+  for (const int server : {0, 1}) {
+    EXPECT_EQ(cluster.server(server).StalenessHistogram(), (std::map<int64_t, int64_t>{{0, 3}, {2, 1}}));
+  }
+}
+
+TEST(ParameterServerStrategyTest, OneWorkerTrainsTheSameByEitherPull) {
+  PsCluster with_answer(TestPlan(1, "servers: 2 asynchronous {}"));
+  PsCluster before_step(TestPlan(1, kPulls));
+  const auto a = with_answer.Worker(0);
+  const auto b = before_step.Worker(0);
+  ASSERT_TRUE(a->Prepare().ok());
+  ASSERT_TRUE(b->Prepare().ok());
+  for (int step = 0; step < 20; ++step) {
+    ASSERT_TRUE(a->Step(step, 0.1f * static_cast<float>(step % 7)).ok());
+    ASSERT_TRUE(b->Step(step, 0.1f * static_cast<float>(step % 7)).ok());
+  }
+  ASSERT_TRUE(b->strategy().Refresh().ok());
+  EXPECT_THAT(b->parameters(), ::testing::ElementsAreArray(a->parameters()));
+}
+
 TEST(ParameterServerStrategyTest, AsynchronousWorkersMeetInTheSamePlaceAfterRefresh) {
   constexpr int kWorkers = 3;
   constexpr int kSteps = 16;

@@ -63,9 +63,11 @@ class ParameterStoreTest : public ::testing::Test {
     Make(workers, config);
   }
   void MakeAsynchronous(int workers,
-                        proto::Asynchronous::GradientScale scale = proto::Asynchronous::PUSH_MEAN) {
+                        proto::Asynchronous::GradientScale scale = proto::Asynchronous::PUSH_MEAN,
+                        proto::Asynchronous::Pull pull = proto::Asynchronous::WITH_ANSWER) {
     proto::ParameterServer config;
     config.mutable_asynchronous()->set_gradient_scale(scale);
+    config.mutable_asynchronous()->set_pull(pull);
     Make(workers, config);
   }
 
@@ -125,6 +127,7 @@ class ParameterStoreTest : public ::testing::Test {
     return absl::StrJoin(actions_.replies, ", ", [](std::string* out, const ParameterReply& reply) {
       absl::StrAppend(out, "w", reply.worker, " v", reply.version);
       if (reply.staleness > 0) absl::StrAppend(out, " stale ", reply.staleness);
+      if (!reply.with_values) absl::StrAppend(out, " without values");
       if (reply.arena.count < 19) absl::StrAppend(out, " [", reply.arena.begin, ",", reply.arena.end(), ")");
     });
   }

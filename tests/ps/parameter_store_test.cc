@@ -157,6 +157,15 @@ TEST_F(ParameterStoreTest, StalenessIsTheUpdatesSinceThePull) {
   EXPECT_EQ(store_->staleness_histogram(), (std::map<int64_t, int64_t>{{0, 1}, {1, 1}, {2, 2}}));
 }
 
+TEST_F(ParameterStoreTest, PushIsAnsweredWithoutValuesWherePullsComeBefore) {
+  MakeAsynchronous(2, proto::Asynchronous::PUSH_MEAN, proto::Asynchronous::BEFORE_STEP);
+  EXPECT_EQ(Do({.worker = 0, .gradient = 1}), "w0 v1 without values");
+  EXPECT_EQ(Pull(1, {0, 8}), "w1 v1 [0,8)");
+  EXPECT_EQ(Do({.worker = 1, .gradient = 1, .base = 0}), "w1 v2 stale 1 without values");
+  EXPECT_EQ(Do({.worker = 1, .gradient = 1, .base = 0}), "w1 v2 stale 1 without values") << "a repeat";
+  EXPECT_EQ(Parameter(), -2);
+}
+
 TEST_F(ParameterStoreTest, PartsOfAsynchronousPushesMayInterleave) {
   MakeAsynchronous(2);
   EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {0, 8}}), "wait");
