@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "deploy/job_remarks.h"
 #include "deploy/text.h"
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
@@ -20,6 +21,8 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
+constexpr size_t kListedShards = 8;   // Of a variable, in a table.
+constexpr int kListedProcesses = 16;  // Of a role, in a line.
 
 std::string PluralText(int64_t count, const std::string& noun) {
   return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
@@ -37,11 +40,10 @@ int64_t ParameterCount(const proto::JobPlan& plan) {
   return count;
 }
 
-// Elements on each server.
-std::vector<int64_t> ServerElements(const proto::JobPlan& plan) {
-  std::vector<int64_t> elements(plan.placement().servers(), 0);
-  for (const proto::Shard& shard : plan.placement().shard()) elements[shard.server()] += shard.count();
-  return elements;
+// "ps 3", "ps 3 to 9, each", "ps 15 to 39, at most"
+std::string GroupName(const ServerGroup& group) {
+  if (group.first == group.last) return absl::StrCat("ps ", group.first);
+  return absl::StrCat("ps ", group.first, " to ", group.last, group.at_most ? ", at most" : ", each");
 }
 
 std::string LearningRateText(const proto::JobPlan& plan) {
@@ -87,17 +89,26 @@ std::string LengthText(const proto::Job& job) {
 
 std::string PlacementText(const proto::JobPlan& plan) {
   std::vector<std::string> servers;
-  for (const int64_t elements : ServerElements(plan)) {
-    servers.push_back(absl::StrCat("ps ", servers.size(), " ", BytesText(elements * kFloatBytes)));
+  for (const ServerGroup& group : GroupServers(plan.placement())) {
+    servers.push_back(absl::StrCat(GroupName(group), " ", BytesText(group.elements * kFloatBytes)));
   }
   return absl::StrCat(PluralText(plan.placement().shard_size(), "shard"), ": ", absl::StrJoin(servers, ", "));
 }
 
 std::string VariableTable(const proto::JobPlan& plan) {
   std::map<std::string, std::vector<std::string>> places;
+  std::map<std::string, int64_t> left_out;
   for (const proto::Shard& shard : plan.placement().shard()) {
-    places[shard.variable()].push_back(
+    std::vector<std::string>& listed = places[shard.variable()];
+    if (listed.size() == kListedShards) {
+      ++left_out[shard.variable()];
+      continue;
+    }
+    listed.push_back(
         absl::StrFormat("ps %d [%d, %d)", shard.server(), shard.begin(), shard.begin() + shard.count()));
+  }
+  for (const auto& [variable, count] : left_out) {
+    places[variable].push_back(absl::StrCat("and ", CountText(count), " more shards"));
   }
   std::vector<Column> columns = {
       {{"variable"}, true}, {{"shape"}, true}, {{"bytes"}}, {{"elements of the arena"}, true}};
@@ -168,16 +179,15 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     note = absl::StrCat("cuBLAS and cuDNN take workspace on each GPU besides, at most ",
                         BytesText(on_gpu.workspaces), ".\n");
   }
-  const int workers_rows = static_cast<int>(rows.size());
   // A server keeps every worker's push, whole, but where it adds them as they come: bulk-synchronously in any
   // order.
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
   const bool adds_at_once =
       !LeasesBatches(plan.job()) && config.bulk_synchronous().summation() == proto::BulkSynchronous::ARRIVAL;
   const int64_t copies = adds_at_once ? 1 : plan.job().workers();
-  for (const int64_t elements : ServerElements(plan)) {
-    const int64_t bytes = elements * kFloatBytes;
-    add(absl::StrCat("ps ", rows.size() - workers_rows), {bytes, copies * bytes, slots * bytes, 0, 0});
+  for (const ServerGroup& group : GroupServers(plan.placement())) {
+    const int64_t bytes = group.elements * kFloatBytes;
+    add(GroupName(group), {bytes, copies * bytes, slots * bytes, 0, 0});
   }
   return Table(columns, rows) + note;
 }
@@ -240,10 +250,13 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
     rows.push_back({process, BytesText(bytes), BytesText(bytes), how});
   };
   if (plan.placement().servers() > 0) {
-    add("each worker", ParameterCount(plan) * kFloatBytes, "pushes gradients, gets parameters in reply");
-    for (const int64_t elements : ServerElements(plan)) {
-      add(absl::StrCat("ps ", rows.size() - 1), workers * elements * kFloatBytes,
-          "for a step of every worker");
+    const bool pulls =
+        plan.job().strategy().parameter_server().asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
+    add("each worker", ParameterCount(plan) * kFloatBytes,
+        pulls ? "pulls parameters as a step begins, pushes gradients"
+              : "pushes gradients, gets parameters in reply");
+    for (const ServerGroup& group : GroupServers(plan.placement())) {
+      add(GroupName(group), workers * group.elements * kFloatBytes, "for a step of every worker");
     }
   } else if (workers > 1) {
     for (const Moved& moved : MirroredTraffic(plan, model, worker_hosts)) {
@@ -259,9 +272,18 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
 
 std::string ProcessesHere(const proto::JobPlan& plan) {
   const int workers = plan.job().workers();
+  const int servers = plan.placement().servers();
   std::string text = "processes on this host: chief";
-  for (int i = 0; i < plan.placement().servers(); ++i) absl::StrAppend(&text, ", ps ", i);
-  for (int i = 0; i < workers; ++i) absl::StrAppend(&text, ", worker ", i, " (rank ", i, ")");
+  if (servers > kListedProcesses) {
+    absl::StrAppend(&text, ", ps 0 to ", servers - 1);
+  } else {
+    for (int i = 0; i < servers; ++i) absl::StrAppend(&text, ", ps ", i);
+  }
+  if (workers > kListedProcesses) {
+    absl::StrAppend(&text, ", worker 0 to ", workers - 1, " (ranks of the same numbers)");
+  } else {
+    for (int i = 0; i < workers; ++i) absl::StrAppend(&text, ", worker ", i, " (rank ", i, ")");
+  }
   return text + "\n";
 }
 
@@ -286,6 +308,7 @@ std::string JobSummary(const proto::JobPlan& plan) {
   add("learning rate", LearningRateText(plan));
   add("gradients", GradientText(job));
   if (plan.placement().servers() > 0) add("placement", PlacementText(plan));
+  for (const std::string& remark : JobRemarks(plan)) add("note", remark);
   return text;
 }
 

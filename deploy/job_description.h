@@ -12,7 +12,7 @@
 namespace tethys {
 
 // Strategy, batch, devices where there are GPUs, learning rate as scaled, gradient scale, sizes of the data,
-// placement: a line each.
+// placement: a line each, and one for each remark (job_remarks.h).
 std::string JobSummary(const proto::JobPlan& plan);
 
 // The processes of a job that runs on this machine, in a line.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t kDefaultMinShardBytes = 256 << 10;
 constexpr int kMaxServers = 4096;
+constexpr size_t kMostGroups = 15;
 constexpr int64_t kMaxShards = int64_t{1} << 19;
 
 int64_t Rows(const Variable& variable) { return variable.shape.empty() ? 1 : variable.shape[0]; }
@@ -146,28 +147,47 @@ absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
   return placement;
 }
 
-std::string PlacementTable(const proto::Placement& placement) {
-  struct Load {
-    int64_t shards = 0;
-    int64_t bytes = 0;
-  };
-  std::vector<Load> loads(placement.servers());
-  int64_t total = 0;
+std::vector<ServerGroup> GroupServers(const proto::Placement& placement) {
+  std::vector<ServerGroup> servers(placement.servers());
   for (const proto::Shard& shard : placement.shard()) {
-    const int64_t bytes = shard.count() * static_cast<int64_t>(sizeof(float));
-    loads[shard.server()].shards += 1;
-    loads[shard.server()].bytes += bytes;
-    total += bytes;
+    servers[shard.server()].shards += 1;
+    servers[shard.server()].elements += shard.count();
   }
+  std::vector<ServerGroup> groups;
+  for (int index = 0; index < static_cast<int>(servers.size()); ++index) {
+    const ServerGroup& server = servers[index];
+    const bool alike = !groups.empty() && !groups.back().at_most && groups.back().shards == server.shards &&
+                       groups.back().elements == server.elements;
+    if (!alike && groups.size() <= kMostGroups) {
+      groups.push_back({index, index, server.shards, server.elements, false});
+      continue;
+    }
+    ServerGroup& last = groups.back();
+    last.last = index;
+    last.at_most |= !alike;
+    last.shards = std::max(last.shards, server.shards);
+    last.elements = std::max(last.elements, server.elements);
+  }
+  return groups;
+}
+
+std::string PlacementTable(const proto::Placement& placement) {
+  int64_t total = 0;
+  for (const proto::Shard& shard : placement.shard()) total += shard.count();
   std::string table = "server  shards         bytes   share\n";
   int64_t fullest = 0;
-  for (size_t server = 0; server < loads.size(); ++server) {
-    const double share = total == 0 ? 0.0 : 100.0 * loads[server].bytes / total;
-    absl::StrAppendFormat(&table, "%6d %7d %13d %6.1f%%\n", server, loads[server].shards, loads[server].bytes,
-                          share);
-    fullest = std::max(fullest, loads[server].bytes);
+  for (const ServerGroup& group : GroupServers(placement)) {
+    const bool one = group.first == group.last;
+    const std::string name = one ? absl::StrCat(group.first) : absl::StrCat(group.first, "-", group.last);
+    const double share = total == 0 ? 0.0 : 100.0 * group.elements / total;
+    const auto bytes = group.elements * static_cast<int64_t>(sizeof(float));
+    absl::StrAppendFormat(&table, "%6s %7d %13d %6.1f%%%s\n", name, group.shards, bytes, share,
+                          group.at_most ? " at most"
+                          : one         ? ""
+                                        : " each");
+    fullest = std::max(fullest, group.elements);
   }
-  const double imbalance = total == 0 ? 1.0 : static_cast<double>(fullest) * loads.size() / total;
+  const double imbalance = total == 0 ? 1.0 : static_cast<double>(fullest) * placement.servers() / total;
   absl::StrAppendFormat(&table, "imbalance %.3f (fullest server over the mean)\n", imbalance);
   return table;
 }

@@ -8,6 +8,7 @@
 #define TETHYS_PS_PARTITIONER_H_
 
 #include <string>
+#include <vector>
 
 #include "proto/job.pb.h"
 #include "proto/parameter_server.pb.h"
@@ -21,7 +22,19 @@ namespace tethys {
 absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
                                              const proto::ParameterServer& config);
 
-// A line per server (shards, bytes, share) and one for the imbalance: the fullest server over the mean.
+// Neighbouring servers [first, last] with equal loads, in short lists: what is beyond 15 such groups is one
+// more, which holds at most as much on each.
+struct ServerGroup {
+  int first = 0;
+  int last = 0;
+  int64_t shards = 0;    // On each.
+  int64_t elements = 0;  // On each.
+  bool at_most = false;
+};
+std::vector<ServerGroup> GroupServers(const proto::Placement& placement);
+
+// A line per group of servers (shards, bytes, share) and one for the imbalance: the fullest server over the
+// mean.
 std::string PlacementTable(const proto::Placement& placement);
 
 }  // namespace tethys

@@ -114,6 +114,22 @@ TEST(PlanReportTest, ServerKeepsGradientsOfEachWorkerItAddsInOrder) {
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
 }
 
+TEST(PlanReportTest, LongListsAreCutShort) {
+  proto::JobPlan plan = ServerPlan();
+  plan.mutable_job()->set_workers(100);
+  plan.mutable_placement()->set_servers(1000);
+  for (int i = 0; i < 1000; ++i) {
+    proto::Shard& shard = *plan.mutable_placement()->add_shard();
+    shard.set_variable("dense/weights");
+    shard.set_count(7);
+  }
+  const std::string report = *PlanReport(plan, ProcessesHere(plan));
+  EXPECT_LT(report.size(), 6000);
+  EXPECT_THAT(report, HasSubstr("chief, ps 0 to 999, worker 0 to 99 (ranks of the same numbers)"));
+  EXPECT_THAT(report, HasSubstr("and 994 more shards"));
+  EXPECT_THAT(report, HasSubstr("note           of 1,000 servers 998 hold no parameters"));
+}
+
 // The bytes are those that a run measures: the communicators' tests count them.
 TEST(PlanReportTest, MirroredWorkers_MoveWhatTheirPlacesAskFor) {
   proto::JobPlan plan = ServerPlan();

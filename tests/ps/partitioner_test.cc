@@ -133,6 +133,35 @@ TEST(Placement, IsPrintedWithItsImbalance) {
             "imbalance 1.500 (fullest server over the mean)\n");
 }
 
+TEST(Placement, ServersAlikeShareALine) {
+  const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), Config("servers: 1000"));
+  ASSERT_TRUE(placement.ok());
+  EXPECT_EQ(PlacementTable(*placement),
+            "server  shards         bytes   share\n"
+            "     0       1           120   75.0%\n"
+            "     1       1            40   25.0%\n"
+            " 2-999       0             0    0.0% each\n"
+            "imbalance 750.000 (fullest server over the mean)\n");
+}
+
+TEST(Placement, LinesBeyondTheFirstServersAreOne) {
+  proto::Placement placement;
+  placement.set_servers(40);
+  for (int server = 0; server < 40; ++server) {
+    proto::Shard& shard = *placement.add_shard();
+    shard.set_server(server);
+    shard.set_count(100 - server);
+  }
+  const auto groups = GroupServers(placement);
+  ASSERT_EQ(groups.size(), 16);
+  EXPECT_EQ(groups[14].elements, 86);
+  EXPECT_FALSE(groups[14].at_most);
+  EXPECT_EQ(groups[15].first, 15);
+  EXPECT_EQ(groups[15].last, 39);
+  EXPECT_EQ(groups[15].elements, 85);
+  EXPECT_TRUE(groups[15].at_most);
+}
+
 TEST(Partitioner, RefusesSizesAndCountsOutOfRangeByField) {
   const VariableSet variables = Variables({{"a", {4}}});
   EXPECT_THAT(Cut(variables, "servers: -1"), HasSubstr("servers is -1"));
