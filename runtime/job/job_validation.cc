@@ -54,7 +54,6 @@ constexpr double kMaxMessageBytes = 1 << 30;
 constexpr double kMaxBytes = 1ull << 40;
 constexpr double kMaxRate = 1e6;
 constexpr double kMaxSeconds = 7 * 24 * 3600;
-constexpr double kMebibyte = 1 << 20;
 
 constexpr Rule kRules[] = {
     {"model.layer.dense.units", kRequired, From(1, 1 << 24)},

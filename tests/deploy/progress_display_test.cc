@@ -178,7 +178,7 @@ TEST(ProgressDisplayTest, UnreadDisplayKeepsLinesAndDropsLiveOnes) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const FileDescriptor read_end(ends[0]), write_end(ends[1]);
-  auto display = CreateProgressDisplay(write_end.get(), /*live=*/true);
+  auto display = CreateProgressDisplay(write_end.get(), {.live = true});
   proto::ProgressEvent note, progress;
   note.set_note(std::string(100'000, 'n'));  // More than a pipe takes.
   *progress.mutable_progress() = SomeProgress();
