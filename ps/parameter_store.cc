@@ -159,7 +159,9 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
   }
   TETHYS_RETURN_IF_ERROR(CheckOverlap(frame, local));
   // Of parts that are repeated the values may have changed, and are not looked at.
-  TETHYS_RETURN_IF_ERROR(Annotate(CheckPayload(frame, payload), Who(frame)));
+  if (const absl::Status intact = CheckPayload(frame, payload); !intact.ok()) {
+    return absl::Status(intact.code(), absl::StrCat(Who(frame), intact.message()));
+  }
 
   inbox.push = frame;
   if (!TakePart(frame, local, payload)) return Break(NotFinite(frame), actions);

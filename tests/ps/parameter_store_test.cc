@@ -255,7 +255,7 @@ TEST_F(ParameterStoreTest, GradientsThatAreNotFiniteChangeNothingAndNameWhoSentT
     MakeBulk(2);
     Do({.worker = 0, .gradient = 1});
     EXPECT_THAT(Do({.worker = 1, .gradient = bad}),
-                StartsWith("refused: FAILED_PRECONDITION: server 2 refuses worker 1, step 0: gradients"));
+                StartsWith("refused: FAILED_PRECONDITION: server 2 refuses worker 1, step 0: a gradient"));
     EXPECT_FALSE(actions_.fatal.ok());
     EXPECT_EQ(store_->version(), 0);
     EXPECT_EQ(Parameter(), 0);
@@ -320,7 +320,7 @@ TEST_F(ParameterStoreTest, RepeatWhoseValuesHaveChanged_IsNotLookedAt) {
   const std::vector<float> values(frame.range_count, 8);
   const absl::string_view payload(reinterpret_cast<const char*>(values.data()), frame.payload_bytes);
   frame.payload_checksum = Crc32c(payload) + 1;
-  EXPECT_THAT(Do(frame, payload), HasSubstr("DATA_LOSS: server 0 refuses worker 0, step 0: [push"));
+  EXPECT_THAT(Do(frame, payload), HasSubstr("DATA_LOSS: server 2 refuses worker 0, step 0: [push"));
   --frame.payload_checksum;
   EXPECT_EQ(Do(frame, payload), "wait");
   ++frame.payload_checksum;
