@@ -102,7 +102,7 @@ class ChiefServerTest : public ::testing::Test {
     server_->Send({proto::WORKER, worker}, 1, order);
   }
 
-  const MonotonicClock clock_;
+  const MonotonicClock clock_ = {};
   const JobToken token_ = JobToken::Random();
   CountingChief chief_;
   std::unique_ptr<ChiefServer> server_ =
