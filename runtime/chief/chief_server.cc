@@ -34,7 +34,7 @@ using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
 class OrderWriter {
  public:
   OrderWriter(grpc::ServerContext& context, SessionStream& stream)
-      : context_(context), stream_(stream), thread_([this] { Run(); }) {}
+      : context_(context), stream_(stream), peer_(context.peer()), thread_([this] { Run(); }) {}
   // What still waits is dropped: the task has ended the session. Waits for the write under way, which a task
   // that reads nothing is given a moment for.
   ~OrderWriter() {
@@ -49,7 +49,7 @@ class OrderWriter {
     }
     thread_.join();
     MutexLock lock(mu_);
-    if (deaf_) TETHYS_LOG(Warning, "ended the session of ", context_.peer(), ": it reads no orders");
+    if (deaf_) TETHYS_LOG(Warning, "ended the session of ", peer_, ": it reads no orders");
   }
 
   // Any thread; never blocks.
@@ -84,6 +84,7 @@ class OrderWriter {
 
   grpc::ServerContext& context_;
   SessionStream& stream_;
+  const std::string peer_;  // The context knows it no longer once the call has ended.
 
   Mutex mu_;
   CondVar changed_;

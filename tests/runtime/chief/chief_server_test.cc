@@ -5,9 +5,8 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
-#include <vector>
+#include <set>
 
 #include "proto/chief.grpc.pb.h"
 #include "runtime/base/mutex.h"
@@ -19,26 +18,30 @@ namespace {
 class CountingChief final : public ChiefEvents {
  public:
   absl::Status Admit(TaskId, uint32_t) override { return absl::OkStatus(); }
-  void OnMessage(TaskId, uint32_t, proto::FromTask) override {}
-  void OnGone(TaskId task, uint32_t) override {
-    MutexLock lock(mu_);
-    gone_.push_back(task.index);
-    changed_.NotifyAll();
-  }
+  void OnMessage(TaskId task, uint32_t, proto::FromTask) override { Note(task, heard_); }
+  void OnGone(TaskId task, uint32_t) override { Note(task, gone_); }
   absl::Status WriteChunk(int64_t, int, int64_t, absl::Span<const float>) override {
     return absl::OkStatus();
   }
   absl::Status ReadRange(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
 
-  void WaitUntilGone(int worker) {
-    MutexLock lock(mu_);
-    while (std::find(gone_.begin(), gone_.end(), worker) == gone_.end()) changed_.Wait(mu_);
-  }
+  void WaitUntilHeard(int worker) { WaitFor(worker, heard_); }
+  void WaitUntilGone(int worker) { WaitFor(worker, gone_); }
 
  private:
+  void Note(TaskId task, std::set<int>& workers) {
+    MutexLock lock(mu_);
+    workers.insert(task.index);
+    changed_.NotifyAll();
+  }
+  void WaitFor(int worker, const std::set<int>& workers) {
+    MutexLock lock(mu_);
+    while (workers.count(worker) == 0) changed_.Wait(mu_);
+  }
+
   Mutex mu_;
   CondVar changed_;
-  std::vector<int> gone_ ABSL_GUARDED_BY(mu_);
+  std::set<int> heard_, gone_;  // Guarded by mu_, through Note and WaitFor.
 };
 
 // A task's end of a session, without the thread that reads.
@@ -58,6 +61,7 @@ class BareTask {
     context_.AddMetadata(kHandshakeMetadataKey, handshake.SerializeAsString());
     stream_ = stub_->Session(&context_);
     stream_->WaitForInitialMetadata();
+    stream_->Write({});
   }
   ~BareTask() {
     context_.TryCancel();
@@ -87,8 +91,11 @@ class BareTask {
 
 class ChiefServerTest : public ::testing::Test {
  protected:
+  // Orders reach a task once the server has heard of it.
   std::unique_ptr<BareTask> Join(int worker) {
-    return std::make_unique<BareTask>(server_->address(), token_, worker);
+    auto task = std::make_unique<BareTask>(server_->address(), token_, worker);
+    chief_.WaitUntilHeard(worker);
+    return task;
   }
   // An order of 1 MiB.
   void SendBig(int worker) {
