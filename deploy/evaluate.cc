@@ -2,12 +2,12 @@
 #include <cstdio>
 #include <memory>
 
+#include "deploy/checkpoint_choice.h"
 #include "deploy/command.h"
 #include "deploy/role_process.h"
 #include "deploy/text.h"
-#include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
-#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/model_description.h"
 #include "runtime/cluster/host_file.h"
 #include "runtime/data/dataset.h"
 #include "runtime/device/device.h"
@@ -33,13 +33,13 @@ struct Request {
   std::vector<std::string> cuda_library_path;
 };
 
-// The directory itself, or the newest checkpoint of the run it holds.
-absl::StatusOr<std::string> FindCheckpoint(const std::string& directory) {
-  const std::string root = directory + "/checkpoints";
-  if (FileExists(absl::StrCat(directory, "/", kManifestFile)) || !FileExists(root)) return directory;
-  TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
-  if (latest.path.empty()) return absl::NotFoundError(absl::StrCat(root, " holds no undamaged checkpoint"));
-  return latest.path;
+// The job file: the one given, or that of the run which holds the checkpoint.
+absl::StatusOr<std::string> JobFile(const Flags& flags, const std::string& checkpoint) {
+  if (!flags.arguments().empty()) return flags.arguments()[0];
+  const std::string job_file = checkpoint + "/../../job.textproto";
+  if (FileExists(job_file)) return job_file;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "JOB is missing, and ", checkpoint, " lies in no run directory with a job.textproto: name a job file"));
 }
 
 absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datasets,
@@ -59,16 +59,23 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   if (!device.ok()) return Annotate(device.status(), "--device");
   request.device = *device;
   request.cuda_library_path = flags.GetAll("cuda_library_path");
-  TETHYS_ASSIGN_OR_RETURN(request.job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
+  TETHYS_ASSIGN_OR_RETURN(request.checkpoint, FindCheckpoint(flags.Get("checkpoint")));
+  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags, request.checkpoint));
+  TETHYS_ASSIGN_OR_RETURN(request.job, LoadJob(job_file, flags.GetAll("set")));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(request.job.data()));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
-  TETHYS_ASSIGN_OR_RETURN(request.scaling, ResolveScaling(request.job.data(), *datasets.train));
   TETHYS_ASSIGN_OR_RETURN(Model model, Model::Create(request.job.model(), request.dataset->sample_shape(),
                                                      request.job.data().classes()));
   request.model = std::make_unique<Model>(std::move(model));
-  TETHYS_ASSIGN_OR_RETURN(request.checkpoint, FindCheckpoint(flags.Get("checkpoint")));
   TETHYS_ASSIGN_OR_RETURN(request.reader,
                           CheckpointReader::Open(request.checkpoint, &request.model->variables()));
+  const proto::ModelDescription& saved = request.reader->manifest().description();
+  TETHYS_RETURN_IF_ERROR(CheckSameModel(saved, request.job.model(), request.checkpoint));
+  if (saved.has_scaling()) {
+    request.scaling = {.mean = saved.scaling().mean(), .deviation = saved.scaling().deviation()};
+  } else {
+    TETHYS_ASSIGN_OR_RETURN(request.scaling, ResolveScaling(request.job.data(), *datasets.train));
+  }
   return request;
 }
 
@@ -110,10 +117,12 @@ Command EvaluateCommand() {
   return {
       {.verb = "evaluate",
        .summary = "Accuracy and loss of a checkpoint.",
-       .description = "Evaluates a checkpoint on a split of the job's data, in this process. Model and data "
-                      "are the job's; "
-                      "a checkpoint of another model is refused.",
+       .description =
+           "Evaluates a checkpoint on a split of the job's data, in this process. The job is that of the run "
+           "which holds the checkpoint, unless another is named; inputs are standardised as in training. A "
+           "checkpoint of another model is refused.",
        .argument = "JOB",
+       .argument_optional = true,
        .flags = {{.name = "checkpoint",
                   .value = "DIR",
                   .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest one.",
@@ -127,7 +136,8 @@ Command EvaluateCommand() {
                   .value = "FIELD=VALUE",
                   .help = "Replaces a field of the job.",
                   .repeated = true}},
-       .examples = {"tethys evaluate examples/fashion_mnist_local.textproto --checkpoint=runs/a"}},
+       .examples = {"tethys evaluate --checkpoint=runs/a",
+                    "tethys evaluate --checkpoint=runs/a/checkpoints/best --split=validation"}},
       RunEvaluate};
 }
 

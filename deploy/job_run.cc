@@ -15,10 +15,12 @@
 #include "deploy/own_program.h"
 #include "deploy/progress_display.h"
 #include "deploy/remote_run_dir.h"
+#include "deploy/signal_source.h"
 #include "deploy/tensorboard_log.h"
 #include "deploy/unfinished_summary.h"
 #include "deploy/verdict.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/chief/attempts.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
@@ -91,13 +93,18 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
 // What a run that goes on was before: an attempt that ends before it trains leaves it like that.
 class EarlierRun {
  public:
-  EarlierRun(const std::string& run_dir, bool resume) : job_file_(run_dir + "/job.textproto") {
-    if (!resume) return;
+  EarlierRun(const std::string& run_dir, const JobRunOptions& options)
+      : job_file_(run_dir + "/job.textproto") {
+    if (!options.resume) return;
     job_ = ReadFile(job_file_);
-    has_summary_ = ReadSummary(run_dir).ok();
+    const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+    has_summary_ = summary.ok();
+    attempts_ = EarlierAttempts(options.resumed,
+                                summary.ok() ? absl::optional<proto::RunSummary>(*summary) : absl::nullopt);
   }
 
   bool has_summary() const { return has_summary_; }
+  const Attempts& attempts() const { return attempts_; }
   absl::Status RestoreJob() const {
     return job_.ok() ? WriteFileAtomically(job_file_, *job_) : absl::OkStatus();
   }
@@ -106,6 +113,7 @@ class EarlierRun {
   const std::string job_file_;
   absl::StatusOr<std::string> job_ = absl::NotFoundError("a new run");
   bool has_summary_ = false;
+  Attempts attempts_;
 };
 
 }  // namespace
@@ -113,11 +121,13 @@ class EarlierRun {
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, BuildJobPlan(job));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job.data()));
-  TETHYS_RETURN_IF_ERROR(ResolveScaling(job.data(), *datasets.train).status());
+  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets.train));
+  plan.mutable_scaling()->set_mean(scaling.mean);
+  plan.mutable_scaling()->set_deviation(scaling.deviation);
   return plan;
 }
 
-absl::Status CheckResumable(const proto::JobPlan& plan, const std::string& run_dir) {
+absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir) {
   const std::string root = run_dir + "/checkpoints";
   TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));
   const std::vector<std::string> slots(plan.slot().begin(), plan.slot().end());
@@ -128,7 +138,9 @@ absl::Status CheckResumable(const proto::JobPlan& plan, const std::string& run_d
         root, " holds no undamaged checkpoint to go on from: train without --resume in another --run_dir"));
   }
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
-  return CheckLeftToTrain(plan, start.state, summary.ok() && summary->status() == "succeeded");
+  TETHYS_RETURN_IF_ERROR(
+      CheckLeftToTrain(plan, start.state, summary.ok() && summary->status() == "succeeded"));
+  return start.state;
 }
 
 absl::Status CheckPortFree(int port) {
@@ -174,14 +186,19 @@ void FetchResults(const Place& chief, const std::string& run_dir, RunResult& res
 
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
-  const EarlierRun earlier(directory.path(), options.resume);
+  InterruptsHeld held;  // From the first change to the directory: the launcher finds them, and says so there.
+  const EarlierRun earlier(directory.path(), options);
   result.status = directory.WriteJob(plan.job());
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
   if (!result.status.ok()) return result;
   const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
   const Place& chief = launch.places.chief;
+  if (!chief.ssh.empty()) held.Release();  // Sending may take long.
   result.status = SendRunDir(chief, directory.path());
-  if (!result.status.ok()) return result;
+  if (!result.status.ok()) {
+    result.status.Update(earlier.RestoreJob());
+    return result;
+  }
   const std::unique_ptr<ProgressListener> display =
       CreateProgressDisplay(STDOUT_FILENO, {.live = options.live, .colour = WantsColour(STDOUT_FILENO)});
   EpochWatcher watcher(*display);
@@ -189,14 +206,16 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   const absl::StatusOr<CpuMark> begin = ReadCpuMark();
   result = Launch(launch, tensorboard);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
+  held.Release();
   // The chief has removed its own copy of the earlier summary by then; what it wrote since comes from there.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
   const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();
   if (!restored.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(restored), "\n");
-  const absl::Status completed = watcher.started() || !earlier.has_summary()
-                                     ? CompleteSummary(plan, directory.path(), result, watcher.last())
-                                     : absl::OkStatus();
+  const absl::Status completed =
+      watcher.started() || !earlier.has_summary()
+          ? CompleteSummary(plan, directory.path(), result, watcher.last(), earlier.attempts())
+          : absl::OkStatus();
   if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
   const bool measured = watcher.started() && begin.ok() && end.ok() && AllHere(launch.places);
   if (measured) AddOthersCpu(*begin, *end, directory.path());
@@ -204,7 +223,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   return result;
 }
 
-std::string ResumeHint(const std::string& run_dir) {
+std::string ResumeHint(const std::string& run_dir, bool scheduled) {
   if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
     return absl::StrCat("what the run saved is still in ", where,
                         "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
@@ -213,8 +232,11 @@ std::string ResumeHint(const std::string& run_dir) {
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   if (!checkpoints.ok() || checkpoints->empty()) {
-    return "no checkpoint was saved yet: train again (checkpoint.every_steps in the job says how often to "
-           "save)";
+    return "no checkpoint was saved yet: train again (checkpoint in the job says how often to save)";
+  }
+  if (scheduled) {
+    return absl::StrCat("go on from step ", checkpoints->back().step,
+                        " by the same command on every machine, with --resume --run_dir=", run_dir);
   }
   return absl::StrCat("go on from step ", checkpoints->back().step,
                       " with: tethys train --resume --run_dir=", run_dir);
@@ -233,6 +255,13 @@ std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {
   }
   absl::StrAppendFormat(&text, "; %.1f s of training, %.1f s in all", summary->timing().training_seconds(),
                         summary->timing().total_seconds());
+  if (summary->attempt_size() > 1) absl::StrAppend(&text, " over ", summary->attempt_size(), " attempts");
+  if (summary->has_best()) {
+    absl::StrAppendFormat(&text,
+                          "; best after epoch %d, in checkpoints/best: validation accuracy %.4f, loss %.4f",
+                          summary->best().epoch() + 1, summary->best().validation_accuracy(),
+                          summary->best().validation_loss());
+  }
   if (summary->has_cost()) {
     absl::StrAppendFormat(&text, "; cost %.4g, %.4g an epoch, at %.4g an hour", summary->cost().run(),
                           summary->cost().epoch(), summary->cost().price_per_hour());

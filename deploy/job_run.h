@@ -21,7 +21,7 @@ absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job);
 // Whatever the chief would refuse to go on with, and a run that has nothing left to train, before anything of
 // it changes. NotFound: the run has no undamaged checkpoint. FailedPrecondition: that checkpoint does not fit
 // the job, or the job is done.
-absl::Status CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
+absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
 
 // FailedPrecondition: somebody else listens on that port of 127.0.0.1.
 absl::Status CheckPortFree(int port);
@@ -31,6 +31,7 @@ struct JobRunOptions {
   absl::optional<Places> places = {};  // Of what is started from here; absent: everything, on this machine.
   absl::optional<JobSecret> secret = {};  // As in LaunchOptions.
   bool resume = false;
+  proto::TrainingState resumed = {};                // Where the run that goes on stands.
   std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
   bool live = false;                                // Shows the live line on standard output.
   bool show_logs = false;  // Shows there what the processes write to their logs, too.
@@ -43,8 +44,8 @@ void ReadDisplayFlags(const Flags& flags, JobRunOptions& options);
 // Writes the job into the directory, runs it, shows progress on standard output.
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options);
 
-// How to go on after a failure.
-std::string ResumeHint(const std::string& run_dir);
+// How to go on after a failure. `scheduled`: a scheduler starts the processes.
+std::string ResumeHint(const std::string& run_dir, bool scheduled);
 
 // A line on how well it went, from the run's summary: test accuracy and times; another where the model hardly
 // does better than a guess.

@@ -76,6 +76,7 @@ class JobLaunch {
   void StartOthers(const std::string& chief_address);
   void WaitForEvents();
   void HandleSignals();
+  bool AskToSave();
   void ReapTasks();
   void ReactToLosses();
   // The job goes on without that worker, or with another in its place.
@@ -108,6 +109,7 @@ class JobLaunch {
   std::string chief_address_;
   int restarts_ = 0;
   bool started_ = false;  // Training.
+  bool asked_to_save_ = false;
   Stage stage_ = Stage::kRunning;
   Nanoseconds patience_ = 0;  // How long the stage lasts; while running, the longest silence of the chief.
   Nanoseconds deadline_ = 0;
@@ -119,6 +121,7 @@ RunResult JobLaunch::Run() {
       absl::StrCat("--job=", options_.chief_run_dir, "/job.textproto"), "--run_dir=" + options_.chief_run_dir,
       "--listen=" + HostPortText({place.address, options_.chief_port}), "--host=" + place.host};
   if (options_.resume) arguments.push_back("--resume");
+  if (options_.secret.has_value()) arguments.push_back("--scheduled");
   const std::string devices = WorkerDevicesText(options_.places.worker_devices);
   if (!devices.empty()) arguments.push_back("--worker_devices=" + devices);
   Enter(Stage::kRunning, FromSeconds(options_.timeouts.start() + kSilenceMargin));
@@ -219,8 +222,21 @@ void JobLaunch::HandleSignals() {
       continue;
     }
     if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = number;
+    if (AskToSave()) continue;
     Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
   }
+}
+
+// The first interrupt of a job that trains lets the chief save a checkpoint and end the job; false: it
+// cannot.
+bool JobLaunch::AskToSave() {
+  const bool can = stage_ == Stage::kRunning && started_ && end_.lost.empty() && !end_.verdict.has_value() &&
+                   !tasks_[0].ended;
+  if (!can || asked_to_save_) return false;
+  asked_to_save_ = true;
+  tasks_[0].process->Signal(SIGINT);
+  Note("interrupted: saving a checkpoint; another interrupt ends the job at once");
+  return true;
 }
 
 void JobLaunch::ReapTasks() {

@@ -1,6 +1,7 @@
 // Runs one job as processes, on this machine or on others: starts the chief, then servers and workers,
 // follows the chief's progress, and ends them all: when the job is done, when any of them is lost, or when
-// the user interrupts.
+// the user interrupts: the first interrupt of a job that trains ends it with a checkpoint, the second at
+// once.
 //
 // Called by `tethys train` and `tethys compare`. Blocks until every process it started is reaped. Uses no
 // gRPC and no threads. While it runs, SIGINT, SIGTERM, SIGHUP and SIGCHLD of this process are its own.

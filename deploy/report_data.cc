@@ -209,7 +209,16 @@ void SetValue(const Spread& spread, proto::ReportValue& value) {
   value.set_deviation(spread.deviation);
 }
 
-// "mirrored, 9 workers, batch 1152".
+// All attempts whose updates count were of the shape of the last.
+bool OneShape(const proto::RunSummary& summary) {
+  return std::all_of(summary.attempt().begin(), summary.attempt().end(), [&](const proto::Attempt& attempt) {
+    return attempt.end_step() == attempt.first_step() ||
+           (attempt.strategy() == summary.strategy() && attempt.workers() == summary.workers() &&
+            attempt.servers() == summary.servers() && attempt.global_batch_size() == summary.global_batch());
+  });
+}
+
+// "mirrored, 9 workers, batch 1152"; of a run that was resumed in another shape also since when.
 std::string NameOf(const proto::RunSummary& summary) {
   std::string name = summary.strategy();
   std::replace(name.begin(), name.end(), '_', ' ');
@@ -217,7 +226,12 @@ std::string NameOf(const proto::RunSummary& summary) {
   if (summary.servers() > 0) {
     absl::StrAppend(&name, ", ", summary.servers(), summary.servers() == 1 ? " server" : " servers");
   }
-  return absl::StrCat(name, ", global batch ", summary.global_batch());
+  absl::StrAppend(&name, ", global batch ", summary.global_batch());
+  // What ran before in another shape is no merit, and no fault, of this one.
+  if (!OneShape(summary)) {
+    absl::StrAppend(&name, ", from update ", std::prev(summary.attempt().end())->first_step(), " on");
+  }
+  return name;
 }
 
 // The one to show in detail: of median training time among those that succeeded; where none did, the one that

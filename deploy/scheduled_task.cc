@@ -1,5 +1,7 @@
 #include "deploy/scheduled_task.h"
 
+#include <signal.h>
+
 #include <cstdlib>
 
 #include "deploy/own_program.h"
@@ -43,6 +45,17 @@ absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
                    ", or choose another by --set=strategy=..."));
 }
 
+// A scheduler signals all processes of a job at once, while the chief needs its tasks for a last checkpoint.
+// So a task lets the first signal of a kind pass, and ends with the job; the second ends it at once.
+void SpareFirstSignals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction once = {};
+    once.sa_handler = [](int) {};
+    once.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    sigaction(number, &once, nullptr);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
@@ -82,6 +95,7 @@ absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const Schedul
 }
 
 int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
+  SpareFirstSignals();
   const ScheduledTask& task = run.task;
   const std::string verb = task.role == proto::PS ? "ps" : "worker";
   return RunRole(flags, verb, absl::StrCat(verb, "-", task.index), [&](const JobSecret& secret) {

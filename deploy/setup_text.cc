@@ -1,6 +1,7 @@
 #include "deploy/setup_text.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 namespace tethys {
@@ -25,6 +26,26 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(0, slash);
 }
 
+// "mirrored, 3 workers, global batch 384".
+std::string AttemptText(const proto::Attempt& attempt) {
+  return absl::StrCat(attempt.strategy(), ", ", attempt.workers(),
+                      attempt.workers() == 1 ? " worker" : " workers",
+                      attempt.servers() == 0   ? ""
+                      : attempt.servers() == 1 ? ", 1 server"
+                                               : absl::StrCat(", ", attempt.servers(), " servers"),
+                      ", global batch ", attempt.global_batch_size());
+}
+
+std::string DescribeAttempts(const proto::RunSummary& summary) {
+  if (summary.attempt_size() < 2) return "";
+  std::vector<std::string> parts;
+  for (const proto::Attempt& attempt : summary.attempt()) {
+    parts.push_back(absl::StrFormat("updates %d to %d by %s, %.1f s in all", attempt.first_step(),
+                                    attempt.end_step(), AttemptText(attempt), attempt.total_seconds()));
+  }
+  return absl::StrCat("Attempts: ", absl::StrJoin(parts, "; "), ".");
+}
+
 }  // namespace
 
 std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSummary& summary) {
@@ -47,6 +68,9 @@ std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSu
                                      momentum > 0 ? absl::StrCat(", momentum ", momentum) : "", "."));
   }
   if (job.epochs() > 0) sentences.push_back(absl::StrCat("Length: ", job.epochs(), " epochs."));
+  if (const std::string attempts = DescribeAttempts(summary); !attempts.empty()) {
+    sentences.push_back(attempts);
+  }
   return sentences;
 }
 

@@ -10,7 +10,8 @@
 
 namespace tethys {
 
-// Model, data, optimizer and length of training, a sentence each, as far as the job says.
+// Model, data, optimizer and length of training, a sentence each, as far as the job says; of a run that was
+// resumed also its attempts.
 std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSummary& summary);
 
 }  // namespace tethys

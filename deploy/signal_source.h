@@ -47,6 +47,30 @@ class SignalSource {
   FileDescriptor fd_;
 };
 
+// While it lives, the signals by which a user ends a job wait: a SignalSource that is made meanwhile finds
+// them. Before there are other threads.
+class InterruptsHeld {
+ public:
+  InterruptsHeld() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, number);
+    sigprocmask(SIG_BLOCK, &held, &before_);
+  }
+  ~InterruptsHeld() { Release(); }
+  InterruptsHeld(const InterruptsHeld&) = delete;
+  InterruptsHeld& operator=(const InterruptsHeld&) = delete;
+
+  void Release() {
+    if (!released_) sigprocmask(SIG_SETMASK, &before_, nullptr);
+    released_ = true;
+  }
+
+ private:
+  sigset_t before_;
+  bool released_ = false;
+};
+
 }  // namespace tethys
 
 #endif  // TETHYS_DEPLOY_SIGNAL_SOURCE_H_

@@ -10,6 +10,8 @@
 #include "deploy/role_process.h"
 #include "deploy/scheduled_task.h"
 #include "deploy/version.h"
+#include "runtime/base/file.h"
+#include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/job/job_file.h"
 
 namespace tethys {
@@ -35,8 +37,8 @@ absl::StatusOr<int> ChiefPort(const Flags& flags) {
 }
 
 // The job file to read: the one given, or the one of the run that goes on.
-absl::StatusOr<std::string> JobFile(const Flags& flags) {
-  if (!flags.Has("resume")) {
+absl::StatusOr<std::string> JobFile(const Flags& flags, bool resume) {
+  if (!resume) {
     if (!flags.arguments().empty()) return flags.arguments()[0];
     return absl::InvalidArgumentError(
         "JOB is missing, for example: tethys train examples/fashion_mnist_local.textproto");
@@ -47,12 +49,15 @@ absl::StatusOr<std::string> JobFile(const Flags& flags) {
   return directory.job_file();
 }
 
-// Holds the run that is to go on, if it can.
+// Holds the run that is to go on, if it can, and notes where it stands. Under a scheduler also one that has
+// saved nothing yet.
 absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::string& path,
-                                     const std::string& ssh_config) {
+                                     const std::string& ssh_config, JobRunOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Open(path));
   TETHYS_RETURN_IF_ERROR(FetchLeftRunDir(ssh_config, path, PrintLine));
-  TETHYS_RETURN_IF_ERROR(CheckResumable(plan, path));
+  const auto checkpoints = ListCheckpoints(path + "/checkpoints");
+  if (options.secret.has_value() && checkpoints.ok() && checkpoints->empty()) return directory;
+  TETHYS_ASSIGN_OR_RETURN(options.resumed, CheckResumable(plan, path));
   return directory;
 }
 
@@ -64,10 +69,15 @@ absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chi
 // Whatever fails here, nothing was started, and no directory is left that was not there.
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
-  options.resume = flags.Has("resume");
+  // A scheduler runs the same command again after an interrupt, which may have come before anything was
+  // saved.
+  const bool scheduled = options.secret.has_value();
+  const std::string given_path = flags.Get("run_dir");
+  options.resume = flags.Has("resume") &&
+                   !(scheduled && !given_path.empty() && !FileExists(given_path + "/job.textproto"));
   options.cuda_library_path = flags.GetAll("cuda_library_path");
   ReadDisplayFlags(flags, options);
-  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags));
+  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags, options.resume));
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
   absl::StatusOr<proto::JobPlan> prepared = PrepareJob(job);
@@ -79,9 +89,9 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   }
   const std::vector<proto::Device::Kind>& devices = options.places->worker_devices;
   plan.mutable_worker_device()->Add(devices.begin(), devices.end());
-  const std::string path = flags.Has("run_dir") ? flags.Get("run_dir") : FreshRunPath(job.name());
+  const std::string path = given_path.empty() ? FreshRunPath(job.name()) : given_path;
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, options.resume
-                                                      ? OpenRun(plan, path, flags.Get("ssh_config"))
+                                                      ? OpenRun(plan, path, flags.Get("ssh_config"), options)
                                                       : CreateRun(path, options.places->chief));
   return Request{std::move(plan), std::move(directory), options};
 }
@@ -117,7 +127,8 @@ int RunToEnd(absl::StatusOr<Request> request) {
   const absl::Status reported = ReportRun(run_dir);
   if (!result.status.ok()) {
     Fail("train", result.status, kExitFailed);
-    std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(), ResumeHint(run_dir).c_str());
+    std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(),
+                 ResumeHint(run_dir, request->options.secret.has_value()).c_str());
     return kExitFailed;
   }
   std::printf("%s\nresults in %s; %s\n", OutcomeText(request->plan.job(), run_dir).c_str(), run_dir.c_str(),
@@ -151,7 +162,7 @@ Command TrainCommand() {
              .help =
                  "Goes on from the newest checkpoint in --run_dir, with the job stored there (JOB is not "
                  "read) and what --set changes: other numbers of workers and servers or another strategy, "
-                 "too."},
+                 "too. With --from, JOB is named as before, and a run that has saved nothing yet begins."},
             {.name = "set",
              .value = "FIELD=VALUE",
              .help =

@@ -1,5 +1,7 @@
 #include "deploy/unfinished_summary.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -42,7 +44,7 @@ absl::Status RemoveSummary(const std::string& run_dir) {
 }
 
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
-                             const absl::optional<proto::EpochResult>& last_epoch) {
+                             const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier) {
   const bool interrupted = absl::IsCancelled(result.status);
   absl::StatusOr<proto::RunSummary> written = ReadSummary(run_dir);
   if (result.status.ok() || (written.ok() && !interrupted)) return absl::OkStatus();
@@ -52,7 +54,12 @@ absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_
   } else {
     summary = SummaryOfPlan(plan);
     summary.set_steps(result.last_step);
-    summary.mutable_timing()->set_total_seconds(result.seconds);
+    *summary.mutable_attempt() = earlier;
+    proto::Attempt& own = *summary.add_attempt();
+    own = NewAttempt(plan, earlier.empty() ? 0 : std::prev(earlier.end())->end_step());
+    own.set_end_step(std::max(own.first_step(), result.last_step));
+    own.set_total_seconds(result.seconds);
+    summary.mutable_timing()->set_total_seconds(TotalSeconds(summary.attempt()));
     if (last_epoch.has_value()) FillEpoch(*last_epoch, summary);
     FillCost(plan.job().price_per_hour(), summary);
   }

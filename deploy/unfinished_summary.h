@@ -10,6 +10,7 @@
 #include "proto/chief.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/chief/attempts.h"
 
 namespace tethys {
 
@@ -36,9 +37,9 @@ class EpochWatcher final : public ProgressListener {
 absl::Status RemoveSummary(const std::string& run_dir);
 
 // After a run. Nothing is done where the chief has written what became of it; but a run that the user
-// interrupted is "interrupted", whatever the chief took it for.
+// interrupted is "interrupted", whatever the chief took it for. `earlier`: the attempts before this one.
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
-                             const absl::optional<proto::EpochResult>& last_epoch);
+                             const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier);
 
 }  // namespace tethys
 

@@ -9,6 +9,7 @@
 #include "runtime/nn/memory_forecast.h"
 #include "workers/device_factory.h"
 #include "workers/device_memory.h"
+#include "workers/segment_pause.h"
 #include "workers/strategy_factory.h"
 
 namespace tethys {
@@ -45,7 +46,7 @@ absl::Status Trainer::Build(RingListener& listener) {
         absl::StrCat("this host's training data has ", datasets_.train->size(), " samples, the job's has ",
                      plan.train_samples(), ": put the same files on every host"));
   }
-  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets_.train));
+  TETHYS_ASSIGN_OR_RETURN(scaling_, ResolveScaling(job.data(), *datasets_.train));
   TETHYS_ASSIGN_OR_RETURN(model_,
                           Model::Create(job.model(), datasets_.train->sample_shape(), job.data().classes()));
   if (model_->variables().signature() != plan.model_signature()) {
@@ -58,7 +59,7 @@ absl::Status Trainer::Build(RingListener& listener) {
   TETHYS_ASSIGN_OR_RETURN(strategy_, CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener,
                                                     clock_, [this] { return session_.peers_compute(); }));
   TETHYS_RETURN_IF_ERROR(AllocateGradients());
-  TETHYS_RETURN_IF_ERROR(BuildPlans(scaling));
+  TETHYS_RETURN_IF_ERROR(BuildPlans());
   TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, datasets_.train,
                                                    {.prefetch_batches = job.data().prefetch_batches(),
                                                     .slow_down = task_.slow_down}));
@@ -80,14 +81,14 @@ absl::Status Trainer::AllocateGradients() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::BuildPlans(const InputScaling& scaling) {
+absl::Status Trainer::BuildPlans() {
   const int64_t bytes = ArenaSize() * static_cast<int64_t>(sizeof(float));
   TETHYS_ASSIGN_OR_RETURN(parameters_, device_->Allocate(bytes, MemoryKind::kDevice));
   const int64_t rows = setup_.plan().batch_per_worker();
-  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling,
+  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling_,
                                                parameters_->floats(), gradient_sums_));
   TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
-                          Plan::Compile(*model_, *device_, *stream_, EvaluationRows(*model_, rows), scaling,
+                          Plan::Compile(*model_, *device_, *stream_, EvaluationRows(*model_, rows), scaling_,
                                         parameters_->floats(), nullptr));
   return absl::OkStatus();
 }
@@ -134,6 +135,7 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
       leased_ ? CreateLeasedSequence(run, session_)
               : CreateLockStepSequence(run, plan.global_batch(), task_.index, plan.job().workers());
   if (!leased_) steps_ = run.first_step();
+  SegmentPause pause(run, StepsPerEpoch(run.end() - run.begin(), plan.global_batch(), false), session_);
 
   std::deque<BatchAssignment> announced;
   int64_t done = 0;
@@ -146,6 +148,10 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
       announced.push_back(*next);
     }
     if (announced.empty()) break;
+    if (!leased_) {
+      TETHYS_ASSIGN_OR_RETURN(const bool goes_on, pause.GoesOn(done));
+      if (!goes_on) break;  // The job is about to end, so nobody asks for what was announced ahead.
+    }
     const BatchAssignment batch = announced.front();
     announced.pop_front();
 

@@ -48,6 +48,9 @@ class Trainer {
   // The GPU it computes on, as Device::identity; empty: none.
   std::string gpu() const { return device_->identity(); }
 
+  // What its inputs are standardised by.
+  const InputScaling& scaling() const { return scaling_; }
+
   // How gradients are exchanged, for people.
   std::string exchange() const { return strategy_->Describe(); }
 
@@ -55,7 +58,7 @@ class Trainer {
   Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session, const Clock& clock);
   absl::Status Build(RingListener& listener);
   absl::Status AllocateGradients();
-  absl::Status BuildPlans(const InputScaling& scaling);
+  absl::Status BuildPlans();
   absl::Status PrepareStrategy();
   absl::Status TakeParameters();
   int64_t ArenaSize() const { return model_->variables().arena_size(); }
@@ -72,6 +75,7 @@ class Trainer {
   absl::optional<Model> model_;
   Datasets datasets_;
   EpochOrders orders_;
+  InputScaling scaling_;
   std::unique_ptr<Buffer> parameters_, gradients_;
   float* gradient_sums_ = nullptr;         // The strategy's memory, or gradients_.
   std::unique_ptr<Plan> plan_;             // Rows: this worker's batch.

@@ -23,7 +23,11 @@ class Worker final : public TaskLife {
     return absl::OkStatus();
   }
 
-  void FillReady(proto::Ready& ready) const override { ready.set_exchange(trainer_->exchange()); }
+  void FillReady(proto::Ready& ready) const override {
+    ready.set_exchange(trainer_->exchange());
+    ready.mutable_scaling()->set_mean(trainer_->scaling().mean);
+    ready.mutable_scaling()->set_deviation(trainer_->scaling().deviation);
+  }
   std::string gpu() const override { return trainer_->gpu(); }
 
   absl::Status Obey(const proto::ToTask& order) override {

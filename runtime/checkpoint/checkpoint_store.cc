@@ -1,5 +1,7 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -66,13 +68,14 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
   return latest;
 }
 
-absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved) {
+absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best) {
   TETHYS_CHECK(keep >= 1, "keep is ", keep);
   TETHYS_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(root));
   // The one just saved counts as the newest, whatever its step: later steps are of a course that was left.
   std::stable_partition(entries.begin(), entries.end(),
                         [saved](const CheckpointEntry& entry) { return entry.step != saved; });
   for (size_t i = 0; i + keep < entries.size(); ++i) {
+    if (entries[i].step == best) continue;
     // Half removed, it would still have its manifest: it ceases to be a checkpoint first.
     const std::string removed = absl::StrCat(root, "/", CheckpointName(entries[i].step), kTemporarySuffix);
     TETHYS_RETURN_IF_ERROR(RemoveRecursively(removed));
@@ -87,6 +90,16 @@ absl::StatusOr<std::string> SetAsideCheckpoint(const std::string& path) {
   for (int copy = 2; FileExists(aside); ++copy) aside = absl::StrCat(path, kDamagedSuffix, "-", copy);
   TETHYS_RETURN_IF_ERROR(Rename(path, aside));
   return aside;
+}
+
+absl::Status LinkBest(const std::string& root, int64_t step) {
+  const std::string link = root + "/best";
+  const std::string temporary = link + kTemporarySuffix;
+  TETHYS_RETURN_IF_ERROR(RemoveRecursively(temporary));
+  if (symlink(CheckpointName(step).c_str(), temporary.c_str()) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("cannot make the link ", temporary));
+  }
+  return Rename(temporary, link);
 }
 
 absl::Status RemoveStaleCheckpoints(const std::string& root) {

@@ -3,7 +3,8 @@
 //
 // Beside them may lie what a crash left: step-N.tmp (being written, or being removed) and step-N.old (the
 // earlier checkpoint of a step that was being saved again; it stands in for step-N while that is missing);
-// and step-N.damaged, which a resumed run passed over.
+// step-N.damaged, which a resumed run passed over; and best, a link to the one that is best on the validation
+// split.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 
@@ -37,8 +38,12 @@ struct LatestCheckpoint {
 // checkpoint.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
-// Removes all but `keep` >= 1 of them: that of step `saved` stays, and of the others the newest.
-absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved);
+// Removes all but `keep` >= 1 of them, that of step `best` beside these: that of step `saved` stays, and of
+// the others the newest.
+absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best = -1);
+
+// From now on ROOT/best, a symbolic link, leads to the checkpoint of that step, which exists.
+absl::Status LinkBest(const std::string& root, int64_t step);
 
 // Renames a damaged checkpoint, so that none of its kind is counted or found any more: to PATH.damaged, or
 // PATH.damaged-2 and so on where that is taken. Its files stay for a person to look at. Returns the new path.

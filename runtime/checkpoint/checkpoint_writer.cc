@@ -155,13 +155,14 @@ absl::Status CheckpointWriter::WriteTensors(int slot, Range range, const float* 
   return absl::OkStatus();
 }
 
-absl::Status CheckpointWriter::Commit(const proto::TrainingState& state) {
+absl::Status CheckpointWriter::Commit(const proto::TrainingState& state,
+                                      const proto::ModelDescription& description) {
   if (std::exchange(commit_tried_, true)) {
     return absl::FailedPreconditionError(
         absl::StrCat(directory_, ": Commit was called before; save the checkpoint anew"));
   }
   TETHYS_RETURN_IF_ERROR(CheckAllWritten());
-  TETHYS_RETURN_IF_ERROR(Seal(state));
+  TETHYS_RETURN_IF_ERROR(Seal(state, description));
   return MoveIntoPlace();
 }
 
@@ -187,12 +188,14 @@ absl::Status CheckpointWriter::CheckAllWritten() {
 }
 
 // Makes the files durable, reads them back for their checksums, and writes the manifest.
-absl::Status CheckpointWriter::Seal(const proto::TrainingState& state) {
+absl::Status CheckpointWriter::Seal(const proto::TrainingState& state,
+                                    const proto::ModelDescription& description) {
   proto::CheckpointManifest manifest;
   manifest.set_format(kCheckpointFormat);
   manifest.set_job_name(job_name_);
   manifest.set_model_signature(variables_.signature());
   *manifest.mutable_state() = state;
+  if (description.ByteSizeLong() > 0) *manifest.mutable_description() = description;
   for (const std::string& slot : slot_names_) manifest.add_slot(slot);
 
   const absl::Span<const Variable> variables = variables_.variables();

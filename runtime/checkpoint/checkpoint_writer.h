@@ -52,7 +52,8 @@ class CheckpointWriter {
   // Once, after all Writes have returned. FailedPrecondition names the first element that was not written.
   // After any error the checkpoint is lost, whatever is tried: a failed sync may have dropped the data
   // (fsync(2)). (If only the sync of ROOT fails, it is there, whole, but may not survive a power cut.)
-  absl::Status Commit(const proto::TrainingState& state);
+  // `description` goes into the manifest.
+  absl::Status Commit(const proto::TrainingState& state, const proto::ModelDescription& description = {});
 
   // ROOT/step-N, there once Commit has succeeded.
   const std::string& directory() const { return directory_; }
@@ -72,7 +73,7 @@ class CheckpointWriter {
   absl::Status Claim(int slot, Range range);
   absl::Status WriteTensors(int slot, Range range, const float* values);
   absl::Status CheckAllWritten();
-  absl::Status Seal(const proto::TrainingState& state);
+  absl::Status Seal(const proto::TrainingState& state, const proto::ModelDescription& description);
   absl::Status MoveIntoPlace();
 
   const std::string root_;

@@ -42,16 +42,25 @@ absl::Status CheckpointSaver::Write(int64_t id, int slot, int64_t begin, absl::S
   return writer->Write(slot, begin, values);
 }
 
-void CheckpointSaver::Commit(const proto::TrainingState& state, std::function<absl::Status()> before,
+void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::ModelDescription& description,
+                             std::function<absl::Status()> before,
                              std::function<void(const Committed&)> done) {
-  loop_.Post([this, state, before = std::move(before), done = std::move(done)] {
+  loop_.Post([this, state, description, before = std::move(before), done = std::move(done)] {
     const std::shared_ptr<CheckpointWriter> writer = Take();
     Committed committed{.status = before(), .directory = writer->directory(), .pruned = {}};
-    if (committed.status.ok()) committed.status = writer->Commit(state);
-    if (committed.status.ok())
-      committed.pruned = PruneCheckpoints(options_.root, options_.keep, state.step());
+    if (committed.status.ok()) committed.status = writer->Commit(state, description);
+    if (committed.status.ok()) committed.pruned = Tidy(state);
     done(committed);
   });
+}
+
+// Which checkpoints remain, beside the one of `state`.
+absl::Status CheckpointSaver::Tidy(const proto::TrainingState& state) {
+  if (!state.has_best()) return PruneCheckpoints(options_.root, options_.keep, state.step());
+  if (state.best().step() == state.step()) {
+    TETHYS_RETURN_IF_ERROR(LinkBest(options_.root, state.step()));
+  }
+  return PruneCheckpoints(options_.root, options_.keep, state.step(), state.best().step());
 }
 
 void CheckpointSaver::Abandon() {

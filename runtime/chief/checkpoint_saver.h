@@ -35,7 +35,7 @@ class CheckpointSaver {
     std::string job_name;            // For the manifest.
     VariableSet variables;           // What is saved,
     std::vector<std::string> slots;  // and of the optimizer, in its order.
-    int keep = 1;                    // So many checkpoints remain.
+    int keep = 1;                    // So many checkpoints remain, and the best.
   };
   CheckpointSaver(Options options, const Clock& clock);
   // Waits for what the disk is busy with, and drops what was not begun.
@@ -50,17 +50,18 @@ class CheckpointSaver {
   struct Committed {
     absl::Status status;  // Of Commit; where it is not OK, the last good checkpoint stands.
     std::string directory;
-    absl::Status pruned;  // Older checkpoints were removed.
+    absl::Status pruned;  // Older checkpoints were removed, and the best is linked.
   };
-  // Requires an open checkpoint and that all Writes have returned. `before`: what must be on the disk before
-  // the checkpoint is; called on the saver's thread.
-  void Commit(const proto::TrainingState& state, std::function<absl::Status()> before,
-              std::function<void(const Committed&)> done);
+  // Requires an open checkpoint and that all Writes have returned. `description` goes into the manifest.
+  // `before`: what must be on the disk before the checkpoint is; called on the saver's thread.
+  void Commit(const proto::TrainingState& state, const proto::ModelDescription& description,
+              std::function<absl::Status()> before, std::function<void(const Committed&)> done);
   // The open checkpoint, if there is one, comes to nothing.
   void Abandon();
 
  private:
   std::shared_ptr<CheckpointWriter> Take();
+  absl::Status Tidy(const proto::TrainingState& state);
 
   const Options options_;
 

@@ -14,6 +14,7 @@
 #include "runtime/base/process.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/chief/attempts.h"
 #include "runtime/chief/checkpoint_saver.h"
 #include "runtime/chief/chief_server.h"
 #include "runtime/chief/job_controller.h"
@@ -51,6 +52,9 @@ class ChiefProcess final : public ChiefEvents {
     progress_.Add(event);
     loop_.Run(kTick, [this] {
       Step([this](Actions& actions) { controller_->OnTick(clock_.Now(), actions); });
+      if (options_.interrupted && options_.interrupted()) {
+        Step([this](Actions& actions) { controller_->OnInterrupt(clock_.Now(), actions); });
+      }
       HandOnJournal();
       WarnOnce(journal_->TakeError());
       SampleResources();
@@ -94,6 +98,7 @@ class ChiefProcess final : public ChiefEvents {
     for (const std::string& note : start.notes) Note(note);
     for (const std::string& note : SetAsideDamaged(start)) Note(note);
     reader_ = std::move(start.reader);
+    if (options_.resume) NoteEarlierAttempts(start.state);
     const bool lock_step = !LeasesBatches(job_);
     TETHYS_ASSIGN_OR_RETURN(timing_, TimingCollector::Open(options_.run_dir, job_.workers(), lock_step));
     if (job_.resources().interval_seconds() > 0) {
@@ -114,6 +119,13 @@ class ChiefProcess final : public ChiefEvents {
     controller_ =
         std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr, clock_.Now());
     return absl::OkStatus();
+  }
+
+  // The summary of the last attempt is still there; a chief that was killed left none.
+  void NoteEarlierAttempts(proto::TrainingState& state) const {
+    const absl::StatusOr<proto::RunSummary> last = ReadSummary(options_.run_dir);
+    *state.mutable_attempt() =
+        EarlierAttempts(state, last.ok() ? absl::optional<proto::RunSummary>(*last) : absl::nullopt);
   }
 
   // Admission happens on other threads, so the controller is called under its lock; everything else on the
@@ -169,7 +181,7 @@ class ChiefProcess final : public ChiefEvents {
     // What the checkpoint stands on must be in the journal before it.
     HandOnJournal();
     saver_->Commit(
-        save_state_,
+        save_state_, Description(),
         [this] {
           const absl::Status kept = journal_->Flush();
           return kept.ok() ? journal_file_->Sync() : kept;
@@ -203,6 +215,16 @@ class ChiefProcess final : public ChiefEvents {
     }
     progress_.Add(event);
     loop_.Stop();
+  }
+
+  // What it takes to use a checkpoint without the job.
+  proto::ModelDescription Description() const {
+    proto::ModelDescription description;
+    *description.mutable_model() = job_.model();
+    *description.mutable_sample_shape() = options_.plan.sample_shape();
+    description.set_classes(job_.data().classes());
+    *description.mutable_scaling() = controller_->scaling();
+    return description;
   }
 
   // Whom orders for a task are meant for.
@@ -246,15 +268,17 @@ class ChiefProcess final : public ChiefEvents {
   absl::Status WriteTheSummary(const absl::Status& status, proto::RunSummary& summary) {
     // An attempt that never trained changed nothing of the run that it was to go on with.
     if (!started_ && FileExists(SummaryPath())) return absl::OkStatus();
-    summary.set_status(status.ok() ? "succeeded" : "failed");
+    bool interrupted = false;
     {
       MutexLock lock(admission_mu_);
+      interrupted = controller_->interrupted() && absl::IsCancelled(status);
       controller_->FillSummary(clock_.Now(), summary);
       timing_->FillSummary(controller_->training_seconds(), summary);
     }
+    summary.set_status(status.ok() ? "succeeded" : interrupted ? "interrupted" : "failed");
     if (resources_ != nullptr) resources_->FillSummary(summary);
     FillCost(job_.price_per_hour(), summary);
-    if (!status.ok() && !summary.has_first_failure()) {
+    if (!status.ok() && !interrupted && !summary.has_first_failure()) {
       summary.mutable_first_failure()->set_role("chief");
       summary.mutable_first_failure()->set_message(StatusText(status));
     }

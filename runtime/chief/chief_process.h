@@ -5,6 +5,7 @@
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/types/optional.h"
@@ -23,12 +24,14 @@ struct ChiefOptions {
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // Of the chief; absent: connections are bare.
   bool resume = false;                   // Go on from the newest good checkpoint in run_dir.
-  int progress_fd = 1;                   // One proto::ProgressEvent a line, as JSON; -1: none.
+  // Asked a few times a second: the user wants the job to end, with a checkpoint. Empty: never.
+  std::function<bool()> interrupted = {};
+  int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.
 };
 
-// Blocks for the whole job. OK when it ended well; otherwise its first failure, by then also in summary.json
-// and reported as Finished. InvalidArgument and NotFound: nothing was started (nothing to resume from,
-// another model).
+// Blocks for the whole job. OK when it ended well; Cancelled when it was interrupted; otherwise its first
+// failure, by then also in summary.json and reported as Finished. InvalidArgument and NotFound: nothing was
+// started (nothing to resume from, another model).
 absl::Status RunChief(const ChiefOptions& options);
 
 }  // namespace tethys

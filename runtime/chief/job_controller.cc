@@ -29,7 +29,9 @@ absl::Status CheckRecord(const proto::StepRecord& record) {
 JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now)
     : plan_(std::move(plan)),
       planner_(plan_),
+      earlier_attempts_(state.attempt()),
       restore_(restore),
+      first_step_(state.step()),
       started_(now),
       silence_(FromSeconds(plan_.job().timeouts().silence())),
       start_timeout_(FromSeconds(plan_.job().timeouts().start())),
@@ -37,6 +39,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       state_(std::move(state)),
       running_(planner_, plan_.train_samples()),
       losses_(plan_, roster_, running_, started_) {
+  saved_best_ = state_.best();
   epoch_sums_ = {state_.loss_sum(), state_.correct(), state_.samples()};
 }
 
@@ -64,6 +67,8 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
     OnSaveDone(id, message.save_done(), now, actions);
   } else if (message.has_fenced() && id.role == proto::PS) {
     OnFenced(message.fenced(), now, actions);
+  } else if (message.has_pausing() && id.role == proto::WORKER) {
+    OnPausing(id, message.pausing(), now, actions);
   }
 }
 
@@ -91,6 +96,7 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
 void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   for (const TaskId id : roster_.Present(proto::WORKER)) running_.leases().Join(id.index);
   startup_seconds_ = ToSeconds(now - started_);
+  last_save_ = now;
   proto::ProgressEvent event;
   proto::Started& started = *event.mutable_started();
   started.set_workers(plan_.job().workers());
@@ -115,6 +121,7 @@ void JobController::Continue(Nanoseconds now, Actions& actions) {
     }
     ReportEpoch(actions);
   }
+  if (interrupted_) return EndInterrupted(now, actions);
   if (save_pending_) return BeginSave(now, actions);
   if (!finished) return RunSegment(now, actions);
   if (!tested_ && plan_.test_samples() > 0) return BeginEvaluation(proto::TEST, now, actions);
@@ -132,6 +139,7 @@ void JobController::RunSegment(Nanoseconds now, Actions& actions) {
   segment_begin_ = now;
   first_done_ = 0;
   final_saved_ = false;
+  save_tried_ = false;
   SendRuns(actions);
 }
 
@@ -185,6 +193,8 @@ void JobController::OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nan
   if (phase_ != Phase::kTrain || done.segment() != running_.run()) return;
   if (first_done_ == 0) first_done_ = now;
   roster_.at(id).answered = true;
+  // It had ended the segment before it was asked to pause.
+  if (interrupted_ && !planner_.leased()) NotePausing(id, running_.segment().steps, actions);
   Advance(now, actions);
 }
 
@@ -206,7 +216,7 @@ void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
     state_.set_position(0);
   }
   epoch_ended_ = segment.ends_epoch || planner_.Finished(state_);
-  save_pending_ = planner_.SaveDue(state_, segment.ends_epoch);
+  save_pending_ = planner_.SaveDue(state_, segment.ends_epoch, ToSeconds(now - last_save_));
   epoch_result_.Clear();
   Continue(now, actions);
 }

@@ -18,6 +18,7 @@
 #include "proto/summary.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/chief/attempts.h"
 #include "runtime/chief/chief_actions.h"
 #include "runtime/chief/job_failure.h"
 #include "runtime/chief/quality_sums.h"
@@ -37,7 +38,7 @@ namespace tethys {
 //  is repeated by the workers that are there then.
 class JobController {
  public:
-  // `state`: where to start; `restore`: it comes from a checkpoint.
+  // `state`: where to start, with the attempts before this one; `restore`: it comes from a checkpoint.
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now);
 
   // A session asks to be admitted. AlreadyExists: that task has joined, and this is no later life of a worker
@@ -49,6 +50,10 @@ class JobController {
   // The session ended.
   void OnGone(TaskId task, uint32_t incarnation, Nanoseconds now, Actions& actions);
   void OnTick(Nanoseconds now, Actions& actions);
+  // The user ends the job: training stops as soon as all workers can stand at one state, which is saved. The
+  // job then ends as Cancelled. Nothing to save before training begins. Further calls change nothing.
+  void OnInterrupt(Nanoseconds now, Actions& actions);
+  bool interrupted() const { return interrupted_; }
 
   void SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions);
   void SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
@@ -56,6 +61,8 @@ class JobController {
 
   // What the controller knows of the run; the rest comes from the timing collector.
   void FillSummary(Nanoseconds now, proto::RunSummary& summary) const;
+  // That of the data, once a worker is ready.
+  const proto::InputScaling& scaling() const { return plan_.scaling(); }
   double training_seconds() const { return training_seconds_here_; }  // Of this attempt.
   // The life of the task that orders are meant for.
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
@@ -74,10 +81,12 @@ class JobController {
   void OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions);
   void OnApplied(TaskId id, const proto::AppliedPushes& applied, Actions& actions);
   void OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actions& actions);
+  void OnPausing(TaskId id, const proto::Pausing& pausing, Nanoseconds now, Actions& actions);
   void OnFailure(TaskId id, const proto::Failure& failure, Nanoseconds now);
 
   // Members.
   bool Concerns(TaskId id, uint32_t incarnation, const proto::FromTask& message) const;
+  absl::Status NoteScaling(TaskId id, const proto::InputScaling& scaling);
   void SetUpAll(proto::Role role, Actions& actions);
   void SetUp(const std::vector<TaskId>& ids, Actions& actions);
   bool Survives(TaskId id) const;  // The job survives its loss.
@@ -95,10 +104,14 @@ class JobController {
   void SendRuns(Actions& actions);
   void SendRun(TaskId id, Actions& actions);
   void FinishSegment(Nanoseconds now, Actions& actions);
+  void PauseSegment(Actions& actions);
+  void NotePausing(TaskId id, int64_t steps, Actions& actions);
+  void EndInterrupted(Nanoseconds now, Actions& actions);
   void BeginSave(Nanoseconds now, Actions& actions);
   void EndSave(const absl::Status& status, const std::string& directory, Nanoseconds now, Actions& actions);
   void BeginEvaluation(proto::Split split, Nanoseconds now, Actions& actions);
   void FinishEvaluation(Nanoseconds now, Actions& actions);
+  void JudgeEpoch(Actions& actions);
   void Finish(Actions& actions);
   void Stop(absl::Status status, TaskId culprit, Actions& actions);
   void Fail(const absl::Status& status, TaskId culprit, Nanoseconds now);
@@ -109,10 +122,14 @@ class JobController {
   }
   void ReportProgress(Nanoseconds now, Actions& actions);
   void ReportEpoch(Actions& actions);
+  // This attempt, as it stands.
+  proto::Attempt OwnAttempt(Nanoseconds now) const;
 
-  const proto::JobPlan plan_;
+  proto::JobPlan plan_;
   const SegmentPlanner planner_;
+  const Attempts earlier_attempts_;
   const bool restore_;
+  const int64_t first_step_;
   const Nanoseconds started_;
   const Nanoseconds silence_, start_timeout_;
 
@@ -129,7 +146,7 @@ class JobController {
   QualitySums epoch_sums_;
   Nanoseconds segment_begin_ = 0, first_done_ = 0;
   double epoch_barrier_seconds_ = 0;
-  double training_seconds_here_ = 0;
+  double training_seconds_here_ = 0, validation_seconds_here_ = 0;  // In this attempt.
   Nanoseconds last_progress_ = 0;
 
   // Evaluation and saving.
@@ -141,9 +158,17 @@ class JobController {
   bool epoch_ended_ = false;  // The barrier closes an epoch whose result is not reported yet.
   bool saving_ = false;       // Sources were asked for their parts, and not all have answered.
   bool save_pending_ = false, tested_ = false, final_saved_ = false;
+  bool save_tried_ = false;      // In the present state.
+  Nanoseconds last_save_ = 0;    // Or when training began.
+  proto::BestEpoch saved_best_;  // As of the last checkpoint that was saved; step 0: none.
   std::string save_error_;
   bool last_save_failed_ = false;
   proto::EpochResult epoch_result_;
+
+  // Interrupting.
+  bool interrupted_ = false;
+  std::map<TaskId, int64_t> pausing_;  // Steps of the running segment that a worker makes before it waits.
+  bool cut_sent_ = false;
 
   // For the summary.
   proto::RunSummary summary_;

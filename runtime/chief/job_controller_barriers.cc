@@ -1,6 +1,9 @@
 // What a job does between segments: saving and evaluating.
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
+#include "runtime/chief/best_epoch.h"
+#include "runtime/chief/early_stopping.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
 #include "runtime/cluster/job_plan.h"
@@ -36,6 +39,7 @@ int64_t SamplesOf(const proto::JobPlan& plan, proto::Split split) {
 void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   phase_ = Phase::kSave;
   save_pending_ = false;
+  save_tried_ = true;
   final_saved_ = planner_.Finished(state_);
   phase_begin_ = now;
   save_error_.clear();
@@ -43,6 +47,8 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   state.set_loss_sum(epoch_sums_.loss);
   state.set_correct(epoch_sums_.correct);
   state.set_samples(epoch_sums_.samples);
+  *state.mutable_attempt() = earlier_attempts_;
+  *state.add_attempt() = OwnAttempt(now);
   actions.push_back(OpenSave{++order_id_, std::move(state)});
 }
 
@@ -95,12 +101,17 @@ void JobController::EndSave(const absl::Status& status, const std::string& direc
   proto::ProgressEvent event;
   last_save_failed_ = !status.ok();
   if (status.ok()) {
+    last_save_ = now;
+    saved_best_ = state_.best();
     summary_.set_checkpoints_written(summary_.checkpoints_written() + 1);
     summary_.set_last_checkpoint(directory);
     actions.push_back(WriteJournal{journal::Saved(state_)});
     event.set_note(absl::StrCat("saved ", directory));
   } else {
     save_error_ = StatusText(status);
+    // Only what was saved can be kept.
+    if (state_.best().step() == state_.step()) *state_.mutable_best() = saved_best_;
+    if (state_.best().step() == 0) state_.clear_best();
     event.set_note(absl::StrCat("warning: the checkpoint of step ", state_.step(), " was not saved (",
                                 save_error_, "); ",
                                 summary_.last_checkpoint().empty()
@@ -163,12 +174,33 @@ void JobController::FinishEvaluation(Nanoseconds now, Actions& actions) {
     *summary_.mutable_test() = quality;
   } else {
     *summary_.mutable_validation() = quality;
+    validation_seconds_here_ += seconds;
+    state_.set_validation_seconds(state_.validation_seconds() + seconds);
     epoch_result_.set_validated(true);
     epoch_result_.set_validation_loss(quality.loss());
     epoch_result_.set_validation_accuracy(quality.accuracy());
     epoch_result_.set_validation_seconds(seconds);
+    JudgeEpoch(actions);
   }
   Continue(now, actions);
+}
+
+// What the epoch's validation means for the course of the job.
+void JobController::JudgeEpoch(Actions& actions) {
+  epoch_result_.set_epoch(running_.segment().epoch);
+  epoch_result_.set_step(state_.step());
+  const proto::Checkpoint& checkpoint = plan_.job().checkpoint();
+  if (checkpoint.keep_best() && NoteIfBest(checkpoint.best_by(), epoch_result_, state_)) save_pending_ = true;
+  if (!plan_.job().has_early_stopping() || planner_.Finished(state_)) return;
+  WatchEpoch(plan_.job().early_stopping(), epoch_result_, *state_.mutable_early_stopping());
+  if (!planner_.StoppedEarly(state_)) return;
+  proto::ProgressEvent event;
+  event.set_note(absl::StrFormat(
+      "early stopping: the validation %s has not improved on %.4f in %d %s",
+      plan_.job().early_stopping().monitor() == proto::VALIDATION_ACCURACY ? "accuracy" : "loss",
+      state_.early_stopping().best(), state_.early_stopping().epochs_without(),
+      state_.early_stopping().epochs_without() == 1 ? "epoch" : "epochs"));
+  actions.push_back(Report{std::move(event)});
 }
 
 }  // namespace tethys

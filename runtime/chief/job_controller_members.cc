@@ -5,6 +5,7 @@
 //   lost -> fenced on every server -> its batches settled        the others go on meanwhile
 //   joins again -> set up, once the old one is fenced -> ready -> enrolled on every server -> takes part
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -96,8 +97,31 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Actions& actions) {
   for (const TaskId id : ids) Send(id, order, actions);
 }
 
+// Computed from the data, so those of two workers differ where their files do.
+absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& scaling) {
+  if (!std::isfinite(scaling.mean()) || !std::isfinite(scaling.deviation()) || scaling.deviation() <= 0) {
+    return absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": no data have mean ",
+                                                   scaling.mean(), " and deviation ", scaling.deviation()));
+  }
+  if (!plan_.has_scaling()) {
+    *plan_.mutable_scaling() = scaling;
+    return absl::OkStatus();
+  }
+  const proto::InputScaling& known = plan_.scaling();
+  if (known.mean() == scaling.mean() && known.deviation() == scaling.deviation()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(roster_.Describe(id), ": its training data have mean ",
+                                                    scaling.mean(), " and deviation ", scaling.deviation(),
+                                                    ", those of other workers ", known.mean(), " and ",
+                                                    known.deviation(), ": put the same files on every host"));
+}
+
 void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
+  if (ready.has_scaling()) {
+    if (const absl::Status status = NoteScaling(id, ready.scaling()); !status.ok()) {
+      return Fail(status, id, now);
+    }
+  }
   task.ready = true;
   task.setup_ns = ready.setup_ns();
   if (!ready.exchange().empty()) summary_.set_exchange(ready.exchange().substr(0, kMaxExchangeText));

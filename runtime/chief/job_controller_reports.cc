@@ -56,16 +56,30 @@ void JobController::ReportEpoch(Actions& actions) {
   epoch_barrier_seconds_ = 0;
 }
 
+proto::Attempt JobController::OwnAttempt(Nanoseconds now) const {
+  proto::Attempt attempt = NewAttempt(plan_, first_step_);
+  attempt.set_end_step(state_.step());
+  attempt.set_total_seconds(ToSeconds(now - started_));
+  attempt.set_training_seconds(training_seconds_here_);
+  attempt.set_validation_seconds(validation_seconds_here_);
+  return attempt;
+}
+
 void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) const {
   summary.MergeFrom(summary_);
+  *summary.mutable_attempt() = earlier_attempts_;
+  *summary.add_attempt() = OwnAttempt(now);
   losses_.FillSummary(summary);
   summary.set_steps(state_.step());
   summary.set_epochs(state_.epoch());
-  if (!end_status_.ok()) *summary.mutable_first_failure() = first_failure_;
+  if (state_.has_best()) *summary.mutable_best() = state_.best();
+  summary.set_stopped_early(planner_.StoppedEarly(state_));
+  if (!end_status_.ok() && !interrupted_) *summary.mutable_first_failure() = first_failure_;
   proto::Timing& timing = *summary.mutable_timing();
-  timing.set_total_seconds(ToSeconds(now - started_));
+  timing.set_total_seconds(TotalSeconds(summary.attempt()));
   timing.set_startup_seconds(startup_seconds_);
   timing.set_training_seconds(state_.training_seconds());
+  timing.set_validation_seconds(state_.validation_seconds());
   timing.set_checkpoint_seconds(checkpoint_seconds_);
   for (const auto& [id, task] : roster_.tasks()) {
     if (id.role == proto::WORKER) {

@@ -27,7 +27,20 @@ std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int 
 void LeaseBook::Open(const std::vector<BatchLease>& batches) {
   TETHYS_CHECK(free_.empty() && held_.empty());
   free_.assign(batches.begin(), batches.end());
+  dealt_end_ = batches.empty() ? 0 : batches.front().positions.begin;
   closed_ = false;
+}
+
+int64_t LeaseBook::CutToDealt() {
+  std::erase_if(free_, [this](const BatchLease& batch) { return batch.positions.begin >= dealt_end_; });
+  return dealt_end_;
+}
+
+BatchLease LeaseBook::TakeFree() {
+  BatchLease batch = free_.front();
+  free_.pop_front();
+  dealt_end_ = std::max(dealt_end_, batch.positions.end);
+  return batch;
 }
 
 void LeaseBook::Leave(int worker) {
@@ -44,8 +57,7 @@ void LeaseBook::DealRound() {
     // The last round may have fewer batches than workers; a step without samples belongs to the round's last.
     BatchLease lease;
     if (!free_.empty()) {
-      lease = free_.front();
-      free_.pop_front();
+      lease = TakeFree();
     } else {
       lease.step = dealt_.begin()->second.back().step;
       lease.positions = {lease.step.end, lease.step.end};
@@ -67,8 +79,7 @@ LeaseBook::Leases LeaseBook::Lease(int worker, int batches) {
     const auto left = static_cast<int64_t>(free_.size());
     const int64_t fair = std::max<int64_t>(1, left / (2 * static_cast<int64_t>(dealt_.size())));
     for (count = std::min<int64_t>({count, fair, left}); static_cast<int64_t>(mine.size()) < count;) {
-      mine.push_back(free_.front());
-      free_.pop_front();
+      mine.push_back(TakeFree());
     }
   }
   Leases leases;

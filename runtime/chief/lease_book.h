@@ -46,6 +46,10 @@ class LeaseBook {
 
   // The next segment. Requires that nothing is held or free.
   void Open(const std::vector<BatchLease>& batches);
+  // The segment is to end early: batches behind the last one that was dealt are never given out. Returns
+  // where that one ends; nothing of the segment was dealt: its begin. What a lost worker gave back is still
+  // leased.
+  int64_t CutToDealt();
   // Batches that came back after the book was closed are given out again. All workers are at rest.
   void Reopen() { closed_ = false; }
 
@@ -84,10 +88,12 @@ class LeaseBook {
     std::vector<int> servers;
   };
 
+  BatchLease TakeFree();
   void DealRound();
 
   const bool in_rounds_;
   std::deque<BatchLease> free_;
+  int64_t dealt_end_ = 0;  // Of the segment's batches, the end of the last that was ever dealt.
   std::map<int, std::deque<BatchLease>> dealt_;  // By worker that takes part.
   std::map<int64_t, Held> held_;                 // By first position.
   bool closed_ = false;

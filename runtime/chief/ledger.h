@@ -19,13 +19,15 @@ class SampleLedger {
   // A worker has used these positions. FailedPrecondition names what is wrong with that: outside the segment,
   // or used already.
   absl::Status Use(int worker, Slice positions);
+  // The segment ends there. Requires that nothing behind it is used.
+  void CutTo(int64_t end) { segment_.end = end; }
   bool all_used() const { return used_count_ == segment_.count(); }
   int64_t used_count() const { return used_count_; }
   // The first position not yet used.
   int64_t first_unused() const;
 
  private:
-  const Slice segment_;
+  Slice segment_;
   std::map<int64_t, int64_t> used_;  // Begin to end, disjoint, merged.
   int64_t used_count_ = 0;
 };

@@ -1,5 +1,6 @@
 #include "runtime/chief/running_segment.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/chief/journal.h"
@@ -21,6 +22,17 @@ bool RunningSegment::ReopenIfUnfinished() {
   if (!leases_.has_free()) return false;
   leases_.Reopen();
   return true;
+}
+
+void RunningSegment::CutAfter(int64_t steps) {
+  CutAt(std::min(segment_.positions.end, segment_.positions.begin + steps * planner_.batch()));
+}
+
+void RunningSegment::CutToLeased() { CutAt(leases_.CutToDealt()); }
+
+void RunningSegment::CutAt(int64_t end) {
+  segment_ = planner_.CutAt(segment_, end);
+  ledger_->CutTo(end);
 }
 
 proto::Run RunningSegment::RunOrder(int64_t first_step) const {

@@ -32,6 +32,10 @@ class RunningSegment {
   // Batches came back after every worker was told that it gets no more. All workers are at rest.
   bool ReopenIfUnfinished();
 
+  // The segment ends after so many of its steps, or, on leases, behind the last one given out. Requires Open.
+  void CutAfter(int64_t steps);
+  void CutToLeased();
+
   // The order to take part in the run. `first_step`: the global step it begins with.
   proto::Run RunOrder(int64_t first_step) const;
   // The next batches for a worker, into the journal too.
@@ -54,6 +58,8 @@ class RunningSegment {
   SampleLedger& ledger() { return *ledger_; }  // Requires Open.
 
  private:
+  void CutAt(int64_t end);
+
   const SegmentPlanner& planner_;
   const int64_t train_samples_;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/status.h"
+#include "runtime/chief/early_stopping.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/job/job.h"
 
@@ -23,7 +24,11 @@ int64_t SegmentPlanner::total_steps() const {
 
 bool SegmentPlanner::Finished(const proto::TrainingState& state) const {
   return (job_.epochs() > 0 && state.epoch() >= job_.epochs()) ||
-         (job_.max_steps() > 0 && state.step() >= job_.max_steps());
+         (job_.max_steps() > 0 && state.step() >= job_.max_steps()) || StoppedEarly(state);
+}
+
+bool SegmentPlanner::StoppedEarly(const proto::TrainingState& state) const {
+  return job_.has_early_stopping() && StopsEarly(job_.early_stopping(), state.early_stopping());
 }
 
 TrainingSegment SegmentPlanner::Next(const proto::TrainingState& state) const {
@@ -46,8 +51,18 @@ std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment) 
                      : SingleBatches(segment.positions, batch_);
 }
 
-bool SegmentPlanner::SaveDue(const proto::TrainingState& state, bool epoch_ended) const {
+TrainingSegment SegmentPlanner::CutAt(const TrainingSegment& segment, int64_t end) const {
+  TrainingSegment cut = segment;
+  cut.positions.end = end;
+  cut.steps = StepsPerEpoch(cut.positions.count(), batch_, false);
+  cut.ends_epoch = end == epoch_positions_;
+  return cut;
+}
+
+bool SegmentPlanner::SaveDue(const proto::TrainingState& state, bool epoch_ended,
+                             double seconds_since) const {
   const proto::Checkpoint& checkpoint = job_.checkpoint();
+  if (seconds_since < checkpoint.min_seconds()) return false;
   return (checkpoint.every_steps() > 0 && state.step() % checkpoint.every_steps() == 0) ||
          (epoch_ended && checkpoint.every_epochs() > 0 && state.epoch() % checkpoint.every_epochs() == 0);
 }

@@ -36,10 +36,14 @@ class SegmentPlanner {
   int64_t total_steps() const;
 
   bool Finished(const proto::TrainingState& state) const;
+  // Because validation no longer improves.
+  bool StoppedEarly(const proto::TrainingState& state) const;
   // Requires !Finished(state).
   TrainingSegment Next(const proto::TrainingState& state) const;
-  // A checkpoint is due at a barrier in this state.
-  bool SaveDue(const proto::TrainingState& state, bool epoch_ended) const;
+  // The part of it before position `end`.
+  TrainingSegment CutAt(const TrainingSegment& segment, int64_t end) const;
+  // A checkpoint is due at a barrier in this state, so long after the last one or after training began.
+  bool SaveDue(const proto::TrainingState& state, bool epoch_ended, double seconds_since) const;
 
  private:
   const proto::Job job_;

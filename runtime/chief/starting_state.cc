@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_join.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/segment_planner.h"
 #include "runtime/data/sharding.h"
 
@@ -53,6 +54,12 @@ absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingS
   const bool beyond = (by_epochs && (state.epoch() > job.epochs() || state.position() > 0)) ||
                       (job.max_steps() > 0 && state.step() > job.max_steps());
   if (!beyond && !succeeded) return absl::OkStatus();
+  if (!by_epochs && SegmentPlanner(plan).StoppedEarly(state)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("nothing is left to train: early_stopping ended the job after ", DoneText(state),
+                     "; to train on, give it more patience, with --set=early_stopping.patience=",
+                     state.early_stopping().epochs_without() + 1, " or more"));
+  }
   const std::string remedy = by_epochs ? absl::StrCat("--set=epochs=", state.epoch() + 1)
                                        : absl::StrCat("--set=max_steps=", state.step() + 1);
   return absl::FailedPreconditionError(
@@ -81,6 +88,11 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
   TETHYS_ASSIGN_OR_RETURN(start.reader, CheckpointReader::Open(latest.path, &variables, slots));
   const proto::TrainingState& saved = start.reader->manifest().state();
   TETHYS_RETURN_IF_ERROR(CheckFits(plan, saved, latest.path));
+  const proto::ModelDescription& description = start.reader->manifest().description();
+  TETHYS_RETURN_IF_ERROR(CheckSameModel(description, plan.job().model(), latest.path));
+  if (plan.has_scaling()) {
+    TETHYS_RETURN_IF_ERROR(CheckSameScaling(description, plan.scaling(), latest.path));
+  }
   start.state = saved;
   start.state.set_seed(plan.job().seed());
   start.state.set_global_batch_size(plan.global_batch());

@@ -21,9 +21,10 @@ struct StartingState {
   std::vector<std::string> damaged;          // Paths of newer checkpoints that were passed over.
 };
 
-// FailedPrecondition: the checkpoint is of another model, data size or seed, or of samples that the job no
-// longer divides its epochs into. A resumed job without any checkpoint starts anew, and a note says so.
-// Writes nothing, so the launcher asks it too, before it changes the run directory.
+// FailedPrecondition: the checkpoint is of another model, data size, standardisation (where the plan knows
+// its own) or seed, or of samples that the job no longer divides its epochs into. A resumed job without any
+// checkpoint starts anew, and a note says so. Writes nothing, so the launcher asks it too, before it changes
+// the run directory.
 absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
                                                 const std::vector<std::string>& slots,
                                                 const std::string& root, bool resume);

@@ -112,8 +112,15 @@ constexpr Rule kRules[] = {
     {"strategy.parameter_server.stale_synchronous.gradient_scale", proto::Asynchronous::GLOBAL_MEAN,
      From(0, proto::Asynchronous::GradientScale_MAX)},
     {"checkpoint.every_steps", 0, From(0, kMaxSteps)},
-    {"checkpoint.every_epochs", 0, From(0, kMaxEpochs)},
+    {"checkpoint.every_epochs", kUnset, From(0, kMaxEpochs)},
+    {"checkpoint.min_seconds", kUnset, From(0, kMaxSeconds)},
     {"checkpoint.keep", 2, From(1, 1 << 20)},
+    {"checkpoint.keep_best", 0, From(0, 1)},
+    {"checkpoint.best_by", proto::VALIDATION_LOSS, From(0, proto::Monitor_MAX)},
+    {"early_stopping.monitor", proto::VALIDATION_LOSS, From(0, proto::Monitor_MAX)},
+    {"early_stopping.patience", 0, From(0, kMaxEpochs)},
+    {"early_stopping.min_delta", 0, From(0, kMaxRate)},
+    {"early_stopping.start_from_epoch", 0, From(0, kMaxEpochs)},
     {"resources.interval_seconds", 1, From(0, 3600)},
     {"price_per_hour", 0, From(0, 1e9)},
     {"timeouts.start", 60, Above(0, kMaxSeconds)},
@@ -300,6 +307,17 @@ void CheckResources(const proto::Job& job, Problems& problems) {
       absl::StrCat("is ", seconds, ": must be 0 (sample nothing) or at least ", kLeastSamplingSeconds));
 }
 
+// Results on a validation split that is never looked at.
+void CheckValidationUse(const proto::Job& job, Problems& problems) {
+  const bool validates = job.data().validation_samples() > 0 && job.evaluate_each_epoch();
+  constexpr char kRemedy[] =
+      ", but no epoch is validated: give data.validation_samples, and leave "
+      "evaluate_each_epoch true";
+  problems.AddIf(job.checkpoint().keep_best() && !validates, "checkpoint.keep_best",
+                 absl::StrCat("is true", kRemedy));
+  problems.AddIf(job.has_early_stopping() && !validates, "early_stopping", absl::StrCat("is given", kRemedy));
+}
+
 // Whoever waits for a vanished process in an exchange must outlast the chief's verdict on who vanished.
 void CheckTimeouts(const proto::Timeouts& timeouts, Problems& problems) {
   problems.AddIf(
@@ -325,8 +343,17 @@ void MakeMessages(proto::Job& job) {
     ps.mutable_partitioner()->mutable_min_size();
 }
 
+// Often enough to lose little, and seldom enough to cost little.
+void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
+  constexpr double kDefaultSeconds = 60;
+  const bool chosen = checkpoint.every_steps() > 0 || checkpoint.has_every_epochs();
+  if (!checkpoint.has_min_seconds()) checkpoint.set_min_seconds(chosen ? 0 : kDefaultSeconds);
+  if (!checkpoint.has_every_epochs()) checkpoint.set_every_epochs(chosen ? 0 : 1);
+}
+
 // Defaults that are another field's value.
 void ResolveDependentDefaults(proto::Job& job) {
+  ResolveCheckpoint(*job.mutable_checkpoint());
   for (proto::Layer& layer : *job.mutable_model()->mutable_layer()) {
     if (!layer.has_max_pooling() || layer.max_pooling().has_stride()) continue;
     layer.mutable_max_pooling()->set_stride(layer.max_pooling().size());
@@ -362,6 +389,7 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   CheckStrategy(job, problems);
   CheckDevice(job, problems);
   CheckResources(job, problems);
+  CheckValidationUse(job, problems);
   CheckTimeouts(job.timeouts(), problems);
   return problems.status();
 }

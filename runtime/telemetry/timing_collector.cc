@@ -107,7 +107,6 @@ void TimingCollector::FillSummary(double training_seconds, proto::RunSummary& su
 void TimingCollector::FillTiming(double training_seconds, proto::Timing& timing) const {
   static constexpr const char* kIterations[] = {"2", "2-6", "2-11"};
   const TimingAnalysis analysis = AnalyseAll();
-  timing.set_validation_seconds(validation_seconds_);
   timing.set_barrier_seconds(barrier_seconds_);
   timing.set_first_iteration_seconds(analysis.first_iteration);
   if (analysis.tmi_avg) timing.set_tmi_avg_seconds(*analysis.tmi_avg);

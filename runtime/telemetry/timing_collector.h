@@ -37,8 +37,9 @@ class TimingCollector {
   // All lines added so far are in the files.
   absl::Status Flush();
 
-  // Fills in steps_recorded, samples_recorded, timing (the fields after its "from step records" mark), phases
-  // and communication. `training_seconds`: spent training in this attempt, for samples per second.
+  // Fills in steps_recorded, samples_recorded, timing (barriers, and the fields after its "from step records"
+  // mark), phases and communication. `training_seconds`: spent training in this attempt, for samples per
+  // second.
   void FillSummary(double training_seconds, proto::RunSummary& summary) const;
 
  private:

@@ -86,6 +86,13 @@ std::string WaitForLoss(const Role& role) {
   return lost.replace(lost.find('-'), 1, " ");
 }
 
+sigset_t InterruptSet() {
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  return interrupt;
+}
+
 int RunChief(const Role& role) {
   if (role.behaviour == "die-at-once") {
     std::fprintf(stderr, "cannot listen\n");
@@ -104,6 +111,14 @@ int RunChief(const Role& role) {
     const std::string lost = WaitForLoss(role);
     role.Leave("stop");
     return FinishWith(absl::StrCat(lost, ": its session broke"), lost);
+  }
+  if (role.behaviour == "saves") {
+    const sigset_t interrupt = InterruptSet();
+    int number = 0;
+    sigwait(&interrupt, &number);
+    role.Leave("saved");
+    role.Leave("stop");
+    return FinishWith("interrupted", "");
   }
   if (role.behaviour == "go-on") WaitForLoss(role);
   if (role.behaviour == "pause") role.Until([&] { return role.Sees("go"); });
@@ -158,6 +173,10 @@ int Main(int argc, char** argv) {
   }
   char secret[64] = "";
   if (scanf("%63[0-9a-f] %*16[0-9a-f]", secret) != 1 || std::string(secret).size() != 32) return 4;
+  if (role.behaviour == "saves") {  // Before there is another thread that the signal could end.
+    const sigset_t interrupt = InterruptSet();
+    sigprocmask(SIG_BLOCK, &interrupt, nullptr);
+  }
   if (role.behaviour == "stubborn") {
     signal(SIGTERM, SIG_IGN);
   } else {

@@ -246,6 +246,20 @@ TEST_F(LauncherTest, EndsAllOnAnInterrupt) {
   }
 }
 
+TEST_F(LauncherTest, FirstInterruptOfATrainingJob_LetsTheChiefSave) {
+  Behave("chief", "saves");
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const char* file : {"/started", "/saved", "/stop", "/alive"}) {
+      ASSERT_TRUE(RemoveRecursively(options_.run_dir + file).ok());
+    }
+    ASSERT_TRUE(CreateDirectories(options_.run_dir + "/alive").ok());
+    WhenTraining([&] { raise(number); });
+    EXPECT_EQ(Run().status.code(), absl::StatusCode::kCancelled);
+    EXPECT_TRUE(FileExists(options_.run_dir + "/saved"));
+    EXPECT_THAT(recorder_.notes, Contains(HasSubstr("another interrupt ends the job at once")));
+  }
+}
+
 // Interrupts that come when no launcher listens are held back, and dropped in the end.
 class LateInterruptsDropped {
  public:

@@ -63,6 +63,12 @@ class DiskFaultsTest(TethysTest):
         self.assert_same_bits(run, self.straight)
         self.assertEqual(run.summary()["test"], self.straight.summary()["test"])
 
+    def test_a_signal_before_the_start_leaves_no_half_file(self):
+        run, status = self.run_with(["fdatasync:signal=SIGTERM"], ["job.textproto.tmp"])
+        self.assertEqual(status, 1, run.output)
+        self.assertEqual([path for path in run.contents() if path.endswith(".tmp")], [])
+        self.assertEqual(run.summary()["status"], "interrupted")
+
     def test_saves_that_fail_are_named_and_training_goes_on(self):
         run, status = self.run_with(
             ["fdatasync:error=EIO", "pwrite64:error=ENOSPC", "/^rename:error=EIO"],

@@ -43,6 +43,36 @@ class ResumeTest(TethysTest):
                         self.assertEqual(run.samples_used(), straight.samples_used())
                         self.assertEqual(run.summary()["test"], straight.summary()["test"])
 
+    def test_an_interrupted_job_is_saved_where_it_stands(self):
+        for name, number in (("mirrored", signal.SIGINT), ("ps_sync", signal.SIGTERM), ("ps_async", signal.SIGHUP)):
+            with self.subTest(strategy=name), Run([*STRATEGIES[name], *LONG, "checkpoint.every_epochs=0"]) as run:
+                run.start().wait_for_training()
+                run.launcher.send_signal(number)
+                self.assertEqual(run.finish(), 1, run.output)
+                self.assertIn(f"go on from step {run.saved_step()} with: tethys train --resume", run.output)
+                self.assertEqual(run.summary()["status"], "interrupted")
+                self.assert_nothing_runs(run)
+                epochs = run.saved_epoch() + 2
+                run.run(resume=True, overrides=[f"epochs={epochs}"])
+                self.assertEqual(run.samples_used(), epochs * 3001)
+                attempts = run.summary()["attempt"]
+                self.assertEqual(len(attempts), 2)
+                self.assertEqual(attempts[0]["end_step"], attempts[1]["first_step"])
+                self.assertAlmostEqual(sum(attempt["total_seconds"] for attempt in attempts),
+                                       run.summary()["timing"]["total_seconds"])
+                self.assertIn("over 2 attempts", run.output)
+
+    def test_a_second_interrupt_ends_the_job_at_once(self):
+        with Run([*STRATEGIES["mirrored"], *LONG, "checkpoint.every_epochs=0"]) as run:
+            run.start().wait_for_training()
+            with run.held("worker", 1):  # So that no state can be saved.
+                run.launcher.send_signal(signal.SIGINT)
+                run.wait_for_output("another interrupt ends the job at once")
+                run.launcher.send_signal(signal.SIGINT)
+                self.assertEqual(run.finish(), 1, run.output)
+            self.assertEqual(run.checkpoints(), [])
+            self.assert_nothing_runs(run)
+
     def test_resuming_under_another_strategy_keeps_the_accuracy(self):
         with Run([*STRATEGIES["local"], "epochs=4"]).run() as straight:
             accuracy = straight.summary()["test"]["accuracy"]
@@ -79,10 +109,37 @@ class ResumeTest(TethysTest):
             run.run(resume=True, overrides=["epochs=3"])
 
     def test_evaluate_agrees_with_the_run(self):
-        with Run([*STRATEGIES["ps_sync"], "epochs=1"]).run() as run:
-            status, output = command(["evaluate", run.path("job.textproto"), f"--checkpoint={run.checkpoints()[-1]}"])
+        with Run([*STRATEGIES["ps_sync"], "epochs=1", "data.compute_standardisation=true"]).run() as run:
+            accuracy = f"{run.summary()['test']['accuracy']:.4f}"
+            for checkpoint in (run.directory, run.checkpoints()[-1]):
+                status, output = command(["evaluate", f"--checkpoint={checkpoint}"])
+                self.assertEqual(status, 0, output)
+                self.assertIn(accuracy, output)
+            # The checkpoint's own mean and deviation count, not those of the training files as they are now.
+            os.rename(run.path("job.textproto"), run.path("moved.textproto"))
+            status, output = command(["evaluate", f"--checkpoint={run.directory}"])
+            self.assertEqual(status, 2, output)
+            self.assertIn("JOB is missing", output)
+            status, output = command(["evaluate", run.path("moved.textproto"), f"--checkpoint={run.directory}",
+                                      "--set=data.limit_samples=50"])
             self.assertEqual(status, 0, output)
-            self.assertIn(f"{run.summary()['test']['accuracy']:.4f}", output)
+            self.assertIn(accuracy, output)
+            with open(os.path.join(run.checkpoints()[-1], "manifest.textproto"), encoding="utf-8") as file:
+                self.assertRegex(file.read(), r"(?s)description .*sample_shape: 28.*classes: 10.*scaling .*mean: 0\.\d+")
+
+    def test_training_stops_early_and_the_best_epoch_is_kept(self):
+        with Run([*STRATEGIES["local"], "epochs=200", "early_stopping.patience=2", "checkpoint.keep_best=true",
+                  "checkpoint.every_epochs=0", "checkpoint.keep=1"]).run() as run:
+            summary = run.summary()
+            self.assertTrue(summary["stopped_early"])
+            self.assertEqual(int(summary["epochs"]), int(summary["best"]["epoch"]) + 1 + 2)
+            status, output = command(["evaluate", "--split=validation", f"--checkpoint={run.path('checkpoints', 'best')}"])
+            self.assertEqual(status, 0, output)
+            self.assertIn(f"accuracy {summary['best']['validation_accuracy']:.4f}", output)
+            self.assertEqual([path.rpartition("-")[2] for path in run.checkpoints()],
+                             [summary["best"]["step"], summary["steps"]])
+            self.assertEqual(run.start(resume=True, overrides=[]).finish(), 2, run.output)
+            self.assertIn("--set=early_stopping.patience=3", run.output)
 
     def test_only_the_newest_checkpoints_are_kept(self):
         with Run([*STRATEGIES["mirrored"], "checkpoint.every_steps=5", "checkpoint.keep=3", "max_steps=30"]).run() as run:

@@ -3,15 +3,17 @@ import csv
 import fcntl
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
-from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_signals
+from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_signals, processes_of
 
 LONG = ["epochs=100000", "strategy=mirrored", "workers=2"]
 HEADER = ("seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
@@ -68,8 +70,11 @@ class EndsTest(TethysTest):
             run.start().wait_for(run.checkpoints, "checkpoint")
             run.launcher.send_signal(signal.SIGINT)
             run.finish()
-            run.run(resume=True, overrides=[f"max_steps={run.saved_step() + 3}"])
+            seconds = run.summary()["timing"]["total_seconds"]
+            run.run(resume=True, overrides=[f"max_steps={run.saved_step() + 3}", "price_per_hour=3600"])
             self.assertEqual(run.summary()["status"], "succeeded")
+            self.assertGreater(run.summary()["timing"]["total_seconds"], seconds)
+            self.assertAlmostEqual(run.summary()["cost"]["run"], run.summary()["timing"]["total_seconds"])
 
 
 class ResourcesTest(TethysTest):
@@ -201,11 +206,11 @@ class SchedulerTest(unittest.TestCase):
         with open(os.open(self.token, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
             file.write("0123456789abcdef0123456789abcdef job-1\n")
 
-    def start(self, scheduler, environment, overrides):
+    def start(self, scheduler, environment, overrides, *flags):
         process = subprocess.Popen(
             [TETHYS, "train", self.job, f"--from={scheduler}", f"--token_file={self.token}", "--plain",
              f"--run_dir={self.root.name}/run", "--set=epochs=1", *(f"--set={value}" for value in overrides),
-             *([f"--chief_port={self.port}"] if scheduler == "slurm" else [])],
+             *([f"--chief_port={self.port}"] if scheduler == "slurm" else []), *flags],
             env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, preexec_fn=heed_signals)
         self.addCleanup(process.wait)
@@ -243,6 +248,31 @@ class SchedulerTest(unittest.TestCase):
         summary = self.finish([self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, ["strategy=mirrored"])
                                for i in range(3)])
         self.assertEqual((summary["status"], summary["workers"]), ("succeeded", 2))
+
+    def test_resuming_before_any_checkpoint_begins_the_job(self):
+        self.port = free_port()
+        variables = {"SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": OWN_HOST, "SLURMD_NODENAME": OWN_HOST}
+        summary = self.finish([self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, ["strategy=local"], "--resume")
+                               for i in range(2)])
+        self.assertEqual((summary["status"], len(summary["attempt"])), ("succeeded", 1))
+
+    def test_a_signal_to_all_processes_saves_a_checkpoint(self):
+        self.port = free_port()
+        variables = {"SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": OWN_HOST, "SLURMD_NODENAME": OWN_HOST}
+        processes = [self.start("slurm", {**variables, "SLURM_PROCID": str(i)},
+                                ["strategy=mirrored", "epochs=100000", "checkpoint.every_epochs=0"]) for i in range(3)]
+        journal = pathlib.Path(self.root.name, "run", "journal")
+        deadline = time.monotonic() + PATIENCE
+        while not (journal.exists() and "\nused " in journal.read_text(encoding="utf-8")):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        everybody = [*processes_of(f"{self.root.name}/run"), *(process.pid for process in processes)]
+        for pid in everybody:
+            os.kill(pid, signal.SIGTERM)
+        outputs = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+        self.assertIn("by the same command on every machine, with --resume", outputs[0])
+        with open(f"{self.root.name}/run/summary.json", encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["status"], "interrupted")
 
     def test_a_token_that_others_may_read_is_refused(self):
         os.chmod(self.token, 0o644)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <future>
 
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -27,8 +28,9 @@ class CheckpointSaverTest : public ::testing::Test {
   std::future<CheckpointSaver::Committed> Commit(int64_t id, std::function<absl::Status()> before) {
     proto::TrainingState state;
     state.set_step(10 * id);
+    if (best_step_ > 0) state.mutable_best()->set_step(best_step_);
     const auto committed = std::make_shared<std::promise<CheckpointSaver::Committed>>();
-    saver_.Commit(state, std::move(before),
+    saver_.Commit(state, {}, std::move(before),
                   [committed](const auto& result) { committed->set_value(result); });
     return committed->get_future();
   }
@@ -46,6 +48,7 @@ class CheckpointSaverTest : public ::testing::Test {
   }
 
   const testing::TempDirectory directory_;
+  int64_t best_step_ = 0;  // Of the states that are committed; 0: none is best.
   MonotonicClock clock_;
   CheckpointSaver saver_{
       {.root = directory_.path(), .job_name = "job", .variables = Variables(), .slots = {}, .keep = 2},
@@ -72,6 +75,23 @@ TEST_F(CheckpointSaverTest, WithLaterStepsThere_TheOneJustSavedStays) {
     ASSERT_TRUE(Commit(id, Nothing).get().status.ok());
   }
   EXPECT_THAT(Saved(), ElementsAre(10, 90));
+}
+
+TEST_F(CheckpointSaverTest, TheBest_IsKeptAndLinkedUntilABetterComes) {
+  const auto save = [this](int64_t id) {
+    ASSERT_TRUE(Open(id).ok());
+    ASSERT_TRUE(Write(id).ok());
+    const CheckpointSaver::Committed committed = Commit(id, Nothing).get();
+    EXPECT_TRUE(committed.status.ok() && committed.pruned.ok()) << committed.pruned;
+  };
+  best_step_ = 10;
+  for (int64_t id = 1; id <= 4; ++id) save(id);
+  EXPECT_THAT(Saved(), ElementsAre(10, 30, 40));
+  EXPECT_EQ(std::filesystem::read_symlink(directory_.Path("best")), "step-10");
+  best_step_ = 50;
+  save(5);
+  EXPECT_THAT(Saved(), ElementsAre(40, 50));
+  EXPECT_EQ(std::filesystem::read_symlink(directory_.Path("best")), "step-50");
 }
 
 TEST_F(CheckpointSaverTest, WhoCommitsDoesNotWaitForTheDisk) {

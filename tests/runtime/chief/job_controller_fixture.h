@@ -22,6 +22,7 @@ class JobControllerTest : public ::testing::Test {
   void Start(const std::string& job) {
     plan_ = Plan(job);
     plan_.set_train_samples(train_samples_);
+    plan_.mutable_job()->set_epochs(job_epochs_);
     proto::TrainingState state;
     state.set_train_samples(train_samples_);
     controller_ = std::make_unique<JobController>(plan_, state, false, now_);
@@ -66,6 +67,11 @@ class JobControllerTest : public ::testing::Test {
   void Vanish(TaskId task) {
     Actions actions;
     controller_->OnGone(task, incarnation_, now_, actions);
+    Take(actions);
+  }
+  void Interrupt() {
+    Actions actions;
+    controller_->OnInterrupt(now_, actions);
     Take(actions);
   }
   void SaveOpened(const absl::Status& status) {
@@ -132,6 +138,7 @@ class JobControllerTest : public ::testing::Test {
   Nanoseconds now_ = 1 * kSecond;
   uint32_t incarnation_ = 1;  // Of the worker that speaks.
   int64_t train_samples_ = 20;
+  int64_t job_epochs_ = 1;
   proto::JobPlan plan_;
   std::unique_ptr<JobController> controller_;
   std::vector<std::string> log_;

@@ -239,6 +239,43 @@ TEST_F(JobControllerTest, ARepeatedOrUnaskedAnswerToASave_CommitsNothing) {
   EXPECT_THAT(Log(), ElementsAre("commit"));
 }
 
+TEST_F(JobControllerTest, PatienceUsedUp_EndsTheJobAsIfItHadNoMoreEpochs) {
+  job_epochs_ = 9;
+  StartAndMakeReady("workers: 1 strategy { local {} } early_stopping { patience: 1 }");
+  Train(0, 1, {{0, 10}, {10, 20}});
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 correct: 1 loss_sum: 1 }");
+  Train(0, 2, {{20, 30}, {30, 40}});
+  Log();
+  Say(Worker(0), "evaluation_done { id: 2 samples: 2 correct: 1 loss_sum: 1 }");
+  EXPECT_THAT(Log(), ElementsAre("w0 evaluate")) << "on the test split";
+  EXPECT_THAT(notes_.back(), HasSubstr("validation loss has not improved on 0.5000 in 1 epoch"));
+  Say(Worker(0), "evaluation_done { id: 3 samples: 4 correct: 1 }");
+  EXPECT_THAT(Log(), ElementsAre("open"));
+}
+
+TEST_F(JobControllerTest, KeepBest_SavesAfterEpochsThatAreBetterThanAllBefore) {
+  job_epochs_ = 9;
+  StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { keep_best: true }");
+  Train(0, 1, {{0, 10}, {10, 20}});
+  Log();
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 correct: 1 loss_sum: 1 }");
+  EXPECT_THAT(Log(), ElementsAre("open"));
+  SaveOpened(absl::ResourceExhaustedError("disk full"));
+  Train(0, 2, {{20, 30}, {30, 40}});
+  Say(Worker(0), "evaluation_done { id: 3 samples: 2 correct: 1 loss_sum: 2 }");
+  EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 evaluate", "open")) << "better than nothing that is kept";
+  SaveOpened(absl::OkStatus());
+  Say(Worker(0), "save_done { id: 4 }");
+  SaveCommitted(absl::OkStatus());
+  Train(0, 3, {{40, 50}, {50, 60}});
+  Log();
+  Say(Worker(0), "evaluation_done { id: 5 samples: 2 correct: 1 loss_sum: 3 }");
+  EXPECT_THAT(Log(), ElementsAre("w0 run"));
+  proto::RunSummary summary;
+  controller_->FillSummary(now_, summary);
+  EXPECT_EQ(summary.best().epoch(), 1);
+}
+
 TEST_F(JobControllerTest, ALastSaveThatFailsFailsTheJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Train(0, 1, {{0, 10}, {10, 20}});

@@ -58,6 +58,33 @@ TEST(LeaseBookTest, OnlyTheHolderMayUseALeaseAndOnlyOnce) {
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(0, {50, 60}))) << "nobody holds that lease";
 }
 
+TEST(LeaseBookTest, CutBook_GivesOutOnlyWhatWasGivenBack) {
+  LeaseBook book = Opened(false, 2, SingleBatches({10, 1000}, 10));
+  EXPECT_EQ(book.Lease(0, 2).batches.size(), 2u);
+  const Slice kept = PositionsOf(book.Lease(1, 1)).at(0);
+  EXPECT_EQ(book.CutToDealt(), 40);
+  book.Leave(0);
+  book.Settle(0, 1);
+  EXPECT_THAT(PositionsOf(book.Lease(1, 4)), ElementsAre(Slice{10, 20}));
+  EXPECT_THAT(PositionsOf(book.Lease(1, 4)), ElementsAre(Slice{20, 30}));
+  EXPECT_TRUE(book.Lease(1, 4).last);
+  EXPECT_EQ(kept, (Slice{30, 40}));
+}
+
+TEST(LeaseBookTest, CutBeforeAnyLease_EndsAtTheBegin) {
+  LeaseBook book = Opened(false, 1, SingleBatches({10, 100}, 10));
+  EXPECT_EQ(book.CutToDealt(), 10);
+  EXPECT_TRUE(book.Lease(0, 1).last);
+}
+
+TEST(LeaseBookTest, CutInRounds_EveryWorkerGetsTheSameRounds) {
+  LeaseBook book = Opened(true, 2, BatchesOfSteps({0, 100}, 10, 2));
+  EXPECT_THAT(ClocksOf(book.Lease(0, 3)), ElementsAre(0, 1, 2));
+  EXPECT_EQ(book.CutToDealt(), 30);
+  EXPECT_THAT(ClocksOf(book.Lease(1, 9)), ElementsAre(0, 1, 2));
+  EXPECT_TRUE(book.Lease(0, 1).last);
+}
+
 // ------------------------------------------------------------------------------------------- in rounds
 
 TEST(LeaseBookTest, RoundsAreTheStepsOfBulkSynchronousWorkers) {

@@ -36,11 +36,11 @@ TEST(SegmentPlannerTest, SavesCutTheEpoch) {
   TrainingSegment segment = planner.Next(State(0, 0, 0));
   EXPECT_EQ(segment.positions, (Slice{0, 90}));
   EXPECT_FALSE(segment.ends_epoch);
-  EXPECT_TRUE(planner.SaveDue(State(3, 0, 90), false));
+  EXPECT_TRUE(planner.SaveDue(State(3, 0, 90), false, 0));
   segment = planner.Next(State(3, 0, 90));
   EXPECT_EQ(segment.positions, (Slice{90, 100}));
   EXPECT_TRUE(segment.ends_epoch);
-  EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true));
+  EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true, 0));
 }
 
 TEST(SegmentPlannerTest, MaxStepsEndsWithinAnEpoch) {
@@ -73,9 +73,33 @@ TEST(SegmentPlannerTest, ResumingElsewhereCountsFromThere) {
 
 TEST(SegmentPlannerTest, EpochSavesAreDueAtTheirEnds) {
   const SegmentPlanner planner = Planner("epochs: 9 checkpoint { every_epochs: 2 }");
-  EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true));
-  EXPECT_TRUE(planner.SaveDue(State(8, 2, 0), true));
-  EXPECT_FALSE(planner.SaveDue(State(9, 2, 30), false));
+  EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true, 0));
+  EXPECT_TRUE(planner.SaveDue(State(8, 2, 0), true, 0));
+  EXPECT_FALSE(planner.SaveDue(State(9, 2, 30), false, 0));
+}
+
+TEST(SegmentPlannerTest, SaveDueTooSoonAfterTheLast_IsLeftOut) {
+  const SegmentPlanner planner = Planner("epochs: 9 checkpoint { every_epochs: 1 min_seconds: 60 }");
+  EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true, 59));
+  EXPECT_TRUE(planner.SaveDue(State(8, 2, 0), true, 60));
+}
+
+TEST(SegmentPlannerTest, PatienceUsedUp_FinishesTheJob) {
+  proto::TrainingState state = State(8, 2, 0);
+  state.mutable_early_stopping()->set_epochs_without(2);
+  EXPECT_TRUE(Planner("epochs: 9 early_stopping { patience: 2 }").Finished(state));
+  EXPECT_FALSE(Planner("epochs: 9 early_stopping { patience: 3 }").Finished(state)) << "resumed with more";
+  EXPECT_FALSE(Planner("epochs: 9").Finished(state)) << "resumed without the rule";
+}
+
+TEST(SegmentPlannerTest, CutSegment_EndsBetweenItsSteps) {
+  const SegmentPlanner planner = Planner("epochs: 2");
+  const TrainingSegment whole = planner.Next(State(4, 1, 0));
+  const TrainingSegment cut = planner.CutAt(whole, 60);
+  EXPECT_EQ(cut.positions, (Slice{0, 60}));
+  EXPECT_EQ(cut.steps, 2);
+  EXPECT_FALSE(cut.ends_epoch);
+  EXPECT_TRUE(planner.CutAt(whole, 100).ends_epoch);
 }
 
 }  // namespace

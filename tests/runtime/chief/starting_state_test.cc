@@ -100,6 +100,15 @@ TEST(CheckLeftToTrainTest, StepsBeyondTheEnd_NameMaxSteps) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=max_steps=6"));
 }
 
+TEST(CheckLeftToTrainTest, StoppedEarly_NamesThePatience) {
+  proto::JobPlan plan = Lasting(9, 0);
+  plan.mutable_job()->mutable_early_stopping()->set_patience(2);
+  proto::TrainingState state = At(6, 3, 0);
+  state.mutable_early_stopping()->set_epochs_without(2);
+  const absl::Status status = CheckLeftToTrain(plan, state, true);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--set=early_stopping.patience=3"));
+}
+
 TEST(CheckLeftToTrainTest, StateAtTheEnd_GoesOnUnlessItSucceeded) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), false).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), true)));

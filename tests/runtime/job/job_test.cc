@@ -38,6 +38,8 @@ TEST(ResolveTest, WritesEveryDefaultOut) {
   EXPECT_EQ(job.device().threads_per_rank(), 1);
   EXPECT_TRUE(job.device().graph());
   EXPECT_EQ(job.checkpoint().keep(), 2);
+  EXPECT_EQ(job.checkpoint().every_epochs(), 1);
+  EXPECT_EQ(job.checkpoint().min_seconds(), 60);
   EXPECT_EQ(job.timeouts().start(), 60);
   EXPECT_EQ(job.timeouts().silence(), 10);
   EXPECT_EQ(job.timeouts().step(), 30);
@@ -46,6 +48,21 @@ TEST(ResolveTest, WritesEveryDefaultOut) {
   EXPECT_TRUE(job.optimizer().schedule().has_constant());
   EXPECT_TRUE(job.optimizer().sgd().has_momentum());
   EXPECT_THAT(job.optimizer().no_weight_decay(), ElementsAre("bias"));
+}
+
+TEST(ResolveTest, SavesThatAreAskedFor_AreNotHeldBack) {
+  EXPECT_EQ(Job({"checkpoint.every_steps=5"}).checkpoint().min_seconds(), 0);
+  EXPECT_EQ(Job({"checkpoint.every_steps=5"}).checkpoint().every_epochs(), 0);
+  EXPECT_EQ(Job({"checkpoint.every_epochs=2"}).checkpoint().min_seconds(), 0);
+  EXPECT_EQ(Job({"checkpoint.every_epochs=0"}).checkpoint().every_epochs(), 0) << "none but the last";
+}
+
+TEST(ResolveTest, WatchOnValidation_NeedsEpochsThatAreValidated) {
+  for (const std::string field : {"early_stopping.patience=3", "checkpoint.keep_best=true"}) {
+    const auto job = ParseJob(kLeastJob, "least.textproto", {field});
+    EXPECT_THAT(std::string(job.status().message()), HasSubstr("but no epoch is validated")) << field;
+    EXPECT_TRUE(ParseJob(kLeastJob, "least.textproto", {field, "data.validation_samples=5"}).ok()) << field;
+  }
 }
 
 TEST(ResolveTest, NamesLayersByKindAndPosition) {

@@ -116,7 +116,6 @@ TEST_F(TimingCollectorTest, BetaCountsTheValidationOfEveryEpoch) {
   ASSERT_TRUE(collector->AddEpoch(epoch).ok());
   const proto::Timing timing = Summary(*collector).timing();
   EXPECT_DOUBLE_EQ(timing.beta(), (1.0 + 1.0) / 4);
-  EXPECT_DOUBLE_EQ(timing.validation_seconds(), 1);
   EXPECT_DOUBLE_EQ(timing.barrier_seconds(), 0.5);
 }
 

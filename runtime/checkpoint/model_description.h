@@ -1,0 +1,24 @@
+// What a checkpoint says of its model beside the tensors, held against a job. Pure; any thread.
+#ifndef TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
+#define TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
+
+#include <string>
+
+#include "proto/checkpoint.pb.h"
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// FailedPrecondition names the first layer that computes something else than the checkpoint's. Names and
+// initializers of layers do not count, nor does a checkpoint without a description. `path` is for messages.
+absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
+                            const std::string& path);
+
+// FailedPrecondition: the inputs were standardised by other numbers, because data or job differ.
+absl::Status CheckSameScaling(const proto::ModelDescription& saved, const proto::InputScaling& scaling,
+                              const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_

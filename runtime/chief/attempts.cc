@@ -1,0 +1,37 @@
+#include "runtime/chief/attempts.h"
+
+#include <algorithm>
+
+#include "runtime/job/job.h"
+
+namespace tethys {
+
+Attempts EarlierAttempts(const proto::TrainingState& state,
+                         const absl::optional<proto::RunSummary>& last_summary) {
+  const bool summary_knows = last_summary.has_value() && last_summary->attempt_size() >= state.attempt_size();
+  Attempts attempts = summary_knows ? last_summary->attempt() : state.attempt();
+  for (proto::Attempt& attempt : attempts) {
+    attempt.set_first_step(std::min(attempt.first_step(), state.step()));
+    attempt.set_end_step(std::min(attempt.end_step(), state.step()));
+  }
+  return attempts;
+}
+
+proto::Attempt NewAttempt(const proto::JobPlan& plan, int64_t first_step) {
+  proto::Attempt attempt;
+  attempt.set_strategy(StrategyName(plan.job()));
+  attempt.set_workers(plan.job().workers());
+  attempt.set_servers(plan.placement().servers());
+  attempt.set_global_batch_size(plan.global_batch());
+  attempt.set_first_step(first_step);
+  attempt.set_end_step(first_step);
+  return attempt;
+}
+
+double TotalSeconds(const Attempts& attempts) {
+  double seconds = 0;
+  for (const proto::Attempt& attempt : attempts) seconds += attempt.total_seconds();
+  return seconds;
+}
+
+}  // namespace tethys

@@ -1,0 +1,60 @@
+#include "runtime/checkpoint/model_description.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+proto::Model Model(const std::string& text) {
+  proto::Model model;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &model)) << text;
+  return model;
+}
+
+proto::ModelDescription Saved() {
+  proto::ModelDescription saved;
+  *saved.mutable_model() = Model(
+      "layer { name: 'a' flatten {} } layer { name: 'b' dense { units: 5 activation: RELU initializer: "
+      "HE_NORMAL } }");
+  saved.mutable_scaling()->set_mean(0.25);
+  saved.mutable_scaling()->set_deviation(0.5);
+  return saved;
+}
+
+TEST(ModelDescriptionTest, NamesAndInitializers_DoNotCount) {
+  EXPECT_TRUE(CheckSameModel(Saved(),
+                             Model("layer { flatten {} } layer { dense { units: 5 activation: RELU } }"), "c")
+                  .ok());
+}
+
+TEST(ModelDescriptionTest, OtherActivation_IsAnotherModel) {
+  const absl::Status status =
+      CheckSameModel(Saved(), Model("layer { flatten {} } layer { dense { units: 5 } }"), "step-3");
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step-3 is of another model: layer 1 is dense"));
+}
+
+TEST(ModelDescriptionTest, MissingLayer_IsAnotherModel) {
+  EXPECT_THAT(std::string(CheckSameModel(Saved(), Model("layer { flatten {} }"), "c").message()),
+              HasSubstr("and nothing in the job"));
+}
+
+TEST(ModelDescriptionTest, OtherScaling_IsRefusedWithBothNumbers) {
+  proto::InputScaling scaling = Saved().scaling();
+  EXPECT_TRUE(CheckSameScaling(Saved(), scaling, "c").ok());
+  scaling.set_mean(0.125);
+  EXPECT_THAT(std::string(CheckSameScaling(Saved(), scaling, "c").message()),
+              HasSubstr("by mean 0.25 and deviation 0.5, the job has mean 0.125 and deviation 0.5"));
+}
+
+TEST(ModelDescriptionTest, CheckpointWithoutADescription_FitsAnyJob) {
+  EXPECT_TRUE(CheckSameModel({}, Model("layer { flatten {} }"), "c").ok());
+  EXPECT_TRUE(CheckSameScaling({}, proto::InputScaling(), "c").ok());
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,119 @@
+#include <gmock/gmock.h>
+
+#include "tests/runtime/chief/job_controller_fixture.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Six steps of ten samples an epoch.
+class JobControllerInterruptTest : public JobControllerTest {
+ protected:
+  JobControllerInterruptTest() { train_samples_ = 60; }
+  void Pausing(int worker, int64_t steps) {
+    Say(Worker(worker), absl::StrCat("pausing { segment: 1 steps: ", steps, " }"));
+  }
+  // From the save's opening to the job's end, for one or two workers.
+  void SaveAndEnd() {
+    SaveOpened(absl::OkStatus());
+    for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "save_done { id: 1 }");
+    SaveCommitted(absl::OkStatus());
+    for (int i = 0; i < plan_.job().workers(); ++i) Vanish(Worker(i));
+  }
+};
+
+TEST_F(JobControllerInterruptTest, LockStep_EndsWithTheFurthestWorkersStep) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  Log();
+  Interrupt();
+  EXPECT_THAT(Log(), ElementsAre("w0 pause", "w1 pause"));
+  Pausing(0, 1);
+  EXPECT_THAT(Log(), IsEmpty());
+  Pausing(1, 2);
+  EXPECT_THAT(Log(), ElementsAre("w0 cut", "w1 cut"));
+  EXPECT_EQ(orders_.back().order.cut().steps(), 2);
+  Train(0, 1, {{0, 5}, {10, 15}});
+  Train(1, 1, {{5, 10}, {15, 20}});
+  EXPECT_THAT(Log(), ElementsAre("open"));
+  SaveAndEnd();
+  EXPECT_TRUE(absl::IsCancelled(end_)) << end_;
+  EXPECT_THAT(journal_, HasSubstr("saved 2 0 20\n"));
+}
+
+TEST_F(JobControllerInterruptTest, WorkerAtTheSegmentsEnd_LetsTheOthersGetThere) {
+  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
+  std::vector<Slice> mine;
+  for (int64_t at = 0; at < 60; at += 10) mine.push_back({at, at + 5});
+  Train(0, 1, mine);
+  Log();
+  Interrupt();
+  EXPECT_THAT(Log(), ElementsAre("w1 pause"));
+  Pausing(1, 6);
+  EXPECT_THAT(Log(), ElementsAre("w1 cut"));
+  EXPECT_EQ(orders_.back().order.cut().steps(), 6);
+}
+
+TEST_F(JobControllerInterruptTest, SegmentDoneAfterThePause_CountsAsAllSteps) {
+  StartAndMakeReady("workers: 1 strategy { local {} }");
+  Interrupt();
+  Log();
+  Train(0, 1, {{0, 10}, {10, 20}, {20, 30}, {30, 40}, {40, 50}, {50, 60}});
+  EXPECT_THAT(Log(), ElementsAre("w0 evaluate")) << "the epoch has ended as without an interrupt";
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 correct: 1 }");
+  EXPECT_THAT(Log(), ElementsAre("open"));
+}
+
+TEST_F(JobControllerInterruptTest, OnLeases_WorkersUseWhatTheyHold) {
+  StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
+  Log();
+  Interrupt();
+  EXPECT_THAT(Log(), IsEmpty());
+  Say(Worker(0), "lease_request { batches: 4 }");
+  EXPECT_TRUE(orders_.back().order.lease().last());
+  EXPECT_EQ(orders_.back().order.lease().range_size(), 0);
+}
+
+TEST_F(JobControllerInterruptTest, BeforeTraining_StopsAtOnce) {
+  Start("workers: 1 strategy { local {} }");
+  Say(Worker(0), "join {}");
+  Log();
+  Interrupt();
+  EXPECT_THAT(Log(), ElementsAre("w0 stop"));
+  Vanish(Worker(0));
+  EXPECT_TRUE(absl::IsCancelled(end_)) << end_;
+}
+
+TEST_F(JobControllerInterruptTest, DuringASave_SavesNoSecondTime) {
+  StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { every_steps: 1 }");
+  Train(0, 1, {{0, 10}});
+  Interrupt();
+  Log();
+  SaveAndEnd();
+  EXPECT_THAT(Log(), ElementsAre("w0 save", "commit", "w0 stop", "end CANCELLED"));
+}
+
+TEST_F(JobControllerInterruptTest, SaveThatFails_EndsTheJobAllTheSame) {
+  StartAndMakeReady("workers: 1 strategy { local {} }");
+  Interrupt();
+  Pausing(0, 1);
+  Train(0, 1, {{0, 10}});
+  SaveOpened(absl::ResourceExhaustedError("disk full"));
+  Vanish(Worker(0));
+  EXPECT_TRUE(absl::IsCancelled(end_)) << end_;
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("disk full"));
+}
+
+TEST_F(JobControllerInterruptTest, ImpossiblePause_EndsTheJob) {
+  StartAndMakeReady("workers: 1 strategy { local {} }");
+  Interrupt();
+  Pausing(0, 7);
+  Tick(0.1);
+  Tick(3);
+  EXPECT_THAT(std::string(end_.message()), HasSubstr("it pauses after 7 steps of a segment of 6"));
+}
+
+}  // namespace
+}  // namespace tethys
