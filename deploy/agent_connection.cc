@@ -17,7 +17,7 @@ namespace tethys {
 namespace {
 
 constexpr size_t kPieceBytes = 16 << 10;
-// At one Advance, so that one host's flood does not hold up what others say.
+// Read in one Advance. The bound keeps one host's flood from holding up the others.
 constexpr int kMaxPieces = 16;
 constexpr size_t kMaxErrors = 1 << 10;
 // A shell reports a child that was killed by a signal as this plus the signal's number.
@@ -29,7 +29,8 @@ void AppendTo(const std::string& path, absl::string_view bytes) {
   if (log.valid()) WriteFully(log.get(), bytes.data(), bytes.size(), path).IgnoreError();
 }
 
-// What there is, at most kPieceBytes; nothing: no more now, or never (`ended`).
+// Reads the bytes that are there, at most kPieceBytes. Returns none if there are no more now, or never
+// (`ended`).
 absl::string_view ReadPiece(int fd, char* buffer, bool* ended = nullptr) {
   ssize_t got;
   do {

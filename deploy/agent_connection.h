@@ -21,7 +21,7 @@
 
 namespace tethys {
 
-// What is known here of a process there.
+// State of a remote process, as its agent last reported it.
 struct RemoteProcess {
   std::string log_path;  // Here.
   LineReader lines = {};
@@ -31,7 +31,7 @@ struct RemoteProcess {
 // Invariant: every process has an exit once it ended or the connection did; after that nothing is said of it.
 class AgentConnection {
  public:
-  // To `error_path` is appended what ssh and the agent complain about. The error: ssh cannot be executed.
+  // Complaints of ssh and the agent are appended to `error_path`. Fails if ssh cannot be executed.
   static absl::StatusOr<std::unique_ptr<AgentConnection>> Open(const Place& place, const std::string& job_id,
                                                                const std::string& error_path);
 
@@ -49,7 +49,7 @@ class AgentConnection {
   void WaitForEnd(Nanoseconds timeout);
 
   bool lost() const { return lost_; }
-  // For the heart to beat on.
+  // Descriptor on which the launcher's heart sends its beats.
   int orders() const { return ssh_.input(); }
   void AddTo(std::vector<pollfd>& fds) const;
 
@@ -64,7 +64,7 @@ class AgentConnection {
   absl::Status Take(const std::string& message);
   void TakeOutput(const proto::ProcessOutput& output);
   void TakeExit(const proto::ProcessExited& exited);
-  // What ssh or the agent said last, or how ssh ended.
+  // The last words of ssh or the agent, or how ssh ended.
   std::string LastWords() const;
 
   Subprocess ssh_;

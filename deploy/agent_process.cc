@@ -19,7 +19,7 @@
 namespace tethys {
 namespace {
 
-// Of a process that has ended: more is no output of its own, but of a child that it left behind.
+// Pieces read after a process has ended. More is output of a child that it left behind, not its own.
 constexpr int kMaxLastPieces = 32;
 
 class AgentProcess final : public HostAgent::Processes {

@@ -16,7 +16,7 @@ constexpr size_t kMostNamed = 5;
 
 bool IsCheckpoint(const std::string& path) { return FileExists(absl::StrCat(path, "/", kManifestFile)); }
 
-// In `folder` itself, its checkpoints/, and those of the runs in it; the newest of each.
+// Lists the newest checkpoint of `folder` itself, of its checkpoints/, and of each run in it.
 std::vector<std::string> CheckpointsNear(const std::string& folder) {
   std::vector<std::string> found;
   const auto add_newest = [&found](const std::string& root) {
