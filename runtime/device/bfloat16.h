@@ -1,6 +1,5 @@
-// A bfloat16 as it lies in memory: the upper half of a float32's bits, so its range with 8 significant bits.
-// Devices make and widen them (device.h) and sum them (stream_communicator.h); on the host nothing computes
-// with them.
+// A bfloat16 as stored: the upper half of a float32's bits, so a float32's range with 8 significant bits.
+// Devices convert to and from it (device.h) and sum it (stream_communicator.h); the host only stores it.
 #ifndef TETHYS_RUNTIME_DEVICE_BFLOAT16_H_
 #define TETHYS_RUNTIME_DEVICE_BFLOAT16_H_
 

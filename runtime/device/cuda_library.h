@@ -1,9 +1,9 @@
-// What libtethys_cuda.so offers: one C function that answers this table. The command's loader (cuda_loader.h)
-// and the library (cuda/library.cc) both compile it; nothing else needs it.
+// The interface of libtethys_cuda.so: one C function that returns this table. Included by the command's
+// loader (cuda_loader.h) and by the library (cuda/library.cc) only.
 //
-// Behind the table are C++ types, so both sides must be of one build. Each carries a fingerprint, made by the
-// build from the contract's headers, the library's sources and the compiler; the loader compares before it
-// uses more.
+// The table's functions take C++ types, so both sides must come from one build. Each side carries a
+// fingerprint, which the build computes from the contract's headers, the library's sources and the compiler;
+// the loader compares fingerprints before it uses any other entry.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_LIBRARY_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_LIBRARY_H_
 
@@ -14,13 +14,13 @@
 namespace tethys {
 
 struct CudaDeviceOptions {
-  int index = 0;      // Of the GPU, as the driver counts those that the process may see.
+  int index = 0;      // The driver's number of the GPU among those visible to the process.
   bool bf16 = false;  // Products and convolutions in bfloat16; everything else stays float32.
   bool tf32 = false;  // Float32 products and convolutions may round their factors to TF32.
 };
 
 struct CudaLibrary {
-  const char* fingerprint;  // First, in every build.
+  const char* fingerprint;  // The first member in every build.
   absl::StatusOr<std::unique_ptr<Device>> (*create_device)(const CudaDeviceOptions& options);
 };
 

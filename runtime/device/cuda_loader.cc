@@ -13,10 +13,10 @@ namespace tethys {
 namespace {
 
 struct NvidiaLibrary {
-  const char* name;     // As other libraries ask for it.
-  const char* package;  // What brings it.
+  const char* name;     // The name by which other libraries load it.
+  const char* package;  // The package that installs it.
 };
-// After those that they need.
+// Ordered so that each library follows those it depends on.
 constexpr NvidiaLibrary kNvidiaLibraries[] = {
     {"libcuda.so.1", "the NVIDIA driver"},
     {"libnvrtc.so.13", "cuda-nvrtc-13-0, or pip install nvidia-cuda-nvrtc"},
@@ -32,7 +32,7 @@ constexpr NvidiaLibrary kNvidiaLibraries[] = {
     {"libcudnn.so.9", "libcudnn9-cuda-13, or pip install nvidia-cudnn-cu13"},
 };
 
-// The folders given and, where they hold wheels of NVIDIA's, those of the libraries in them.
+// The given folders and the library folders of NVIDIA's wheels within them.
 absl::StatusOr<std::vector<std::string>> SearchFolders(const std::vector<std::string>& given) {
   std::vector<std::string> folders;
   for (const std::string& folder : given) {
@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<std::string>> SearchFolders(const std::vector<std::st
   return folders;
 }
 
-// Opens by its full path what lies in the folders; what asks for it by name later gets this one.
+// Opens the libraries found in the folders by full path; later loads by name then resolve to these.
 absl::Status OpenNvidiaLibraries(const std::vector<std::string>& folders) {
   for (const NvidiaLibrary& library : kNvidiaLibraries) {
     for (const std::string& folder : folders) {

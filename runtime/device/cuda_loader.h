@@ -15,19 +15,19 @@ namespace tethys {
 inline constexpr char kCudaLibraryName[] = "libtethys_cuda.so";
 
 struct CudaLoaderOptions {
-  // Where libtethys_cuda.so lies.
+  // The folder that holds libtethys_cuda.so.
   std::string folder;
-  // Where NVIDIA's libraries lie, searched before the system's places: a folder of them, or one that holds
-  // nvidia/*/lib, as the wheels of PyTorch do.
+  // Folders searched for NVIDIA's libraries before the system's: each holds the libraries themselves, or
+  // nvidia/*/lib as PyTorch's wheels install them.
   std::vector<std::string> library_path = {};
 };
 
-// The folder of the running program; of a bundle, its lib/.
+// The folder of the running program; in a bundle this is lib/.
 std::string ProgramFolder();
 
-// Once opened, the library stays for the life of the process. Errors say what is missing and what to install:
-// FailedPrecondition (no library, of another build, no driver or one too old, a GPU too old), NotFound (no
-// such GPU).
+// Once opened, the library stays loaded for the life of the process. Errors say what is missing and what to
+// install: FailedPrecondition (library missing or of another build, driver missing or too old, GPU too old),
+// NotFound (no such GPU).
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaLoaderOptions& loader,
                                                          const CudaDeviceOptions& device);
 

@@ -1,9 +1,9 @@
-// The contract that every compute back end fulfils (cpu/ on oneDNN; cuda/ on cuDNN and cuBLASLt), and that
-// one conformance suite tests (tests/runtime/device/device_conformance.h). Asynchronous in form: work is put
-// on a Stream and may not have happened when a call returns; a CPU fulfils that trivially, by having done it.
+// The contract of every compute back end (cpu/ on oneDNN; cuda/ on cuDNN and cuBLASLt), tested by one
+// conformance suite (tests/runtime/device/device_conformance.h). The interface is asynchronous: a call
+// enqueues work on a Stream and may return before the work has run. The CPU runs it before it returns.
 //
-// A Device belongs to one rank, is made by that rank's thread and used by it alone. Primitives are made once
-// per shape (that may be slow and allocate); running one allocates nothing.
+// A Device belongs to one rank; that rank's thread creates it, and no other thread uses it. Primitives are
+// created once per shape (which may be slow and allocate); running one allocates nothing.
 //
 // Matrices are row-major float32 and contiguous. Pointers are device memory unless called host.
 #ifndef TETHYS_RUNTIME_DEVICE_DEVICE_H_
@@ -25,11 +25,11 @@
 
 namespace tethys {
 
-// An order of work. Work on one stream happens in the order it was put there.
+// A queue of work. Work on one stream runs in the order in which it was enqueued.
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Blocks until all work put here has happened. Returns the first error of that work.
+  // Blocks until all enqueued work has run. Returns the first error of that work.
   virtual absl::Status Synchronize() = 0;
 };
 
@@ -38,23 +38,23 @@ class Event {
  public:
   virtual ~Event() = default;
   virtual absl::Status Record(Stream& stream) = 0;
-  // Work put on `stream` from now on happens after the recorded point.
+  // Work enqueued on `stream` from now on runs after the recorded point.
   virtual absl::Status Wait(Stream& stream) const = 0;
   virtual absl::StatusOr<bool> Happened() const = 0;
 };
 
-// An event that knows when it happened. Recorded while a graph is captured, it happens in every launch.
+// An event with a time. If it is recorded while a graph is captured, every launch of the graph records it.
 class TimedEvent : public Event {
  public:
-  // Time on the device since `earlier`, which is the same device's; both have happened.
+  // Time on the device since `earlier`. Requires: both events belong to the same device and have happened.
   virtual absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const = 0;
 };
 
-// Work captured from streams, to be put on one again and again by a single launch.
+// Work captured from streams; each launch enqueues all of it again.
 class Graph {
  public:
   virtual ~Graph() = default;
-  // The work happens in the order of `stream`, on what its memory holds then.
+  // Enqueues the work on `stream`. It reads the values that its memory holds when it runs.
   virtual absl::Status Launch(Stream& stream) = 0;
 };
 
@@ -69,21 +69,21 @@ class Buffer {
 
 enum class MemoryKind {
   kDevice,
-  kPinnedHost,  // Host memory the device copies from and to without staging.
+  kPinnedHost,  // Host memory that the device copies from and to without staging.
 };
 
 class Device {
  public:
   virtual ~Device() = default;
   virtual std::string Describe() const = 0;  // "cpu, oneDNN 2.6.3, AVX-512, 1 thread"
-  // Primitives take host pointers as well as device pointers, so inputs need no copy.
+  // True if primitives take host pointers as well as device pointers, so that inputs need no copy.
   virtual bool reads_host_memory() const = 0;
-  // Bytes of device memory that nobody uses yet; absent where nothing but the host's memory bounds it.
+  // Free device memory in bytes; absent if device memory is host memory.
   virtual absl::StatusOr<absl::optional<int64_t>> FreeMemory() { return absl::optional<int64_t>(); }
 
-  // Devices that sum among themselves: an identity that no other device of the cluster has, the id of a new
-  // group (asked of its rank 0 and carried to all), and joining one, which blocks until all ranks have. Empty
-  // and Unimplemented elsewhere.
+  // For devices that can all-reduce among themselves. `identity` is unique in the cluster. Rank 0 calls
+  // NewGroupId and sends the id to all ranks; JoinGroup blocks until all ranks have joined. Other devices
+  // return an empty identity and Unimplemented.
   virtual std::string identity() const { return ""; }
   virtual absl::StatusOr<std::string> NewGroupId() {
     return absl::UnimplementedError("devices of this kind do not sum");
@@ -96,28 +96,29 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream() = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   virtual absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() = 0;
-  // Pinned host memory is read or written when the stream comes to the copy, and must not change until then.
-  // Any other is read before CopyToDevice returns, and written when the stream is synchronized at the latest.
+  // Pinned host memory is read or written when the stream reaches the copy, and must not change until then.
+  // Other host memory is read before CopyToDevice returns, and written by the time the stream is
+  // synchronized.
   virtual absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) = 0;
   virtual absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
-  // From device memory to device memory that does not overlap it.
+  // Copies device memory to device memory; the two must not overlap.
   virtual absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
 
-  // out[i] becomes the bfloat16 nearest to in[i], of two the even one: infinite beyond their range, NaN where
-  // in[i] is. And back, exactly.
+  // RoundToBfloat16 rounds in[i] to the nearest bfloat16, ties to even; values beyond the range become
+  // infinite, NaN stays NaN. WidenBfloat16 converts back exactly.
   virtual absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) = 0;
   virtual absl::Status WidenBfloat16(Stream& stream, const Bfloat16* in, float* out, int64_t count) = 0;
 
-  // What the calling thread does until EndRange has this name in a profiler's picture, and `number` to tell
-  // it from its like. Ranges nest. Nothing where there is no such profiler.
+  // Names the calling thread's work until EndRange in a profiler's timeline; `number` tells ranges of one
+  // name apart. Ranges nest. No-op without a profiler.
   virtual void BeginRange(const char* /*name*/, int64_t /*number*/) {}
   virtual void EndRange() {}
 
-  // What `work` puts on `stream`, as a graph: none of it happens now. Another stream takes part from when it
-  // waits for an event of the capture, until `stream` waits for one of its own, which it must. `work` neither
-  // allocates nor waits, copies to and from pinned memory only, and asks no event. The graph uses the memory,
-  // primitives and communicators of `work`: they outlive it. Errors are those of `work`, or say what of it
-  // cannot be captured.
+  // Captures what `work` enqueues on `stream` as a graph, without running it. Another stream joins the
+  // capture when it waits for an event of the capture; `stream` must afterwards wait for an event of that
+  // stream. `work` must not allocate, wait or query events, and copies to and from pinned memory only.
+  // Memory, primitives and communicators that `work` uses must outlive the graph. Returns the error of
+  // `work`, or one that says what cannot be captured.
   virtual bool captures() const { return false; }
   virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& /*stream*/,
                                                          absl::FunctionRef<absl::Status()> /*work*/) {
@@ -139,7 +140,7 @@ class Device {
                                                                           RandomPurpose purpose) = 0;
 };
 
-// The CPU back end. `threads` is for oneDNN's own parallelism, 1 or more.
+// The CPU back end. `threads`, at least 1, is the number of threads oneDNN may use.
 absl::StatusOr<std::unique_ptr<Device>> CreateCpuDevice(int threads);
 
 }  // namespace tethys

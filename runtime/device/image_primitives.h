@@ -20,7 +20,8 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-// What slides over an image. Output axis: (in + padding before and after - size) / stride + 1, rounded down.
+// A window that slides over an image. Output axis: (in + padding before and after - size) / stride + 1,
+// rounded down.
 struct Window {
   struct Axis {
     int64_t size = 1;
@@ -54,10 +55,10 @@ class ConvolutionPrimitive {
   virtual ~ConvolutionPrimitive() = default;
   virtual absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
                                float* y) = 0;
-  // As DensePrimitive::Backward: dy is masked in place where relu; dx may be null.
+  // Like DensePrimitive::Backward: with relu, dy is masked in place; dx may be null.
   virtual absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y,
                                 float* dy, float* dx, float* dfilters, float* dbias) = 0;
-  // Device memory the primitive holds beyond its arguments.
+  // Device memory in bytes that the primitive holds beyond its arguments.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;
 };
@@ -76,7 +77,8 @@ class MaxPoolingPrimitive {
  public:
   virtual ~MaxPoolingPrimitive() = default;
   virtual absl::Status Forward(Stream& stream, const float* x, float* y) = 0;
-  // After the Forward it belongs to: each dy goes to one of its window's largest; dx is overwritten.
+  // Requires the x and y of a Forward. Each dy goes to one of its window's largest elements; dx is
+  // overwritten.
   virtual absl::Status Backward(Stream& stream, const float* x, const float* y, const float* dy,
                                 float* dx) = 0;
   virtual int64_t workspace_bytes() const = 0;

@@ -1,4 +1,4 @@
-// What a Device computes with, one class per operation, each for a fixed shape. Contract: device.h.
+// The operations of a Device, one class each, for a fixed shape. Contract: device.h.
 #ifndef TETHYS_RUNTIME_DEVICE_PRIMITIVES_H_
 #define TETHYS_RUNTIME_DEVICE_PRIMITIVES_H_
 
@@ -27,16 +27,16 @@ class DensePrimitive {
   virtual ~DensePrimitive() = default;
   virtual absl::Status Forward(Stream& stream, const float* x, const float* weights, const float* bias,
                                float* y) = 0;
-  // dy becomes the gradient before the activation, in place: dy *= (y > 0) where relu. Then
+  // Turns dy into the gradient before the activation, in place: with relu, dy *= (y > 0). Then
   // dweights = x^T dy, dbias = column sums of dy (both overwritten) and, unless dx is null, dx = dy W^T.
   virtual absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y,
                                 float* dy, float* dx, float* dweights, float* dbias) = 0;
-  // Which algorithm was chosen for each product, for logs: "forward sgemm, data matmul, weights matmul".
+  // The algorithm chosen for each product, for logs: "forward sgemm, data matmul, weights matmul".
   virtual std::string Describe() const = 0;
 };
 
 // Softmax cross-entropy from logits [rows, classes], a weight per row.
-struct LossResult {  // Sums over rows, weighted; lies in device memory.
+struct LossResult {  // Weighted sums over rows, in device memory.
   double loss_sum = 0;
   double correct = 0;  // Weight of rows whose largest logit (the first, on a tie) is the label's.
   double weight_sum = 0;
@@ -45,8 +45,8 @@ struct LossResult {  // Sums over rows, weighted; lies in device memory.
 class SoftmaxCrossEntropyPrimitive {
  public:
   virtual ~SoftmaxCrossEntropyPrimitive() = default;
-  // dlogits[i] = weight_i (softmax(logits_i) - onehot(label_i)); null: evaluation only. Rows of weight 0 give
-  // zero gradients whatever they hold. labels in [0, classes).
+  // dlogits[i] = weight_i (softmax(logits_i) - onehot(label_i)); null for evaluation only. A row of weight 0
+  // has zero gradients, even if its logits are NaN. Labels are in [0, classes).
   virtual absl::Status Run(Stream& stream, const float* logits, const int32_t* labels, const float* weights,
                            float* dlogits, LossResult* result) = 0;
 };
@@ -71,31 +71,31 @@ struct SgdRates {
   float gradient_scale = 1;
 };
 struct SgdStep {
-  const SgdRates* rates = nullptr;  // Device memory, so that a graph of the update outlives a change of them.
-  Range part = kWholeArena;         // What lies outside stays as it is.
-  bool check_finite = true;         // False where the caller has looked at every gradient.
+  const SgdRates* rates = nullptr;  // Device memory, so that a captured update can run with new rates.
+  Range part = kWholeArena;         // Elements outside are not changed.
+  bool check_finite = true;         // False if the caller has checked every gradient.
 };
 class SgdPrimitive {
  public:
   virtual ~SgdPrimitive() = default;
-  // Sets *bad (device memory, 0 at first) to 1 where a gradient of the part is not finite. While it is 1,
-  // also by an earlier run, neither parameters nor velocity change: whoever looks late finds them as they
-  // were. `velocity` is null where momentum is 0.
+  // Sets *bad (device memory, 0 at first) to 1 if a gradient of the part is not finite. While it is 1, also
+  // from an earlier run, neither parameters nor velocity change, so a late reader finds them as they were
+  // before the first non-finite gradient. `velocity` is null if momentum is 0.
   virtual absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
                            float* velocity, int32_t* bad) = 0;
 };
 
-// Random numbers, uniform in (0, 1), keyed by a seed and a purpose as RandomStream: element i of step s is
+// Random numbers, uniform in (0, 1), keyed like RandomStream by a seed and a purpose: element i of step s is
 // ToUnitFloat of number i of RandomStream(seed, purpose, s), the same bits on every device.
 struct RandomPosition {
   uint64_t step = 0;
-  uint64_t first = 0;  // The step's element that comes first, so that a part of a batch gets what is its own.
+  uint64_t first = 0;  // Index in the step of the first element, so that each part of a batch draws its own.
 };
 class UniformPrimitive {
  public:
   virtual ~UniformPrimitive() = default;
-  // out[i] = element first + i of the step. The position lies in device memory, so that every launch of a
-  // graph draws for a step of its own.
+  // out[i] = element first + i of the step. The position is in device memory, so that every launch of a graph
+  // can draw for another step.
   virtual absl::Status Run(Stream& stream, const RandomPosition* position, float* out) = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the calling thread does in a scope, by name, in a profiler's picture. Used by a device's thread.
+// Names the calling thread's work within a scope in a profiler's timeline. Used by a device's thread.
 //
 //   const ProfilerRange range(device, "step", step.step);
 #ifndef TETHYS_RUNTIME_DEVICE_PROFILER_RANGE_H_
@@ -12,7 +12,7 @@ namespace tethys {
 
 class ProfilerRange {
  public:
-  // As Device::BeginRange.
+  // Calls Device::BeginRange.
   ProfilerRange(Device& device, const char* name, int64_t number) : device_(device) {
     device_.BeginRange(name, number);
   }

@@ -1,6 +1,6 @@
-// All-reduce as work on a device's stream (NCCL), among ranks that each have a device of their own. As a
-// collectives/ Communicator, it is made for one group, and broken for good once an operation failed. Used by
-// the device's thread.
+// All-reduce enqueued on a device's stream (NCCL), among ranks that each have a device of their own. Like a
+// collectives/ Communicator, it is made for one group, and permanently broken once an operation has failed.
+// Used by the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_STREAM_COMMUNICATOR_H_
 #define TETHYS_RUNTIME_DEVICE_STREAM_COMMUNICATOR_H_
 
@@ -15,12 +15,12 @@ namespace tethys {
 
 class Stream;
 
-// What all ranks of a group agree on, and which of them this is.
+// What all ranks of a group agree on, and this rank.
 struct StreamGroup {
   std::string id;  // Device::NewGroupId of rank 0.
   int rank = 0;
   int world_size = 1;
-  Nanoseconds timeout = 60 * kSecond;  // For all ranks to join, and for a call to be taken.
+  Nanoseconds timeout = 60 * kSecond;  // Limit for all ranks to join, and for NCCL to accept a call.
   const Clock* clock = nullptr;        // Outlives the communicator.
 };
 
@@ -31,18 +31,18 @@ class StreamCommunicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // Puts on the stream: data[i], device memory, becomes the sum over ranks, the same bits on all. Partial
-  // sums are rounded to the type of the data. Every rank puts the same counts of the same type in the same
-  // order. Does not wait for others.
+  // Enqueues an all-reduce: data[i], in device memory, becomes the sum over ranks, the same bits on all
+  // ranks. Partial sums are rounded to the type of the data. Every rank must enqueue the same counts of the
+  // same types in the same order. Does not wait for other ranks.
   virtual absl::Status AllReduce(Stream& stream, float* data, int64_t count) = 0;
   virtual absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) = 0;
 
-  // The first error of work put on streams, without waiting for it.
+  // The first error so far of enqueued work, without waiting for the work.
   virtual absl::Status Check() = 0;
 
-  // Ends the work in flight on this rank; what it has written is then undefined. Other ranks notice by their
-  // deadlines. Requires, as the destructor does, that no Graph which captured an all-reduce of this
-  // communicator is alive: NCCL waits until the last of them is destroyed.
+  // Ends the work in flight on this rank; the memory it writes to is then undefined. Other ranks notice by
+  // their deadlines. Requires, like the destructor, that every Graph which captured an all-reduce of this
+  // communicator has been destroyed: NCCL waits for that.
   virtual void Abort() = 0;
 
   virtual std::string Describe() const = 0;  // "NCCL 2.28.9 among 4 GPUs"

@@ -1,5 +1,5 @@
-// How much device memory the libraries behind a GPU's primitives may take for themselves: the back end grants
-// them no more, and forecasts of memory count on it. In bytes.
+// Limits in bytes on the device memory that the libraries behind a GPU's primitives use as workspace. The
+// back end enforces them, and memory forecasts rely on them.
 #ifndef TETHYS_RUNTIME_DEVICE_WORKSPACE_BOUNDS_H_
 #define TETHYS_RUNTIME_DEVICE_WORKSPACE_BOUNDS_H_
 
@@ -7,7 +7,7 @@
 
 namespace tethys {
 
-inline constexpr int64_t kMostDenseWorkspace = int64_t{32} << 20;  // Of the products of a dense layer.
+inline constexpr int64_t kMostDenseWorkspace = int64_t{32} << 20;  // Shared by a dense layer's products.
 inline constexpr int64_t kMostConvolutionWorkspace = int64_t{256} << 20;
 
 }  // namespace tethys

@@ -1,14 +1,14 @@
-// Convolutions on oneDNN. Images are plain NHWC on both sides, as the contract has them; filters take the
-// blocked layout that oneDNN asks for, one reorder of a few KiB before and after. Blocked images win some of
-// the products and lose as much in the reorders around them; plain filters end in oneDNN's reference loops, a
-// hundred times slower.
+// Convolutions on oneDNN. Images are plain NHWC on both sides, as in the contract; filters use the blocked
+// layout that oneDNN asks for, with one reorder of a few KiB before and after. Blocked images speed up some
+// of the products and lose as much in the reorders around them; plain filters run oneDNN's reference loops,
+// which are a hundred times slower.
 //
-// The relu and its derivative are loops of ours: oneDNN's would turn NaN into 0, and backward it fuses none.
-// Sums for the bias come along with the filters. Each of a step's executions (two forward, two or four
-// backward) allocates a few small objects inside oneDNN; what is ours is prepared once.
+// The relu and its derivative are our own loops: oneDNN's would turn NaN into 0, and backward it fuses none.
+// oneDNN computes the bias gradient together with the filters'. Each of a step's executions (two forward, two
+// or four backward) allocates a few small objects inside oneDNN; our own objects are prepared once.
 //
-// A window of one pixel that strides sees only some pixels. They are gathered here, and oneDNN is given a
-// window that does not stride: by itself, version 2.6 gathers them with errors (on AVX2 with fewer channels
+// A one-pixel window with a stride above 1 reads only some pixels. They are gathered here, and oneDNN is
+// given a window with stride 1, because version 2.6 gathers them with errors (on AVX2 with fewer channels
 // than a vector it writes beyond its scratch memory, and hangs on two threads; on AVX-512 it does so on
 // several threads).
 #include <algorithm>
@@ -22,7 +22,7 @@
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/tensor/arena.h"
 
-// From the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
+// Declared in the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace tethys::cpu {
@@ -30,7 +30,7 @@ namespace {
 
 using dnnl::memory;
 
-// oneDNN's C++ interface throws; nothing of that leaves this file.
+// oneDNN's C++ interface throws; this converts every exception, so that none leaves this file.
 template <typename Function>
 absl::Status Catch(Function&& function) {
   try {
@@ -42,7 +42,7 @@ absl::Status Catch(Function&& function) {
   }
 }
 
-// A primitive with its arguments, which are prepared once.
+// A primitive with its prepared arguments.
 class Execution {
  public:
   Execution() = default;
@@ -50,7 +50,7 @@ class Execution {
       : primitive_(std::move(primitive)), memories_(std::move(arguments)) {
     for (const auto& [index, memory] : memories_) arguments_.push_back({index, memory.get()});
   }
-  // By the C interface: the C++ one makes a map of the arguments each time.
+  // Calls the C interface: the C++ one builds a map of the arguments on every call.
   void Run(const dnnl::stream& stream) const {
     dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream.get(),
                                                    static_cast<int>(arguments_.size()), arguments_.data()),
@@ -63,7 +63,7 @@ class Execution {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-// A view of the caller's memory, which a call points to where its argument lies.
+// A view of the caller's memory; each call sets it to the address of its argument.
 class View {
  public:
   View() = default;
@@ -132,7 +132,7 @@ class Convolution final : public ConvolutionPrimitive {
   const Kernels& kernels_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
-  dnnl::primitive_attr attributes_;  // Scratch memory is ours, so that no execution allocates it.
+  dnnl::primitive_attr attributes_;  // Makes us provide scratch memory, so that no execution allocates it.
   View x_, filters_, bias_, y_;
   View dx_, dfilters_, dbias_, dy_;
   Execution pack_forward_, forward_;
@@ -144,7 +144,7 @@ class Convolution final : public ConvolutionPrimitive {
 
 Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels)
     : shape_(shape), threads_(threads), kernels_(kernels) {
-  omp_set_num_threads(threads_);  // What oneDNN chooses depends on it.
+  omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on it.
   attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const Layouts layouts = MakeLayouts();
   x_ = View(layouts.x, engine_), dx_ = View(layouts.x, engine_);
@@ -160,8 +160,8 @@ Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kerne
   PrepareBackwardData(layouts, forward);
 }
 
-// Axes in oneDNN's order, whatever the layout: images (rows, channels, height, width), filters (out, in,
-// height, width).
+// Axes are in oneDNN's order, which does not depend on the layout: images (rows, channels, height, width),
+// filters (out, in, height, width).
 Convolution::Layouts Convolution::MakeLayouts() const {
   const auto& [rows, in, out, window, relu] = shape_;
   const ImageShape output = shape_.output();
@@ -222,17 +222,17 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
   absl::StrAppend(&description_, ", data ", backward.impl_info_str());
 }
 
-// Windows of one pixel, which have no padding, with a stride above 1 on either axis.
+// True for a window of one pixel, which has no padding, with a stride above 1 on either axis.
 bool SkipsPixels(const Window& window) {
   return window.height.size == 1 && window.width.size == 1 &&
          (window.height.stride > 1 || window.width.stride > 1);
 }
 
-// Gathers the pixels that such windows see, for a convolution of those with stride 1; scatters their
-// gradients, zeros in between.
+// Gathers the pixels that such windows read for a convolution with stride 1. Backward it scatters their
+// gradients, with zeros in between.
 class SkippingConvolution final : public ConvolutionPrimitive {
  public:
-  // `seen`: the convolution of the pixels that are seen.
+  // `seen` is the convolution of the gathered pixels.
   static absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> Create(
       const ConvolutionShape& shape, std::unique_ptr<ConvolutionPrimitive> seen) {
     TETHYS_ASSIGN_OR_RETURN(Arena pixels, Arena::Allocate(shape.rows * SeenIn(shape).elements()));
@@ -257,7 +257,7 @@ class SkippingConvolution final : public ConvolutionPrimitive {
     return seen_->Forward(stream, pixels_.data(), filters, bias, y);
   }
 
-  // The gathered pixels make room for their gradients, which oneDNN computes after those of the filters.
+  // The gradients overwrite the gathered pixels; oneDNN computes them after the gradients of the filters.
   absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
                         float* dx, float* dfilters, float* dbias) override {
     Gather(x);
@@ -282,7 +282,7 @@ class SkippingConvolution final : public ConvolutionPrimitive {
       std::copy_n(x + at, shape_.in.channels, pixels_.data() + seen);
     });
   }
-  // visit(where the pixel lies in x, where among those that are seen), in elements.
+  // Calls visit(offset of the pixel in x, its offset among the gathered pixels), both in elements.
   template <typename Visit>
   void ForEachSeen(const Visit& visit) const {
     const auto& [height, width, channels] = shape_.in;

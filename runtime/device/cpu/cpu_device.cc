@@ -1,4 +1,4 @@
-// The CPU device: a call has done its work when it returns, so streams and events have nothing to wait for.
+// The CPU device. A call completes its work before it returns, so streams and events never wait.
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
-constexpr int64_t kMaxAxis = int64_t{1} << 31;  // Of a matrix; products of two stay below 2^63.
+constexpr int64_t kMaxAxis = int64_t{1} << 31;  // Largest axis; the product of two fits into an int64_t.
 
 class CpuStream final : public Stream {
  public:

@@ -1,18 +1,18 @@
 // Dense layers on oneDNN's sgemm.
 //
-// The rule for the algorithm is: sgemm, for every shape and product. Measured on AVX-512, one thread, against
-// oneDNN's matmul and inner product with plain layouts (tests/bench/step_bench.cc prints it): within 3 % of
-// the best for the products of 784-128-10 and 784-300-100-10 that weigh anything, up to 10 % behind matmul in
-// data products of about 128 x 300 x 100 and up to 10 % before it in weight products. Fusing bias and relu
-// into the product gains nothing measurable. A primitive allocates 5 to 8 times per execution, sgemm once
-// (its packing buffer, for which oneDNN offers no other place); and one algorithm for all shapes means that
-// results never depend on a choice.
+// Every shape and product uses sgemm. On AVX-512, one thread, against oneDNN's matmul and inner product with
+// plain layouts (printed by tests/bench/step_bench.cc), it is within 3 % of the best for the products of
+// 784-128-10 and 784-300-100-10 that matter, up to 10 % slower than matmul in data products of about
+// 128 x 300 x 100 and up to 10 % faster in weight products. Fusing bias and relu into the product gains
+// nothing measurable. A primitive allocates 5 to 8 times per execution, sgemm once (its packing buffer, which
+// oneDNN lets no caller provide). One algorithm for all shapes also means that results never depend on a
+// choice.
 #include <oneapi/dnnl/dnnl.h>
 
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
 
-// From the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
+// Declared in the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace tethys::cpu {
@@ -21,7 +21,7 @@ namespace {
 constexpr char kPlain = 'N';
 constexpr char kTransposed = 'T';
 
-// c [m, n] = a [m, k] b [k, n], row-major. A transposed operand lies as [k, m] or [n, k].
+// c [m, n] = a [m, k] b [k, n], row-major. A transposed operand is stored as [k, m] or [n, k].
 absl::Status Product(char a_layout, char b_layout, int64_t m, int64_t n, int64_t k, const float* a,
                      const float* b, float* c) {
   const int64_t a_row = a_layout == kPlain ? k : m;

@@ -1,6 +1,6 @@
-// Compiled once per instruction set (CMakeLists.txt), each time with its own TETHYS_KERNELS, the name of the
-// table. Includes nothing that defines inline functions of external linkage: the linker would keep one copy
-// of them, maybe one that this processor cannot run. The loops are plain; the compiler vectorises them.
+// Compiled once per instruction set (CMakeLists.txt), each time with another TETHYS_KERNELS, the name of the
+// table. It must not include inline functions of external linkage: the linker would keep one copy of them,
+// possibly one that this processor cannot run. The loops are plain; the compiler vectorises them.
 #include "runtime/device/cpu/kernels.h"
 
 namespace tethys::cpu {
@@ -48,7 +48,7 @@ void Mask(int64_t count, const float* __restrict y, float* __restrict dy) {
   for (int64_t i = 0; i < count; ++i) dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
 }
 
-// Not a number counts as larger than all numbers.
+// NaN counts as larger than all numbers.
 bool IsLarger(float x, float y) { return x > y || x != x; }
 
 void Maximum(int64_t count, const float* __restrict x, float* __restrict largest) {
@@ -106,9 +106,9 @@ void SubtractRowMaximum(int64_t rows, int64_t columns, const float* __restrict i
   }
 }
 
-// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2; ln 2 is taken off in two parts (Cody and Waite
-// 1980), exp(r) is its Taylor series to r^7. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low
-// bits.
+// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2. n ln 2 is subtracted in two parts (Cody and
+// Waite 1980); exp(r) is its Taylor series to r^7. Adding 1.5 * 2^23 rounds to an integer and leaves it in
+// the low bits.
 void Exponentials(int64_t count, float* values) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;
@@ -135,8 +135,9 @@ void ConvertBytes(int64_t count, float scale, float shift, const uint8_t* __rest
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) * scale + shift;
 }
 
-// What is added before the lower half is cut off rounds up above a tie, and at one where the last bit kept is
-// odd. NaN, which that might carry on to zero, is cut off and made quiet, or it might become infinite.
+// The addition before the lower half is cut off rounds up above a tie, and at a tie if the last kept bit is
+// odd. Its carry could turn a NaN into zero, so a NaN is only cut off; setting the quiet bit keeps it from
+// becoming infinite.
 void RoundToBfloat16(int64_t count, const float* __restrict in, Bfloat16* __restrict out) {
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, in[i]);
@@ -187,7 +188,7 @@ void UniformBlocks(PhiloxKey key, uint64_t step, uint64_t first_block, int64_t b
   }
 }
 
-// Whole blocks of four, between two that may be cut.
+// Draws whole blocks of four; the first and the last block may be partial.
 void Uniform(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out) {
   int64_t i = 0;
   for (; i < count && (first + i) % 4 != 0; ++i) out[i] = UniformAt(key, step, first + i);

@@ -1,12 +1,12 @@
-// The loops of the CPU back end that oneDNN does not do. kernels.cc is compiled once per instruction set, and
-// a device picks its table once, when it is made (indirect functions would do it at load time, but crash
-// under ThreadSanitizer). Thread-safe: no state. Nothing blocks, nothing allocates.
+// The loops of the CPU back end that oneDNN does not provide. kernels.cc is compiled once per instruction
+// set, and a device picks its table when it is created (indirect functions would do so at load time, but
+// crash under ThreadSanitizer). Thread-safe: no state. Nothing blocks, nothing allocates.
 //
 // Invariants:
 // 1. An element's result depends on its operands only, never on its place in the array or the array's
 // alignment.
 // 2. Sums are added in the order of rows, on one thread.
-// 3. NaN in, NaN out, except where a row or unit is switched off.
+// 3. NaN in, NaN out, except for a row or unit that is switched off.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 
@@ -31,37 +31,39 @@ struct WindowColumns {
 struct Kernels {
   const char* instruction_set;
 
-  // y[r, c] += bias[c]; then, in the second, what is negative becomes 0.
+  // y[r, c] += bias[c]; add_bias_relu then replaces negative values by 0.
   void (*add_bias)(int64_t rows, int64_t columns, const float* bias, float* y);
   void (*add_bias_relu)(int64_t rows, int64_t columns, const float* bias, float* y);
 
-  // sums[c] = sum over r of dy[r, c]; in the second, dy[r, c] becomes 0 first where y[r, c] is not positive.
+  // sums[c] = sum over r of dy[r, c]; mask_and_sum_columns first sets dy[r, c] to 0 if y[r, c] is not
+  // positive.
   void (*sum_columns)(int64_t rows, int64_t columns, const float* dy, float* sums);
   void (*mask_and_sum_columns)(int64_t rows, int64_t columns, const float* y, float* dy, float* sums);
 
-  // y[i] becomes 0 where it is negative; dy[i] where y[i] is not positive.
+  // relu sets y[i] to 0 if it is negative; mask sets dy[i] to 0 if y[i] is not positive.
   void (*relu)(int64_t count, float* y);
   void (*mask)(int64_t count, const float* y, float* dy);
 
-  // The parts of a maximum over windows: first over the rows of a window, then over its columns.
-  // largest[i] = max(largest[i], x[i]).
+  // A maximum over windows is taken first over the rows of a window (`maximum`), then over its columns
+  // (`pool_columns`). largest[i] = max(largest[i], x[i]).
   void (*maximum)(int64_t count, const float* x, float* largest);
   // y[p, c] = max over the columns of window p of columns[column, c].
   void (*pool_columns)(const WindowColumns& windows, const float* columns, float* y);
-  // Its derivative: dcolumns[column, c] += dy[p, c] for the first column of window p that equals y[p, c].
+  // Derivative of pool_columns: dcolumns[column, c] += dy[p, c] for the first column of window p that equals
+  // y[p, c].
   void (*unpool_columns)(const WindowColumns& windows, const float* columns, const float* y, const float* dy,
                          float* dcolumns);
-  // Where x[i] == largest[i]: moves d[i] to dx[i], so that the first of equal rows gets it.
+  // If x[i] == largest[i], adds d[i] to dx[i] and sets d[i] to 0, so that the first of equal rows gets it.
   void (*move_where_equal)(int64_t count, const float* x, const float* largest, float* d, float* dx);
 
   // out[r, c] = in[r, c] - max over c of in[r, c].
   void (*subtract_row_maximum)(int64_t rows, int64_t columns, const float* in, float* out);
-  // exp in place for values <= 0, relative error below 3e-7; what is below -87 counts as -87.
+  // exp in place for values <= 0, relative error below 3e-7; values below -87 count as -87.
   void (*exponentials)(int64_t count, float* values);
 
   void (*convert_bytes)(int64_t count, float scale, float shift, const uint8_t* in, float* out);
 
-  // To the nearest, ties to even; and back, exactly.
+  // Rounding is to nearest, ties to even; widening is exact.
   void (*round_to_bfloat16)(int64_t count, const float* in, Bfloat16* out);
   void (*widen_bfloat16)(int64_t count, const Bfloat16* in, float* out);
 
@@ -72,11 +74,11 @@ struct Kernels {
   void (*sgd_momentum)(int64_t count, float rate, float scale, float decay, float momentum, float* w,
                        const float* gradient, float* v);
 
-  // out[i] = ToUnitFloat of number first + i of the stream of (key, step), as RandomStream has them.
+  // out[i] = ToUnitFloat of number first + i of the stream of (key, step), numbered as in RandomStream.
   void (*uniform)(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out);
 };
 
-// The widest that this processor runs.
+// The kernels of the widest instruction set that this processor supports.
 const Kernels& SelectKernels();
 
 }  // namespace tethys::cpu

@@ -1,8 +1,9 @@
-// What versions 2 and 3 of oneDNN call differently: version 2 takes the description of an operation and then
-// how to compute it, version 3 takes both at once. Debian 12 has the one, Debian 13 the other.
+// Hides the API differences between versions 2 and 3 of oneDNN: version 2 takes the description of an
+// operation and then how to compute it, version 3 takes both at once. Debian 12 has version 2, Debian 13
+// version 3.
 //
-// Both functions throw dnnl::error. `operation` is what the primitive's kind takes, in oneDNN's order:
-// algorithm, layouts of the operands, strides and so on.
+// Both functions throw dnnl::error. `operation` holds the arguments of the primitive's kind in oneDNN's
+// order: algorithm, layouts of the operands, strides and so on.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_H_
 
@@ -23,7 +24,7 @@ typename Primitive::primitive_desc DescribeForward(const dnnl::engine& engine,
 #endif
 }
 
-// `forward`: the description of the forward operation whose gradient this computes.
+// `forward` is the description of the forward operation whose gradient this computes.
 template <typename Primitive, typename Forward, typename... Operation>
 typename Primitive::primitive_desc DescribeBackward(const dnnl::engine& engine,
                                                     const dnnl::primitive_attr& attributes,

@@ -1,7 +1,7 @@
-// Max pooling by plain loops. A maximum over a window is one over its rows, which is a loop over whole rows
-// of pixels, and then one over its columns; backward goes the same way in reverse and finds by comparison
-// where a maximum came from, so nothing is kept between the two. oneDNN 2.6 fills its vectors with the
-// channels of one pixel, and lenet's first pooling has 6: it takes several times as long (docs/design.md).
+// Max pooling by plain loops. A maximum over a window is taken first over its rows, in a loop over whole rows
+// of pixels, and then over its columns. Backward reverses this and finds the origin of a maximum by
+// comparison, so nothing is kept between the passes. oneDNN 2.6 fills its vectors with the channels of one
+// pixel; lenet's first pooling has only 6, so oneDNN takes several times as long (docs/design.md).
 #include <algorithm>
 #include <utility>
 
@@ -74,7 +74,7 @@ class MaxPooling final : public MaxPoolingPrimitive {
     return largest_.data();
   }
 
-  // One row of outputs: dy goes to a column of its window, then to a row of it.
+  // Backward of one row of outputs: distributes dy over the columns of its window, then over the rows.
   void Unpool(Rows rows, const float* x, const float* y, const float* dy, float* dx) {
     const float* largest = LargestOfRows(rows, x);
     std::fill_n(moving_.data(), row_, 0.0f);
@@ -86,12 +86,12 @@ class MaxPooling final : public MaxPoolingPrimitive {
 
   const MaxPoolingShape shape_;
   const ImageShape out_;
-  const int64_t row_;  // Elements of a row of pixels, of x and of y.
-  const int64_t out_row_;
+  const int64_t row_;      // Elements of a row of pixels of x.
+  const int64_t out_row_;  // Elements of a row of pixels of y.
   const WindowColumns columns_;
   const Kernels& kernels_;
-  Arena largest_;  // [width, channels]: the largest of a window's rows.
-  Arena moving_;   // [width, channels]: their gradients, on their way to dx.
+  Arena largest_;  // [width, channels]: the maximum over a window's rows.
+  Arena moving_;   // [width, channels]: gradients of `largest_` not yet added to dx.
 };
 
 }  // namespace

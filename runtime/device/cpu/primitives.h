@@ -1,5 +1,4 @@
-// What the CPU device makes its primitives with. Called by cpu_device.cc only, which has checked the
-// arguments.
+// Creates the primitives of the CPU device. Called by cpu_device.cc only, which has checked the arguments.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_PRIMITIVES_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_PRIMITIVES_H_
 

@@ -9,7 +9,7 @@
 namespace tethys::cpu {
 namespace {
 
-// Whether the row's largest value, the first of several, is at `label`. `below` is the row less its maximum.
+// True if the first maximum of the row is at `label`. `below` is the row minus its maximum.
 bool LabelIsFirstMaximum(const float* below, int64_t label) {
   if (below[label] != 0.0f) return false;
   for (int64_t c = 0; c < label; ++c) {
@@ -64,7 +64,7 @@ class SoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
   const int64_t rows_;
   const int64_t classes_;
   const Kernels& kernels_;
-  Arena below_;   // [rows, classes]: logits less the row's maximum.
+  Arena below_;   // [rows, classes]: logits minus the row's maximum.
   Arena powers_;  // [rows, classes]: their exponentials.
 };
 

@@ -1,4 +1,4 @@
-// Convolutions: the three passes on cuDNN; bias, relu, their mask and the bias gradient are our kernels.
+// Convolutions: the three passes run on cuDNN; bias, relu, its mask and the bias gradient are our kernels.
 #include <algorithm>
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -80,7 +80,7 @@ class Convolution final : public ConvolutionPrimitive {
 
   const Libraries libraries_;
   const ConvolutionShape shape_;
-  const int64_t pixels_;  // Of the output: rows x height x width.
+  const int64_t pixels_;  // Pixels of the output: rows x height x width.
   std::unique_ptr<ConvolutionPlan> forward_, data_, filters_;
   Operand images_operand_, filters_operand_, outputs_operand_;
   std::unique_ptr<Buffer> workspace_, scratch_;

@@ -1,4 +1,4 @@
-// The CUDA device: one GPU of one rank. Work goes to streams and returns at once.
+// The CUDA device: one GPU of one rank. Calls enqueue work on streams and return at once.
 #include <cmath>
 #include <utility>
 
@@ -15,7 +15,7 @@
 namespace tethys::cuda {
 namespace {
 
-constexpr int64_t kMaxAxis = int64_t{1} << 31;  // Of a matrix; products of two stay below 2^63.
+constexpr int64_t kMaxAxis = int64_t{1} << 31;  // Largest axis; the product of two fits into an int64_t.
 
 const char* PrecisionText(Precision precision) {
   return precision == Precision::kBf16 ? "bf16" : precision == Precision::kTf32 ? "fp32 by tf32" : "fp32";
@@ -26,7 +26,7 @@ absl::Status CheckAxis(absl::string_view what, int64_t size) {
   return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
 }
 
-// Padding less than the window, and at least one position.
+// Requires padding less than the window, and at least one position.
 absl::Status CheckAxis(absl::string_view what, const Window::Axis& axis, int64_t in) {
   TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
   const bool sound = axis.size >= 1 && axis.stride >= 1 && axis.before >= 0 && axis.before < axis.size &&
@@ -89,9 +89,9 @@ class CudaDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Event>> CreateEvent() override { return cuda::CreateEvent(); }
   absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent() override { return cuda::CreateTimedEvent(); }
 
-  // From pageable memory CUDA takes a copy before it returns, unless the GPU reads such memory itself: then
-  // the stream is waited for. To pageable memory it has copied when it returns. Pinned memory must stay as it
-  // is until the stream has come to the copy.
+  // CUDA stages pageable memory before the call returns, unless the GPU reads such memory directly; then this
+  // waits for the stream. A copy to pageable memory is complete when the call returns. Pinned memory must not
+  // change until the stream has reached the copy.
   absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) override {
     if (bytes == 0) return absl::OkStatus();
     TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, Handle(stream)));

@@ -3,7 +3,7 @@
 namespace tethys::cuda {
 namespace {
 
-// "cudaMalloc" of "cudaMalloc(&data, bytes)".
+// Returns "cudaMalloc" for "cudaMalloc(&data, bytes)".
 absl::string_view FunctionName(absl::string_view call) { return call.substr(0, call.find('(')); }
 
 absl::Status ApiError(absl::StatusCode code, absl::string_view call, absl::string_view meaning) {
@@ -14,7 +14,7 @@ absl::Status ApiError(absl::StatusCode code, absl::string_view call, absl::strin
 
 absl::Status CudaStatus(cudaError_t error, absl::string_view call) {
   if (error == cudaSuccess) return absl::OkStatus();
-  cudaGetLastError();  // Forgets it, or the next launch that asks for its own error would be told this one.
+  cudaGetLastError();  // Clears the error, or the next launch would report it as its own.
   const auto code =
       error == cudaErrorMemoryAllocation ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal;
   return ApiError(code, call, absl::StrCat(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")"));

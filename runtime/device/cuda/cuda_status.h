@@ -1,5 +1,5 @@
-// One macro per API of NVIDIA's: its error becomes an absl::Status that says which call failed and what it
-// meant. Used by libtethys_cuda.so only. Thread-safe.
+// One macro per NVIDIA API. It turns an error into an absl::Status that names the failed call and the error's
+// meaning. Used by libtethys_cuda.so only. Thread-safe.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_CUDA_STATUS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_CUDA_STATUS_H_
 
@@ -11,7 +11,7 @@
 
 namespace tethys::cuda {
 
-// `call` is the source of the call; its function's name is what the message shows.
+// `call` is the source text of the call; the message shows the name of its function.
 absl::Status CudaStatus(cudaError_t error, absl::string_view call);
 absl::Status CublasStatus(cublasStatus_t error, absl::string_view call);
 absl::Status CudnnStatus(cudnnStatus_t error, absl::string_view call);

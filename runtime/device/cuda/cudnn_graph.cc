@@ -14,10 +14,10 @@ namespace {
 
 constexpr int64_t kAlignmentBytes = 16;
 constexpr int64_t kMostWorkspaceBytes = kMostConvolutionWorkspace;
-// Names of the tensors within a graph.
+// Ids of the tensors within a graph.
 constexpr int64_t kImages = 1, kFilters = 2, kOutputs = 3;
 
-// A descriptor of cuDNN's graph interface. Attributes are set, then Finalize checks them.
+// A descriptor of cuDNN's graph interface. Finalize checks the attributes that were set.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -57,7 +57,7 @@ class Descriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-// dimensions are [n, c, h, w], as cuDNN wants them; in memory c is innermost.
+// `dimensions` are [n, c, h, w], in cuDNN's order; in memory c is innermost.
 absl::StatusOr<Descriptor> TensorDescriptor(int64_t name, cudnnDataType_t type,
                                             const std::array<int64_t, 4>& dimensions) {
   const auto [n, c, h, w] = dimensions;
@@ -94,7 +94,7 @@ absl::StatusOr<Descriptor> WindowDescriptor(const Window& window) {
   return convolution;
 }
 
-// The three passes are the same operation under other names.
+// The three passes take the same attributes under different names.
 struct OperationNames {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t alpha, beta, window, images, filters, outputs;
@@ -127,7 +127,7 @@ OperationNames NamesOf(ConvolutionPass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
 }
 
-// Whether the engine repeats its results and computes as precisely as asked.
+// True if an engine with this note is reproducible and as precise as required.
 bool IsAllowed(cudnnBackendNumericalNote_t note, Precision precision) {
   switch (note) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
@@ -140,7 +140,7 @@ bool IsAllowed(cudnnBackendNumericalNote_t note, Precision precision) {
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
       return false;
-    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:  // Which round float32 factors to TF32.
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:  // Tensor cores round float32 factors to TF32.
       return precision != Precision::kFp32;
     default:
       return true;
@@ -209,7 +209,7 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     return operation_.Finalize();
   }
 
-  // The first of the heuristics' engines, best first, that is allowed, fits and compiles.
+  // Chooses the first of the heuristics' engines, best first, that is allowed, fits and compiles.
   absl::Status ChooseEngine(cudnnBackendHeurMode_t mode, Precision precision) {
     Descriptor heuristics;
     TETHYS_RETURN_IF_ERROR(heuristics.Create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR));
@@ -234,7 +234,7 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     return problem;
   }
 
-  // What the heuristics propose, best first.
+  // The configurations that the heuristics propose, best first.
   static absl::StatusOr<std::vector<Descriptor>> Configurations(const Descriptor& heuristics) {
     int64_t count = 0;
     TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,

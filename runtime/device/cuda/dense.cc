@@ -1,6 +1,6 @@
-// Dense layers: products on cuBLASLt, with the bias added by its epilogue where no relu follows. A relu is
-// ours: it must keep NaN, which cuBLASLt's does not promise. So is the backward mask, which adds the bias
-// gradient on its way.
+// Dense layers: products run on cuBLASLt, whose epilogue adds the bias if no relu follows. The relu is our
+// kernel: it must keep NaN, which cuBLASLt's does not promise. The backward mask is also ours; it sums the
+// bias gradient in the same pass.
 #include <algorithm>
 
 #include "runtime/device/cuda/cuda_status.h"

@@ -10,7 +10,7 @@
 namespace tethys::cuda {
 namespace {
 
-// What the kernels write and read.
+// The layouts that the kernels read and write.
 static_assert(sizeof(LossResult) == 3 * sizeof(double));
 static_assert(sizeof(SgdRates) == 2 * sizeof(float));
 static_assert(sizeof(RandomPosition) == 2 * sizeof(uint64_t));
@@ -159,7 +159,7 @@ absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& librari
   const auto bytes = static_cast<int64_t>(tiles.size() * sizeof(SgdTile));
   TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
   TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Streams are not ordered after that copy.
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Our streams are not ordered after that copy.
   return std::make_unique<SgdUpdate>(momentum, static_cast<int64_t>(tiles.size()), std::move(on_device));
 }
 

@@ -15,7 +15,7 @@ struct DestroyGraph {
 };
 using CapturedGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
 
-// Destroyed while a launch is under way, it ends when the launch does.
+// If destroyed during a launch, CUDA frees the graph when the launch ends.
 class CudaGraph final : public Graph {
  public:
   explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}
@@ -32,14 +32,14 @@ class CudaGraph final : public Graph {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& stream, absl::FunctionRef<absl::Status()> work) {
-  // Of this thread only what cannot be captured is refused: NCCL and the loader's thread go on with theirs.
+  // Forbids calls that cannot be captured in this thread only: NCCL's and the loader's threads may make them.
   TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeThreadLocal));
   const absl::Status put = work();
   cudaGraph_t captured = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(Handle(stream), &captured);
   const CapturedGraph graph(captured);
   if (!put.ok()) {
-    cudaGetLastError();  // What became of the capture is no news, and must not surface at the next launch.
+    cudaGetLastError();  // Clears the capture's own error, which the next launch would report.
     return put;
   }
   TETHYS_RETURN_IF_ERROR(CudaStatus(ended, "cudaStreamEndCapture()"));

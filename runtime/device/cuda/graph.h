@@ -1,4 +1,4 @@
-// Captures work of streams as a CUDA graph. Contract: Device::Capture. Used by the device's thread.
+// Captures stream work as a CUDA graph. Contract: Device::Capture. Used by the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_GRAPH_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_GRAPH_H_
 

@@ -1,4 +1,4 @@
-// How kernels share work, for .cu files: a thread an element, striding over the grid, so that a grid may be
+// Grid-stride loops for .cu files: each thread handles one element per grid length, so that a grid may be
 // smaller than the work.
 //
 //   for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = ...;
@@ -10,12 +10,12 @@
 
 namespace tethys::cuda {
 
-inline constexpr int kThreads = 256;  // Of a block.
+inline constexpr int kThreads = 256;  // Threads of a block.
 inline constexpr int kWarp = 32;
 inline constexpr int64_t kMostBlocks = 1 << 16;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Rounded up.
+// The quotient, rounded up.
 inline int64_t Divide(int64_t count, int64_t by) { return (count + by - 1) / by; }
 
 inline unsigned BlocksFor(int64_t count) {

@@ -1,4 +1,4 @@
-// Max pooling over [rows, height, width, channels]: one thread an element of what is written.
+// Max pooling over [rows, height, width, channels], with one thread per written element.
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
@@ -6,7 +6,7 @@
 namespace tethys::cuda {
 namespace {
 
-// A window's rows or columns that lie within the image.
+// The rows or columns of a window that are within the image.
 struct Extent {
   int64_t begin, end;
 };
@@ -48,14 +48,14 @@ __global__ void ForwardKernel(PoolingArguments a, const float* x, float* y) {
     for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
       for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
         const float value = x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)];
-        if (value > largest || isnan(value)) largest = value;  // Once NaN, it stays.
+        if (value > largest || isnan(value)) largest = value;  // NaN stays.
       }
     }
     y[i] = largest;
   }
 }
 
-// Whether (at_h, at_w) is the first of the window's largest, row by row. largest is the window's y.
+// True if `in` is the window's first element, row by row, that equals `largest`, the window's y.
 __device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float largest, const Element& in,
                                const Extent& h, const Extent& w) {
   for (int64_t at_h = h.begin; at_h <= in.h; ++at_h) {
@@ -69,7 +69,7 @@ __device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float 
   return false;
 }
 
-// Gathers: an element of x looks at each window that covers it, in order, so nothing is added atomically.
+// Each element of x gathers from the windows that cover it, in order, so nothing is added atomically.
 __global__ void BackwardKernel(PoolingArguments a, const float* x, const float* y, const float* dy,
                                float* dx) {
   const int64_t count = a.rows * a.height * a.width * a.channels;

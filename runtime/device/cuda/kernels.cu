@@ -28,8 +28,8 @@ __global__ void AddBiasKernel(int64_t count, int64_t columns, bool relu, const f
 // ----------------------------------------------------------------------------------- column sums
 
 constexpr int kSumRows = 8;               // Threads of a block along the rows; kWarp along the columns.
-constexpr int64_t kRowsPerBlock = 1024;   // Of more rows, several blocks each add a part.
-constexpr int64_t kMostRowBlocks = 1024;  // Of which a last block adds the sums.
+constexpr int64_t kRowsPerBlock = 1024;   // More rows are split over several blocks.
+constexpr int64_t kMostRowBlocks = 1024;  // A second launch adds the sums of these blocks.
 
 struct RowBlocks {
   int64_t count, rows;
@@ -40,7 +40,7 @@ RowBlocks CutRows(int64_t rows) {
   return {Divide(rows, each), each};
 }
 
-// Block (x, y): columns [x kWarp, ...), rows [y block_rows, ...); its sums go to sums[y].
+// Block (x, y) adds columns [x kWarp, ...), rows [y block_rows, ...) into sums[y].
 __global__ void SumColumnsKernel(int64_t rows, int64_t columns, int64_t block_rows, const float* y, float* dy,
                                  float* sums) {
   __shared__ float partial[kSumRows][kWarp];
@@ -77,17 +77,17 @@ __device__ float Larger(float a, float b) { return fmaxf(a, b); }
 __device__ float Sum(float a, float b) { return a + b; }
 __device__ int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// One warp a row.
+// One warp per row.
 __global__ void LossRowsKernel(int64_t rows, int64_t classes, const float* logits, const int32_t* labels,
                                const float* weights, float* dlogits, double* row_results) {
   const int lane = threadIdx.x % kWarp;
   const int64_t row = FirstIndex() / kWarp;
-  if (row >= rows) return;  // The whole warp.
+  if (row >= rows) return;  // The same for the whole warp.
   const float* x = logits + row * classes;
   float* dx = dlogits == nullptr ? nullptr : dlogits + row * classes;
   double* result = row_results + row * 3;
   const float weight = weights[row];
-  if (weight == 0) {  // Whatever the row holds.
+  if (weight == 0) {  // Independent of the logits, which may be NaN.
     for (int64_t c = lane; dx != nullptr && c < classes; c += kWarp) dx[c] = 0;
     if (lane < 3) result[lane] = 0;
     return;
@@ -143,14 +143,14 @@ __device__ TilePart PartOf(const SgdTile& tile, const SgdArguments& arguments) {
           end < arguments.part_end ? end : arguments.part_end};
 }
 
-// One block a tile.
+// One block per tile.
 __global__ void FindBadKernel(SgdArguments arguments, const SgdTile* tiles, const float* gradient_sums,
                               int32_t* bad) {
   const TilePart part = PartOf(tiles[blockIdx.x], arguments);
   bool found = false;
   for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
     found |= !isfinite(gradient_sums[i]);
-  if (found) *bad = 1;  // Whoever writes, writes the same.
+  if (found) *bad = 1;  // All threads that write, write the same value.
 }
 
 struct SgdFactors {
@@ -162,7 +162,8 @@ __device__ void UpdateElement(const SgdFactors& factors, float gradient, float& 
   w -= factors.learning_rate * step;
 }
 
-// One block a tile; four elements at once where the addresses allow it, which is all of an arena's variables.
+// One block per tile; four elements at a time if the addresses are aligned, as all of an arena's variables
+// are.
 __global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* parameters,
                           const float* gradient_sums, float* velocity, const int32_t* bad) {
   if (*bad != 0) return;
@@ -195,7 +196,7 @@ __global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* p
 
 // -------------------------------------------------------------------------------- random numbers
 
-// A thread a block of Philox's: four elements, of which the first and the last thread may write fewer.
+// One thread per Philox block of four elements; the first and the last thread may write fewer.
 __global__ void UniformKernel(PhiloxKey key, const uint64_t* position, int64_t count, float* out) {
   const uint64_t step = position[0], first = position[1];
   const auto before = static_cast<int64_t>(first % 4);  // Elements of the first block that precede out.

@@ -1,6 +1,6 @@
-// Launches our kernels (kernels.cu, image_kernels.cu). Host side, no kernel syntax: included by plain C++.
-// Every function puts work on `stream` and returns the error of the launch; pointers are device memory.
-// Results never depend on timing: sums are added in an order that the shape fixes, and no float is added
+// Launches our kernels (kernels.cu, image_kernels.cu). Host side without kernel syntax, so that plain C++ can
+// include it. Every function enqueues work on `stream` and returns the error of the launch; pointers are
+// device memory. Results never depend on timing: the shape fixes the order of sums, and no float is added
 // atomically.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
@@ -14,18 +14,18 @@
 
 namespace tethys::cuda {
 
-// Whether this library holds code for the GPU at hand.
+// An error if this library has no code for the current GPU.
 cudaError_t CheckKernelImage();
 
 // out = in * scale + shift.
 cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, float scale, float shift, const uint8_t* in,
                          float* out);
 
-// Rounds to the nearest, ties to even.
+// Rounds to nearest, ties to even.
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out);
 cudaError_t FromBfloat16(cudaStream_t stream, int64_t count, const __nv_bfloat16* in, float* out);
 
-// y [rows, columns] += bias [columns]; then, where relu, max(y, 0), which keeps NaN.
+// y [rows, columns] += bias [columns]; then, with relu, y = max(y, 0), where NaN stays NaN.
 cudaError_t AddBias(cudaStream_t stream, int64_t rows, int64_t columns, bool relu, const float* bias,
                     float* y);
 
@@ -41,7 +41,7 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t class
                                 const int32_t* labels, const float* weights, float* dlogits,
                                 double* row_results, double* result);
 
-// A part of the arena that one block of threads updates.
+// The part of the arena that one block of threads updates.
 struct SgdTile {
   int64_t begin;
   int32_t count;
@@ -51,10 +51,10 @@ inline constexpr int32_t kSgdTileElements = 4096;
 struct SgdArguments {
   const float* rates;  // Learning rate, gradient scale.
   float momentum;
-  int64_t part_begin, part_end;  // Elements outside stay as they are.
+  int64_t part_begin, part_end;  // Elements outside are not changed.
   bool check_finite;
 };
-// Contract: SgdPrimitive. velocity is null without momentum.
+// Contract: SgdPrimitive. `velocity` is null without momentum.
 cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
                 float* parameters, const float* gradient_sums, float* velocity, int32_t* bad);
 

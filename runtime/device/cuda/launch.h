@@ -1,5 +1,5 @@
-// Launches a kernel, for .cu files. The one place that needs CUDA's own syntax: what tests put in its place
-// (tests/testing/cuda_on_host.h) runs the same kernels without a GPU.
+// Launches a kernel, for .cu files. The only place that needs CUDA's own syntax: tests replace it
+// (tests/testing/cuda_on_host.h) to run the same kernels without a GPU.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_LAUNCH_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_LAUNCH_H_
 
@@ -7,7 +7,7 @@
 
 namespace tethys::cuda {
 
-// The error of the launch; what the kernel does wrong is noticed later.
+// Returns the error of the launch; errors of the kernel itself are reported later.
 template <typename... Parameters, typename... Arguments>
 cudaError_t Launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, cudaStream_t stream,
                    Arguments... arguments) {

@@ -1,8 +1,8 @@
 // cuBLASLt's matrices are column-major. Row-major [r, c] read as column-major is its transpose [c, r], so
-// what is computed is c^T [n, m] = b^T a^T: the operands change places and nothing is moved.
+// cuBLASLt computes c^T [n, m] = b^T a^T: the operands are swapped and no data is moved.
 //
-// cuBLASLt need not have an algorithm that adds the bias for every shape (odd leading dimensions of bfloat16
-// operands are refused, say). Then the product goes without, and a kernel of ours adds the bias.
+// cuBLASLt may lack an algorithm that adds the bias for some shapes (it refuses odd leading dimensions of
+// bfloat16 operands, for example). Then it computes the product only, and our kernel adds the bias.
 #include "runtime/device/cuda/matmul.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kMostWorkspaceBytes = kMostDenseWorkspace;
 constexpr uint32_t kAlignmentBytes = 16;
 constexpr int kMostAlgorithms = 8;
-// Without reductions in place, which are said to be sequential, but not in which order.
+// Excludes in-place reductions: they are documented as sequential, but their order is not.
 constexpr uint32_t kReproducibleReductions =
     CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 
@@ -37,7 +37,7 @@ using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using Descriptor = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-// Of a row-major matrix [rows, columns].
+// The layout of a row-major matrix [rows, columns].
 absl::StatusOr<Layout> CreateLayout(cudaDataType_t type, int64_t rows, int64_t columns) {
   cublasLtMatrixLayout_t layout = nullptr;
   TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatrixLayoutCreate(&layout, type, columns, rows, columns));
@@ -109,13 +109,13 @@ class LtMatmul final : public Matmul {
  private:
   absl::Status ChooseAlgorithmWithBias() {
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    // The heuristics read the alignment off the address. A null one would count as aligned to anything.
+    // The heuristics derive the alignment from the address. Null would count as aligned to anything.
     const auto* somewhere = reinterpret_cast<const void*>(uintptr_t{kAlignmentBytes});
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
     return ChooseAlgorithm();
   }
 
-  // Unimplemented: there is none.
+  // Unimplemented: there is no algorithm.
   absl::Status ChooseAlgorithm() {
     cublasLtMatmulPreference_t created = nullptr;
     TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceCreate(&created));
@@ -152,8 +152,8 @@ class LtMatmul final : public Matmul {
   Descriptor descriptor_;
   cublasLtMatmulAlgo_t algorithm_ = {};
   size_t workspace_bytes_ = 0;
-  int64_t rows_ = 0, columns_ = 0;  // Of c, where the bias is added after the product.
-  bool adds_bias_after_ = false;    // cuBLASLt has no algorithm that does it.
+  int64_t rows_ = 0, columns_ = 0;  // Shape of c; set only if adds_bias_after_.
+  bool adds_bias_after_ = false;    // True if cuBLASLt has no algorithm that adds the bias.
 };
 
 }  // namespace

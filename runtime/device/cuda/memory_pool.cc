@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 
-// Few sizes, so that blocks fit again: powers of two from 512 bytes to 1 MiB, whole mebibytes above.
+// Few sizes, so that blocks can be reused: powers of two from 512 bytes to 1 MiB, whole mebibytes above.
 int64_t BlockBytes(int64_t bytes) {
   if (bytes > kMebibyte) return (bytes + kMebibyte - 1) / kMebibyte * kMebibyte;
   int64_t block = 512;
@@ -24,7 +24,7 @@ int64_t BlockBytes(int64_t bytes) {
 cudaError_t NewBlock(int64_t bytes, MemoryKind kind, void** block) {
   const cudaError_t error =
       kind == MemoryKind::kDevice ? cudaMalloc(block, bytes) : cudaMallocHost(block, bytes);
-  if (error != cudaSuccess) cudaGetLastError();  // Or the next launch reports it, though a second try helped.
+  if (error != cudaSuccess) cudaGetLastError();  // Clears it, or the next launch reports it despite a retry.
   return error;
 }
 
@@ -65,7 +65,7 @@ class MemoryPool::PooledBuffer final : public Buffer {
 
 MemoryPool::~MemoryPool() { FreeAll(); }
 
-// Freeing waits for the work that uses the block. What fails was lost with the GPU.
+// Freeing waits for the work that uses the block. It fails only if the GPU was lost, and the memory with it.
 void MemoryPool::FreeAll() {
   for (const MemoryKind kind : {MemoryKind::kDevice, MemoryKind::kPinnedHost}) {
     for (const auto& [bytes, blocks] : free_blocks(kind)) {
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> MemoryPool::Allocate(int64_t bytes, Memo
   }
   TETHYS_ASSIGN_OR_RETURN(void* block, Take(BlockBytes(bytes), kind));
   auto buffer = std::make_unique<PooledBuffer>(shared_from_this(), block, bytes, kind);
-  // Work that was put on a stream before the block came back may still use it.
+  // Work enqueued before the block was returned to the pool may still use it.
   TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
   if (kind == MemoryKind::kPinnedHost) {
     std::memset(block, 0, BlockBytes(bytes));

@@ -1,5 +1,5 @@
-// Device and pinned host memory of one GPU, kept for the next who asks: cudaMalloc and cudaMallocHost cost up
-// to milliseconds, and a second plan asks for what the first gave back. Used by the thread of its device.
+// Reuses device and pinned host memory of one GPU: cudaMalloc and cudaMallocHost take up to milliseconds, and
+// a second plan needs the sizes that the first one freed. Used by the thread of its device.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_MEMORY_POOL_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_MEMORY_POOL_H_
 
@@ -16,13 +16,13 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
   ~MemoryPool();
 
-  // Zeroed; waits for all work of the GPU. Goes back to the pool with the buffer, which keeps the pool alive.
-  // ResourceExhausted says how much there is, and what to do.
+  // Returns zeroed memory; waits for all work of the GPU. The buffer keeps the pool alive and returns its
+  // memory to it when destroyed. ResourceExhausted says how much memory is free and what to do.
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind);
 
  private:
   class PooledBuffer;
-  using FreeBlocks = std::map<int64_t, std::vector<void*>>;  // By size.
+  using FreeBlocks = std::map<int64_t, std::vector<void*>>;  // Keyed by size in bytes.
 
   absl::StatusOr<void*> Take(int64_t block_bytes, MemoryKind kind);
   void FreeAll();

@@ -11,7 +11,7 @@
 namespace tethys::cuda {
 namespace {
 
-// NCCL's own words for an error of `comm`, which may be null.
+// A Status with NCCL's own message for an error of `comm`, which may be null.
 absl::Status NcclStatus(ncclResult_t result, ncclComm_t comm, absl::string_view call) {
   if (result == ncclSuccess) return absl::OkStatus();
   const char* detail = ncclGetLastError(comm);
@@ -30,7 +30,7 @@ class NcclCommunicator final : public StreamCommunicator {
  public:
   explicit NcclCommunicator(const StreamGroup& group) : group_(group) {}
 
-  // Whoever leaves well has no work under way; the others' ends are theirs.
+  // After a clean run no work is in flight. Other ranks close their communicators themselves.
   ~NcclCommunicator() override {
     if (comm_ == nullptr) return;
     const ncclResult_t finalized = ncclCommFinalize(comm_);
@@ -91,7 +91,7 @@ class NcclCommunicator final : public StreamCommunicator {
     return Settle("ncclAllReduce");
   }
 
-  // Until NCCL has taken the last call.
+  // Waits until NCCL has accepted the last call.
   absl::Status Settle(absl::string_view call) {
     const Nanoseconds deadline = group_.clock->Now() + group_.timeout;
     while (true) {

@@ -1,5 +1,5 @@
-// A float32 tensor in the precision that a product computes with: itself, or a bfloat16 copy beside it. Owned
-// by one primitive.
+// A float32 tensor in the precision that a product computes with: the tensor itself, or a bfloat16 copy of
+// it. Owned by one primitive.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_OPERAND_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_OPERAND_H_
 
@@ -13,9 +13,9 @@ class Operand {
  public:
   absl::Status Initialize(const Libraries& libraries, int64_t count);
 
-  // `values` to compute from.
+  // Memory to compute from, holding `values` in the product's precision.
   absl::StatusOr<const void*> Read(Stream& stream, const float* values);
-  // Where to compute `values` to; Written, after that, brings them there.
+  // Memory that the product writes to; call Written afterwards to convert the result into `values`.
   void* Target(float* values) { return copy_ == nullptr ? values : copy_->data(); }
   absl::Status Written(Stream& stream, float* values);
 

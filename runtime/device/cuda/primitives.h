@@ -1,5 +1,5 @@
-// Makes the primitives of a CUDA device; shapes are checked by the device. Contracts:
-// runtime/device/primitives.h and image_primitives.h. What a primitive needs beyond its arguments is
+// Creates the primitives of a CUDA device, which has checked the shapes. Contracts:
+// runtime/device/primitives.h and image_primitives.h. Memory that a primitive needs beyond its arguments is
 // allocated here, once.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
@@ -15,7 +15,7 @@
 
 namespace tethys::cuda {
 
-// What the primitives of a device share; outlives them.
+// Handles and memory that the primitives of a device share; they outlive the primitives.
 struct Libraries {
   cublasLtHandle_t cublas = nullptr;
   cudnnHandle_t cudnn = nullptr;

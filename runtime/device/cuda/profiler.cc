@@ -4,7 +4,7 @@
 
 namespace tethys::cuda {
 
-// The number travels beside the name, so that no text is made in a step.
+// The number is a payload beside the name, so that a step formats no text.
 void BeginRange(const char* name, int64_t number) {
   nvtxEventAttributes_t attributes = {};
   attributes.version = NVTX_VERSION;

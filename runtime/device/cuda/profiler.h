@@ -1,5 +1,5 @@
-// Names for what a thread does, in the pictures of NVIDIA's profilers (NVTX). Costs next to nothing where
-// none is attached. Any thread.
+// Names a thread's work in the timelines of NVIDIA's profilers (NVTX). Costs next to nothing when no profiler
+// is attached. Thread-safe.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_PROFILER_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_PROFILER_H_
 
@@ -7,7 +7,7 @@
 
 namespace tethys::cuda {
 
-// As Device::BeginRange and EndRange.
+// Implement Device::BeginRange and EndRange.
 void BeginRange(const char* name, int64_t number);
 void EndRange();
 

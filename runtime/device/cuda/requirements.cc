@@ -11,16 +11,16 @@ namespace {
 
 constexpr int kLeastMajor = 8;         // Compute capability: Ampere, the first with TF32 and bfloat16.
 constexpr size_t kLeastCudnn = 90000;  // 9.0.0
-constexpr int kLeastNccl = 22700;      // 2.27.0, the first that is made for CUDA 13.
+constexpr int kLeastNccl = 22700;      // 2.27.0, the first for CUDA 13.
 
 std::string HostName() {
   char name[256] = "";
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "this host";
 }
 
-// 13000 is 13.0.
+// Formats 13000 as "13.0".
 std::string CudaVersionText(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
-// 22809 is 2.28.9.
+// Formats 22809 as "2.28.9".
 std::string NcclVersionText(int version) {
   return absl::StrCat(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }

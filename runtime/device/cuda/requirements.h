@@ -1,5 +1,5 @@
-// What must be there before a CUDA device can be made: driver, GPU and libraries, each refused with what to
-// do. Called by the thread that will use the device.
+// Checks the requirements of a CUDA device: driver, GPU and libraries. Each error says what to do. Called by
+// the thread that will use the device.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_REQUIREMENTS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_REQUIREMENTS_H_
 
@@ -11,11 +11,11 @@
 namespace tethys::cuda {
 
 struct Gpu {
-  std::string uuid;         // The GPU's own, 16 bytes.
+  std::string uuid;         // 16 bytes.
   std::string description;  // "NVIDIA H200 (GPU 0), CUDA 13.0, cuDNN 9.19.0"
 };
 
-// Makes GPU `index` the calling thread's.
+// Checks GPU `index` and makes it the calling thread's current GPU.
 absl::StatusOr<Gpu> TakeGpu(int index);
 
 // Defined in cuda_device.cc.

@@ -1,5 +1,5 @@
-// Streams and events of CUDA. Contract: runtime/device/device.h. An event may be asked by any thread whether
-// it has happened; all else belongs to the device's thread.
+// Streams and events of CUDA. Contract: runtime/device/device.h. Any thread may call Happened on an event;
+// all other calls belong to the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_STREAM_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_STREAM_H_
 
@@ -15,7 +15,7 @@ absl::StatusOr<std::unique_ptr<Stream>> CreateStream();
 absl::StatusOr<std::unique_ptr<Event>> CreateEvent();
 absl::StatusOr<std::unique_ptr<TimedEvent>> CreateTimedEvent();
 
-// Of a stream that CreateStream made.
+// The handle of a stream that CreateStream returned.
 cudaStream_t Handle(Stream& stream);
 
 }  // namespace tethys::cuda

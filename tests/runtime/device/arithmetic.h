@@ -1,5 +1,5 @@
-// What the suites of devices compare in: the arithmetic of a device, how far its results may be off, and
-// random numbers that it takes as they are.
+// Helpers of the device suites: a device's arithmetic, tolerances for its results, and random inputs that it
+// represents exactly.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_ARITHMETIC_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_ARITHMETIC_H_
 
@@ -12,21 +12,21 @@
 
 namespace tethys {
 
-// What a device computes products in, by significant bits: float32 has 24, TF32 11, bfloat16 8. All else is
-// float32. Factors in these tests have no more bits than that, so products of them are exact, and tolerances,
-// relative errors of whole tensors, need to allow for sums only.
+// The precision of a device's products in significant bits: float32 has 24, TF32 11, bfloat16 8. All else is
+// float32. Factors in these tests have no more bits than that, so their products are exact, and tolerances,
+// which are relative errors of whole tensors, need to allow for sums only.
 struct Arithmetic {
   int factor_bits;
-  int convolution_bits;  // Of what convolutions and their gradients come out as.
+  int convolution_bits;  // Significant bits of the results of convolutions and their gradients.
 
-  // Of sums in float32. A rounding is off by up to 2^-24 of the sum, either way: together they grow like the
-  // root of their number.
+  // Tolerance of sums in float32. Each rounding is off by up to 2^-24 of the sum in either direction, so the
+  // error grows like the root of the number of terms.
   static double SumTolerance(int64_t terms) { return 1e-6 + std::sqrt(terms) * 0x1p-24; }
-  // Tensor cores, which compute with fewer bits, cut sums off: by up to 2^-23, and always towards zero.
+  // Tensor cores (fewer than 24 bits) truncate sums: by up to 2^-23 each time, and always towards zero.
   double ProductTolerance(int64_t terms) const {
     return factor_bits == 24 ? SumTolerance(terms) : 1e-6 + terms * 0x1p-23;
   }
-  // Rounding to n bits is off by up to 2^-n; as much again where what is added after it cancels some.
+  // Rounding to n bits is off by up to 2^-n; the factor 2 allows for cancellation by a later addition.
   double ConvolutionTolerance(int64_t terms) const {
     return ProductTolerance(terms) + (convolution_bits == 24 ? 0 : std::ldexp(2, -convolution_bits));
   }
@@ -36,7 +36,7 @@ constexpr Arithmetic kFloat32 = {24, 24}, kTf32 = {11, 24}, kBfloat16 = {8, 8};
 constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Uniform in [-1, 1), another sequence per `key`.
+// Uniform in [-1, 1), with a different sequence per `key`.
 inline std::vector<float> RandomFloats(int64_t count, uint64_t key) {
   RandomStream stream(7, RandomPurpose::kTest, key);
   std::vector<float> values(count);
@@ -44,14 +44,14 @@ inline std::vector<float> RandomFloats(int64_t count, uint64_t key) {
   return values;
 }
 
-// The nearest number of so many significant bits.
+// The nearest number with that many significant bits.
 inline float RoundedTo(int bits, float value) {
   int exponent = 0;
   const float mantissa = std::frexp(value, &exponent);  // In [0.5, 1).
   return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
 }
 
-// |out - reference| / |reference|, Euclidean; NaN where out has one.
+// |out - reference| / |reference|, Euclidean; NaN if `out` has one.
 inline double RelativeError(const std::vector<float>& out, const std::vector<double>& reference) {
   double difference = 0, norm = 0;
   for (size_t i = 0; i < reference.size(); ++i) {

@@ -1,5 +1,5 @@
-// What the suites of devices have in common: a device, a stream, and arrays in its memory. Which tests there
-// are, and how a back end takes them, stands in device_conformance.h.
+// The common fixture of the device suites: a device, a stream, and arrays in its memory. device_conformance.h
+// lists the tests and says how a back end instantiates them.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_CONFORMANCE_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_CONFORMANCE_FIXTURE_H_
 
@@ -19,7 +19,7 @@ namespace tethys {
 struct DeviceCase {
   std::function<absl::StatusOr<std::unique_ptr<Device>>()> create;
   Arithmetic arithmetic;
-  int64_t most_rows = 1024;  // Of a batch; fewer where a device is slow.
+  int64_t most_rows = 1024;  // Largest batch; less for a slow device.
 };
 
 class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
@@ -29,7 +29,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
         device_(GetParam().create().value()),
         stream_(device_->CreateStream().value()) {}
 
-  // RandomFloats that the device's products take as they are.
+  // RandomFloats that the device's products do not round.
   std::vector<float> RandomFactors(int64_t count, uint64_t key) const {
     std::vector<float> values = RandomFloats(count, key);
     for (float& value : values) value = RoundedTo(arithmetic_.factor_bits, value);
@@ -63,7 +63,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   Array<float> Floats(const std::vector<float>& values) { return {*this, values}; }
   Array<float> Poisoned(int64_t count) { return {*this, std::vector<float>(count, kPoison)}; }
 
-  // The steps that several tests of a part share; each part (device_conformance.h) defines its own.
+  // Steps shared by several tests of a part; each part (device_conformance.h) defines its own.
   void CheckDense(const DenseShape& shape);
   struct Loss {
     LossResult result;

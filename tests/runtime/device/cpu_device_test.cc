@@ -24,13 +24,13 @@ INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, DeviceConformance, testing::Values(Cpu(2
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, Bfloat16Conformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, ImageConformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, ImageConformance, testing::Values(Cpu(2)));
-// Whoever computes more precisely than asked passes, too; this tests the suites.
+// A device that is more precise than required must pass, too; this tests the suites.
 INSTANTIATE_TEST_SUITE_P(CpuAsTf32, DeviceConformance, testing::Values(Cpu(1, kTf32)));
 INSTANTIATE_TEST_SUITE_P(CpuAsTf32, ImageConformance, testing::Values(Cpu(1, kTf32)));
 INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, DeviceConformance, testing::Values(Cpu(1, kBfloat16)));
 INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, ImageConformance, testing::Values(Cpu(1, kBfloat16)));
 
-TEST(Conformance, RoundsFactorsToTheNearestOfTheirBits) {
+TEST(Conformance, RoundedToTakesNearestOfGivenBits) {
   EXPECT_EQ(RoundedTo(8, 1 + 0x1p-7f), 1 + 0x1p-7f);
   EXPECT_EQ(RoundedTo(8, -1 - 0x1p-9f), -1);
   EXPECT_EQ(RoundedTo(11, 3 * 0x1p-40f), 3 * 0x1p-40f);
@@ -43,7 +43,7 @@ int64_t ThreadCount() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-TEST(CpuDevice, OneThreadStartsNoOther) {
+TEST(CpuDevice, OneThreadStartsNoOtherThread) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   const int64_t before = ThreadCount();
@@ -61,7 +61,7 @@ TEST(CpuDevice, RefusesAThreadCountOutOfRange) {
   }
 }
 
-TEST(CpuDevice, MemoryThatIsNotThere_IsAnErrorThatSaysHowMuch) {
+TEST(CpuDevice, TooLargeAllocationIsRefusedWithItsSize) {
   auto device = CreateCpuDevice(1).value();
   const auto buffer = device->Allocate(int64_t{1} << 40, MemoryKind::kDevice);
   EXPECT_EQ(buffer.status().code(), absl::StatusCode::kResourceExhausted);
@@ -73,11 +73,11 @@ TEST(CpuDevice, MemoryThatIsNotThere_IsAnErrorThatSaysHowMuch) {
   EXPECT_EQ(loss.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(CpuDevice, SaysWhatItRunsOn) {
+TEST(CpuDevice, DescribeNamesLibraryAndThreads) {
   EXPECT_THAT(CreateCpuDevice(1).value()->Describe(), testing::MatchesRegex("cpu, oneDNN .*, 1 thread"));
 }
 
-TEST(CpuDevice, FlushesNumbersTooSmallToBeFast) {
+TEST(CpuDevice, DenormalsAreFlushedAndModeIsRestored) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   std::vector<float> w(64, 1), g(64, 0), v(64, 1e-39f);
@@ -94,7 +94,7 @@ class CpuKernels : public testing::Test {
  protected:
   static std::vector<float> Momentum(const cpu::Kernels& kernels, int64_t offset, int64_t count) {
     std::vector<float> w = RandomFloats(200, 1), g = RandomFloats(200, 2), v = RandomFloats(200, 3);
-    // Moves the operands to another alignment, not to other values.
+    // Changes the alignment of the operands, not their values.
     w.insert(w.begin(), offset, 0), g.insert(g.begin(), offset, 0), v.insert(v.begin(), offset, 0);
     kernels.sgd_momentum(count, 0.1f, 0.5f, 0.01f, 0.9f, w.data() + offset, g.data() + offset,
                          v.data() + offset);
@@ -106,13 +106,13 @@ TEST_F(CpuKernels, ResultsDoNotDependOnAlignmentOrPlace) {
   const cpu::Kernels& kernels = cpu::SelectKernels();
   const std::vector<float> whole = Momentum(kernels, 0, 200);
   for (int64_t offset = 1; offset < 16; ++offset) EXPECT_EQ(Momentum(kernels, offset, 200), whole);
-  // A parameter server updates slices of what a worker updates whole.
+  // A parameter server updates slices of the array that a worker updates at once.
   for (int64_t count = 1; count < 200; ++count) {
     EXPECT_EQ(Momentum(kernels, 0, count), std::vector<float>(whole.begin(), whole.begin() + count));
   }
 }
 
-TEST_F(CpuKernels, TheBaselineAgreesWithTheWidest) {
+TEST_F(CpuKernels, BaselineAgreesWithWidestKernels) {
   const auto wide = Momentum(cpu::SelectKernels(), 0, 200), plain = Momentum(cpu::kBaselineKernels, 0, 200);
   EXPECT_LE(RelativeError(wide, {plain.begin(), plain.end()}), 1e-6);
 }

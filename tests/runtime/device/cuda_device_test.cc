@@ -1,4 +1,4 @@
-// The CUDA device against the contract. Needs a GPU, and says what it lacked where there is none.
+// The CUDA device against the contract. Needs a GPU; without one it is skipped and says what is missing.
 #include <cstdio>
 #include <filesystem>
 
@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// Out of a bundle the library lies beside this test.
+// In a bundle the library is beside this test.
 absl::StatusOr<std::unique_ptr<Device>> CreateGpu(const CudaDeviceOptions& options) {
   const std::string beside = ProgramFolder();
   const bool bundled = std::filesystem::exists(beside + "/" + kCudaLibraryName);
@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<Device>> CreateGpu(const CudaDeviceOptions& optio
 }
 absl::StatusOr<std::unique_ptr<Device>> FirstGpu() { return CreateGpu({}); }
 
-// What a machine may lack; anything else is a failure.
+// The test is skipped for the listed reasons only; any other error is a failure.
 TEST(CudaDevice, IsThere) {
   const auto device = FirstGpu();
   if (!device.ok()) {
@@ -33,14 +33,14 @@ TEST(CudaDevice, IsThere) {
   std::printf("%s\n", (*device)->Describe().c_str());
 }
 
-TEST(CudaDevice, RefusesAnIndexBeyondWhatIsThere) {
+TEST(CudaDevice, IndexBeyondLastGpuIsRefused) {
   if (!FirstGpu().ok()) GTEST_SKIP() << StatusText(FirstGpu().status());
   const absl::Status refused = CreateGpu({.index = 4096}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(StatusText(refused), testing::HasSubstr("GPU 4096"));
 }
 
-TEST(CudaDevice, MemoryThatIsNotThereIsRefusedWithWhatIs) {
+TEST(CudaDevice, TooLargeAllocationSuggestsSmallerBatch) {
   const auto device = FirstGpu();
   if (!device.ok()) GTEST_SKIP() << StatusText(device.status());
   const absl::Status refused = (*device)->Allocate(int64_t{1} << 40, MemoryKind::kDevice).status();
@@ -48,7 +48,7 @@ TEST(CudaDevice, MemoryThatIsNotThereIsRefusedWithWhatIs) {
   EXPECT_THAT(StatusText(refused), testing::HasSubstr("smaller batch"));
 }
 
-// Empty without a GPU: the first test above has said why.
+// Empty without a GPU; CudaDevice.IsThere prints the reason.
 std::vector<DeviceCase> Gpus() {
   if (!FirstGpu().ok()) return {};
   return {{FirstGpu, kFloat32},

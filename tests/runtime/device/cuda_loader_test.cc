@@ -1,4 +1,4 @@
-// What is said when there is no CUDA to load.
+// Errors of the loader when CUDA cannot be loaded.
 #include "runtime/device/cuda_loader.h"
 
 #include <dlfcn.h>
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 absl::Status Refusal(CudaLoaderOptions options) { return CreateCudaDevice(options, {}).status(); }
 
-TEST(CudaLoader, WithoutItsLibrarySaysHowToBuildIt) {
+TEST(CudaLoader, MissingLibraryErrorSaysHowToBuildIt) {
   const testing::TempDirectory empty;
   const absl::Status refused = Refusal({.folder = empty.path()});
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
@@ -25,20 +25,20 @@ TEST(CudaLoader, WithoutItsLibrarySaysHowToBuildIt) {
                                          HasSubstr("-DTETHYS_CUDA=ON")));
 }
 
-TEST(CudaLoader, RefusesAFolderThatIsNotThere) {
+TEST(CudaLoader, MissingFolderIsRefused) {
   const absl::Status refused = Refusal({.folder = "/", .library_path = {"/no/such/folder"}});
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("--cuda_library_path"), HasSubstr("/no/such/folder")));
 }
 
-TEST(CudaLoader, RefusesWhatIsNoLibrary) {
+TEST(CudaLoader, FileThatIsNoLibraryIsRefused) {
   const testing::TempDirectory folder;
   folder.Write(kCudaLibraryName, "no ELF file");
   EXPECT_THAT(StatusText(Refusal({.folder = folder.path()})),
               AllOf(HasSubstr("cannot open"), HasSubstr(kCudaLibraryName)));
 }
 
-TEST(CudaLoader, LooksIntoTheWheelsOfNvidia) {
+TEST(CudaLoader, NvidiaWheelsAreSearched) {
   const testing::TempDirectory folder;
   std::filesystem::create_directories(folder.Path("nvidia/cudnn/lib"));
   const std::string damaged = folder.Write("nvidia/cudnn/lib/libcudnn.so.9", "no ELF file");
@@ -46,13 +46,13 @@ TEST(CudaLoader, LooksIntoTheWheelsOfNvidia) {
               AllOf(HasSubstr("cannot open " + damaged), HasSubstr("--cuda_library_path")));
 }
 
-TEST(CudaLoader, RefusesALibraryOfAnotherBuild) {
+TEST(CudaLoader, LibraryOfAnotherBuildIsRefused) {
   const absl::Status refused = Refusal({.folder = TETHYS_STALE_FOLDER});
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("of another build (stale)"), HasSubstr("copy both")));
 }
 
-TEST(CudaLoader, NamesWhatIsMissingAndItsPackage) {
+TEST(CudaLoader, MissingDependencyIsNamedWithItsPackage) {
   if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) GTEST_SKIP() << "this machine has an NVIDIA driver";
   const absl::Status refused = Refusal({.folder = TETHYS_LACKING_FOLDER});
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);

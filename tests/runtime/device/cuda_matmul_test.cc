@@ -1,5 +1,5 @@
-// Products of cuBLASLt where it refuses to add a bias. In its place stands a library of the test's, which
-// keeps what it is told and computes with loops.
+// Matmul when cuBLASLt has no algorithm that adds a bias. A fake library replaces cuBLASLt; it records its
+// arguments and computes with loops.
 #include <cstring>
 #include <vector>
 
@@ -19,7 +19,7 @@ struct FakeDescriptor {
   const float* bias = nullptr;
 };
 
-// How the library answers a question for an algorithm that adds a bias.
+// The fake library's answer when asked for an algorithm that adds a bias.
 enum class Bias { kHas, kNotSupported, kFindsNone } bias_algorithm;
 
 FakeDescriptor& Of(cublasLtMatmulDesc_t descriptor) { return *reinterpret_cast<FakeDescriptor*>(descriptor); }
@@ -113,7 +113,7 @@ cudaError_t AddBias(cudaStream_t, int64_t rows, int64_t columns, bool, const flo
 
 namespace {
 
-// The algorithm for a product alone is there in each case.
+// An algorithm for the product alone exists in each case.
 TEST(CudaMatmul, WithoutAlgorithmForBias_AddsTheBiasItself) {
   const std::vector<float> a = {1, 2, 3, 4, 5, 6};           // [2, 3]
   const std::vector<float> b = {1, 0, 2, 0, 1, 1, 3, 0, 1};  // [3, 3]

@@ -1,6 +1,6 @@
-// All that is ours in the CUDA back end against the contract, kernels included, without a GPU: kernels run on
-// the host (cuda_on_host.h), and what NVIDIA's libraries do is done by plain loops (nvidia_on_host.cc). What
-// is tested of bfloat16 is when and what we convert.
+// All our code of the CUDA back end against the contract, kernels included, without a GPU: kernels run on the
+// host (cuda_on_host.h), and plain loops replace NVIDIA's libraries (nvidia_on_host.cc). For bfloat16 this
+// tests only when and which tensors we convert.
 #include "tests/testing/cuda_on_host.h"
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -23,8 +23,9 @@ INSTANTIATE_TEST_SUITE_P(CudaOnHost, DeviceConformance, testing::ValuesIn(kCases
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, Bfloat16Conformance, testing::Values(kCases[0]));
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, ImageConformance, testing::ValuesIn(kCases));
 
-// One row of blocks a thousand rows: more than two make a second pass.
-TEST(CudaOnHost, ColumnsOfAnyNumberOfRowsAreSummedOnce) {
+// A block adds up to about a thousand rows; with more than one block per column, a second pass adds their
+// sums.
+TEST(CudaOnHost, ColumnSumsAreRightForAnyNumberOfRows) {
   for (const int64_t rows : {1, 8, 1023, 1024, 1025, 5000}) {
     const int64_t columns = 35;
     std::vector<float> dy(rows * columns), sums(columns, kPoison);
@@ -37,13 +38,13 @@ TEST(CudaOnHost, ColumnsOfAnyNumberOfRowsAreSummedOnce) {
   }
 }
 
-// A refusal of CUDA's, answered or not, must not come back as the error of the next launch.
-TEST(CudaOnHost, MemoryThatThePoolKeptIsGivenUpBeforeMoreIsRefused) {
+// An error of cudaMalloc, whether a retry succeeds or not, must not be reported by the next launch.
+TEST(CudaOnHost, PooledMemoryIsFreedBeforeAllocationFails) {
   auto device = cuda::CreateDevice({}).value();
   auto stream = device->CreateStream().value();
   auto conversion = device->CreateInputConversion(0, 0, 1).value();
   const int64_t free = device->FreeMemory().value().value();
-  ASSERT_TRUE(device->Allocate(free / 8 * 5, MemoryKind::kDevice).ok());  // And back to the pool.
+  ASSERT_TRUE(device->Allocate(free / 8 * 5, MemoryKind::kDevice).ok());  // Returned to the pool at once.
   ASSERT_TRUE(device->Allocate(free / 8 * 6, MemoryKind::kDevice).ok());
   EXPECT_TRUE(conversion->Run(*stream, nullptr, nullptr).ok());
   EXPECT_EQ(device->Allocate(2 * free, MemoryKind::kDevice).status().code(),
@@ -66,7 +67,7 @@ TEST(CudaOnHost, CopyFromPageableMemoryReadsItBeforeReturning) {
   }
 }
 
-TEST(CudaOnHost, AnErrorThatWasReportedIsForgotten) {
+TEST(CudaOnHost, ReportedErrorIsCleared) {
   void* block = nullptr;
   const absl::Status refused = cuda::CudaStatus(cudaMalloc(&block, size_t{1} << 40), "cudaMalloc(&block)");
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
@@ -74,7 +75,7 @@ TEST(CudaOnHost, AnErrorThatWasReportedIsForgotten) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
 }
 
-TEST(CudaOnHostDeathTest, AShuffleThatAThreadMissesIsNoticed) {
+TEST(CudaOnHostDeathTest, MissedShuffleIsDetected) {
   const auto kernel = [] {
     if (threadIdx.x != 3) __shfl_xor_sync(0xffffffffu, 1, 1);
   };

@@ -1,4 +1,4 @@
-// What a machine must have before a CUDA device is made, asked of a runtime that answers as the test says.
+// Requirements of a CUDA device, checked against a fake CUDA runtime that describes the test's machine.
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -74,7 +74,7 @@ TEST(CudaRequirements, WholeMachine_IsDescribed) {
   EXPECT_EQ(TakeGpu(0).value().description, "NVIDIA Test (GPU 0), CUDA 13.0, cuDNN 9.19.0");
 }
 
-TEST(CudaRequirements, LackingParts_AreNamedWithTheirRemedies) {
+TEST(CudaRequirements, MissingParts_AreNamedWithTheirRemedies) {
   EXPECT_THAT(Refusal({.driver = 0}), HasSubstr("no NVIDIA driver"));
   EXPECT_THAT(Refusal({.driver = 12080}), HasSubstr("CUDA up to 12.8"));
   EXPECT_THAT(Refusal({.counted = cudaErrorNoDevice}), HasSubstr("no GPU"));

@@ -1,6 +1,6 @@
-// Whether cuDNN has an engine for a convolution that repeats its results and computes as precisely as asked.
-// cuDNN compiles for a GPU that is only described, so none is needed to know; what the engines compute, only
-// cuda_device_test can tell.
+// Checks that cuDNN has reproducible and sufficiently precise engines for our convolutions. cuDNN can compile
+// for a GPU given by a descriptor, so no GPU is needed; the engines' results are tested by cuda_device_test
+// only.
 #include <cudnn.h>
 
 #include "gmock/gmock.h"
@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// In the words of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION. Sizes are bytes.
+// Fields of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION. Sizes are in bytes.
 struct Gpu {
   const char* name;
   int capability, processors, shared_memory_per_block, l2_cache, clock_khz, memory_clock_khz;
@@ -71,19 +71,19 @@ void CudnnEngines::ExpectEngines(const ConvolutionShape& shape) {
   }
 }
 
-TEST_P(CudnnEngines, ServeAllShapesOfTheContractsTests) {
+TEST_P(CudnnEngines, ExistForAllShapesOfTheContractsTests) {
   for (const ConvolutionShape& shape : ConvolutionShapes()) ExpectEngines(shape);
   for (uint64_t key = 0; key < 20; ++key) ExpectEngines(RandomConvolutionShape(key));
 }
 
-TEST_P(CudnnEngines, ServeLenetInAllBatches) {
+TEST_P(CudnnEngines, ExistForLenetInAllBatches) {
   for (const int64_t rows : {1, 32, 100, 128, 1024}) {
     ExpectEngines({.rows = rows, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)});
     ExpectEngines({.rows = rows, .in = {14, 14, 6}, .out = 16, .window = SquareWindow(5, 1, 0, 0)});
   }
 }
 
-TEST_P(CudnnEngines, AreTheSameWhenAskedAgain) {
+TEST_P(CudnnEngines, AreTheSameWhenChosenAgain) {
   const ConvolutionShape shape = ConvolutionShapes()[1];
   for (const ConvolutionPass pass : kPasses) {
     const auto once = Compile(pass, shape, Precision::kBf16).value();
@@ -93,7 +93,7 @@ TEST_P(CudnnEngines, AreTheSameWhenAskedAgain) {
   }
 }
 
-TEST_P(CudnnEngines, ThatAreNotThereAreMissedInWords) {
+TEST_P(CudnnEngines, MissingEngineErrorNamesTheConvolution) {
   const ConvolutionShape shape = {
       .rows = int64_t{1} << 31, .in = {9, 8, 7}, .out = 5, .window = SquareWindow(3, 1, 0, 0)};
   EXPECT_THAT(StatusText(Compile(ConvolutionPass::kData, shape, Precision::kFp32).status()),

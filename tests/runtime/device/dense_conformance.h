@@ -1,4 +1,4 @@
-// The part of DeviceConformance that is about dense layers.
+// Tests of DeviceConformance for dense layers.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_DENSE_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_DENSE_CONFORMANCE_H_
 
@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// c [m, n] = a b in double; element (i, j) of an operand lies at i * row + j * column.
+// An operand of c [m, n] = a b in double; its element (i, j) is values[i * row + j * column].
 struct Operand {
   const std::vector<float>& values;
   int64_t row, column;
@@ -83,7 +83,7 @@ TEST_P(DeviceConformance, DenseLayersAgreeWithDoublePrecisionInAllShapes) {
   }
 }
 
-TEST_P(DeviceConformance, TheInputGradientMayBeLeftOut) {
+TEST_P(DeviceConformance, DenseInputGradientIsOptional) {
   auto dense = device_->CreateDense({.rows = 2, .in = 3, .out = 4}).value();
   auto x = Floats(RandomFloats(6, 1)), weights = Floats(RandomFloats(12, 2)), y = Floats(RandomFloats(8, 3));
   auto dy = Floats(RandomFloats(8, 4)), dweights = Poisoned(12), dbias = Poisoned(4);
@@ -94,7 +94,7 @@ TEST_P(DeviceConformance, TheInputGradientMayBeLeftOut) {
   for (const float value : dweights.Host()) EXPECT_TRUE(std::isfinite(value));
 }
 
-TEST_P(DeviceConformance, ReluPassesNaNOn) {
+TEST_P(DeviceConformance, DenseReluKeepsNaN) {
   auto dense = device_->CreateDense({.rows = 1, .in = 1, .out = 20, .relu = true}).value();
   auto x = Floats({kPoison}), weights = Floats(std::vector<float>(20, 1)),
        bias = Floats(std::vector<float>(20, 0));

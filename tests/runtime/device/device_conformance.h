@@ -1,13 +1,13 @@
-// What every Device must do, against references in double precision. A back end's test includes this and
-// instantiates the suite with a way to make the device, and what it computes products in:
+// Conformance suite of every Device, against references in double precision. A back end's test includes this
+// and instantiates the suite with a factory of the device and the arithmetic of its products:
 //
 //   INSTANTIATE_TEST_SUITE_P(Cpu, DeviceConformance,
 //                            ::testing::Values(DeviceCase{[] { return CreateCpuDevice(1); }, kFloat32}));
 //
-// Tests lie in parts, by what they test; those included here are every back end's, while a test includes
-// image_conformance.h and its siblings where its device does what they are about.
+// The tests are split by subject. Those included here apply to every back end; a test also includes
+// image_conformance.h and its siblings if its device supports their subject.
 //
-// Outputs are poisoned with NaN before every run, so what is not written is noticed.
+// Outputs are filled with NaN before every run, so that unwritten elements are detected.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_DEVICE_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_DEVICE_CONFORMANCE_H_
 

@@ -1,4 +1,4 @@
-// The part of DeviceConformance that is about input conversion and SGD.
+// Tests of DeviceConformance for input conversion and SGD.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_ELEMENTWISE_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_ELEMENTWISE_CONFORMANCE_H_
 
@@ -46,7 +46,7 @@ TEST_P(DeviceConformance, SgdUpdatesItsSegmentsAndNothingElse) {
   }
 }
 
-TEST_P(DeviceConformance, OneBadGradientStopsThisUpdateAndAllThatFollow) {
+TEST_P(DeviceConformance, NonFiniteGradientBlocksThisAndLaterUpdates) {
   const std::vector<float> w = RandomFloats(100, 1), v = RandomFloats(100, 3), good = RandomFloats(100, 2);
   auto sgd = device_->CreateSgd({{{0, 33}, 0.1f}, {{48, 50}, 0}}, 0.9f).value();
   Array<SgdRates> rates(*this, {{.learning_rate = 0.5f}});

@@ -1,4 +1,4 @@
-// What every Device that captures graphs must do. Instantiated like DeviceConformance.
+// Conformance suite of every Device that captures graphs. Instantiated like DeviceConformance.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_H_
 
@@ -8,7 +8,7 @@
 
 namespace tethys {
 
-TEST_P(GraphConformance, HappensAtEachLaunchOnWhatMemoryHoldsThen) {
+TEST_P(GraphConformance, EachLaunchReadsCurrentMemory) {
   ASSERT_TRUE(device_->captures());
   in() = 1;
   const auto graph = device_->Capture(*stream_, [&] { return BringAndFetch(); }).value();
@@ -18,7 +18,7 @@ TEST_P(GraphConformance, HappensAtEachLaunchOnWhatMemoryHoldsThen) {
   EXPECT_EQ(After(*graph, 3), 3);
 }
 
-TEST_P(GraphConformance, AnotherStreamTakesPartBetweenTwoEvents) {
+TEST_P(GraphConformance, AnotherStreamJoinsBetweenTwoEvents) {
   const auto brought = NewEvent(), passed_on = NewEvent();
   const auto work = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(Bring());
@@ -33,7 +33,7 @@ TEST_P(GraphConformance, AnotherStreamTakesPartBetweenTwoEvents) {
   for (const float number : {5, 6, 7}) EXPECT_EQ(After(*graph, number), number);
 }
 
-TEST_P(GraphConformance, AStreamThatIsNotWaitedForCannotBeCaptured) {
+TEST_P(GraphConformance, CaptureFailsIfAJoinedStreamIsNotAwaited) {
   const auto brought = NewEvent();
   const auto work = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(brought->Record(*stream_));
@@ -43,7 +43,7 @@ TEST_P(GraphConformance, AStreamThatIsNotWaitedForCannotBeCaptured) {
   EXPECT_FALSE(device_->Capture(*stream_, work).ok());
 }
 
-TEST_P(GraphConformance, AnErrorOfTheWorkIsTheCapturesAndTheStreamGoesOn) {
+TEST_P(GraphConformance, CaptureReturnsErrorOfWorkAndStreamStaysUsable) {
   const auto fails = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(Bring());
     return absl::OutOfRangeError("no more");
@@ -70,7 +70,7 @@ TEST_P(GraphConformance, TimedEventsHappenInEveryLaunch) {
   }
 }
 
-TEST_P(GraphConformance, WhatWaitsForATimedEventAfterALaunchSeesThatLaunch) {
+TEST_P(GraphConformance, WaitForTimedEventAfterLaunchSeesThatLaunch) {
   const auto brought = device_->CreateTimedEvent().value();
   const auto work = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(Bring());
@@ -87,7 +87,7 @@ TEST_P(GraphConformance, WhatWaitsForATimedEventAfterALaunchSeesThatLaunch) {
   }
 }
 
-TEST_P(GraphConformance, EveryLaunchDrawsForTheStepThatMemoryHoldsThen) {
+TEST_P(GraphConformance, EachLaunchDrawsForTheStepInMemory) {
   const auto uniform = device_->CreateUniform(1, /*seed=*/5, RandomPurpose::kTest).value();
   constexpr int64_t kBytes = sizeof(RandomPosition);
   const auto next = device_->Allocate(kBytes, MemoryKind::kPinnedHost).value();

@@ -1,4 +1,4 @@
-// What graphs are made of in the tests of graph_conformance.h.
+// The fixture of graph_conformance.h.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_GRAPH_CONFORMANCE_FIXTURE_H_
 
@@ -8,7 +8,7 @@
 
 namespace tethys {
 
-// A number on its way from the host, through two places on the device, and back.
+// Copies a number from the host to the device, within the device, and back to the host.
 class GraphConformance : public ::testing::TestWithParam<DeviceCase> {
  protected:
   GraphConformance()
@@ -36,7 +36,7 @@ class GraphConformance : public ::testing::TestWithParam<DeviceCase> {
     return Fetch();
   }
 
-  // What comes back of a number.
+  // Launches the graph with `number` as input and returns its output.
   float After(Graph& graph, float number) {
     in() = number;
     EXPECT_TRUE(graph.Launch(*stream_).ok());

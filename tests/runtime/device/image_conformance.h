@@ -1,4 +1,4 @@
-// What every Device must do with images; see device_conformance.h, which says how to instantiate a suite.
+// Conformance suite for images; device_conformance.h says how to instantiate a suite.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_IMAGE_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_IMAGE_CONFORMANCE_H_
 
@@ -19,7 +19,7 @@ TEST_P(ImageConformance, ConvolutionsOfRandomShapesAgreeWithDoublePrecision) {
   for (uint64_t key = 0; key < 20; ++key) CheckConvolutionWithAndWithoutRelu(RandomConvolutionShape(key));
 }
 
-TEST_P(ImageConformance, AConvolutionsInputGradientMayBeLeftOut) {
+TEST_P(ImageConformance, ConvolutionInputGradientIsOptional) {
   const ConvolutionShape shape = ConvolutionShapes()[0];
   auto convolution = device_->CreateConvolution(shape).value();
   auto x = Floats(RandomFloats(7 * 28 * 28, 1)), filters = Floats(RandomFloats(6 * 25, 2)),
@@ -32,7 +32,7 @@ TEST_P(ImageConformance, AConvolutionsInputGradientMayBeLeftOut) {
   for (const float value : dfilters.Host()) EXPECT_TRUE(std::isfinite(value));
 }
 
-TEST_P(ImageConformance, AConvolutionsReluPassesNaNOn) {
+TEST_P(ImageConformance, ConvolutionReluKeepsNaN) {
   auto convolution =
       device_
           ->CreateConvolution(
@@ -44,7 +44,7 @@ TEST_P(ImageConformance, AConvolutionsReluPassesNaNOn) {
   for (const float value : y.Host()) EXPECT_TRUE(std::isnan(value));
 }
 
-// A library may choose another algorithm for each size of batch, so lenet's layers are run at three.
+// A library may choose another algorithm for each batch size, so lenet's layers are run with three.
 TEST_P(ImageConformance, ConvolutionRerunIsBitEqual) {
   for (const int64_t rows : {int64_t{7}, int64_t{128}, int64_t{1024}}) {
     if (rows > GetParam().most_rows) continue;
@@ -64,7 +64,7 @@ TEST_P(ImageConformance, MaxPoolingAgreesWithItsReferenceInAllShapes) {
   }
 }
 
-TEST_P(ImageConformance, OneOfEqualPixelsGetsTheGradient) {
+TEST_P(ImageConformance, OnlyOneOfEqualPixelsGetsTheGradient) {
   auto pooling =
       device_->CreateMaxPooling({.rows = 1, .in = {4, 4, 3}, .window = SquareWindow(2, 2, 0, 0)}).value();
   auto x = Floats(std::vector<float>(48, 1)), y = Poisoned(12), dx = Poisoned(48),
@@ -76,7 +76,7 @@ TEST_P(ImageConformance, OneOfEqualPixelsGetsTheGradient) {
   EXPECT_EQ(std::count(gradients.begin(), gradients.end(), 0.0f), 36);
 }
 
-TEST_P(ImageConformance, PaddingIsNeverTheLargest) {
+TEST_P(ImageConformance, PaddingIsNeverTheMaximum) {
   auto pooling =
       device_->CreateMaxPooling({.rows = 1, .in = {3, 3, 1}, .window = SquareWindow(2, 2, 1, 0)}).value();
   auto x = Floats({-1, -2, -3, -4, -5, -6, -7, -8, -9}), y = Poisoned(4);
@@ -84,7 +84,7 @@ TEST_P(ImageConformance, PaddingIsNeverTheLargest) {
   EXPECT_EQ(y.Host(), (std::vector<float>{-1, -2, -4, -5}));
 }
 
-TEST_P(ImageConformance, ImpossibleImagesAreRefused) {
+TEST_P(ImageConformance, InvalidImageShapesAreRefused) {
   const ImageShape image = {4, 4, 1};
   for (const Window& window : {SquareWindow(5, 1, 0, 0), SquareWindow(0, 1, 0, 0), SquareWindow(2, 0, 0, 0),
                                SquareWindow(2, 1, 2, 0), SquareWindow(2, 1, 0, -1)}) {

@@ -1,5 +1,5 @@
-// A device's convolution or max pooling of one shape, both ways, against double precision. The tests stand in
-// image_conformance.h.
+// Compares a device's convolution or max pooling of one shape, forward and backward, with double precision.
+// The tests are in image_conformance.h.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_IMAGE_CONFORMANCE_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_IMAGE_CONFORMANCE_FIXTURE_H_
 
@@ -16,7 +16,7 @@ class ImageConformance : public DeviceConformance {
  protected:
   void CheckConvolution(const ConvolutionShape& shape);
   void CheckConvolutionWithAndWithoutRelu(ConvolutionShape shape);
-  // Forward and backward twice give the same bits. Prints which algorithms ran.
+  // Checks that running forward and backward twice gives the same bits. Prints which algorithms ran.
   void CheckConvolutionRerun(const ConvolutionShape& shape);
   void CheckMaxPooling(const MaxPoolingShape& shape);
 };

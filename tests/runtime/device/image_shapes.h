@@ -1,4 +1,4 @@
-// Shapes of images that trip a Device: the cases of image_conformance.h and of cudnn_engines_test.cc.
+// Image shapes that are likely to expose errors: the cases of image_conformance.h and cudnn_engines_test.cc.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_IMAGE_SHAPES_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_IMAGE_SHAPES_H_
 
@@ -14,9 +14,9 @@ inline Window SquareWindow(int64_t size, int64_t stride, int64_t before, int64_t
   return {{size, stride, before, after}, {size, stride, before, after}};
 }
 
-// Lenet's own, one channel, more channels than a vector has lanes, odd sizes, strides that leave pixels over,
-// windows of one pixel, those that skip pixels (few channels and many), padding on one side or by
-// TensorFlow's rule, axes of their own.
+// Lenet's shapes, one channel, more channels than a vector has lanes, odd sizes, strides that leave pixels
+// over, windows of one pixel, some that skip pixels (few channels and many), padding on one side or by
+// TensorFlow's rule, different windows per axis.
 inline std::vector<ConvolutionShape> ConvolutionShapes() {
   return {
       {.rows = 7, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)},

@@ -1,4 +1,4 @@
-// The late device of the tests against the contract that it stands in for.
+// The tests' late device against the contract of Device.
 #include "tests/testing/late_device.h"
 
 #include "tests/runtime/device/bfloat16_conformance.h"
@@ -22,7 +22,7 @@ class LateDevice : public ::testing::Test {
   }
 };
 
-TEST_F(LateDevice, CapturesNeitherWaitsNorAllocationsNorPageableMemory) {
+TEST_F(LateDevice, CaptureRefusesWaitsAllocationsAndPageableMemory) {
   const auto memory = device_->Allocate(4, MemoryKind::kDevice).value();
   float pageable = 0;
   EXPECT_FALSE(Capture([&] { return stream_->Synchronize(); }).ok());
@@ -31,7 +31,7 @@ TEST_F(LateDevice, CapturesNeitherWaitsNorAllocationsNorPageableMemory) {
   EXPECT_FALSE(Capture([&] { return device_->CopyToHost(*stream_, &pageable, memory->data(), 4); }).ok());
 }
 
-TEST_F(LateDevice, EventsDoNotCrossTheEdgeOfACapture) {
+TEST_F(LateDevice, EventsInsideAndOutsideACaptureDoNotMix) {
   const auto outside = device_->CreateEvent().value(), inside = device_->CreateEvent().value();
   ASSERT_TRUE(outside->Record(*stream_).ok());
   EXPECT_FALSE(Capture([&] { return outside->Wait(*stream_); }).ok());

@@ -1,4 +1,4 @@
-// The part of DeviceConformance that is about softmax and cross-entropy.
+// Tests of DeviceConformance for softmax and cross-entropy.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_LOSS_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_LOSS_CONFORMANCE_H_
 
@@ -55,13 +55,13 @@ TEST_P(DeviceConformance, LossAgreesWithDoublePrecision) {
   }
 }
 
-TEST_P(DeviceConformance, OfEqualLogitsTheFirstIsThePrediction) {
+TEST_P(DeviceConformance, FirstOfEqualLogitsIsThePrediction) {
   const std::vector<float> logits = {1, 3, 3, 3, 1, 3, 5, 5, 0};
   EXPECT_EQ(RunLoss(logits, {1, 1, 0}, {1, 1, 1}, 3).result.correct, 2);
   EXPECT_EQ(RunLoss(logits, {2, 2, 1}, {1, 1, 1}, 3).result.correct, 0);
 }
 
-TEST_P(DeviceConformance, RowsOfWeightZeroCountNothingWhateverTheyHold) {
+TEST_P(DeviceConformance, RowsOfWeightZeroAddNothingEvenIfNaN) {
   const std::vector<float> row = {1, 2, 4};
   const std::vector<float> padded = {1, 2, 4, kPoison, kInfinity, 0};
   const Loss alone = RunLoss(row, {2}, {1}, 3);

@@ -1,6 +1,5 @@
-// All-reduce among GPUs by NCCL, a thread a rank. Two ranks take a GPU each where there are two, and share
-// one where NCCL is 2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1 asks it to. Says what it lacked where it
-// cannot run.
+// All-reduce among GPUs by NCCL, one thread per rank. Two ranks use a GPU each if there are two; they share
+// one if NCCL is 2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1. Skipped tests say what was missing.
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -13,14 +12,14 @@
 namespace tethys {
 namespace {
 
-// What one rank has. Made and used by its thread.
+// The objects of one rank, created and used by its thread.
 struct Rank {
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<StreamCommunicator> group;
 };
 
-// Device memory of floats, from host values and back.
+// Floats in device memory, copied from and to the host.
 class Floats {
  public:
   Floats(Rank& rank, std::vector<float> values)
@@ -43,7 +42,7 @@ class Floats {
   std::unique_ptr<Buffer> buffer_;
 };
 
-// The sums over the ranks of what `values` are in bfloat16.
+// The sums over the ranks of `values` rounded to bfloat16.
 std::vector<float> SumsInBfloat16(Rank& rank, const std::vector<float>& values) {
   const auto count = static_cast<int64_t>(values.size());
   Floats floats(rank, values);
@@ -74,7 +73,7 @@ class Nccl : public ::testing::Test {
     return rank;
   }
 
-  // A rank of `world_size` in a thread of its own each.
+  // Runs `work` for `world_size` ranks, each in its own thread.
   void Among(int world_size, const std::function<void(Rank&)>& work) {
     std::vector<std::thread> threads;
     for (int r = 0; r < world_size; ++r) {
@@ -95,7 +94,7 @@ class Nccl : public ::testing::Test {
   int gpus_ = 1;
 };
 
-// "NCCL 2.28.9 among 1 GPU"
+// True if two ranks may share a GPU. `description` is like "NCCL 2.28.9 among 1 GPU".
 bool SharesAGpu(const std::string& description) {
   int major = 0, minor = 0;
   const char* asked = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
@@ -103,7 +102,7 @@ bool SharesAGpu(const std::string& description) {
          asked != nullptr && std::string(asked) == "1";
 }
 
-TEST_F(Nccl, AGroupOfOneKeepsWhatItHas) {
+TEST_F(Nccl, GroupOfOneKeepsItsValues) {
   Among(1, [](Rank& rank) {
     std::printf("%s\n", rank.group->Describe().c_str());
     Floats values(rank, {1, -2, 3.5f});
@@ -114,14 +113,14 @@ TEST_F(Nccl, AGroupOfOneKeepsWhatItHas) {
   });
 }
 
-TEST_F(Nccl, TwoRanksHoldTheExactSumsOfBucketsInTheirOrder) {
+TEST_F(Nccl, TwoRanksGetExactSumsOfBothBuckets) {
   std::string description;
   Among(1, [&](Rank& rank) { description = rank.group->Describe(); });
   if (gpus_ == 1 && !SharesAGpu(description)) {
     GTEST_SKIP() << "one GPU, which two ranks of " << description
                  << " cannot share: that takes 2.30 and NCCL_MULTI_RANK_GPU_ENABLE=1";
   }
-  // A group's id is for one group.
+  // An id is valid for one group only.
   group_.id = testing::CreateGpu().value()->NewGroupId().value();
   Among(2, [](Rank& rank) {
     const int64_t count = 1 << 20;
@@ -138,14 +137,14 @@ TEST_F(Nccl, TwoRanksHoldTheExactSumsOfBucketsInTheirOrder) {
   });
 }
 
-TEST_F(Nccl, ARankWithoutItsPeerGivesUpAtTheDeadline) {
+TEST_F(Nccl, JoinWithoutPeerFailsAtTheDeadline) {
   StreamGroup group = group_;
   group.world_size = 2;
   group.timeout = 2 * kSecond;
   EXPECT_EQ(Join(group).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(Nccl, AnAbortedGroupTakesNoWork) {
+TEST_F(Nccl, AbortedGroupRefusesWork) {
   Among(1, [](Rank& rank) {
     Floats values(rank, {1});
     rank.group->Abort();

@@ -1,4 +1,4 @@
-// The part of DeviceConformance that is about random numbers; graph_conformance.h says what graphs draw.
+// Tests of DeviceConformance for random numbers; graph_conformance.h tests those drawn by graphs.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_RANDOM_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_RANDOM_CONFORMANCE_H_
 
@@ -24,7 +24,7 @@ inline std::vector<float> DeviceConformance::Draw(int64_t count, const RandomPos
   return numbers;
 }
 
-TEST_P(DeviceConformance, RandomNumbersAreThoseOfARandomStream) {
+TEST_P(DeviceConformance, RandomNumbersEqualRandomStream) {
   for (const uint64_t step : {uint64_t{0}, uint64_t{7}, uint64_t{7} << 32}) {
     for (const int64_t count : {0, 1, 3, 4, 5, 1023}) {
       RandomStream stream(kSeed, RandomPurpose::kTest, step);
@@ -35,7 +35,7 @@ TEST_P(DeviceConformance, RandomNumbersAreThoseOfARandomStream) {
   }
 }
 
-TEST_P(DeviceConformance, AnyPartOfAStepHasTheNumbersOfTheWhole) {
+TEST_P(DeviceConformance, PartOfAStepHasTheNumbersOfTheWholeStep) {
   const std::vector<float> whole = Draw(40, {.step = 3});
   for (const int64_t first : {1, 2, 3, 4, 11}) {
     for (const int64_t count : {1, 2, 6, 29}) {
@@ -45,14 +45,14 @@ TEST_P(DeviceConformance, AnyPartOfAStepHasTheNumbersOfTheWhole) {
   }
 }
 
-TEST_P(DeviceConformance, PositionsOfMoreThan32BitsAreTakenWhole) {
+TEST_P(DeviceConformance, PositionsBeyond32BitsAreNotTruncated) {
   constexpr uint64_t kBlock = (uint64_t{5} << 32) + 1;
   const std::array<uint32_t, 4> block = RandomStream(kSeed, RandomPurpose::kTest, 3).Block(kBlock);
   EXPECT_EQ(Draw(2, {.step = 3, .first = 4 * kBlock + 1}),
             (std::vector<float>{ToUnitFloat(block[1]), ToUnitFloat(block[2])}));
 }
 
-TEST_P(DeviceConformance, EveryStepSeedAndPurposeHasRandomNumbersOfItsOwn) {
+TEST_P(DeviceConformance, EachStepSeedAndPurposeHasItsOwnNumbers) {
   const std::vector<float> numbers = Draw(8, {.step = 3});
   EXPECT_EQ(Draw(8, {.step = 3}), numbers);
   EXPECT_NE(Draw(8, {.step = 4}), numbers);
@@ -60,8 +60,8 @@ TEST_P(DeviceConformance, EveryStepSeedAndPurposeHasRandomNumbersOfItsOwn) {
   EXPECT_NE(Draw(8, {.step = 3}, kSeed, RandomPurpose::kShuffle), numbers);
 }
 
-// Mean 1/2 and variance 1/12, within five standard deviations of what these come out as: of the mean
-// sqrt(1/12 / count), of the variance sqrt(1/180 / count).
+// The mean must be 1/2 and the variance 1/12, each within five standard deviations of its estimate:
+// sqrt(1/12 / count) for the mean, sqrt(1/180 / count) for the variance.
 TEST_P(DeviceConformance, RandomNumbersAreUniform) {
   constexpr int64_t kCount = 1 << 16;
   double sum = 0, squares = 0;

@@ -1,4 +1,4 @@
-// Stands for a libtethys_cuda.so of another build.
+// A fake libtethys_cuda.so of another build.
 extern "C" const void* tethys_cuda_library() {
   static constexpr const char* kTable[] = {"stale", nullptr};
   return kTable;

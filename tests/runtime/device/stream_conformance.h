@@ -1,4 +1,4 @@
-// The part of DeviceConformance that is about streams: events, their times, copies on the device.
+// Tests of DeviceConformance for streams: events, their times, copies on the device.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_STREAM_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_STREAM_CONFORMANCE_H_
 
@@ -8,7 +8,7 @@
 
 namespace tethys {
 
-TEST_P(DeviceConformance, AnEventHasHappenedOnceItsStreamIsThrough) {
+TEST_P(DeviceConformance, EventHasHappenedAfterItsStreamIsSynchronized) {
   auto event = device_->CreateEvent().value();
   auto other = device_->CreateStream().value();
   ASSERT_TRUE(event->Record(*stream_).ok());
@@ -17,13 +17,13 @@ TEST_P(DeviceConformance, AnEventHasHappenedOnceItsStreamIsThrough) {
   EXPECT_TRUE(event->Happened().value());
 }
 
-TEST_P(DeviceConformance, AnEventThatWasNeverRecordedHoldsNobodyUp) {
+TEST_P(DeviceConformance, WaitForUnrecordedEventDoesNotBlock) {
   auto event = device_->CreateEvent().value();
   ASSERT_TRUE(event->Wait(*stream_).ok());
   EXPECT_TRUE(stream_->Synchronize().ok());
 }
 
-TEST_P(DeviceConformance, WhatLiesBetweenTwoTimedEventsTakesTime) {
+TEST_P(DeviceConformance, TimeBetweenTwoTimedEventsIsPositive) {
   const auto begin = device_->CreateTimedEvent().value(), middle = device_->CreateTimedEvent().value(),
              end = device_->CreateTimedEvent().value();
   auto from = Floats(RandomFloats(1 << 20, 1)), to = Poisoned(1 << 20);
