@@ -31,7 +31,7 @@ void AppendQueue::Append(absl::string_view lines) {
   absl::Status full = absl::ResourceExhaustedError(
       absl::StrCat("more than ", options_.most_bytes, " bytes of ", options_.name, " wait for the disk"));
   if (options_.retry) {
-    // What failed last says more than that it takes too long.
+    // The last write error says more than that the disk is slow.
     given_up_ = Annotate(last_.ok() ? full : last_, absl::StrCat("a part of ", options_.name, " is lost"));
     full = given_up_;
     waiting_.clear();

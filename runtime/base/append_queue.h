@@ -1,6 +1,6 @@
 // Appends to a file on a thread of its own, so that an event loop with lines to write never waits for the
-// disk: a write that hangs (a network file system, a kernel that throttles who writes) holds up that thread
-// alone. Thread-safe; only Flush and the destructor block.
+// disk: a write that hangs (a network file system, a kernel that throttles writers) holds up only that
+// thread. Thread-safe; only Flush and the destructor block.
 #ifndef TETHYS_RUNTIME_BASE_APPEND_QUEUE_H_
 #define TETHYS_RUNTIME_BASE_APPEND_QUEUE_H_
 
@@ -16,41 +16,43 @@
 namespace tethys {
 
 // Invariants:
-//  1. What is written is a prefix of what was appended, but for records that Options allows to lose.
-//  2. At most Options::most_bytes wait, and as many again are being written.
+//  1. The written bytes are a prefix of the appended bytes, except for records that Options allows to be
+//     lost.
+//  2. At most Options::most_bytes are queued, and as many again are in the write in progress.
 class AppendQueue {
  public:
-  // As AppendFile::Append: after an error nothing of the record is in the file.
+  // Behaves like AppendFile::Append: after an error no part of the record is in the file.
   using Write = std::function<absl::Status(absl::string_view record)>;
 
   struct Options {
-    std::string name;                        // Of the file, for messages.
-    int64_t most_bytes = int64_t{64} << 20;  // That wait for the disk.
-    // After a write that failed. True: it is tried again with what came since; once more than most_bytes
-    // wait, the rest of the file is given up for good. False: its lines are lost, and so is what comes while
-    // the queue is full.
+    std::string name;                        // The file's name, for messages.
+    int64_t most_bytes = int64_t{64} << 20;  // Limit on queued bytes.
+    // Behaviour after a failed write. True: the write is retried, with the lines appended since; once more
+    // than most_bytes are queued, the rest of the file is given up for good. False: the lines of the failed
+    // write are lost, and so are lines appended while the queue is full.
     bool retry = false;
     Nanoseconds retry_pause = 100 * kMillisecond;
   };
 
   // `write` is called by the queue's thread alone.
   AppendQueue(Options options, Write write);
-  // Waits for the disk. A write that fails then is not tried again.
+  // Waits for the disk. A write that fails then is not retried.
   ~AppendQueue();
 
-  // Whole lines.
+  // Requires whole lines.
   void Append(absl::string_view lines);
 
-  // The first error since the last call; OK: none. Errors of writes are in the log, too.
+  // The first error since the last call, or OK. Write errors are also logged.
   absl::Status TakeError();
 
-  // Waits until everything appended so far is written. With retry, an error says that it is not: a write that
-  // began after the call has failed, or the file is given up. Without it, takes the error as TakeError does.
+  // Blocks until everything appended so far is written. With retry, an error means that it is not: a write
+  // that began after the call failed, or the file was given up. Without retry, returns and clears the error
+  // as TakeError does.
   absl::Status Flush();
 
  private:
   void Run();
-  // Waits for something to write; false: the queue ends and there is nothing.
+  // Waits for a record; false when the queue ends and is empty.
   bool Take(std::string& record);
   void Settle(const std::string& record, const absl::Status& status);
 
@@ -60,14 +62,14 @@ class AppendQueue {
   Mutex mu_;
   CondVar changed_;
   std::string waiting_ ABSL_GUARDED_BY(mu_);
-  int64_t appended_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes, ever.
-  int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;   // Of these, written or lost.
-  int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;     // Writes, the one under way included.
+  int64_t appended_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes since the start.
+  int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;   // Bytes of these, written or lost.
+  int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;     // Writes, including the one in progress.
   int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;    // The number of the last write that failed; 0: none did.
-  int flushing_ ABSL_GUARDED_BY(mu_) = 0;      // Callers of Flush that wait: no pause before another try.
+  int flushing_ ABSL_GUARDED_BY(mu_) = 0;      // Callers waiting in Flush: retries then do not pause.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status error_ ABSL_GUARDED_BY(mu_);     // Not taken yet.
-  absl::Status last_ ABSL_GUARDED_BY(mu_);      // Of the last write.
+  absl::Status last_ ABSL_GUARDED_BY(mu_);      // Status of the last write.
   absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // Why nothing more is written.
 
   std::thread thread_;  // Last: it uses all of the above.

@@ -24,8 +24,8 @@ class Clock {
   virtual Nanoseconds Now() const = 0;
 };
 
-// Whether others, whom a wait may be for, compute. While they do, the limit of the wait does not run. Any
-// thread; does not block. Empty: never.
+// Whether the peers that a wait depends on are computing. While they are, the wait's deadline does not run.
+// Any thread; does not block. Empty: they never are.
 using PeersCompute = std::function<bool()>;
 
 // The machine's monotonic clock.

@@ -23,12 +23,12 @@ bool IsDirectory(const std::string& path) {
   return stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// Of a call that should have written something. 0 bytes are an error, too, or the caller would try for ever.
+// The error of a write call that wrote nothing. 0 bytes are an error too, or the caller would retry forever.
 absl::Status WriteError(ssize_t written, const std::string& name) {
   return ErrnoStatus(written < 0 ? errno : EIO, absl::StrCat("cannot write ", name));
 }
 
-// The bytes of a file of `size` up to its last line end.
+// The number of bytes up to and including the last line end of a file of `size` bytes.
 absl::StatusOr<int64_t> BytesOfWholeLines(int fd, int64_t size, const std::string& path) {
   char piece[4096];
   while (size > 0) {
@@ -170,7 +170,7 @@ absl::Status AppendFile::Append(absl::string_view record) {
 absl::Status AppendFile::CutTornRecord() {
   if (torn_at_ < 0) return absl::OkStatus();
   if (ftruncate(fd_.get(), torn_at_) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("cannot cut what was half written off ", path_));
+    return ErrnoStatus(errno, absl::StrCat("cannot cut a partly written record off ", path_));
   }
   torn_at_ = -1;
   return absl::OkStatus();

@@ -43,10 +43,10 @@ class AppendFile {
  public:
   // Creates the file if need be.
   static absl::StatusOr<std::unique_ptr<AppendFile>> Open(const std::string& path);
-  // The same for a file of lines: a last line without its end, which a crash left, is cut off.
+  // Like Open, for a file of lines: an unterminated last line, left by a crash, is cut off.
   static absl::StatusOr<std::unique_ptr<AppendFile>> OpenLines(const std::string& path);
 
-  // After an error nothing of the record is in the file, or will be cut off before the next one.
+  // After an error no part of the record is in the file, or the part is cut off before the next record.
   absl::Status Append(absl::string_view record);
   // After an error every later call repeats it: the disk may have dropped what was written, and another fsync
   // would succeed all the same (fsync(2)).
@@ -58,7 +58,7 @@ class AppendFile {
 
   FileDescriptor fd_;
   std::string path_;
-  int64_t torn_at_ = -1;  // Where a record begins of which only a part could be written; -1: there is none.
+  int64_t torn_at_ = -1;  // Offset of a partly written record; -1: there is none.
   absl::Status sync_status_;
 };
 
@@ -67,17 +67,17 @@ absl::Status WriteFully(int fd, const void* data, int64_t size, const std::strin
 absl::Status WriteFullyAt(int fd, const void* data, int64_t size, int64_t offset, const std::string& name);
 absl::Status ReadFullyAt(int fd, void* data, int64_t size, int64_t offset, const std::string& name);
 
-// What it creates survives a power cut.
+// The directories it creates survive a power cut.
 absl::Status CreateDirectories(const std::string& path);
 bool FileExists(const std::string& path);
 absl::Status SyncDirectory(const std::string& path);
 // Names, sorted, without "." and "..".
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
-// A path that is not there is no error.
+// A missing path is not an error.
 absl::Status RemoveRecursively(const std::string& path);
 
-// Holds PATH/.lock (flock) until destroyed, or ends with the process. FailedPrecondition when somebody else
-// does.
+// Holds PATH/.lock (flock) until the descriptor is closed or the process ends. FailedPrecondition when it is
+// already held.
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path);
 
 }  // namespace tethys

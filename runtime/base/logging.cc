@@ -20,7 +20,7 @@ void LogLine(char severity, const char* file, int line, const std::string& text)
   std::snprintf(millis, sizeof(millis), ".%03d", static_cast<int>(now.tv_usec / 1000));
   const std::string whole = absl::StrCat(std::string(1, severity), " ", stamp, millis, " ",
                                          base != nullptr ? base + 1 : file, ":", line, "] ", text, "\n");
-  // A short or failed write of a log line has nobody to be reported to.
+  // A short or failed write of a log line cannot be reported anywhere.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, whole.data(), whole.size());
 }
 

@@ -1,5 +1,5 @@
-// What a misspelt name was probably meant to be, for messages that refuse it. Called by whoever reads names
-// that people write: flags, verbs, fields of a job. Pure; any thread.
+// Suggests the intended name in messages that refuse a misspelt one. Called wherever names written by people
+// are read: flags, verbs, fields of a job. Pure; any thread.
 #ifndef TETHYS_RUNTIME_BASE_NEAREST_NAME_H_
 #define TETHYS_RUNTIME_BASE_NEAREST_NAME_H_
 
@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// The known name that begins with `name` or takes the fewest edits from it, whatever the case, if those are
-// few enough for a slip of the hand; else empty.
+// The known name that begins with `name` or is the fewest edits away, ignoring case; empty if the edits are
+// too many for a typing mistake.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> known);
 
 }  // namespace tethys

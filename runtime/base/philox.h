@@ -1,6 +1,6 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): numbers that are a
 // fixed function of a key and a position, without state. RandomStream (random.h) draws on it, and so do the
-// devices' kernels: one piece of code, hence one sequence of bits. Plain constexpr C++, as nvcc takes it.
+// devices' kernels: one piece of code, hence one sequence of bits. Plain constexpr C++, which nvcc accepts.
 //
 // Internal linkage, since sources that are compiled once per instruction set include this (device/cpu/).
 #ifndef TETHYS_RUNTIME_BASE_PHILOX_H_

@@ -7,7 +7,7 @@
 
 namespace tethys {
 
-// Resident memory; 0 where /proc does not tell.
+// Resident memory; 0 if /proc does not give it.
 int64_t ResidentBytes();
 
 std::string HostName();
@@ -16,7 +16,7 @@ std::string HostName();
 [[noreturn]] void EndProcessAtOnce();
 
 // Lets this process, and those it starts, open as many descriptors as the system allows it: the soft limit
-// becomes the hard one. A process that may not do that goes on with what it has.
+// becomes the hard one. If that is not permitted, the limit stays as it is.
 void RaiseDescriptorLimit();
 
 }  // namespace tethys

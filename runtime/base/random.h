@@ -27,7 +27,7 @@ class RandomStream {
  public:
   RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t a);
 
-  // Four numbers at position `counter`, in any order of asking.
+  // Four numbers at position `counter`; positions may be asked for in any order.
   std::array<uint32_t, 4> Block(uint64_t counter) const;
 
   // The numbers one after the other from the start.

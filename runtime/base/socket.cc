@@ -40,7 +40,7 @@ FileDescriptor OpenSocket(const addrinfo& address) {
       socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
 }
 
-// Headers and short vectors must not wait for an acknowledgement of what went before (Nagle's algorithm).
+// Headers and short vectors must not wait for an acknowledgement of earlier data (Nagle's algorithm).
 void SendAtOnce(int fd) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -98,7 +98,7 @@ absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address) {
   const std::string name = absl::StrCat("cannot listen on ", HostPortText(address));
   FileDescriptor fd = OpenSocket(*list);
   if (!fd.valid()) return ErrnoStatus(errno, name);
-  // A port whose last user ended a moment ago may be taken again; one in use may not.
+  // A port whose last user has just ended may be reused; a port in use may not.
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(fd.get(), list->ai_addr, list->ai_addrlen) != 0) return ErrnoStatus(errno, name);

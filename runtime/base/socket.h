@@ -24,21 +24,21 @@ struct HostPort {
 // "10.0.0.3:4711", "node3:4711", "[::1]:4711". InvalidArgument quotes what is wrong.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 std::string HostPortText(const HostPort& address);
-// What is sent to this address ("127.0.0.1:4711", "[::1]:4711") never leaves the machine.
+// Whether data sent to this address ("127.0.0.1:4711", "[::1]:4711") never leave the machine.
 bool IsLoopback(absl::string_view address);
 
 // Bound and listening; port 0 lets the system choose. AlreadyExists when the port is taken.
 absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address);
-// An invalid descriptor when nobody waits.
+// Returns an invalid descriptor when no connection is pending.
 absl::StatusOr<FileDescriptor> AcceptTcp(int listener);
 // Starts to connect. Once the descriptor polls writable, ConnectResult says how it went.
 absl::StatusOr<FileDescriptor> StartConnectTcp(const HostPort& address);
 absl::Status ConnectResult(int fd);
 
-// Numeric.
+// The numeric address.
 absl::StatusOr<HostPort> LocalAddress(int fd);
 
-// A wish: the system may grant less.
+// The system may grant less.
 void SetSendBuffer(int fd, int bytes);
 
 // Bytes moved, 0 when the call would block. Unavailable when the other side has closed or reset the

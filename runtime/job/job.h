@@ -1,4 +1,4 @@
-// Questions that many ask of a resolved job. Pure; any thread.
+// Values that many callers derive from a resolved job. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_JOB_H_
 #define TETHYS_RUNTIME_JOB_JOB_H_
 
@@ -19,20 +19,20 @@ int64_t BatchPerWorkerRows(const proto::Job& job);
 // "local", "mirrored", "ps_sync", "ps_async" or, with its bound, "ps_stale_3".
 std::string StrategyName(const proto::Job& job);
 
-// Workers train on batches that the chief leases to them, and so may be lost: asynchronously and
-// stale-synchronously.
+// Whether workers train on batches leased by the chief, so that the job survives their loss: it does when
+// asynchronous or stale-synchronous.
 bool LeasesBatches(const proto::Job& job);
 
-// By what servers divide a push; nothing where it is always the global batch.
+// How servers scale a pushed gradient; nullopt where they always divide by the global batch.
 absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Job& job);
 
 // 0 without parameter servers.
 int32_t ServerCount(const proto::Job& job);
 
-// The same in every process of one build: of the deterministic serialization.
+// A hash of the deterministic serialization: the same in every process of one build.
 uint64_t JobHash(const proto::Job& job);
 
-// In text format, as a job file.
+// The job in text format, as in a job file.
 std::string ResolvedText(const proto::Job& job);
 
 }  // namespace tethys

@@ -103,7 +103,7 @@ absl::Status SetScalar(const FieldDescriptor& field, const std::string& value, M
   }
 }
 
-// Makes `member` (or keeps it, if it is there) the chosen one of its oneof.
+// Chooses `member` in its oneof, or keeps it if it is chosen already.
 absl::Status ChooseMember(const OneofDescriptor& oneof, absl::string_view member, Message& holder) {
   const FieldDescriptor* field = nullptr;
   for (int i = 0; i < oneof.field_count(); ++i) {
@@ -152,7 +152,7 @@ absl::Status CheckIndex(const PathStep& step, const FieldDescriptor& field, cons
                    size > 1 ? absl::StrCat(" to ", step.name, "[", size - 1, "]") : ""));
 }
 
-// The member that is chosen instead of `field`; null: none is, or `field` is not of a oneof.
+// The member that is chosen instead of `field`; null if none is, or if `field` is in no oneof.
 const FieldDescriptor* OtherChoice(const FieldDescriptor& field, const Message& holder) {
   const OneofDescriptor* oneof = field.real_containing_oneof();
   if (oneof == nullptr) return nullptr;
@@ -169,7 +169,7 @@ std::string SwitchText(absl::string_view path, const FieldDescriptor& field) {
                       field.name());
 }
 
-// A field of a choice that was not made: to set it must not undo the one that was.
+// Refuses a path through `field` if another member is chosen: setting a field must not undo that choice.
 absl::Status CheckChoice(absl::string_view path, const FieldDescriptor& field, const Message& holder) {
   const FieldDescriptor* chosen = OtherChoice(field, holder);
   if (chosen == nullptr) return absl::OkStatus();
@@ -178,7 +178,7 @@ absl::Status CheckChoice(absl::string_view path, const FieldDescriptor& field, c
                    ": to change it, write --set=", SwitchText(path, field), " before"));
 }
 
-// The message that `step` leads to, made if it is not there.
+// The message that `step` leads to, created if absent.
 absl::StatusOr<Message*> Descend(const PathStep& step, Message& holder) {
   const FieldDescriptor* field = holder.GetDescriptor()->FindFieldByName(step.name);
   if (field == nullptr) {

@@ -21,12 +21,12 @@ std::string UnknownValueText(const google::protobuf::FieldDescriptor& field, abs
 
 // Sets the field at `path` from text, choosing the members of oneofs on the way where none is chosen yet. A
 // path that ends in a oneof, or in a message with one, takes the name of a member; an empty value makes an
-// empty message; a list is split at commas. InvalidArgument says what the field wants, also where the path
-// leads through another member of a oneof than the chosen one.
+// empty message; a list is split at commas. InvalidArgument says what the field accepts, also if the path
+// leads through a oneof member that is not the chosen one.
 absl::Status SetField(absl::string_view path, absl::string_view value, google::protobuf::Message& root);
 
-// Whether the path leads through another member of a oneof than the one that is chosen, so that the field is
-// none of this message's. False for paths that SetField refuses for another reason.
+// Whether the path leads through a oneof member that is not the chosen one, so that the field does not apply
+// to this message. False for paths that SetField refuses for another reason.
 bool IsOfAnotherChoice(absl::string_view path, const google::protobuf::Message& root);
 
 // One step of a path: a field's name, and an index where it is repeated.
@@ -38,7 +38,7 @@ struct PathStep {
 absl::StatusOr<std::vector<PathStep>> ParsePath(absl::string_view path);
 
 // Visits every message that can hold the last field of `path` (without indices: all elements of repeated
-// fields), with that field and its full path. Messages that are not there are passed over.
+// fields), with that field and its full path. Absent messages are skipped.
 using FieldVisitor =
     std::function<void(google::protobuf::Message& holder, const google::protobuf::FieldDescriptor& field,
                        const std::string& path)>;

@@ -39,7 +39,7 @@ absl::string_view Quoted(absl::string_view text, absl::string_view before) {
   return text.substr(0, text.find('"'));
 }
 
-// The first field of that name with an enum's values, of any message in the job file's schema.
+// The first enum field of that name in any message of the job file's schema.
 const FieldDescriptor* FindEnumField(absl::string_view name) {
   const auto& file = *proto::Job::descriptor()->file();
   for (int i = 0; i < file.message_type_count(); ++i) {
@@ -49,8 +49,8 @@ const FieldDescriptor* FindEnumField(absl::string_view name) {
   return nullptr;
 }
 
-// What protobuf's parser says, with a remedy where its words are recognised (they are those of 3.21; other
-// words only lose the remedy).
+// The message of protobuf's parser, with a remedy if its wording is recognised (that of 3.21; another wording
+// only loses the remedy).
 std::string WithRemedy(const std::string& message) {
   const absl::string_view type_name = Quoted(message, "Message type \"");
   const absl::string_view field_name = Quoted(message, "has no field named \"");
@@ -73,7 +73,7 @@ std::string WithRemedy(const std::string& message) {
   return message;
 }
 
-// Keeps the first error: what follows it is mostly its echo.
+// Keeps the first error: later ones mostly follow from it.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   explicit FirstError(absl::string_view file) : file_(file) {}
@@ -88,16 +88,16 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string text_;
 };
 
-// Knows where each field got its value.
+// Finds the place where a field got its value.
 class Locations {
  public:
-  // `overrides`: as applied, each as it was written: "--set=FIELD=VALUE".
+  // `overrides` are in the order applied, each as it was written: "--set=FIELD=VALUE".
   Locations(absl::string_view file, const TextFormat::ParseInfoTree& tree,
             absl::Span<const std::string> overrides)
       : file_(file), tree_(tree), overrides_(overrides) {}
 
-  // The last override that set the field or a part of it, else where the file has it or the nearest message
-  // around it.
+  // The last override that set the field or a part of it; else the place in the file of the field, or of the
+  // nearest message around it.
   std::string Find(absl::string_view field) const {
     for (auto it = overrides_.rbegin(); it != overrides_.rend(); ++it) {
       absl::string_view path = *it;
@@ -150,7 +150,8 @@ absl::Status ApplyOverride(absl::string_view flag, const std::string& text, prot
   return Annotate(SetField(parts.first, parts.second, job), absl::StrCat(flag, text));
 }
 
-// Their order: whatever chooses (strategy=...) before the fields that a choice has, which are longer paths.
+// The order to apply variations in: those that choose a oneof member (strategy=...) before those that set its
+// fields, which have longer paths.
 std::vector<size_t> ByDepth(absl::Span<const std::string> variations) {
   std::vector<size_t> order(variations.size());
   std::iota(order.begin(), order.end(), 0);
@@ -171,7 +172,7 @@ std::string NameFromFile(const std::string& file_name) {
   return name.empty() ? "job" : name.substr(0, 100);
 }
 
-// A job as written: before defaults, and with where each field got its value.
+// A job as written: before defaults, and with the places where its fields got their values.
 struct WrittenJob {
   JobVariant variant;
   TextFormat::ParseInfoTree tree;

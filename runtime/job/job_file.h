@@ -1,9 +1,9 @@
-// Reads job files: protobuf's text format, with overrides from the command line. Whoever starts a job calls
-// it; what it returns is resolved and sound (runtime/job/job_validation.h). Blocking on one small file; any
-// thread.
+// Reads job files: protobuf's text format, with overrides from the command line. Called by commands that
+// start jobs; the jobs it returns are resolved and valid (runtime/job/job_validation.h). Blocking on one
+// small file; any thread.
 //
-// Errors are InvalidArgument (NotFound for a missing file) and start with where: "mnist.textproto:12:3: ...",
-// or the override: "--set=workers=0: ...".
+// Errors are InvalidArgument (NotFound for a missing file) and start with the place: "mnist.textproto:12:3:
+// ...", or the override: "--set=workers=0: ...".
 #ifndef TETHYS_RUNTIME_JOB_JOB_FILE_H_
 #define TETHYS_RUNTIME_JOB_JOB_FILE_H_
 
@@ -29,22 +29,22 @@ absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std
 // A job as one of several that are compared.
 struct JobVariant {
   proto::Job job;
-  std::vector<bool> varied;  // By variation: it concerned this job.
+  std::vector<bool> varied;  // By variation: whether it applied to this job.
 };
-// As LoadJob. Of `variations`, FIELD=VALUE each, those that choose come before those that depend on the
-// choice, and a field of another choice than the job's (servers, of a mirrored job) leaves the job as it is.
-// Messages call them --vary.
+// Like LoadJob, then applies `variations`, FIELD=VALUE each. Those that choose a oneof member come before
+// those that set its fields. A field of a member that the job has not chosen (servers, in a mirrored job)
+// leaves the job as it is. Messages call them --vary.
 absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
                                           absl::Span<const std::string> variations);
 
-// `file_name` stands in messages, and its stem is the default of the job's name.
+// `file_name` appears in messages, and its stem is the default of the job's name.
 absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
                                     absl::Span<const std::string> overrides);
 
-// For what is found wrong with a job after it was read: where the message begins with a field of the job
-// ("model.layer[1] ...", "data.validation_samples is ..."), the place where the field got its value is put
-// before it, as in the errors here. `path`, `overrides` and `variations` as the job was read. Reads the file
-// again.
+// Adds the place to an error found after the job was read: if the message begins with a field of the job
+// ("model.layer[1] ...", "data.validation_samples is ..."), the place where the field got its value is
+// prefixed, as in the errors here. `path`, `overrides` and `variations` are those the job was read with.
+// Reads the file again.
 absl::Status WithPlace(const absl::Status& status, const std::string& path,
                        absl::Span<const std::string> overrides,
                        absl::Span<const std::string> variations = {});

@@ -183,7 +183,7 @@ std::string KindName(const proto::Layer& layer) {
   return kind == nullptr ? "layer" : kind->name();
 }
 
-// Of a dense layer or a convolution.
+// `Layer` is a dense layer or a convolution.
 template <typename Layer>
 void ResolveInitializer(Layer& layer) {
   if (layer.initializer() != proto::INITIALIZER_DEFAULT) return;
@@ -203,7 +203,7 @@ void ResolveModel(proto::Model& model, Problems& problems) {
     problems.AddIf(!IsName(layer.name()), field + ".name", kNameRule);
     problems.AddIf(
         !names.insert(layer.name()).second, field + ".name",
-        absl::StrCat("is '", layer.name(), "', as of a layer before it: give every layer its own name"));
+        absl::StrCat("is '", layer.name(), "', the name of an earlier layer: give every layer its own name"));
     if (layer.has_dense()) ResolveInitializer(*layer.mutable_dense());
     if (layer.has_convolution()) ResolveInitializer(*layer.mutable_convolution());
   }
@@ -249,7 +249,7 @@ void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
     std::string name = optimizer.no_weight_decay(i);
     name.erase(std::remove(name.begin(), name.end(), '/'), name.end());
     problems.AddIf(!IsName(name), absl::StrCat("optimizer.no_weight_decay[", i, "]"),
-                   "is no part of a variable's name");
+                   "cannot be part of a variable's name");
   }
 }
 
@@ -307,7 +307,7 @@ void CheckResources(const proto::Job& job, Problems& problems) {
       absl::StrCat("is ", seconds, ": must be 0 (sample nothing) or at least ", kLeastSamplingSeconds));
 }
 
-// Results on a validation split that is never looked at.
+// Refuses fields that need validation results in a job that never validates.
 void CheckValidationUse(const proto::Job& job, Problems& problems) {
   const bool validates = job.data().validation_samples() > 0 && job.evaluate_each_epoch();
   constexpr char kRemedy[] =
@@ -318,15 +318,15 @@ void CheckValidationUse(const proto::Job& job, Problems& problems) {
   problems.AddIf(job.has_early_stopping() && !validates, "early_stopping", absl::StrCat("is given", kRemedy));
 }
 
-// Whoever waits for a vanished process in an exchange must outlast the chief's verdict on who vanished.
+// An exchange with a lost process must wait longer than the chief takes to detect which process is lost.
 void CheckTimeouts(const proto::Timeouts& timeouts, Problems& problems) {
   problems.AddIf(
       timeouts.step() <= timeouts.silence(), "timeouts.step",
       absl::StrCat("is ", timeouts.step(), ", but timeouts.silence is ", timeouts.silence(),
-                   ": it must be longer, or whoever waits for a lost process is blamed before it; raise it"));
+                   ": it must be longer, or a process that waits for a lost one is blamed for it; raise it"));
 }
 
-// Messages whose absence means their defaults, so that the rules below them apply.
+// Creates the messages whose absence means their defaults, so that the rules for their fields apply.
 void MakeMessages(proto::Job& job) {
   job.mutable_device();
   job.mutable_checkpoint();
@@ -343,7 +343,7 @@ void MakeMessages(proto::Job& job) {
     ps.mutable_partitioner()->mutable_min_size();
 }
 
-// Often enough to lose little, and seldom enough to cost little.
+// The default interval is short enough to lose little and long enough to cost little.
 void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
   constexpr double kDefaultSeconds = 60;
   const bool chosen = checkpoint.every_steps() > 0 || checkpoint.has_every_epochs();
@@ -351,7 +351,7 @@ void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
   if (!checkpoint.has_every_epochs()) checkpoint.set_every_epochs(chosen ? 0 : 1);
 }
 
-// Defaults that are another field's value.
+// Sets defaults that are another field's value.
 void ResolveDependentDefaults(proto::Job& job) {
   ResolveCheckpoint(*job.mutable_checkpoint());
   for (proto::Layer& layer : *job.mutable_model()->mutable_layer()) {

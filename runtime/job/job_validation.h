@@ -1,4 +1,4 @@
-// Fills a job's defaults in and refuses what cannot be trained. Pure; any thread.
+// Fills in a job's defaults and refuses jobs that cannot be trained. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_JOB_VALIDATION_H_
 #define TETHYS_RUNTIME_JOB_JOB_VALIDATION_H_
 
@@ -12,16 +12,17 @@
 
 namespace tethys {
 
-// Where a field was written, for messages: "model.layer[1].dense.units" to "mnist.textproto:12:3".
+// Maps a field to the place where it was written, for messages: "model.layer[1].dense.units" to
+// "mnist.textproto:12:3".
 using FieldLocator = std::function<std::string(absl::string_view field)>;
 
-// Writes out every default, so that the job means the same to everyone who reads it; resolving again changes
-// nothing. InvalidArgument "WHERE: FIELD is VALUE: what is allowed, what to do" for the first field that is
-// missing, out of range or contradicts another.
+// Writes out every default, so that the job means the same to every process that reads it; resolving again
+// changes nothing. InvalidArgument "WHERE: FIELD is VALUE: what is allowed, what to do" for the first field
+// that is missing, out of range or contradicts another.
 absl::Status ResolveJob(const FieldLocator& where, proto::Job& job);
 
-// What depends on the size of the training split: InvalidArgument when an epoch would have no step. Requires
-// a resolved job.
+// Checks the fields against the size of the training split: InvalidArgument when an epoch would have no step.
+// Requires a resolved job.
 absl::Status CheckTrainingLength(int64_t train_samples, const proto::Job& job);
 
 }  // namespace tethys

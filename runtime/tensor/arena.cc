@@ -11,7 +11,7 @@ absl::StatusOr<Arena> Arena::Allocate(int64_t size) {
   if (size == 0) return arena;
   const int64_t bytes = AlignUp(size) * static_cast<int64_t>(sizeof(float));
   const int64_t installed = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  // Linux may grant more than it has, and then kills whoever touches it.
+  // Linux may grant more memory than it has, and then kills the process that touches it.
   if (bytes <= installed) {
     arena.data_.reset(
         static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), static_cast<size_t>(bytes))));

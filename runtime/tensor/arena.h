@@ -15,13 +15,13 @@ namespace tethys {
 class Arena {
  public:
   Arena() = default;
-  // Ends the process where memory runs out: for what is small, or was allocated before.
+  // Ends the process if memory runs out: only for small sizes, or sizes allocated before.
   explicit Arena(int64_t size) {
     absl::StatusOr<Arena> arena = Allocate(size);
     TETHYS_CHECK(arena.ok(), arena.status().message());
     *this = *std::move(arena);
   }
-  // ResourceExhausted: the host has not got so much memory; says how much is needed and how much there is.
+  // ResourceExhausted: the host lacks the memory; the message says how much is needed and how much there is.
   static absl::StatusOr<Arena> Allocate(int64_t size);
 
   float* data() { return data_.get(); }

@@ -1,4 +1,4 @@
-// One batch: as a loader fills it on the host and a plan reads it.
+// One batch, as a loader fills it on the host and a plan reads it.
 #ifndef TETHYS_RUNTIME_TENSOR_BATCH_H_
 #define TETHYS_RUNTIME_TENSOR_BATCH_H_
 
@@ -30,7 +30,7 @@ struct BatchLayout {
   int64_t sample_elements = 0;
 
   int64_t bytes() const { return weights_offset() + Aligned(rows * static_cast<int64_t>(sizeof(float))); }
-  // The batch in a block of bytes() bytes, itself so aligned; on the host or on a device.
+  // The batch in a block of bytes() bytes, aligned to 64 bytes, on the host or on a device.
   HostBatch At(void* block) const {
     auto* bytes = static_cast<uint8_t*>(block);
     return {bytes, reinterpret_cast<int32_t*>(bytes + labels_offset()),
@@ -45,7 +45,7 @@ struct BatchLayout {
   }
 };
 
-// Owns what a HostBatch borrows.
+// Owns the memory that a HostBatch borrows.
 class BatchBuffer {
  public:
   BatchBuffer(int64_t rows, int64_t sample_elements)

@@ -140,9 +140,9 @@ std::string FrameText(const Frame& frame) {
 absl::Status DamagedPayload(const Frame& frame) {
   return absl::DataLossError(absl::StrCat("[", FrameText(frame), "] was damaged on its way: its ",
                                           frame.payload_bytes,
-                                          " bytes do not have the checksum they were sent with, and are not "
-                                          "used. Look at memory and network cards of both machines and at "
-                                          "what lies between them"));
+                                          " bytes do not match the checksum they were sent with, and are not "
+                                          "used. Check the memory and network cards of both machines, and "
+                                          "the network between them"));
 }
 
 }  // namespace tethys

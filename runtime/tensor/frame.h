@@ -85,7 +85,7 @@ struct Frame {
 // "push, rank 2, step 17, range [0, 4)", for error messages.
 std::string FrameText(const Frame& frame);
 
-// DataLoss: what came behind `frame` does not have its checksum.
+// DataLoss: the payload that followed `frame` does not match its checksum.
 absl::Status DamagedPayload(const Frame& frame);
 
 }  // namespace tethys

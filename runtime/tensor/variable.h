@@ -33,7 +33,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 inline constexpr Range kWholeArena = {0, INT64_MAX};
-// Of count 0 where they do not meet.
+// Has count 0 if they do not overlap.
 constexpr Range Intersection(const Range& a, const Range& b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max<int64_t>(0, std::min(a.end(), b.end()) - begin)};
@@ -44,7 +44,7 @@ enum class InitialValue { kZeros, kGlorotUniform, kHeNormal };
 struct Variable {
   std::string name;
   Shape shape;
-  std::string layout;  // What the axes mean: "in,out".
+  std::string layout;  // Names of the axes: "in,out".
   Range range;         // Without padding.
   InitialValue initial_value = InitialValue::kZeros;
   int64_t fan_in = 0;
@@ -68,7 +68,7 @@ class VariableSet {
   int64_t element_count() const;
   // nullptr if there is none.
   const Variable* Find(absl::string_view name) const;
-  // Of names, shapes, dtype and layout, in order: two processes whose signatures agree mean the same by a
+  // A hash of names, shapes, dtype and layouts, in order: processes with equal signatures mean the same by a
   // range.
   uint64_t signature() const;
 

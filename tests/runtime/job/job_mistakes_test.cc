@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"layer { flatten {} }",
                 "layer { name: \"dense_1\" flatten {} }",
                 "my.textproto:3:3: ",
-                {"model.layer[1].name is 'dense_1', as of a layer before it"}},
+                {"model.layer[1].name is 'dense_1', the name of an earlier layer"}},
         Mistake{"train_labels: \"labels\"", "", "my.textproto:7:3: ", {"data.idx.train_labels is missing"}},
         Mistake{"train_labels: \"labels\"",
                 "train_labels: \"labels\" test_images: \"test\"",
