@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxManifestBytes = int64_t{16} << 20;
 
-// What the first variable that differs looks like on both sides.
+// Describes the first variable that differs, on both sides.
 std::string FirstDifference(const VariableSet& saved, const VariableSet& expected) {
   const auto text = [](const VariableSet& variables, size_t i) -> std::string {
     if (i >= variables.variables().size()) return "nothing";
@@ -108,7 +108,7 @@ absl::Status CheckpointReader::VerifyFile(const proto::CheckpointFile& listed) {
   return absl::OkStatus();
 }
 
-// `entry` is the next tensor of the manifest, and its bytes have the manifest's checksum.
+// Checks that `entry` is the next tensor of the manifest and that its bytes have the manifest's checksum.
 absl::Status CheckpointReader::VerifyTensor(const std::string& path, int fd, int64_t data_begin,
                                             const SafetensorsEntry& entry) const {
   const int index = static_cast<int>(tensors_.size());

@@ -1,5 +1,6 @@
-// Reads a committed checkpoint, whatever strategy and number of processes wrote it. Open verifies everything,
-// so that a damaged checkpoint is refused before any of it is used; Read then gives ranges of the arenas.
+// Reads a committed checkpoint, written under any strategy by any number of processes. Open verifies
+// everything, so that a damaged checkpoint is refused before any of it is used; Read then gives ranges of the
+// arenas.
 //
 // Read is thread-safe. All calls block on the disk; Open reads every byte once.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_READER_H_
@@ -22,7 +23,7 @@ namespace tethys {
 class CheckpointReader {
  public:
   // `expected`: the model to load into, nullptr for any. `slot_names`: the optimizer's slots as Read numbers
-  // them. FailedPrecondition: of another model, naming the first variable that differs. DataLoss: damaged,
+  // them. FailedPrecondition: another model, naming the first variable that differs. DataLoss: damaged,
   // naming file and tensor. NotFound: `directory` holds no manifest.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(
       const std::string& directory, const VariableSet* expected,
@@ -46,7 +47,7 @@ class CheckpointReader {
     std::string path;
     FileDescriptor fd;
   };
-  // Where a tensor's bytes begin.
+  // The place where a tensor's bytes begin.
   struct Location {
     int file = 0;
     int64_t offset = 0;
@@ -65,8 +66,8 @@ class CheckpointReader {
   proto::CheckpointManifest manifest_;
   VariableSet variables_;
   std::vector<OpenFile> files_;
-  std::vector<Location> tensors_;  // As the manifest lists them: [checkpoint's slot][variable], flat.
-  std::vector<int> first_tensor_;  // Of each of Read's slots, in tensors_; -1: the checkpoint lacks the slot.
+  std::vector<Location> tensors_;  // In the manifest's order: [checkpoint's slot][variable], flat.
+  std::vector<int> first_tensor_;  // By Read's slot: index in tensors_; -1: the checkpoint lacks the slot.
 };
 
 }  // namespace tethys

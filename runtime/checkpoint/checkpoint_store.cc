@@ -71,12 +71,13 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
 absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best) {
   TETHYS_CHECK(keep >= 1, "keep is ", keep);
   TETHYS_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(root));
-  // The one just saved counts as the newest, whatever its step: later steps are of a course that was left.
+  // The checkpoint just saved counts as the newest, whatever its step: later steps belong to an abandoned
+  // course.
   std::stable_partition(entries.begin(), entries.end(),
                         [saved](const CheckpointEntry& entry) { return entry.step != saved; });
   for (size_t i = 0; i + keep < entries.size(); ++i) {
     if (entries[i].step == best) continue;
-    // Half removed, it would still have its manifest: it ceases to be a checkpoint first.
+    // A half removed checkpoint could still have its manifest, so it is renamed first.
     const std::string removed = absl::StrCat(root, "/", CheckpointName(entries[i].step), kTemporarySuffix);
     TETHYS_RETURN_IF_ERROR(RemoveRecursively(removed));
     TETHYS_RETURN_IF_ERROR(Rename(entries[i].path, removed));

@@ -40,7 +40,7 @@ CheckpointWriter::CheckpointWriter(std::string root, int64_t step, const Variabl
 CheckpointWriter::~CheckpointWriter() {
   if (committed_) return;
   if (const absl::Status removed = RemoveRecursively(temporary_); !removed.ok()) {
-    TETHYS_LOG(Warning, "an unfinished checkpoint stays behind: ", removed.message());
+    TETHYS_LOG(Warning, "an unfinished checkpoint could not be removed: ", removed.message());
   }
 }
 
@@ -108,7 +108,7 @@ absl::Status CheckpointWriter::Write(int slot, int64_t arena_begin, absl::Span<c
   return status;
 }
 
-// Takes the range for one Write, so that no two sources fill the same elements.
+// Reserves the range for one Write, so that no two sources fill the same elements.
 absl::Status CheckpointWriter::Claim(int slot, Range range) {
   MutexLock lock(mu_);
   std::map<int64_t, Claimed>& claims = claims_[slot];
@@ -225,8 +225,8 @@ absl::Status CheckpointWriter::Seal(const proto::TrainingState& state,
   return WriteFileAtomically(absl::StrCat(temporary_, "/", kManifestFile), EncodeManifest(manifest));
 }
 
-// A directory cannot be renamed over a full one, so an earlier checkpoint of the step steps aside first;
-// while neither bears the name, the store finds it by its .old.
+// A directory cannot be renamed over a non-empty one, so an earlier checkpoint of the step is renamed to .old
+// first; while step-N is missing, the store finds the earlier one by that name.
 absl::Status CheckpointWriter::MoveIntoPlace() {
   const std::string old = absl::StrCat(directory_, kOldSuffix);
   const bool replaces = FileExists(directory_);
@@ -246,7 +246,7 @@ absl::Status CheckpointWriter::MoveIntoPlace() {
   TETHYS_RETURN_IF_ERROR(Annotate(SyncDirectory(root_),
                                   absl::StrCat(directory_, " is written but may not survive a power cut")));
   if (const absl::Status removed = RemoveRecursively(old); !removed.ok()) {
-    TETHYS_LOG(Warning, "what was replaced stays behind: ", removed.message());
+    TETHYS_LOG(Warning, "the replaced checkpoint could not be removed: ", removed.message());
   }
   return absl::OkStatus();
 }

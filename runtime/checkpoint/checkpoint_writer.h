@@ -6,8 +6,8 @@
 //   ... writer->Write(0, begin, parameters); writer->Write(1, begin, momentum);
 //   TETHYS_RETURN_IF_ERROR(writer->Commit(state));
 //
-// Write may be called by several threads at once; all calls block on the disk. Nothing but the caller's chunk
-// is held in memory.
+// Write may be called by several threads at once; all calls block on the disk. Only the caller's chunk is
+// held in memory.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_WRITER_H_
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_WRITER_H_
 
@@ -28,31 +28,30 @@ namespace tethys {
 
 // Invariants:
 //  1. Before Commit renames it, the checkpoint lies in ROOT/step-N.tmp and no reader takes it for one.
-//  2. A committed checkpoint is whole: every element of every tensor was written, by one range, and is
-//  finite; files
-//     and directory were synced before the rename.
+//  2. A committed checkpoint is complete: every element of every tensor was written, by one range, and is
+//     finite; files and directory were synced before the rename.
 //  3. At every moment of Commit, an older checkpoint of the same step can be found by ListCheckpoints.
 class CheckpointWriter {
  public:
-  // `variables` and `slot_names` (the optimizer's, in its order) say what must be written. Takes the disk
+  // `variables` and `slot_names` (the optimizer's, in its order) say what must be written. Reserves the disk
   // space. ResourceExhausted: the disk is full.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(const std::string& root, int64_t step,
                                                                   const VariableSet& variables,
                                                                   std::vector<std::string> slot_names,
                                                                   std::string job_name);
-  // Without a successful Commit, removes what was written.
+  // Removes the files unless Commit has succeeded.
   ~CheckpointWriter();
 
-  // Elements [arena_begin, arena_begin + values.size()) of the parameters (slot 0) or of the optimizer's slot
-  // slot - 1. Padding is skipped. The same range may be written again (a retry).
-  // InvalidArgument: outside the arena, overlapping another range, or not finite, naming tensor and index.
+  // Writes elements [arena_begin, arena_begin + values.size()) of the parameters (slot 0) or of the
+  // optimizer's slot slot - 1. Padding is skipped. The same range may be written again (a retry).
+  // InvalidArgument: outside the arena, overlapping another range, or non-finite, naming tensor and index.
   // ResourceExhausted: the disk is full. After an error the range counts as not written.
   absl::Status Write(int slot, int64_t arena_begin, absl::Span<const float> values);
 
-  // Once, after all Writes have returned. FailedPrecondition names the first element that was not written.
-  // After any error the checkpoint is lost, whatever is tried: a failed sync may have dropped the data
-  // (fsync(2)). (If only the sync of ROOT fails, it is there, whole, but may not survive a power cut.)
-  // `description` goes into the manifest.
+  // Called once, after all Writes have returned. FailedPrecondition names the first element that was not
+  // written. After any error the checkpoint is lost and Commit cannot be retried: a failed sync may have
+  // dropped the data (fsync(2)). (If only the sync of ROOT fails, the checkpoint is complete but may not
+  // survive a power cut.) `description` goes into the manifest.
   absl::Status Commit(const proto::TrainingState& state, const proto::ModelDescription& description = {});
 
   // ROOT/step-N, there once Commit has succeeded.
@@ -88,7 +87,7 @@ class CheckpointWriter {
   // Per slot, ranges that a Write has taken, by their begin.
   std::vector<std::map<int64_t, Claimed>> claims_ ABSL_GUARDED_BY(mu_);
 
-  // The committing thread's.
+  // Used by the committing thread.
   bool commit_tried_ = false;
   bool committed_ = false;
 };

@@ -1,4 +1,4 @@
-// What a checkpoint says of its model beside the tensors, held against a job. Pure; any thread.
+// Compares a checkpoint's description of its model (beside the tensors) with a job. Pure; any thread.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
 #define TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
 
@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// FailedPrecondition names the first layer that computes something else than the checkpoint's. Names and
+// FailedPrecondition names the first layer that does not compute the same as the checkpoint's. Names and
 // initializers of layers do not count, nor does a checkpoint without a description. `path` is for messages.
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path);

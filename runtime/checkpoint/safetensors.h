@@ -43,9 +43,9 @@ absl::StatusOr<std::string> EncodeSafetensorsHeader(const std::vector<Safetensor
 absl::StatusOr<int64_t> DecodeSafetensorsHeaderBytes(const char* first8, int64_t file_bytes);
 
 // `json` is the header without the length field, `data_bytes` what follows it in the file. Entries come back
-// in the order of their data. DataLoss naming tensor and rule for: JSON that is none, a field missing or
-// unknown, a dtype other than F32, shape x 4 != end - begin, ranges that overlap, leave a gap, or do not end
-// where the file ends.
+// in the order of their data. DataLoss naming tensor and rule for: invalid JSON, a field missing or unknown,
+// a dtype other than F32, shape x 4 != end - begin, ranges that overlap, leave a gap, or do not end where the
+// file ends.
 absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(absl::string_view json,
                                                                       int64_t data_bytes);
 

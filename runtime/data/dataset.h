@@ -1,5 +1,5 @@
-// Labelled samples in memory, kept as the bytes they were read as: what loaders read batches from. Loading
-// blocks on files; a Dataset is immutable and thread-safe.
+// Labelled samples in memory, kept as the bytes of the files; loaders build batches from them. Loading blocks
+// on files; a Dataset is immutable and thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_DATASET_H_
 #define TETHYS_RUNTIME_DATA_DATASET_H_
 
@@ -16,9 +16,9 @@
 
 namespace tethys {
 
-// What was read from one pair of files. Splits of it share it.
+// The contents of one pair of files, shared by its splits.
 struct SampleStore {
-  Shape sample_shape;  // Without the axis that counts.
+  Shape sample_shape;  // Without the axis that counts samples.
   int64_t sample_elements = 0;
   ByteBuffer values;  // [count, sample_elements]
   ByteBuffer labels;  // [count]
@@ -53,8 +53,8 @@ struct DatasetSizes {
   Shape sample_shape;
 };
 
-// Reads headers only, so it is cheap, and checks what they can tell: as many images as labels, splits that
-// fit, test samples shaped as training samples. InvalidArgument names the files.
+// Reads only headers, so it is cheap, and checks them: as many images as labels, splits that fit, test
+// samples shaped as training samples. InvalidArgument names the files.
 absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Data& data);
 
 struct Datasets {
@@ -66,8 +66,8 @@ struct Datasets {
 // Reads everything. Also refuses a label outside the classes, naming file, index and label.
 absl::StatusOr<Datasets> LoadDatasets(const proto::Data& data);
 
-// The standardisation asked for; computed over all pixels of the training split in exact integer sums, so
-// every worker gets the same floats. InvalidArgument when all pixels are equal.
+// The standardisation that the job gives or asks to compute. Computing it sums all pixels of the training
+// split in exact integers, so every worker gets the same floats. InvalidArgument when all pixels are equal.
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
 
 }  // namespace tethys

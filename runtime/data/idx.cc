@@ -46,11 +46,11 @@ class IdxReader {
 
   absl::Status Open();
   absl::StatusOr<Shape> ReadHeader(IdxKind kind);
-  // `count` values into `values`, and nothing may follow.
+  // Reads `count` values into `values`; nothing may follow them in the file.
   absl::Status ReadValues(int64_t count, ByteBuffer& values);
 
  private:
-  // Returns how many of `size` bytes there were; fewer only at the end of the file.
+  // Returns the number of bytes read: fewer than `size` only at the end of the file.
   absl::StatusOr<int64_t> Read(uint8_t* out, int64_t size);
   absl::Status CheckMagic(const uint8_t* magic, IdxKind kind) const;
   absl::Status CheckFits(const Shape& shape, int64_t header_bytes) const;
@@ -191,7 +191,7 @@ absl::Status IdxReader::ReadValues(int64_t count, ByteBuffer& values) {
     done += got;
     if (got < want) return Truncated("values", count - done);
   }
-  // One byte more drives gzip to its checksum.
+  // Reading one more byte makes zlib verify the gzip checksum.
   uint8_t extra;
   TETHYS_ASSIGN_OR_RETURN(const int64_t got, Read(&extra, 1));
   if (got > 0) {

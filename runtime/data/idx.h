@@ -2,9 +2,9 @@
 //
 //   u8 0, u8 0, u8 type (8: bytes), u8 axes, then axes x u32 big-endian, then the values, last axis fastest
 //
-// Plain or gzipped, told apart by content. Whatever the file holds, it is never believed before it is
-// checked: a header that announces more than the file can hold is refused before memory is asked for, and
-// memory grows with what was really read. Errors name the file, what is wrong with it and what to do.
+// Plain or gzipped, told apart by content. Nothing in a file is believed before it is checked: a header that
+// announces more than the file can hold is refused before memory is allocated, and memory grows with the
+// bytes really read. Errors name the file, what is wrong with it and what to do.
 #ifndef TETHYS_RUNTIME_DATA_IDX_H_
 #define TETHYS_RUNTIME_DATA_IDX_H_
 
@@ -42,7 +42,7 @@ class ByteBuffer {
 
 struct IdxArray {
   Shape shape;        // The first axis counts samples.
-  ByteBuffer values;  // As many as the shape says.
+  ByteBuffer values;  // As many values as the shape says.
 };
 
 // Reads the header only. NotFound; InvalidArgument for an empty file, a wrong magic or type, a zero axis, or
@@ -50,8 +50,8 @@ struct IdxArray {
 // size tell.
 absl::StatusOr<Shape> ReadIdxShape(const std::string& path, IdxKind kind);
 
-// Reads all of it. As above, and DataLoss for values missing, bytes left over, or a gzip stream damaged
-// anywhere.
+// Reads the whole file. The errors of ReadIdxShape, and DataLoss for values missing, bytes left over, or a
+// gzip stream damaged anywhere.
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, IdxKind kind);
 
 }  // namespace tethys

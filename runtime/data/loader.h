@@ -45,12 +45,12 @@ class BatchLoader {
   // How many more batches may be announced before the next is taken.
   int64_t room() const;
 
-  // The batch after those announced so far: positions `slice` of `order`, or of the data's natural order when
-  // it is null; held until the batch is built. Requires room() > 0, a slice within the order and of at most
+  // Announces the next batch: positions `slice` of `order`, or of the data's natural order when it is null.
+  // `order` is held until the batch is built. Requires room() > 0, a slice within the order and of at most
   // the buffers' rows; it may be empty.
   void Announce(std::shared_ptr<const EpochOrder> order, Slice slice);
 
-  // Next need not wait: the oldest batch announced and not taken is there, or is for Next to build.
+  // Whether Next would not wait: the oldest batch announced and not taken is built, or Next itself builds it.
   bool ready() const;
 
   // Rows beyond the slice are zero, with label and weight 0. Valid until the next call of Next. Requires a
@@ -73,7 +73,7 @@ class BatchLoader {
   const std::shared_ptr<const Dataset> dataset_;
   const int64_t capacity_;
 
-  const std::vector<HostBatch> buffers_;  // capacity + 1; who may touch which follows from invariant 2.
+  const std::vector<HostBatch> buffers_;  // capacity + 1; by invariant 2 only one thread uses each at a time.
   std::vector<Request> requests_;         // Likewise.
 
   mutable Mutex mu_;

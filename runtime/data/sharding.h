@@ -1,6 +1,6 @@
-// Who trains on what. Pure arithmetic that the chief and every worker compute alike: the order of an epoch is
-// a permutation of its samples, a step is a slice of positions in that order, a worker's batch a slice of the
-// step's.
+// Which worker trains on which samples. This is pure arithmetic that the chief and every worker compute
+// alike: the order of an epoch is a permutation of its samples, a step is a slice of positions in that order,
+// a worker's batch a slice of the step's.
 #ifndef TETHYS_RUNTIME_DATA_SHARDING_H_
 #define TETHYS_RUNTIME_DATA_SHARDING_H_
 
@@ -18,7 +18,7 @@ struct Slice {
   bool operator==(const Slice&) const = default;
 };
 
-// The order in which an epoch visits its samples: of (seed, epoch) only. Immutable, thread-safe.
+// The order in which an epoch visits its samples: a function of (seed, epoch) only. Immutable, thread-safe.
 class EpochOrder {
  public:
   // Allocates 4 bytes per sample. Requires 0 <= samples < 2^32.
@@ -35,10 +35,10 @@ class EpochOrder {
 // The order of one epoch at a time, made when another epoch than before is asked for. For one thread.
 class EpochOrders {
  public:
-  // Both as for EpochOrder.
+  // `seed` and `samples` are those of EpochOrder.
   EpochOrders(uint64_t seed, int64_t samples) : seed_(seed), samples_(samples) {}
 
-  // Lets go of the order before: where nobody else holds it, there are never two in memory.
+  // Releases the previous order first: unless it is held elsewhere, there are never two in memory.
   std::shared_ptr<const EpochOrder> Of(int64_t epoch) {
     if (order_ == nullptr || epoch != epoch_) {
       order_ = nullptr;

@@ -1,9 +1,9 @@
-// Brings batches to a device that does not read the host's memory, while it computes: each is copied on a
-// stream of its own into one of two slots and, when its step begins, from there to where the step reads it.
-// That place is always the same, so one captured graph of a step serves all batches.
+// Copies batches to a device that does not read the host's memory, while it computes. Each batch is copied on
+// a separate stream into one of two slots and, when its step begins, from there to the buffer that the step
+// reads. That buffer is always the same, so one captured graph of a step serves all batches.
 //
 //   uploads.Upload(next batch);            // while a step computes
-//   uploads.Take();                        // the step's stream goes on with it
+//   uploads.Take();                        // enqueues the copy of that batch to batch()
 //   ... work on the stream reads uploads.batch()
 //
 // Used by a plan, on the device's thread. Only AwaitUploads blocks.
@@ -21,22 +21,23 @@ namespace tethys {
 
 // Invariants:
 //  1. taken <= uploaded <= taken + 2.
-//  2. Batch k lies in slot k mod 2. It is written once the step's stream has read batch k - 2 from there, and
-//     read once it is written.
+//  2. Batch k lies in slot k mod 2. It is written after the step's stream has read batch k - 2 from there,
+//     and read after it is written.
 class BatchUploads {
  public:
   // `stream` is the one that computes. Both outlive the uploads.
   static absl::StatusOr<std::unique_ptr<BatchUploads>> Create(Device& device, Stream& stream,
                                                               const BatchLayout& layout);
 
-  // Requires a batch laid out as the others, and fewer than two that were not taken. Pinned memory must stay
-  // as it is until AwaitUploads.
+  // Requires a batch in the layout given to Create, and fewer than two uploaded batches not yet taken. Pinned
+  // memory must not change until AwaitUploads has returned.
   absl::Status Upload(const HostBatch& batch);
 
-  // The oldest batch that was uploaded is in batch() for what is put on the stream from now on. Requires one.
+  // Puts the oldest uploaded batch into batch() for all work enqueued from now on. Requires one not yet
+  // taken.
   absl::Status Take();
 
-  // Blocks until all batches uploaded have left the host's memory.
+  // Blocks until all uploaded batches have been copied out of the host's memory.
   absl::Status AwaitUploads();
 
   // Device memory.
@@ -59,7 +60,7 @@ class BatchUploads {
   Stream& stream_;
   const BatchLayout layout_;
   std::unique_ptr<Stream> upload_stream_;
-  std::unique_ptr<Buffer> memory_;  // Of the batch taken last.
+  std::unique_ptr<Buffer> memory_;  // The batch taken last.
   std::array<Slot, 2> slots_;
   int64_t uploaded_ = 0;
   int64_t taken_ = 0;

@@ -14,11 +14,11 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kLeastEvaluationRows = 256;
-// Of activations, for which fewer rows than that are evaluated at a time.
+// Limit on activations; with larger ones, fewer than kLeastEvaluationRows rows are evaluated at a time.
 constexpr int64_t kMostEvaluationBytes = int64_t{256} << 20;
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
-// As in runtime/nn/batch_uploads.h: two slots, and where the step reads.
+// As in runtime/nn/batch_uploads.h: two slots, and the buffer that the step reads.
 constexpr int64_t kBatchesOnDevice = 3;
 // Loss and counts of a step; the optimizer's rates and flag.
 constexpr int64_t kStepResults = 64;
@@ -27,7 +27,7 @@ constexpr int64_t kMostElements = int64_t{1} << 52;
 
 bool IsProduct(const Model::Layer& layer) { return !std::holds_alternative<MaxPoolingShape>(layer.shape); }
 
-// Of a row's activations.
+// Elements of one row's activations.
 int64_t RowElements(const Model& model, bool trains) {
   const std::vector<int64_t> buffers = ActivationBuffers(model, trains);
   return std::accumulate(buffers.begin(), buffers.end(), int64_t{0});
@@ -57,17 +57,19 @@ std::string Mebibytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-// What to do about it.
+// The advice of a message that refuses the job.
 std::string Remedy(const Model& model, const MemoryNeeds& needs, int64_t free_bytes) {
   if (const int64_t sure = LargestBatch(model, needs, free_bytes, true); sure > 0) {
     return absl::StrCat("a batch of ", sure, " a worker fits");
   }
   if (const int64_t perhaps = LargestBatch(model, needs, free_bytes, false); perhaps > 0) {
-    return absl::StrCat("a batch of ", perhaps,
-                        " a worker fits if cuBLAS and cuDNN take little workspace; or end what else runs on "
-                        "this GPU (nvidia-smi lists it)");
+    return absl::StrCat(
+        "a batch of ", perhaps,
+        " a worker fits if cuBLAS and cuDNN take little workspace; or end the other processes on "
+        "this GPU (nvidia-smi lists them)");
   }
-  return "no batch fits: end what else runs on this GPU (nvidia-smi lists it), or take a smaller model";
+  return "no batch fits: end the other processes on this GPU (nvidia-smi lists them), or take a smaller "
+         "model";
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ absl::Status CheckPositive(absl::string_view what, int64_t value) {
   return absl::InvalidArgumentError(absl::StrCat(what, " is ", value, "; it must be 1 or more"));
 }
 
-// What a layer does to samples of a shape, and the variables it needs for that.
+// Computes a layer's output shape from its input's and adds the variables it needs.
 struct LayerBuilder {
   const Shape& input;
   VariableSet& variables;
@@ -53,7 +53,8 @@ struct LayerBuilder {
 
  private:
   absl::StatusOr<ImageShape> InputImage(absl::string_view kind) const;
-  // The layer's weights and bias; `in` and `out` are those axes of `shape`, the fans its elements by them.
+  // Adds the layer's weights and bias. `in` and `out` are those axes of `shape`; the fans are its elements
+  // divided by the other axis.
   absl::Status AddVariables(const std::string& name, const Shape& shape, const std::string& layout,
                             InitialValue initial_value, int64_t in, int64_t out);
 };

@@ -1,5 +1,5 @@
-// A model: what the job describes, turned into variables in an arena. Knows no device and holds no numbers;
-// compile it into a Plan (plan.h) to run it. Immutable, thread-safe.
+// A model: the job's description, turned into variables in an arena. It depends on no device and holds no
+// values; compile it into a Plan (plan.h) to run it. Immutable, thread-safe.
 #ifndef TETHYS_RUNTIME_NN_MODEL_H_
 #define TETHYS_RUNTIME_NN_MODEL_H_
 
@@ -16,12 +16,12 @@ namespace tethys {
 
 class Model {
  public:
-  // Variables are called LAYER/weights (of a convolution LAYER/filters) and LAYER/bias; a layer without a
-  // name is its kind and position, "dense_1". `sample_shape` is one sample's, without the batch axis ([28,
-  // 28], one channel, or [height, width, channels]); `classes` what the last layer must give. InvalidArgument
-  // names the layer: nothing to train, an input of other axes than the layer takes, a window larger than its
-  // image, repeated names, last layer of another width than `classes`, too many parameters for memory's sake
-  // (2^33).
+  // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias; a layer without a
+  // name is called by its kind and position, "dense_1". `sample_shape` is one sample's, without the batch
+  // axis ([28, 28], one channel, or [height, width, channels]); `classes` is the width the last layer must
+  // have. InvalidArgument names the layer: nothing to train, an input with other axes than the layer takes, a
+  // window larger than its image, repeated names, a last layer of another width, more than 2^33 parameters
+  // (to bound memory).
   static absl::StatusOr<Model> Create(const proto::Model& config, const Shape& sample_shape, int64_t classes);
 
   const VariableSet& variables() const { return variables_; }
@@ -33,7 +33,7 @@ class Model {
   // one each, from its weights to the end of its bias. The padding between the two is part of it (and zero).
   std::vector<Range> ready_order() const;
 
-  // A layer as the plan needs it; flatten is none, since it moves nothing. Activations lie as NHWC.
+  // A layer as the plan needs it; flatten is not one, since it moves no data. Activations lie as NHWC.
   struct Layer {
     std::string name;
     std::variant<DenseShape, ConvolutionShape, MaxPoolingShape> shape = {};  // For one row.
@@ -44,7 +44,7 @@ class Model {
     bool has_variables() const { return weights.count > 0; }
   };
   const std::vector<Layer>& layers() const { return layers_; }
-  // Backward ends here: what lies before it has nothing to learn.
+  // Backward ends here: earlier layers have nothing to learn.
   size_t first_layer_with_variables() const { return first_layer_with_variables_; }
 
  private:

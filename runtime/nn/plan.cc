@@ -11,9 +11,10 @@
 namespace tethys {
 namespace {
 
-// Activation 0 is the converted batch, activation i + 1 what layer i makes of activation i. Backward needs
-// all of them, so a plan that trains has a buffer for each. Where it only evaluates, two take turns, and so
-// do the gradients of activations, which are needed for one layer and its predecessor only.
+// Activation 0 is the converted batch; activation i + 1 is layer i's output for activation i. Backward needs
+// all of them, so a training plan has a buffer for each. An evaluating plan alternates between two. The
+// gradients of activations also alternate between two buffers: they are needed for one layer and its
+// predecessor only.
 class LayeredPlan final : public Plan {
  public:
   LayeredPlan(const Model& model, Device& device, Stream& stream, int64_t rows, const float* parameters,
@@ -53,12 +54,12 @@ class LayeredPlan final : public Plan {
   float* const gradient_sums_;
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
-  std::vector<std::unique_ptr<PlanLayer>> layers_;  // As in model_.layers().
+  std::vector<std::unique_ptr<PlanLayer>> layers_;  // In the order of model_.layers().
   std::unique_ptr<SoftmaxCrossEntropyPrimitive> loss_;
   std::vector<std::unique_ptr<Event>> ready_;  // In the order of ready_order().
 
-  std::unique_ptr<BatchUploads> uploads_;  // Null where the device reads host memory.
-  HostBatch batch_;                        // What Forward reads: the host's, or device memory of uploads_.
+  std::unique_ptr<BatchUploads> uploads_;  // Null if the device reads host memory.
+  HostBatch batch_;                        // Read by Forward: host memory, or device memory of uploads_.
   std::vector<std::unique_ptr<Buffer>> activations_;
   std::array<std::unique_ptr<Buffer>, 2> gradients_;  // [rows, widest layer's out]
   std::unique_ptr<Buffer> loss_result_;

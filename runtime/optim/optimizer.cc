@@ -61,7 +61,7 @@ class SgdOptimizer final : public Optimizer {
   }
 
  private:
-  // On the device, and as each turn sends and gets it.
+  // Lies on the device, and in host memory once for each turn, which sends its rates and receives its flag.
   struct State {
     SgdRates rates;
     int32_t bad;

@@ -33,7 +33,7 @@ struct Update {
   double learning_rate = 0;
   double gradient_scale = 1;
   Range part = kWholeArena;
-  bool gradients_are_finite = false;  // The caller has looked at each: they are not looked at again.
+  bool gradients_are_finite = false;  // The caller has checked them; they are not checked again.
 };
 
 class Optimizer {
@@ -43,22 +43,22 @@ class Optimizer {
   // Device memory for the slots of an arena of so many elements, zeroed, one buffer per SlotNames.
   virtual absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) = 0;
 
-  // Parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` as many as
-  // SlotNames. FailedPrecondition when a gradient of the part is not finite: then nothing was changed, and
-  // nothing ever will be. Blocks until that is known.
+  // Updates parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` are
+  // as many as SlotNames. FailedPrecondition when a gradient of the part is non-finite: then nothing is
+  // changed, by this update or any later one. Blocks until that is known.
   absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const> slots);
 
-  // The parts of Apply, for whoever puts an update on a stream before the last one has happened, or makes a
-  // graph of it. Two updates may be under way; they differ in `turn`, 0 or 1.
+  // The parts of Apply, for callers that enqueue an update before the last one has run, or capture it in a
+  // graph. Two updates may be in flight; they differ in `turn`, 0 or 1.
   //
   // Writes the update's rates to host memory of that turn.
   virtual void SetRates(int turn, const Update& update) = 0;
-  // Puts the update on the stream: stream work only, from the rates that are there when it happens, not those
-  // of `update`.
+  // Enqueues the update: stream work only. It uses the rates that SetRates has set when it runs, not those of
+  // `update`.
   virtual absl::Status Put(Stream& stream, int turn, const Update& update, float* parameters,
                            const float* gradient_sums, absl::Span<float* const> slots) = 0;
-  // Once it has happened: the error of Apply.
+  // The error of Apply; valid once the update has run.
   virtual absl::Status Check(int turn) const = 0;
 };
 
