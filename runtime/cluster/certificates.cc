@@ -25,7 +25,7 @@ absl::Status OpenSslError(absl::string_view what) {
   return absl::InternalError(absl::StrCat(what, ": ", OpenSslReason()));
 }
 
-// P-256: both gRPC and plain OpenSSL take it without being told.
+// P-256, which both gRPC and plain OpenSSL accept by default.
 absl::StatusOr<OwnedKey> MakeKey() {
   OwnedKey key(EVP_EC_gen("P-256"));
   if (key == nullptr) return OpenSslError("cannot make a key");
@@ -75,7 +75,7 @@ bool AddExtension(X509* certificate, X509* issuer, int nid, const std::string& v
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// What authority and processes have in common; not signed yet.
+// An unsigned certificate with the fields that authority and processes have in common.
 absl::StatusOr<OwnedCertificate> Draft(const std::string& name, EVP_PKEY* key, SystemTime now,
                                        std::chrono::hours lifetime) {
   OwnedCertificate certificate(X509_new());
@@ -175,7 +175,7 @@ absl::Status CheckIdentity(const TlsIdentity& identity) {
 
 absl::StatusOr<std::unique_ptr<JobAuthority>> JobAuthority::Create(std::function<SystemTime()> now) {
   TETHYS_ASSIGN_OR_RETURN(OwnedKey key, MakeKey());
-  // Of its own name: another job's certificate is then of an unknown issuer, and refused as such.
+  // The name is unique: another job's certificate then has an unknown issuer, and is refused as such.
   const std::string name = absl::StrCat("Tethys job authority ", absl::Hex(RandomNonce(), absl::kZeroPad16));
   TETHYS_ASSIGN_OR_RETURN(OwnedCertificate certificate, Draft(name, key.get(), now(), kAuthorityLifetime));
   X509* const own = certificate.get();

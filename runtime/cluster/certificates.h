@@ -1,11 +1,11 @@
 // The certificates of one job. The launcher makes an authority, whose key never leaves its memory, and issues
 // every process an identity of its own, which travels with the job's token over standard input. Both ends of
-// every connection then show that they are of this job, and which role and index they have.
+// every connection then prove that they belong to this job, and which role and index they have.
 //
 //   auto authority = JobAuthority::Create();
-//   auto identity = (*authority)->Issue(proto::WORKER, 3);     // of "worker-3.tethys"
+//   auto identity = (*authority)->Issue(proto::WORKER, 3);     // names "worker-3.tethys"
 //
-// Stateless but for the authority's constant key, so thread-safe. Nothing blocks.
+// Stateless except for the authority's constant key, so thread-safe. Nothing blocks.
 #ifndef TETHYS_RUNTIME_CLUSTER_CERTIFICATES_H_
 #define TETHYS_RUNTIME_CLUSTER_CERTIFICATES_H_
 
@@ -19,18 +19,18 @@
 
 namespace tethys {
 
-// Who a process is, in PEM. The key is a secret.
+// The identity of a process, in PEM. The key is a secret.
 struct TlsIdentity {
-  std::string authority;    // The certificate of the job's authority: whom to believe.
+  std::string authority;    // The certificate of the job's authority, which is trusted.
   std::string certificate;  // The process's own, signed by it.
   std::string key;
 };
 
-// The name in a process's certificate, "worker-3.tethys": a DNS name in form only. Hosts' names and addresses
-// play no part, since roles are placed anew for every job.
+// The name in a process's certificate, "worker-3.tethys": a DNS name in form only. It has no host's name or
+// address, since roles are placed anew for every job.
 std::string CertificateName(proto::Role role, int index);
 
-// InvalidArgument: a part that cannot be read, a key or an authority that does not fit the certificate.
+// InvalidArgument: a part that cannot be read, a key or an authority that does not match the certificate.
 // FailedPrecondition: expired, or not valid yet by this machine's clock. Quotes no secret.
 absl::Status CheckIdentity(const TlsIdentity& identity);
 
@@ -45,7 +45,7 @@ class JobAuthority {
   virtual ~JobAuthority() = default;
 
   // Valid for 10 years from the present: a process shows it whenever it makes a connection, also late in a
-  // long job, and gets no other one. What limits its use is the authority, which is of one job.
+  // long job, and gets no other one. The authority, which belongs to one job, limits its use.
   virtual absl::StatusOr<TlsIdentity> Issue(proto::Role role, int index) const = 0;
 };
 

@@ -1,7 +1,7 @@
-// The chief's clock as a task knows it, from its pings (Cristian 1989). Pure; thread-compatible.
+// A task's estimate of the chief's clock, from its pings (Cristian 1989). Pure; thread-compatible.
 //
-// A ping that takes r there and back tells the chief's time to within r / 2. What it told grows old, because
-// the oscillators of two machines differ: so the ping that counts is the one of least error now.
+// A ping with round-trip time r gives the chief's time to within r / 2. The estimate ages, because the
+// oscillators of two machines differ: so the ping that counts is the one with the least error now.
 #ifndef TETHYS_RUNTIME_CLUSTER_CHIEF_CLOCK_H_
 #define TETHYS_RUNTIME_CLUSTER_CHIEF_CLOCK_H_
 
@@ -11,22 +11,22 @@ namespace tethys {
 
 class ChiefClock {
  public:
-  // Two machines' clocks are taken to part by one such part of the time passed: 15 us a second, as in NTP
-  // (RFC 5905, PHI).
+  // Two machines' clocks are assumed to drift apart by 1 / kDriftFraction of the time passed: 15 us a second,
+  // as in NTP (RFC 5905, PHI).
   static constexpr int64_t kDriftFraction = 66'667;
 
-  // A ping left at `sent` and its answer, which says `chief_now`, came at `received`. One that came before it
-  // left is not heeded.
+  // Takes a ping sent at `sent` whose answer, `chief_now`, was received at `received`. An answer received
+  // before its ping was sent is ignored.
   void Note(Nanoseconds sent, Nanoseconds received, Nanoseconds chief_now);
 
   // The chief's clock minus the task's; 0 before the first ping.
   Nanoseconds offset() const { return offset_; }
-  // How far off that may be at `now`, at least 1; 0 before the first ping.
+  // The largest error of offset() at `now`, at least 1; 0 before the first ping.
   Nanoseconds ErrorAt(Nanoseconds now) const;
 
  private:
   Nanoseconds offset_ = 0;
-  Nanoseconds error_ = 0;  // When it was noted; 0: nothing was.
+  Nanoseconds error_ = 0;  // At noted_; 0: no ping so far.
   Nanoseconds noted_ = 0;
 };
 

@@ -1,10 +1,10 @@
-// Decides from the passing of time whether a task has lost its chief, and when to give the task up. Pure:
-// looked at again and again by one thread, which carries out what it says.
+// Decides from the time passed whether a task has lost its chief, and when to give the task up. Pure: one
+// thread calls Look repeatedly and acts on the verdict.
 //
-//   present -> lost (calls to the chief are cancelled, the task ends by itself) -> stuck (it did not)
+//   present -> lost (calls to the chief are cancelled, the task ends by itself) -> stuck (it did not end)
 //
-// A process that was stopped, or got no processor, did not listen meanwhile: between two looks no more than
-// `most_between` counts.
+// Time in which the process was stopped, or got no processor, is not the chief's: between two calls of Look
+// no more than `most_between` counts.
 #ifndef TETHYS_RUNTIME_CLUSTER_CHIEF_WATCH_H_
 #define TETHYS_RUNTIME_CLUSTER_CHIEF_WATCH_H_
 
@@ -19,11 +19,11 @@ class ChiefWatch {
  public:
   enum class Verdict { kPresent, kLost, kStuck };
 
-  // Lost after `silence`, stuck `grace` later.
+  // The chief is lost after `silence`; the task is stuck `grace` later.
   ChiefWatch(Nanoseconds silence, Nanoseconds grace, Nanoseconds most_between, Nanoseconds now)
       : silence_(silence), grace_(grace), most_between_(most_between), looked_(now) {}
 
-  // `heard`: how many messages have come so far. `broken`: the session has ended though nobody wanted it to.
+  // `heard`: messages received so far. `broken`: the session has ended unexpectedly.
   Verdict Look(Nanoseconds now, int64_t heard, bool broken) {
     waited_ += std::min(now - looked_, most_between_);
     looked_ = now;
@@ -45,7 +45,7 @@ class ChiefWatch {
   const Nanoseconds most_between_;
   Nanoseconds looked_;
   int64_t heard_ = 0;
-  Nanoseconds waited_ = 0;  // Since something was heard; once it is lost, since then.
+  Nanoseconds waited_ = 0;  // Since the last message; once the chief is lost, since the loss.
   Verdict verdict_ = Verdict::kPresent;
 };
 

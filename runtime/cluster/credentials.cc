@@ -31,7 +31,7 @@ absl::Status CheckCaller(const absl::optional<TlsIdentity>& identity, const grpc
   const std::string claimed = CertificateName(handshake.role(), handshake.index());
   const std::vector<grpc::string_ref> names = caller.FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME);
   if (names.size() == 1 && names[0] == claimed) return absl::OkStatus();
-  const std::string shown = names.empty() ? "nobody" : std::string(names[0].data(), names[0].size());
+  const std::string shown = names.empty() ? "no process" : std::string(names[0].data(), names[0].size());
   return absl::UnauthenticatedError(
       absl::StrCat("the caller says that it is ", claimed, ", but its certificate is of ", shown));
 }

@@ -1,6 +1,5 @@
-// What a process shows at its gRPC connections, and what it asks of the other side: mutual TLS where the job
-// has certificates, nothing where it has none. Every server and channel of ours is made with these.
-// Stateless, so thread-safe.
+// Credentials of gRPC connections: mutual TLS if the job has certificates, none otherwise. Every server and
+// channel of ours is made with these. Stateless, so thread-safe.
 //
 // Both ends of the handshake are this build's OpenSSL, which agree on TLS 1.3.
 #ifndef TETHYS_RUNTIME_CLUSTER_CREDENTIALS_H_
@@ -20,15 +19,17 @@
 
 namespace tethys {
 
-// A caller without a certificate of this job does not get as far as a call.
+// A caller without a certificate of this job is refused before it can make a call.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const absl::optional<TlsIdentity>& identity);
 
-// For a channel to the process of that role and index, and no other; completes its arguments.
+// Credentials for a channel to the process of that role and index, and no other; completes the channel's
+// arguments.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const absl::optional<TlsIdentity>& identity,
                                                                  proto::Role role, int index,
                                                                  grpc::ChannelArguments& arguments);
 
-// The caller is who its handshake says, by its certificate. Unauthenticated names both. OK without TLS.
+// Checks that the caller's certificate names the role and index of its handshake. Unauthenticated gives both
+// names. OK without TLS.
 absl::Status CheckCaller(const absl::optional<TlsIdentity>& identity, const grpc::AuthContext& caller,
                          const proto::Handshake& handshake);
 

@@ -1,10 +1,10 @@
-// Who may talk to whom: every gRPC call and ring connection starts with a Handshake, whose proof shows
+// Authentication of processes: every gRPC call and ring connection starts with a Handshake, whose proof shows
 // knowledge of the job's 128-bit token without sending it. The listening side hands out a nonce; the calling
 // side returns
 //
 //   proof = HMAC-SHA256(token, handshake serialized with an empty proof)       (RFC 2104)
 //
-// where the handshake contains that nonce. A nonce is good once, for a few seconds.
+// where the handshake contains that nonce. A nonce is valid once, for a few seconds.
 #ifndef TETHYS_RUNTIME_CLUSTER_HANDSHAKE_H_
 #define TETHYS_RUNTIME_CLUSTER_HANDSHAKE_H_
 
@@ -41,7 +41,7 @@ uint64_t RandomNonce();
 // Fills in wire version, build id and, last, the proof.
 void CompleteHandshake(const JobToken& token, uint64_t nonce, proto::Handshake& handshake);
 
-// What the listening side knows. Zero job_hash, model_signature, generation: not checked.
+// The values that the listening side expects. Zero job_hash, model_signature, generation: not checked.
 struct HandshakeExpectation {
   std::string job_id;
   uint64_t job_hash = 0;
@@ -49,14 +49,14 @@ struct HandshakeExpectation {
   uint32_t generation = 0;
 };
 
-// Unauthenticated (proof; nothing else is said to a stranger), FailedPrecondition naming the field that
-// differs (wire version, build, job, model, generation) with both values.
+// Unauthenticated: the proof is wrong; the message tells a stranger nothing else. FailedPrecondition: names
+// the field that differs (wire version, build, job, model, generation) with both values.
 absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const HandshakeExpectation& expected,
                             const proto::Handshake& handshake);
 
-// Hands out nonces, and takes each back once. Nothing is kept of a nonce that was handed out: it says itself
-// when that was, and carries a code that only its book can make. So callers who prove nothing can fill no
-// memory and keep nobody out. Thread-safe.
+// Issues nonces and redeems each once. An issued nonce is not stored: it contains its time of issue and a
+// code that only this book can make. So callers that prove nothing can neither fill memory nor keep others
+// out. Thread-safe.
 //
 // A nonce, from the highest bit: 40 bits of time in units of 16 us, which wrap around after 203 days; 24 bits
 // of its HMAC.
@@ -64,8 +64,8 @@ class NonceBook {
  public:
   NonceBook(const Clock& clock, Nanoseconds lifetime) : clock_(clock), lifetime_(lifetime) {}
   uint64_t Issue();
-  // True once for each nonce issued and not expired. To be called for callers that have proved themselves:
-  // their nonces are kept until they expire.
+  // True once for each nonce issued and not expired. Call it only for callers that have proved themselves:
+  // their nonces are stored until they expire.
   bool Redeem(uint64_t nonce);
 
  private:
@@ -77,7 +77,7 @@ class NonceBook {
   const JobToken key_ = JobToken::Random();
   Mutex mu_;
   uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;  // Time of the last nonce: no two are equal.
-  std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);  // When they expire, at the latest.
+  std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);  // Latest time of expiry.
 };
 
 }  // namespace tethys

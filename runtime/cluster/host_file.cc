@@ -40,7 +40,7 @@ std::vector<Word> WordsOf(absl::string_view line) {
 
 absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
-// Errors quote words to terminals. Comments may hold anything.
+// Words must be printable, because errors quote them on terminals. Comments may hold anything.
 absl::Status CheckPrintable(absl::string_view word) {
   for (const char c : word) {
     const auto byte = static_cast<unsigned char>(c);
@@ -51,7 +51,7 @@ absl::Status CheckPrintable(absl::string_view word) {
   return absl::OkStatus();
 }
 
-// A name of `bytes`, of which `text` tells the reader: each of a line's hosts keeps its own copy.
+// Limits a name to kMaxNameBytes, because each host of a line keeps its own copy. The error quotes `text`.
 absl::Status CheckLength(absl::string_view text, size_t bytes) {
   if (bytes <= kMaxNameBytes) return absl::OkStatus();
   return Wrong(absl::StrCat("'", text.substr(0, 20), "...' is longer than a name may be, ", kMaxNameBytes,
@@ -78,7 +78,8 @@ absl::Status ExpandItem(absl::string_view item, std::vector<std::string>& out) {
   return absl::OkStatus();
 }
 
-// "slave[1-3]" is slave1, slave2, slave3; what has no bracket, or is an IPv6 address in brackets, is itself.
+// "slave[1-3]" is slave1, slave2, slave3; a pattern without brackets, or an IPv6 address in brackets, stands
+// for itself.
 absl::StatusOr<std::vector<std::string>> Expand(absl::string_view pattern) {
   const size_t open = pattern.find('[');
   const bool is_address = open == 0 && pattern.find(':') != absl::string_view::npos;
@@ -103,7 +104,7 @@ absl::StatusOr<std::vector<std::string>> Expand(absl::string_view pattern) {
   return names;
 }
 
-// No name may pass for an option of ssh or a word of a shell.
+// A name must not be mistaken for an option of ssh or for shell syntax.
 absl::Status CheckName(absl::string_view what, absl::string_view name) {
   TETHYS_RETURN_IF_ERROR(CheckLength(name, name.size()));
   const bool clean = std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -147,7 +148,7 @@ absl::StatusOr<HostRoles> ParseRoles(absl::string_view value) {
   return roles;
 }
 
-// What a line says of its hosts, beside their names.
+// The fields of a line, apart from its hosts' names.
 struct LineFields {
   HostEntry common;
   std::vector<std::string> addresses;
@@ -184,13 +185,14 @@ absl::Status TakeField(absl::string_view name, absl::string_view value, LineFiel
   } else if (name == "device") {
     TETHYS_ASSIGN_OR_RETURN(host.device, ParseDeviceKind(value));
   } else {
-    return Wrong(absl::StrCat("nothing is called '", name,
+    return Wrong(absl::StrCat("there is no word '", name,
                               "'; known are slots, max_slots, role, port, address, price, kind and device"));
   }
   return absl::OkStatus();
 }
 
-// Takes the number off "host:4", as Horovod and MPICH also write it. More colons are an IPv6 address.
+// Splits "host:4", which Horovod and MPICH also write, into name and slots. A name with more colons is an
+// IPv6 address.
 absl::Status TakeShortSlots(absl::string_view& name, LineFields& fields) {
   const size_t colon = name.find(':');
   if (colon == absl::string_view::npos || name.find(':', colon + 1) != absl::string_view::npos) {

@@ -7,16 +7,16 @@
 //   slave10:4                        # as slots=4
 //   slave[2-6,9] slots=2             # seven lines in one; [01-12] keeps the zeros
 //
-// and these words are ours:
+// These words are Tethys' own:
 //
-//   role=chief,worker                what may run there: chief, worker, ps; none named: whatever is needed
-//   port=2222                        where its sshd listens
-//   address=10.0.0.[2-6,9]           what its processes bind and are reached at; default: the name's address
-//   price=0.25                       of an hour, in whichever currency
+//   role=chief,worker                roles that may run there: chief, worker, ps; default: any
+//   port=2222                        the port of its sshd
+//   address=10.0.0.[2-6,9]           address that its processes bind and are reached at; default: the name's
+//   price=0.25                       per hour, in any currency
 //   kind=small                       hosts of one kind without a price of their own share the kind's
-//   device=cuda                      what its workers compute on, cpu or cuda; default: as the job says
+//   device=cuda                      device of its workers, cpu or cuda; default: the job's
 //
-// Pure but for ReadHostFile; thread-safe.
+// Pure except for ReadHostFile; thread-safe.
 #ifndef TETHYS_RUNTIME_CLUSTER_HOST_FILE_H_
 #define TETHYS_RUNTIME_CLUSTER_HOST_FILE_H_
 
@@ -38,7 +38,7 @@ struct HostRoles {
 
 struct HostEntry {
   std::string user;     // Empty: ssh's choice.
-  std::string host;     // The name by which ssh knows it.
+  std::string host;     // The name given to ssh.
   std::string address;  // Empty: none given.
   int slots = 1;        // Workers and servers it takes.
   HostRoles roles;
@@ -46,12 +46,12 @@ struct HostEntry {
   std::string kind;
   absl::optional<double> price_per_hour;
   absl::optional<proto::Device::Kind> device;
-  int line = 0;  // Of the file, from 1.
+  int line = 0;  // Line of the file, from 1.
 };
 
 constexpr int kMaxHosts = 4096;
-constexpr int kMaxSlots = 1024;        // Of one host.
-constexpr size_t kMaxNameBytes = 255;  // Of a host, an address, a user or a kind.
+constexpr int kMaxSlots = 1024;        // Per host.
+constexpr size_t kMaxNameBytes = 255;  // For names of hosts, addresses, users and kinds.
 
 // The hosts in the file's order. `path` is for errors only: InvalidArgument "PATH:LINE:COLUMN: what is wrong,
 // and what to write instead", for a word that is not understood, a value out of bounds, a host that is named

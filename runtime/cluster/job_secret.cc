@@ -21,7 +21,8 @@ absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line) {
   const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
   const bool bare = words.size() == 2;
   if ((!bare && words.size() != 5) || words[1].empty()) {
-    return absl::InvalidArgumentError("a secret is TOKEN JOB_ID, and three words more where there is TLS");
+    return absl::InvalidArgumentError(
+        "a secret is TOKEN JOB_ID, followed by AUTHORITY CERTIFICATE KEY under TLS");
   }
   JobSecret secret;
   TETHYS_ASSIGN_OR_RETURN(secret.token, JobToken::FromHex(words[0]));
@@ -31,7 +32,7 @@ absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line) {
   if (!absl::Base64Unescape(words[2], &identity.authority) ||
       !absl::Base64Unescape(words[3], &identity.certificate) ||
       !absl::Base64Unescape(words[4], &identity.key)) {
-    return absl::InvalidArgumentError("the certificates behind TOKEN JOB_ID are no base64");
+    return absl::InvalidArgumentError("the certificates after TOKEN JOB_ID are not base64");
   }
   TETHYS_RETURN_IF_ERROR(CheckIdentity(identity));
   secret.tls = std::move(identity);

@@ -1,4 +1,4 @@
-// What a launcher tells a process in secret, as one line of text over its standard input:
+// The secret that a launcher gives to a process, as one line of text on its standard input:
 //
 //   TOKEN JOB_ID                              token: 32 hexadecimal digits
 //   TOKEN JOB_ID AUTHORITY CERTIFICATE KEY    PEM in base64: connections under mutual TLS
@@ -19,13 +19,13 @@ namespace tethys {
 struct JobSecret {
   JobToken token;
   std::string job_id;
-  absl::optional<TlsIdentity> tls = {};  // Of one process.
+  absl::optional<TlsIdentity> tls = {};  // The process's identity.
 };
 
-// Longer lines are no secrets: one with certificates takes about 2,000 bytes.
+// Longer lines are refused; one with certificates takes about 2,000 bytes.
 inline constexpr size_t kMaxSecretLine = 16 * 1024;
 
-// Without the end of the line.
+// The line for a secret, without its line end.
 std::string SecretLine(const JobSecret& secret);
 // InvalidArgument, which never quotes the line; and the errors of CheckIdentity.
 absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line);

@@ -13,8 +13,9 @@
 
 namespace tethys {
 
-// A connection on which nothing comes is probed after this long and given up after as long again. Both ends
-// probe, and a server allows probes at half the interval, so that neither takes the other's for abuse.
+// A connection on which nothing arrives is probed after this time and given up after the same time again.
+// Both ends probe, and a server allows probes at half the interval, so that neither treats the other's as
+// abuse.
 constexpr Nanoseconds kKeepAliveInterval = 10 * kSecond;
 
 void KeepAlive(grpc::ChannelArguments& arguments);

@@ -1,4 +1,4 @@
-// Owners for OpenSSL's objects, and its errors as text. Used by the sources here that speak TLS.
+// Owners for OpenSSL's objects, and its errors as text. Used by the sources here that use TLS.
 #ifndef TETHYS_RUNTIME_CLUSTER_OPENSSL_H_
 #define TETHYS_RUNTIME_CLUSTER_OPENSSL_H_
 
@@ -26,7 +26,7 @@ using OwnedBio = std::unique_ptr<BIO, OpenSslFree<BIO_free>>;
 using OwnedKey = std::unique_ptr<EVP_PKEY, OpenSslFree<EVP_PKEY_free>>;
 using OwnedCertificate = std::unique_ptr<X509, OpenSslFree<X509_free>>;
 
-// The last reason this thread's OpenSSL gave, which is then forgotten.
+// The last error reason of this thread's OpenSSL, which is cleared.
 inline std::string OpenSslReason() {
   const unsigned long code = ERR_peek_last_error();  // NOLINT(google-runtime-int): OpenSSL's type.
   ERR_clear_error();

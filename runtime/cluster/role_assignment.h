@@ -1,16 +1,15 @@
-// Which process of a job runs on which host of a host file. The rule, in this order:
+// Assigns the processes of a job to hosts of a host file. The rule, in this order:
 //
 //  1. chief    The first host whose role= names chief; else the first host of the file. It takes no slot.
-//  2. servers  Hosts that name ps, in turn, one slot each time round; then hosts that name no role, from the
-//  end of
-//              the file, likewise in turn.
+//  2. servers  Hosts that name ps, round robin, one slot at a time; then hosts that name no role, from the
+//  end
+//              of the file, likewise round robin.
 //  3. workers  Hosts that name worker, then hosts that name no role, in the file's order, each filled before
-//  the
-//              next; the chief's host, where it names no role, comes last.
+//              the next; the chief's host, if it names no role, comes last.
 //
 // A host that names roles takes no others. Indices follow the file's order, so ranks of one host are
-// adjacent. One master and eight slaves, no role named: nine workers use them all; six workers and two
-// servers are slave1 to slave6, and slave7 and slave8. Pure, thread-safe.
+// adjacent. For example, of one master and eight slaves without roles, nine workers use all nine; six workers
+// run on slave1 to slave6 and two servers on slave7 and slave8. Pure, thread-safe.
 #ifndef TETHYS_RUNTIME_CLUSTER_ROLE_ASSIGNMENT_H_
 #define TETHYS_RUNTIME_CLUSTER_ROLE_ASSIGNMENT_H_
 
@@ -28,7 +27,7 @@ struct RoleAssignment {
   std::vector<int> workers;  // By worker.
 };
 
-// FailedPrecondition: too few slots; says of which role how many are missing.
+// FailedPrecondition: too few slots; the message says how many are missing for which role.
 absl::StatusOr<RoleAssignment> AssignRoles(absl::Span<const HostEntry> hosts, int workers, int servers);
 
 }  // namespace tethys

@@ -18,7 +18,7 @@ namespace {
 using OwnedBioMethod = std::unique_ptr<BIO_METHOD, OpenSslFree<BIO_meth_free>>;
 using OwnedSslContext = std::unique_ptr<SSL_CTX, OpenSslFree<SSL_CTX_free>>;
 
-// Of one system call; a record is 16 KiB.
+// The size of one system call; a record is 16 KiB.
 constexpr size_t kReadBufferBytes = 64 * 1024;
 // AES-GCM, which processors have instructions for.
 constexpr char kCipherSuites[] = "TLS_AES_128_GCM_SHA256";
@@ -56,7 +56,7 @@ class Context final : public TlsContext {
 
   int64_t records_per_key() const { return records_per_key_; }
 
-  // Null when memory is short.
+  // Never null: the process ends when memory is short.
   SSL* NewSsl(int fd, SecureSocket::End end) const {
     SSL* const ssl = SSL_new(context_.get());
     BIO* const bio = BIO_new(method_.get());
@@ -191,8 +191,8 @@ absl::Span<const char> SecureSocket::NextRecord(absl::Span<const iovec> parts, s
   return {joined_->data(), first.size() + more};
 }
 
-// OpenSSL receives nothing while such a message waits to be sent. Two ends that are full of each other's data
-// would wait for each other, so it is begun only where the socket takes it at once: one that polls writable
+// OpenSSL receives nothing while a key update waits to be sent. Two ends with full buffers would then wait
+// for each other, so the update is begun only if the socket takes it at once: a socket that polls writable
 // has room for far more.
 absl::Status SecureSocket::UpdateKey() {
   pollfd polled = {.fd = fd_.get(), .events = POLLOUT, .revents = 0};
@@ -241,7 +241,7 @@ absl::StatusOr<int64_t> SecureSocket::Receive(absl::Span<iovec> parts) {
       const int result =
           SSL_read_ex(ssl_.get(), static_cast<char*>(part.iov_base) + at, part.iov_len - at, &read);
       if (result != 1) {
-        // An error comes again with the next call; first what came before it.
+        // Data that came before an error is returned first; the next call meets the error again.
         const absl::Status status = ErrorOf(result);
         ended_ = absl::IsUnavailable(status);
         if (!status.ok() && total == 0) return status;

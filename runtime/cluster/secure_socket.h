@@ -25,11 +25,11 @@ struct ssl_st;
 
 namespace tethys {
 
-// A key of AES-GCM serves 2^24.5 records (RFC 8446, 5.5): minutes at 10 Gbit/s. The rest is for a socket
-// that has no room just then.
+// A key of AES-GCM may encrypt 2^24.5 records (RFC 8446, 5.5): minutes at 10 Gbit/s. The margin is for a
+// socket that is full when a new key is due.
 constexpr int64_t kRecordsPerKey = int64_t{1} << 24;
 
-// Whom to believe and who we are, ready for connections.
+// The trusted authority and this process's identity, ready for connections.
 class TlsContext {
  public:
   // After `records_per_key` records a direction gets a new key. InvalidArgument: the identity cannot be used.
@@ -46,7 +46,7 @@ class SecureSocket {
   enum class End { kCaller, kCalled };
 
   SecureSocket();  // Not valid.
-  // `fd` does not block. Without `tls` the socket is bare.
+  // `fd` is non-blocking. Without `tls` the socket is bare.
   SecureSocket(FileDescriptor fd, std::shared_ptr<const TlsContext> tls, End end);
   ~SecureSocket();
   SecureSocket(SecureSocket&&) noexcept;
@@ -55,20 +55,20 @@ class SecureSocket {
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
 
-  // Goes on with the handshake, once connected. True when it is done, at once on a bare socket; otherwise to
-  // be called again when the socket polls ready for awaits(). Unauthenticated: the other side has no
-  // certificate of this job, or refuses ours. Unavailable: it is gone.
+  // Continues the handshake, once connected. True when it is complete, at once on a bare socket; otherwise
+  // call it again when the socket polls ready for awaits(). Unauthenticated: the other side has no
+  // certificate of this job, or refuses ours. Unavailable: the other side is gone.
   absl::StatusOr<bool> Handshake();
   short awaits() const { return awaits_; }
   // The name in the other side's certificate, after the handshake; empty on a bare socket.
   std::string peer_name() const;
 
-  // How many keys this end has sent under, but for the first.
+  // The number of keys this end has sent under, without the first.
   int64_t key_updates() const { return key_updates_; }
 
-  // As SendSome and ReceiveSome (runtime/base/socket.h), after the handshake. What Send did not take must be
-  // offered again unchanged; it may take nothing while a part is on its way. Only when Receive has returned 0
-  // does the socket poll readable for what comes next.
+  // Like SendSome and ReceiveSome (runtime/base/socket.h), after the handshake. Bytes that Send did not take
+  // must be offered again unchanged; it may take none while an earlier record is being sent. The socket polls
+  // readable for more data only after Receive has returned 0.
   absl::StatusOr<int64_t> Send(absl::Span<iovec> parts);
   absl::StatusOr<int64_t> Receive(absl::Span<iovec> parts);
 
@@ -78,20 +78,20 @@ class SecureSocket {
   };
 
   absl::Status ErrorOf(int result);
-  // A new key for what is sent from now on, unless the socket is full.
+  // Starts a new key for the records to come, unless the socket is full.
   absl::Status UpdateKey();
-  // What goes on behind the first `skip` bytes: a part, or a short one joined with the next, so that a header
-  // costs no record of its own.
+  // The data of the next record, after the first `skip` bytes: a part, or a short one joined with the next,
+  // so that a header costs no record of its own.
   absl::Span<const char> NextRecord(absl::Span<const iovec> parts, size_t skip);
 
   FileDescriptor fd_;
   std::shared_ptr<const TlsContext> tls_;  // Outlives ssl_.
   std::unique_ptr<ssl_st, FreeSsl> ssl_;
   short awaits_ = 0;
-  int64_t records_ = 0;        // Sent under the present key.
-  bool record_waits_ = false;  // One is encrypted, and the socket has not taken all of it.
+  int64_t records_ = 0;        // Sent under the current key.
+  bool record_waits_ = false;  // A record is encrypted but not fully sent.
   int64_t key_updates_ = 0;
-  // Receive has met the end: versions of OpenSSL differ in what they answer from then on.
+  // Receive has reached the end: versions of OpenSSL differ in what they return from then on.
   bool ended_ = false;
   std::unique_ptr<std::array<char, 16 * 1024>> joined_;  // Room for a record.
 };

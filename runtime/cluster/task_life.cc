@@ -18,7 +18,7 @@ namespace {
 
 constexpr Nanoseconds kBeatInterval = 250 * kMillisecond;
 
-// Of every machine but the chief's, the member that is listed first samples it.
+// The member listed first on a machine samples it. The chief samples its own machine.
 bool SamplesMachine(const proto::Setup& setup, const TaskOptions& options) {
   const auto& members = setup.member();
   const auto self = std::find_if(members.begin(), members.end(), [&](const proto::Member& member) {
@@ -29,7 +29,7 @@ bool SamplesMachine(const proto::Setup& setup, const TaskOptions& options) {
                       [&](const proto::Member& member) { return member.host() == self->host(); });
 }
 
-// What heartbeats tell of resources, from the moment the job is known. Fill is called by the session's beats.
+// Adds resource samples to heartbeats, once the job is known. Fill is called by the session's beats.
 class BeatSampler {
  public:
   // The session must not call Fill yet.
@@ -38,7 +38,7 @@ class BeatSampler {
                                 .interval = FromSeconds(setup.plan().job().resources().interval_seconds()),
                                 .machine = SamplesMachine(setup, options)});
   }
-  // From now on also the GPU `identity`. The session must not call Fill meanwhile.
+  // Samples the GPU `identity` as well from now on. The session must not call Fill meanwhile.
   void Watch(const std::string& identity) {
     absl::StatusOr<std::unique_ptr<NvmlGpu>> gpu = NvmlGpu::Open(identity);
     if (gpu.ok()) return sampler_->WatchGpu(*std::move(gpu));
@@ -52,7 +52,7 @@ class BeatSampler {
       sampler_->Collect(*heartbeat.mutable_resources());
     }
   }
-  // The beats to come are the last.
+  // Later beats are the last ones.
   void End() { ending_ = true; }
 
  private:
@@ -90,7 +90,7 @@ absl::Status SetUp(const proto::Setup& setup, const TaskOptions& options, TaskSe
 
 absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock& clock,
                   const std::string& data_address, TaskLife& life, BeatSampler& sampler) {
-  // Until there is something to tell: the chief must not take a long set-up for silence.
+  // Empty heartbeats come first, so that the chief does not take a long set-up for silence.
   session.StartBeating(kBeatInterval, FillNothing);
   proto::FromTask join;
   join.mutable_join()->set_host(options.host.empty() ? HostName() : options.host);
@@ -118,7 +118,7 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
 
 absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
                         const std::string& data_address, TaskLife& life) {
-  BeatSampler sampler;  // Of the session's beats, which end with Close.
+  BeatSampler sampler;  // Used by the session's beats, which end with Close.
   const absl::Status status = Live(options, session, clock, data_address, life, sampler);
   sampler.End();
   session.Beat();

@@ -1,5 +1,5 @@
-// How a task (a worker or a parameter server) is told where it belongs: by flags and, for the token, by
-// standard input. Everything else it learns from the chief.
+// The options of a task (a worker or a parameter server), from its flags and, for the secret, from standard
+// input. The chief sends it everything else.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
 
@@ -19,19 +19,19 @@ struct TaskOptions {
   proto::Role role = proto::WORKER;
   int index = 0;
   uint32_t incarnation = 1;
-  std::string host = {};                // What the user calls this machine; empty: as it calls itself.
-  std::string bind_host = "127.0.0.1";  // Where it takes gradients.
+  std::string host = {};                // The user's name for this machine; empty: its own name.
+  std::string bind_host = "127.0.0.1";  // The address it receives gradients at.
   JobToken token;
   std::string job_id;
-  absl::optional<TlsIdentity> tls = {};  // Of this process; absent: connections are bare.
+  absl::optional<TlsIdentity> tls = {};  // This process's identity; absent: connections are bare.
   Nanoseconds connect_timeout = 30 * kSecond;
   // Folders in which a worker on a GPU looks for NVIDIA's libraries before the system's.
   std::vector<std::string> cuda_library_path = {};
-  bool own_gpus = false;      // It is shown GPUs that no other worker of its host is: it takes the first.
-  Nanoseconds slow_down = 0;  // For trials: a worker waits so long before each of its steps.
-  // Nothing heard from the chief for so long, once connected: it is lost.
+  bool own_gpus = false;      // No other worker of its host sees its GPUs: it takes the first.
+  Nanoseconds slow_down = 0;  // For trials: a worker's delay before each of its steps.
+  // The chief is lost after this time without a message from it, once connected.
   Nanoseconds chief_silence = 20 * kSecond;
-  Nanoseconds chief_grace = 5 * kSecond;  // After which a process that has lost its chief is ended.
+  Nanoseconds chief_grace = 5 * kSecond;  // A process still running this long after the loss is ended.
 };
 
 }  // namespace tethys

@@ -25,7 +25,7 @@ namespace {
 
 // Elements of one CheckpointChunk: 1 MiB.
 constexpr int64_t kChunkElements = int64_t{1} << 18;
-// Close waits for the writer as long as a message leaves it within this time.
+// Close waits for the writer as long as it sends a message within this time.
 constexpr Nanoseconds kCloseProgress = kSecond;
 
 std::chrono::system_clock::time_point After(Nanoseconds timeout) {
@@ -34,7 +34,7 @@ std::chrono::system_clock::time_point After(Nanoseconds timeout) {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const TaskOptions& options) {
   grpc::ChannelArguments arguments;
-  // Loopback and cluster addresses: never by way of a proxy that the environment names.
+  // Loopback and cluster addresses are never reached through a proxy that the environment names.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
@@ -44,7 +44,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const TaskOptions& options) {
   return grpc::CreateCustomChannel(options.chief_address, credentials, arguments);
 }
 
-// The calls under way. Any thread can cancel them all; calls that begin later are cancelled as well.
+// The calls in progress. Any thread can cancel them all; calls that begin later are cancelled as well.
 class OpenCalls {
  public:
   void Add(grpc::ClientContext& context) {
@@ -82,8 +82,8 @@ class Call {
   grpc::ClientContext context_;
 };
 
-// Beside the caller's threads it has a reader, a writer, which also beats, and a watch over the chief. The
-// watch only looks at the time and cancels calls, so nothing can hold it up.
+// It has three threads of its own: a reader, a writer, which also beats, and a watch over the chief. The
+// watch only reads the time and cancels calls, so nothing can delay it.
 class GrpcTaskSession final : public TaskSession {
  public:
   GrpcTaskSession(const TaskOptions& options, const Clock& clock, std::function<void()> end_process)
@@ -121,7 +121,7 @@ class GrpcTaskSession final : public TaskSession {
 
   absl::StatusOr<proto::ToTask> Receive() override {
     MutexLock lock(mu_);
-    // The watch ends the wait at the latest.
+    // The watch ends this wait if the chief is lost.
     while (incoming_.empty() && broken_.ok()) incoming_changed_.Wait(mu_);
     if (incoming_.empty()) return broken_;
     return TakeOrder();
@@ -185,7 +185,8 @@ class GrpcTaskSession final : public TaskSession {
           static_cast<int64_t>(chunk.data().size()) != count * static_cast<int64_t>(sizeof(float))) {
         call.context().TryCancel();
         reader->Finish();
-        return absl::DataLossError("the chief sent another range of the checkpoint than was asked for");
+        return absl::DataLossError(
+            "the chief sent a different range of the checkpoint from the one requested");
       }
       std::copy_n(chunk.data().data(), chunk.data().size(), reinterpret_cast<char*>(out.data() + done));
       done += count;
@@ -213,7 +214,7 @@ class GrpcTaskSession final : public TaskSession {
         chunk.mutable_range()->set_begin(begin + at);
         chunk.mutable_range()->set_count(static_cast<int64_t>(part.size()));
         chunk.set_data(part.data(), part.size() * sizeof(float));
-        // False: the chief has ended the stream; Finish tells why.
+        // False: the chief has ended the stream; Finish returns the reason.
         chief_listens = writer->Write(chunk);
       }
       return chief_listens ? absl::OkStatus() : absl::AbortedError("the chief ended the stream");
@@ -281,7 +282,7 @@ class GrpcTaskSession final : public TaskSession {
     return status.ok() ? absl::UnavailableError("the session ended at once") : status;
   }
 
-  // Until it has sent everything, or nothing leaves it any more: then the session is cancelled.
+  // Waits until the writer has sent everything. Cancels the session if it makes no progress.
   void AwaitWriter() {
     MutexLock lock(mu_);
     int64_t written = -1;
@@ -338,7 +339,7 @@ class GrpcTaskSession final : public TaskSession {
         chief_clock_.Note(order.pong().sent_ns(), now, order.pong().chief_ns());
         continue;
       }
-      // The job has ended well, so that the end of the session is no loss.
+      // The job has ended well, so the end of the session is no loss.
       if (order.has_stop() && !order.stop().failed()) dismissed_ = true;
       incoming_.push_back(order);
       incoming_changed_.NotifyAll();
@@ -363,7 +364,7 @@ class GrpcTaskSession final : public TaskSession {
     writer_changed_.NotifyAll();
   }
 
-  // What is queued, and a beat when it is time.
+  // Sends queued messages, and a beat when it is due.
   void WriteUntilClosed() {
     Nanoseconds next_beat = clock_.Now();
     while (true) {
@@ -394,7 +395,7 @@ class GrpcTaskSession final : public TaskSession {
         Beat();
         continue;
       }
-      if (!stream_->Write(*message)) return;  // The reader learns why.
+      if (!stream_->Write(*message)) return;  // The reader gets the reason.
       MutexLock lock(mu_);
       ++written_;
     }

@@ -1,5 +1,5 @@
 // An event file for TensorBoard: TFRecords that hold events (proto/event.proto). The launcher writes one per
-// run while the run goes on. Thread-compatible; blocks as writing to a file does.
+// run while the run lasts. Thread-compatible; blocks on the disk.
 //
 //   length  uint64  of the event       little-endian
 //   sum     uint32  of the length      masked CRC-32C (runtime/base/crc32c.h)
@@ -18,14 +18,14 @@
 
 namespace tethys {
 
-// The frame above around `event`.
+// `event` in the frame drawn above.
 std::string TfRecord(absl::string_view event);
 
 class EventFile {
  public:
-  // DIRECTORY/events.out.tfevents.SECONDS.HOST, the name by which TensorBoard finds it and puts the files of
-  // a run that went on in order; with ".1" and so on behind it where the same second has one. `wall_seconds`:
-  // since 1970. Requires that nobody else creates one there.
+  // Creates DIRECTORY/events.out.tfevents.SECONDS.HOST. TensorBoard finds the file by this name, and orders
+  // the files of a resumed run by it. If the file exists, ".1" and so on are appended to the name.
+  // `wall_seconds`: since 1970. Requires that no other process creates one there.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& directory, double wall_seconds,
                                                            const std::string& host);
 

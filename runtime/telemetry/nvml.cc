@@ -65,7 +65,7 @@ absl::StatusOr<NvmlFunctions> FindAll(const Library& library) {
   return nvml;
 }
 
-// "01234567-89ab-cdef-0123-456789abcdef", behind "GPU-" or, for a part of a GPU, "MIG-".
+// "01234567-89ab-cdef-0123-456789abcdef", which follows "GPU-" or, for a part of a GPU, "MIG-".
 std::string UuidText(const std::string& uuid) {
   const std::string hex = absl::BytesToHexString(uuid);
   return absl::StrCat(hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-", hex.substr(16, 4),
@@ -83,7 +83,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
     const NvmlReturn begun = nvml_.init();
     if (begun != kSuccess) {
       return absl::FailedPreconditionError(
-          absl::StrCat("it cannot begin: ", nvml_.error_string(begun), " (", begun, ")"));
+          absl::StrCat("it cannot initialize: ", nvml_.error_string(begun), " (", begun, ")"));
     }
     initialized_ = true;
     const std::string text = UuidText(uuid);
@@ -117,7 +117,7 @@ class LoadedNvmlGpu final : public NvmlGpu {
   bool Succeeded(const char* call, NvmlReturn code) {
     if (code != kSuccess && code != kNotSupported && !std::exchange(told_, true)) {
       TETHYS_LOG(Warning, call, ": ", nvml_.error_string(code), " (", code,
-                 "); figures of the GPU are left out where it fails");
+                 "); values of the GPU are left out where it fails");
     }
     return code == kSuccess;
   }
@@ -133,8 +133,8 @@ class LoadedNvmlGpu final : public NvmlGpu {
 
 absl::StatusOr<std::unique_ptr<NvmlGpu>> NvmlGpu::Open(const std::string& uuid, const std::string& library) {
   if (uuid.size() != kUuidBytes) {
-    return absl::NotFoundError(
-        absl::StrCat("a GPU is known by ", kUuidBytes, " bytes, this device's identity has ", uuid.size()));
+    return absl::NotFoundError(absl::StrCat("the UUID of a GPU has ", kUuidBytes,
+                                            " bytes, this device's identity has ", uuid.size()));
   }
   Library handle(dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (handle == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", library, ": ", dlerror()));

@@ -1,6 +1,6 @@
-// What NVIDIA's management library tells of one GPU. The library comes with the driver and is opened at run
-// time, so every process can be built and run without it. A worker that computes on a GPU makes one of these;
-// used by one thread at a time. Read blocks on the driver, for well below a millisecond.
+// Readings of one GPU from NVIDIA's management library. The library comes with the driver and is opened at
+// run time, so every process can be built and run without it. A worker that computes on a GPU makes one of
+// these; used by one thread at a time. Read blocks on the driver, for well below a millisecond.
 #ifndef TETHYS_RUNTIME_TELEMETRY_NVML_H_
 #define TETHYS_RUNTIME_TELEMETRY_NVML_H_
 
@@ -15,23 +15,23 @@ namespace tethys {
 
 inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";
 
-// Of the whole GPU, other programs on it included. Absent: the GPU does not tell.
+// Values of the whole GPU, including other programs on it. Absent: the GPU does not report it.
 struct GpuReading {
-  absl::optional<double> percent;  // Of the driver's last sampling period (up to 1 s), something ran.
+  absl::optional<double> percent;  // Busy share of the driver's last sampling period (up to 1 s).
   absl::optional<int64_t> memory_bytes;
   absl::optional<double> power_watts;
 };
 
 class NvmlGpu {
  public:
-  // `uuid`: the GPU's 16 bytes, as CUDA tells them (CUDA's indices are not NVML's: CUDA_VISIBLE_DEVICES
+  // `uuid`: the GPU's 16 bytes, as CUDA reports them (CUDA's indices are not NVML's: CUDA_VISIBLE_DEVICES
   // changes them). NotFound: no such library, or no such GPU; FailedPrecondition: the library lacks a
-  // function, or cannot speak to the driver. Errors name the library.
+  // function, or cannot reach the driver. Errors name the library.
   static absl::StatusOr<std::unique_ptr<NvmlGpu>> Open(const std::string& uuid,
                                                        const std::string& library = kNvmlLibrary);
   virtual ~NvmlGpu() = default;
 
-  // What fails is absent; the first failure is logged.
+  // A value that cannot be read is absent; the first failure is logged.
   virtual GpuReading Read() = 0;
 };
 

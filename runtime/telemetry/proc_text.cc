@@ -12,7 +12,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kKibibyte = 1024;
-// Of a counter, 10^15: sums of many do not overflow, in bytes of a KiB each neither.
+// Limit of a counter, 10^15: sums of many do not overflow, even when each unit is a KiB.
 constexpr int64_t kMaxCount = int64_t{1} << 50;
 constexpr uint64_t kBusyMask = (uint64_t{1} << 62) - 1;
 
@@ -26,7 +26,7 @@ absl::Status Missing(absl::string_view file, absl::string_view what) {
   return absl::DataLossError(absl::StrCat("/proc/", file, ": no whole line '", what, "' in it"));
 }
 
-// Whole numbers, none negative.
+// The word at `at`, a non-negative integer.
 absl::StatusOr<int64_t> Count(const Words& words, size_t at, absl::string_view file, absl::string_view what) {
   int64_t value = 0;
   if (at >= words.size() || !absl::SimpleAtoi(words[at], &value) || value < 0 || value > kMaxCount) {
@@ -35,7 +35,7 @@ absl::StatusOr<int64_t> Count(const Words& words, size_t at, absl::string_view f
   return value;
 }
 
-// The number behind `name`, which ends where the line's first word does.
+// The number after `name`, the first word of a line.
 absl::StatusOr<int64_t> Field(absl::string_view text, absl::string_view file, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const Words words = SplitWords(line);

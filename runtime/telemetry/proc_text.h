@@ -1,7 +1,7 @@
-// What the text of files in /proc says about the use of a machine or a process. Pure; any thread.
+// Parses files in /proc for the resources that a machine or a process uses. Pure; any thread.
 //
-// Every function answers DataLoss, naming the file and the line it missed, when the text is not what the
-// kernel writes (proc(5)): cut short, empty, or a number that is none.
+// Every function returns DataLoss, naming the file and the missing line, when the text is not what the kernel
+// writes (proc(5)): cut short, empty, or with an invalid number.
 #ifndef TETHYS_RUNTIME_TELEMETRY_PROC_TEXT_H_
 #define TETHYS_RUNTIME_TELEMETRY_PROC_TEXT_H_
 
@@ -20,23 +20,23 @@ struct ByteCounts {
 };
 
 struct MachineCpu {
-  // Of all cores together, since the machine started, modulo 2^62: that is 146 years of one core.
+  // Sum over all cores since the machine started, modulo 2^62: that is 146 years of one core.
   Nanoseconds busy_ns = 0;
   int cores = 0;
 };
 // /proc/stat. Time stolen by a hypervisor, like waiting for a disk, is not busy.
 absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_second);
 
-// /proc/meminfo: bytes that new processes could not get.
+// /proc/meminfo: bytes that are not available to new processes.
 absl::StatusOr<int64_t> ParseUsedMemory(absl::string_view text);
 
 // /proc/net/dev: summed over the interfaces, the loopback only where asked for.
 absl::StatusOr<ByteCounts> ParseNetDev(absl::string_view text, bool with_loopback);
 
-// /proc/self/io: what reached the disks. Read is in, written is out.
+// /proc/self/io: bytes that reached the disks. Read is in, written is out.
 absl::StatusOr<ByteCounts> ParseSelfIo(absl::string_view text);
 
-// /proc/vmstat: what all block devices moved.
+// /proc/vmstat: bytes that all block devices moved.
 absl::StatusOr<ByteCounts> ParseVmstat(absl::string_view text);
 
 }  // namespace tethys

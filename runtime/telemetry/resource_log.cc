@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// A machine that sent nothing for so many intervals is gone, and the others no longer wait for it.
+// A machine that sent nothing for this many intervals is gone, and the sum no longer waits for it.
 constexpr int kPatienceIntervals = 3;
 
 // A name with a comma, a quote or a line end would break its line.
@@ -20,7 +20,7 @@ std::string Cell(std::string text) {
 
 constexpr size_t kMostBootIdBytes = 64;  // It is a UUID.
 
-// Sums of what samples say do not overflow: 13 days, 36 years after the machine's start.
+// Bounds that keep sums over samples from overflowing: 13 days, 36 years after the machine's start.
 constexpr Nanoseconds kMostInterval = int64_t{1} << 50;
 constexpr Nanoseconds kLatest = int64_t{1} << 60;
 constexpr int kMostCores = 1 << 20;
@@ -35,7 +35,7 @@ bool Plausible(const proto::ResourceSample& s) {
          sound(s.gpu_percent()) && sound(s.gpu_power_watts());
 }
 
-// ",37,81788928,412.5"; what is not told is an empty cell.
+// ",37,81788928,412.5"; a missing value is an empty cell.
 std::string GpuCells(const proto::ResourceSample& s) {
   return absl::StrCat(",", s.has_gpu_percent() ? absl::StrFormat("%.0f", s.gpu_percent()) : "", ",",
                       s.has_gpu_memory_bytes() ? absl::StrCat(s.gpu_memory_bytes()) : "", ",",

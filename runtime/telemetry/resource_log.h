@@ -1,7 +1,7 @@
-// The chief's side of resources: takes the samples of all processes and machines, streams them to
+// The chief's side of resources: receives the samples of all processes and machines, streams them to
 // RUN_DIR/resources.csv on the chief's clock, and keeps means and extremes for the summary. Memory grows with
-// the number of processes, not of samples. Thread-compatible; Open and Flush wait for the
-// disk, nothing else does.
+// the number of processes, not of samples. Thread-compatible; Open and Flush wait for the disk, nothing else
+// does.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 
@@ -30,15 +30,16 @@ class ResourceLog {
   // `begin`: second 0, on the chief's clock.
   static absl::StatusOr<std::unique_ptr<ResourceLog>> Open(const std::string& run_dir, Nanoseconds begin);
 
-  // Machines that send samples. The sum over all of them is kept from the first moment at which each has.
+  // Machines that send samples. The sum over all of them is kept once each has sent one.
   void SetMachines(const std::vector<std::string>& hosts);
 
-  // `clock_offset`: the chief's clock minus that of the sample. A sample that cannot be (no length, a
-  // negative or non-finite number) is dropped. Errors are the file's; the sample counts all the same.
+  // `clock_offset`: the chief's clock minus that of the sample. An implausible sample (no length, a negative
+  // or non-finite number) is dropped. Errors are the file's; the sample counts even then.
   absl::Status Add(const std::string& host, const std::string& process, const proto::ResourceSample& sample,
                    Nanoseconds clock_offset);
-  // All lines added so far are on their way to the file; in it.
+  // Queues all lines added so far for writing. Does not block.
   absl::Status HandOn() { return csv_->HandOn(); }
+  // Blocks until all lines added so far are in the file.
   absl::Status Flush() { return csv_->Flush(); }
 
   // Fills in `resources`.
@@ -48,7 +49,7 @@ class ResourceLog {
   static constexpr int kQuantities = 6;  // CPU %, resident bytes, and four rates in bytes a second.
   using Values = std::array<double, kQuantities>;
   struct Gauge {
-    double seconds = 0;   // 0: never told.
+    double seconds = 0;   // 0: no value so far.
     double weighted = 0;  // Sum of value * seconds.
     double minimum = 0;
     double maximum = 0;
@@ -67,7 +68,7 @@ class ResourceLog {
     void AddGpu(const proto::ResourceSample& sample);
     void Fill(proto::ResourceSummary& summary) const;
   };
-  // A machine's latest sample, until all machines have one of the same moment.
+  // A machine's latest sample, kept until every machine has sent one of the same moment.
   struct Latest {
     bool fresh = false;
     int cores = 0;

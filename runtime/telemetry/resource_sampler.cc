@@ -58,7 +58,7 @@ void AddGpu(const GpuReading& gpu, proto::ResourceSample& sample) {
   if (gpu.power_watts.has_value()) sample.set_gpu_power_watts(*gpu.power_watts);
 }
 
-// A counter that fell behind belongs to another connection, or another life of the interface.
+// A counter that went back belongs to another connection, or to an interface that was restarted.
 int64_t Growth(int64_t before, int64_t after) { return after >= before ? after - before : after; }
 
 }  // namespace
@@ -93,7 +93,8 @@ ResourceSampler::ResourceSampler(const Clock& clock, const Options& options)
 void ResourceSampler::Collect(Samples& out) {
   const Nanoseconds now = options_.interval > 0 ? clock_.Now() : 0;
   if (options_.interval <= 0 || now < due_) return;
-  // Whole intervals from the first, so that no delay adds up; those that were slept through are one sample.
+  // The next sample is due a multiple of the interval after the first, so that delays do not add up; missed
+  // intervals become one sample.
   due_ += std::max<Nanoseconds>(1, (now - due_) / options_.interval + 1) * options_.interval;
   Sample(now, out);
 }

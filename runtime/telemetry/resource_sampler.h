@@ -1,13 +1,13 @@
-// Samples what this process, and where asked its machine, uses: CPU, memory, network, disk. Every process has
-// one and sends its samples to the chief with the heartbeats. Thread-compatible; a sample takes some tens of
-// microseconds, on the thread that asks.
+// Samples the CPU, memory, network and disk that this process and, if asked, its machine use. Every process
+// has one and sends its samples to the chief with the heartbeats. Thread-compatible; a sample takes some tens
+// of microseconds, on the thread that asks.
 //
-// Where the numbers come from; what the system does not tell is 0:
+// The sources of the numbers; a number that the system does not give is 0:
 //   process  CPU clock_gettime; memory /proc/self/statm; disk /proc/self/io; network: what the kernel counts
 //            for each TCP connection of the process (TCP_INFO), payload without headers. A connection that is
 //            opened and closed between two samples is not seen. Its GPU, where it has one: nvml.h.
 //   machine  /proc/stat, /proc/meminfo, /proc/vmstat, and /proc/net/dev, which counts whole frames:
-//            everything that runs there, other people's programs included.
+//            everything that runs there, including other users' programs.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_SAMPLER_H_
 
@@ -28,7 +28,7 @@ namespace tethys {
 // Bytes of the TCP connections of this process.
 class TcpCounter {
  public:
-  // Since the first call, those of connections found then included.
+  // Bytes counted since the first call, including all earlier bytes of connections found by it.
   ByteCounts Count();
 
  private:
@@ -50,15 +50,15 @@ class ResourceSampler {
   void WatchGpu(std::unique_ptr<NvmlGpu> gpu) { gpu_ = std::move(gpu); }
 
   using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
-  // Appends a sample, or two with the machine's, if the interval is over; to be called several times in one.
+  // Appends a sample, or two with the machine's, if the interval is over; call it several times per interval.
   void Collect(Samples& out);
-  // Appends what was used since the last sample, unless that is too short a time to tell anything.
+  // Appends a sample of the time since the last one, unless that is too short to be meaningful.
   void CollectLast(Samples& out);
 
  private:
   struct Counters {
     Nanoseconds cpu_ns = 0;
-    int64_t memory_bytes = 0;  // Now; the others since some moment.
+    int64_t memory_bytes = 0;  // At present; the others are counters.
     ByteCounts network;
     ByteCounts disk;
   };
@@ -71,9 +71,9 @@ class ResourceSampler {
   const Clock& clock_;
   const Options options_;
   TcpCounter tcp_;
-  const std::string boot_id_;  // Of the machine's kernel; empty where it does not tell.
+  const std::string boot_id_;  // The boot id of the machine's kernel; empty if unknown.
   int cores_ = 0;
-  Nanoseconds last_ = 0;  // When the counters below were read.
+  Nanoseconds last_ = 0;  // Time at which the counters below were read.
   Nanoseconds due_ = 0;
   Counters process_, machine_;
   std::unique_ptr<NvmlGpu> gpu_;  // Null: none.

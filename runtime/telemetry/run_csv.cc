@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 16;
 
-// Puts `header` into an empty file; any other must begin with it.
+// Writes `header` into an empty file; any other file must begin with it.
 absl::Status PrepareFile(const std::string& path, AppendFile& file, const std::string& header) {
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
@@ -25,7 +25,7 @@ absl::Status PrepareFile(const std::string& path, AppendFile& file, const std::s
       first != absl::StrCat(header, "\n")) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, " was written by another version: its first line is not \"", header,
-                     "\"; move it away to go on"));
+                     "\"; move it away to continue"));
   }
   return absl::OkStatus();
 }

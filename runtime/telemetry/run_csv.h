@@ -23,13 +23,13 @@ class CsvFile {
   // An existing file keeps its lines; a last line cut short by a crash is dropped. FailedPrecondition: the
   // file has another header.
   static absl::StatusOr<std::unique_ptr<CsvFile>> Open(const std::string& path, const std::string& header);
-  // Without line end. Handed on in pieces of about 64 KiB. Errors are of earlier lines: a failed write loses
-  // its lines, and a disk that takes too long loses what comes, so that it does not make the chief grow; the
-  // file holds whole lines all the same.
+  // `line` has no line end. Lines are queued for writing in pieces of about 64 KiB. Errors concern earlier
+  // lines: a failed write loses its lines, and while the disk is too slow new lines are lost, so that the
+  // chief's memory does not grow. The file still holds whole lines only.
   absl::Status AddLine(absl::string_view line);
-  // Everything added so far is on its way to the file.
+  // Queues everything added so far for writing. Does not block.
   absl::Status HandOn();
-  // Everything added so far is in the file.
+  // Blocks until everything added so far is in the file.
   absl::Status Flush();
 
  private:
@@ -39,7 +39,7 @@ class CsvFile {
   AppendQueue queue_;  // Last: its thread writes to the file.
 };
 
-// Epochs are counted from 1 in both files, as everywhere that people read.
+// Epochs are counted from 1 in both files, as in all output for people.
 
 // Columns of steps.csv, and a record as its line. `begin_ns` is shifted by `clock_offset` onto the chief's
 // clock; bucket ready times are joined by spaces.

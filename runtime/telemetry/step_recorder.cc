@@ -28,7 +28,7 @@ absl::Status StepRecorder::WaitForRoom() {
     if (!room_.WaitFor(mu_, patience_) && Full()) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", rank_, ": ", capacity_,
-                       " step records wait to be sent to the chief and none was taken for ",
+                       " step records wait to be sent to the chief and none was sent for ",
                        ToSeconds(patience_), " s; is the connection to the chief stuck?"));
     }
   }
@@ -69,7 +69,7 @@ void StepRecorder::EndStep(const StepResult& result) {
   record.begin_ns = std::max(record.begin_ns, last_end_);
   record.end_ns = last_end_ = clock_.Now();
   finished_.fetch_add(1, std::memory_order_release);
-  // Exactly once for every time that half of the ring fills: the count grows by one here and nowhere else.
+  // Called exactly once each time half of the ring fills: the count grows only here, and by one.
   const int64_t waiting = number + 1 - drained_.load(std::memory_order_relaxed);
   if (half_full_ && waiting == (capacity_ + 1) / 2) half_full_();
 }

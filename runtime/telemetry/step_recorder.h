@@ -33,7 +33,7 @@ enum class Phase {
   kData,     // Waiting for and building the batch.
   kForward,  // Forward and loss.
   kBackward,
-  kExchange,  // From the end of backward until the step is made; and the pull of a step that begins with one.
+  kExchange,  // From the end of backward until the update is done, and a pull before forward.
 };
 inline constexpr int kPhases = 4;
 
@@ -44,13 +44,13 @@ struct StepStart {
   int64_t samples = 0;
 };
 
-// What the phases of a step took on a device that goes on alone; the host's marks tell only when their work
-// was put there.
+// Durations of a step's phases on an asynchronous device, where the host's marks only tell when work was
+// enqueued.
 struct DeviceTimes {
   Nanoseconds forward_ns = 0;
   Nanoseconds backward_ns = 0;
-  Nanoseconds exchange_ns = 0;  // As Phase::kExchange: with the optimizer's part.
-  Nanoseconds update_ns = 0;    // That part.
+  Nanoseconds exchange_ns = 0;  // As Phase::kExchange, including the optimizer's part.
+  Nanoseconds update_ns = 0;    // The optimizer's part.
 };
 
 struct StepResult {
@@ -60,7 +60,7 @@ struct StepResult {
   int64_t bytes_in = 0;
   int64_t staleness = 0;
   Nanoseconds update_ns = 0;  // The optimizer's part of Phase::kExchange; recorded as a phase of its own.
-  std::optional<DeviceTimes> on_device = {};  // In place of the marks after kData, and of update_ns.
+  std::optional<DeviceTimes> on_device = {};  // Replaces the marks after kData, and update_ns.
 };
 
 // Invariant: no record is ever lost. Records are evidence of which samples were used, so a full ring makes
@@ -70,29 +70,29 @@ class StepRecorder {
   static constexpr int64_t kCapacity = 8192;  // 4 s of 500 us steps.
   static constexpr Nanoseconds kPatience = 10 * kSecond;
 
-  // At most `buckets` ready times per step. `half_full` is called by the training thread whenever half of the
-  // ring waits for Drain, and when it is full: it asks for one and does not block.
+  // At most `buckets` ready times per step. The training thread calls `half_full` whenever half of the ring
+  // waits for Drain, and when the ring is full; it should request a Drain and must not block.
   StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity = kCapacity,
                Nanoseconds patience = kPatience, std::function<void()> half_full = nullptr);
 
   // DeadlineExceeded: the ring stayed full for `patience`; the step is not begun.
   absl::Status BeginStep(const StepStart& start);
-  // The time since BeginStep or the last Mark was spent in `phase`.
+  // Adds the time since BeginStep or the last Mark to `phase`.
   void Mark(Phase phase);
-  // The step computes no more: it waits for its exchange.
+  // Marks the step as waiting for its exchange, no longer computing.
   void BeginExchange() { computing_.store(false, std::memory_order_relaxed); }
-  // It computes again, after an exchange before its forward pass.
+  // Marks the step as computing again, after an exchange before its forward pass.
   void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
-  // Bucket `index` holds its final sums; its collective has not begun.
+  // Records that bucket `index` holds its final sums, before its collective begins.
   void BucketReady(int index);
-  // The oldest step that was begun and not ended. Where it began before its predecessor's end, its time
-  // counts from there: totals add up to the time that passed.
+  // Ends the oldest step that was begun and not ended. If it began before its predecessor's end, its time
+  // counts from that end, so that totals add up to the time that passed.
   void EndStep(const StepResult& result);
 
   // Appends at most `limit` finished steps to `out` and returns how many.
   int64_t Drain(proto::StepRecords& out, int64_t limit = 1024);
 
-  // Within a step, outside of its exchanges; any thread may ask.
+  // Whether a step computes, rather than waits in an exchange; any thread may ask.
   bool computing() const { return computing_.load(std::memory_order_relaxed); }
 
   // Time the training thread has waited for room. Should be 0; any thread may ask.
@@ -132,9 +132,9 @@ class StepRecorder {
   Mutex mu_;  // Held to wait for room and to make it.
   CondVar room_;
 
-  // The training thread's.
+  // Used by the training thread.
   int64_t begun_ = 0;
-  Record* current_ = nullptr;  // Begun last.
+  Record* current_ = nullptr;  // The step begun last.
   Nanoseconds* current_buckets_ = nullptr;
   Nanoseconds last_mark_ = 0;
   Nanoseconds last_end_ = 0;

@@ -1,6 +1,5 @@
 // RUN_DIR/summary.json: proto::RunSummary in protobuf's JSON mapping, with the names of the .proto file. The
-// chief writes it, or the launcher where the chief could not; `tethys compare` reads it. Blocking,
-// thread-safe.
+// chief writes it, or the launcher if the chief could not; `tethys compare` reads it. Blocking, thread-safe.
 #ifndef TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_
 #define TETHYS_RUNTIME_TELEMETRY_SUMMARY_H_
 
@@ -19,7 +18,7 @@ absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& s
 // NotFound: no run has ended in `run_dir`. DataLoss: the file is not a summary. Unknown fields are ignored.
 absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir);
 
-// What the run and one of its epochs cost, from the times that the summary holds. Without a price there is no
+// Fills in the cost of the run and of one epoch, from the times in the summary. Without a price there is no
 // cost.
 void FillCost(double price_per_hour, proto::RunSummary& summary);
 

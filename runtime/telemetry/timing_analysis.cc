@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-// Mean of the values that are there; absent when none is.
+// Mean of the values present; absent when there are none.
 class MeanOf {
  public:
   void Add(double value) {

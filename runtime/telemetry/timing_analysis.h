@@ -5,9 +5,9 @@
 //   three estimates of TMiAvg from the first epoch: iteration 2; mean of 2-6; mean of 2-11
 //   error of an estimate = |estimate - TMiAvg| / TMiAvg
 //
-// A small beta means that TMiAvg alone ranks machines by training time. Building the plan is no part of the
-// first iteration. An iteration is a step's total time, from waiting for its batch until the next step's
-// parameters are there; so barriers, validation and checkpoints between steps are no part of it.
+// A small beta means that TMiAvg alone ranks machines by training time. The first iteration does not include
+// building the plan. An iteration is a step's total time, from waiting for its batch until the next step's
+// parameters have arrived; so it excludes barriers, validation and checkpoints between steps.
 //
 // Pure: no clock, no files. Thread-compatible.
 #ifndef TETHYS_RUNTIME_TELEMETRY_TIMING_ANALYSIS_H_
@@ -37,8 +37,8 @@ class IterationTimes {
   static constexpr int kEarly = 11;
 
   // Synchronous strategies: the workers move in lock step, and an iteration lasts as long as on the slowest
-  // worker. Taken per early iteration and for the sum: the sum of one worker's steps is bounded by the wall
-  // clock, which the sum of each step's maximum is not.
+  // worker. The maximum is taken of each early iteration and of the sums: the sum of one worker's steps is
+  // bounded by the wall clock, which the sum of each step's maximum is not.
   static IterationTimes Slowest(absl::Span<const IterationTimes> workers);
 
  private:
@@ -48,7 +48,7 @@ class IterationTimes {
   std::vector<Nanoseconds> early_;
 };
 
-// In seconds. What too few iterations leave undefined is absent.
+// Times are in seconds. Values that too few iterations leave undefined are absent.
 struct TimingAnalysis {
   struct Estimate {
     double seconds = 0;

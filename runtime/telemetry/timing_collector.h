@@ -1,4 +1,4 @@
-// The chief's side of measuring: takes all workers' step records, streams them to RUN_DIR/steps.csv, and
+// The chief's side of measuring: receives all workers' step records, streams them to RUN_DIR/steps.csv, and
 // keeps what the summary needs. Memory does not grow with the number of steps. Thread-compatible; Open and
 // Flush wait for the disk, nothing else does.
 #ifndef TETHYS_RUNTIME_TELEMETRY_TIMING_COLLECTOR_H_
@@ -25,25 +25,25 @@ class TimingCollector {
   static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir, int workers,
                                                                bool lock_step);
 
-  // Records of one worker, in its order. `clock_offset`: the chief's clock minus the worker's.
-  // InvalidArgument: a rank that is not among the workers; none of the records is taken. An error of the file
-  // (ResourceExhausted: disk full) is of earlier lines and comes after all records were counted: training may
-  // go on without the lines.
+  // Adds records of one worker, in its order. `clock_offset`: the chief's clock minus the worker's.
+  // InvalidArgument: a rank that is not among the workers; none of the records is added. An error of the file
+  // (ResourceExhausted: disk full) concerns earlier lines and is returned after all records were counted:
+  // training may continue without the lines.
   absl::Status Add(const proto::StepRecords& records, Nanoseconds clock_offset);
 
-  // Appends to epochs.csv; all lines of both files are then on their way there.
+  // Appends to epochs.csv and queues all lines of both files for writing. Does not block.
   absl::Status AddEpoch(const proto::EpochResult& result);
 
-  // All lines added so far are in the files.
+  // Blocks until all lines added so far are in the files.
   absl::Status Flush();
 
   // Fills in steps_recorded, samples_recorded, timing (barriers, and the fields after its "from step records"
-  // mark), phases and communication. `training_seconds`: spent training in this attempt, for samples per
-  // second.
+  // mark), phases and communication. `training_seconds` is the time spent training in this attempt, for
+  // samples per second.
   void FillSummary(double training_seconds, proto::RunSummary& summary) const;
 
  private:
-  // Staleness beyond is counted as this.
+  // Larger staleness is counted as this.
   static constexpr int64_t kMaxStaleness = 9999;
 
   struct Sums {
