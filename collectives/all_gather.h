@@ -1,7 +1,7 @@
-// Small values that all ranks need to know of each other: what a rank is, where its memory is. One all-reduce
-// brings all of them, so that forming a communicator of n ranks takes one collective and not n.
+// All-gather of small values, such as the address of each rank's memory. It is one all-reduce, so that
+// forming a communicator of n ranks takes one collective and not n.
 //
-// Blocks as the communicator's all-reduce does; called by every rank at the same time.
+// Blocks like the communicator's all-reduce; called by every rank at the same time.
 #ifndef TETHYS_COLLECTIVES_ALL_GATHER_H_
 #define TETHYS_COLLECTIVES_ALL_GATHER_H_
 
@@ -15,9 +15,9 @@
 
 namespace tethys {
 
-// `own` of every rank, by rank, bit by bit. The vector that is reduced has a slot for each rank, which the
-// other ranks leave zero. Its elements are halves of words as whole numbers: a sum with zeros keeps those,
-// while the bits of a value, taken for a float, might be a NaN or a denormal.
+// Returns the `own` of every rank, indexed by rank, with the same bits. The reduced vector has a slot for
+// each rank, which the other ranks leave zero. Each element holds 16 bits as an integer: adding zeros keeps
+// it exact, while raw bits taken as a float might be a NaN or a denormal.
 template <typename T>
 absl::StatusOr<std::vector<T>> AllGather(Communicator& all, const T& own) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(uint16_t) == 0);

@@ -1,5 +1,5 @@
-// How all-reduces cut a vector into a block for each rank: one rule, so that every one of them adds the same
-// elements in the same order.
+// The rule by which all-reduces cut a vector into one block per rank. It is shared, so that all of them add
+// the same elements in the same order.
 #ifndef TETHYS_COLLECTIVES_BLOCK_CUT_H_
 #define TETHYS_COLLECTIVES_BLOCK_CUT_H_
 
@@ -10,11 +10,12 @@
 
 namespace tethys {
 
-// Up to here (16 KiB) a vector goes whole to every other rank: one hop instead of 2 (n-1), for n/2 times the
-// bytes. On loopback the ring overtakes between 16 and 32 KiB for 3 to 8 ranks, at 64 KiB for 2.
+// Vectors up to this size (16 KiB) are sent whole to every other rank: one hop instead of 2 (n-1), for n/2
+// times the bytes. On loopback the ring is faster from 16 to 32 KiB on for 3 to 8 ranks, from 64 KiB on
+// for 2.
 constexpr int64_t kDirectElements = 4 * 1024;
 
-// Block `index` of `world`. The first (count mod world) have one element more.
+// Block `index` of `world` blocks. The first (count mod world) blocks have one element more.
 inline Range BlockOf(int64_t count, int world, int64_t index) {
   const int64_t size = count / world;
   const int64_t longer = count % world;

@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-// `range` lies right below `above`, but for the padding that aligns the one above.
+// True if `range` ends right below `above`, except for the padding that aligns `above`.
 bool TouchesFromBelow(const Range& range, const Range& above) {
   return range.end() <= above.begin && AlignUp(range.end()) >= above.begin;
 }

@@ -22,10 +22,10 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
-// Ranges in the order backward announces them, from the end of the arena to its start. A bucket grows by
-// neighbours and closes once it holds `bucket_elements`, the first one once it holds `first_elements`. A
-// large range is not cut: all of it becomes ready at once, and the all-reduce overlaps its own parts.
-// InvalidArgument for empty or overlapping ranges.
+// `ready_order` lists ranges in the order in which backward announces them, from the end of the arena to its
+// start. A bucket grows by adjacent ranges and closes once it holds `bucket_elements`, the first one once it
+// holds `first_elements`. A large range is not cut: all of it becomes ready at once, and the all-reduce
+// overlaps its own parts. InvalidArgument for empty or overlapping ranges.
 absl::StatusOr<std::vector<Bucket>> PlanBuckets(absl::Span<const Range> ready_order, int64_t bucket_elements,
                                                 int64_t first_elements);
 

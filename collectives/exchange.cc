@@ -13,12 +13,12 @@
 namespace tethys {
 namespace {
 
-// Of the leaders' ring, beside the ring of all of the same group.
+// Added to the group of the ring of all ranks to give the group of the leaders' ring.
 constexpr uint32_t kLeadersGroup = 1 << 16;
 
 int HostCount(const std::vector<int>& hosts) { return 1 + *std::max_element(hosts.begin(), hosts.end()); }
 
-// Shared memory inside the hosts and, where there are several, TCP between their leaders.
+// Shared memory inside the hosts and, with several hosts, TCP between their leaders.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateByTopology(RingListener& listener,
                                                                const RingOptions& ring, Communicator& all,
                                                                const std::vector<int>& hosts) {
@@ -29,7 +29,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateByTopology(RingListener& lis
                              .peers_compute = ring.peers_compute,
                              .clock = ring.clock};
   const bool one_host = HostCount(hosts) == 1;
-  // Twice the patience of the leaders, whom the others wait for.
+  // Twice the leaders' timeout, because the other ranks wait while the leaders exchange.
   if (!one_host) shared.step_timeout *= 2;
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
                           CreateSharedMemoryCommunicator(all, hosts, std::move(shared)));
@@ -64,7 +64,7 @@ std::string TopologyText(const std::vector<int>& hosts) {
 
 absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<std::string>& addresses) {
   const absl::StatusOr<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
-  // A host that does not say who it is shares nothing.
+  // A host without a boot id shares nothing.
   const std::string own = absl::StrCat(boot.ok() ? *boot : absl::StrCat("rank ", all.rank()));
   TETHYS_ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(addresses[all.rank()]));
   const std::string place = absl::StrCat(own, " ", bound.host);
@@ -90,7 +90,7 @@ absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOption
     return Exchange{.communicator = std::move(all), .description = std::move(description)};
   };
   if (transport == proto::Mirrored::TCP) return by_tcp("as the job says");
-  if (all->world_size() == 1) return by_tcp("there is nobody to exchange with");
+  if (all->world_size() == 1) return by_tcp("there is only one worker");
 
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int> hosts, FindHosts(*all, ring.addresses));
   if (HostCount(hosts) == all->world_size()) {

@@ -1,8 +1,8 @@
-// How mirrored workers exchange gradients: the one place that chooses among TCP, shared memory and the two
-// together, by where the ranks are and by the job's wish.
+// Creates the communicator by which mirrored workers exchange gradients. Only this place chooses among TCP,
+// shared memory and both, by the hosts of the ranks and the job's setting.
 //
 // Creating blocks until all ranks are connected and have agreed on the choice; called by every rank at the
-// same time with the same wish.
+// same time with the same setting.
 #ifndef TETHYS_COLLECTIVES_EXCHANGE_H_
 #define TETHYS_COLLECTIVES_EXCHANGE_H_
 
@@ -18,21 +18,22 @@ namespace tethys {
 
 struct Exchange {
   std::unique_ptr<Communicator> communicator;
-  // What was chosen and why, the same on every rank:
+  // The choice and its reason, the same on every rank:
   // "shared memory among 2 workers", "TCP among 2 workers: no two of them share a host".
   std::string description;
 };
 
-// A number for each rank, equal where ranks are on one host: the same boot of the same kernel, and the same
-// address to bind to. So the members of a cluster of network namespaces count as hosts of their own. Called
-// by every rank of `all`; `addresses` as in RingOptions.
+// Returns a host number for each rank. Ranks are on one host if they have the same boot id of the kernel and
+// the same bind address, so network namespaces of one machine count as different hosts. Called by every rank
+// of `all`; `addresses` as in RingOptions.
 absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<std::string>& addresses);
 
-// AUTOMATIC: shared memory where all ranks are on one host, shared memory inside hosts and TCP between them
-// where some share a host, else TCP; also TCP where memory cannot be shared. Nothing is measured: repeats of
-// a job are to exchange alike.
+// AUTOMATIC chooses shared memory if all ranks are on one host, shared memory inside hosts and TCP between
+// them if some ranks share a host, otherwise TCP. It also chooses TCP if memory cannot be shared. Nothing is
+// measured, so that repeats of a job exchange in the same way.
 //
-// Errors as CreateRingCommunicator; FailedPrecondition: SHARED_MEMORY was asked for, and is not to be had.
+// Errors as CreateRingCommunicator; FailedPrecondition: the job requires SHARED_MEMORY, which is not
+// available.
 absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOptions& ring,
                                         proto::Mirrored::Transport transport);
 

@@ -117,8 +117,8 @@ absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(SecureSocket& socket
   Received received;
   TETHYS_ASSIGN_OR_RETURN(received.elements, ReadInbox());
   while (!finished() && received.elements == 0) {
-    // What the inbox held has been taken, but for the beginning of a header. Behind a payload only the next
-    // header is read ahead: more would have to be copied.
+    // Only the beginning of a header may be left in the inbox. Behind a payload only the next header is read
+    // ahead: more would have to be copied.
     inbox_end_ -= inbox_begin_;
     std::memmove(inbox_.data(), inbox_.data() + inbox_begin_, inbox_end_);
     inbox_begin_ = 0;

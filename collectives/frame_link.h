@@ -1,11 +1,11 @@
 // The two directions of a connection between ranks: during a collective, each is a stream of pieces of
-// vectors, cut into frames. Sockets do not block: Pump moves what can be moved now. Used by the
-// communicator's thread alone; nothing allocates once the largest collective has run.
+// vectors, cut into frames. Sockets do not block: Pump transfers as much as the socket accepts or holds. Used
+// by the communicator's thread alone; nothing allocates once the largest collective has run.
 //
-// Every frame of a stream carries the same header but for its number and length, so each one fences what
-// follows it. The first opens the stream (be it empty: it tells the other side which collective this rank is
-// in); an empty one later says "I am here, and wait for somebody else". Each may carry a checksum of
-// its payload, which is looked at before the payload is added, or counts as received.
+// All frames of a stream carry the same header except for sequence number and length, and each header is
+// checked. The first frame opens the stream; it may be empty, and tells the peer which collective this rank
+// is in. A later empty frame says that this rank is alive and waits for another one. A frame may carry a
+// checksum of its payload, which is checked before the payload is added or counted as received.
 #ifndef TETHYS_COLLECTIVES_FRAME_LINK_H_
 #define TETHYS_COLLECTIVES_FRAME_LINK_H_
 
@@ -23,41 +23,42 @@
 
 namespace tethys {
 
-// A frame carries at most so many elements (256 KiB): what a receiver must hold before it can add, and pass
-// on. On loopback, half of it costs a few per cent more processor time, an eighth a third more.
+// The most elements of a frame (256 KiB). A receiver buffers a whole frame before it adds it and passes it
+// on. On loopback, half this size costs a few per cent more processor time, an eighth of it a third more.
 constexpr int64_t kChunkElements = 64 * 1024;
 constexpr uint64_t kMaxErrorBytes = 4096;
 
-// Elements of a stream, and where they lie.
+// A part of a stream: its elements in memory.
 struct Piece {
   float* data = nullptr;
   int64_t count = 0;
-  bool add = false;  // A receiver adds to what is there instead of replacing it.
+  bool add = false;  // The receiver adds to the elements instead of replacing them.
 };
 
-// What an error frame reports. Never OK, whatever the other side sent.
+// The Status that an error frame reports. Never OK, even if the peer sent an invalid code.
 absl::Status ErrorOf(const Frame& frame, absl::string_view message);
 
 class FrameSender {
  public:
-  // Whether payloads get one. At first they do not.
+  // Turns checksums of payloads on or off; they are off at first.
   void SetChecksums(bool checksums) { checksums_ = checksums; }
-  // Sends `pieces`, of which the first `available` elements may go at once. Frames look like `header`.
+  // Starts to send `pieces`, of which the first `available` elements may be sent at once. Frames have the
+  // fields of `header`.
   void Start(const Frame& header, absl::Span<const Piece> pieces, int64_t available);
   void MakeAvailable(int64_t elements) { available_ += elements; }
-  // Sends an empty frame, unless the other side has all it needs.
+  // Sends an empty frame, unless the peer has all it needs.
   void SayWaiting() { say_waiting_ = !finished(); }
-  // Ends the stream with an error frame, right after the frame under way.
+  // Ends the stream with an error frame, right after the frame being sent.
   void StartError(const Frame& header, const absl::Status& error);
 
-  // Returns the bytes sent. Unavailable when the other side is gone.
+  // Returns the bytes sent. Unavailable: the peer is gone.
   absl::StatusOr<int64_t> Pump(SecureSocket& socket);
-  // Only a full socket keeps a frame from being sent.
+  // True if the socket is full and a frame is not yet sent completely.
   bool blocked() const { return parts_[0].iov_len + parts_[1].iov_len > 0; }
   bool finished() const { return next_piece_ == pieces_.size() && opened_ && !blocked(); }
 
  private:
-  // Sets up the next frame that may be sent now; false when there is none.
+  // Sets up the next frame that may be sent now; false if there is none.
   bool NextFrame();
   void SetFrame(Frame header, absl::string_view payload);
 
@@ -65,42 +66,42 @@ class FrameSender {
   Frame header_;
   std::vector<Piece> pieces_;
   size_t next_piece_ = 0;
-  int64_t offset_ = 0;     // Into that piece, of what has not been put into a frame.
-  int64_t available_ = 0;  // Elements that may be put into frames from there on.
-  bool opened_ = true;     // No frame is owed before the first Start.
+  int64_t offset_ = 0;     // Offset in that piece of the first element that is in no frame yet.
+  int64_t available_ = 0;  // Elements from there on that may be sent.
+  bool opened_ = true;     // True before the first Start, since no frame is due.
   bool say_waiting_ = false;
-  std::string error_;  // Payload of the error frame that ends it all.
+  std::string error_;  // Payload of the error frame.
   std::array<char, kFrameBytes> encoded_;
-  std::array<iovec, 2> parts_ = {};  // What is left of the frame under way: header, payload.
+  std::array<iovec, 2> parts_ = {};  // Unsent rest of the current frame: header, payload.
 };
 
 class FrameReceiver {
  public:
   struct Received {
-    int64_t bytes = 0;     // Off the socket.
-    int64_t elements = 0;  // Whole chunks, in place: these may be passed on.
+    int64_t bytes = 0;     // Bytes read from the socket.
+    int64_t elements = 0;  // Elements of complete chunks in place; these may be passed on.
   };
 
-  // Fills `pieces` from frames that look like `own`, this rank's, but for the sender.
+  // Starts to fill `pieces` from frames with the fields of `own`, this rank's header, except for the sender.
   void Start(const Frame& own, int peer_rank, uint32_t peer_incarnation, absl::Span<const Piece> pieces);
 
-  // Returns after a chunk, or when there is nothing to read. InvalidArgument: the other side is in another
-  // collective. Unavailable: it is gone. DataLoss: a frame was damaged on its way. Any other error is one it
-  // reports, in its words.
+  // Returns after a chunk, or when there is nothing to read. InvalidArgument: the peer is in another
+  // collective. Unavailable: the peer is gone. DataLoss: a frame was damaged in transit. Any other error is
+  // the one that the peer's error frame reports.
   absl::StatusOr<Received> Pump(SecureSocket& socket);
   bool finished() const { return next_piece_ == pieces_.size() && opened_; }
-  // Since its last payload the other side has said that it waits, too.
+  // True if the peer has announced since its last payload that it is waiting, too.
   bool peer_waits() const { return peer_waits_; }
-  // The other side has sent an error frame, or begun to.
+  // True if the peer has sent an error frame or its beginning.
   bool peer_failed() const { return frame_.kind == FrameKind::kError; }
 
  private:
   static constexpr int64_t kInboxBytes = 16 * 1024;
 
-  // Takes what lies in the inbox, up to the end of a chunk. Returns the elements completed.
+  // Consumes the inbox up to the end of a chunk. Returns the elements completed.
   absl::StatusOr<int64_t> ReadInbox();
   absl::Status ReadHeader();
-  // The bytes still missing have arrived: adds, steps on. Returns the elements of the chunk.
+  // Called when a payload is complete: checks and adds it, advances. Returns the elements of the chunk.
   absl::StatusOr<int64_t> FinishPayload();
 
   Frame own_;
@@ -108,17 +109,18 @@ class FrameReceiver {
   std::vector<Piece> pieces_;
   size_t next_piece_ = 0;
   int64_t offset_ = 0;
-  bool opened_ = true;  // No frame is owed before the first Start.
+  bool opened_ = true;  // True before the first Start, since no frame is due.
   bool peer_waits_ = false;
 
-  // Of the frame under way.
+  // State of the current frame.
   Frame frame_;
-  char* payload_ = nullptr;  // Where the missing bytes go.
+  char* payload_ = nullptr;  // Destination of the missing bytes.
   int64_t missing_bytes_ = 0;
   std::vector<float> addend_;  // A chunk to be added.
   std::string error_;
 
-  // Read ahead: short frames come whole with one call. May hold the beginning of the next collective.
+  // Read-ahead buffer, so that one call reads a whole short frame. May hold the beginning of the next
+  // collective.
   std::array<char, kInboxBytes> inbox_;
   int64_t inbox_begin_ = 0;
   int64_t inbox_end_ = 0;

@@ -30,7 +30,7 @@ class HierarchicalCommunicator final : public Communicator {
     return Locally(local_->Broadcast(data, 0));
   }
 
-  // The root's host, then the leaders, then the other hosts.
+  // Broadcasts on the root's host, then among the leaders, then on the other hosts.
   absl::Status Broadcast(absl::Span<float> data, int root) override {
     if (root < 0 || root >= world_size()) {
       return absl::InvalidArgumentError(
@@ -65,7 +65,7 @@ class HierarchicalCommunicator final : public Communicator {
   absl::Status Locally(const absl::Status& status) {
     if (!status.ok() && leaders_ != nullptr) {
       leaders_->Abort(status);
-      // The others are told when it is next used; nobody else would use it.
+      // The abort reaches the other leaders with the next call, so this makes one.
       leaders_->Barrier().IgnoreError();
     }
     return status;

@@ -11,13 +11,13 @@
 namespace tethys {
 namespace {
 
-// So long, and no longer than a step may stand still, a failed rank tries to tell the others why. They are
-// reading, or computing and have room in their sockets; on a busy machine they may take a while to get to it.
+// The time for which a failed rank tries to send its error to the others, if the step timeout is not shorter.
+// They are reading, or computing with room in their sockets; on a busy machine they may read late.
 constexpr Nanoseconds kFarewellTime = 2 * kSecond;
-// Turns without work before the thread sleeps. Each lets other ranks on this core go first.
+// Passes without progress before the thread sleeps. Each of them yields to other ranks on this core.
 constexpr int kIdleTurns = 4;
 
-// Empties the socket. Not OK at its end.
+// Empties the socket. An error once the peer has closed it.
 absl::Status Discard(SecureSocket& socket) {
   std::array<char, 64 * 1024> bytes;
   while (true) {
@@ -37,7 +37,7 @@ PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections,
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     peers_[rank].socket = std::move(connections[rank].socket);
     peers_[rank].incarnation = connections[rank].incarnation;
-    // TLS has checksums of its own.
+    // TLS checks integrity itself.
     peers_[rank].sender.SetChecksums(
         options_.tls == nullptr && (!IsLoopback(options_.addresses[rank]) || options_.checksums_on_loopback));
     if (peers_[rank].socket.valid() && options_.send_buffer_bytes > 0) {
@@ -103,10 +103,10 @@ absl::StatusOr<PeerMesh::Turn> PeerMesh::Pump(int from, int to) {
     traffic_.bytes_out += *sent;
     traffic_.bytes_in += received->bytes;
     turn.moved = turn.moved || *sent + received->bytes + received->elements > 0;
-    // Bare headers are no progress: they only say that somebody is there.
+    // Bare headers are no progress: they only say that the peer is alive.
     if (std::max(*sent, received->bytes) > kFrameBytes) last_progress_ = clock_.Now();
   }
-  // Only now: what one peer brought may be owed to another.
+  // Checked after the loop: data from one peer may have to be sent to another.
   for (const Peer& peer : peers_) turn.finished = turn.finished && peer.finished();
   return turn;
 }
@@ -127,7 +127,7 @@ absl::Status PeerMesh::Wait() {
   TETHYS_RETURN_IF_ERROR(PollUntil(until));
   if (polled_[0].revents != 0) return AbortReason();
   for (size_t i = 1; i < polled_.size(); ++i) {
-    // Where something is still to be received, receiving will tell.
+    // If data is still expected from the peer, receiving reports the reason.
     const int rank = polled_ranks_[i];
     if ((polled_[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 && peers_[rank].receiver.finished()) {
       return ExplainSend(rank, absl::UnavailableError("the connection was closed"));
@@ -155,7 +155,7 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
   if (!said_waiting_ && stalled >= patience / 2) {
     said_waiting_ = true;
     for (Peer& peer : peers_) peer.sender.SayWaiting();
-    return last_progress_;  // At once: the frames are to be sent.
+    return last_progress_;  // In the past, so that the frames are sent at once.
   }
   if (stalled < patience) return last_progress_ + (said_waiting_ ? patience : patience / 2);
   int silent = -1;
@@ -167,7 +167,7 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
     if (!peer.receiver.finished()) (peer.receiver.peer_waits() ? waiting : silent) = rank;
   }
   if (silent >= 0) return SilenceError(silent);
-  // All we need something from wait themselves: one of them knows for whom, and is about to tell.
+  // Every peer that we still need is itself waiting; the one blocked on the culprit will report it.
   const Nanoseconds last_resort = last_progress_ + patience + patience / 2;
   if (clock_.Now() < last_resort) return last_resort;
   return SilenceError(waiting >= 0 ? waiting : takes_nothing);
@@ -183,7 +183,7 @@ absl::Status PeerMesh::SilenceError(int peer) const {
 absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
   if (peers_[peer].receiver.peer_failed()) return error;
   if (error.code() != absl::StatusCode::kUnavailable) return Annotate(error, MemberText(options_, peer));
-  // It may have failed in the middle of a frame, and could not say so here; others may have been told.
+  // The peer may have failed in the middle of a frame, unable to report it here; others may have its report.
   for (int rank = 0; rank < world_size(); ++rank) {
     Peer& other = peers_[rank];
     if (rank == peer || !other.socket.valid()) continue;
@@ -216,13 +216,13 @@ absl::Status PeerMesh::Fail(const absl::Status& error) {
     polled_.clear();
     for (Peer& peer : peers_) {
       if (!peer.socket.valid() || peer.sender.finished() || !peer.sender.Pump(peer.socket).ok()) continue;
-      // Two ranks that have failed and are full of each other's data must not wait for each other.
+      // Discards input, so that two failed ranks with full sockets do not wait for each other.
       if (!peer.sender.blocked() || !Discard(peer.socket).ok()) continue;
       polled_.push_back({.fd = peer.socket.fd(), .events = POLLIN | POLLOUT, .revents = 0});
     }
     if (polled_.empty() || !PollUntil(until).ok()) break;
   } while (clock_.Now() < until);
-  // Not closed: that would discard what is under way to a slow reader.
+  // Not closed: that would discard data that a slow reader has not read yet.
   for (Peer& peer : peers_) {
     if (peer.socket.valid()) shutdown(peer.socket.fd(), SHUT_WR);
   }

@@ -1,10 +1,10 @@
-// The connections of one rank to all others, and what every collective needs from them: streams that move
-// together, deadlines, and one error for all. Collectives say which pieces go where; see
+// The connections of one rank to all others, with the common parts of every collective: concurrent streams,
+// deadlines, and one error for all ranks. Collectives say which pieces are sent to which peer; see
 // ring_communicator.cc.
 //
 //   Begin(kReduce, kFloat32, 1000, 0);  Receive(left, ...);  Send(right, ...);  Move()
 //
-// Used by one thread at a time, but for Abort. Move blocks until all streams have ended, or one failed.
+// Used by one thread at a time, except for Abort. Move blocks until all streams have ended or one has failed.
 #ifndef TETHYS_COLLECTIVES_PEER_MESH_H_
 #define TETHYS_COLLECTIVES_PEER_MESH_H_
 
@@ -25,12 +25,12 @@ namespace tethys {
 
 // Invariants:
 // 1. The first failure is final: every later call returns it.
-// 2. Whoever fails tells all others (an error frame), in the words it was told itself. So one error travels,
-// with the code and the names that its discoverer gave it, and reaches all who wait for somebody.
-// 3. A rank fails only for a peer from which it still needs something. A peer that leaves after it gave
+// 2. A rank that fails sends the error it got, unchanged, to all others (an error frame). So all waiting
+// ranks get one error, with the code and the names given by the rank that found it.
+// 3. A rank fails only for a peer from which it still needs data. A peer that leaves after it has sent
 // everything (the end of a job) is no error.
-// 4. Who is blamed for silence is silent: a rank that waits for others says so before anybody's patience
-// ends.
+// 4. A rank that itself waits for others is not blamed for silence: it announces that it is waiting before
+// any peer's timeout ends.
 class PeerMesh {
  public:
   PeerMesh(RingOptions options, std::vector<RingConnection> connections, WakeUp abort);
@@ -39,16 +39,16 @@ class PeerMesh {
   int world_size() const { return static_cast<int>(peers_.size()); }
   TrafficCount traffic() const { return traffic_; }
 
-  // Starts a collective: what it is, for the headers of its frames. `flags`: the root, where there is one.
+  // Starts a collective with these fields in the headers of its frames. `flags` is the root, if there is one.
   absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, int flags);
-  // Sends `pieces` to `peer`, the first `available` elements at once, the rest as they are passed on.
+  // Sends `pieces` to `peer`: the first `available` elements at once, the rest as Move makes them available.
   void Send(int peer, absl::Span<const Piece> pieces, int64_t available);
   void Receive(int peer, absl::Span<const Piece> pieces);
-  // Moves all streams to their ends. What comes from `from` becomes available to `to`, chunk by chunk.
+  // Transfers all streams to their ends. Chunks received from `from` become available to send to `to`.
   absl::Status Move(int from, int to);
   absl::Status Move() { return Move(-1, -1); }
 
-  // Any thread.
+  // Thread-safe.
   void Abort(const absl::Status& reason);
 
  private:
@@ -60,25 +60,25 @@ class PeerMesh {
     bool finished() const { return sender.finished() && receiver.finished(); }
   };
 
-  // One turn over all peers.
+  // The result of one pass over all peers.
   struct Turn {
     bool moved = false;
     bool finished = true;
   };
   absl::StatusOr<Turn> Pump(int from, int to);
-  // Blocks until a socket is ready. An error when the deadline has passed, a peer has left or Abort was
-  // called.
+  // Blocks until a socket is ready. An error if the deadline has passed, a peer has left or Abort was called.
   absl::Status Wait();
   absl::Status PollUntil(Nanoseconds until);
-  // When the next thing happens to a stream that stands still: saying so, blaming, giving up.
+  // Returns when to check a stalled collective next: to announce waiting, or to fail. An error if it has
+  // stalled too long.
   absl::StatusOr<Nanoseconds> CheckPatience();
   absl::Status SilenceError(int peer) const;
 
-  // Why `peer`'s stream broke: what it reported, or that it is gone.
+  // The reason why `peer`'s stream broke: the error it reported, or its loss.
   absl::Status Explain(int peer, const absl::Status& error);
-  // The same after a failed send: the reason may lie in what it sent before it went.
+  // Explain after a failed send: the peer may have sent an error frame before it closed.
   absl::Status ExplainSend(int peer, const absl::Status& error);
-  // Makes `error` final and tells everybody.
+  // Makes `error` final and sends it to all peers.
   absl::Status Fail(const absl::Status& error);
   absl::Status AbortReason();
 
@@ -91,7 +91,7 @@ class PeerMesh {
   absl::Status abort_reason_ ABSL_GUARDED_BY(mu_);
 
   // Owned by the calling thread.
-  std::vector<Peer> peers_;  // The own rank's is unused, and always finished.
+  std::vector<Peer> peers_;  // This rank's entry is unused and always finished.
   std::vector<pollfd> polled_;
   std::vector<int> polled_ranks_;
   Frame header_;

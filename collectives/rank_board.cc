@@ -16,17 +16,17 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kLineBytes = 64;  // Of the processor's cache.
+constexpr int64_t kLineBytes = 64;  // A line of the processor's cache.
 
-// So long a rank watches a counter before it sleeps: a sleeper is woken in some ten microseconds, a watcher
-// sees a post in a tenth of one. Long enough for the usual lateness of a peer in a step of 400 us: with 20 us
-// two workers made 0.70 to 0.75 of the steps of two that exchange nothing, with 200 us 0.86 and 0.87, with
-// more no more (tests/bench/data_parallel_bench.py).
+// The time for which a rank spins on a counter before it sleeps. Waking a sleeper takes some ten
+// microseconds, a spinning rank sees a post in a tenth of one. 200 us cover the usual lateness of a peer in a
+// step of 400 us: with 20 us two workers made 0.70 to 0.75 of the steps of two that exchange nothing, with
+// 200 us 0.86 and 0.87; longer spinning gained nothing (tests/bench/data_parallel_bench.py).
 constexpr Nanoseconds kWatch = 200 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
-// So long a rank sleeps before it looks whether its peers live.
+// The time for which a rank sleeps before it checks that its peers are alive.
 constexpr Nanoseconds kSleep = 20 * kMillisecond;
-// Within so long a failing rank has written down why, however busy its core is.
+// The time within which a failing rank has written its error, even on a busy core.
 constexpr Nanoseconds kFarewellTime = 5 * kSecond;
 
 bool Crowded(int ranks) {
@@ -46,25 +46,25 @@ void FutexWake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Counters may wrap around; two of them are never far apart.
+// Counters may wrap around; two of them never differ by much.
 bool Reached(uint32_t posts, uint32_t number) { return static_cast<int32_t>(posts - number) >= 0; }
 
 enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
 
 }  // namespace
 
-// What one rank tells the others; written by it alone, but for `sleepers`.
+// The data that one rank publishes. Only that rank writes it, except for `sleepers`.
 struct alignas(kLineBytes) RankBoard::Line {
   std::atomic<uint32_t> posts;
   std::atomic<uint32_t> sleepers;  // Ranks asleep on `posts`.
-  std::atomic<int32_t> core;       // Of the processor, that ran it when it posted last.
+  std::atomic<int32_t> core;       // The core that the rank ran on when it posted last.
   std::atomic<int32_t> process;
   // Last words.
   std::atomic<uint32_t> farewell;
   uint32_t code;
   uint32_t message_bytes;
   std::array<char, kMaxErrorBytes> message;
-  std::array<Frame, 2> notices;  // Of odd and even collectives.
+  std::array<Frame, 2> notices;  // For even and odd collectives.
 };
 
 int64_t RankBoard::Bytes(int world) { return kLineBytes + world * static_cast<int64_t>(sizeof(Line)); }
@@ -99,7 +99,7 @@ absl::Status RankBoard::Begin(const Frame& call) {
 uint32_t RankBoard::Post() {
   Line& line = lines_[rank()];
   line.core.store(sched_getcpu(), std::memory_order_relaxed);
-  // In one order with the sleepers' announcements: either they see the post, or this sees them.
+  // Sequentially consistent with the sleepers' announcements: either they see the post, or this sees them.
   line.posts.store(++posts_, std::memory_order_seq_cst);
   if (line.sleepers.load(std::memory_order_seq_cst) != 0) FutexWake(line.posts);
   return posts_;
@@ -118,7 +118,7 @@ absl::Status RankBoard::WaitFor(int peer, uint32_t number) {
   if (Watch(peer, number)) return absl::OkStatus();
   Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
   while (true) {
-    // The rank sleeps on the count that it looked at here, so a post at any later time keeps it awake.
+    // Sleep compares with the count read here, so any later post keeps the rank awake.
     const uint32_t seen = lines_[peer].posts.load(std::memory_order_acquire);
     if (Reached(seen, number)) return absl::OkStatus();
     if (const absl::Status status = CheckPeer(peer, number); !status.ok()) return Fail(status);
@@ -137,9 +137,8 @@ bool RankBoard::Watch(int peer, uint32_t number) const {
     for (int turn = 0; turn < kTurnsPerLookAtTheClock; ++turn) {
       if (Posted(peer, number)) return true;
     }
-    // Gives way only where the one waited for may need this very core: to a thread of somebody else that
-    // computes without end it would lose the core for milliseconds, while a sleeper goes before such a one
-    // once it is woken.
+    // Yields only if the awaited rank may need this core. Yielding to another program's busy thread would
+    // cost the core for milliseconds, while a woken sleeper is scheduled before such a thread.
     if (crowded_ || lines_[peer].core.load(std::memory_order_relaxed) == sched_getcpu()) sched_yield();
   } while (options_.clock->Now() < until);
   return false;
@@ -180,7 +179,7 @@ absl::Status RankBoard::CheckNotices() {
   return absl::OkStatus();
 }
 
-// Blames whoever is furthest behind: the others wait, too.
+// Blames the rank that is furthest behind: the others wait, too.
 absl::Status RankBoard::SilenceError() const {
   const auto lead = [this](int peer) { return static_cast<int32_t>(lines_[peer].posts - posts_); };
   int silent = 0;
@@ -198,7 +197,7 @@ bool RankBoard::Died(int peer) {
   return polled.fd >= 0 && poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0;
 }
 
-// Where the kernel cannot watch a process (before Linux 5.3) the deadline has to do.
+// If the kernel cannot watch a process (before Linux 5.3), only the deadline detects its death.
 void RankBoard::WatchPeers() {
   for (int peer = 0; peer < world_size(); ++peer) {
     const int32_t process = lines_[peer].process;
@@ -229,13 +228,13 @@ absl::Status RankBoard::LastWords(int peer) const {
   return ErrorOf(Frame{.flags = line.code}, absl::string_view(line.message.data(), bytes));
 }
 
-// OK: it leaves without any.
+// OK means that the rank leaves without an error.
 void RankBoard::SayLastWords(const absl::Status& words) {
   MutexLock lock(mu_);
   if (said_last_words_) return;
   said_last_words_ = true;
   Line& line = lines_[rank()];
-  // Whoever sees that words are being written waits for them.
+  // A rank that sees kBeingWritten waits for the words.
   if (words.ok()) return line.farewell.store(kLeft, std::memory_order_release);
   line.farewell = kBeingWritten;
   line.code = static_cast<uint32_t>(words.code());

@@ -1,11 +1,11 @@
-// The notice board of ranks that share memory: how far each has come, what it is doing, and its last words.
-// A collective is a row of phases; a rank posts the end of each, and waits until the others have posted
-// theirs. See shared_memory_communicator.cc for what lies between the posts.
+// Synchronizes ranks that share memory: each rank's progress, its current collective and its final error.
+// A collective is a sequence of phases; a rank posts the end of each and waits until the others have posted
+// theirs. shared_memory_communicator.cc does the work between the posts.
 //
 //   Begin({.kind = kReduce, .range_count = 1000});  ... write ...  Meet();  ... read what the others wrote
 //
-// Used by one thread at a time, but for Abort. Waiting watches the counter for a moment, then sleeps on it (a
-// futex); it ends with the deadline, or with the death of a peer.
+// Used by one thread at a time, except for Abort. Waiting spins on the counter briefly, then sleeps on it (a
+// futex); it ends at the deadline or when a peer's process dies.
 #ifndef TETHYS_COLLECTIVES_RANK_BOARD_H_
 #define TETHYS_COLLECTIVES_RANK_BOARD_H_
 
@@ -28,21 +28,22 @@ struct RankBoardOptions {
   uint32_t group = 0;
   uint32_t generation = 1;
   Nanoseconds step_timeout = 30 * kSecond;
-  PeersCompute peers_compute = nullptr;  // While they do, step_timeout does not run.
+  PeersCompute peers_compute = nullptr;  // While other ranks compute, step_timeout does not run.
   const Clock* clock = nullptr;          // Required; not owned.
 };
 
 // Invariants:
-// 1. The first failure is final, here and on the whole board: all that still wait get it, in the same words.
-// 2. A rank fails only for a peer from which it still needs something: posts are looked at before last words.
-// 3. Nobody enters collective k + 2 before all have entered k + 1, because every collective begins with a
-//    phase that waits for all. So two notices a rank are enough, and buffers may be used in turns.
+// 1. The first failure is final on every rank: all ranks that still wait get the same error.
+// 2. A rank fails only for a peer whose post it still needs: posts are checked before last words.
+// 3. No rank enters collective k + 2 before all have entered k + 1, because every collective begins with a
+//    phase that waits for all. So two notices per rank are enough, and buffers can alternate.
 class RankBoard {
  public:
-  // Bytes of memory for the board of `world` ranks: a multiple of 64, zeroed before the first rank uses it.
+  // Size in bytes of the board of `world` ranks, a multiple of 64. The memory must be zeroed before the first
+  // rank uses it.
   static int64_t Bytes(int world);
 
-  // Says who is here.
+  // Registers this rank's process on the board.
   RankBoard(RankBoardOptions options, char* memory);
   ~RankBoard();
   // Watches the processes of all ranks for their death. Called once all of them have made their boards.
@@ -52,15 +53,16 @@ class RankBoard {
   int world_size() const { return static_cast<int>(options_.members.size()); }
   uint64_t step() const { return step_; }  // Collectives begun.
 
-  // `call` says what the collective is: all that must be the same on every rank but rank and step.
+  // Starts a collective. `call` holds the fields that must be equal on every rank, without rank and step.
   absl::Status Begin(const Frame& call);
-  // What this rank wrote before is there for all who see the post. Returns its number, the same on all ranks.
+  // Publishes this rank's earlier writes to all ranks that see the post. Returns the post's number, the same
+  // on all ranks.
   uint32_t Post();
   // Blocks until all ranks have made post `number`. InvalidArgument: one is in another collective.
   absl::Status WaitForAll(uint32_t number);
   absl::Status Meet() { return WaitForAll(Post()); }
 
-  // Any thread.
+  // Thread-safe.
   void Abort(const absl::Status& reason);
 
  private:
@@ -68,16 +70,16 @@ class RankBoard {
 
   bool Posted(int peer, uint32_t number) const;
   absl::Status WaitFor(int peer, uint32_t number);
-  // Waits awake, for a moment. False: not yet.
+  // Spins for up to kWatch. False: `peer` has not made the post yet.
   bool Watch(int peer, uint32_t number) const;
-  // Sleeps while the count of `peer`'s posts is `seen`, at most a moment.
+  // Sleeps for up to kSleep while the count of `peer`'s posts is `seen`.
   void Sleep(int peer, uint32_t seen);
   absl::Status CheckPeer(int peer, uint32_t number);
   absl::Status CheckNotices();
   absl::Status SilenceError() const;
   bool Died(int peer);
 
-  // Makes `error` final, or what another rank has failed with before.
+  // Makes `error` final, or the earlier failure of another rank.
   absl::Status Fail(const absl::Status& error);
   absl::Status LastWords(int peer) const;
   void SayLastWords(const absl::Status& words);
@@ -85,8 +87,8 @@ class RankBoard {
 
   const RankBoardOptions options_;
   const bool crowded_;
-  std::atomic<int32_t>* const first_failed_;  // Rank + 1; 0: nobody.
-  Line* const lines_;                         // One a rank.
+  std::atomic<int32_t>* const first_failed_;  // Rank + 1; 0: no rank has failed.
+  Line* const lines_;                         // One per rank.
 
   std::atomic<bool> aborted_{false};
   Mutex mu_;

@@ -40,7 +40,7 @@ class RingCommunicator final : public Communicator {
                                     : ReduceAroundRing(data.data(), count);
   }
 
-  // From rank to rank to the right, passed on chunk by chunk.
+  // Passes the data from rank to rank to the right, chunk by chunk.
   absl::Status Broadcast(absl::Span<float> data, int root) override {
     if (root < 0 || root >= world_) {
       return absl::InvalidArgumentError(
@@ -56,7 +56,7 @@ class RingCommunicator final : public Communicator {
     mesh_.Receive(Left(), first ? Pieces() : all);
     mesh_.Send(Right(), last ? Pieces() : all, first ? whole.count : 0);
     TETHYS_RETURN_IF_ERROR(mesh_.Move(Left(), Right()));
-    // Else the root would have left before it could learn that some rank is in another collective.
+    // Without a barrier the root would return before it could learn that a rank is in another collective.
     return Barrier();
   }
 
@@ -74,7 +74,7 @@ class RingCommunicator final : public Communicator {
   int Left() const { return (rank_ + world_ - 1) % world_; }
   int Right() const { return (rank_ + 1) % world_; }
 
-  // Everybody sends everything to everybody, and adds in rank order.
+  // Every rank sends the whole vector to every other and adds in rank order.
   absl::Status ReduceDirectly(float* data, int64_t count) {
     const auto slot = [this](int peer) { return direct_.data() + peer * kDirectElements; };
     for (int peer = 0; peer < world_; ++peer) {
@@ -91,10 +91,9 @@ class RingCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // Block b starts at rank b and goes right, every rank adding its own part, until it is whole at rank b-1
-  // (n-1 hops). It goes on to the right, now replacing what is there, until everybody has it (n-1 more). So
-  // what a rank sends after its own block is what it has received, and a chunk is passed on as soon as it is
-  // added.
+  // Block b starts at rank b and moves right, every rank adding its own part, until it is complete at rank
+  // b-1 (n-1 hops). It then moves right again, replacing the block on each rank (n-1 more hops). So after its
+  // own block a rank sends only data it has received, and passes a chunk on as soon as it is added.
   absl::Status ReduceAroundRing(float* data, int64_t count) {
     arriving_.clear();
     leaving_.clear();
@@ -117,7 +116,7 @@ class RingCommunicator final : public Communicator {
   const int rank_;
   const int world_;
   PeerMesh mesh_;
-  std::vector<float> direct_;  // kDirectElements for every rank.
+  std::vector<float> direct_;  // kDirectElements per rank.
   std::vector<Piece> arriving_;
   std::vector<Piece> leaving_;
 };

@@ -1,13 +1,13 @@
 // A Communicator over TCP, for ranks on any hosts. Every pair of ranks holds one connection, authenticated
 // both ways by the job's token. Short vectors are exchanged directly (one hop); long ones go around the ring,
-// reduce-scatter then all-gather, which moves 2 (n-1)/n of the vector in and out of every rank: the least
-// that is possible.
+// reduce-scatter then all-gather, which transfers 2 (n-1)/n of the vector in and out of every rank, the
+// minimum.
 //
-//   RingListener::Listen("10.0.0.3")  ->  tell everybody address()  ->  CreateRingCommunicator(listener,
+//   RingListener::Listen("10.0.0.3")  ->  send address() to all ranks  ->  CreateRingCommunicator(listener,
 //   options)
 //
-// Creating blocks until all ranks are connected or `connect_timeout` has passed. Strangers that knock
-// meanwhile are turned away and delay nobody.
+// Creating blocks until all ranks are connected or `connect_timeout` has passed. Meanwhile connections from
+// outside the job are refused without delaying any rank.
 #ifndef TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_RING_COMMUNICATOR_H_
 
@@ -26,8 +26,8 @@
 
 namespace tethys {
 
-// Where a rank is reached: bound before the addresses of the others are known, so that it can be told to
-// them. May serve several communicators, one after the other (a new one for each generation).
+// The listening socket of a rank, bound before the ranks exchange their addresses. May serve several
+// communicators, one after the other (a new one for each generation).
 class RingListener {
  public:
   // `host` or `host:port`; without a port the system chooses one.
@@ -46,33 +46,34 @@ class RingListener {
 struct RingOptions {
   int rank = 0;
   std::vector<std::string>
-      addresses;  // host:port of every rank's listener, own included; sets the world size.
+      addresses;  // host:port of every rank's listener, including this one's; sets the world size.
   std::vector<std::string> member_names;  // "worker 2 on 10.0.0.3", for errors; empty: the addresses.
-  uint32_t group = 0;                     // Which communicator of the job; several may live at once.
-  uint32_t generation = 1;                // Of the membership. Frames of another one are refused.
-  uint32_t incarnation = 1;               // Of this process.
+  uint32_t group = 0;                     // Id of the communicator in the job; several may exist at once.
+  uint32_t generation = 1;                // Generation of the membership; frames of another are refused.
+  uint32_t incarnation = 1;               // Incarnation of this process.
   JobToken token;
-  // Connections are under TLS, and the rank at the other end is the one named so; without it they are bare.
+  // If set, connections use TLS and the peer's certificate must have its certificate name; null: no TLS.
   std::shared_ptr<const TlsContext> tls;
   std::vector<std::string> certificate_names;  // By rank; with TLS only.
-  // Payloads on bare connections have checksums, but for those that do not leave the machine: also these, in
-  // tests.
+  // Payloads on connections without TLS have checksums, except on loopback. Tests set this to have them
+  // there, too.
   bool checksums_on_loopback = false;
-  // Role, job id, job hash and model signature, which all ranks must share. Index, incarnation and generation
-  // are filled in from the above.
+  // Role, job id, job hash and model signature, equal on all ranks. Index, incarnation and generation are
+  // filled in from the fields above.
   proto::Handshake identity;
   Nanoseconds connect_timeout = 30 * kSecond;  // Until every rank is connected.
-  // A collective that makes no progress for so long, while no other rank computes, has failed.
+  // A collective fails after this long without progress, while no other rank computes.
   Nanoseconds step_timeout = 30 * kSecond;
   PeersCompute peers_compute = nullptr;
-  // What the system may hold of what a connection has not delivered yet; 0: it decides, up to several MiB. A
-  // small bound keeps the data in the processor's cache (30 % less processor time for 4 MiB on loopback), but
-  // a connection carries no more than this per round trip: raise it where round trips exceed a millisecond.
+  // Limit on the undelivered data of a connection that the system buffers; 0: the system's choice, up to
+  // several MiB. A small limit keeps the data in the processor's cache (30 % less processor time for 4 MiB on
+  // loopback), but a connection carries no more than this per round trip: raise it if round trips exceed a
+  // millisecond.
   int64_t send_buffer_bytes = 256 * 1024;
   const Clock* clock = nullptr;  // Required; not owned.
 };
 
-// InvalidArgument: options. DeadlineExceeded: names the ranks that are missing and the last refusal.
+// InvalidArgument: bad options. DeadlineExceeded: names the missing ranks and the last refusal.
 // Unauthenticated, FailedPrecondition: a rank refused this one, or is of another build, job, model or
 // generation.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,

@@ -17,29 +17,29 @@
 namespace tethys {
 namespace {
 
-constexpr uint64_t kMaxMessageBytes = 4096;         // A handshake is about 200.
-constexpr Nanoseconds kKnockTimeout = 5 * kSecond;  // For a caller to prove itself.
+constexpr uint64_t kMaxMessageBytes = 4096;         // A handshake has about 200.
+constexpr Nanoseconds kKnockTimeout = 5 * kSecond;  // A caller must authenticate within this time.
 constexpr Nanoseconds kRetryDelay = 50 * kMillisecond;
-constexpr int kMaxCallers = 64;  // Beyond that the longest waiting one is dropped.
+constexpr int kMaxCallers = 64;  // Beyond that the caller that waited longest is dropped.
 
 struct Message {
   Frame frame;
   std::string payload;
 };
 
-// A connection whose other end has not proved itself yet.
+// A connection whose peer is not authenticated yet.
 struct Knock {
   enum class Awaits { kConnect, kSecurity, kChallenge, kWelcome, kProof };
 
   SecureSocket socket;
   Awaits awaits = Awaits::kSecurity;
-  int rank = -1;       // Whom we called; -1: we were called.
-  uint64_t nonce = 0;  // That the other side must prove.
+  int rank = -1;       // The rank we called; -1: the peer called us.
+  uint64_t nonce = 0;  // The nonce over which the peer's proof must be.
   Nanoseconds expires = 0;
   std::string inbox = {};
 };
 
-// Never reads beyond the message: what follows belongs to the communicator.
+// Never reads beyond the message: later bytes belong to the communicator.
 absl::StatusOr<std::optional<Message>> ReceiveMessage(Knock& knock) {
   while (true) {
     int64_t wanted = kFrameBytes;
@@ -111,7 +111,7 @@ class RingFormation {
         CallLater(rank, fd.status());
         continue;
       }
-      // The other side may be late to answer; only the deadline of all ends this call.
+      // The peer may answer late; only the deadline of the formation ends this call.
       knocks_.push_back({.socket = SecureSocket(*std::move(fd), options_.tls, SecureSocket::End::kCaller),
                          .awaits = Knock::Awaits::kConnect,
                          .rank = rank,
@@ -169,7 +169,7 @@ class RingFormation {
     }
   }
 
-  // Secures the connection; then it is the caller's turn to prove itself.
+  // Secures the connection, then sends the challenge that the caller must answer.
   absl::Status GreetCaller(Knock& knock) {
     TETHYS_ASSIGN_OR_RETURN(const bool secured, knock.socket.Handshake());
     if (!secured) return absl::OkStatus();
@@ -179,8 +179,7 @@ class RingFormation {
     return SendMessage(knock, challenge, "");
   }
 
-  // Takes the conversation one step further. An error ends the forming of the ring; a failed stranger does
-  // not.
+  // Advances the handshake by one step. An error ends the forming of the ring; a refused caller is no error.
   absl::Status Serve(std::list<Knock>::iterator knock) {
     const absl::Status status = knock->rank < 0 ? ServeCaller(*knock) : ServeCalled(*knock);
     const bool connected = status.ok() && !knock->socket.valid();
@@ -192,7 +191,7 @@ class RingFormation {
     }
     knocks_.erase(knock);
     if (status.ok() || called < 0) return absl::OkStatus();
-    // It was not there yet, or not yet done with a listener of an earlier generation: try again.
+    // The rank was not listening yet, or still with the listener of an earlier generation: try again.
     if (status.code() == absl::StatusCode::kUnavailable) {
       CallLater(called, status);
       return absl::OkStatus();
@@ -289,7 +288,7 @@ class RingFormation {
                                                    expected, ", but its certificate is of ", shown));
   }
 
-  // Proves `nonce` and, when we called, asks for a proof in return.
+  // Sends our proof over `nonce` and, if we called, a nonce for the peer's proof.
   absl::Status SendProof(Knock& knock, uint64_t nonce) {
     proto::Handshake handshake = options_.identity;
     handshake.set_index(options_.rank);
@@ -310,7 +309,7 @@ class RingFormation {
             .incarnation = options_.incarnation};
   }
 
-  // A socket that carried a message or none takes a short one whole; one that does not is given up.
+  // A socket with at most one message in its buffer accepts a whole short one; otherwise it is given up.
   static absl::Status SendMessage(Knock& knock, Frame frame, const std::string& payload) {
     frame.payload_bytes = payload.size();
     std::string bytes(kFrameBytes, '\0');
@@ -322,7 +321,7 @@ class RingFormation {
     return absl::UnavailableError("the connection takes no data");
   }
 
-  // A rank that calls again has lost its earlier connection: the new one counts.
+  // A rank that calls again has lost its earlier connection, so the new one replaces it.
   void Connect(Knock& knock, const proto::Handshake& peer) {
     connections_[peer.index()] = {.socket = std::move(knock.socket), .incarnation = peer.incarnation()};
   }
@@ -348,8 +347,8 @@ class RingFormation {
 
   std::vector<RingConnection> connections_;
   std::list<Knock> knocks_;
-  std::vector<Nanoseconds> retry_at_;     // Of each rank we call.
-  std::vector<absl::Status> last_error_;  // Of the last attempt to call a rank.
+  std::vector<Nanoseconds> retry_at_;     // By rank, for those we call.
+  std::vector<absl::Status> last_error_;  // By rank, of the last call to it.
   absl::Status last_refusal_;
 };
 

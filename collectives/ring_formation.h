@@ -1,4 +1,4 @@
-// How a list of ranks becomes a mesh of authenticated connections. Rank r connects to every lower rank and
+// Connects a list of ranks as a mesh of authenticated connections. Rank r connects to every lower rank and
 // accepts every higher one; then, on each connection:
 //
 //   acceptor                             connector
@@ -7,8 +7,8 @@
 //      | <-- handshake (proof over a), nonce b |
 //      | -- handshake (proof over b) --------> |    or an error frame that says why not
 //
-// The acceptor talks to all callers at once, each bounded in time and bytes, so a silent or babbling stranger
-// delays nobody. One thread; blocks until the mesh stands or the deadline has passed.
+// The acceptor serves all callers concurrently, each within limits of time and bytes, so a silent or flooding
+// stranger delays no rank. One thread; blocks until the mesh is complete or the deadline has passed.
 #ifndef TETHYS_COLLECTIVES_RING_FORMATION_H_
 #define TETHYS_COLLECTIVES_RING_FORMATION_H_
 
@@ -21,14 +21,15 @@
 namespace tethys {
 
 struct RingConnection {
-  SecureSocket socket;  // Not valid at the own rank.
+  SecureSocket socket;  // Not valid in this rank's own entry.
   uint32_t incarnation = 0;
 };
 
 // "rank 2 (worker 2 on 10.0.0.3)".
 std::string MemberText(const RingOptions& options, int rank);
 
-// One connection for each rank. Requires valid options with a clock. Errors as CreateRingCommunicator.
+// Returns one connection for each rank. Requires valid options with a clock. Errors as
+// CreateRingCommunicator.
 absl::StatusOr<std::vector<RingConnection>> FormRing(int listener, const RingOptions& options);
 
 }  // namespace tethys

@@ -17,23 +17,23 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-// What a rank puts down at a time for the others to take: one window of a long vector (256 KiB). Larger ones
-// fall out of the processor's cache before they are read.
+// The part of a long vector that a rank publishes at a time: one window (256 KiB). Larger windows are evicted
+// from the processor's cache before they are read.
 constexpr int64_t kWindowElements = 64 * 1024;
-// A rank may write the next window while others still read the last but one; see invariant 2.
+// A rank may write the next window while others still read the window before the last; see invariant 2.
 constexpr int64_t kWindows = 3;
-// Elements of a chunk are a multiple of these, so that no two ranks write to one cache line.
+// The elements of a chunk are a multiple of this, so that no two ranks write to one cache line.
 constexpr int64_t kLineElements = 16;
-// What is summed at a time where it lies: it stays in the first cache between reading and writing.
+// The part that is summed in place at a time; it stays in the L1 cache between reading and writing.
 constexpr int64_t kLapElements = 4 * 1024;
 constexpr int64_t kPageElements = 4096 / kFloatBytes;
-// In the flags of a notice: the vector lies in the arenas, at `range_begin`.
+// A flag of a notice: the vector is in the arenas, at `range_begin`.
 constexpr uint32_t kInArenas = 1u << 31;
 constexpr int kMaxRanks = kWindowElements / kLineElements;
 
 int64_t RoundUp(int64_t elements, int64_t unit) { return (elements + unit - 1) / unit * unit; }
 
-// The first rank where `own` is an error; -1: nowhere.
+// The first rank whose `own` is an error; -1: none.
 absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
   std::vector<float> failed(all.world_size(), 0.0f);
   if (!own.ok()) failed[all.rank()] = 1.0f;
@@ -42,14 +42,14 @@ absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
   return first == failed.end() ? -1 : static_cast<int>(first - failed.begin());
 }
 
-// The segment: the board, then for every rank
-//   2 short vectors     of odd and even collectives
-//   3 windows           in turn; in a reduction cut into a chunk for each rank
-// And a second one, when it is asked for: for every rank an arena to reduce in.
+// The segment holds the board, then for every rank
+//   2 short vectors     for even and odd collectives
+//   3 windows           used in rotation; a reduction cuts them into a chunk per rank
+// AllocateForReduction makes a second segment with an arena per rank to reduce in.
 //
 // Invariants:
 // 1. The order of additions depends on the world size, the count and the position alone, and is the ring's.
-// 2. Who writes window w has seen all ranks post what they post after reading window w - 3 to its end.
+// 2. A rank that writes window w has seen all ranks make the post that follows their reading of window w - 3.
 class SharedMemoryCommunicator final : public Communicator {
  public:
   static constexpr int64_t kRankElements = 2 * kDirectElements + kWindows * kWindowElements;
@@ -69,7 +69,7 @@ class SharedMemoryCommunicator final : public Communicator {
   TrafficCount traffic() const override { return traffic_; }
   void Abort(const absl::Status& reason) override { board_.Abort(reason); }
 
-  // Called once all ranks are here.
+  // Called once all ranks have opened the segment.
   void Complete() {
     segment_.CloseDescriptor();
     board_.WatchPeers();
@@ -104,7 +104,7 @@ class SharedMemoryCommunicator final : public Communicator {
     return board_.Meet();
   }
 
-  // Where there is not enough memory, the ranks go on with memory of their own.
+  // If there is not enough memory, this returns null and the ranks use their own memory.
   absl::StatusOr<float*> AllocateForReduction(int64_t count) override {
     TETHYS_CHECK(!arenas_.has_value() && count > 0, "arenas are allocated once, and are not empty");
     if (world_ == 1) return nullptr;
@@ -157,7 +157,7 @@ class SharedMemoryCommunicator final : public Communicator {
     traffic_.bytes_in += count * kFloatBytes;
   }
 
-  // Everybody shows everything to everybody, and adds in rank order.
+  // Every rank publishes its whole vector, and adds all of them in rank order.
   absl::Status ReduceDirectly(float* data, int64_t count) {
     if (count > 0) Write(Short(rank_), data, count);
     TETHYS_RETURN_IF_ERROR(board_.Meet());
@@ -168,8 +168,7 @@ class SharedMemoryCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // Everybody sums its block where it lies, a piece at a time, and writes the sums where the others' parts
-  // lay.
+  // Every rank sums its block in place, a piece at a time, and writes the sums over the other ranks' parts.
   absl::Status ReduceInArenas(int64_t begin, int64_t count) {
     TETHYS_RETURN_IF_ERROR(board_.Meet());
     const Range block = BlockOf(count, world_, rank_);
@@ -199,9 +198,9 @@ class SharedMemoryCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // Window by window: everybody shows its part of the others' blocks, sums its own block for all, and takes
-  // the sums of the others. The next window is shown before the last is waited for, so that a rank which is
-  // late holds the others up less.
+  // For each window, every rank publishes its part of the others' blocks, sums its own block for all, and
+  // reads the sums of the others. It publishes the next window before it waits for the current one, so that a
+  // late rank delays the others less.
   absl::Status ReduceByBlocks(float* data, int64_t count) {
     const int64_t windows = (BlockOf(count, world_, 0).count + chunk_elements_ - 1) / chunk_elements_;
     const Cut cut{.data = data,
@@ -228,7 +227,7 @@ class SharedMemoryCommunicator final : public Communicator {
   struct Cut {
     float* data = nullptr;
     int64_t count = 0;
-    int64_t chunk = 0;  // Elements of every block that are in one window.
+    int64_t chunk = 0;  // Elements of each block in one window.
   };
   // Chunk `i` of a block.
   Range Chunk(const Cut& cut, int block, int64_t i) const {
@@ -239,7 +238,7 @@ class SharedMemoryCommunicator final : public Communicator {
   float* SharedChunk(int rank, int64_t i, int block) const {
     return Window(rank, window_ + i) + block * chunk_elements_;
   }
-  // The ring adds block b in the order b, b + 1, ... b - 1; the last to be added makes room for the sum.
+  // The ring adds block b in the order b, b + 1, ... b - 1; the sum replaces the part that is added last.
   int LastOf(int block) const { return (block + world_ - 1) % world_; }
 
   void Show(const Cut& cut, int64_t i) {
@@ -273,7 +272,7 @@ class SharedMemoryCommunicator final : public Communicator {
   const int64_t chunk_elements_;
   float* const vectors_;
   RankBoard board_;
-  int64_t window_ = 0;  // Windows used so far, by all ranks alike.
+  int64_t window_ = 0;  // Windows used so far, the same on all ranks.
   TrafficCount traffic_;
 };
 

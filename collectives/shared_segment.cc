@@ -15,7 +15,8 @@ namespace {
 
 constexpr int64_t kKeyBytes = sizeof(SegmentAddress::key);
 
-// Nobody can cut the file short afterwards, which would kill whoever touches the memory behind its end.
+// No process can truncate the file afterwards, which would kill every process that touches memory beyond its
+// end.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 absl::Status NoRoom(int64_t bytes, absl::string_view why) {
@@ -39,7 +40,7 @@ absl::StatusOr<SharedSegment> SharedSegment::Map(FileDescriptor descriptor, int6
 }
 
 absl::StatusOr<SharedSegment> SharedSegment::Create(int64_t bytes) {
-  // The kernel would not refuse more than there is, but end whatever process is largest.
+  // The kernel would not refuse more memory than there is, but kill the largest process.
   const int64_t bound = sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
   if (bytes > bound) return NoRoom(bytes, absl::StrCat("half of this host's memory is ", bound));
   FileDescriptor descriptor(memfd_create("tethys", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -60,7 +61,7 @@ absl::StatusOr<SharedSegment> SharedSegment::Create(int64_t bytes) {
 
 absl::StatusOr<SharedSegment> SharedSegment::Open(const SegmentAddress& address, int64_t bytes) {
   const std::string path = absl::StrCat("/proc/", address.process, "/fd/", address.descriptor);
-  // Whatever stands there, opening it does not wait.
+  // Does not block, even if the path is now another kind of file.
   FileDescriptor descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor.valid()) {
     return absl::FailedPreconditionError(
@@ -75,7 +76,7 @@ absl::StatusOr<SharedSegment> SharedSegment::Open(const SegmentAddress& address,
   }
   TETHYS_ASSIGN_OR_RETURN(SharedSegment segment, Map(std::move(descriptor), bytes));
   if (std::memcmp(segment.data() + bytes, address.key, kKeyBytes) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is the segment of somebody else"));
+    return absl::FailedPreconditionError(absl::StrCat(path, " is the segment of another process"));
   }
   segment.address_ = address;
   return segment;

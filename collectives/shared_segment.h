@@ -1,8 +1,9 @@
-// Memory shared by processes of one host, without a name in any file system: it is gone with the last process
-// that holds it, whatever way that ends. Made by one process, which tells the others its address; they open
-// it through /proc, which the kernel allows to processes of the same user in the same process namespace.
+// Memory shared by processes of one host, without a name in any file system: the kernel frees it with the
+// last process that maps it, even if that is killed. One process creates it and sends its address to the
+// others, which open it through /proc; the kernel allows this to processes of the same user and process
+// namespace.
 //
-// Move-only; the memory itself may be used by any thread.
+// Move-only; any thread may use the memory itself.
 #ifndef TETHYS_COLLECTIVES_SHARED_SEGMENT_H_
 #define TETHYS_COLLECTIVES_SHARED_SEGMENT_H_
 
@@ -16,11 +17,11 @@
 
 namespace tethys {
 
-// Where a segment is to be had. Trivially copyable: it travels between ranks as bytes.
+// The address of a segment. Trivially copyable, since ranks exchange it as bytes.
 struct SegmentAddress {
   int64_t process = 0;
   int64_t descriptor = -1;
-  uint64_t key[2] = {};  // Random; stands at the end of the segment, so that no other is mistaken for it.
+  uint64_t key[2] = {};  // Random; also stored at the segment's end, so that no other is mistaken for it.
 };
 
 struct UnmapMemory {
@@ -30,14 +31,14 @@ struct UnmapMemory {
 
 class SharedSegment {
  public:
-  // Zeroed. ResourceExhausted names the size: the memory is reserved here, not when it is first touched.
+  // Creates zeroed memory and reserves all of it. ResourceExhausted names the size.
   static absl::StatusOr<SharedSegment> Create(int64_t bytes);
-  // FailedPrecondition: not to be reached from here, or another segment, or one of another size.
+  // FailedPrecondition: the segment cannot be opened, is another one or has another size.
   static absl::StatusOr<SharedSegment> Open(const SegmentAddress& address, int64_t bytes);
 
   const SegmentAddress& address() const { return address_; }
   char* data() const { return memory_.get(); }  // Page-aligned.
-  // Nobody can open it through this process any more; who has it keeps it.
+  // Prevents further processes from opening it through this one; existing mappings stay.
   void CloseDescriptor() { descriptor_.Close(); }
 
  private:

@@ -8,7 +8,7 @@ namespace tethys {
 
 // sum[i] += x[i] for i in [0, count). The vectors do not overlap.
 inline void AddTo(float* __restrict sum, const float* __restrict x, int64_t count) {
-  // A constant number of turns is what GCC's -O2 needs to vectorise.
+  // GCC's -O2 vectorises only loops with a constant number of iterations.
   constexpr int64_t kBlock = 16;
   int64_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {

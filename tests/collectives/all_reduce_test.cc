@@ -1,4 +1,4 @@
-// What collectives compute, over every medium, for every world size and every kind of count.
+// The results of collectives over every medium, for several world sizes and kinds of counts.
 #include <atomic>
 #include <cstring>
 
@@ -23,7 +23,7 @@ class Collectives : public ::testing::TestWithParam<std::tuple<Medium, int>> {
   }
 };
 
-// Small integers: their sums are exact in any order.
+// Small integers, whose sums are exact in any order.
 float Exact(int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 1000 - 500); }
 
 std::vector<float> RandomVector(uint64_t seed, int64_t count) {
@@ -33,7 +33,7 @@ std::vector<float> RandomVector(uint64_t seed, int64_t count) {
   return values;
 }
 
-TEST_P(Collectives, AllReduceSumsEveryCount) {
+TEST_P(Collectives, AllReduceSumsVectorsOfEveryCount) {
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (const int64_t count : Counts()) {
       std::vector<float> data(count), sums(count);
@@ -64,7 +64,7 @@ TEST_P(Collectives, SumsAreBitEqualOnAllRanksAndInReruns) {
   }
 }
 
-TEST_P(Collectives, BroadcastGivesTheRootsDataToAll) {
+TEST_P(Collectives, BroadcastCopiesTheRootsDataToAll) {
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (int root = 0; root < world(); ++root) {
       for (const int64_t count : {0, 1, 5000, 200003}) {
@@ -90,7 +90,7 @@ TEST_P(Collectives, NoRankLeavesABarrierBeforeAllHaveEntered) {
   }));
 }
 
-TEST_P(Collectives, RankAndWorldAreTheOnesGiven) {
+TEST_P(Collectives, RankAndWorldSizeAreAsGiven) {
   std::atomic<int> sum = 0;
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     EXPECT_EQ(ring->world_size(), world());
@@ -100,8 +100,8 @@ TEST_P(Collectives, RankAndWorldAreTheOnesGiven) {
   EXPECT_EQ(sum.load(), world() * (world() - 1) / 2);
 }
 
-// A rank may be through, and gone, while others still read what it sent.
-TEST_P(Collectives, ARankThatLeavesAfterItsLastCollectiveHarmsNobody) {
+// A rank may have finished and left while others still read its data.
+TEST_P(Collectives, RankLeavingAfterItsLastCollectiveIsNoError) {
   for (int round = 0; round < 20; ++round) {
     ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
       std::vector<float> data(60007, 1.0f);
@@ -121,8 +121,8 @@ INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
                                                std::get<1>(info.param));
                          });
 
-// So a run on one host can be repeated over TCP, with the same result.
-TEST(SharedMemory, SumsAreTheRingsBitByBit) {
+// A run on one host can thus be repeated over TCP with the same result.
+TEST(SharedMemory, SumsEqualTheRingsBitForBit) {
   for (const int world : {2, 3, 5}) {
     for (const int64_t count : {1000, 50021, 500009}) {
       std::vector<std::vector<float>> sums;
@@ -144,7 +144,7 @@ TEST(SharedMemory, SumsAreTheRingsBitByBit) {
   }
 }
 
-TEST(Traffic, RingMovesTheLeastPossible) {
+TEST(Traffic, RingTransfersTheMinimum) {
   ExpectAllOk(InRing(4, [](std::unique_ptr<Communicator>& ring) {
     constexpr int64_t kCount = 400000;
     std::vector<float> data(kCount, 1.0f);
@@ -160,7 +160,7 @@ TEST(Traffic, RingMovesTheLeastPossible) {
 
 class Allocations : public ::testing::TestWithParam<Medium> {};
 
-TEST_P(Allocations, CeaseOnceTheLargestCollectiveHasRun) {
+TEST_P(Allocations, AreNoneAfterTheLargestCollectiveHasRun) {
   const RankBody body = [](std::unique_ptr<Communicator>& ring) {
     std::vector<float> data(100003, 1.0f);
     TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data)));

@@ -1,4 +1,4 @@
-// Which medium is chosen, and what is said about it.
+// The choice of the medium and its description.
 #include "collectives/exchange.h"
 
 #include <array>
@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What every rank is answered, the description or the error.
+// The result on every rank: the description or the error.
 std::vector<std::string> Choose(int world, Medium medium, proto::Mirrored::Transport transport) {
   TestRing ring(world, medium);
   std::vector<std::string> answers(world);
@@ -30,38 +30,38 @@ void ExpectAll(const std::vector<std::string>& answers, const ::testing::Matcher
   for (const std::string& answer : answers) EXPECT_THAT(answer, expected);
 }
 
-TEST(Exchange, OnOneHost_IsSharedMemoryAndNothingElse) {
+TEST(Exchange, OnOneHost_UsesSharedMemoryOnly) {
   for (const auto transport : {proto::Mirrored::AUTOMATIC, proto::Mirrored::SHARED_MEMORY}) {
     ExpectAll(Choose(3, Medium::kSharedMemory, transport), "shared memory among 3 workers");
   }
 }
 
-TEST(Exchange, IsByTopologyWhereSomeShareAHost) {
+TEST(Exchange, SomeRanksOnOneHost_UsesSharedMemoryAndTcp) {
   ExpectAll(Choose(3, Medium::kTwoHosts, proto::Mirrored::AUTOMATIC),
             HasSubstr("shared memory inside 2 hosts and TCP between them, 3 workers"));
 }
 
-TEST(Exchange, IsByTcpWhenTheJobSaysSo) {
+TEST(Exchange, TransportTcp_UsesTcpOnOneHost) {
   ExpectAll(Choose(2, Medium::kSharedMemory, proto::Mirrored::TCP),
             AllOf(HasSubstr("TCP among 2 workers: as the job says"), Not(HasSubstr("shared"))));
 }
 
-TEST(Exchange, IsByTcpWhereNoTwoShareAHost) {
+TEST(Exchange, NoTwoRanksOnOneHost_UsesTcp) {
   ExpectAll(Choose(2, Medium::kTwoHosts, proto::Mirrored::AUTOMATIC),
             HasSubstr("no two of them share a host"));
 }
 
-TEST(Exchange, RefusesSharedMemoryWhereNoTwoShareAHost) {
+TEST(Exchange, NoTwoRanksOnOneHost_RefusesSharedMemory) {
   ExpectAll(Choose(2, Medium::kTwoHosts, proto::Mirrored::SHARED_MEMORY),
             AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("leave it AUTOMATIC")));
 }
 
-TEST(Exchange, OfOneWorkerIsWithNobody) {
-  ExpectAll(Choose(1, Medium::kTcp, proto::Mirrored::SHARED_MEMORY), HasSubstr("nobody to exchange with"));
+TEST(Exchange, OneWorker_UsesTcp) {
+  ExpectAll(Choose(1, Medium::kTcp, proto::Mirrored::SHARED_MEMORY), HasSubstr("there is only one worker"));
 }
 
-// Network namespaces of one machine are hosts of their own: their processes bind to different addresses.
-TEST(Hosts, AreToldApartByTheAddressThatRanksBindTo) {
+// Network namespaces of one machine count as different hosts: their processes bind to different addresses.
+TEST(Hosts, DifferByTheBindAddressesOfTheirRanks) {
   TestRing ring(5, Medium::kTwoHosts);
   OnRanks(5, [&](int rank) {
     const auto all = *CreateRingCommunicator(*ring.listeners[rank], ring.options[rank]);
@@ -91,7 +91,7 @@ class CountingCommunicator final : public Communicator {
 };
 
 // Each collective is a frame from every rank to every other.
-TEST(Forming, OfAnyNumberOfRanks_TakesAsManyCollectives) {
+TEST(Forming, AnyNumberOfRanks_TakesThreeCollectives) {
   for (const int world : {2, 8}) {
     TestRing ring(world);
     OnRanks(world, [&](int rank) {
@@ -100,7 +100,7 @@ TEST(Forming, OfAnyNumberOfRanks_TakesAsManyCollectives) {
       CountingCommunicator counting(*all);
       const std::vector<int> hosts = *FindHosts(counting, options.addresses);
       EXPECT_EQ(counting.calls(), 1);
-      // Where the memory is; whether all could open it.
+      // One collective for the address of the memory, one for whether all could open it.
       EXPECT_TRUE(CreateSharedMemoryCommunicator(
                       counting, hosts, {.member_names = options.member_names, .clock = options.clock})
                       .ok());
@@ -109,8 +109,8 @@ TEST(Forming, OfAnyNumberOfRanks_TakesAsManyCollectives) {
   }
 }
 
-TEST(AllGather, OfAnyBits_KeepsThem) {
-  // As floats: NaN, a denormal, minus zero.
+TEST(AllGather, AnyBits_AreKept) {
+  // As floats these would be NaN, a denormal and minus zero.
   const std::array<uint32_t, 3> bits = {0x7f800001, 0x00000001, 0x80000000};
   ExpectAllOk(InRing(3, [&](std::unique_ptr<Communicator>& ranks) -> absl::Status {
     TETHYS_ASSIGN_OR_RETURN(const std::vector<uint32_t> gathered, AllGather(*ranks, bits[ranks->rank()]));
@@ -119,8 +119,8 @@ TEST(AllGather, OfAnyBits_KeepsThem) {
   }));
 }
 
-// Of two hosts with two ranks each, one rank stays away; all the others, on both hosts, are told.
-TEST(TwoHosts, ASilentRankFailsAllOthersOnBothHosts) {
+// One of four ranks on two hosts makes no call; the three others, on both hosts, must get an error.
+TEST(TwoHosts, SilentRankFailsAllOthersOnBothHosts) {
   TestRing ring(4, Medium::kTwoHosts);
   for (RingOptions& options : ring.options) options.step_timeout = 300 * kMillisecond;
   const auto answers = InRing(ring, [](std::unique_ptr<Communicator>& ranks) {
@@ -130,7 +130,7 @@ TEST(TwoHosts, ASilentRankFailsAllOthersOnBothHosts) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(answers[rank].ok()) << rank;
 }
 
-TEST(TwoHosts, AnAbortReachesAllRanks) {
+TEST(TwoHosts, AbortReachesAllRanks) {
   const auto answers = InRing(
       5,
       [](std::unique_ptr<Communicator>& ranks) {

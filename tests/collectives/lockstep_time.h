@@ -1,6 +1,6 @@
-// Time for ranks as threads that waits for each of them. It stands until all have joined; then it goes on by
-// a tick whenever every rank has looked at its clock a few times and moved nothing. So who is waited for at a
-// deadline is silent, and not merely kept waiting by a busy machine.
+// A test clock for ranks as threads. It stands until all ranks have joined; then it advances by a tick
+// whenever every rank has read its clock a few times without transferring bytes. So a rank that misses a
+// deadline is really silent, and not just slow on a busy machine.
 //
 // Thread-safe; nothing blocks.
 #ifndef TETHYS_TESTS_COLLECTIVES_LOCKSTEP_TIME_H_
@@ -25,7 +25,7 @@ class LockstepTime {
 
   const Clock& OfRank(int rank) const { return *clocks_[rank]; }
 
-  // Called on the thread that uses `communicator`, before it does and when it is through.
+  // Called on the thread that uses `communicator`, before its first and after its last use.
   void Join(const Communicator& communicator) {
     MutexLock lock(mu_);
     ranks_[communicator.rank()].communicator = &communicator;
@@ -50,9 +50,9 @@ class LockstepTime {
   };
 
   struct Rank {
-    const Communicator* communicator = nullptr;  // While it takes part.
-    int64_t moved = 0;                           // Bytes.
-    int looks = 0;                               // Since then, or since the last tick.
+    const Communicator* communicator = nullptr;  // Null unless the rank takes part.
+    int64_t moved = 0;                           // Bytes transferred so far.
+    int looks = 0;                               // Reads of the clock since the last transfer or tick.
 
     bool IsWaitedFor() const { return communicator != nullptr && looks < kLooksPerTick; }
   };

@@ -1,5 +1,5 @@
-// The board by itself: two ranks in one thread. The clock is the only thing that a waiting rank calls between
-// its look at a peer's posts and its sleep, so a peer that posts from there posts at the worst moment.
+// RankBoard alone: two ranks in one thread. Between reading a peer's posts and sleeping, a waiting rank calls
+// only the clock, so a peer that posts from the clock posts at the worst moment.
 #include "collectives/rank_board.h"
 
 #include <sys/resource.h>
@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// Runs `on_look` at every look, and moves so fast that a rank goes to sleep at once.
+// Runs `on_look` at every reading, and advances so fast that a rank stops spinning at once.
 class LookedAtClock final : public Clock {
  public:
   explicit LookedAtClock(std::function<void(int look)> on_look) : on_look_(std::move(on_look)) {}
@@ -30,7 +30,7 @@ class LookedAtClock final : public Clock {
   mutable Nanoseconds now_ = 0;
 };
 
-// Of this thread so far; giving way to another thread does not count.
+// Voluntary sleeps of this thread so far; yields do not count.
 int64_t Sleeps() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
@@ -41,7 +41,7 @@ struct FreeMemory {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-TEST(RankBoard, PostAfterTheLastLook_KeepsTheWaitingRankAwake) {
+TEST(RankBoard, PostDuringWait_KeepsTheWaitingRankAwake) {
   const int64_t bytes = RankBoard::Bytes(2);
   const std::unique_ptr<char, FreeMemory> memory(static_cast<char*>(std::aligned_alloc(64, bytes)));
   std::fill_n(memory.get(), bytes, 0);
@@ -57,8 +57,8 @@ TEST(RankBoard, PostAfterTheLastLook_KeepsTheWaitingRankAwake) {
   peer = std::make_unique<RankBoard>(options, memory.get());
   waiting.WatchPeers();
 
-  // The looks of one wait: two while it watches, one for the deadline, one before it sleeps. A page that has
-  // to be read from the disk is a sleep, too: so each is tried several times.
+  // One wait reads the clock four times: twice while it spins, once for the deadline, once before it sleeps.
+  // Reading a page from disk is a sleep, too, so each case is tried several times.
   for (look_to_post_at = 1; look_to_post_at <= 4; ++look_to_post_at) {
     int64_t least = INT64_MAX;
     for (int turn = 0; turn < 5; ++turn) {

@@ -1,4 +1,4 @@
-// One failure, whatever it is, becomes the same named error on every rank.
+// Every kind of failure becomes the same named error on every rank.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -16,7 +16,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr int64_t kShort = 100;       // Exchanged directly.
-constexpr int64_t kLong = 1'000'000;  // Goes around the ring; no socket holds all of it.
+constexpr int64_t kLong = 1'000'000;  // Sent around the ring; no socket buffers all of it.
 
 absl::Status Reduce(Communicator& ring, int64_t count) {
   std::vector<float> data(count, 1.0f);
@@ -40,7 +40,7 @@ class RingFailure : public ::testing::TestWithParam<std::tuple<int, int64_t, Med
   std::vector<absl::Status> InWorld(const RankBody& body) const { return InRing(world(), body, medium()); }
 };
 
-TEST_P(RingFailure, AnotherCountIsRefusedOnAllRanks) {
+TEST_P(RingFailure, DifferentCountFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     return Reduce(*ring, ring->rank() == 1 ? count() + 1 : count());
   });
@@ -49,14 +49,14 @@ TEST_P(RingFailure, AnotherCountIsRefusedOnAllRanks) {
                   HasSubstr(absl::StrCat("[0, ", count() + 1, ")")), HasSubstr("rank 1")));
 }
 
-TEST_P(RingFailure, AnotherKindIsRefusedOnAllRanks) {
+TEST_P(RingFailure, DifferentCollectiveFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     return ring->rank() == last() ? ring->Barrier() : Reduce(*ring, count());
   });
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("barrier"), HasSubstr("reduce")));
 }
 
-TEST_P(RingFailure, AnotherRootIsRefusedOnAllRanks) {
+TEST_P(RingFailure, DifferentRootFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     std::vector<float> data(count());
     return ring->Broadcast(absl::MakeSpan(data), ring->rank() == 1 ? 1 : 0);
@@ -64,7 +64,7 @@ TEST_P(RingFailure, AnotherRootIsRefusedOnAllRanks) {
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("broadcast"));
 }
 
-TEST_P(RingFailure, ARankOneCollectiveAheadIsRefusedOnAllRanks) {
+TEST_P(RingFailure, RankOneCollectiveAheadFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     if (ring->rank() != 0) TETHYS_RETURN_IF_ERROR(Reduce(*ring, count()));
     return ring->Barrier();
@@ -72,7 +72,7 @@ TEST_P(RingFailure, ARankOneCollectiveAheadIsRefusedOnAllRanks) {
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("same order"));
 }
 
-TEST_P(RingFailure, ALostRankIsNamedOnAllOthers) {
+TEST_P(RingFailure, LostRankIsNamedOnAllOthers) {
   auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     TETHYS_RETURN_IF_ERROR(Reduce(*ring, count()));
     if (ring->rank() == 1) {
@@ -87,7 +87,7 @@ TEST_P(RingFailure, ALostRankIsNamedOnAllOthers) {
             AllOf(HasSubstr("lost rank 1 (worker 1 on host1)"), HasSubstr("collective 2")));
 }
 
-TEST_P(RingFailure, ASilentRankIsNamedOnAllOthers) {
+TEST_P(RingFailure, SilentRankIsNamedOnAllOthers) {
   constexpr Nanoseconds kPatience = 200 * kMicrosecond;
   TestRing ring(world(), medium());
   LockstepTime time(world(), kPatience / 8);
@@ -99,7 +99,7 @@ TEST_P(RingFailure, ASilentRankIsNamedOnAllOthers) {
   auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& communicator) {
     const int rank = communicator->rank();
     time.Join(*communicator);
-    // It stays connected until all others have given up.
+    // The silent rank stays connected until all others have failed.
     const absl::Status answer = rank == silent ? absl::OkStatus() : Reduce(*communicator, count());
     time.Leave(*communicator);
     return answer;
@@ -110,7 +110,7 @@ TEST_P(RingFailure, ASilentRankIsNamedOnAllOthers) {
       HasSubstr(absl::StrCat("in vain for rank ", silent, " (worker ", silent, " on host", silent, ")")));
 }
 
-TEST_P(RingFailure, RankThatComputesForLong_IsWaitedFor) {
+TEST_P(RingFailure, ComputingRank_IsWaitedForBeyondTheTimeout) {
   constexpr int kTimesOverdue = 5;
   TestRing ring(world(), medium());
   std::atomic<int> overdue{0};
@@ -128,7 +128,7 @@ TEST_P(RingFailure, RankThatComputesForLong_IsWaitedFor) {
   EXPECT_GE(overdue, kTimesOverdue);
 }
 
-TEST_P(RingFailure, AbortWakesTheBlockedRankAndTellsTheOthers) {
+TEST_P(RingFailure, AbortOfARankFailsAllRanksWithItsReason) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     if (ring->rank() != 0) return Reduce(*ring, count());
     ring->Abort(absl::CancelledError("interrupted"));
@@ -138,7 +138,7 @@ TEST_P(RingFailure, AbortWakesTheBlockedRankAndTellsTheOthers) {
             AllOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("interrupted")));
 }
 
-TEST_P(RingFailure, ABrokenRingRepeatsItsFirstError) {
+TEST_P(RingFailure, BrokenRingRepeatsItsFirstError) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     const absl::Status first = Reduce(*ring, count() + ring->rank());
     EXPECT_EQ(ring->Barrier(), first);
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(WorldsAndCounts, RingFailure,
                                             ::testing::Values(Medium::kTcp, Medium::kTls,
                                                               Medium::kSharedMemory)));
 
-// Between ranks 0 and 1 a relay changes one bit.
+// A proxy between ranks 0 and 1 flips one bit.
 TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
   for (const int64_t count : {kShort, kLong}) {
     TestRing ring(3);
@@ -162,11 +162,11 @@ TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
     for (RingOptions& options : ring.options) options.checksums_on_loopback = true;
     const auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& ranks) {
       TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));
-      TETHYS_RETURN_IF_ERROR(ranks->Barrier());  // Nothing of it is on its way any more.
+      TETHYS_RETURN_IF_ERROR(ranks->Barrier());  // After it no byte of the reduction is in flight.
       if (ranks->rank() == 0) proxy.Damage(1.0f);
       TETHYS_RETURN_IF_ERROR(ranks->Barrier());
       TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));
-      return ranks->Barrier();  // A rank that had received all it needed hears of it here.
+      return ranks->Barrier();  // A rank that had received all it needed gets the error here.
     });
     ExpectAll(answers, absl::StatusCode::kDataLoss,
               AllOf(AnyOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("rank 1 (worker 1 on host1)")),
@@ -174,7 +174,7 @@ TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
   }
 }
 
-TEST(RingAbort, WakesARankThatWaitsForOthers) {
+TEST(RingAbort, WakesARankBlockedInACollective) {
   TestRing ring(2);
   std::unique_ptr<Communicator> idle;
   std::thread other([&] { idle = *ring.Create(1); });
@@ -187,7 +187,7 @@ TEST(RingAbort, WakesARankThatWaitsForOthers) {
   EXPECT_EQ(answer.code(), absl::StatusCode::kCancelled);
 }
 
-TEST(RingBroadcast, RefusesARootThatIsNoRank) {
+TEST(RingBroadcast, RootOutsideTheWorldIsRefused) {
   const auto answers = InRing(1, [](std::unique_ptr<Communicator>& ring) { return ring->Broadcast({}, 1); });
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("rank 1 in a world of 1"));
 }

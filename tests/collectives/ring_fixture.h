@@ -1,4 +1,4 @@
-// Ranks as threads over loopback or shared memory: each test body runs on every rank at once, with that
+// Runs ranks as threads over loopback or shared memory: each test body runs on every rank at once, with that
 // rank's communicator.
 #ifndef TETHYS_TESTS_COLLECTIVES_RING_FIXTURE_H_
 #define TETHYS_TESTS_COLLECTIVES_RING_FIXTURE_H_
@@ -26,7 +26,7 @@ enum class Medium {
   kTcp,
   kSharedMemory,
   kTls,
-  kTwoHosts,  // Shared memory inside each, TCP between them; ranks in turn on the one and the other.
+  kTwoHosts,  // Shared memory inside each host, TCP between them; ranks alternate between the hosts.
 };
 
 inline std::string MediumName(Medium medium) {
@@ -36,7 +36,7 @@ inline std::string MediumName(Medium medium) {
                                            : "TwoHosts";
 }
 
-// Listeners and options of one communicator. Change `options[rank]` before InRing to make a rank different.
+// Listeners and options of one communicator. A test may change `options[rank]` before InRing.
 struct TestRing {
   explicit TestRing(int world, Medium medium = Medium::kTcp) : medium(medium) {
     const JobToken token = JobToken::Random();
@@ -91,15 +91,15 @@ struct TestRing {
   std::vector<RingOptions> options;
 };
 
-// Calls `body` with 0, 1, ... world-1, each on a thread of its own.
+// Calls `body` with 0, 1, ... world-1, each in its own thread.
 inline void OnRanks(int world, const std::function<void(int rank)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world; ++rank) threads.emplace_back(body, rank);
   for (std::thread& thread : threads) thread.join();
 }
 
-// Forms the ring and runs `body` on every rank; returns what it answered. A communicator lives until all
-// bodies have returned, unless the body takes it away.
+// Forms the ring, runs `body` on every rank and returns its results. A communicator lives until all bodies
+// have returned, unless a body resets it.
 using RankBody = std::function<absl::Status(std::unique_ptr<Communicator>& communicator)>;
 inline std::vector<absl::Status> InRing(TestRing& ring, const RankBody& body) {
   std::vector<std::unique_ptr<Communicator>> communicators(ring.world());

@@ -1,4 +1,4 @@
-// Who gets into a ring, who does not, and that strangers delay nobody.
+// Which callers a ring accepts and which it refuses; strangers must not delay it.
 #include <poll.h>
 
 #include "gmock/gmock.h"
@@ -38,27 +38,27 @@ std::string HandshakeHeader(uint64_t payload_bytes) {
   return bytes;
 }
 
-// Forms the ring with `strangers` waiting at rank 0's door, and uses it.
+// Forms the ring and uses it.
 void ExpectRingForms(TestRing& ring) {
   ExpectAllOk(
       InRing(ring, [](std::unique_ptr<Communicator>& communicator) { return communicator->Barrier(); }));
 }
 
-TEST(RingFormation, GarbageDelaysNobody) {
+TEST(RingFormation, GarbageFromAStrangerDelaysNoRank) {
   TestRing ring(2);
   Stranger stranger(*ring.listeners[0]);
   stranger.Says(std::string(100'000, 'x'));
   ExpectRingForms(ring);
 }
 
-TEST(RingFormation, AnOversizedHandshakeDelaysNobody) {
+TEST(RingFormation, OversizedHandshakeDelaysNoRank) {
   TestRing ring(2);
   Stranger stranger(*ring.listeners[0]);
   stranger.Says(HandshakeHeader(1 << 20));
   ExpectRingForms(ring);
 }
 
-TEST(RingFormation, SilentAndSlowStrangersDelayNobody) {
+TEST(RingFormation, SilentAndSlowStrangersDelayNoRank) {
   TestRing ring(3);
   std::vector<Stranger> strangers;
   for (int i = 0; i < 100; ++i) strangers.emplace_back(*ring.listeners[i % 2]);
@@ -66,14 +66,14 @@ TEST(RingFormation, SilentAndSlowStrangersDelayNobody) {
   ExpectRingForms(ring);
 }
 
-TEST(RingFormation, AProofOverNothingDelaysNobody) {
+TEST(RingFormation, HandshakeWithoutProofDelaysNoRank) {
   TestRing ring(2);
   Stranger stranger(*ring.listeners[0]);
   stranger.Says(HandshakeHeader(3) + "abc");
   ExpectRingForms(ring);
 }
 
-// Rank 1 comes as `options` says, is turned away, and then rank 1 comes as it should.
+// Rank 1 calls with options altered by `change` and is refused; then it calls with good options.
 void ExpectRefused(const std::function<void(RingOptions&)>& change, absl::StatusCode code,
                    const std::string& message) {
   TestRing ring(2);
@@ -92,7 +92,7 @@ void ExpectRefused(const std::function<void(RingOptions&)>& change, absl::Status
   EXPECT_TRUE(second.ok()) << StatusText(second.status());
 }
 
-// Under TLS rank 1 comes as `change` makes it and fails; then it comes as it should, and the ring forms.
+// Under TLS rank 1 calls with a ring altered by `change` and fails; with good options the ring then forms.
 void ExpectRefusedUnderTls(const std::function<void(TestRing&)>& change,
                            const ::testing::Matcher<std::string>& message) {
   TestRing ring(2, Medium::kTls);
@@ -108,37 +108,37 @@ void ExpectRefusedUnderTls(const std::function<void(TestRing&)>& change,
   EXPECT_TRUE(second.ok()) << StatusText(second.status());
 }
 
-TEST(RingFormation, RefusesAnotherToken) {
+TEST(RingFormation, RankWithAnotherTokenIsRefused) {
   ExpectRefused([](RingOptions& options) { options.token = JobToken::Random(); },
                 absl::StatusCode::kUnauthenticated, "token");
 }
 
-TEST(RingFormation, RefusesAnotherJob) {
+TEST(RingFormation, RankOfAnotherJobIsRefused) {
   ExpectRefused([](RingOptions& options) { options.identity.set_job_id("else"); },
                 absl::StatusCode::kFailedPrecondition, "another job");
 }
 
-TEST(RingFormation, RefusesAnotherModel) {
+TEST(RingFormation, RankOfAnotherModelIsRefused) {
   ExpectRefused([](RingOptions& options) { options.identity.set_model_signature(8); },
                 absl::StatusCode::kFailedPrecondition, "another model");
 }
 
-TEST(RingFormation, RefusesAnotherGeneration) {
+TEST(RingFormation, RankOfAnotherGenerationIsRefused) {
   ExpectRefused([](RingOptions& options) { options.generation = 2; }, absl::StatusCode::kFailedPrecondition,
                 "another generation");
 }
 
-TEST(RingFormation, RefusesAnotherRole) {
+TEST(RingFormation, ProcessOfAnotherRoleIsRefused) {
   ExpectRefused([](RingOptions& options) { options.identity.set_role(proto::PS); },
                 absl::StatusCode::kFailedPrecondition, "is a PS");
 }
 
-TEST(RingFormation, RefusesAnotherGroup) {
+TEST(RingFormation, RankOfAnotherGroupIsRefused) {
   ExpectRefused([](RingOptions& options) { options.group = 2; }, absl::StatusCode::kFailedPrecondition,
                 "group 2");
 }
 
-TEST(RingFormation, UnderTlsRefusesACertificateOfAnotherRankOrRole) {
+TEST(RingFormation, CertificateOfAnotherRankOrRoleIsRefused) {
   const auto shows = [](proto::Role role, int index) {
     return [role, index](TestRing& ring) {
       ring.options[1].tls = *TlsContext::Create(testing::IdentityOf(*ring.authority, role, index));
@@ -148,7 +148,7 @@ TEST(RingFormation, UnderTlsRefusesACertificateOfAnotherRankOrRole) {
   ExpectRefusedUnderTls(shows(proto::PS, 1), HasSubstr("its certificate is of ps-1.tethys"));
 }
 
-TEST(RingFormation, UnderTlsRefusesACertificateOfAnotherJob) {
+TEST(RingFormation, CertificateOfAnotherJobIsRefused) {
   ExpectRefusedUnderTls(
       [](TestRing& ring) {
         ring.options[1].tls =
@@ -157,7 +157,7 @@ TEST(RingFormation, UnderTlsRefusesACertificateOfAnotherJob) {
       HasSubstr("certificates of the same job"));
 }
 
-TEST(RingFormation, UnderTlsACallerWithoutItWaitsInVain) {
+TEST(RingFormation, CallerWithoutTlsTimesOutAtARingWithTls) {
   ExpectRefusedUnderTls(
       [](TestRing& ring) {
         ring.options[1].tls = nullptr;
@@ -166,7 +166,7 @@ TEST(RingFormation, UnderTlsACallerWithoutItWaitsInVain) {
       HasSubstr("waited"));
 }
 
-TEST(RingFormation, UnderTlsGarbageAndSilenceDelayNobody) {
+TEST(RingFormation, UnderTlsStrangersDelayNoRank) {
   TestRing ring(3, Medium::kTls);
   std::vector<Stranger> strangers;
   for (int i = 0; i < 100; ++i) strangers.emplace_back(*ring.listeners[i % 2]);
@@ -174,7 +174,7 @@ TEST(RingFormation, UnderTlsGarbageAndSilenceDelayNobody) {
   ExpectRingForms(ring);
 }
 
-TEST(RingFormation, NamesTheRanksThatNeverCame) {
+TEST(RingFormation, TimeoutNamesTheMissingRanks) {
   TestRing ring(3);
   ring.options[1].connect_timeout = 200 * kMillisecond;
   const absl::Status status = ring.Create(1).status();
@@ -183,7 +183,7 @@ TEST(RingFormation, NamesTheRanksThatNeverCame) {
               AllOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("rank 2 (worker 2 on host2)")));
 }
 
-TEST(RingFormation, OneListenerServesOneGenerationAfterTheOther) {
+TEST(RingFormation, ListenerServesSeveralGenerations) {
   TestRing ring(3);
   for (uint32_t generation = 1; generation <= 3; ++generation) {
     for (RingOptions& options : ring.options) options.generation = generation;
@@ -191,7 +191,7 @@ TEST(RingFormation, OneListenerServesOneGenerationAfterTheOther) {
   }
 }
 
-TEST(RingFormation, RefusesOptionsThatContradictThemselves) {
+TEST(RingFormation, ContradictoryOptionsAreRefused) {
   TestRing ring(2);
   ring.options[0].rank = 2;
   EXPECT_EQ(ring.Create(0).status().code(), absl::StatusCode::kInvalidArgument);
@@ -199,7 +199,7 @@ TEST(RingFormation, RefusesOptionsThatContradictThemselves) {
   EXPECT_EQ(ring.Create(1).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(RingListener, RefusesAPortInUse) {
+TEST(RingListener, PortInUseIsRefused) {
   const auto first = *RingListener::Listen("127.0.0.1");
   EXPECT_EQ(RingListener::Listen(first->address()).status().code(), absl::StatusCode::kAlreadyExists);
 }

@@ -1,4 +1,4 @@
-// What is particular to shared memory: vectors reduced where they lie, the segment itself, and death.
+// Tests of shared memory only: vectors reduced in place, the segment itself, and a peer's death.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -18,14 +18,14 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kArena = 700'000;
 
-// Fractions, whose sums depend on the order of adding.
+// Fractions, whose sums depend on the order of additions.
 float Fraction(int rank, int64_t i) { return 1.0f / static_cast<float>(3 + (i * 7 + rank * 13) % 1000); }
 
 void FillFractions(int rank, absl::Span<float> data) {
   for (size_t i = 0; i < data.size(); ++i) data[i] = Fraction(rank, static_cast<int64_t>(i));
 }
 
-// The ring's sums of fractions, rank by rank the same.
+// The ring's sums of fractions, the same on all ranks.
 std::vector<float> SumsByTcp(int world, int64_t count) {
   std::vector<float> sums;
   ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& ring) {
@@ -53,7 +53,7 @@ class Arenas : public ::testing::TestWithParam<int> {
   }
 };
 
-TEST_P(Arenas, HoldTheRingsSumsBitByBitAndNothingElseChanges) {
+TEST_P(Arenas, HoldTheRingsSumsAndNothingElseChanges) {
   for (const int64_t count : {1, 4096, 4097, 50021, 500009}) {
     const std::vector<float> expected = SumsByTcp(world(), count);
     WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
@@ -68,7 +68,7 @@ TEST_P(Arenas, HoldTheRingsSumsBitByBitAndNothingElseChanges) {
   }
 }
 
-TEST_P(Arenas, AreZeroedAndTakeBroadcasts) {
+TEST_P(Arenas, AreZeroedAndReceiveBroadcasts) {
   WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
     EXPECT_EQ(std::count(arena.begin(), arena.end(), 0.0f), kArena);
     for (int root = 0; root < world(); ++root) {
@@ -81,9 +81,9 @@ TEST_P(Arenas, AreZeroedAndTakeBroadcasts) {
   });
 }
 
-// As `tethys plan` says beforehand.
-TEST_P(Arenas, MoveTheShareOfTheOthersEachWay) {
-  const int64_t count = 60'000;  // Every rank sums as much.
+// `tethys plan` predicts the same number.
+TEST_P(Arenas, TransferTheOtherRanksShareEachWay) {
+  const int64_t count = 60'000;  // Divisible by every world size.
   WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
     const TrafficCount before = ranks.traffic();
     TETHYS_RETURN_IF_ERROR(ranks.AllReduce(arena.subspan(0, count)));
@@ -110,7 +110,7 @@ TEST(ArenasOfTwoHosts, AreReducedInPlaceInsideAHost) {
       Medium::kTwoHosts));
 }
 
-TEST(ArenasAndOtherMemory, DoNotMeet) {
+TEST(ArenasAndOtherMemory, AreRefusedInOneCollective) {
   const auto answers = InRing(
       3,
       [](std::unique_ptr<Communicator>& ranks) -> absl::Status {
@@ -125,8 +125,8 @@ TEST(ArenasAndOtherMemory, DoNotMeet) {
   }
 }
 
-// Another process, because only the death of a whole one is seen by the kernel.
-TEST(SharedMemoryDeath, OfAProcessIsNoticedLongBeforeTheDeadline) {
+// Uses another process, because the kernel reports only the death of a process.
+TEST(SharedMemoryDeath, OfAProcessIsReportedBeforeTheDeadline) {
   TestRing ring(2, Medium::kSharedMemory);
   const pid_t child = fork();
   if (child == 0) {
@@ -142,14 +142,14 @@ TEST(SharedMemoryDeath, OfAProcessIsNoticedLongBeforeTheDeadline) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(SharedSegment, IsTheSameMemoryForWhoKnowsItsAddress) {
+TEST(SharedSegment, OpenedByAddressIsTheSameMemory) {
   const SharedSegment made = *SharedSegment::Create(1000);
   const SharedSegment opened = *SharedSegment::Open(made.address(), 1000);
   made.data()[999] = 'x';
   EXPECT_EQ(opened.data()[999], 'x');
 }
 
-TEST(SharedSegment, IsRefusedUnderAnotherKeySizeOrPlace) {
+TEST(SharedSegment, WithAnotherKeySizeOrDescriptorIsRefused) {
   SharedSegment made = *SharedSegment::Create(1000);
   SegmentAddress other_key = made.address();
   ++other_key.key[1];
@@ -159,8 +159,8 @@ TEST(SharedSegment, IsRefusedUnderAnotherKeySizeOrPlace) {
   EXPECT_EQ(SharedSegment::Open(made.address(), 1000).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Whoever cut it short would kill all that touch the rest.
-TEST(SharedSegment, CannotBeCutShortAndAnUnsealedFileIsRefused) {
+// A truncated segment would kill every process that touches memory beyond its end.
+TEST(SharedSegment, CannotBeTruncatedAndUnsealedFileIsRefused) {
   const SharedSegment made = *SharedSegment::Create(1000);
   EXPECT_NE(ftruncate(static_cast<int>(made.address().descriptor), 10), 0);
   const FileDescriptor unsealed(memfd_create("test", MFD_CLOEXEC));
@@ -169,7 +169,7 @@ TEST(SharedSegment, CannotBeCutShortAndAnUnsealedFileIsRefused) {
   EXPECT_EQ(SharedSegment::Open(address, 1000).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(SharedSegment, ThatDoesNotFitSaysHowMuchWasWanted) {
+TEST(SharedSegment, TooLargeIsRefusedWithItsSize) {
   const absl::Status status = SharedSegment::Create(int64_t{1} << 60).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("1152921504606846976 bytes"));

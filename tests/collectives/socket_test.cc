@@ -16,7 +16,7 @@ TEST(HostPort, ReadsNamesAndAddresses) {
   EXPECT_EQ(*ParseHostPort("[::1]:80"), (HostPort{"::1", 80}));
 }
 
-TEST(HostPort, RefusesWhatIsNone) {
+TEST(HostPort, InvalidTextIsRefused) {
   for (const char* text :
        {"", "host", ":80", "host:", "host:x", "host:65536", "host:-1", "::1:80", "[::1:80", "[]:80"}) {
     const absl::Status status = ParseHostPort(text).status();
@@ -56,7 +56,7 @@ class Connection : public ::testing::Test {
   FileDescriptor listener_, caller_, called_;
 };
 
-TEST_F(Connection, BringsAllParts) {
+TEST_F(Connection, SendsAllParts) {
   char head[] = "head", body[] = "body";
   iovec parts[] = {{head, 4}, {body, 4}};
   EXPECT_EQ(8, *SendSome(caller_.get(), absl::MakeSpan(parts)));
@@ -64,18 +64,18 @@ TEST_F(Connection, BringsAllParts) {
   EXPECT_EQ("headbody", *Receive(called_.get()));
 }
 
-TEST_F(Connection, AnswersZeroWhenItWouldBlock) {
+TEST_F(Connection, ReturnsZeroInsteadOfBlocking) {
   EXPECT_EQ("", *Receive(called_.get()));
   EXPECT_FALSE(AcceptTcp(listener_.get())->valid());
 }
 
-TEST_F(Connection, TellsThatTheOtherEndHasClosed) {
+TEST_F(Connection, ReportsThatThePeerHasClosed) {
   caller_.Close();
   Await(called_.get(), POLLIN);
   EXPECT_EQ(Receive(called_.get()).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(Socket, RefusesAPortInUse) {
+TEST(Socket, PortInUseIsRefused) {
   const FileDescriptor first = *ListenTcp({"127.0.0.1", 0});
   EXPECT_EQ(ListenTcp(*LocalAddress(first.get())).status().code(), absl::StatusCode::kAlreadyExists);
 }
