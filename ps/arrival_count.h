@@ -1,6 +1,6 @@
-// How many workers' pushes have each element of a server's memory: tells which elements are complete with the
-// part that has just come. Where all workers cut their pushes alike, each cut is one entry that counts down,
-// found in logarithmic time; where they do not, entries are cut further. Pure; belongs to the store's thread.
+// Counts for each element of a server's memory how many workers have pushed it, and tells which elements a
+// new part completes. If all workers cut their pushes alike, each cut is one entry that counts down, found in
+// logarithmic time; otherwise entries are cut further. Pure; used by the store's thread.
 #ifndef TETHYS_PS_ARRIVAL_COUNT_H_
 #define TETHYS_PS_ARRIVAL_COUNT_H_
 
@@ -14,27 +14,27 @@ namespace tethys {
 
 class ArrivalCount {
  public:
-  // Of elements [0, size), each of which `workers` parts complete.
+  // Counts elements [0, size), each of which is complete after `workers` parts.
   ArrivalCount(int workers, int64_t size) : workers_(workers), size_(size) { Clear(); }
 
-  // Counts a part, within [0, size), of a worker whose earlier parts do not overlap it. Returns what of it is
-  // now complete, in the order of its elements.
+  // Counts a part, within [0, size), of a worker whose earlier parts do not overlap it. Returns the ranges of
+  // it that are now complete, in ascending order.
   std::vector<Range> Add(Range part);
-  // Nothing is here.
+  // Resets all counts.
   void Clear();
 
  private:
   struct Piece {
     int64_t end = 0;
-    int missing = 0;  // Workers whose parts do not have it.
+    int missing = 0;  // Workers that have not pushed it yet.
   };
   using Pieces = absl::btree_map<int64_t, Piece>;
-  // The piece that begins at `position`, cut off from the one around it. Iterators become invalid.
+  // Returns the piece that begins at `position`, cut from the one around it. Invalidates iterators.
   Pieces::iterator CutAt(int64_t position);
 
   const int workers_;
   const int64_t size_;
-  Pieces pieces_;  // By their first element; together they are [0, size).
+  Pieces pieces_;  // Keyed by their first element; together they cover [0, size).
 };
 
 }  // namespace tethys

@@ -22,8 +22,8 @@ grpc::ChannelArguments DataChannelArguments() {
 
 void KeepMessageMemory() {
 #ifdef __GLIBC__
-  // Free memory at the end of the heap that is kept, and the size from which an allocation gets pages of its
-  // own.
+  // Sets how much free memory at the end of the heap is kept, and the size from which an allocation gets its
+  // own pages.
   constexpr int kKeptBytes = 8 << 20;
   mallopt(M_TRIM_THRESHOLD, kKeptBytes);
   mallopt(M_MMAP_THRESHOLD, kKeptBytes);

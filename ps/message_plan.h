@@ -1,5 +1,5 @@
-// Which messages a worker's step is made of: pure arithmetic over the placement and the order in which
-// backward makes the gradients. Thread-safe.
+// Plans the messages of a worker's step from the placement and the order in which backward produces
+// gradients. Pure, thread-safe.
 #ifndef TETHYS_PS_MESSAGE_PLAN_H_
 #define TETHYS_PS_MESSAGE_PLAN_H_
 
@@ -10,17 +10,16 @@
 
 namespace tethys {
 
-// Goes out once every range of ready_order named in `waits_for` is announced.
+// A message, sent once every range of ready_order whose index is in `waits_for` is announced.
 struct StepMessage {
   int server = 0;
   Range range;
   std::vector<int> waits_for;
 };
 
-// Runs of each server's shards, taken in ready order, merged where they touch and closed at message_bytes;
-// what is larger is cut. Every message lies within one run of its server (shard_layout.h), and together they
-// cover each run once. InvalidArgument when ready_order leaves part of a shard out, or the placement
-// contradicts itself.
+// Takes the runs of each server's shards in ready order, merges adjacent ones up to message_bytes and cuts
+// larger ones. Every message is within one run of its server (shard_layout.h), and together they cover each
+// run once. InvalidArgument if ready_order omits part of a shard, or the placement contradicts itself.
 absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& placement, int64_t arena_size,
                                                       absl::Span<const Range> ready_order,
                                                       int64_t message_bytes);

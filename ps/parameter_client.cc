@@ -13,20 +13,20 @@
 namespace tethys {
 namespace {
 
-// A range that travels: sent, answered, sent again.
+// A message, sent and answered in every step.
 struct Message {
   enum class State { kIdle, kReady, kSent, kAnswered };
 
   MessageRange where;
   State state = State::kIdle;
-  bool queued = false;  // It is in its server's outbox; not to be sent any more unless it is ready.
+  bool queued = false;  // In its server's outbox, which skips it unless it is ready.
   Frame frame;
   const float* payload = nullptr;
   ReceivedMessage answer;
 };
 
-// Of one server: its messages and those of them that are to be sent. What happens to a message costs the same
-// however many there are, but for finding the one that an answer is for, which takes a binary search.
+// The messages of one server and the queue of those to send. Operations take constant time, except for
+// finding the message of an answer, which takes a binary search.
 class Outbox {
  public:
   void Add(int index, int64_t range_begin) {
@@ -36,16 +36,16 @@ class Outbox {
   }
   void Sort() { std::sort(by_begin_.begin(), by_begin_.end()); }
 
-  // All, in the order of their indices.
+  // All messages, in the order of their indices.
   const std::vector<int>& messages() const { return messages_; }
-  // -1: none begins there.
+  // The message that begins there; -1: none.
   int Find(uint64_t range_begin) const {
     const auto begin = static_cast<int64_t>(range_begin);
     const auto place = std::lower_bound(by_begin_.begin(), by_begin_.end(), std::pair{begin, 0});
     return place != by_begin_.end() && place->first == begin ? place->second : -1;
   }
 
-  // A queue with room for every message once.
+  // A queue of messages to send; each is in it at most once.
   bool empty() const { return count_ == 0; }
   void Push(int index) { queue_[(first_ + count_++) % queue_.size()] = index; }
   int Pop() {
@@ -96,11 +96,11 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   void Loop();
   std::string ServerName(int server) const;
   void Queue(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Until nothing is outstanding.
+  // Lifts the window until nothing is outstanding.
   void LiftWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Overdue(Nanoseconds timeout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // From the links, with mu_ held; the analysis cannot see that their lock is this one.
+  // Called by the links with mu_ held; the analysis cannot see that their lock is this one.
   void OnOpen(int server) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
   bool NextMessage(int server, grpc::ByteBuffer* message) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
   absl::Status OnAnswer(int server, ReceivedMessage& message) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -109,7 +109,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   const ParameterClientOptions options_;
   grpc::CompletionQueue queue_;
   std::vector<std::unique_ptr<ServerLink>> links_;  // By server; guarded by mu_.
-  // Changed by SetMessages only. A message belongs to the links (mu_) while it is ready or sent, else to the
+  // Changed by SetMessages only. mu_ guards a message while it is ready or sent; otherwise it belongs to the
   // training thread.
   std::vector<std::unique_ptr<Message>> messages_;
   std::thread thread_;
@@ -274,9 +274,9 @@ bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
   ++outbox.in_flight;
   message.state = Message::State::kSent;
   const size_t payload_bytes = message.frame.payload_bytes;
-  // Of a message that is sent again, the first may be answered while the second is on its way. The values
-  // that this one carries may change then, and the server knows by the sequence not to look at them; so the
-  // header must not change with them.
+  // If a message is sent twice, the first copy may be answered while the second is being sent. The values of
+  // the second may change then; the server ignores them because of the sequence. So the header is copied and
+  // does not change with them.
   char encoded[kFrameBytes];
   message.frame.EncodeTo(encoded);
   const grpc::Slice header(encoded, kFrameBytes);

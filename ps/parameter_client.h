@@ -1,18 +1,17 @@
 // A worker's connections to all parameter servers: one long-lived stream each, driven by one thread. The
-// strategy registers the messages a step is made of, sends them as their ranges become ready and waits for
-// the answers.
+// strategy registers the messages of a step, sends them as their ranges become ready and waits for the
+// answers.
 //
-// Nothing blocks but WaitForAnswers and the destructor. Send hands gRPC slices of live memory; a write may
-// run on the calling thread up to what the socket takes. Methods are called by one thread, the training
-// thread.
+// Only WaitForAnswer and the destructor block. Send passes slices of live memory to gRPC; a write may run on
+// the calling thread until the socket is full. All methods are called by one thread, the training thread.
 //
 // Flow control: a message is sent again only after its answer came, so at most one step is outstanding per
-// worker; the rest is HTTP/2's windows. On the calling thread a Send allocates what gRPC does for one write
-// (the ByteBuffer and its batch), and nothing of ours.
+// worker; HTTP/2's windows do the rest. On the calling thread a Send allocates only what gRPC needs for one
+// write (the ByteBuffer and its batch).
 //
-// A stream that breaks while its server lives is opened again, and messages without an answer are sent again
-// with the same sequence; the server applies them once. When `reconnect_tries` in a row fail, or the server
-// refuses, the client is broken for good and every call returns the error.
+// A stream that breaks while its server is alive is opened again, and messages without an answer are sent
+// again with the same sequence; the server applies them once. When `reconnect_tries` in a row fail, or the
+// server refuses, the client is permanently broken and every call returns the error.
 #ifndef TETHYS_PS_PARAMETER_CLIENT_H_
 #define TETHYS_PS_PARAMETER_CLIENT_H_
 
@@ -32,32 +31,32 @@
 namespace tethys {
 
 struct ServerAddress {
-  std::string host;     // As the user knows it, for messages.
+  std::string host;     // The user's name of the host, for messages.
   std::string address;  // host:port.
 };
 
 struct ParameterClientOptions {
-  // Job, role, index, incarnation and generation are filled in; nonce and proof are added per connection.
+  // Holds job, role, index, incarnation and generation; nonce and proof are added per connection.
   proto::Handshake handshake;
   JobToken token;
-  absl::optional<TlsIdentity> tls = {};  // Of this worker; absent: streams are bare.
-  // Payloads on bare streams have checksums, but for those that do not leave the machine: also these, in
-  // tests.
+  absl::optional<TlsIdentity> tls = {};  // This worker's identity; absent: no TLS.
+  // Payloads on streams without TLS have checksums, except on loopback. Tests set this to have them there,
+  // too.
   bool checksums_on_loopback = false;
   std::vector<ServerAddress> servers;  // By server index.
   const Clock* clock = nullptr;        // Outlives the client.
   int reconnect_tries = 5;
-  // Of one server's messages at most so many are sent and not answered, until an answer has been missing for
-  // `patience`. 0: no limit. Where answers come as soon as all workers have sent a message, this keeps
-  // workers side by side: one that is ahead leaves the server's link to those behind. It is a courtesy and no
-  // condition, so that nobody waits for ever where workers send in different orders.
+  // The most messages of one server that are sent and unanswered, until no answer has come for `patience`.
+  // 0: no limit. If a message is answered once all workers have sent it, this keeps workers level: one that
+  // is ahead leaves the server's link to those behind. The limit is lifted after `patience`, because workers
+  // that send in different orders would otherwise wait forever.
   int window = 0;
   Nanoseconds patience = 100 * kMillisecond;
-  Nanoseconds reconnect_pause = 20 * kMillisecond;  // Before the second try; doubled for each further one.
+  Nanoseconds reconnect_pause = 20 * kMillisecond;  // Before the second try; doubles for each further one.
   bool pushes_bring_values = true;                  // False: the answer to a push has no payload.
 };
 
-// A range of the arena that travels between this worker and one server, again and again.
+// A range of the arena that this worker exchanges with one server in every step.
 struct MessageRange {
   int server = 0;
   Range range;
@@ -72,21 +71,21 @@ class ParameterClient {
   // Replaces the messages; none may be outstanding.
   virtual void SetMessages(absl::Span<const MessageRange> messages) = 0;
 
-  // Sends message `index` and expects an answer. Range and payload length of `frame` are filled in here.
-  // `payload` is null (a pull, a push without samples) or the range's values, unchanged until the answer is
-  // here.
+  // Sends message `index`, which will be answered. Fills in range and payload length of `frame`. `payload` is
+  // null (a pull, a push without samples) or the range's values, which must not change until the answer has
+  // come.
   virtual absl::Status Send(int index, Frame frame, const float* payload) = 0;
 
-  // Blocks until message `index`, which was sent, is answered. DeadlineExceeded when no answer to any message
-  // came for `timeout`: names the servers that owe one, their hosts and the step.
+  // Blocks until message `index`, which was sent, is answered. DeadlineExceeded if no message has been
+  // answered for `timeout`; it names the servers with outstanding answers, their hosts and the step.
   virtual absl::Status WaitForAnswer(int index, Nanoseconds timeout) = 0;
 
-  // Of an answered message: its header, and its values, if it has any, copied to out[0 .. range.count). The
-  // memory gRPC holds for the answer is released by the copy.
+  // The header of an answered message, and its values, if any, copied to out[0 .. range.count). The copy
+  // releases gRPC's memory of the answer.
   virtual const Frame& answer(int index) const = 0;
   virtual void TakeAnswer(int index, float* out) = 0;
 
-  // So far, frames included; repeats count.
+  // Bytes so far, including frame headers and repeated messages.
   virtual int64_t bytes_out() const = 0;
   virtual int64_t bytes_in() const = 0;
 };

@@ -63,7 +63,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   void Fail(const absl::Status& status) override;
   void RunPosted();
 
-  // Runs `function` on the loop and returns its result. Any other thread.
+  // Runs `function` on the loop and returns its result. Called by any other thread.
   absl::Status OnLoop(absl::FunctionRef<absl::Status()> function);
 
   const ParameterServerOptions options_;
@@ -327,9 +327,9 @@ absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMess
 }
 
 void GrpcParameterServer::Reply(const ParameterReply& reply) {
-  // Before the worker has the answer, so that whoever has heard from it sees the version it tells of.
+  // Stored before the answer is sent, so that a process that hears of the answer sees at least its version.
   version_.store(served_->store->version(), std::memory_order_relaxed);
-  // A worker whose stream is broken asks again.
+  // A worker whose stream is broken sends its push or pull again.
   if (streams_[reply.worker] == nullptr) return;
   Frame frame;
   frame.kind = FrameKind::kParameters;
@@ -350,9 +350,9 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   char header[kFrameBytes];
   frame.EncodeTo(header);
 
-  // Bulk-synchronous parameters stand still until every worker has its replies (ParameterStore's invariant
-  // 3), so live memory goes out. Asynchronous ones may change while gRPC still sends: a copy, 50 us for 1
-  // MiB. A second buffer would cost the same copy, since updates are made in place.
+  // Bulk-synchronous parameters do not change until every worker has its replies (ParameterStore's invariant
+  // 3), so live memory is sent. Asynchronous ones may change while gRPC still sends, so they are copied, 50
+  // us for 1 MiB. A second buffer would cost the same copy, since updates are made in place.
   const auto release = [](void* owner) { delete static_cast<std::shared_ptr<ServedStore>*>(owner); };
   const grpc::Slice payload =
       served_->store->bulk_synchronous()

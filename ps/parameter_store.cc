@@ -96,10 +96,10 @@ absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
     return absl::OutOfRangeError(
         absl::StrCat(Who(frame), "its push ", frame.sequence, " follows push ", applied.sequence));
   }
-  // Bulk-synchronous step t turns version t into t + 1. Asynchronous workers count for themselves.
+  // Bulk-synchronous step t turns version t into t + 1. Other workers count their own steps.
   const uint64_t version = version_;
   const uint64_t next = bulk_ ? version : stale_ ? inboxes_[frame.rank].clock : applied.step + 1;
-  // Asynchronously a worker may begin with any step, and stale-synchronously leave some out.
+  // Asynchronously a worker may begin with any step; stale-synchronously it may skip steps.
   const bool in_order =
       frame.step == next || (stale_ && frame.step > next) || (!bulk_ && !stale_ && applied.sequence == 0);
   if (!in_order) return absl::OutOfRangeError(absl::StrCat(Who(frame), "step ", next, " is next"));
@@ -158,7 +158,7 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(CheckOverlap(frame, local));
-  // Of parts that are repeated the values may have changed, and are not looked at.
+  // Repeated parts, whose values may have changed, returned above, so their checksums are not checked.
   if (const absl::Status intact = CheckPayload(frame, payload); !intact.ok()) {
     return absl::Status(intact.code(), absl::StrCat(Who(frame), intact.message()));
   }

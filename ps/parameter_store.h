@@ -1,24 +1,24 @@
 // One server's parameters and the protocol that changes them: events in (a part of a push, a pull), actions
-// out (answers, records of what was applied). Knows no clock, thread or transport; it belongs to the server's
-// loop thread.
+// out (answers, records of applied pushes). Pure: no clock, thread or transport. Used by the server's loop
+// thread.
 //
-// A worker's push for one step comes in parts, each one range of the arena; together they cover every run of
-// this server's layout. All parts of a push bear the same sequence number, which counts the worker's pushes
-// from 1.
+// A worker's push for one step consists of parts, each one range of the arena; together they cover every run
+// of this server's layout. All parts of a push have the same sequence number, which counts the worker's
+// pushes from 1.
 //
 //   consistency       an element is updated when          divided by                   staleness
-//   bulk-synchronous  all workers' gradients of it are    samples of the global batch  0
-//                     here
-//   asynchronous      all parts of one push are here      the push's own samples, or   version - base version
+//   bulk-synchronous  all workers' gradients of it have   samples of the global batch  0
+//                     arrived
+//   asynchronous      all parts of one push have arrived  the push's own samples, or   version - base version
 //                                                         the job's global batch
-//   stale-synchronous a worker may go on                  samples of the global batch  version - base version
+//   stale-synchronous a worker may begin its next step    samples of the global batch  version - base version
 //
-// Stale-synchronously with bound s, a worker that has made c steps may go on once no other has made fewer
-// than c - s; until then its answer is held back. Pushes gather meanwhile, and are applied when somebody is
-// to see parameters: those of one step (one position in the schedule) together, in the order of their steps.
-// docs/design.md says why, and what the bound promises.
+// Stale-synchronously with bound s, a worker that has made c steps may begin the next once no other has made
+// fewer than c - s; until then its answer is held back. Meanwhile pushes are pending. They are applied when a
+// worker is to get parameters: those of one step (one position in the schedule) together, in the order of
+// their steps. docs/design.md gives the reasons and the guarantees of the bound.
 //
-// Where asynchronous workers pull before each step, a push is answered without parameters.
+// If asynchronous workers pull before each step, a push is answered without parameters.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
 #define TETHYS_PS_PARAMETER_STORE_H_
 
@@ -39,50 +39,50 @@ namespace tethys {
 
 // Invariants:
 // 1. A step is a transaction. Asynchronously and stale-synchronously an update begins when all of its
-// gradients are here and known to be finite, and no event comes between its parts. A bulk-synchronous one
-// begins earlier, so that answers leave while gradients still come; but it has either every part of every
-// worker, and is recorded before the last answer, or nobody is shown the rest: a store that stops within an
-// update gives out neither parameters nor checkpoints any more.
-// 2. A push (worker, incarnation, sequence) is applied at most once; a repeat of a part that is updated is
-// answered with the parameters as they are, a repeat of one that waits is ignored.
+// gradients have arrived and are known to be finite, and no event comes between its parts. A bulk-synchronous
+// update begins earlier, so that answers are sent while gradients still arrive. It ends with every part of
+// every worker applied, recorded before the last answer; or it breaks the store, which then sends no more
+// parameters and writes no checkpoint.
+// 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
+// with the current parameters; a repeat of a waiting part is ignored.
 // 3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker
 // pushes again only after it has all its replies, so replies may be sent from live memory.
-// 4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, whatever the order of
-// arrival.
+// 4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, for every order of arrival.
 // 5. Padding stays zero.
-// 6. Stale-synchronously, parameters that a worker is sent for step c hold all pushes of the workers that
-// take part for steps before c - s, and its own.
+// 6. Stale-synchronously, parameters sent to a worker for step c include all pushes of participating workers
+// for steps before c - s, and its own.
 class ParameterStore {
  public:
-  // `optimizer` works on segments of the layout's local ranges; `stream` is its device's and outlives the
-  // store. Parameters and slots start as zeros, at version 0.
+  // `optimizer` updates segments of the layout's local ranges; `stream` belongs to its device and outlives
+  // the store. Parameters and slots start as zeros, at version 0.
   ParameterStore(StoreConfig config, ShardLayout layout, std::unique_ptr<Optimizer> optimizer,
                  Stream& stream);
 
-  // A part of a push. An error refuses the frame's worker and changes nothing: InvalidArgument (malformed),
-  // FailedPrecondition (old generation or incarnation, non-finite), OutOfRange (range, step out of order).
+  // Takes a part of a push. An error refuses the frame: InvalidArgument (malformed), FailedPrecondition (old
+  // generation or incarnation), OutOfRange (range, step out of order), DataLoss (checksum). These change
+  // nothing. FailedPrecondition for a non-finite value breaks the store (invariant 1).
   absl::Status OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
-  // From now on frames of the worker's earlier incarnations are refused; what of them is not applied is
-  // forgotten. InvalidArgument: no such worker. FailedPrecondition: bulk-synchronously within a step, which
-  // cannot be made without the worker.
+  // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
+  // InvalidArgument: no such worker. FailedPrecondition: a bulk-synchronous step of the worker is incomplete,
+  // and cannot be made without it.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
-  // Frames of earlier ones are refused.
+  // The worker's incarnation; frames of earlier ones are refused.
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
 
   const ShardLayout& layout() const { return layout_; }
-  // Updates applied, those before a restored checkpoint included.
+  // Updates applied, including those before a restored checkpoint.
   int64_t version() const { return version_; }
   bool bulk_synchronous() const { return bulk_; }
   const float* parameters() const { return parameters_.data(); }
-  // Updates by the staleness of their stalest push.
+  // The number of updates by the staleness of their stalest push.
   const std::map<int64_t, int64_t>& staleness_histogram() const { return staleness_histogram_; }
 
-  // Slot 0 is the parameters, 1, 2, ... the optimizer's slots; all shards of a slot, then the next slot.
+  // Calls `function` for all shards of slot 0 (the parameters), then of slots 1, 2, ... (the optimizer's).
   using ShardFunction =
       absl::FunctionRef<absl::Status(int slot, int64_t arena_begin, absl::Span<float> values)>;
   absl::Status ForEachShard(ShardFunction function);
-  // FailedPrecondition while a push is under way: versions change at barriers only.
+  // FailedPrecondition while a push is incomplete or held: versions change at barriers only.
   absl::Status SetVersion(int64_t version);
 
  private:
@@ -91,42 +91,43 @@ class ParameterStore {
   absl::Status CheckPush(const Frame& frame, PayloadPieces payload) const;
   absl::Status CheckFirstPart(const Frame& frame) const;
   absl::Status CheckNextPart(const Frame& frame) const;
-  // InvalidArgument when the range overlaps others of the same push.
+  // InvalidArgument if the range overlaps others of the same push.
   absl::Status CheckOverlap(const Frame& frame, Range local) const;
-  // False when it holds a value that is not finite.
+  // Copies or adds the part's values. False if a result is not finite.
   bool TakePart(const Frame& frame, Range local, PayloadPieces payload);
   bool Complete(const PushInbox& inbox) const { return inbox.received == layout_.element_count(); }
   absl::Status ApplyIfComplete(int worker, StoreActions& actions);
 
-  // Bulk-synchronously: updates what all workers' gradients are here of, now that `local` of `worker` is.
+  // Bulk-synchronously: updates the elements for which `local` of `worker` was the last missing gradient.
   absl::Status UpdateArrived(int worker, Range local, StoreActions& actions);
-  // Adds up staged gradients in rank order; false when a sum is not finite.
+  // Adds up staged gradients in rank order; false if a sum is not finite.
   bool SumStaged(Range local);
   absl::Status UpdateRange(const Update& update, StoreActions& actions);
 
-  // Stale-synchronously: if some worker may go on, applies what has gathered and answers all who may.
+  // Stale-synchronously: if any worker may begin its next step, applies all pending pushes and answers every
+  // such worker.
   absl::Status GoOn(StoreActions& actions);
-  // It is here as a whole, applied or not.
+  // True if all parts of the worker's push have arrived, applied or not.
   bool Whole(const PushInbox& inbox) const { return inbox.push.sequence != 0 && Complete(inbox); }
-  // Of the workers that take part; the largest number where none does.
+  // The smallest clock of the participating workers; UINT64_MAX if there are none.
   uint64_t SlowestClock() const;
   void AnswerPulls(int worker, StoreActions& actions);
-  // Whole pushes that are not applied, by step: those of one step in rank order.
+  // Complete pushes that are not applied, grouped by step; those of one step are in rank order.
   std::vector<std::vector<int>> Gathered() const;
   absl::Status ApplyTogether(const std::vector<int>& workers, StoreActions& actions);
-  // Updates with the pushes of `workers`, which are complete, and answers them, part after part, unless their
-  // answers are held back. Of the last to arrive the parts tell how the update is cut.
+  // Updates with the pushes of `workers`, which are complete, and answers them part by part, unless their
+  // answers are held back. The update is cut into the parts of the push of worker `last`.
   absl::Status Commit(absl::Span<const int> workers, int last, const float* gradient_sums, int64_t divisor,
                       StoreActions& actions);
-  // InvalidArgument without samples.
+  // InvalidArgument if `divisor`, the number of samples, is not positive.
   absl::StatusOr<Update> MakeUpdate(const Frame& push, int64_t divisor) const;
-  // The next version, with the pushes of `workers`.
+  // Advances the version by an update with the pushes of `workers`, and records them.
   void CountUpdate(absl::Span<const int> workers, StoreActions& actions);
   void Record(int worker, int64_t staleness, StoreActions& actions);
-  // Of the worker's parts. With actions, those that are updated as a whole are answered.
+  // Marks `local` as updated in the worker's parts. With actions, answers the parts that are fully updated.
   void MarkUpdated(int worker, Range local, StoreActions* actions);
   void Answer(int worker, PushParts::Part& part, StoreActions& actions);
-  // All of it is updated: answers what is not answered, parts without an element of a shard included.
+  // Ends a fully updated push: answers its unanswered parts, including those without an element of a shard.
   void EndPush(int worker, StoreActions& actions);
   ParameterReply AnswerTo(const Frame& frame, Range local) const;
   absl::Status NotFinite(const Frame& frame) const;
@@ -136,20 +137,21 @@ class ParameterStore {
   const StoreConfig config_;
   const ShardLayout layout_;
   const bool bulk_, stale_, ordered_;
-  const bool answers_with_values_;  // Pushes; pulls are always.
+  const bool answers_with_values_;  // For pushes; answers to pulls always have values.
   const std::unique_ptr<Optimizer> optimizer_;
   Stream& stream_;
 
   Arena parameters_;
   std::vector<Arena> slots_;
   std::vector<float*> slot_pointers_;
-  Arena sum_;  // Bulk-synchronous: gradients of the step so far; ordered: those of worker 0, until added to.
+  Arena sum_;  // Bulk-synchronous: sum of the step's gradients; ordered: worker 0's, until the others are
+               // added.
   std::vector<PushInbox> inboxes_;
-  ArrivalCount arrived_;  // Bulk-synchronous: of the step under way.
+  ArrivalCount arrived_;  // Bulk-synchronous: arrivals of the current step.
   std::vector<int> all_workers_;
   int64_t version_ = 0;
-  int64_t updated_ = 0;  // Bulk-synchronous: elements of shards that are at version_ + 1 already.
-  absl::Status broken_;  // After a fatal error: what every later push is told.
+  int64_t updated_ = 0;  // Bulk-synchronous: elements of shards that are already at version_ + 1.
+  absl::Status broken_;  // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };
 

@@ -1,6 +1,5 @@
-// The bulk-synchronous update. An element is updated as soon as the gradients of all workers are here, so
-// that its new value travels back while gradients of others still come: a link carries both directions at
-// once.
+// The bulk-synchronous update. An element is updated as soon as the gradients of all workers have arrived, so
+// that its new value is sent while gradients of other elements still arrive: a link is full duplex.
 #include <numeric>
 
 #include "ps/parameter_store.h"

@@ -1,4 +1,5 @@
-// The stale-synchronous rule (when a worker may go on, and what is applied then), and fences.
+// The stale-synchronous rule (when a worker may begin its next step, and which pushes are then applied), and
+// fences.
 #include <algorithm>
 #include <utility>
 
@@ -64,7 +65,7 @@ void ParameterStore::AnswerPulls(int worker, StoreActions& actions) {
 }
 
 absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, StoreActions& actions) {
-  float* sums = nullptr;  // Adds up in the staging memory of the first that has samples.
+  float* sums = nullptr;  // The staging memory of the first worker with samples.
   for (const int worker : workers) {
     PushInbox& inbox = inboxes_[worker];
     if (inbox.push.sample_count == 0) continue;

@@ -61,7 +61,7 @@ absl::Status CheckConfig(const proto::ParameterServer& config) {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
-// The three rules of proto/job.proto. Zero stands for a field's default.
+// Applies one of the three rules of proto/job.proto. Zero selects a field's default.
 absl::StatusOr<int64_t> ShardCount(const Variable& variable, const proto::Partitioner& partitioner,
                                    int servers) {
   const int64_t rows = Rows(variable);

@@ -1,9 +1,9 @@
-// Cuts variables into shards and places the shards on servers. Pure: the chief computes the placement once
-// and sends it to everyone; `tethys plan` prints it.
+// Cuts variables into shards and places the shards on servers. Pure. The placement is computed once and sent
+// to all tasks in the job plan; `tethys plan` prints it.
 //
 // Cutting follows TensorFlow's partitioners (proto/job.proto states the rules). Placement is by bytes: the
-// largest shard first, onto the server that holds least; ties go to the shard that comes first in the arena
-// and to the server of lowest index, so everybody who computes it gets the same answer.
+// largest shard first, onto the server that holds least. Ties go to the shard that comes first in the arena
+// and to the server with the lowest index, so the result is deterministic.
 #ifndef TETHYS_PS_PARTITIONER_H_
 #define TETHYS_PS_PARTITIONER_H_
 
@@ -16,25 +16,25 @@
 
 namespace tethys {
 
-// Shards ordered by begin; each holds whole rows (entries of axis 0) of one variable, the first shards one
-// row more where the rows do not divide evenly. InvalidArgument names the variable and its rows when a Fixed
-// partitioner asks for more shards than it has, and the field when a count or size is out of range.
+// Returns shards ordered by begin. Each holds whole rows (entries of axis 0) of one variable; if the rows do
+// not divide evenly, the first shards have one row more. InvalidArgument names the variable and its rows if a
+// Fixed partitioner asks for more shards than rows, and the field if a count or size is out of range.
 absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
                                              const proto::ParameterServer& config);
 
-// Neighbouring servers [first, last] with equal loads, in short lists: what is beyond 15 such groups is one
-// more, which holds at most as much on each.
+// Adjacent servers [first, last] with equal loads. A list has at most 15 such groups; all further servers
+// form one more group, whose loads are maxima.
 struct ServerGroup {
   int first = 0;
   int last = 0;
-  int64_t shards = 0;    // On each.
-  int64_t elements = 0;  // On each.
-  bool at_most = false;
+  int64_t shards = 0;    // Per server.
+  int64_t elements = 0;  // Per server.
+  bool at_most = false;  // True if `shards` and `elements` are maxima.
 };
 std::vector<ServerGroup> GroupServers(const proto::Placement& placement);
 
-// A line per group of servers (shards, bytes, share) and one for the imbalance: the fullest server over the
-// mean.
+// A table with a line per group of servers (shards, bytes, share) and one for the imbalance: the fullest
+// server over the mean.
 std::string PlacementTable(const proto::Placement& placement);
 
 }  // namespace tethys

@@ -9,11 +9,11 @@
 namespace tethys {
 namespace {
 
-// Floats handled at a time: 16 KiB stay in the first-level cache between the copy and the look.
+// Floats handled at a time: 16 KiB stay in the L1 cache between the copy and the check.
 constexpr int64_t kBlock = 4096;
 
-// Infinity and NaN have an exponent of all ones: adding one to it carries into the sign's place. (This file
-// is compiled with -O3, so that its loops use vector instructions.)
+// Infinity and NaN have an exponent of all ones, so that adding one to it carries into the sign bit. (This
+// file is compiled with -O3, so that its loops are vectorised.)
 bool AllFinite(const float* values, int64_t count) {
   uint32_t carries = 0;
   for (int64_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// Gradients as they come off the wire, moved into memory with one look at every value: the sum and the search
-// for NaN and infinity share a pass. Pure, thread-safe.
+// Copies or adds received gradients into memory and finds NaN and infinity in the same pass. Pure,
+// thread-safe.
 #ifndef TETHYS_PS_PAYLOAD_H_
 #define TETHYS_PS_PAYLOAD_H_
 
@@ -11,20 +11,20 @@
 
 namespace tethys {
 
-// Payload bytes as the transport holds them: pieces in order, of any length and alignment.
+// Payload bytes in the transport's memory: pieces in order, of any length and alignment.
 using PayloadPieces = absl::Span<const absl::string_view>;
 
 int64_t PayloadBytes(PayloadPieces pieces);
 
-// DataLoss when the pieces are not those that `frame` was sent with.
+// DataLoss if the pieces do not match the checksum of `frame`. OK if the frame has none.
 absl::Status CheckPayload(const Frame& frame, PayloadPieces pieces);
 
-// out[i] = payload[i], or out[i] += payload[i], for `count` float32 values, PayloadBytes(pieces) / 4 of them.
-// False when a value of `out` is then not finite.
+// out[i] = payload[i] (CopyPayload) or out[i] += payload[i] (AddPayload) for `count` float32 values, where
+// count = PayloadBytes(pieces) / 4. False if a resulting value of `out` is not finite.
 bool CopyPayload(PayloadPieces pieces, int64_t count, float* out);
 bool AddPayload(PayloadPieces pieces, int64_t count, float* out);
 
-// out[i] += values[i]; false when a sum is not finite.
+// out[i] += values[i]; false if a sum is not finite.
 bool AddValues(const float* values, int64_t count, float* out);
 
 }  // namespace tethys

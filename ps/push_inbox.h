@@ -1,5 +1,5 @@
-// One worker as a parameter store sees it: its incarnation, its last applied push, the push under way and
-// what is here of it. Plain data of the store's.
+// A parameter store's state of one worker: its incarnation, its last applied push, its current push and the
+// parts of it that have arrived. Plain data.
 #ifndef TETHYS_PS_PUSH_INBOX_H_
 #define TETHYS_PS_PUSH_INBOX_H_
 
@@ -16,15 +16,15 @@ namespace tethys {
 struct PushInbox {
   uint32_t incarnation = 0;
   Frame applied;          // Header of the last applied push; sequence 0: none yet.
-  int64_t staleness = 0;  // Of that push.
-  Frame push;             // Header of the push under way; sequence 0: there is none.
-  PushParts parts;        // What is here of it,
-  int64_t received = 0;   // in elements of shards.
+  int64_t staleness = 0;  // Staleness of that push.
+  Frame push;             // Header of the current push; sequence 0: there is none.
+  PushParts parts;        // Arrived parts of the current push.
+  int64_t received = 0;   // Elements of shards in `parts`.
   // Stale-synchronously:
-  bool held = false;  // The push is applied, its answer held back.
+  bool held = false;  // The push is applied, but its answer is held back.
   bool takes_part = true;
-  uint64_t clock = 0;              // Steps made: one more than the step of the last whole push.
-  std::map<int64_t, Frame> pulls;  // Held back, by first element.
+  uint64_t clock = 0;              // Steps made: one more than the step of the last complete push.
+  std::map<int64_t, Frame> pulls;  // Pulls held back, by first element.
   Arena staging;                   // Allocated on first use.
 
   void ForgetPush() {

@@ -1,5 +1,5 @@
-// The parts of one worker's push that are here: in the order of their arrival, and found by their place in
-// the server's memory in logarithmic time. Parts do not overlap. Pure; belongs to the store's thread.
+// The arrived parts of one worker's push, in the order of arrival. A part is found by its range in the
+// server's memory in logarithmic time. Parts do not overlap. Pure; used by the store's thread.
 #ifndef TETHYS_PS_PUSH_PARTS_H_
 #define TETHYS_PS_PUSH_PARTS_H_
 
@@ -17,30 +17,30 @@ class PushParts {
   struct Part {
     Range arena;
     Range local;
-    int64_t waiting = 0;    // Elements of shards that are not updated.
-    bool answered = false;  // Updated, and the worker told.
+    int64_t waiting = 0;    // Elements of shards that are not updated yet.
+    bool answered = false;  // Updated and answered.
   };
 
-  // `part` is not empty and overlaps none that is here.
+  // Requires that `part` is not empty and overlaps no other part.
   void Add(const Part& part);
   void Clear();
 
-  // The part that is exactly `local`, or null.
+  // The part with exactly this range, or null.
   const Part* Find(Range local) const;
   // A part that has an element in common with `local`, or null.
   const Part* FindOverlap(Range local) const;
-  // Calls for every part that has an element in common with `local`, in the order of their places.
+  // Calls `function` for every part that has an element in common with `local`, in ascending order.
   void ForEachIn(Range local, absl::FunctionRef<void(Part&)> function);
-  // All parts, in the order of their arrival.
+  // All parts, in the order of arrival.
   std::vector<Part>& in_order() { return parts_; }
 
  private:
   using Places = absl::btree_map<int64_t, size_t>;
-  // The first part that ends behind `position`.
+  // The first part that ends after `position`.
   Places::const_iterator FirstEndingAfter(int64_t position) const;
 
   std::vector<Part> parts_;
-  Places places_;  // Index into parts_, by the first element in the server's memory.
+  Places places_;  // Indices into parts_, keyed by the first element in the server's memory.
 };
 
 }  // namespace tethys

@@ -1,6 +1,5 @@
-// A parameter store with all it stands on, made from the chief's plan. Made and used on the server's loop
-// thread; answers on their way to the network share its ownership, so that memory outlives what is being sent
-// from it.
+// A parameter store with its device and stream, created from the job plan. Used by the server's loop thread;
+// answers being sent share its ownership, so that the memory they are sent from stays alive.
 #ifndef TETHYS_PS_SERVED_STORE_H_
 #define TETHYS_PS_SERVED_STORE_H_
 
@@ -19,8 +18,9 @@ struct ServedStore {
   std::unique_ptr<Stream> stream;
   std::unique_ptr<ParameterStore> store;
 
-  // With the plan's initial values, at version 0. `threads` is the device's. InvalidArgument when the plan
-  // contradicts itself: variables that do not follow one another, another signature, a bad placement.
+  // Creates a store with the plan's initial values, at version 0, on a device with `threads` threads.
+  // InvalidArgument: the plan contradicts itself (variables that are not consecutive, another signature, a
+  // bad placement).
   static absl::StatusOr<std::shared_ptr<ServedStore>> Create(const proto::JobPlan& plan, int server,
                                                              uint32_t generation, int threads);
 };

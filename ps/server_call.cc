@@ -12,7 +12,7 @@ ServerCall::ServerCall(Owner& owner, grpc::AsyncGenericService& service, grpc::S
       written_([this](bool ok) {
         --operations_;
         writing_ = false;
-        // A broken stream is noticed by its read.
+        // The pending read reports a broken stream.
         if (!ok) outgoing_.clear();
         StartWrite();
         FinishWhenWritten();

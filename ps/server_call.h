@@ -1,5 +1,5 @@
 // One call on a parameter server, from its arrival to its end: a worker's stream, a request for a challenge,
-// or a stranger. Belongs to the server's loop thread; nothing blocks.
+// or an invalid call. Used by the server's loop thread; nothing blocks.
 #ifndef TETHYS_PS_SERVER_CALL_H_
 #define TETHYS_PS_SERVER_CALL_H_
 
@@ -12,9 +12,8 @@
 
 namespace tethys {
 
-// Invariants: at most one read and one write are under way; the status of an ended call follows its last
-// write; the owner is told of the end exactly once, after every operation has come back, and may then delete
-// the call.
+// Invariants: at most one read and one write are in flight; the status of an ended call follows its last
+// write; OnEnd is called exactly once, after every operation has completed, and may delete the call.
 class ServerCall {
  public:
   class Owner {
@@ -28,7 +27,7 @@ class ServerCall {
     ~Owner() = default;
   };
 
-  // Waits for a call to arrive.
+  // Requests the next call from the service; OnArrival follows.
   ServerCall(Owner& owner, grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue);
 
   const std::string& method() const { return context_.method(); }
@@ -38,14 +37,15 @@ class ServerCall {
   const grpc::AuthContext& auth_context() const { return *context_.auth_context(); }
   int worker() const { return worker_; }
 
-  // What to do with an arrived call: answer once and end, or receive messages as a worker's stream.
+  // Answers an arrived call once and ends it.
   void AnswerAndEnd(const grpc::ByteBuffer& answer);
+  // Receives messages of an arrived call as a worker's stream.
   void Receive(int worker);
 
   void Send(grpc::ByteBuffer message);
-  // Later messages are dropped. May be called more than once; the first status counts.
+  // Ends the call; later messages are dropped. May be called more than once; the first status counts.
   void End(const absl::Status& status);
-  // Starts nothing any more: the queue is about to be shut down.
+  // Starts no further operation, because the queue is about to be shut down.
   void Abandon() { abandoned_ = true; }
 
  private:
@@ -54,7 +54,7 @@ class ServerCall {
   void FinishWhenWritten();
   void OnArrived(bool ok);
   void OnRead(bool ok);
-  // Tells the owner when the last operation is back.
+  // Calls OnEnd when the last operation has completed.
   void Release();
 
   Owner& owner_;
@@ -67,7 +67,7 @@ class ServerCall {
   Completion read_;
   Completion written_;
   Completion finished_;
-  int operations_ = 0;  // Under way.
+  int operations_ = 0;  // Operations in flight.
   bool writing_ = false;
   bool ending_ = false;
   bool finish_started_ = false;

@@ -8,8 +8,8 @@
 namespace tethys {
 namespace {
 
-// Worth another try: what a broken connection looks like, and a server that is not ready. All else is an
-// answer.
+// True for errors worth another try: a broken connection, or a server that is not ready. Other errors are
+// refusals.
 bool IsTransport(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
@@ -55,7 +55,7 @@ Completion ServerLink::Locked(void (ServerLink::*handler)(bool ok)) {
   });
 }
 
-// A new channel for every try: an old one would hold on to its own back-off.
+// Makes a new channel for every try: an old one would keep its back-off.
 void ServerLink::Connect() {
   stream_.reset();
   challenge_call_.reset();
@@ -129,7 +129,7 @@ void ServerLink::WriteNext() {
 void ServerLink::OnWritten(bool ok) {
   writing_ = false;
   if (stopped_) return;
-  if (!ok) open_ = false;  // The read that is under way fails too, and says why.
+  if (!ok) open_ = false;  // The pending read fails too, and reports why.
   WriteNext();
   FinishWhenIdle();
 }

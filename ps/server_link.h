@@ -1,6 +1,6 @@
-// A worker's stream to one parameter server: challenge, handshake, stream, and the same again when it breaks.
-// Used by ParameterClient; every method is called, and every function of the owner is called back, with the
-// client's lock held.
+// A worker's stream to one parameter server: challenge, handshake, stream, and again from the start when it
+// breaks. Used by ParameterClient; all methods and all callbacks of the owner are called with the client's
+// lock held.
 //
 //   Connect -> challenge -> opening -> open -> closing -> (pause) -> Connect ... or, after too many tries,
 //   broken
@@ -22,27 +22,27 @@ class ServerLink {
  public:
   class Owner {
    public:
-    // The stream is new: everything without an answer has to be sent again.
+    // A new stream is open: all messages without an answer must be sent again.
     virtual void OnOpen(int server) = 0;
-    // The next message to write, or false.
+    // Sets the next message to write, or returns false.
     virtual bool NextMessage(int server, grpc::ByteBuffer* message) = 0;
     // May take the message's contents. An error breaks the link.
     virtual absl::Status OnAnswer(int server, ReceivedMessage& message) = 0;
-    // Refused, or lost after all tries. Nothing more happens on this link.
+    // The server refused, or all tries failed. The link is unusable from now on.
     virtual void OnBroken(int server, const absl::Status& status) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  // All outlive the link. Operations come back on the thread that runs `queue`, which takes `mu`.
+  // All arguments outlive the link. Operations complete on the thread that runs `queue`, which locks `mu`.
   ServerLink(Owner& owner, Mutex& mu, grpc::CompletionQueue& queue, const ParameterClientOptions& options,
              int server);
 
   void Connect();
-  // Writes the owner's next message unless the stream is not open or a write is under way.
+  // Writes the owner's next message unless the stream is not open or a write is in flight.
   void WriteNext();
-  // Starts nothing any more and cancels what is under way.
+  // Cancels operations in flight and starts no more.
   void Stop();
 
  private:
@@ -68,7 +68,7 @@ class ServerLink {
   bool writing_ = false;
   bool finishing_ = false;
   bool stopped_ = false;
-  int failures_ = 0;  // In a row, without an answer between them.
+  int failures_ = 0;  // Failed tries in a row, without an answer between them.
 
   Completion challenged_;
   Completion started_;
@@ -78,7 +78,7 @@ class ServerLink {
   Completion pause_over_;
   grpc::Alarm pause_;
 
-  // Of the present try, in the order of making.
+  // Objects of the current try, in the order of creation.
   std::unique_ptr<grpc::GenericStub> stub_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> challenge_call_;

@@ -30,7 +30,7 @@ class ServerTask final : public TaskLife {
   absl::Status Obey(const proto::ToTask& order) override {
     if (order.has_fence()) return Fence(order.fence());
     if (!order.has_save()) return absl::OkStatus();
-    // The journal of what the checkpoint holds goes first.
+    // Sends the journal of all pushes in the checkpoint first.
     session_.Beat();
     SendSaveDone(session_, order.save().id(),
                  session_.WriteCheckpoint(order.save().id(), [this](TaskSession::WriteRange write) {
@@ -50,7 +50,7 @@ class ServerTask final : public TaskLife {
  private:
   absl::Status Fence(const proto::Fence& fence) {
     TETHYS_RETURN_IF_ERROR(server_.Fence(fence));
-    // The journal of what was applied goes first: the chief settles leases by it.
+    // Sends the journal of applied pushes first: the chief settles leases by it.
     session_.Beat();
     proto::FromTask message;
     message.mutable_fenced()->set_worker(fence.worker());

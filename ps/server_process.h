@@ -1,4 +1,4 @@
-// A parameter server as a process of a job: joins the chief, serves workers, saves as it is told.
+// A parameter server as a process of a job: joins the chief, serves workers, saves on the chief's order.
 #ifndef TETHYS_PS_SERVER_PROCESS_H_
 #define TETHYS_PS_SERVER_PROCESS_H_
 
@@ -7,8 +7,8 @@
 
 namespace tethys {
 
-// Blocks for the whole job. OK when the chief ended it well. A failure has been told to the chief when this
-// returns.
+// Blocks for the whole job. OK if the chief ended it in good order. A failure has been reported to the chief
+// when this returns.
 absl::Status RunParameterServer(const TaskOptions& options);
 
 }  // namespace tethys

@@ -1,13 +1,12 @@
-// How one server's shards lie in its own memory. Workers and servers compute it from the same placement, so a
-// frame's range means the same on both ends. Pure, immutable, thread-safe.
+// The layout of one server's shards in its memory. Workers and servers compute it from the same placement, so
+// a frame's range means the same on both ends. Pure, immutable, thread-safe.
 //
 //   arena of the model   |  a  |  b  |pad|    c     |  d  |        shards a, b, d on server 0
 //   runs of server 0     |      run 0    |          |run 1|        padding inside a run belongs to it
 //   server 0's memory    |      run 0    |run 1|                   runs start at multiples of kAlignment
 //
-// A run is a maximal stretch of the arena that holds only shards of one server and padding. It lies in the
-// server's memory as it lies in the arena, so every message within a run is one contiguous piece on both
-// sides.
+// A run is a maximal stretch of the arena that holds only shards of one server and padding. It has the same
+// layout in the server's memory as in the arena, so every message within a run is contiguous on both sides.
 #ifndef TETHYS_PS_SHARD_LAYOUT_H_
 #define TETHYS_PS_SHARD_LAYOUT_H_
 
@@ -31,21 +30,21 @@ class ShardLayout {
     Range local;
   };
 
-  // InvalidArgument when the placement's shards overlap, are out of order or out of [0, arena_size).
+  // InvalidArgument: the placement's shards overlap, are out of order or out of [0, arena_size).
   static absl::StatusOr<ShardLayout> Create(const proto::Placement& placement, int server,
                                             int64_t arena_size);
 
   absl::Span<const Run> runs() const { return runs_; }
   absl::Span<const Shard> shards() const { return shards_; }
-  // Elements of the server's memory, alignment between runs included.
+  // Elements of the server's memory, including alignment between runs.
   int64_t local_size() const { return local_size_; }
-  // Elements of all shards: what a whole push carries, padding not counted.
+  // Elements of all shards, without padding: the elements of a complete push.
   int64_t element_count() const { return element_count_; }
   // Elements of shards within a local range.
   int64_t ElementsIn(Range local) const;
 
-  // Where [begin, begin + count) of the arena lies here. OutOfRange unless it is not empty and within one
-  // run; any numbers may be given.
+  // Converts [begin, begin + count) of the arena to the server's memory. OutOfRange if it is empty or not
+  // within one run; accepts any numbers.
   absl::StatusOr<Range> ToLocal(uint64_t begin, uint64_t count) const;
 
  private:
@@ -54,7 +53,7 @@ class ShardLayout {
 
   std::vector<Run> runs_;
   std::vector<Shard> shards_;
-  std::vector<int64_t> elements_before_;  // By shard: of all shards before it.
+  std::vector<int64_t> elements_before_;  // By shard: elements of all shards before it.
   int64_t local_size_ = 0;
   int64_t element_count_ = 0;
 };

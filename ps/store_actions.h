@@ -1,5 +1,5 @@
-// What a parameter store is told about its job, and what it asks for: plain data, and the interface that the
-// server around it (parameter_server.cc) implements on its loop thread.
+// The configuration and the actions of a parameter store: plain data, and the interface that the server
+// (parameter_server.cc) implements on its loop thread.
 #ifndef TETHYS_PS_STORE_ACTIONS_H_
 #define TETHYS_PS_STORE_ACTIONS_H_
 
@@ -11,38 +11,39 @@
 
 namespace tethys {
 
-// What a server is told about the job, beside its layout.
+// A server's parameters of the job, besides its layout.
 struct StoreConfig {
   int server = 0;
   int workers = 1;
   uint32_t generation = 0;
   proto::Optimizer optimizer;
-  proto::ParameterServer parameter_server;  // Its consistency.
-  int64_t global_batch = 0;                 // Samples; divisor of GLOBAL_MEAN, asynchronously.
-  int64_t total_samples = 0;                // Of the whole job: what a linear decay without length spans.
+  proto::ParameterServer parameter_server;  // Gives the consistency.
+  int64_t global_batch = 0;                 // In samples; asynchronously the divisor of GLOBAL_MEAN.
+  int64_t total_samples = 0;                // Of the whole job; the span of a linear decay without a length.
 };
 
-// "Send worker these parameters as they are now", or, without values, that the push is applied.
+// An answer to a worker: the current parameters or, without values, that its push is applied.
 struct ParameterReply {
   int worker = 0;
-  uint64_t sequence = 0;  // Of the push or pull it answers.
+  uint64_t sequence = 0;  // Sequence of the push or pull that it answers.
   uint64_t step = 0;
   Range arena;
   Range local;
   int64_t version = 0;
-  int64_t staleness = 0;  // Of the push it answers.
+  int64_t staleness = 0;  // Staleness of the push that it answers.
   bool with_values = true;
 };
 
-// What the store asks for, at once and in this order: while a large update is still under way, its first
-// parts are on the network.
+// Actions of the store, carried out at once and in order: the first parts of a large update are sent while it
+// is still being computed.
 class StoreActions {
  public:
   virtual ~StoreActions() = default;
-  // Comes before any reply that shows the push: what a worker knows to be applied is in the journal's hands.
+  // Called before the first reply to the push (bulk-synchronously: before the last), so that a push that its
+  // worker knows to be applied is recorded.
   virtual void Record(const proto::AppliedPush& push) = 0;
   virtual void Reply(const ParameterReply& reply) = 0;
-  // The job cannot go on: gradients that are not finite, a failed update.
+  // The job cannot continue: non-finite gradients, a failed update.
   virtual void Fail(const absl::Status& status) = 0;
 };
 
