@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -137,6 +138,31 @@ TEST(IncludeTableTest, IsKeptByTheWholeProgram) {
   EXPECT_GT(sources.size(), 100);
   for (const std::string& path : sources) {
     EXPECT_THAT(table.Violations(path, *ReadFile(absl::StrCat(TETHYS_SOURCE, "/", path))), IsEmpty());
+  }
+}
+
+// Folders reached from `folder` by includes, `folder` itself included if there is a circle.
+void Reach(const std::map<std::string, std::set<std::string>>& includes, const std::string& folder,
+           std::set<std::string>& reached) {
+  const auto found = includes.find(folder);
+  if (found == includes.end()) return;
+  for (const std::string& next : found->second) {
+    if (reached.insert(next).second) Reach(includes, next, reached);
+  }
+}
+
+TEST(IncludeTableTest, FoldersFormNoCircle) {
+  std::map<std::string, std::set<std::string>> includes;
+  for (const std::string& path : ProgramSources()) {
+    for (const std::string& include : IncludesOf(*ReadFile(absl::StrCat(TETHYS_SOURCE, "/", path)))) {
+      const std::string target = FolderOf(include.substr(1, include.size() - 2));
+      if (include[0] == '"' && target != FolderOf(path)) includes[FolderOf(path)].insert(target);
+    }
+  }
+  for (const auto& [folder, targets] : includes) {
+    std::set<std::string> reached;
+    Reach(includes, folder, reached);
+    EXPECT_EQ(reached.count(folder), 0) << folder << " includes itself by way of another folder";
   }
 }
 

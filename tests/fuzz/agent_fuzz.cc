@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "deploy/host_agent.h"
+#include "deploy/launcher/host_agent.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
 

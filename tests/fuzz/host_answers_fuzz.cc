@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "deploy/cluster_hosts.h"
-#include "deploy/host_facts.h"
+#include "deploy/hosts/cluster_hosts.h"
+#include "deploy/hosts/host_facts.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
 

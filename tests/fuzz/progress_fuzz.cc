@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "deploy/progress_display.h"
+#include "deploy/launcher/progress_display.h"
 #include "deploy/text.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"

@@ -7,9 +7,9 @@
 
 #include <string>
 
-#include "deploy/report.h"
-#include "deploy/report_data.h"
-#include "deploy/trace.h"
+#include "deploy/report/report.h"
+#include "deploy/report/report_data.h"
+#include "deploy/report/trace.h"
 #include "runtime/base/file.h"
 #include "runtime/telemetry/summary.h"
 #include "tests/fuzz/fuzz.h"

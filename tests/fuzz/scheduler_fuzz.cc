@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "deploy/scheduler_environment.h"
+#include "deploy/hosts/scheduler_environment.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
 

@@ -1,0 +1,95 @@
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "deploy/command/command.h"
+#include "deploy/command/role_process.h"
+#include "deploy/hosts/cluster_plan.h"
+#include "runtime/base/file.h"
+#include "runtime/chief/chief_process.h"
+#include "runtime/job/job_file.h"
+#include "workers/job_plan.h"
+
+namespace tethys {
+namespace {
+
+// SIGINT asks the chief to save and to end the job; SIGTERM too, where a scheduler sends it to all. Made
+// before this process has other threads, so that none of them is interrupted by it.
+class InterruptSignal {
+ public:
+  explicit InterruptSignal(bool scheduled) {
+    sigset_t interrupt;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    if (scheduled) sigaddset(&interrupt, SIGTERM);
+    sigprocmask(SIG_BLOCK, &interrupt, nullptr);
+    fd_ = FileDescriptor(signalfd(-1, &interrupt, SFD_NONBLOCK | SFD_CLOEXEC));
+  }
+  // Since the last call.
+  bool Came() const {
+    signalfd_siginfo info;
+    return read(fd_.get(), &info, sizeof(info)) == sizeof(info);
+  }
+
+ private:
+  FileDescriptor fd_;
+};
+
+absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const JobSecret& secret) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.Get("job"), {}));
+  ChiefOptions options;
+  TETHYS_ASSIGN_OR_RETURN(options.plan, BuildJobPlan(job));
+  options.plan.set_job_id(secret.job_id);
+  const auto devices = ParseWorkerDevices(flags.Get("worker_devices"), job.workers());
+  if (!devices.ok()) return Annotate(devices.status(), "--worker_devices");
+  options.plan.mutable_worker_device()->Add(devices->begin(), devices->end());
+  options.run_dir = flags.Get("run_dir");
+  options.listen = flags.Get("listen", "127.0.0.1:0");
+  options.host = flags.Get("host");
+  options.token = secret.token;
+  options.tls = secret.tls;
+  options.resume = flags.Has("resume");
+  options.interrupted = [&interrupt] { return interrupt.Came(); };
+  return RunChief(options);
+}
+
+}  // namespace
+
+Command ChiefCommand() {
+  return {
+      {.verb = "chief",
+       .summary = "Runs the chief of a job; started by launchers.",
+       .description =
+           "Runs the chief of one job: it waits for servers and workers to join, tells them what to do, "
+           "saves "
+           "checkpoints and writes the run directory. Reports progress on standard output, a JSON object a "
+           "line; "
+           "the first says where it listens.\n\nThe first line on standard input must be TOKEN JOB_ID (32 "
+           "hexadecimal digits, and a word); the process ends when standard input does. SIGINT (Ctrl-C) "
+           "saves a "
+           "checkpoint and ends the job.",
+       .flags = {{.name = "job", .value = "FILE", .help = "The job, in text format.", .required = true},
+                 {.name = "run_dir",
+                  .value = "DIR",
+                  .help = "Where results go; made where it is missing.",
+                  .required = true},
+                 {.name = "listen",
+                  .value = "HOST:PORT",
+                  .help = "Address for the other processes. Default 127.0.0.1:0, where 0 takes a free port."},
+                 HostFlag(),
+                 {.name = "worker_devices",
+                  .value = "LIST",
+                  .help = "What each worker computes on, as cuda,cpu. Default: as the job says."},
+                 {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
+                 {.name = "scheduled",
+                  .help = "A scheduler signals all processes of the job: SIGTERM, too, saves and ends it."},
+                 TokenFileFlag()},
+       .examples = {"tethys chief --job=job.textproto --run_dir=runs/a < secret-and-open-pipe"}},
+      [](const Flags& flags) {
+        const InterruptSignal interrupt(flags.Has("scheduled"));
+        return RunRole(flags, "chief", "chief",
+                       [&](const JobSecret& secret) { return Run(flags, interrupt, secret); });
+      }};
+}
+
+}  // namespace tethys

@@ -1,0 +1,38 @@
+// The verbs of the `tethys` command, one source file each. main.cc chooses; a verb's function returns the
+// exit status of the process.
+#ifndef TETHYS_DEPLOY_COMMAND_COMMAND_H_
+#define TETHYS_DEPLOY_COMMAND_COMMAND_H_
+
+#include <string>
+
+#include "deploy/command/flags.h"
+#include "deploy/process/exit_status.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct Command {
+  CommandSpec spec;
+  int (*run)(const Flags& flags);
+};
+
+Command TrainCommand();
+Command CompareCommand();
+Command EvaluateCommand();
+Command PlanCommand();
+Command ReportCommand();
+Command HostsCommand();
+Command ChiefCommand();
+Command WorkerCommand();
+Command ServerCommand();
+Command LinkCommand();
+Command ReadyCommand();
+Command AgentCommand();
+
+// Prints "tethys VERB: MESSAGE" on standard error, after what standard output has to say, and returns
+// `exit_status`.
+int Fail(const std::string& verb, const absl::Status& status, int exit_status);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_COMMAND_H_

@@ -1,0 +1,65 @@
+// The command line of one verb: which flags it takes, what was given, and the text of --help. Hand-written
+// because a flag library with global state would let one verb see the flags of another. Pure; any thread.
+#ifndef TETHYS_DEPLOY_COMMAND_FLAGS_H_
+#define TETHYS_DEPLOY_COMMAND_FLAGS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct FlagSpec {
+  std::string name = {};   // Without dashes.
+  std::string value = {};  // What stands for the value in --help, "DIR"; empty: a switch, which takes none.
+  std::string help = {};
+  bool required = false;
+  bool repeated = false;
+};
+
+struct CommandSpec {
+  std::string verb = {};
+  std::string summary = {};      // One line, for the list of verbs.
+  std::string description = {};  // Paragraphs, for --help.
+  std::string argument = {};     // Name of the positional argument, "JOB"; empty: none is taken.
+  bool argument_optional = false;
+  bool many_arguments = false;
+  std::vector<FlagSpec> flags = {};
+  std::vector<std::string> examples = {};
+  bool hidden = false;  // Not in the list of verbs: nobody calls it by hand.
+};
+
+// What was given. Asking for a flag that the spec does not have is a bug.
+class Flags {
+ public:
+  bool Has(const std::string& name) const { return values_.count(name) > 0; }
+  // The last value given, or `otherwise`.
+  std::string Get(const std::string& name, const std::string& otherwise = "") const;
+  std::vector<std::string> GetAll(const std::string& name) const;
+  // InvalidArgument unless the value is a whole number in [least, most].
+  absl::StatusOr<int64_t> GetInteger(const std::string& name, int64_t otherwise, int64_t least,
+                                     int64_t most) const;
+  const std::vector<std::string>& arguments() const { return arguments_; }
+  // All of it as it was given.
+  const std::vector<std::string>& words() const { return words_; }
+
+ private:
+  friend absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words);
+  std::map<std::string, std::vector<std::string>> values_;
+  std::vector<std::string> arguments_;
+  std::vector<std::string> words_;
+};
+
+// Takes --name=value, --name value, and --switch; "--" ends the flags. InvalidArgument says which word is
+// wrong and, for an unknown flag, which it resembles.
+absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words);
+
+std::string HelpText(const CommandSpec& spec);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_FLAGS_H_

@@ -1,0 +1,58 @@
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "deploy/command/command.h"
+#include "deploy/hosts/host_check.h"
+#include "deploy/process/scratch_directory.h"
+
+namespace tethys {
+namespace {
+
+absl::StatusOr<ClusterCheck> Check(const Flags& flags) {
+  const std::string& what = flags.arguments()[0];
+  if (what != "check") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", what, "' is not understood; write tethys hosts check --hostfile=FILE"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
+  TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
+  signal(SIGPIPE, SIG_IGN);  // A host that is gone is an answer, not a death.
+  return CheckCluster(entries, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch.path()});
+}
+
+bool Sound(const ClusterCheck& check) {
+  return std::all_of(check.hosts.begin(), check.hosts.end(),
+                     [](const CheckedHost& host) { return host.reached.ok(); }) &&
+         std::all_of(check.links.begin(), check.links.end(),
+                     [](const CheckedLink& link) { return link.speed.ok(); });
+}
+
+int Hosts(const Flags& flags) {
+  const absl::StatusOr<ClusterCheck> check = Check(flags);
+  if (!check.ok()) return Fail("hosts", check.status(), kExitBadRequest);
+  std::fputs(ClusterCheckText(*check).c_str(), stdout);
+  return Sound(*check) ? kExitSuccess : kExitFailed;
+}
+
+}  // namespace
+
+Command HostsCommand() {
+  return {
+      {.verb = "hosts",
+       .summary = "Checks the machines of a host file, and the links between them.",
+       .description = "tethys hosts check says of each machine whether ssh gets in, its architecture, cores, "
+                      "memory, free disk and GPUs, and how far its clock is off this machine's, with the "
+                      "error of that. Then it measures bandwidth and round trip between each two machines "
+                      "that have this build already (the first run brings it), about a second for a pair, "
+                      "several pairs at once. It installs nothing. The exit status is 1 when a machine is "
+                      "not reached or a link fails.",
+       .argument = "check",
+       .flags = {{.name = "hostfile", .value = "FILE", .help = "The machines, one a line.", .required = true},
+                 {.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."}},
+       .examples = {"tethys hosts check --hostfile=hosts"}},
+      Hosts};
+}
+
+}  // namespace tethys

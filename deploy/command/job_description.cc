@@ -1,0 +1,327 @@
+#include "deploy/command/job_description.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/command/job_remarks.h"
+#include "deploy/text.h"
+#include "ps/partitioner.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/job/job.h"
+#include "runtime/nn/memory_forecast.h"
+#include "runtime/nn/model.h"
+#include "runtime/optim/optimizer.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kFloatBytes = sizeof(float);
+constexpr int64_t kBfloat16Bytes = 2;
+constexpr size_t kListedShards = 8;   // Of a variable, in a table.
+constexpr int kListedProcesses = 16;  // Of a role, in a line.
+
+std::string PluralText(int64_t count, const std::string& noun) {
+  return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
+}
+
+int64_t ElementsOf(const proto::VariableSpec& variable) {
+  int64_t elements = 1;
+  for (const int64_t axis : variable.shape()) elements *= axis;
+  return elements;
+}
+
+int64_t ParameterCount(const proto::JobPlan& plan) {
+  int64_t count = 0;
+  for (const proto::VariableSpec& variable : plan.variable()) count += ElementsOf(variable);
+  return count;
+}
+
+// "ps 3", "ps 3 to 9, each", "ps 15 to 39, at most"
+std::string GroupName(const ServerGroup& group) {
+  if (group.first == group.last) return absl::StrCat("ps ", group.first);
+  return absl::StrCat("ps ", group.first, " to ", group.last, group.at_most ? ", at most" : ", each");
+}
+
+std::string LearningRateText(const proto::JobPlan& plan) {
+  const proto::Optimizer& optimizer = plan.job().optimizer();
+  const int workers = plan.job().workers();
+  const double scale = optimizer.scale_with_workers() ? workers : 1;
+  std::string text = absl::StrFormat("%g", optimizer.learning_rate() * scale);
+  if (scale != 1) absl::StrAppendFormat(&text, " (%g x %d workers)", optimizer.learning_rate(), workers);
+  if (optimizer.schedule().has_linear_decay()) {
+    const proto::LinearDecay& decay = optimizer.schedule().linear_decay();
+    absl::StrAppendFormat(&text, ", decaying to %g over %s samples", decay.end_learning_rate() * scale,
+                          CountText(decay.samples() > 0 ? decay.samples() : TotalSamples(plan)));
+  }
+  return text;
+}
+
+bool InBfloat16(const proto::Job& job) {
+  return job.strategy().mirrored().gradients() == proto::Device::BF16;
+}
+
+std::string GradientText(const proto::Job& job) {
+  const auto scale = GradientScale(job);
+  if (InBfloat16(job)) return "mean over the global batch, summed in bfloat16";
+  if (!scale.has_value()) return "mean over the global batch";
+  return scale == proto::Asynchronous::GLOBAL_MEAN ? "sum of each push over the global batch (GLOBAL_MEAN)"
+                                                   : "mean of each push (PUSH_MEAN)";
+}
+
+std::string DataText(const proto::JobPlan& plan) {
+  std::string text = absl::StrCat(CountText(plan.train_samples()), " training");
+  if (plan.validation_samples() > 0)
+    absl::StrAppend(&text, ", ", CountText(plan.validation_samples()), " validation");
+  if (plan.test_samples() > 0) absl::StrAppend(&text, ", ", CountText(plan.test_samples()), " test");
+  return absl::StrCat(text, " samples of [", absl::StrJoin(plan.sample_shape(), ", "), "]");
+}
+
+std::string LengthText(const proto::Job& job) {
+  std::vector<std::string> limits;
+  if (job.epochs() > 0) limits.push_back(PluralText(job.epochs(), "epoch"));
+  if (job.max_steps() > 0) limits.push_back(PluralText(job.max_steps(), "step"));
+  return absl::StrCat(absl::StrJoin(limits, ", at most "), ", seed ", job.seed());
+}
+
+std::string PlacementText(const proto::JobPlan& plan) {
+  std::vector<std::string> servers;
+  for (const ServerGroup& group : GroupServers(plan.placement())) {
+    servers.push_back(absl::StrCat(GroupName(group), " ", BytesText(group.elements * kFloatBytes)));
+  }
+  return absl::StrCat(PluralText(plan.placement().shard_size(), "shard"), ": ", absl::StrJoin(servers, ", "));
+}
+
+std::string VariableTable(const proto::JobPlan& plan) {
+  std::map<std::string, std::vector<std::string>> places;
+  std::map<std::string, int64_t> left_out;
+  for (const proto::Shard& shard : plan.placement().shard()) {
+    std::vector<std::string>& listed = places[shard.variable()];
+    if (listed.size() == kListedShards) {
+      ++left_out[shard.variable()];
+      continue;
+    }
+    listed.push_back(
+        absl::StrFormat("ps %d [%d, %d)", shard.server(), shard.begin(), shard.begin() + shard.count()));
+  }
+  for (const auto& [variable, count] : left_out) {
+    places[variable].push_back(absl::StrCat("and ", CountText(count), " more shards"));
+  }
+  std::vector<Column> columns = {
+      {{"variable"}, true}, {{"shape"}, true}, {{"bytes"}}, {{"elements of the arena"}, true}};
+  std::vector<std::vector<std::string>> rows;
+  for (const proto::VariableSpec& variable : plan.variable()) {
+    const auto found = places.find(variable.name());
+    const std::string everywhere = absl::StrFormat("[%d, %d) on every worker", variable.begin(),
+                                                   variable.begin() + ElementsOf(variable));
+    rows.push_back({variable.name(), absl::StrCat("[", absl::StrJoin(variable.shape(), ", "), "]"),
+                    BytesText(ElementsOf(variable) * kFloatBytes),
+                    found == places.end() ? everywhere : absl::StrJoin(found->second, ", ")});
+  }
+  return Table(columns, rows);
+}
+
+int WorkersOn(proto::Device::Kind device, const proto::JobPlan& plan) {
+  int workers = 0;
+  for (int i = 0; i < plan.job().workers(); ++i) workers += DeviceOf(plan, i) == device ? 1 : 0;
+  return workers;
+}
+
+// "cuda, bf16 on 2 workers, cpu on 1 worker"
+std::string DevicesText(const proto::JobPlan& plan) {
+  const proto::Device& device = plan.job().device();
+  std::string text = device.precision() == proto::Device::BF16 ? "cuda, bf16" : "cuda";
+  if (device.tf32()) absl::StrAppend(&text, ", tf32");
+  const int on_cpu = WorkersOn(proto::Device::CPU, plan);
+  if (on_cpu == 0) return text;
+  return absl::StrCat(text, " on ", PluralText(WorkersOn(proto::Device::CUDA, plan), "worker"), ", cpu on ",
+                      PluralText(on_cpu, "worker"));
+}
+
+int64_t DatasetBytes(const proto::JobPlan& plan, const Model& model) {
+  const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
+  const int64_t order = plan.train_samples() * static_cast<int64_t>(sizeof(uint32_t));
+  return samples * (model.sample_elements() + 1) + order;
+}
+
+std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
+  const int64_t slots = SlotNames(plan.job().optimizer()).size();
+  std::vector<Column> columns = {{{"process"}, true}, {{"parameters"}}, {{"gradients"}}, {{"slots"}},
+                                 {{"activations"}},   {{"data"}},       {{"total"}}};
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](const std::string& process, std::vector<int64_t> bytes) {
+    int64_t total = 0;
+    std::vector<std::string> row = {process};
+    for (const int64_t part : bytes) {
+      total += part;
+      row.push_back(part > 0 ? BytesText(part) : "-");
+    }
+    row.push_back(BytesText(total));
+    rows.push_back(row);
+  };
+  const int64_t data = DatasetBytes(plan, model);
+  if (WorkersOn(proto::Device::CPU, plan) > 0) {
+    const MemoryForecast on_cpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CPU));
+    add(AnyOnGpu(plan) ? "each worker on a CPU" : "each worker",
+        {on_cpu.parameters, on_cpu.gradients, on_cpu.slots, on_cpu.activations, data});
+  }
+  std::string note;
+  if (AnyOnGpu(plan)) {
+    const MemoryForecast on_gpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CUDA));
+    add("each GPU", {on_gpu.parameters, on_gpu.gradients, on_gpu.slots,
+                     on_gpu.activations + on_gpu.batches + on_gpu.copies, 0});
+    // Servers exchange host memory; whether mirrored workers do, they find out together.
+    const bool staged = plan.placement().servers() > 0;
+    add("its worker", {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
+    note = absl::StrCat("cuBLAS and cuDNN take workspace on each GPU besides, at most ",
+                        BytesText(on_gpu.workspaces), ".\n");
+  }
+  // A server keeps every worker's push, whole, but where it adds them as they come: bulk-synchronously in any
+  // order.
+  const proto::ParameterServer& config = plan.job().strategy().parameter_server();
+  const bool adds_at_once =
+      !LeasesBatches(plan.job()) && config.bulk_synchronous().summation() == proto::BulkSynchronous::ARRIVAL;
+  const int64_t copies = adds_at_once ? 1 : plan.job().workers();
+  for (const ServerGroup& group : GroupServers(plan.placement())) {
+    const int64_t bytes = group.elements * kFloatBytes;
+    add(GroupName(group), {bytes, copies * bytes, slots * bytes, 0, 0});
+  }
+  return Table(columns, rows) + note;
+}
+
+// Bytes that a mirrored worker moves in a step, each way.
+struct Moved {
+  std::string worker;
+  int64_t out = 0;
+  int64_t in = 0;
+  std::string how;
+};
+
+// What the run then measures (Communicator::traffic). Within a host each worker adds up its share of the
+// gradients of all, where they lie, and writes the sums to all. A ring takes twice the way.
+std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
+                                   const std::vector<int>& worker_hosts) {
+  const int64_t workers = plan.job().workers();
+  const int64_t bytes =
+      model.variables().arena_size() * (InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes);
+  std::map<int, int64_t> by_host;
+  for (int i = 0; i < workers; ++i) ++by_host[worker_hosts.empty() ? 0 : worker_hosts[i]];
+  const auto hosts = static_cast<int64_t>(by_host.size());
+  const auto ring = [bytes](int64_t n) { return 2 * (n - 1) * bytes / n; };
+  const auto in_memory = [bytes](int64_t n) { return (n - 1) * bytes / n; };
+
+  const bool by_tcp = plan.job().strategy().mirrored().transport() == proto::Mirrored::TCP;
+  if (by_tcp || hosts == workers || AnyOnGpu(plan)) {
+    const std::string medium = InBfloat16(plan.job()) ? "in bfloat16, by NCCL"
+                               : AnyOnGpu(plan)       ? "by NCCL where every worker has a GPU of its own"
+                                                      : "by TCP";
+    return {{"each worker", ring(workers), ring(workers),
+             absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d; %s", workers, medium)}};
+  }
+  if (hosts == 1) {
+    return {{"each worker", in_memory(workers), in_memory(workers),
+             absl::StrFormat("all-reduce: (n - 1) / n of the gradients, n = %d; in shared memory", workers)}};
+  }
+  std::vector<Moved> moved;
+  std::map<int64_t, int> sizes;
+  for (const auto& [host, count] : by_host) ++sizes[count];
+  for (const auto& [count, of_that_size] : sizes) {
+    const std::string of_so_many = absl::StrCat(" of ", count, " on a host");
+    moved.push_back({absl::StrCat("the first", of_so_many), ring(hosts) + in_memory(count),
+                     ring(hosts) + in_memory(count),
+                     absl::StrFormat("%s by TCP among %d hosts, the rest in shared memory",
+                                     BytesText(ring(hosts)), hosts)});
+    if (count == 1) continue;
+    moved.push_back(
+        {absl::StrCat("others", of_so_many), in_memory(count), in_memory(count) + bytes, "in shared memory"});
+  }
+  return moved;
+}
+
+std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
+                         const std::vector<int>& worker_hosts) {
+  const int64_t workers = plan.job().workers();
+  std::vector<Column> columns = {{{"per step"}, true}, {{"sends"}}, {{"receives"}}, {{"how"}, true}};
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](const std::string& process, int64_t bytes, const std::string& how) {
+    rows.push_back({process, BytesText(bytes), BytesText(bytes), how});
+  };
+  if (plan.placement().servers() > 0) {
+    const bool pulls =
+        plan.job().strategy().parameter_server().asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
+    add("each worker", ParameterCount(plan) * kFloatBytes,
+        pulls ? "pulls parameters as a step begins, pushes gradients"
+              : "pushes gradients, gets parameters in reply");
+    for (const ServerGroup& group : GroupServers(plan.placement())) {
+      add(GroupName(group), workers * group.elements * kFloatBytes, "for a step of every worker");
+    }
+  } else if (workers > 1) {
+    for (const Moved& moved : MirroredTraffic(plan, model, worker_hosts)) {
+      rows.push_back({moved.worker, BytesText(moved.out), BytesText(moved.in), moved.how});
+    }
+  } else {
+    rows.push_back({"the worker", "0 B", "0 B", "one worker exchanges nothing"});
+  }
+  return Table(columns, rows);
+}
+
+}  // namespace
+
+std::string ProcessesHere(const proto::JobPlan& plan) {
+  const int workers = plan.job().workers();
+  const int servers = plan.placement().servers();
+  std::string text = "processes on this host: chief";
+  if (servers > kListedProcesses) {
+    absl::StrAppend(&text, ", ps 0 to ", servers - 1);
+  } else {
+    for (int i = 0; i < servers; ++i) absl::StrAppend(&text, ", ps ", i);
+  }
+  if (workers > kListedProcesses) {
+    absl::StrAppend(&text, ", worker 0 to ", workers - 1, " (ranks of the same numbers)");
+  } else {
+    for (int i = 0; i < workers; ++i) absl::StrAppend(&text, ", worker ", i, " (rank ", i, ")");
+  }
+  return text + "\n";
+}
+
+std::string JobSummary(const proto::JobPlan& plan) {
+  const proto::Job& job = plan.job();
+  std::string text =
+      absl::StrCat(job.name(), ": ", StrategyName(job), ", ", PluralText(job.workers(), "worker"));
+  if (ServerCount(job) > 0) absl::StrAppend(&text, ", ", PluralText(ServerCount(job), "server"));
+  text += '\n';
+  const auto add = [&](const char* what, const std::string& value) {
+    absl::StrAppendFormat(&text, "  %-14s %s\n", what, value);
+  };
+  add("model", absl::StrCat(PluralText(plan.variable_size(), "variable"), ", ",
+                            PluralText(ParameterCount(plan), "parameter"), " (",
+                            BytesText(ParameterCount(plan) * kFloatBytes), ")"));
+  add("data", DataText(plan));
+  add("length", LengthText(job));
+  const bool even = plan.global_batch() % job.workers() == 0;
+  add("global batch", absl::StrCat(PluralText(plan.global_batch(), "sample"), even ? ", " : ", at most ",
+                                   plan.batch_per_worker(), " a worker"));
+  if (AnyOnGpu(plan)) add("device", DevicesText(plan));
+  add("learning rate", LearningRateText(plan));
+  add("gradients", GradientText(job));
+  if (plan.placement().servers() > 0) add("placement", PlacementText(plan));
+  for (const std::string& remark : JobRemarks(plan)) add("note", remark);
+  return text;
+}
+
+absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places,
+                                       const std::vector<int>& worker_hosts) {
+  const Shape sample_shape(plan.sample_shape().begin(), plan.sample_shape().end());
+  TETHYS_ASSIGN_OR_RETURN(const Model model,
+                          Model::Create(plan.job().model(), sample_shape, plan.job().data().classes()));
+  std::string text = absl::StrCat(JobSummary(plan), "\n", places, "\n", VariableTable(plan));
+  if (plan.placement().servers() > 0) absl::StrAppend(&text, "\n", PlacementTable(plan.placement()));
+  absl::StrAppend(&text, "\nMemory (buffers; the program itself comes on top)\n", MemoryTable(plan, model));
+  absl::StrAppend(&text, "\nExchange (frame headers not counted)\n", TrafficTable(plan, model, worker_hosts));
+  return text;
+}
+
+}  // namespace tethys

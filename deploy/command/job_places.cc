@@ -1,0 +1,147 @@
+#include "deploy/command/job_places.h"
+
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "deploy/hosts/cluster_hosts.h"
+#include "deploy/hosts/cluster_plan.h"
+#include "deploy/hosts/host_needs.h"
+#include "deploy/process/own_program.h"
+#include "deploy/process/scratch_directory.h"
+#include "runtime/base/file.h"
+#include "runtime/job/job.h"
+
+namespace tethys {
+namespace {
+
+std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
+  std::vector<Places> places;
+  for (const proto::Job& job : jobs) {
+    places.push_back(PlacesHere(OwnProgram(), job.workers(), ServerCount(job)));
+  }
+  return places;
+}
+
+// The places of all hosts of the file; those of hosts that no job uses are left empty.
+absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& entries,
+                                               const std::set<int>& used, const Flags& flags) {
+  std::vector<ClusterHost> hosts;
+  for (const int i : used) {
+    const HostEntry& entry = entries[i];
+    hosts.push_back({.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
+                     .address = entry.address});
+  }
+  TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
+  TETHYS_ASSIGN_OR_RETURN(std::vector<Place> prepared,
+                          PrepareHosts(hosts, {.ssh_config = flags.Get("ssh_config"),
+                                               .bundle = flags.Get("bundle"),
+                                               .scratch = scratch.path(),
+                                               .note = PrintLine}));
+  std::vector<Place> places(entries.size());
+  size_t next = 0;
+  for (const int i : used) places[i] = std::move(prepared[next++]);
+  return places;
+}
+
+Places PlacesOf(const ClusterPlan& plan, const std::vector<Place>& hosts) {
+  Places places;
+  places.chief = hosts[plan.roles.chief];
+  for (const int i : plan.roles.servers) places.servers.push_back(hosts[i]);
+  for (const int i : plan.roles.workers) places.workers.push_back(hosts[i]);
+  places.worker_devices = plan.worker_devices;
+  return places;
+}
+
+absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std::vector<proto::Job>& jobs) {
+  if (!flags.Has("hostfile")) {
+    for (const char* flag : {"ssh_config", "bundle"}) {
+      if (!flags.Has(flag)) continue;
+      if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;  // It leads to results.
+      return absl::InvalidArgumentError(absl::StrCat("--", flag, " means nothing without --hostfile"));
+    }
+    return PlacesAllHere(jobs);
+  }
+  std::vector<ClusterPlan> plans;
+  std::set<int> used;
+  for (const proto::Job& job : jobs) {
+    TETHYS_ASSIGN_OR_RETURN(ClusterPlan plan, PlanCluster(flags.Get("hostfile"), job));
+    const std::vector<int> hosts = plan.UsedHosts();
+    used.insert(hosts.begin(), hosts.end());
+    plans.push_back(std::move(plan));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<Place> hosts, PrepareUsed(plans[0].hosts, used, flags));
+  std::vector<Places> places;
+  for (const ClusterPlan& plan : plans) places.push_back(PlacesOf(plan, hosts));
+  return places;
+}
+
+// Whether every machine has what the jobs need of it, before anything is started.
+absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
+                        const std::vector<Places>& places) {
+  std::map<std::string, HostNeeds> needs;
+  std::map<std::string, Place> hosts;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    TETHYS_ASSIGN_OR_RETURN(const auto of_job,
+                            NeedsOf(jobs[i], places[i], flags.GetAll("cuda_library_path")));
+    for (const auto& [host, of_host] : of_job) AddNeeds(of_host, needs[host]);
+    hosts[places[i].chief.host] = places[i].chief;
+    for (const Place& place : places[i].workers) hosts[place.host] = place;
+  }
+  std::vector<Place> asked;
+  for (auto& [host, place] : hosts) asked.push_back(std::move(place));
+  TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
+  return AskForNeeds(needs, asked, scratch.path());
+}
+
+absl::StatusOr<bool> WantsTls(const Flags& flags) {
+  if (!flags.Has("tls")) return flags.Has("hostfile");
+  const std::string wish = flags.Get("tls");
+  if (wish == "on" || wish == "off") return wish == "on";
+  return absl::InvalidArgumentError(absl::StrCat("--tls=", wish, ": must be on or off"));
+}
+
+}  // namespace
+
+void PrintLine(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
+  flags.push_back({.name = "hostfile",
+                   .value = "FILE",
+                   .help =
+                       "Runs on the machines of this file, by ssh (README.md, On several machines). Default: "
+                       "everything on this machine."});
+  flags.push_back({.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."});
+  flags.push_back({.name = "bundle",
+                   .value = "FILE",
+                   .help =
+                       "What machines get that lack this build, made by deploy/bundle.sh. Default: the one "
+                       "beside this program, made when it is needed."});
+  flags.push_back(
+      {.name = "tls",
+       .value = "on|off",
+       .help = "Whether the job's processes talk under mutual TLS, with certificates made for this job. "
+               "Default: on with --hostfile, off without."});
+  return flags;
+}
+
+absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs) {
+  TETHYS_ASSIGN_OR_RETURN(std::vector<Places> places, PlacesByFlags(flags, jobs));
+  TETHYS_RETURN_IF_ERROR(CheckNeeds(flags, jobs, places));
+  TETHYS_ASSIGN_OR_RETURN(const bool tls, WantsTls(flags));
+  for (Places& place : places) place.tls = tls;
+  return places;
+}
+
+absl::Status PriceByHosts(const Flags& flags, proto::Job& job) {
+  if (!flags.Has("hostfile") || job.price_per_hour() > 0) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan plan, PlanCluster(flags.Get("hostfile"), job));
+  job.set_price_per_hour(plan.PricePerHour());
+  return absl::OkStatus();
+}
+
+}  // namespace tethys

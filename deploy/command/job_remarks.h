@@ -1,0 +1,17 @@
+// What a job asks for in vain: servers without parameters, workers without samples. Pure; any thread.
+#ifndef TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
+#define TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/chief.pb.h"
+
+namespace tethys {
+
+// A sentence each: what is of no use, why, and what to write instead. Empty where all is of use.
+std::vector<std::string> JobRemarks(const proto::JobPlan& plan);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_

@@ -1,0 +1,281 @@
+#include "deploy/command/job_run.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "deploy/hosts/remote_run_dir.h"
+#include "deploy/launcher/load_meter.h"
+#include "deploy/launcher/progress_display.h"
+#include "deploy/launcher/tensorboard_log.h"
+#include "deploy/launcher/unfinished_summary.h"
+#include "deploy/process/own_program.h"
+#include "deploy/process/signal_source.h"
+#include "deploy/report/verdict.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/chief/attempts.h"
+#include "runtime/chief/starting_state.h"
+#include "runtime/cluster/job_plan.h"
+#include "runtime/data/dataset.h"
+#include "runtime/job/job.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/telemetry/summary.h"
+#include "workers/job_plan.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kMaxStepsCsvBytes = int64_t{256} << 20;
+
+double WallSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+TensorboardOptions TensorboardOf(const proto::JobPlan& plan, const std::string& run_dir, bool resume) {
+  TensorboardOptions options = {.run_dir = run_dir, .wall_seconds = WallSeconds};
+  options.learning_rate = [&plan](int64_t epoch, int64_t position) {
+    const proto::Job& job = plan.job();
+    return LearningRate(job.optimizer(), SamplesUsed(plan, epoch, position), TotalSamples(plan),
+                        job.workers());
+  };
+  if (!resume) return options;
+  const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
+  if (checkpoints.ok() && !checkpoints->empty()) options.resumed_from = checkpoints->back().step;
+  return options;
+}
+
+// What a run left to draw; what it lacks, its report lists.
+void AddResults(const std::string& run_dir, TensorboardLog& log) {
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  const absl::StatusOr<std::string> steps = ReadFile(run_dir + "/steps.csv", kMaxStepsCsvBytes);
+  log.AddResults(summary.ok() ? *summary : proto::RunSummary(), steps.ok() ? *steps : "");
+}
+
+bool AllHere(const Places& places) {
+  const auto here = [](const Place& place) { return place.ssh.empty(); };
+  return here(places.chief) && std::all_of(places.servers.begin(), places.servers.end(), here) &&
+         std::all_of(places.workers.begin(), places.workers.end(), here);
+}
+
+// Into the summary; a run without one has nothing to add to.
+void AddOthersCpu(const CpuMark& begin, const CpuMark& end, const std::string& run_dir) {
+  absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  const absl::optional<double> share = OthersShare(begin, end);
+  if (!summary.ok() || !share.has_value()) return;
+  summary->set_others_cpu(*share);
+  WriteSummary(run_dir, *summary).IgnoreError();
+}
+
+LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, const JobRunOptions& options) {
+  LaunchOptions launch;
+  launch.run_dir = run_dir;
+  launch.places =
+      options.places.value_or(PlacesHere(OwnProgram(), plan.job().workers(), ServerCount(plan.job())));
+  launch.chief_run_dir = ChiefRunDir(launch.places.chief, run_dir);
+  launch.secret = options.secret;
+  launch.chief_port = options.chief_port;
+  launch.resume = options.resume;
+  launch.cuda_library_path = options.cuda_library_path;
+  launch.timeouts = plan.job().timeouts();
+  launch.survives_worker_loss = LeasesBatches(plan.job());
+  launch.max_restarts = plan.job().max_restarts();
+  launch.show_logs = options.show_logs;
+  return launch;
+}
+
+// What a run that goes on was before: an attempt that ends before it trains leaves it like that.
+class EarlierRun {
+ public:
+  EarlierRun(const std::string& run_dir, const JobRunOptions& options)
+      : job_file_(run_dir + "/job.textproto") {
+    if (!options.resume) return;
+    job_ = ReadFile(job_file_);
+    const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+    has_summary_ = summary.ok();
+    attempts_ = EarlierAttempts(options.resumed,
+                                summary.ok() ? absl::optional<proto::RunSummary>(*summary) : absl::nullopt);
+  }
+
+  bool has_summary() const { return has_summary_; }
+  const Attempts& attempts() const { return attempts_; }
+  absl::Status RestoreJob() const {
+    return job_.ok() ? WriteFileAtomically(job_file_, *job_) : absl::OkStatus();
+  }
+
+ private:
+  const std::string job_file_;
+  absl::StatusOr<std::string> job_ = absl::NotFoundError("a new run");
+  bool has_summary_ = false;
+  Attempts attempts_;
+};
+
+}  // namespace
+
+absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
+  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, BuildJobPlan(job));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job.data()));
+  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets.train));
+  plan.mutable_scaling()->set_mean(scaling.mean);
+  plan.mutable_scaling()->set_deviation(scaling.deviation);
+  return plan;
+}
+
+absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir) {
+  const std::string root = run_dir + "/checkpoints";
+  TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(plan));
+  const std::vector<std::string> slots(plan.slot().begin(), plan.slot().end());
+  TETHYS_ASSIGN_OR_RETURN(const StartingState start,
+                          FindStartingState(plan, variables, slots, root, /*resume=*/true));
+  if (start.reader == nullptr) {
+    return absl::NotFoundError(absl::StrCat(
+        root, " holds no undamaged checkpoint to go on from: train without --resume in another --run_dir"));
+  }
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  TETHYS_RETURN_IF_ERROR(
+      CheckLeftToTrain(plan, start.state, summary.ok() && summary->status() == "succeeded"));
+  return start.state;
+}
+
+absl::Status CheckPortFree(int port) {
+  FileDescriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int on = 1;
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // What an ended job left is no obstacle.
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(ErrnoStatus(errno, absl::StrCat("port ", port)).message(),
+                                                    ": choose another by --chief_port, or leave it out"));
+}
+
+std::vector<FlagSpec> WithDisplayFlags(std::vector<FlagSpec> flags) {
+  flags.push_back({.name = "plain", .help = "Lines only, as when standard output is not a terminal."});
+  flags.push_back({.name = "log_to_terminal",
+                   .help = "Shows the logs of all processes as they grow: \"[worker 3 on slave2] TEXT\"."});
+  return flags;
+}
+
+void ReadDisplayFlags(const Flags& flags, JobRunOptions& options) {
+  options.live = !flags.Has("plain") && IsTerminal(STDOUT_FILENO);
+  options.show_logs = flags.Has("log_to_terminal");
+}
+
+namespace {
+
+// A job whose results are not here has failed, however well it went.
+void FetchResults(const Place& chief, const std::string& run_dir, RunResult& result) {
+  const absl::Status fetched = FetchRunDir(chief, run_dir);
+  if (fetched.ok()) return;
+  if (result.status.ok()) {
+    result.status = absl::DataLossError(absl::StrCat("the job is done, but ", fetched.message()));
+  } else {
+    absl::StrAppend(&result.log_tail, "  ", fetched.message(), "\n");
+  }
+}
+
+}  // namespace
+
+RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
+  RunResult result;
+  InterruptsHeld held;  // From the first change to the directory: the launcher finds them, and says so there.
+  const EarlierRun earlier(directory.path(), options);
+  result.status = directory.WriteJob(plan.job());
+  if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
+  if (!result.status.ok()) return result;
+  const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
+  const Place& chief = launch.places.chief;
+  if (!chief.ssh.empty()) held.Release();  // Sending may take long.
+  result.status = SendRunDir(chief, directory.path());
+  if (!result.status.ok()) {
+    result.status.Update(earlier.RestoreJob());
+    return result;
+  }
+  const std::unique_ptr<ProgressListener> display =
+      CreateProgressDisplay(STDOUT_FILENO, {.live = options.live, .colour = WantsColour(STDOUT_FILENO)});
+  EpochWatcher watcher(*display);
+  TensorboardLog tensorboard(TensorboardOf(plan, directory.path(), options.resume), watcher);
+  const absl::StatusOr<CpuMark> begin = ReadCpuMark();
+  result = Launch(launch, tensorboard);
+  const absl::StatusOr<CpuMark> end = ReadCpuMark();
+  held.Release();
+  // The chief has removed its own copy of the earlier summary by then; what it wrote since comes from there.
+  if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
+  FetchResults(chief, directory.path(), result);
+  const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();
+  if (!restored.ok()) absl::StrAppend(&result.log_tail, "  ", StatusText(restored), "\n");
+  const absl::Status completed =
+      watcher.started() || !earlier.has_summary()
+          ? CompleteSummary(plan, directory.path(), result, watcher.last(), earlier.attempts())
+          : absl::OkStatus();
+  if (!completed.ok()) absl::StrAppend(&result.log_tail, "  no summary: ", StatusText(completed), "\n");
+  const bool measured = watcher.started() && begin.ok() && end.ok() && AllHere(launch.places);
+  if (measured) AddOthersCpu(*begin, *end, directory.path());
+  AddResults(directory.path(), tensorboard);
+  return result;
+}
+
+std::string ResumeHint(const std::string& run_dir, bool scheduled) {
+  if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
+    return absl::StrCat("what the run saved is still in ", where,
+                        "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
+                        "train --resume --run_dir=",
+                        run_dir);
+  }
+  const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
+  if (!checkpoints.ok() || checkpoints->empty()) {
+    return "no checkpoint was saved yet: train again (checkpoint in the job says how often to save)";
+  }
+  if (scheduled) {
+    return absl::StrCat("go on from step ", checkpoints->back().step,
+                        " by the same command on every machine, with --resume --run_dir=", run_dir);
+  }
+  return absl::StrCat("go on from step ", checkpoints->back().step,
+                      " with: tethys train --resume --run_dir=", run_dir);
+}
+
+std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {
+  const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
+  if (!summary.ok()) return StatusText(summary.status());
+  std::string text = "done";
+  if (summary->has_test()) {
+    text =
+        absl::StrFormat("test accuracy %.4f, loss %.4f", summary->test().accuracy(), summary->test().loss());
+  } else if (summary->has_validation()) {
+    text = absl::StrFormat("validation accuracy %.4f, loss %.4f", summary->validation().accuracy(),
+                           summary->validation().loss());
+  }
+  absl::StrAppendFormat(&text, "; %.1f s of training, %.1f s in all", summary->timing().training_seconds(),
+                        summary->timing().total_seconds());
+  if (summary->attempt_size() > 1) absl::StrAppend(&text, " over ", summary->attempt_size(), " attempts");
+  if (summary->has_best()) {
+    absl::StrAppendFormat(&text,
+                          "; best after epoch %d, in checkpoints/best: validation accuracy %.4f, loss %.4f",
+                          summary->best().epoch() + 1, summary->best().validation_accuracy(),
+                          summary->best().validation_loss());
+  }
+  if (summary->has_cost()) {
+    absl::StrAppendFormat(&text, "; cost %.4g, %.4g an epoch, at %.4g an hour", summary->cost().run(),
+                          summary->cost().epoch(), summary->cost().price_per_hour());
+  }
+  const proto::Quality& quality = summary->has_test() ? summary->test() : summary->validation();
+  const double chance = 1.0 / std::max<double>(1, job.data().classes());
+  if (quality.samples() > 0 && job.data().classes() > 1 && IsAtChance(quality.accuracy(), chance)) {
+    absl::StrAppendFormat(
+        &text,
+        "\nThat is hardly better than a guess among %d classes: lower optimizer.learning_rate, "
+        "or look at labels and data.",
+        job.data().classes());
+  }
+  return text;
+}
+
+}  // namespace tethys

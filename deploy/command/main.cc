@@ -1,0 +1,89 @@
+// The `tethys` command: chooses the verb and parses its flags. One binary holds every role, so versions never
+// differ within a job.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "deploy/command/command.h"
+#include "deploy/command/version.h"
+#include "runtime/base/nearest_name.h"
+#include "runtime/base/process.h"
+
+namespace tethys {
+namespace {
+
+std::vector<Command> AllCommands() {
+  return {TrainCommand(),  CompareCommand(), EvaluateCommand(), PlanCommand(),
+          ReportCommand(), HostsCommand(),   ChiefCommand(),    WorkerCommand(),
+          ServerCommand(), LinkCommand(),    AgentCommand(),    ReadyCommand()};
+}
+
+// Descriptors 0 to 2 closed by the caller would be given to files and pipes.
+void OpenStandardDescriptors() {
+  int fd;
+  do {
+    fd = open("/dev/null", O_RDWR);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd > STDERR_FILENO) close(fd);
+}
+
+void PrintHelp(const std::vector<Command>& commands) {
+  std::printf(
+      "Tethys trains models on a cluster, with parameter servers or with mirrored workers, and measures "
+      "which does better.\n\nusage: tethys VERB [ARGUMENT ...] [--FLAG=VALUE ...]\n\n");
+  for (const Command& command : commands) {
+    if (command.spec.hidden) continue;
+    std::printf("  %-10s%s\n", command.spec.verb.c_str(), command.spec.summary.c_str());
+  }
+  std::printf(
+      "\ntethys VERB --help describes a verb; tethys --version names version, commit and build.\n\nexample:\n"
+      "  tethys compare examples/fashion_mnist_*.textproto --repeats=3\n");
+}
+
+int UnknownVerb(const std::vector<Command>& commands, const std::string& word) {
+  std::vector<std::string> verbs;
+  for (const Command& command : commands) verbs.push_back(command.spec.verb);
+  const std::string nearest = NearestName(word, verbs);
+  std::fprintf(stderr, "tethys: there is no verb '%s'%s (tethys --help lists them)\n", word.c_str(),
+               nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?").c_str());
+  return kExitBadRequest;
+}
+
+bool AsksForHelp(const std::string& word) { return word == "--help" || word == "-h"; }
+
+int Main(const std::vector<std::string>& words) {
+  const std::vector<Command> commands = AllCommands();
+  if (words.empty() || AsksForHelp(words[0]) || words[0] == "help") {
+    PrintHelp(commands);
+    return words.empty() ? kExitBadRequest : kExitSuccess;
+  }
+  if (words[0] == "--version") {
+    std::printf("%s\n", VersionText().c_str());
+    return kExitSuccess;
+  }
+  const auto command = std::find_if(commands.begin(), commands.end(), [&](const Command& candidate) {
+    return candidate.spec.verb == words[0];
+  });
+  if (command == commands.end()) return UnknownVerb(commands, words[0]);
+  if (std::any_of(words.begin() + 1, words.end(), AsksForHelp)) {
+    std::fputs(HelpText(command->spec).c_str(), stdout);
+    return kExitSuccess;
+  }
+  const absl::StatusOr<Flags> flags = ParseFlags(command->spec, {words.data() + 1, words.size() - 1});
+  if (!flags.ok()) return Fail(words[0], flags.status(), kExitBadRequest);
+  return command->run(*flags);
+}
+
+}  // namespace
+
+}  // namespace tethys
+
+int main(int argc, char** argv) {
+  tethys::OpenStandardDescriptors();
+  tethys::RaiseDescriptorLimit();  // One for each process, connection and stream of a job.
+  return tethys::Main(std::vector<std::string>(argv + 1, argv + std::max(argc, 1)));
+}

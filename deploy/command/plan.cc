@@ -1,0 +1,52 @@
+#include <cstdio>
+#include <utility>
+
+#include "deploy/command/command.h"
+#include "deploy/command/job_description.h"
+#include "deploy/hosts/cluster_plan.h"
+#include "runtime/job/job_file.h"
+#include "workers/job_plan.h"
+
+namespace tethys {
+namespace {
+
+absl::StatusOr<std::string> Report(const Flags& flags) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
+  absl::StatusOr<proto::JobPlan> built = BuildJobPlan(job);
+  if (!built.ok()) return WithPlace(built.status(), flags.arguments()[0], flags.GetAll("set"));
+  proto::JobPlan plan = *std::move(built);
+  if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));
+  TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
+  plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
+  return PlanReport(plan, ClusterTable(cluster), cluster.roles.workers);
+}
+
+int Plan(const Flags& flags) {
+  const absl::StatusOr<std::string> report = Report(flags);
+  if (!report.ok()) return Fail("plan", report.status(), kExitBadRequest);
+  std::fputs(report->c_str(), stdout);
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command PlanCommand() {
+  return {
+      {.verb = "plan",
+       .summary = "Says what a job would be: processes, placement, memory, traffic. Starts nothing.",
+       .description =
+           "Prints the processes of a job, which ranges of which variable would lie on which server and how "
+           "even that is, the memory each process would need, the bytes a step would send and, with a host "
+           "file, which machine runs what. Starts nothing and reads only the headers of the data.",
+       .argument = "JOB",
+       .flags =
+           {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+            {.name = "hostfile",
+             .value = "FILE",
+             .help = "Says which process would run on which machine of this file, and what an hour costs."}},
+       .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
+                    "--set=strategy.parameter_server.servers=3"}},
+      Plan};
+}
+
+}  // namespace tethys

@@ -1,0 +1,62 @@
+#include "deploy/report/report.h"
+
+#include <cstdio>
+
+#include "deploy/command/command.h"
+#include "deploy/command/target_accuracy.h"
+#include "deploy/command/version.h"
+#include "deploy/report/report_data.h"
+#include "deploy/report/time_to_accuracy.h"
+#include "deploy/report/trace.h"
+#include "runtime/base/file.h"
+#include "runtime/telemetry/summary.h"
+
+namespace tethys {
+namespace {
+
+// A trace is of one run. InvalidArgument: there are several.
+absl::Status CheckOneRun(const proto::Report& report, const std::string& path) {
+  if (FileExists(absl::StrCat(path, "/", kSummaryFile))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--trace is of one run, and ", path,
+                                                 " holds several: name one of them, for example ", path, "/",
+                                                 report.variant(0).run(0).name()));
+}
+
+int Report(const Flags& flags) {
+  const std::string& path = flags.arguments()[0];
+  const absl::StatusOr<absl::optional<double>> target = GivenTarget(flags);
+  if (!target.ok()) return Fail("report", target.status(), kExitBadRequest);
+  const absl::StatusOr<proto::Report> report = CollectReport(path, *target, ShortVersionText());
+  if (!report.ok()) return Fail("report", report.status(), kExitBadRequest);
+  const absl::Status traceable = flags.Has("trace") ? CheckOneRun(*report, path) : absl::OkStatus();
+  if (!traceable.ok()) return Fail("report", traceable, kExitBadRequest);
+  const absl::Status written = WriteReport(*report, path);
+  if (!written.ok()) return Fail("report", written, kExitFailed);
+  std::printf("%s/report.html\n%s/report.md\n", path.c_str(), path.c_str());
+  if (!flags.Has("trace")) return kExitSuccess;
+  const absl::Status traced = WriteTrace(path);
+  if (!traced.ok()) return Fail("report", traced, kExitBadRequest);
+  std::printf("%s/trace.json: for chrome://tracing or ui.perfetto.dev\n", path.c_str());
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command ReportCommand() {
+  return {
+      {.verb = "report",
+       .summary = "Writes the report of a run or a comparison again.",
+       .description =
+           "Reads what the run, or the runs of the comparison, left in DIR, and writes report.html "
+           "and report.md there. `tethys train` and `tethys compare` end with the same.",
+       .argument = "DIR",
+       .flags =
+           {TargetAccuracyFlag(),
+            {.name = "trace",
+             .help =
+                 "Writes trace.json, too: every worker's steps and phases on one clock. DIR is one run's."}},
+       .examples = {"tethys report runs/compare-20260101-120000"}},
+      Report};
+}
+
+}  // namespace tethys

@@ -1,0 +1,169 @@
+#include "deploy/command/role_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "deploy/command/command.h"
+#include "deploy/hosts/build_in_use.h"
+#include "deploy/process/own_program.h"
+#include "runtime/base/file.h"
+#include "runtime/base/logging.h"
+#include "runtime/base/socket.h"
+#include "runtime/cluster/failure_kind.h"
+#include "runtime/cluster/task_options.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kSecretRemedy[] =
+    ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
+    "name a file with that line by --token_file";
+
+// Reads on, and ends the process when there is nothing more to come.
+void WatchLauncher(int fd) {
+  std::thread([fd] {
+    char ignored[64];
+    while (true) {
+      const ssize_t got = read(fd, ignored, sizeof(ignored));
+      if (got > 0 || (got < 0 && errno == EINTR)) continue;
+      TETHYS_LOG(Error, "the launcher is gone (end of standard input): ending");
+      _exit(kExitFailed);
+    }
+  }).detach();
+}
+
+}  // namespace
+
+absl::StatusOr<JobSecret> ReadSecret(int fd) {
+  std::string line;
+  char c = 0;
+  while (line.size() < kMaxSecretLine) {
+    const ssize_t got = read(fd, &c, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || c == '\n') break;
+    line += c;
+  }
+  if (c != '\n') return absl::InvalidArgumentError(absl::StrCat("the secret has no end", kSecretRemedy));
+  const absl::StatusOr<JobSecret> secret = ParseSecretLine(line);
+  if (secret.ok()) return secret;
+  return absl::Status(secret.status().code(), absl::StrCat(secret.status().message(), kSecretRemedy));
+}
+
+absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path));
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrFormat("%s has mode %04o: others could read the job's token; chmod 600 %s", path,
+                        info.st_mode & 07777, path));
+  }
+  const absl::StatusOr<JobSecret> secret = ReadSecret(fd.get());
+  if (secret.ok()) return secret;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path,
+                   ": its first line must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
+                   "(umask 077; echo $(openssl rand -hex 16) job-1 > ",
+                   path, ")"));
+}
+
+FlagSpec TokenFileFlag() {
+  return {
+      .name = "token_file",
+      .value = "FILE",
+      .help =
+          "Holds the line TOKEN JOB_ID, the same for all processes of a job, and is readable by its owner "
+          "only (mode 0600). Without it the line comes by standard input."};
+}
+
+FlagSpec HostFlag() {
+  return {.name = "host",
+          .value = "NAME",
+          .help = "What messages and results call this machine. Default: its own name."};
+}
+
+FlagSpec CudaLibraryPathFlag() {
+  return {
+      .name = "cuda_library_path",
+      .value = "DIR",
+      .help =
+          "For workers with device { kind: CUDA }: where cuDNN and cuBLAS lie on their hosts, for example "
+          "the site-packages of a PyTorch. Default: where the system looks.",
+      .repeated = true};
+}
+
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role) {
+  prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
+  signal(SIGPIPE, SIG_IGN);  // A connection that broke is an error code, not a death.
+  const bool file = flags.Has("token_file");
+  const absl::StatusOr<JobSecret> secret =
+      file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
+  if (!secret.ok()) return Fail(verb, secret.status(), kExitBadRequest);
+  if (!file) WatchLauncher(STDIN_FILENO);
+  const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);
+  const absl::Status status = role(*secret);
+  if (status.ok()) return kExitSuccess;
+  const bool mishap = verb == "worker" && MayBefallOneProcess(status);
+  return Fail(verb, status, mishap ? kExitMishap : kExitFailed);
+}
+
+CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
+                            const std::string& description) {
+  return {
+      .verb = verb,
+      .summary = summary,
+      .description =
+          absl::StrCat(description,
+                       "\n\nThe first line on standard input must be TOKEN JOB_ID, as the chief got it; "
+                       "the process ends when standard input does. With --token_file it reads a file "
+                       "instead, for schedulers that start processes by themselves (deploy/README.md)."),
+      .flags = {{.name = "chief", .value = "HOST:PORT", .help = "Where the chief listens.", .required = true},
+                {.name = "index", .value = "I", .help = "Task index, from 0.", .required = true},
+                {.name = "bind", .value = "HOST", .help = "Address to listen on. Default 127.0.0.1."},
+                HostFlag(),
+                {.name = "incarnation", .value = "N", .help = "Which life of this task it is. Default 1."},
+                {.name = "slow_down",
+                 .value = "MS",
+                 .help = "For trials: a worker waits so many milliseconds before each step. Default 0."},
+                CudaLibraryPathFlag(),
+                TokenFileFlag()},
+      .examples = {
+          absl::StrCat("tethys ", verb, " --chief=127.0.0.1:4000 --index=0 < secret-and-open-pipe")}};
+}
+
+int RunTask(const Flags& flags, const std::string& verb, proto::Role role,
+            absl::Status (*run)(const TaskOptions& options)) {
+  const absl::StatusOr<HostPort> chief = ParseHostPort(flags.Get("chief"));
+  if (!chief.ok()) return Fail(verb, Annotate(chief.status(), "--chief"), kExitBadRequest);
+  const absl::StatusOr<int64_t> index = flags.GetInteger("index", 0, 0, 1 << 20);
+  if (!index.ok()) return Fail(verb, index.status(), kExitBadRequest);
+  const absl::StatusOr<int64_t> incarnation = flags.GetInteger("incarnation", 1, 1, 1 << 30);
+  if (!incarnation.ok()) return Fail(verb, incarnation.status(), kExitBadRequest);
+  const absl::StatusOr<int64_t> slow_down = flags.GetInteger("slow_down", 0, 0, 1 << 20);
+  if (!slow_down.ok()) return Fail(verb, slow_down.status(), kExitBadRequest);
+  return RunRole(flags, verb, absl::StrCat(verb, "-", *index), [&](const JobSecret& secret) {
+    TaskOptions options;
+    options.chief_address = flags.Get("chief");
+    options.role = role;
+    options.index = static_cast<int>(*index);
+    options.incarnation = static_cast<uint32_t>(*incarnation);
+    options.cuda_library_path = flags.GetAll("cuda_library_path");
+    options.slow_down = *slow_down * kMillisecond;
+    options.host = flags.Get("host");
+    options.bind_host = flags.Get("bind", "127.0.0.1");
+    options.token = secret.token;
+    options.job_id = secret.job_id;
+    options.tls = secret.tls;
+    return run(options);
+  });
+}
+
+}  // namespace tethys

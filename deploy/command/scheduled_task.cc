@@ -1,0 +1,116 @@
+#include "deploy/command/scheduled_task.h"
+
+#include <signal.h>
+
+#include <cstdlib>
+
+#include "deploy/command/role_process.h"
+#include "deploy/process/own_program.h"
+#include "ps/server_process.h"
+#include "runtime/base/socket.h"
+#include "runtime/cluster/task_options.h"
+#include "runtime/job/job.h"
+#include "runtime/job/job_file.h"
+#include "workers/worker_process.h"
+
+namespace tethys {
+namespace {
+
+absl::optional<std::string> ProcessEnvironment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? absl::nullopt : absl::optional<std::string>(value);
+}
+
+absl::StatusOr<ScheduledTask> TaskFrom(const std::string& scheduler, const proto::Job& job) {
+  if (scheduler == "tf_config") return TaskFromTfConfig(ProcessEnvironment);
+  if (scheduler == "slurm") return TaskFromSlurm(ProcessEnvironment, ServerCount(job));
+  return absl::InvalidArgumentError(absl::StrCat("--from=", scheduler, ": must be tf_config or slurm"));
+}
+
+// Only a worker on a GPU asks, so no other fails over what it does not need.
+absl::StatusOr<bool> HasOwnGpus(const std::string& scheduler, const ScheduledTask& task,
+                                const proto::Job& job) {
+  const bool on_gpu = task.role == proto::WORKER && job.device().kind() == proto::Device::CUDA;
+  if (!on_gpu || scheduler != "slurm") return false;
+  return SlurmGivesOwnGpus(ProcessEnvironment);
+}
+
+// The job says under which strategy, the scheduler how many.
+absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
+  const bool has_servers = job.strategy().has_parameter_server();
+  if ((task.servers > 0) == has_servers) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the scheduler started ", task.servers, " parameter servers, but the job's strategy is ",
+                   StrategyName(job), has_servers ? ": name ps tasks" : ": name none",
+                   ", or choose another by --set=strategy=..."));
+}
+
+// A scheduler signals all processes of a job at once, while the chief needs its tasks for a last checkpoint.
+// So a task lets the first signal of a kind pass, and ends with the job; the second ends it at once.
+void SpareFirstSignals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction once = {};
+    once.sa_handler = [](int) {};
+    once.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    sigaction(number, &once, nullptr);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
+  if (!flags.Has("token_file")) {
+    return absl::InvalidArgumentError("--from needs --token_file=FILE, the same on every machine");
+  }
+  if (flags.arguments().empty()) return absl::InvalidArgumentError("--from needs JOB, on every machine");
+  if (flags.Has("tls")) {
+    return absl::InvalidArgumentError(
+        "--tls means nothing with --from: nobody is there to issue certificates to processes that a "
+        "scheduler starts");
+  }
+  ScheduledRun run;
+  run.overrides = flags.GetAll("set");
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], run.overrides));
+  TETHYS_ASSIGN_OR_RETURN(run.task, TaskFrom(flags.Get("from"), job));
+  TETHYS_RETURN_IF_ERROR(CheckFits(run.task, job));
+  TETHYS_ASSIGN_OR_RETURN(run.own_gpus, HasOwnGpus(flags.Get("from"), run.task, job));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("chief_port", kScheduledChiefPort, 1, 65535));
+  if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
+  run.start_timeout = job.timeouts().start();
+  run.overrides.push_back(absl::StrCat("workers=", run.task.workers));
+  if (run.task.servers > 0) {
+    run.overrides.push_back(absl::StrCat("strategy.parameter_server.servers=", run.task.servers));
+  }
+  return run;
+}
+
+absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run) {
+  JobRunOptions options;
+  TETHYS_ASSIGN_OR_RETURN(options.secret, ReadSecretFile(flags.Get("token_file")));
+  options.chief_port = run.task.chief_port;
+  options.places = PlacesHere(OwnProgram(), run.task.role == proto::WORKER ? 1 : 0, 0);
+  options.places->chief.address = run.task.host;
+  for (Place& place : options.places->workers) place.address = run.task.host;
+  return options;
+}
+
+int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
+  SpareFirstSignals();
+  const ScheduledTask& task = run.task;
+  const std::string verb = task.role == proto::PS ? "ps" : "worker";
+  return RunRole(flags, verb, absl::StrCat(verb, "-", task.index), [&](const JobSecret& secret) {
+    TaskOptions options;
+    options.chief_address = HostPortText({task.chief_host, task.chief_port});
+    options.role = task.role;
+    options.index = task.index;
+    options.bind_host = task.host;
+    options.cuda_library_path = flags.GetAll("cuda_library_path");
+    options.own_gpus = run.own_gpus;
+    options.token = secret.token;
+    options.job_id = secret.job_id;
+    options.connect_timeout = FromSeconds(run.start_timeout);
+    return task.role == proto::PS ? RunParameterServer(options) : RunWorker(options);
+  });
+}
+
+}  // namespace tethys

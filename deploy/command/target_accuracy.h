@@ -1,0 +1,18 @@
+// The flag --target_accuracy, which compare and report take. Pure; any thread.
+#ifndef TETHYS_DEPLOY_COMMAND_TARGET_ACCURACY_H_
+#define TETHYS_DEPLOY_COMMAND_TARGET_ACCURACY_H_
+
+#include "absl/types/optional.h"
+#include "deploy/command/flags.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+FlagSpec TargetAccuracyFlag();
+
+// The flag's value; absent if it was not given. InvalidArgument unless it is in (0, 1].
+absl::StatusOr<absl::optional<double>> GivenTarget(const Flags& flags);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_TARGET_ACCURACY_H_

@@ -1,0 +1,189 @@
+#include <cstdio>
+
+#include "deploy/command/command.h"
+#include "deploy/command/job_description.h"
+#include "deploy/command/job_places.h"
+#include "deploy/command/job_run.h"
+#include "deploy/command/role_process.h"
+#include "deploy/command/scheduled_task.h"
+#include "deploy/command/version.h"
+#include "deploy/hosts/remote_run_dir.h"
+#include "deploy/report/report.h"
+#include "deploy/report/report_data.h"
+#include "runtime/base/file.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/job/job_file.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kDescription[] =
+    "Trains the model of a job file, on this machine or on those of --hostfile: starts its chief, workers "
+    "and parameter servers, shows progress, and ends them all.\n\nThe run directory keeps the job as "
+    "resolved, summary.json, epochs.csv, "
+    "steps.csv, a log per process, and checkpoints. Exit status: 0 the job is done; 2 the request was wrong "
+    "and nothing was started; 1 the run failed or was interrupted.";
+
+struct Request {
+  proto::JobPlan plan;
+  RunDirectory directory;
+  JobRunOptions options;
+};
+
+absl::StatusOr<int> ChiefPort(const Flags& flags) {
+  TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("chief_port", 0, 0, 65535));
+  if (port > 0) TETHYS_RETURN_IF_ERROR(CheckPortFree(port));
+  return static_cast<int>(port);
+}
+
+// The job file to read: the one given, or the one of the run that goes on.
+absl::StatusOr<std::string> JobFile(const Flags& flags, bool resume) {
+  if (!resume) {
+    if (!flags.arguments().empty()) return flags.arguments()[0];
+    return absl::InvalidArgumentError(
+        "JOB is missing, for example: tethys train examples/fashion_mnist_local.textproto");
+  }
+  if (!flags.Has("run_dir"))
+    return absl::InvalidArgumentError("--resume needs --run_dir=DIR, the run to go on with");
+  TETHYS_ASSIGN_OR_RETURN(const RunDirectory directory, RunDirectory::Open(flags.Get("run_dir")));
+  return directory.job_file();
+}
+
+// Holds the run that is to go on, if it can, and notes where it stands. Under a scheduler also one that has
+// saved nothing yet.
+absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::string& path,
+                                     const std::string& ssh_config, JobRunOptions& options) {
+  TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Open(path));
+  TETHYS_RETURN_IF_ERROR(FetchLeftRunDir(ssh_config, path, PrintLine));
+  const auto checkpoints = ListCheckpoints(path + "/checkpoints");
+  if (options.secret.has_value() && checkpoints.ok() && checkpoints->empty()) return directory;
+  TETHYS_ASSIGN_OR_RETURN(options.resumed, CheckResumable(plan, path));
+  return directory;
+}
+
+absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chief) {
+  TETHYS_RETURN_IF_ERROR(CheckNothingLeft(chief, path));
+  return RunDirectory::Create(path);
+}
+
+// Whatever fails here, nothing was started, and no directory is left that was not there.
+absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
+                                       JobRunOptions options) {
+  // A scheduler runs the same command again after an interrupt, which may have come before anything was
+  // saved.
+  const bool scheduled = options.secret.has_value();
+  const std::string given_path = flags.Get("run_dir");
+  options.resume = flags.Has("resume") &&
+                   !(scheduled && !given_path.empty() && !FileExists(given_path + "/job.textproto"));
+  options.cuda_library_path = flags.GetAll("cuda_library_path");
+  ReadDisplayFlags(flags, options);
+  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFile(flags, options.resume));
+  TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
+  TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
+  absl::StatusOr<proto::JobPlan> prepared = PrepareJob(job);
+  if (!prepared.ok()) return WithPlace(prepared.status(), job_file, overrides);
+  proto::JobPlan plan = *std::move(prepared);
+  if (!options.places.has_value()) {
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<Places> places, PlaceJobs(flags, {job}));
+    options.places = places[0];
+  }
+  const std::vector<proto::Device::Kind>& devices = options.places->worker_devices;
+  plan.mutable_worker_device()->Add(devices.begin(), devices.end());
+  const std::string path = given_path.empty() ? FreshRunPath(job.name()) : given_path;
+  TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, options.resume
+                                                      ? OpenRun(plan, path, flags.Get("ssh_config"), options)
+                                                      : CreateRun(path, options.places->chief));
+  return Request{std::move(plan), std::move(directory), options};
+}
+
+// Everything is started from here.
+absl::StatusOr<Request> PrepareOwn(const Flags& flags) {
+  JobRunOptions options;
+  TETHYS_ASSIGN_OR_RETURN(options.chief_port, ChiefPort(flags));
+  return PrepareRequest(flags, flags.GetAll("set"), std::move(options));
+}
+
+// A scheduler starts the other processes, each by this same command.
+absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun& run) {
+  TETHYS_ASSIGN_OR_RETURN(JobRunOptions options, ScheduledOptions(flags, run));
+  return PrepareRequest(flags, run.overrides, std::move(options));
+}
+
+// Of a run that failed, too: what it got to is there.
+absl::Status ReportRun(const std::string& run_dir) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Report report,
+                          CollectReport(run_dir, absl::nullopt, ShortVersionText()));
+  return WriteReport(report, run_dir);
+}
+
+int RunToEnd(absl::StatusOr<Request> request) {
+  if (!request.ok()) return Fail("train", request.status(), kExitBadRequest);
+  const std::string& run_dir = request->directory.path();
+  std::printf("%s  %-14s %s%s\n\n", JobSummary(request->plan).c_str(), "run directory", run_dir.c_str(),
+              request->options.resume ? ", going on with the job that is stored there" : "");
+  std::fflush(stdout);
+
+  const RunResult result = RunJob(request->plan, request->directory, request->options);
+  const absl::Status reported = ReportRun(run_dir);
+  if (!result.status.ok()) {
+    Fail("train", result.status, kExitFailed);
+    std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(),
+                 ResumeHint(run_dir, request->options.secret.has_value()).c_str());
+    return kExitFailed;
+  }
+  std::printf("%s\nresults in %s; %s\n", OutcomeText(request->plan.job(), run_dir).c_str(), run_dir.c_str(),
+              reported.ok() ? "report.html there shows them"
+                            : absl::StrCat("no report: ", StatusText(reported)).c_str());
+  return kExitSuccess;
+}
+
+int Train(const Flags& flags) {
+  if (!flags.Has("from")) return RunToEnd(PrepareOwn(flags));
+  const absl::StatusOr<ScheduledRun> run = FindScheduledRun(flags);
+  if (!run.ok()) return Fail("train", run.status(), kExitBadRequest);
+  if (!run->task.starts_chief) return RunScheduledTask(flags, *run);
+  return RunToEnd(PrepareScheduled(flags, *run));
+}
+
+}  // namespace
+
+Command TrainCommand() {
+  return {
+      {.verb = "train",
+       .summary = "Trains the model of a job file.",
+       .description = kDescription,
+       .argument = "JOB",
+       .argument_optional = true,
+       .flags = WithDisplayFlags(WithClusterFlags(
+           {{.name = "run_dir",
+             .value = "DIR",
+             .help = "Where results go. Default: runs/NAME-DATE-TIME, a fresh one."},
+            {.name = "resume",
+             .help =
+                 "Goes on from the newest checkpoint in --run_dir, with the job stored there (JOB is not "
+                 "read) and what --set changes: other numbers of workers and servers or another strategy, "
+                 "too. With --from, JOB is named as before, and a run that has saved nothing yet begins."},
+            {.name = "set",
+             .value = "FIELD=VALUE",
+             .help =
+                 "Replaces a field of the job, for example --set=workers=3, "
+                 "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. Where there is "
+                 "a choice, it is made by its name: --set=strategy=mirrored, "
+                 "--set=strategy.parameter_server.consistency=asynchronous.",
+             .repeated = true},
+            {.name = "chief_port",
+             .value = "PORT",
+             .help = "Port of the chief. Default: a free one; with --from=slurm 28200."},
+            {.name = "from",
+             .value = "SCHEDULER",
+             .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "
+                     "environment variables say which part of the job this process is (deploy/README.md)."},
+            CudaLibraryPathFlag(),
+            TokenFileFlag()})),
+       .examples = {"tethys train examples/fashion_mnist_ps_sync.textproto --set=workers=4",
+                    "tethys train examples/okeanos/mirrored.textproto --hostfile=examples/okeanos/hosts",
+                    "tethys train --resume --run_dir=runs/fashion_mnist_ps_sync-20261121-123456"}},
+      Train};
+}
+
+}  // namespace tethys

@@ -1,0 +1,33 @@
+#include "deploy/hosts/build_in_use.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+namespace tethys {
+
+BuildInUse::BuildInUse(std::string folder, Nanoseconds interval)
+    : folder_(std::move(folder)), interval_(interval) {
+  if (!folder_.empty()) thread_ = std::thread([this] { Run(); });
+}
+
+BuildInUse::~BuildInUse() {
+  {
+    const MutexLock lock(mu_);
+    ended_ = true;
+  }
+  end_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+}
+
+void BuildInUse::Run() {
+  const MutexLock lock(mu_);
+  while (!ended_) {
+    utimensat(AT_FDCWD, folder_.c_str(), nullptr,
+              0);  // One that cannot be touched cannot be removed, either.
+    end_.WaitFor(mu_, interval_);
+  }
+}
+
+}  // namespace tethys

@@ -1,0 +1,25 @@
+#include "deploy/hosts/bundle_script.h"
+
+// CMakeLists.txt names the script's path.
+__asm__(R"(
+  .section .rodata
+  .global tethys_bundle_script, tethys_bundle_script_end
+tethys_bundle_script:
+  .incbin ")" TETHYS_BUNDLE_SCRIPT R"("
+tethys_bundle_script_end:
+  .byte 0
+  .text
+)");
+
+extern "C" {
+extern const char tethys_bundle_script[];
+extern const char tethys_bundle_script_end[];
+}
+
+namespace tethys {
+
+absl::string_view BundleScript() {
+  return {tethys_bundle_script, static_cast<size_t>(tethys_bundle_script_end - tethys_bundle_script)};
+}
+
+}  // namespace tethys

@@ -1,0 +1,13 @@
+// deploy/bundle.sh, as it lies in the program: whoever has the program can make its bundle. Pure; any thread.
+#ifndef TETHYS_DEPLOY_HOSTS_BUNDLE_SCRIPT_H_
+#define TETHYS_DEPLOY_HOSTS_BUNDLE_SCRIPT_H_
+
+#include "absl/strings/string_view.h"
+
+namespace tethys {
+
+absl::string_view BundleScript();
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_HOSTS_BUNDLE_SCRIPT_H_

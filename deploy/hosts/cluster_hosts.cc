@@ -1,0 +1,286 @@
+#include "deploy/hosts/cluster_hosts.h"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "deploy/hosts/payload.h"
+#include "deploy/process/own_program.h"
+#include "runtime/base/build_id.h"
+
+namespace tethys {
+namespace {
+
+constexpr Nanoseconds kProbeDeadline = 20 * kSecond;
+// Without a byte moved.
+constexpr Nanoseconds kCopyStall = 120 * kSecond;
+
+// Start-up files of a shell may write, too: our lines are marked.
+constexpr char kMark[] = "tethys-probe ";
+
+std::string ProbeScript(const std::string& build) {
+  return absl::StrCat("build=", build, R"sh(
+say() { echo "tethys-probe $1 $2"; }
+say home "$HOME"
+say architecture "$(uname -m 2>/dev/null)"
+say time "$(date +%s.%N 2>/dev/null)"
+say free "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
+case "$("$HOME/.cache/tethys/$build/tethys" --version 2>/dev/null)" in
+  *"$build"*) say build yes; touch "$HOME/.cache/tethys/$build" 2>/dev/null ;;
+esac
+exit 0)sh");
+}
+
+// Takes a bundle on standard input. It is unpacked aside and renamed, so it is there whole or not at all,
+// also when two launchers bring it at once. Builds that nobody used for a month go:
+// probes and running processes touch theirs.
+std::string InstallScript(const std::string& build) {
+  return absl::StrCat("build=", build, R"sh(
+root="$HOME/.cache/tethys"
+new="$root/.new-$$"
+trap 'rm -rf "$new"' EXIT
+mkdir -p "$new" || exit
+tar -xzf - -C "$new" || exit
+version="$("$new/tethys" --version)" || { echo "it does not run there" >&2; exit 1; }
+case "$version" in
+  *"$build"*) ;;
+  *) echo "the bundle holds $version, and this is build $build" >&2; exit 1 ;;
+esac
+find "$root" -mindepth 1 -maxdepth 1 -type d ! -name runs -mtime +30 -exec rm -rf {} + 2>/dev/null
+mv -T "$new" "$root/$build" 2>/dev/null || test -x "$root/$build/tethys")sh");
+}
+
+std::string NumericAddress(const std::string& name) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return "";
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> holder(list, freeaddrinfo);
+  char text[NI_MAXHOST];
+  const int error =
+      getnameinfo(list->ai_addr, list->ai_addrlen, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return error == 0 ? text : "";
+}
+
+bool IsLoopback(const std::string& address) { return absl::StartsWith(address, "127."); }
+
+absl::Status At(const ClusterHost& host, const absl::Status& status) {
+  return Annotate(status, absl::StrCat("host ", host.target.host));
+}
+
+// The code of the first, the words of all.
+absl::Status Together(const std::vector<absl::Status>& errors) {
+  return absl::Status(errors[0].code(),
+                      absl::StrJoin(errors, "\n    ", [](std::string* out, const absl::Status& error) {
+                        absl::StrAppend(out, error.message());
+                      }));
+}
+
+std::string ClockWarning(const std::string& host, const HostProbe& probe, const RemoteResult& result) {
+  if (probe.unix_seconds < 0) return "";
+  // The host read its clock at some time while ssh ran.
+  const double offset = probe.unix_seconds - ToSeconds(result.finished) + ToSeconds(result.duration) / 2;
+  const double error = ToSeconds(result.duration) / 2;
+  if (std::abs(offset) - error <= kClockTolerance) return "";
+  return absl::StrFormat(
+      "warning: the clock of %s is %.0f s %s (error at most %.1f s): times of its log lines are off by that; "
+      "set it "
+      "by NTP",
+      host, std::abs(offset), offset > 0 ? "ahead" : "behind", error);
+}
+
+// Those of `hosts` to which ssh leads, and their places.
+struct Remote {
+  const ClusterHost* host;
+  Place* place;
+  HostProbe probe = {};
+};
+
+class Preparation {
+ public:
+  explicit Preparation(const ClusterOptions& options) : options_(options) {}
+
+  absl::Status Run(const std::vector<Remote>& remotes) {
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<Remote> lacking, Probe(remotes));
+    return lacking.empty() ? absl::OkStatus() : Install(lacking);
+  }
+
+ private:
+  // Completes the places; answers those that lack the build. The error names every host that cannot be used.
+  absl::StatusOr<std::vector<Remote>> Probe(const std::vector<Remote>& remotes) {
+    std::vector<RemoteCommand> commands;
+    for (const Remote& remote : remotes) {
+      commands.push_back({.ssh = remote.place->ssh, .command = ProbeScript(BuildId())});
+    }
+    const std::vector<RemoteResult> results = RunEverywhere(commands, kProbeDeadline, options_.scratch);
+    std::vector<Remote> lacking;
+    std::vector<absl::Status> errors;
+    for (size_t i = 0; i < remotes.size(); ++i) {
+      const absl::StatusOr<HostProbe> probe = ReadProbe(*remotes[i].host, results[i]);
+      if (!probe.ok()) {
+        errors.push_back(At(*remotes[i].host, probe.status()));
+        continue;
+      }
+      remotes[i].place->folder = probe->home + "/.cache/tethys";
+      remotes[i].place->program = absl::StrCat(remotes[i].place->folder, "/", BuildId(), "/tethys");
+      if (probe->has_build) continue;
+      lacking.push_back(remotes[i]);
+      lacking.back().probe = *probe;
+    }
+    if (!errors.empty()) return Together(errors);
+    return lacking;
+  }
+
+  absl::StatusOr<HostProbe> ReadProbe(const ClusterHost& host, const RemoteResult& result) const {
+    if (!result.status.ok()) {
+      return absl::Status(
+          result.status.code(),
+          absl::StrCat(result.status.message(), " (try: ", SshTrial(options_.ssh_config, host.target), ")"));
+    }
+    TETHYS_ASSIGN_OR_RETURN(HostProbe probe, ParseProbe(result.output));
+    utsname own;
+    uname(&own);
+    TETHYS_RETURN_IF_ERROR(CheckArchitecture(probe, own.machine));
+    const std::string warning = ClockWarning(host.target.host, probe, result);
+    if (!warning.empty()) options_.note(warning);
+    return probe;
+  }
+
+  absl::Status Install(const std::vector<Remote>& lacking) {
+    TETHYS_ASSIGN_OR_RETURN(const Payload payload, FindPayload({.program = OwnProgram(),
+                                                                .build = BuildId(),
+                                                                .bundle = options_.bundle,
+                                                                .scratch = options_.scratch,
+                                                                .note = options_.note}));
+    for (const Remote& remote : lacking) {
+      TETHYS_RETURN_IF_ERROR(At(*remote.host, CheckSpace(remote.probe, payload.installed_kib)));
+    }
+    options_.note(absl::StrCat("copying ", payload.path, " to ", lacking.size(),
+                               lacking.size() == 1 ? " host that lacks" : " hosts that lack", " this build"));
+    std::vector<RemoteCommand> commands;
+    for (const Remote& remote : lacking) {
+      commands.push_back({.ssh = remote.place->ssh,
+                          .command = InstallScript(BuildId()),
+                          .input_path = payload.path,
+                          .moves_data = true});
+    }
+    const std::vector<RemoteResult> results = RunEverywhere(commands, kCopyStall, options_.scratch);
+    std::vector<absl::Status> errors;
+    for (size_t i = 0; i < lacking.size(); ++i) {
+      if (results[i].status.ok()) continue;
+      errors.push_back(
+          At(*lacking[i].host,
+             absl::Status(results[i].status.code(),
+                          absl::StrCat("this build could not be copied there: ", results[i].status.message(),
+                                       " (a host needs sh, tar, gzip, and room in "
+                                       "~/.cache/tethys)"))));
+    }
+    if (!errors.empty()) return Together(errors);
+    return absl::OkStatus();
+  }
+
+  const ClusterOptions& options_;
+};
+
+}  // namespace
+
+std::set<std::string> OwnAddresses() {
+  std::set<std::string> own;
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return own;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> holder(list, freeifaddrs);
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || entry->ifa_addr->sa_family != AF_INET) continue;
+    char text[NI_MAXHOST];
+    if (getnameinfo(entry->ifa_addr, sizeof(sockaddr_in), text, sizeof(text), nullptr, 0, NI_NUMERICHOST) ==
+        0) {
+      own.insert(text);
+    }
+  }
+  return own;
+}
+
+absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options) {
+  std::string name = host.address;
+  if (name.empty()) {
+    TETHYS_ASSIGN_OR_RETURN(name, SshHostName(options.ssh_config, host.target, options.scratch));
+  }
+  const std::string address = NumericAddress(name);
+  if (address.empty()) {
+    return absl::NotFoundError(absl::StrCat(host.target.host, ": no address is known for ", name,
+                                            ": give one by address= in the host file (the other machines "
+                                            "must reach it there), or correct the name"));
+  }
+  if (IsLoopback(address) && !alone) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        host.target.host, " is ", address,
+        " here, where other machines do not reach it: give its address by address= in the host file"));
+  }
+  return address;
+}
+
+absl::StatusOr<HostProbe> ParseProbe(const std::string& output) {
+  HostProbe probe;
+  for (absl::string_view line : absl::StrSplit(output, '\n')) {
+    if (!absl::ConsumePrefix(&line, kMark)) continue;
+    const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    double number = -1;
+    const bool numeric = absl::SimpleAtod(fact.second, &number) && std::isfinite(number) && number >= 0;
+    if (fact.first == "home") probe.home = fact.second;
+    if (fact.first == "architecture") probe.architecture = fact.second;
+    if (fact.first == "time" && numeric) probe.unix_seconds = number;
+    if (fact.first == "free" && numeric) probe.free_kib = number;
+    if (fact.first == "build") probe.has_build = true;
+  }
+  if (!absl::StartsWith(probe.home, "/")) {
+    return absl::InvalidArgumentError(
+        "its shell did not say where the home folder is: ssh must reach a POSIX shell");
+  }
+  return probe;
+}
+
+absl::Status CheckArchitecture(const HostProbe& probe, const std::string& architecture) {
+  if (probe.architecture.empty() || probe.architecture == architecture) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("its architecture is ", probe.architecture,
+                                                    ", and this build is for ", architecture,
+                                                    ": all machines of a job must be of one kind"));
+}
+
+absl::Status CheckSpace(const HostProbe& probe, double needed_kib) {
+  if (probe.free_kib < 0 || probe.free_kib >= needed_kib) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrFormat("%.0f MiB are free at %s, and this build needs %.0f MiB: remove old builds from "
+                      "%s/.cache/tethys or make room",
+                      probe.free_kib / 1024, probe.home, std::ceil(needed_kib / 1024), probe.home));
+}
+
+absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
+                                                const ClusterOptions& options) {
+  const std::set<std::string> own = OwnAddresses();
+  std::vector<Place> places(hosts.size());
+  std::vector<Remote> remotes;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    places[i].host = hosts[i].target.host;
+    places[i].program = OwnProgram();
+    TETHYS_ASSIGN_OR_RETURN(places[i].address, FindAddress(hosts[i], hosts.size() == 1, options));
+    if (own.count(places[i].address) > 0) continue;
+    places[i].ssh = SshCall(options.ssh_config, hosts[i].target);
+    places[i].user = hosts[i].target.user;
+    places[i].ssh_port = hosts[i].target.port;
+    remotes.push_back({&hosts[i], &places[i]});
+  }
+  if (!remotes.empty()) TETHYS_RETURN_IF_ERROR(Preparation(options).Run(remotes));
+  return places;
+}
+
+}  // namespace tethys

@@ -1,0 +1,188 @@
+#include "deploy/hosts/host_check.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <memory>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "deploy/process/own_program.h"
+#include "deploy/process/place.h"
+#include "runtime/base/build_id.h"
+
+namespace tethys {
+namespace {
+
+constexpr Nanoseconds kFactsDeadline = 30 * kSecond;
+constexpr Nanoseconds kClockDeadline = 10 * kSecond;
+constexpr Nanoseconds kListenDeadline = 30 * kSecond;
+// Beyond that of MeasureLink, whose error says more.
+constexpr Nanoseconds kLinkDeadline = 15 * kSecond;
+constexpr int kClockRounds = 8;
+// All pairs of 33 machines; of more, each is measured with 32 others.
+constexpr int kMaxRounds = 32;
+
+using Conversations = std::vector<std::unique_ptr<Conversation>>;
+
+std::vector<std::string> Repeated(const std::string& question, size_t count) {
+  return std::vector<std::string>(count, question);
+}
+
+absl::string_view FirstLine(const Answer& answer) {
+  return answer.lines.empty() ? absl::string_view() : absl::string_view(answer.lines[0]);
+}
+
+// This program, by a name that means the same to a shell started from here.
+std::string ProgramForOthers() {
+  return absl::StrReplaceAll(OwnProgram(), {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
+}
+
+class Checker {
+ public:
+  Checker(const std::vector<HostEntry>& entries, const ClusterOptions& options) : options_(options) {
+    utsname own;
+    uname(&own);
+    check_.architecture = own.machine;
+    const std::set<std::string> addresses = OwnAddresses();
+    for (const HostEntry& entry : entries) {
+      const ClusterHost host{.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
+                             .address = entry.address};
+      CheckedHost checked{.host = entry.host, .trial = SshTrial(options.ssh_config, host.target)};
+      absl::StatusOr<std::string> address = FindAddress(host, entries.size() == 1, options);
+      checked.links = address.status();
+      if (address.ok()) checked.address = *std::move(address);
+      checked.here = addresses.count(checked.address) > 0;
+      ssh_.push_back(checked.here ? std::vector<std::string>() : SshCall(options.ssh_config, host.target));
+      check_.hosts.push_back(std::move(checked));
+    }
+  }
+
+  ClusterCheck Run() {
+    CheckHosts();
+    CheckLinks();
+    return std::move(check_);
+  }
+
+ private:
+  std::unique_ptr<Conversation> Talk(size_t host, const std::string& command,
+                                     const std::string& input) const {
+    return std::make_unique<Conversation>(ssh_[host], command, input,
+                                          absl::StrCat(options_.scratch, "/host-", host));
+  }
+
+  void CheckHosts() {
+    const size_t count = check_.hosts.size();
+    Conversations conversations;
+    for (size_t i = 0; i < count; ++i) conversations.push_back(Talk(i, FactsScript(BuildId()), ""));
+    const std::vector<Answer> facts = AskAll(conversations, Repeated("facts", count), kFactsDeadline);
+    std::vector<std::vector<Answer>> times(count);
+    for (int round = 0; round < kClockRounds; ++round) {
+      const std::vector<Answer> answers = AskAll(conversations, Repeated("time", count), kClockDeadline);
+      for (size_t i = 0; i < count; ++i) times[i].push_back(answers[i]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      CheckedHost& host = check_.hosts[i];
+      host.reached = facts[i].status;
+      host.facts = ParseFacts(facts[i].lines);
+      if (host.here) host.facts.program = ProgramForOthers();
+      host.clock = host.here ? ClockOffset() : FindClockOffset(times[i]);
+    }
+  }
+
+  // A tethys on every machine that has it, each with a listener; sets `links` of the others.
+  Conversations StartMeters(const std::string& secret, std::vector<std::string>& listeners) {
+    Conversations conversations(check_.hosts.size());
+    for (size_t i = 0; i < check_.hosts.size(); ++i) {
+      CheckedHost& host = check_.hosts[i];
+      if (!host.reached.ok()) host.links = absl::UnavailableError("it is not reached");
+      if (!host.links.ok()) continue;
+      if (host.facts.program.empty()) {
+        host.links = absl::NotFoundError(absl::StrCat("it has no ~/.cache/tethys/", BuildId(),
+                                                      "/tethys yet: the first run there brings this build"));
+        continue;
+      }
+      const std::string command =
+          absl::StrCat("exec ", ShellQuote(host.facts.program), " link --bind=", ShellQuote(host.address));
+      conversations[i] = Talk(i, command, secret);
+    }
+    const std::vector<Answer> answers =
+        AskAll(conversations, Repeated("listen", conversations.size()), kListenDeadline);
+    for (size_t i = 0; i < answers.size(); ++i) {
+      if (conversations[i] == nullptr) continue;
+      absl::Status& status = check_.hosts[i].links;
+      status = answers[i].status;
+      absl::string_view address = FirstLine(answers[i]);
+      if (status.ok() && !absl::ConsumePrefix(&address, "listening ")) {
+        status = absl::UnavailableError("its tethys does not say where it listens");
+      }
+      listeners[i] = std::string(address);
+    }
+    return conversations;
+  }
+
+  void CheckLinks() {
+    const std::string secret = absl::StrCat(JobToken::Random().ToHex(), " hosts-check\n");
+    std::vector<std::string> listeners(check_.hosts.size());
+    const Conversations conversations = StartMeters(secret, listeners);
+    std::vector<int> able;
+    for (size_t i = 0; i < check_.hosts.size(); ++i) {
+      if (check_.hosts[i].links.ok()) able.push_back(static_cast<int>(i));
+    }
+    for (const auto& round : RoundsOfPairs(static_cast<int>(able.size()), kMaxRounds)) {
+      std::vector<std::string> questions(check_.hosts.size());
+      for (const auto& [from, to] : round) {
+        questions[able[from]] = absl::StrCat("measure ", listeners[able[to]]);
+      }
+      const std::vector<Answer> answers = AskAll(conversations, questions, kLinkDeadline);
+      for (const auto& [from, to] : round) {
+        check_.links.push_back({able[from], able[to], ParseSpeed(answers[able[from]])});
+      }
+    }
+  }
+
+  static absl::StatusOr<LinkSpeed> ParseSpeed(const Answer& answer) {
+    TETHYS_RETURN_IF_ERROR(answer.status);
+    absl::string_view line = FirstLine(answer);
+    if (absl::ConsumePrefix(&line, "failed ")) return absl::UnavailableError(line);
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    LinkSpeed speed;
+    if (words.size() == 4 && words[0] == "speed" && absl::SimpleAtod(words[1], &speed.round_trip) &&
+        absl::SimpleAtod(words[2], &speed.there) && absl::SimpleAtod(words[3], &speed.back)) {
+      return speed;
+    }
+    return absl::InternalError("its tethys answers something else than a speed");
+  }
+
+  const ClusterOptions& options_;
+  ClusterCheck check_;
+  std::vector<std::vector<std::string>> ssh_;  // By host.
+};
+
+}  // namespace
+
+ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options) {
+  return Checker(entries, options).Run();
+}
+
+std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most) {
+  // The circle method: the last one stays, the others move on by one place a round, and who sits opposite one
+  // another is a pair. An odd count leaves one out each round.
+  const int seats = count + count % 2;
+  std::vector<std::vector<std::pair<int, int>>> rounds;
+  for (int round = 0; round < seats - 1 && round < most; ++round) {
+    rounds.emplace_back();
+    for (int i = 0; i < seats / 2; ++i) {
+      const int one = (round + i) % (seats - 1);
+      const int other = i == 0 ? seats - 1 : (round - i + seats - 1) % (seats - 1);
+      if (one < count && other < count) rounds.back().emplace_back(one, other);
+    }
+  }
+  return rounds;
+}
+
+}  // namespace tethys

@@ -1,0 +1,151 @@
+#include "deploy/hosts/host_needs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "deploy/process/ssh.h"
+#include "runtime/base/file.h"
+#include "runtime/data/dataset.h"
+
+namespace tethys {
+namespace {
+
+// NVIDIA's libraries may come over a network when they are first loaded.
+constexpr Nanoseconds kDeadline = 120 * kSecond;
+constexpr char kMark[] = "tethys-lacks ";
+constexpr char kEnd[] = "tethys-lacks-no-more";
+
+absl::StatusOr<int64_t> FileSize(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("data file ", path));
+  return info.st_size;
+}
+
+bool OnGpu(const proto::Job& job, const Places& places, size_t worker) {
+  const proto::Device::Kind kind =
+      places.worker_devices.empty() ? job.device().kind() : places.worker_devices[worker];
+  return kind == proto::Device::CUDA;
+}
+
+RemoteCommand Question(const HostNeeds& needs, const Place& place) {
+  RemoteCommand command{.ssh = place.ssh};
+  std::vector<std::string> words = NeedsArguments(needs);
+  words.insert(words.begin(), {place.program, "ready"});
+  if (place.ssh.empty()) {
+    command.ssh = std::move(words);
+  } else {
+    command.command = absl::StrJoin(words, " ", [](std::string* out, const std::string& word) {
+      absl::StrAppend(out, ShellQuote(word));
+    });
+  }
+  return command;
+}
+
+// What the answer says is lacking there.
+std::vector<std::string> Lacks(const RemoteResult& result) {
+  if (!result.status.ok()) return {std::string(result.status.message())};
+  std::vector<std::string> lacks;
+  for (absl::string_view line : absl::StrSplit(result.output, '\n')) {
+    if (line == kEnd) return lacks;
+    if (absl::ConsumePrefix(&line, kMark)) lacks.emplace_back(line);
+  }
+  return {"tethys ready does not answer there"};
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, const Places& places,
+                                                         const std::vector<std::string>& cuda_library_path) {
+  HostNeeds of_reader;
+  for (const std::string& path : DataFiles(job.data())) {
+    TETHYS_ASSIGN_OR_RETURN(of_reader.files[path], FileSize(path));
+  }
+  std::map<std::string, HostNeeds> needs;
+  // The chief looks at the data, too.
+  if (!places.chief.ssh.empty()) needs[places.chief.host] = of_reader;
+  for (size_t i = 0; i < places.workers.size(); ++i) {
+    HostNeeds& of_host = needs[places.workers[i].host];
+    if (!places.workers[i].ssh.empty()) of_host.files = of_reader.files;
+    if (!OnGpu(job, places, i)) continue;
+    ++of_host.gpus;
+    of_host.bf16 = job.device().precision() == proto::Device::BF16;
+    of_host.tf32 = job.device().tf32();
+    of_host.cuda_library_path = cuda_library_path;
+  }
+  return needs;
+}
+
+void AddNeeds(const HostNeeds& more, HostNeeds& needs) {
+  for (const auto& [path, size] : more.files) needs.files[path] = size;
+  needs.gpus = std::max(needs.gpus, more.gpus);
+  needs.bf16 |= more.bf16;
+  needs.tf32 |= more.tf32;
+  if (more.gpus > 0) needs.cuda_library_path = more.cuda_library_path;
+}
+
+std::vector<std::string> NeedsArguments(const HostNeeds& needs) {
+  std::vector<std::string> words;
+  for (const auto& [path, size] : needs.files) words.push_back(absl::StrCat("--file=", size, ":", path));
+  if (needs.gpus == 0) return words;
+  words.push_back(absl::StrCat("--gpus=", needs.gpus));
+  if (needs.bf16) words.push_back("--bf16");
+  if (needs.tf32) words.push_back("--tf32");
+  for (const std::string& folder : needs.cuda_library_path) words.push_back("--cuda_library_path=" + folder);
+  return words;
+}
+
+std::vector<std::string> LackingFiles(const HostNeeds& needs) {
+  std::vector<std::string> lacks;
+  for (const auto& [path, wanted] : needs.files) {
+    const absl::StatusOr<int64_t> size = FileSize(path);
+    if (!size.ok()) {
+      lacks.push_back(absl::StrCat(size.status().message(), ": copy it there, to the same path"));
+    } else if (!FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)).valid()) {
+      lacks.push_back(std::string(ErrnoStatus(errno, absl::StrCat("data file ", path)).message()));
+    } else if (*size != wanted) {
+      lacks.push_back(absl::StrCat("data file ", path, " has ", *size, " bytes there and ", wanted,
+                                   " here: all machines must have the same data"));
+    }
+  }
+  return lacks;
+}
+
+std::string LackText(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) {
+    absl::StrAppend(&text, kMark, absl::StrJoin(absl::StrSplit(line, '\n'), "; "), "\n");
+  }
+  return absl::StrCat(text, kEnd, "\n");
+}
+
+absl::Status AskForNeeds(const std::map<std::string, HostNeeds>& needs, const std::vector<Place>& places,
+                         const std::string& scratch) {
+  std::vector<const Place*> asked;
+  std::vector<RemoteCommand> commands;
+  for (const Place& place : places) {
+    const auto found = needs.find(place.host);
+    if (found == needs.end() || found->second.empty()) continue;
+    asked.push_back(&place);
+    commands.push_back(Question(found->second, place));
+  }
+  if (commands.empty()) return absl::OkStatus();
+  const std::vector<RemoteResult> results = RunEverywhere(commands, kDeadline, scratch);
+  std::vector<std::string> lines;
+  for (size_t i = 0; i < results.size(); ++i) {
+    for (const std::string& lack : Lacks(results[i])) {
+      lines.push_back(absl::StrCat("host ", asked[i]->host, ": ", lack));
+    }
+  }
+  if (lines.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrJoin(lines, "\n    "));
+}
+
+}  // namespace tethys

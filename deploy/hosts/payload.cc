@@ -1,0 +1,111 @@
+#include "deploy/hosts/payload.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "deploy/hosts/bundle_script.h"
+#include "deploy/process/place.h"
+#include "deploy/process/ssh.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+constexpr Nanoseconds kPackDeadline = 600 * kSecond;
+// Unpacked, a bundle is about three times as large.
+constexpr double kUnpackedRatio = 3.5;
+constexpr char kBundleName[] = "tethys-bundle.tar.gz";
+
+std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
+
+// The folder of the bundle that `program` is the start script of, with a slash; empty: it is no such script.
+std::string UnpackedBundle(const std::string& program) {
+  const std::string folder = FolderOf(program);
+  return FileExists(folder + "lib/tethys") ? folder : "";
+}
+
+// Where the file behind the link `program` lies; the folder of `program` itself where it is none.
+std::string InstalledIn(const std::string& program) {
+  char target[4096];
+  const ssize_t length = readlink(program.c_str(), target, sizeof(target));
+  return FolderOf(length > 0 ? std::string(target, static_cast<size_t>(length)) : program);
+}
+
+class PayloadFinder {
+ public:
+  explicit PayloadFinder(const PayloadOptions& options) : options_(options) {}
+
+  absl::StatusOr<std::string> Find() {
+    if (!options_.bundle.empty()) {
+      TETHYS_RETURN_IF_ERROR(CheckNamed(options_.bundle));
+      return options_.bundle;
+    }
+    const std::string folder = InstalledIn(options_.program);
+    const std::string beside = folder + kBundleName;
+    if (FileExists(beside) && HoldsBuild(beside)) return beside;
+    const std::string unpacked = UnpackedBundle(options_.program);
+    const bool keep = unpacked.empty() && access(folder.c_str(), W_OK) == 0;
+    const std::string path = keep ? beside : absl::StrCat(options_.scratch, "/", kBundleName);
+    TETHYS_RETURN_IF_ERROR(unpacked.empty() ? Make(path, folder) : Pack(unpacked, path));
+    return path;
+  }
+
+ private:
+  RemoteResult Run(const RemoteCommand& command) const {
+    return RunEverywhere({command}, kPackDeadline, options_.scratch)[0];
+  }
+
+  // The bundle's first member says so.
+  bool HoldsBuild(const std::string& path) const {
+    const RemoteResult said = Run({.ssh = {"tar", "--occurrence=1", "-xzOf", path, "build"}});
+    return said.status.ok() && absl::StrContains(said.output, options_.build);
+  }
+
+  absl::Status CheckNamed(const std::string& path) const {
+    if (!FileExists(path)) return absl::NotFoundError(absl::StrCat("there is no bundle ", path, kRemedy));
+    if (HoldsBuild(path)) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is no bundle of this build (", options_.build, ")", kRemedy));
+  }
+
+  absl::Status Make(const std::string& path, const std::string& folder) const {
+    options_.note(
+        absl::StrCat("making the bundle ", path, ": this program with its libraries, for other machines"));
+    const std::string script = options_.scratch + "/bundle.sh";
+    TETHYS_RETURN_IF_ERROR(WriteFileAtomically(script, BundleScript()));
+    // By a name that means the same to other processes.
+    const std::string program =
+        absl::StrReplaceAll(options_.program, {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
+    return Annotate(Run({.ssh = {"bash", script, program, path, folder}}).status,
+                    "cannot make the bundle that other machines need (deploy/bundle.sh makes it by hand, "
+                    "where bash, ldd, tar and gzip are, and --bundle names it)");
+  }
+
+  // Fast rather than small: it is made for these machines alone.
+  absl::Status Pack(const std::string& folder, const std::string& path) const {
+    const std::string command = absl::StrCat("tar --owner=0 --group=0 -cf - -C ", ShellQuote(folder),
+                                             " build tethys lib | gzip -1 > ", ShellQuote(path));
+    return Annotate(Run({.ssh = {"bash", "-o", "pipefail", "-c", command}}).status,
+                    absl::StrCat("cannot pack the bundle in ", folder, " again"));
+  }
+
+  static constexpr char kRemedy[] =
+      ": leave --bundle out, and one is made, or make it again by deploy/bundle.sh";
+  const PayloadOptions& options_;
+};
+
+}  // namespace
+
+absl::StatusOr<Payload> FindPayload(const PayloadOptions& options) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string path, PayloadFinder(options).Find());
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
+  return Payload{.path = path, .installed_kib = static_cast<double>(info.st_size) / 1024 * kUnpackedRatio};
+}
+
+}  // namespace tethys

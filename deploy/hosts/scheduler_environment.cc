@@ -1,0 +1,272 @@
+#include "deploy/hosts/scheduler_environment.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "proto/tf_config.pb.h"
+#include "runtime/base/socket.h"
+
+namespace tethys {
+namespace {
+
+constexpr size_t kMaxHosts = 65536;
+constexpr size_t kMaxNameBytes = 255;
+constexpr int kMaxTasks = 1 << 20;
+constexpr size_t kMaxDigits = 10;
+constexpr int kMaxGpus = 1024;  // Of a node.
+
+absl::Status Bad(absl::string_view variable, absl::string_view problem) {
+  return absl::InvalidArgumentError(absl::StrCat(variable, ": ", problem));
+}
+
+// ------------------------------------------------------------------------------------------ TF_CONFIG
+
+constexpr char kTfConfig[] = "TF_CONFIG";
+
+absl::StatusOr<proto::TfConfig> ReadTfConfig(const Environment& environment) {
+  const absl::optional<std::string> text = environment(kTfConfig);
+  if (!text.has_value()) {
+    return Bad(
+        kTfConfig,
+        R"(is not set; expected {"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", )"
+        R"("index": 0}})");
+  }
+  proto::TfConfig config;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  const auto parsed = google::protobuf::util::JsonStringToMessage(*text, &config, options);
+  if (!parsed.ok()) return Bad(kTfConfig, absl::StrCat("is not the JSON expected: ", parsed.ToString()));
+  return config;
+}
+
+absl::StatusOr<HostPort> AddressOf(const google::protobuf::RepeatedPtrField<std::string>& addresses,
+                                   const std::string& type, int index) {
+  const std::string what = absl::StrCat("cluster.", type, "[", index, "]");
+  if (index < 0 || index >= addresses.size()) {
+    return Bad(kTfConfig,
+               absl::StrCat(what, " is this task, but the cluster has ", addresses.size(), " of them"));
+  }
+  const absl::StatusOr<HostPort> address = ParseHostPort(addresses[index]);
+  if (!address.ok()) return Bad(kTfConfig, absl::StrCat(what, ": ", address.status().message()));
+  return address;
+}
+
+// ------------------------------------------------------------------------------------------ Slurm
+
+constexpr char kGpusPerTask[] = "SLURM_GPUS_PER_TASK";
+constexpr char kVisibleGpus[] = "CUDA_VISIBLE_DEVICES";
+
+absl::StatusOr<int> Number(const Environment& environment, const std::string& variable) {
+  const absl::optional<std::string> text = environment(variable);
+  if (!text.has_value()) return Bad(variable, "is not set: start this command by srun");
+  int value = 0;
+  if (!absl::SimpleAtoi(*text, &value) || value < 0 || value > kMaxTasks) {
+    return Bad(variable, absl::StrCat("is '", *text, "', expected a number from 0 to ", kMaxTasks));
+  }
+  return value;
+}
+
+bool IsDigits(absl::string_view text) {
+  return !text.empty() && text.size() <= kMaxDigits &&
+         text.find_first_not_of("0123456789") == absl::string_view::npos;
+}
+
+// "01-03,7" is 01, 02, 03, 7: as wide as the range's begin.
+absl::StatusOr<std::vector<std::string>> ParseRanges(absl::string_view text) {
+  std::vector<std::string> numbers;
+  for (absl::string_view range : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(range, absl::MaxSplits('-', 1));
+    const absl::string_view last = ends.second.empty() ? ends.first : ends.second;
+    uint32_t from = 0, to = 0;
+    const bool numeric = IsDigits(ends.first) && IsDigits(last) && absl::SimpleAtoi(ends.first, &from) &&
+                         absl::SimpleAtoi(last, &to);
+    if (!numeric || from > to || range.back() == '-') {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", range, "' in brackets is no number and no range such as 01-03"));
+    }
+    if (to - from >= kMaxHosts - numbers.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("'", range, "' makes more than ", kMaxHosts, " hosts"));
+    }
+    for (uint64_t i = from; i <= to; ++i) {
+      numbers.push_back(absl::StrFormat("%0*d", static_cast<int>(ends.first.size()), i));
+    }
+  }
+  return numbers;
+}
+
+// One entry of the list, with any number of brackets.
+absl::StatusOr<std::vector<std::string>> ExpandEntry(absl::string_view entry) {
+  if (entry.empty()) return absl::InvalidArgumentError("an entry is empty");
+  std::vector<std::string> names = {""};
+  while (!entry.empty()) {
+    const size_t open = entry.find_first_of("[]");
+    const absl::string_view text = entry.substr(0, open);
+    if (names[0].size() + text.size() > kMaxNameBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("a name longer than ", kMaxNameBytes, " characters"));
+    }
+    for (std::string& name : names) absl::StrAppend(&name, text);
+    if (open == absl::string_view::npos) break;
+    const size_t close = entry.find_first_of("[]", open + 1);
+    if (entry[open] != '[' || close == absl::string_view::npos || entry[close] != ']') {
+      return absl::InvalidArgumentError(absl::StrCat("brackets do not match in '", entry, "'"));
+    }
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> numbers,
+                            ParseRanges(entry.substr(open + 1, close - open - 1)));
+    if (names.size() * numbers.size() > kMaxHosts) {
+      return absl::InvalidArgumentError(absl::StrCat("more than ", kMaxHosts, " hosts"));
+    }
+    std::vector<std::string> longer;
+    for (const std::string& name : names) {
+      for (const std::string& number : numbers) longer.push_back(name + number);
+    }
+    names = std::move(longer);
+    entry.remove_prefix(close + 1);
+  }
+  return names;
+}
+
+absl::StatusOr<std::string> FirstNode(const Environment& environment) {
+  for (const char* variable : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"}) {
+    const absl::optional<std::string> text = environment(variable);
+    if (!text.has_value()) continue;
+    const absl::StatusOr<std::vector<std::string>> nodes = ParseNodelist(*text);
+    if (!nodes.ok()) return Bad(variable, absl::StrCat("is '", *text, "': ", nodes.status().message()));
+    return (*nodes)[0];
+  }
+  return Bad("SLURM_JOB_NODELIST", "is not set: start this command by srun");
+}
+
+// "2", or by type "a100:1,h100:1", which is 2.
+absl::StatusOr<int> GpusPerTask(absl::string_view text) {
+  int sum = 0;
+  for (absl::string_view entry : absl::StrSplit(text, ',')) {
+    int count = 0;
+    if (!absl::SimpleAtoi(entry.substr(entry.rfind(':') + 1), &count) || count < 1 || count > kMaxGpus) {
+      return Bad(kGpusPerTask, absl::StrCat("is '", text, "', expected a number from 1 to ", kMaxGpus,
+                                            ", or such numbers by type as in a100:1"));
+    }
+    sum += count;
+  }
+  return sum;
+}
+
+// Of indices or identities; Slurm writes NoDevFiles where there is none.
+int CountGpus(absl::string_view list) {
+  if (list.empty() || list == "NoDevFiles") return 0;
+  return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
+}
+
+}  // namespace
+
+absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::TfConfig config, ReadTfConfig(environment));
+  const proto::TfCluster& cluster = config.cluster();
+  const std::string& type = config.task().type();
+  const auto& chiefs = cluster.chief().empty() ? cluster.master() : cluster.chief();
+  if (chiefs.size() > 1) return Bad(kTfConfig, "cluster.chief names several tasks; there is one chief");
+  if (cluster.worker().empty()) return Bad(kTfConfig, "cluster.worker names nobody: who is to train?");
+
+  ScheduledTask task;
+  task.index = config.task().index();
+  task.workers = cluster.worker_size();
+  task.servers = cluster.ps_size();
+  const google::protobuf::RepeatedPtrField<std::string>* own = nullptr;
+  if (type == "chief" || type == "master") {
+    task.role = proto::CHIEF;
+    own = &chiefs;
+  } else if (type == "worker") {
+    task.role = proto::WORKER;
+    own = &cluster.worker();
+  } else if (type == "ps") {
+    task.role = proto::PS;
+    own = &cluster.ps();
+  } else {
+    return Bad(kTfConfig, absl::StrCat("task.type is '", type,
+                                       "'; Tethys has chief, worker and ps (its workers also evaluate)"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const HostPort address, AddressOf(*own, type, task.index));
+  TETHYS_ASSIGN_OR_RETURN(const HostPort chief, chiefs.empty() ? AddressOf(cluster.worker(), "worker", 0)
+                                                               : AddressOf(chiefs, "chief", 0));
+  task.host = address.host;
+  task.chief_host = chief.host;
+  task.chief_port = chief.port;
+  task.starts_chief =
+      task.role == proto::CHIEF || (chiefs.empty() && task.role == proto::WORKER && task.index == 0);
+  return task;
+}
+
+absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int servers) {
+  TETHYS_ASSIGN_OR_RETURN(const int process, Number(environment, "SLURM_PROCID"));
+  TETHYS_ASSIGN_OR_RETURN(const int processes, Number(environment, "SLURM_NTASKS"));
+  if (process >= processes) {
+    return Bad("SLURM_PROCID", absl::StrCat("is ", process, ", but SLURM_NTASKS is ", processes));
+  }
+  if (processes < servers + 2) {
+    return Bad("SLURM_NTASKS",
+               absl::StrCat("is ", processes, ", but a chief, ", servers, " servers and a worker need ",
+                            servers + 2, ": give srun --ntasks"));
+  }
+  ScheduledTask task;
+  task.servers = servers;
+  task.workers = processes - 1 - servers;
+  TETHYS_ASSIGN_OR_RETURN(task.chief_host, FirstNode(environment));
+  task.host = environment("SLURMD_NODENAME").value_or("");
+  if (task.host.empty()) return Bad("SLURMD_NODENAME", "is not set: start this command by srun");
+  task.starts_chief = process == 0;
+  if (process == 0) {
+    task.role = proto::CHIEF;
+  } else if (process <= servers) {
+    task.role = proto::PS;
+    task.index = process - 1;
+  } else {
+    task.role = proto::WORKER;
+    task.index = process - 1 - servers;
+  }
+  return task;
+}
+
+absl::StatusOr<bool> SlurmGivesOwnGpus(const Environment& environment) {
+  const absl::optional<std::string> text = environment(kGpusPerTask);
+  const absl::optional<std::string> visible = environment(kVisibleGpus);
+  if (!text.has_value() || !visible.has_value()) return false;
+  TETHYS_ASSIGN_OR_RETURN(const int per_task, GpusPerTask(*text));
+  const int shown = CountGpus(*visible);
+  if (shown == per_task) return true;
+  for (const char* variable : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+    const absl::optional<std::string> all = environment(variable);
+    if (!all.has_value()) continue;
+    if (shown == CountGpus(*all)) return false;
+    return Bad(kVisibleGpus,
+               absl::StrCat("is '", *visible, "', ", shown, " GPUs, but ", kGpusPerTask, " is '", *text,
+                            "' and ", variable, " is '", *all,
+                            "': expected as many as one of them says; let srun choose what a task is shown"));
+  }
+  return false;
+}
+
+absl::StatusOr<std::vector<std::string>> ParseNodelist(absl::string_view text) {
+  std::vector<std::string> hosts;
+  size_t begin = 0;
+  int depth = 0;
+  // Commas within brackets do not part entries.
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] == '[') ++depth;
+    if (i < text.size() && text[i] == ']') --depth;
+    if (i < text.size() && (text[i] != ',' || depth > 0)) continue;
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, ExpandEntry(text.substr(begin, i - begin)));
+    hosts.insert(hosts.end(), names.begin(), names.end());
+    if (hosts.size() > kMaxHosts) {
+      return absl::InvalidArgumentError(absl::StrCat("more than ", kMaxHosts, " hosts"));
+    }
+    begin = i + 1;
+  }
+  return hosts;
+}
+
+}  // namespace tethys

@@ -1,0 +1,73 @@
+#include "deploy/launcher/failure_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace tethys {
+namespace {
+
+std::string LossText(const LostTask& task, int64_t step) {
+  return absl::StrCat(task.name, " on ", task.host, " ", ExitText(task.exit),
+                      step > 0 ? absl::StrCat(" at step ", step) : "");
+}
+
+// What the chief says of a loss that is told already, on a line of its own.
+std::string ChiefAdds(const JobEnd& end) {
+  if (!end.verdict.has_value() || end.verdict->error().empty()) return "";
+  return absl::StrCat("\n  the chief reports: ", end.verdict->error());
+}
+
+const LostTask* FindKilled(const JobEnd& end) {
+  const std::string blamed = end.verdict.has_value() ? end.verdict->culprit() : "";
+  for (const LostTask& task : end.lost) {
+    if (task.exit.abrupt() && (!task.after_verdict || blamed.empty() || task.name == blamed)) return &task;
+  }
+  return nullptr;
+}
+
+FirstFailure FromVerdict(const JobEnd& end) {
+  const std::string culprit = end.verdict->culprit();
+  std::string message =
+      end.verdict->error().empty() ? "the chief reports a failure without a reason" : end.verdict->error();
+  for (const std::vector<LostTask>* tasks : {&end.survived, &end.lost}) {
+    for (const LostTask& task : *tasks) {
+      if (task.name == culprit) absl::StrAppend(&message, "\n  ", LossText(task, end.last_step));
+    }
+  }
+  const int code = end.verdict->status_code();
+  const bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
+  return {absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, message),
+          culprit.empty() ? "chief" : culprit};
+}
+
+}  // namespace
+
+FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) {
+  if (end.verdict.has_value() && end.verdict->ok()) return {};
+  if (end.interrupt != 0) {
+    return {absl::CancelledError(absl::StrFormat("interrupted by SIG%s at step %d",
+                                                 sigabbrev_np(end.interrupt), end.last_step)),
+            ""};
+  }
+  if (!end.launch.ok()) return {end.launch, ""};
+  if (const LostTask* killed = FindKilled(end); killed != nullptr) {
+    return {absl::AbortedError(LossText(*killed, end.last_step) + ChiefAdds(end)), killed->name};
+  }
+  if (end.verdict.has_value()) return FromVerdict(end);
+  if (end.chief_silent_for > 0) {
+    return {
+        absl::DeadlineExceededError(absl::StrFormat(
+            "chief on %s has reported nothing for %.0f s (last step %d): it is stopped, stuck or overloaded; "
+            "timeouts.silence in the job says how long to wait",
+            chief_host, end.chief_silent_for, end.last_step)),
+        "chief"};
+  }
+  if (!end.lost.empty()) return {absl::AbortedError(LossText(end.lost[0], end.last_step)), end.lost[0].name};
+  return {absl::InternalError("the chief ended without saying how the job went"), "chief"};
+}
+
+}  // namespace tethys

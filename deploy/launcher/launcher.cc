@@ -1,0 +1,402 @@
+#include "deploy/launcher/launcher.h"
+
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+#include "deploy/hosts/cluster_plan.h"
+#include "deploy/launcher/failure_report.h"
+#include "deploy/launcher/job_process.h"
+#include "deploy/process/exit_status.h"
+#include "deploy/process/log_follower.h"
+#include "deploy/process/signal_source.h"
+#include "google/protobuf/util/json_util.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/socket.h"
+#include "runtime/cluster/job_secret.h"
+
+namespace tethys {
+namespace {
+
+// Beyond timeouts.silence, for the chief to notice a silent task before the launcher blames the chief.
+constexpr double kSilenceMargin = 1;
+constexpr int kLogTailLines = 20;
+// Between two looks at the logs, where they are shown.
+constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
+
+struct Task {
+  std::string name;  // "worker 1"
+  std::string log_path;
+  int64_t log_begin;  // Bytes that the log had before this process.
+  const Place* place;
+  std::unique_ptr<JobProcess> process;
+  bool ended = false;  // Its end was noted.
+  int worker = -1;     // Index, of a worker.
+  int incarnation = 1;
+};
+
+// Bytes; 0 where there is no such file.
+int64_t FileSize(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+// One job, from the first process to the last. The chief is task 0.
+class JobLaunch {
+ public:
+  JobLaunch(const LaunchOptions& options, ProgressListener& listener)
+      : options_(options), listener_(listener) {}
+
+  RunResult Run();
+
+ private:
+  // Each is left by all tasks ending, or by its deadline for the next.
+  enum class Stage {
+    kRunning,   // Until the chief has finished, a task is lost, or the user interrupts.
+    kSettling,  // Tasks end by themselves.
+    kTerminating,
+    kKilling,
+  };
+
+  absl::Status Spawn(const std::string& role, int index, const Place& place,
+                     std::vector<std::string> arguments);
+  // The line that the process gets over standard input.
+  absl::StatusOr<std::string> SecretOf(const std::string& role, int index);
+  absl::Status SpawnTask(const std::string& role, int index, const Place& place, int incarnation);
+  void StartOthers(const std::string& chief_address);
+  void WaitForEvents();
+  void HandleSignals();
+  bool AskToSave();
+  void ReapTasks();
+  void ReactToLosses();
+  // The job goes on without that worker, or with another in its place.
+  bool Survives(const Task& task, const ProcessExit& exit) const;
+  void Replace(int worker, int incarnation);
+  void EndLostWorker(const proto::WorkerLost& lost);
+  void ReadChief();
+  void HandleEvent(const proto::ProgressEvent& event);
+  void HandleDeadline();
+  void Note(const std::string& text);
+  void NoteStragglers();
+  void Enter(Stage stage, Nanoseconds patience);
+  void SignalAll(int signal);
+  bool AllEnded() const;
+  RunResult Result() const;
+
+  const LaunchOptions& options_;
+  ProgressListener& listener_;
+  const MonotonicClock clock_;
+  const Nanoseconds begin_ = clock_.Now();
+  const JobSecret secret_ = options_.secret.value_or(
+      JobSecret{.token = JobToken::Random(), .job_id = absl::StrFormat("%016x", RandomNonce())});
+  std::unique_ptr<JobAuthority> authority_;  // Where there is TLS.
+
+  SignalSource signals_;
+  JobProcesses processes_{secret_.job_id, options_.run_dir + "/log"};
+  std::vector<Task> tasks_;
+  LogFollower logs_{[this](const std::string& line) { Note(line); }};  // Of nobody, unless they are shown.
+  JobEnd end_;
+  std::string chief_address_;
+  int restarts_ = 0;
+  bool started_ = false;  // Training.
+  bool asked_to_save_ = false;
+  Stage stage_ = Stage::kRunning;
+  Nanoseconds patience_ = 0;  // How long the stage lasts; while running, the longest silence of the chief.
+  Nanoseconds deadline_ = 0;
+};
+
+RunResult JobLaunch::Run() {
+  const Place& place = options_.places.chief;
+  std::vector<std::string> arguments = {
+      absl::StrCat("--job=", options_.chief_run_dir, "/job.textproto"), "--run_dir=" + options_.chief_run_dir,
+      "--listen=" + HostPortText({place.address, options_.chief_port}), "--host=" + place.host};
+  if (options_.resume) arguments.push_back("--resume");
+  if (options_.secret.has_value()) arguments.push_back("--scheduled");
+  const std::string devices = WorkerDevicesText(options_.places.worker_devices);
+  if (!devices.empty()) arguments.push_back("--worker_devices=" + devices);
+  Enter(Stage::kRunning, FromSeconds(options_.timeouts.start() + kSilenceMargin));
+  end_.launch = Spawn("chief", 0, place, std::move(arguments));
+  if (end_.launch.ok()) {
+    processes_.Connect(options_.places.servers);
+    processes_.Connect(options_.places.workers);
+  }
+  while (!AllEnded()) {
+    WaitForEvents();
+    HandleSignals();
+    processes_.Advance(clock_.Now());
+    // Deaths are noted before the chief's word on them is read, and a chief's last word after its death.
+    ReapTasks();
+    ReadChief();
+    ReactToLosses();
+    if (clock_.Now() >= deadline_) HandleDeadline();
+    if (!listener_.Behind()) logs_.ShowNew();
+  }
+  logs_.ShowRest();
+  return Result();
+}
+
+absl::Status JobLaunch::Spawn(const std::string& role, int index, const Place& place,
+                              std::vector<std::string> arguments) {
+  const bool chief = role == "chief";
+  arguments.insert(arguments.begin(), role);
+  JobCommand command{.arguments = std::move(arguments),
+                     .log_path = absl::StrCat(options_.run_dir, "/log/", role, "-", index, ".log"),
+                     .read_output = chief};
+  TETHYS_ASSIGN_OR_RETURN(command.input, SecretOf(role, index));
+  const std::string name = chief ? role : absl::StrCat(role, " ", index);
+  TETHYS_RETURN_IF_ERROR(CreateDirectories(options_.run_dir + "/log"));
+  if (options_.show_logs) {
+    TETHYS_RETURN_IF_ERROR(logs_.Follow(command.log_path, absl::StrCat(name, " on ", place.host)));
+  }
+  const int64_t log_begin = FileSize(command.log_path);
+  absl::StatusOr<std::unique_ptr<JobProcess>> process = processes_.Start(place, command);
+  if (!process.ok())
+    return Annotate(process.status(), absl::StrCat("cannot start ", name, " on ", place.host));
+  tasks_.push_back({name, command.log_path, log_begin, &place, *std::move(process)});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> JobLaunch::SecretOf(const std::string& role, int index) {
+  JobSecret secret = secret_;
+  if (options_.places.tls) {
+    if (authority_ == nullptr) {
+      TETHYS_ASSIGN_OR_RETURN(authority_, JobAuthority::Create());
+    }
+    proto::Role parsed = proto::ROLE_UNKNOWN;
+    TETHYS_CHECK(proto::Role_Parse(absl::AsciiStrToUpper(role), &parsed));
+    TETHYS_ASSIGN_OR_RETURN(secret.tls, authority_->Issue(parsed, index));
+  }
+  return SecretLine(secret) + "\n";
+}
+
+absl::Status JobLaunch::SpawnTask(const std::string& role, int index, const Place& place, int incarnation) {
+  std::vector<std::string> arguments = {"--chief=" + chief_address_, absl::StrCat("--index=", index),
+                                        absl::StrCat("--bind=", place.address), "--host=" + place.host};
+  if (incarnation > 1) arguments.push_back(absl::StrCat("--incarnation=", incarnation));
+  for (const std::string& folder : options_.cuda_library_path) {
+    if (role == "worker") arguments.push_back("--cuda_library_path=" + folder);
+  }
+  TETHYS_RETURN_IF_ERROR(Spawn(role, index, place, std::move(arguments)));
+  if (role == "worker") tasks_.back().worker = index;
+  tasks_.back().incarnation = incarnation;
+  return absl::OkStatus();
+}
+
+void JobLaunch::StartOthers(const std::string& chief_address) {
+  chief_address_ = chief_address;
+  const auto start = [&](const char* role, const std::vector<Place>& places) {
+    for (size_t i = 0; i < places.size() && end_.launch.ok(); ++i) {
+      end_.launch = SpawnTask(role, static_cast<int>(i), places[i], 1);
+    }
+  };
+  start("ps", options_.places.servers);
+  start("worker", options_.places.workers);
+  if (!end_.launch.ok()) Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+}
+
+void JobLaunch::WaitForEvents() {
+  // poll ignores a negative descriptor: the chief's once it is closed, or where an agent has it.
+  std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
+  if (!tasks_.empty()) fds.push_back({tasks_[0].process->lines().fd(), POLLIN, 0});
+  processes_.AddTo(fds);
+  const Nanoseconds left = std::max<Nanoseconds>(deadline_ - clock_.Now(), 0);
+  const Nanoseconds longest = options_.show_logs ? kLogInterval : kSecond;
+  poll(fds.data(), fds.size(), static_cast<int>(std::min(left / kMillisecond + 1, longest / kMillisecond)));
+}
+
+void JobLaunch::HandleSignals() {
+  while (const int number = signals_.Next()) {
+    if (number == SIGCHLD) continue;
+    if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) {
+      Enter(Stage::kKilling, kSecond);  // The user is in a hurry.
+      continue;
+    }
+    if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = number;
+    if (AskToSave()) continue;
+    Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+  }
+}
+
+// The first interrupt of a job that trains lets the chief save a checkpoint and end the job; false: it
+// cannot.
+bool JobLaunch::AskToSave() {
+  const bool can = stage_ == Stage::kRunning && started_ && end_.lost.empty() && !end_.verdict.has_value() &&
+                   !tasks_[0].ended;
+  if (!can || asked_to_save_) return false;
+  asked_to_save_ = true;
+  tasks_[0].process->Signal(SIGINT);
+  Note("interrupted: saving a checkpoint; another interrupt ends the job at once");
+  return true;
+}
+
+void JobLaunch::ReapTasks() {
+  const bool asked_to_end = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
+  for (size_t i = 0; i < tasks_.size(); ++i) {  // Replacements are added meanwhile.
+    Task& task = tasks_[i];
+    if (task.ended || !task.process->Poll().has_value()) continue;
+    task.ended = true;
+    const ProcessExit exit = *task.process->Poll();
+    if (Survives(task, exit)) {
+      end_.survived.push_back({task.name, task.place->host, exit});
+      Replace(task.worker, task.incarnation + 1);
+      continue;
+    }
+    // A worker or server may end cleanly before the chief says that the job is done.
+    if (!asked_to_end && !exit.clean())
+      end_.lost.push_back({task.name, task.place->host, exit, end_.verdict.has_value()});
+  }
+}
+
+bool JobLaunch::Survives(const Task& task, const ProcessExit& exit) const {
+  // A job that has not started waits for every worker, and what a worker then reports ends it.
+  const bool spared = started_ || restarts_ < options_.max_restarts;
+  const bool mishap = exit.code == kExitMishap && started_;
+  return options_.survives_worker_loss && task.worker >= 0 && ((exit.abrupt() && spared) || mishap) &&
+         stage_ == Stage::kRunning;
+}
+
+void JobLaunch::Replace(int worker, int incarnation) {
+  if (restarts_ == options_.max_restarts) return;
+  ++restarts_;
+  end_.launch = SpawnTask("worker", worker, options_.places.workers[worker], incarnation);
+  if (!end_.launch.ok()) Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+}
+
+// The chief has given it up, but it may live: stopped, or cut off.
+void JobLaunch::EndLostWorker(const proto::WorkerLost& lost) {
+  for (Task& task : tasks_) {
+    if (task.worker == lost.index() && task.incarnation == static_cast<int>(lost.incarnation())) {
+      task.process->Signal(SIGKILL);
+    }
+  }
+}
+
+void JobLaunch::ReactToLosses() {
+  const bool ending = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
+  if (ending || end_.verdict.has_value() || tasks_.empty()) return;
+  if (tasks_[0].ended) {
+    Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+  } else if (!end_.lost.empty() && stage_ == Stage::kRunning) {
+    Enter(Stage::kSettling, options_.verdict_grace);
+  }
+}
+
+void JobLaunch::ReadChief() {
+  while (!tasks_.empty()) {
+    const std::optional<std::string> line = tasks_[0].process->lines().Next();
+    if (!line.has_value()) return;
+    proto::ProgressEvent event;
+    google::protobuf::util::JsonParseOptions json;
+    json.ignore_unknown_fields = true;
+    if (!google::protobuf::util::JsonStringToMessage(*line, &event, json).ok()) event.set_note(*line);
+    if (stage_ == Stage::kRunning) deadline_ = clock_.Now() + patience_;
+    HandleEvent(event);
+  }
+}
+
+void JobLaunch::HandleEvent(const proto::ProgressEvent& event) {
+  if (event.has_listening() && tasks_.size() == 1 && stage_ == Stage::kRunning) {
+    StartOthers(event.listening().address());
+  } else if (event.has_started() && stage_ == Stage::kRunning) {
+    started_ = true;
+    Enter(Stage::kRunning, FromSeconds(options_.timeouts.silence() + kSilenceMargin));
+  } else if (event.has_worker_lost()) {
+    EndLostWorker(event.worker_lost());
+  } else if (event.has_progress()) {
+    end_.last_step = event.progress().step();
+  } else if (event.has_epoch()) {
+    end_.last_step = event.epoch().step();
+  } else if (event.has_finished()) {
+    end_.verdict = event.finished();
+    if (stage_ == Stage::kRunning) {
+      Enter(Stage::kSettling,
+            event.finished().ok() ? FromSeconds(options_.timeouts.shutdown()) : options_.verdict_grace);
+    }
+  }
+  listener_.OnEvent(event);
+}
+
+void JobLaunch::HandleDeadline() {
+  switch (stage_) {
+    case Stage::kRunning:
+      end_.chief_silent_for = ToSeconds(patience_);
+      [[fallthrough]];
+    case Stage::kSettling:
+      NoteStragglers();
+      Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
+      return;
+    case Stage::kTerminating:
+      Enter(Stage::kKilling, kSecond);
+      return;
+    case Stage::kKilling:
+      processes_.Disconnect();
+      Enter(Stage::kKilling, kSecond);
+      return;
+  }
+}
+
+void JobLaunch::Note(const std::string& text) {
+  proto::ProgressEvent event;
+  event.set_note(text);
+  listener_.OnEvent(event);
+}
+
+// The job is done, but not everybody has gone home.
+void JobLaunch::NoteStragglers() {
+  if (!end_.verdict.has_value() || !end_.verdict->ok()) return;
+  for (const Task& task : tasks_) {
+    if (!task.ended) Note(absl::StrCat(task.name, " did not end by itself; ended it"));
+  }
+}
+
+void JobLaunch::Enter(Stage stage, Nanoseconds patience) {
+  stage_ = stage;
+  patience_ = patience;
+  deadline_ = clock_.Now() + patience;
+  if (stage == Stage::kTerminating) SignalAll(SIGTERM);
+  if (stage == Stage::kKilling) SignalAll(SIGKILL);
+}
+
+void JobLaunch::SignalAll(int signal) {
+  for (Task& task : tasks_) task.process->Signal(signal);
+}
+
+bool JobLaunch::AllEnded() const {
+  return std::all_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.ended; });
+}
+
+RunResult JobLaunch::Result() const {
+  RunResult result;
+  FirstFailure failure = FindFirstFailure(end_, options_.places.chief.host);
+  result.status = failure.status;
+  result.culprit = failure.task;
+  result.last_step = end_.last_step;
+  result.seconds = ToSeconds(clock_.Now() - begin_);
+  for (const Task& task : tasks_) {
+    if (task.name != failure.task) continue;
+    if (const std::string tail = LogTail(task.log_path, kLogTailLines, task.log_begin); !tail.empty()) {
+      result.log_tail = absl::StrCat("  end of ", task.log_path, ":\n", tail);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+RunResult Launch(const LaunchOptions& options, ProgressListener& listener) {
+  // A connection that broke is an error code, and so is a display that nobody reads any more.
+  signal(SIGPIPE, SIG_IGN);
+  return JobLaunch(options, listener).Run();
+}
+
+}  // namespace tethys

@@ -1,0 +1,133 @@
+#include "deploy/launcher/tensorboard_log.h"
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "runtime/base/process.h"
+#include "runtime/telemetry/csv_reader.h"
+
+namespace tethys {
+namespace {
+
+struct Phase {
+  const char* tag;
+  const char* column;  // Of steps.csv, in nanoseconds.
+};
+constexpr Phase kPhases[] = {{"step_us/data", "data_ns"},         {"step_us/forward", "forward_ns"},
+                             {"step_us/backward", "backward_ns"}, {"step_us/exchange", "exchange_ns"},
+                             {"step_us/update", "update_ns"},     {"step_us/total", "total_ns"}};
+
+proto::Event EventAt(int64_t step, double wall_seconds) {
+  proto::Event event;
+  event.set_step(step);
+  event.set_wall_time(wall_seconds);
+  return event;
+}
+
+void AddScalar(const std::string& tag, double value, proto::Event& event) {
+  proto::Scalars::Value& scalar = *event.mutable_summary()->add_value();
+  scalar.set_tag(tag);
+  scalar.set_simple_value(static_cast<float>(value));
+}
+
+void AddQuality(const std::string& split, double loss, double accuracy, proto::Event& event) {
+  AddScalar("loss/" + split, loss, event);
+  AddScalar("accuracy/" + split, accuracy, event);
+}
+
+}  // namespace
+
+TensorboardLog::TensorboardLog(TensorboardOptions options, ProgressListener& next)
+    : options_(std::move(options)), next_(next), last_progress_step_(options_.resumed_from.value_or(-1)) {
+  const double now = options_.wall_seconds();
+  absl::StatusOr<std::unique_ptr<EventFile>> file = EventFile::Create(options_.run_dir, now, HostName());
+  if (!file.ok()) {
+    NoteFailure(file.status());
+    return;
+  }
+  file_ = *std::move(file);
+  if (!options_.resumed_from.has_value()) return;
+  proto::Event start = EventAt(*options_.resumed_from + 1, now);
+  start.mutable_session_log()->set_status(proto::SessionLog::START);
+  Write(start);
+}
+
+void TensorboardLog::OnEvent(const proto::ProgressEvent& event) {
+  if (event.has_progress()) AddProgress(event.progress());
+  if (event.has_epoch()) AddEpoch(event.epoch());
+  next_.OnEvent(event);
+}
+
+void TensorboardLog::AddProgress(const proto::Progress& progress) {
+  const int64_t done = progress.epoch_samples_done();
+  if (done == 0 || progress.step() == last_progress_step_) return;
+  last_progress_step_ = progress.step();
+  proto::Event event = EventAt(progress.step(), options_.wall_seconds());
+  AddScalar("progress/loss", progress.loss(), event);
+  AddScalar("progress/accuracy", progress.accuracy(), event);
+  AddScalar("progress/samples_per_second", progress.samples_per_second(), event);
+  AddScalar("progress/learning_rate", options_.learning_rate(progress.epoch(), done), event);
+  Write(event);
+}
+
+void TensorboardLog::AddEpoch(const proto::EpochResult& epoch) {
+  const EpochEnd end = {epoch.step(), options_.wall_seconds()};
+  epochs_[epoch.epoch()] = end;
+  proto::Event event = EventAt(end.step, end.wall_seconds);
+  AddQuality("train", epoch.train_loss(), epoch.train_accuracy(), event);
+  if (epoch.validated()) {
+    AddQuality("validation", epoch.validation_loss(), epoch.validation_accuracy(), event);
+    AddScalar("epoch/validation_seconds", epoch.validation_seconds(), event);
+  }
+  AddScalar("epoch/learning_rate", options_.learning_rate(epoch.epoch(), 0), event);
+  AddScalar("epoch/samples_per_second", epoch.samples_per_second(), event);
+  AddScalar("epoch/train_seconds", epoch.train_seconds(), event);
+  AddScalar("epoch/barrier_seconds", epoch.barrier_seconds(), event);
+  Write(event);
+}
+
+void TensorboardLog::AddResults(const proto::RunSummary& summary, absl::string_view steps_csv) {
+  AddPhases(steps_csv);
+  if (!summary.has_test()) return;
+  proto::Event event = EventAt(summary.steps(), options_.wall_seconds());
+  AddQuality("test", summary.test().loss(), summary.test().accuracy(), event);
+  Write(event);
+}
+
+void TensorboardLog::AddPhases(absl::string_view steps_csv) {
+  struct Sums {
+    std::array<double, std::size(kPhases)> ns = {};
+    int64_t steps = 0;
+  };
+  std::map<int64_t, Sums> epochs;
+  for (CsvReader csv(steps_csv); csv.Next();) {
+    Sums& sums = epochs[csv.Integer("epoch") - 1];  // Counted from 1 there.
+    for (size_t i = 0; i < std::size(kPhases); ++i) sums.ns[i] += csv.Number(kPhases[i].column);
+    ++sums.steps;
+  }
+  for (const auto& [epoch, end] : epochs_) {
+    const Sums& sums = epochs[epoch];
+    if (sums.steps == 0) continue;
+    proto::Event event = EventAt(end.step, end.wall_seconds);
+    for (size_t i = 0; i < std::size(kPhases); ++i) {
+      AddScalar(kPhases[i].tag, sums.ns[i] / 1e3 / static_cast<double>(sums.steps), event);
+    }
+    Write(event);
+  }
+}
+
+void TensorboardLog::Write(const proto::Event& event) {
+  if (file_ == nullptr) return;
+  const absl::Status written = file_->Append(event);
+  if (!written.ok()) NoteFailure(written);
+}
+
+void TensorboardLog::NoteFailure(const absl::Status& status) {
+  file_ = nullptr;
+  proto::ProgressEvent event;
+  event.set_note(absl::StrCat("TensorBoard will not see all of this run: ", StatusText(status)));
+  next_.OnEvent(event);
+}
+
+}  // namespace tethys

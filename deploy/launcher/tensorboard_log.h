@@ -1,0 +1,71 @@
+// Hands a run's progress on and writes it into an event file in the run directory, which TensorBoard can show
+// while the run goes on (`tensorboard --logdir=runs`). The horizontal axis is updates of the parameters.
+//
+//   loss/train, accuracy/train            per epoch, as in epochs.csv; validation likewise
+//   loss/test, accuracy/test              once, at the end
+//   epoch/learning_rate                   per epoch: of its first update
+//   epoch/samples_per_second, train_seconds, barrier_seconds, validation_seconds
+//   step_us/data, forward, backward, exchange, update, total
+//                                         per epoch, once the run is over: mean per step and worker
+//   progress/loss, accuracy, samples_per_second, learning_rate
+//                                         while it trains: the first three over the epoch so far
+//
+// Thread-compatible; blocks as writing to a file does. A file that cannot be written ends with a note to the
+// user, and the run goes on.
+#ifndef TETHYS_DEPLOY_LAUNCHER_TENSORBOARD_LOG_H_
+#define TETHYS_DEPLOY_LAUNCHER_TENSORBOARD_LOG_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/types/optional.h"
+#include "deploy/launcher/launcher.h"
+#include "proto/event.pb.h"
+#include "proto/summary.pb.h"
+#include "runtime/telemetry/event_file.h"
+
+namespace tethys {
+
+struct TensorboardOptions {
+  std::string run_dir = {};
+  absl::optional<int64_t> resumed_from = {};  // Step, of a run that goes on.
+  std::function<double()> wall_seconds = {};  // Now, since 1970.
+                                              // Of the update at a position of an epoch's samples.
+  std::function<double(int64_t epoch, int64_t position)> learning_rate = {};
+};
+
+class TensorboardLog final : public ProgressListener {
+ public:
+  TensorboardLog(TensorboardOptions options, ProgressListener& next);
+
+  void OnEvent(const proto::ProgressEvent& event) override;
+  bool Behind() const override { return next_.Behind(); }
+
+  // Once the run is over: adds what its files tell of it.
+  void AddResults(const proto::RunSummary& summary, absl::string_view steps_csv);
+
+ private:
+  struct EpochEnd {
+    int64_t step = 0;
+    double wall_seconds = 0;
+  };
+
+  void Write(const proto::Event& event);
+  void AddProgress(const proto::Progress& progress);
+  void AddEpoch(const proto::EpochResult& epoch);
+  void AddPhases(absl::string_view steps_csv);
+  void NoteFailure(const absl::Status& status);
+
+  const TensorboardOptions options_;
+  ProgressListener& next_;
+  std::unique_ptr<EventFile> file_;     // Null: it cannot be written.
+  std::map<int64_t, EpochEnd> epochs_;  // That ended while this was watching.
+  int64_t last_progress_step_;  // Of a run that goes on, its checkpoint's: its earlier file has that point.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_LAUNCHER_TENSORBOARD_LOG_H_

@@ -1,0 +1,28 @@
+#include "deploy/process/own_program.h"
+
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace tethys {
+
+std::string OwnProgram() {
+  constexpr char kLink[] = "/proc/self/exe";
+  char target[4096];
+  const ssize_t length = readlink(kLink, target, sizeof(target));
+  if (length <= 0 || length == sizeof(target)) return kLink;
+  const absl::string_view path(target, static_cast<size_t>(length));
+  const size_t name = path.rfind('/') + 1;
+  if (!absl::StartsWith(path.substr(name), "ld-linux")) return kLink;
+  return std::string(path.substr(0, name)) + "../tethys";
+}
+
+std::string OwnBundle() {
+  const std::string program = OwnProgram();
+  absl::string_view folder = program;
+  return absl::ConsumeSuffix(&folder, "/lib/../tethys") ? std::string(folder) : "";
+}
+
+}  // namespace tethys

@@ -1,0 +1,30 @@
+#include "deploy/process/place.h"
+
+#include "absl/strings/str_replace.h"
+#include "runtime/base/process.h"
+
+namespace tethys {
+Places PlacesHere(const std::string& program, int workers, int servers) {
+  const Place here{.host = HostName(), .program = program};
+  return {.chief = here,
+          .servers = std::vector<Place>(servers, here),
+          .workers = std::vector<Place>(workers, here)};
+}
+
+SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& arguments) {
+  if (place.ssh.empty()) return {.program = place.program, .arguments = arguments};
+  std::string command = ShellQuote(place.program);
+  for (const std::string& argument : arguments) absl::StrAppend(&command, " ", ShellQuote(argument));
+  SpawnOptions options{
+      .program = place.ssh[0], .arguments = {place.ssh.begin() + 1, place.ssh.end()}, .name = "ssh"};
+  // The shell stays to tell by which signal its child ended (128 and its number), which ssh does not. The
+  // login shell may be of any kind, so it only starts one that is known.
+  options.arguments.push_back(absl::StrCat("exec sh -c ", ShellQuote(command + "; exit $?")));
+  return options;
+}
+
+std::string ShellQuote(const std::string& word) {
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+}  // namespace tethys

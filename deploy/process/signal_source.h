@@ -1,0 +1,76 @@
+// While it lives, signals to this process arrive at a descriptor, for a loop that polls: SIGCHLD, and those
+// by which a user ends a job (SIGINT, SIGTERM, SIGHUP). One that is ignored stays so (nohup). One at a time,
+// on the main thread, before there are others; nothing blocks.
+#ifndef TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
+#define TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "runtime/base/file.h"
+
+namespace tethys {
+
+class SignalSource {
+ public:
+  SignalSource() {
+    sigset_t taken;
+    sigemptyset(&taken);
+    sigaddset(&taken, SIGCHLD);
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action;
+      if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&taken, number);
+    }
+    signal(SIGCHLD, SIG_DFL);  // Where it is inherited as ignored, children cannot be waited for.
+    sigprocmask(SIG_BLOCK, &taken, &before_);
+    fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
+  }
+  ~SignalSource() {
+    // An interrupt that comes late would end the process before it has said how the job went.
+    while (Next() != 0) {
+    }
+    sigprocmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SignalSource(const SignalSource&) = delete;
+  SignalSource& operator=(const SignalSource&) = delete;
+
+  int fd() const { return fd_.get(); }
+  // 0: none.
+  int Next() {
+    signalfd_siginfo info;
+    return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_;
+  FileDescriptor fd_;
+};
+
+// While it lives, the signals by which a user ends a job wait: a SignalSource that is made meanwhile finds
+// them. Before there are other threads.
+class InterruptsHeld {
+ public:
+  InterruptsHeld() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, number);
+    sigprocmask(SIG_BLOCK, &held, &before_);
+  }
+  ~InterruptsHeld() { Release(); }
+  InterruptsHeld(const InterruptsHeld&) = delete;
+  InterruptsHeld& operator=(const InterruptsHeld&) = delete;
+
+  void Release() {
+    if (!released_) sigprocmask(SIG_SETMASK, &before_, nullptr);
+    released_ = true;
+  }
+
+ private:
+  sigset_t before_;
+  bool released_ = false;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_

@@ -1,0 +1,230 @@
+#include "deploy/process/ssh.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "deploy/process/log_follower.h"
+#include "deploy/process/place.h"
+
+namespace tethys {
+namespace {
+
+constexpr size_t kMaxOutput = 1 << 20;
+constexpr int kSshFailed = 255;
+constexpr int kErrorLines = 5;
+// A child that has closed its output is about to end; so often is looked.
+constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
+
+// One command on its way.
+class Call {
+ public:
+  Call(const RemoteCommand& command, Nanoseconds deadline, std::string error_path)
+      : error_path_(std::move(error_path)),
+        output_path_(command.output_path),
+        begin_(MonotonicClock().Now()),
+        patience_(deadline, command.moves_data, begin_) {
+    unlink(error_path_.c_str());
+    const absl::Status started = Start(command);
+    if (!started.ok()) Finish(started);
+  }
+  ~Call() { unlink(error_path_.c_str()); }
+
+  bool finished() const { return finished_; }
+  int fd() const { return fd_; }
+  RemoteResult& result() { return result_; }
+
+  void Advance() {
+    ReadOutput();
+    if (finished_) return;
+    if (process_->Poll().has_value()) {
+      ReadOutput();
+      if (!finished_) Finish(SshStatus(*process_->exit(), error_path_));
+    } else if (patience_.IsOver(Moved(), MonotonicClock().Now())) {
+      GiveUp(patience_.Error());
+    }
+  }
+
+ private:
+  absl::Status Start(const RemoteCommand& command) {
+    if (!output_path_.empty()) {
+      output_ = FileDescriptor(open(output_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+      if (!output_.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", output_path_));
+    }
+    SpawnOptions spawn{.program = command.ssh[0],
+                       .arguments = {command.ssh.begin() + 1, command.ssh.end()},
+                       .name = command.ssh[0],
+                       .input_path = command.input_path,
+                       .log_path = error_path_,
+                       .read_output = true};
+    if (!command.command.empty()) {
+      spawn.arguments.push_back(absl::StrCat("exec sh -c ", ShellQuote(command.command)));
+    }
+    TETHYS_ASSIGN_OR_RETURN(Subprocess process, Subprocess::Spawn(spawn));
+    process_.emplace(std::move(process));
+    fd_ = process_->output();
+    return absl::OkStatus();
+  }
+
+  int64_t Moved() const { return received_ + process_->input_offset(); }
+
+  void ReadOutput() {
+    char piece[1 << 16];
+    while (fd_ >= 0) {
+      const ssize_t got = read(fd_, piece, sizeof(piece));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got <= 0) {
+        fd_ = -1;
+      } else if (const absl::Status kept = Keep(piece, got); !kept.ok()) {
+        GiveUp(kept);
+      }
+    }
+  }
+
+  absl::Status Keep(const char* piece, int64_t size) {
+    received_ += size;
+    if (output_.valid()) return WriteFully(output_.get(), piece, size, output_path_);
+    if (result_.output.size() + size <= kMaxOutput) result_.output.append(piece, size);
+    return absl::OkStatus();
+  }
+
+  void GiveUp(const absl::Status& status) {
+    process_->Signal(SIGKILL);
+    Finish(status);
+  }
+
+  void Finish(absl::Status status) {
+    finished_ = true;
+    fd_ = -1;
+    result_.status = std::move(status);
+    result_.finished = absl::GetCurrentTimeNanos();
+    result_.duration = MonotonicClock().Now() - begin_;
+    if (process_.has_value()) result_.moved = Moved();
+  }
+
+  const std::string error_path_;
+  const std::string output_path_;
+  const Nanoseconds begin_;
+  Patience patience_;
+  FileDescriptor output_;
+  std::optional<Subprocess> process_;
+  int fd_ = -1;
+  int64_t received_ = 0;
+  bool finished_ = false;
+  RemoteResult result_;
+};
+
+}  // namespace
+
+bool Patience::IsOver(int64_t moved, Nanoseconds now) {
+  if (moves_data_ && moved != moved_) {
+    moved_ = moved;
+    since_ = now;
+  }
+  return now - since_ >= longest_;
+}
+
+absl::Status Patience::Error() const {
+  if (!moves_data_) {
+    return absl::DeadlineExceededError(absl::StrFormat("no answer within %.0f s", ToSeconds(longest_)));
+  }
+  return absl::DeadlineExceededError(
+      absl::StrFormat("nothing has moved for %.0f s, after %d bytes", ToSeconds(longest_), moved_));
+}
+
+namespace {
+
+// As a person would write it.
+std::string WordText(const std::string& word) {
+  const bool plain = std::all_of(word.begin(), word.end(),
+                                 [](char c) { return absl::ascii_isalnum(c) || strchr("-_./@:", c); });
+  return plain ? word : ShellQuote(word);
+}
+
+}  // namespace
+
+std::string SshTrial(const std::string& config, const SshTarget& target) {
+  std::string words = "ssh";
+  if (!config.empty()) absl::StrAppend(&words, " -F ", WordText(config));
+  absl::StrAppend(&words, " -o BatchMode=yes");
+  if (!target.user.empty()) absl::StrAppend(&words, " -l ", target.user);
+  if (target.port > 0) absl::StrAppend(&words, " -p ", target.port);
+  return absl::StrCat(words, " ", target.host, " true");
+}
+
+std::vector<std::string> SshCall(const std::string& config, const SshTarget& target) {
+  std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
+  if (!config.empty()) words.insert(words.end(), {"-F", config});
+  // What stands here overrides the user's configuration: no questions; a dead connection is noticed;
+  // forwarded ports and commands meant for a person's sessions are left out; and a connection that other
+  // sessions could share is never left behind in the background.
+  for (const char* option : {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5",
+                             "ServerAliveCountMax=2", "LogLevel=ERROR", "ClearAllForwardings=yes",
+                             "RemoteCommand=none", "RequestTTY=no", "ControlMaster=no"}) {
+    words.insert(words.end(), {"-o", option});
+  }
+  if (!target.user.empty()) words.insert(words.end(), {"-l", target.user});
+  if (target.port > 0) words.insert(words.end(), {"-p", absl::StrCat(target.port)});
+  words.insert(words.end(), {"--", target.host});
+  return words;
+}
+
+absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path) {
+  if (exit.clean()) return absl::OkStatus();
+  const std::string words(absl::StripAsciiWhitespace(LogTail(error_path, kErrorLines)));
+  const std::string text = words.empty() ? ExitText(exit) : words;
+  if (exit.code != kSshFailed) return absl::AbortedError(text);
+  return absl::UnavailableError(absl::StrCat(absl::StartsWith(text, "ssh: ") ? "" : "ssh: ", text));
+}
+
+std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& commands, Nanoseconds deadline,
+                                        const std::string& scratch) {
+  std::vector<std::unique_ptr<Call>> calls;
+  for (size_t i = 0; i < commands.size(); ++i) {
+    calls.push_back(
+        std::make_unique<Call>(commands[i], deadline, absl::StrCat(scratch, "/.ssh-", getpid(), "-", i)));
+  }
+  const auto all_finished = [&] {
+    return std::all_of(calls.begin(), calls.end(), [](const auto& call) { return call->finished(); });
+  };
+  while (!all_finished()) {
+    std::vector<pollfd> fds;
+    for (const auto& call : calls) fds.push_back({call->fd(), POLLIN, 0});
+    poll(fds.data(), fds.size(), static_cast<int>(kPollInterval / kMillisecond));
+    for (const auto& call : calls) {
+      if (!call->finished()) call->Advance();
+    }
+  }
+  std::vector<RemoteResult> results;
+  for (const auto& call : calls) results.push_back(std::move(call->result()));
+  return results;
+}
+
+absl::StatusOr<std::string> SshHostName(const std::string& config, const SshTarget& target,
+                                        const std::string& scratch) {
+  RemoteCommand ask{.ssh = SshCall(config, target)};
+  ask.ssh.insert(ask.ssh.begin() + 1, "-G");
+  const RemoteResult answer = RunEverywhere({ask}, 10 * kSecond, scratch)[0];
+  TETHYS_RETURN_IF_ERROR(answer.status);
+  for (absl::string_view line : absl::StrSplit(answer.output, '\n')) {
+    if (absl::ConsumePrefix(&line, "hostname ")) return std::string(line);
+  }
+  return absl::InternalError("ssh -G names no hostname");
+}
+
+}  // namespace tethys

@@ -1,0 +1,80 @@
+// Commands on other machines by the user's own ssh, so that the agent, jump hosts and everything in
+// ssh_config work as in a terminal. Never asks a question: where ssh would (a password, an unknown host key),
+// it fails.
+//
+// RunEverywhere blocks up to its deadline, or for as long as data moves; leaves no ssh behind.
+// Thread-compatible; no threads are started.
+#ifndef TETHYS_DEPLOY_PROCESS_SSH_H_
+#define TETHYS_DEPLOY_PROCESS_SSH_H_
+
+#include <string>
+#include <vector>
+
+#include "deploy/process/subprocess.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+struct SshTarget {
+  std::string host;       // Any name ssh understands.
+  std::string user = {};  // Empty: as ssh_config says.
+  int port = 0;           // 0: as ssh_config says.
+};
+
+// What a user may type to see by himself why ssh does not get in.
+std::string SshTrial(const std::string& config, const SshTarget& target);
+
+// The call of ssh up to the host, program first; a command for the other side's shell may follow. `config` is
+// a file in place of the user's ~/.ssh/config; empty: that one.
+std::vector<std::string> SshCall(const std::string& config, const SshTarget& target);
+
+struct RemoteCommand {
+  std::vector<std::string> ssh = {};  // Of SshCall.
+  std::string command = {};           // For sh.
+  std::string input_path = "/dev/null";
+  std::string output_path = {};  // Standard output goes to this new file; empty: to RemoteResult::output.
+  bool moves_data = false;       // The deadline is the longest time without a byte, not the time in all.
+};
+
+struct RemoteResult {
+  // Unavailable: ssh itself failed, with its words. Aborted: the command ended with another status than 0,
+  // with what it wrote on standard error. DeadlineExceeded. An error of the file system: of output_path.
+  absl::Status status = {};
+  std::string output = {};   // Standard output, at most 1 MiB.
+  Nanoseconds finished = 0;  // Since 1970, by the clock of this machine.
+  Nanoseconds duration = 0;
+  int64_t moved = 0;  // Bytes of standard input and output.
+};
+
+// How long a command may take: `longest` in all or, with `moves_data`, since its last byte. Pure.
+class Patience {
+ public:
+  Patience(Nanoseconds longest, bool moves_data, Nanoseconds now)
+      : longest_(longest), moves_data_(moves_data), since_(now) {}
+  // `moved`: bytes moved up to now.
+  bool IsOver(int64_t moved, Nanoseconds now);
+  absl::Status Error() const;
+
+ private:
+  const Nanoseconds longest_;
+  const bool moves_data_;
+  Nanoseconds since_;
+  int64_t moved_ = 0;
+};
+
+// Of an ssh that ended: OK, Unavailable or Aborted, as above; `error_path` has its standard error.
+absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path);
+
+// All at once, each for at most `deadline`; results in the order of `commands`. `scratch` is a directory for
+// the words of ssh.
+std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& commands, Nanoseconds deadline,
+                                        const std::string& scratch);
+
+// The machine ssh would connect to, by its configuration alone ("HostName"); nothing is sent.
+absl::StatusOr<std::string> SshHostName(const std::string& config, const SshTarget& target,
+                                        const std::string& scratch);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_PROCESS_SSH_H_

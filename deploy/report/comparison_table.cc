@@ -1,0 +1,272 @@
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "deploy/report/comparison.h"
+#include "deploy/report/time_to_accuracy.h"
+#include "deploy/text.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kNothing[] = "-";
+constexpr size_t kVariationHeaderWidth = 12;
+constexpr int kCaptionWidth = 100;
+
+std::string SpreadText(const Spread& spread, double factor, int digits) {
+  if (spread.count == 0) return kNothing;
+  std::string text = absl::StrFormat("%.*f", digits, spread.mean * factor);
+  if (spread.count < 2) return text;
+  const double error = spread.deviation / std::sqrt(spread.count);
+  return absl::StrCat(text, absl::StrFormat(" ± %.*f", digits, error * factor));
+}
+
+std::string MeanText(const Spread& spread, double factor, int digits) {
+  return spread.count == 0 ? kNothing : absl::StrFormat("%.*f", digits, spread.mean * factor);
+}
+
+std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool costs, bool others) {
+  std::vector<Column> columns = {{{"job"}, true}};
+  for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
+  const std::vector<Column> measured = {{{"strategy"}, true},
+                                        {{"workers"}},
+                                        {{"servers"}},
+                                        {{"global", "batch"}},
+                                        {{"test", "accuracy", "%"}},
+                                        {{"training", "s"}},
+                                        {{"samples", "/s"}},
+                                        {{"exposed", "share", "%"}},
+                                        {{"KiB per", "step"}},
+                                        {{"mean", "stale-", "ness"}},
+                                        {{"gradient", "scale"}, true}};
+  columns.insert(columns.end(), measured.begin(), measured.end());
+  if (others) columns.push_back({{"others'", "CPU", "%"}});
+  if (costs) columns.insert(columns.end(), {{{"cost of", "a run"}}, {{"cost of", "an epoch"}}});
+  return columns;
+}
+
+std::string FailureLines(absl::Span<const RunRecord> runs) {
+  std::string text;
+  for (const RunRecord& run : runs) {
+    if (run.status.ok()) continue;
+    const std::string message(run.status.message());
+    absl::StrAppend(&text, "failed: ", run.run_dir, ": ", message.substr(0, message.find('\n')), "\n");
+  }
+  return text;
+}
+
+std::string ExchangeLines(absl::Span<const VariantLabel> labels, absl::Span<const RunRecord> runs) {
+  std::string text;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    std::vector<std::string> exchanges;
+    for (const RunRecord& run : runs) {
+      if (run.status.ok() && run.variant == static_cast<int>(i)) exchanges.push_back(ExchangeOf(run.summary));
+    }
+    const std::string different = DifferentExchanges(exchanges);
+    if (different.empty()) continue;
+    const std::string values = absl::StrJoin(labels[i].values, " ");
+    absl::StrAppend(&text, "runs of ", labels[i].job, values.empty() ? "" : " ", values,
+                    " did not exchange gradients alike: ", different, "\n");
+  }
+  return text;
+}
+
+std::string MeanCell(const Spread& spread) { return spread.count == 0 ? "" : NumberCell(spread.mean); }
+std::string DeviationCell(const Spread& spread) {
+  return spread.count < 2 ? "" : NumberCell(spread.deviation);
+}
+
+std::vector<std::string> MeasuredCells(const Aggregate& values) {
+  std::vector<std::string> cells;
+  for (const Spread* spread :
+       {&values.accuracy, &values.seconds, &values.samples_per_second, &values.exposed_share,
+        &values.bytes_per_step, &values.staleness, &values.others_cpu, &values.run_cost, &values.epoch_cost,
+        &values.best_accuracy, &values.target_seconds, &values.target_epochs, &values.target_cost}) {
+    cells.push_back(MeanCell(*spread));
+    cells.push_back(DeviationCell(*spread));
+  }
+  return cells;
+}
+
+std::string CsvHeader(absl::Span<const Variation> variations) {
+  std::vector<std::string> header = LabelHeader(variations);
+  header.insert(header.begin(), "kind");
+  for (const char* name : {"repeat", "seed", "runs", "failed"}) header.push_back(name);
+  for (const char* name :
+       {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share", "bytes_per_step",
+        "mean_staleness", "others_cpu", "run_cost", "epoch_cost", "best_validation_accuracy",
+        "seconds_to_target", "epochs_to_target", "cost_to_target"}) {
+    header.push_back(name);
+    header.push_back(absl::StrCat(name, "_sd"));
+  }
+  for (const char* name : {"target_accuracy", "reached_target", "exchange", "run_dir", "error"})
+    header.push_back(name);
+  return CsvLine(header);
+}
+
+// Costs span many orders of magnitude: three digits that count.
+std::string CostText(const Spread& spread) {
+  return spread.count == 0 ? kNothing : absl::StrFormat("%.3g", spread.mean);
+}
+
+bool AnyCost(absl::Span<const RunRecord> runs) {
+  return std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) { return run.summary.has_cost(); });
+}
+
+bool AnyOthersCpu(absl::Span<const RunRecord> runs) {
+  return std::any_of(runs.begin(), runs.end(),
+                     [](const RunRecord& run) { return run.summary.has_others_cpu(); });
+}
+
+}  // namespace
+
+std::string CommonPrefix(absl::Span<const VariantLabel> labels) {
+  std::string prefix = labels[0].job;
+  bool differ = false;
+  for (const VariantLabel& label : labels) {
+    const auto end = std::mismatch(prefix.begin(), prefix.end(), label.job.begin(), label.job.end()).first;
+    differ = differ || label.job != labels[0].job;
+    prefix.erase(end, prefix.end());
+  }
+  if (!differ) return "";
+  const size_t separator = prefix.find_last_of("_-.");
+  return separator == std::string::npos ? "" : prefix.substr(0, separator + 1);
+}
+
+std::vector<std::string> FieldHeader(const std::string& field) {
+  const std::string last = field.substr(field.rfind('.') + 1);
+  std::vector<std::string> lines = {""};
+  for (absl::string_view word : absl::StrSplit(last, '_')) {
+    const std::string longer =
+        lines.back().empty() ? std::string(word) : absl::StrCat(lines.back(), "_", word);
+    if (!lines.back().empty() && longer.size() > kVariationHeaderWidth) {
+      lines.push_back(std::string(word));
+    } else {
+      lines.back() = longer;
+    }
+  }
+  return lines;
+}
+
+std::string NumberCell(double value) { return absl::StrFormat("%.9g", value); }
+
+std::vector<std::string> LabelHeader(absl::Span<const Variation> variations) {
+  std::vector<std::string> header = {"job", "strategy"};
+  for (const Variation& variation : variations) header.push_back(variation.field);
+  for (const char* name : {"workers", "servers", "global_batch", "gradient_scale"}) header.push_back(name);
+  return header;
+}
+
+std::vector<std::string> LabelCells(const VariantLabel& label) {
+  std::vector<std::string> cells = {label.job, label.strategy};
+  cells.insert(cells.end(), label.values.begin(), label.values.end());
+  for (const int64_t number : {label.workers, label.servers, label.global_batch}) {
+    cells.push_back(std::to_string(number));
+  }
+  cells.push_back(label.gradient_scale);
+  return cells;
+}
+
+std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                            absl::Span<const RunRecord> runs, int width) {
+  const std::string prefix = CommonPrefix(labels);
+  const bool costs = AnyCost(runs);
+  const bool others = AnyOthersCpu(runs);
+  bool repeated = false;
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const VariantLabel& label = labels[i];
+    const Aggregate values = AggregateRuns(runs, i, absl::nullopt);
+    repeated = repeated || values.seconds.count > 1;
+    std::vector<std::string> row = {label.job.substr(prefix.size())};
+    row.insert(row.end(), label.values.begin(), label.values.end());
+    const std::vector<std::string> cells = {
+        label.strategy,
+        std::to_string(label.workers),
+        std::to_string(label.servers),
+        std::to_string(label.global_batch),
+        SpreadText(values.accuracy, 100, 2),
+        SpreadText(values.seconds, 1, values.seconds.mean < 10 ? 2 : 1),
+        values.samples_per_second.count == 0 ? kNothing
+                                             : CountText(std::llround(values.samples_per_second.mean)),
+        MeanText(values.exposed_share, 100, 1),
+        values.bytes_per_step.count == 0 ? kNothing
+                                         : CountText(std::llround(values.bytes_per_step.mean / 1024)),
+        MeanText(values.staleness, 1, 2),
+        label.gradient_scale};
+    row.insert(row.end(), cells.begin(), cells.end());
+    if (others) row.push_back(MeanText(values.others_cpu, 100, 0));
+    if (costs) row.insert(row.end(), {CostText(values.run_cost), CostText(values.epoch_cost)});
+    rows.push_back(row);
+  }
+  const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
+  return absl::StrCat(title,
+                      Table(TableColumns(variations, costs, others), rows, width, 1 + variations.size()),
+                      repeated ? "± is the standard error of the mean over runs.\n" : "",
+                      ExchangeLines(labels, runs), FailureLines(runs));
+}
+
+std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                        absl::Span<const RunRecord> runs, const Target& target, int width) {
+  if (!target.has_value()) return "";
+  const bool costs = AnyCost(runs);
+  const std::string prefix = CommonPrefix(labels);
+  std::vector<Column> columns = {{{"job"}, true}};
+  for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
+  for (const Column& column : {Column{{"strategy"}, true}, Column{{"training", "s"}}, Column{{"epochs"}},
+                               Column{{"best validation", "accuracy, %"}}, Column{{"reached by"}, true}}) {
+    columns.push_back(column);
+  }
+  if (costs) columns.push_back({{"cost of", "the training"}});
+  std::vector<std::vector<std::string>> rows;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const Aggregate values = AggregateRuns(runs, i, target);
+    std::vector<std::string> row = {labels[i].job.substr(prefix.size())};
+    row.insert(row.end(), labels[i].values.begin(), labels[i].values.end());
+    row.push_back(labels[i].strategy);
+    row.push_back(SpreadText(values.target_seconds, 1, values.target_seconds.mean < 10 ? 2 : 1));
+    row.push_back(SpreadText(values.target_epochs, 1, 1));
+    row.push_back(SpreadText(values.best_accuracy, 100, 2));
+    const int validated = values.best_accuracy.count;
+    row.push_back(validated == 0 ? kNothing : absl::StrCat(values.target_seconds.count, " of ", validated));
+    if (costs) row.push_back(CostText(values.target_cost));
+    rows.push_back(row);
+  }
+  const std::string caption =
+      absl::StrCat("Time to ", TargetText(*target),
+                   "\nTraining until the first end of an epoch at or above it, in the "
+                   "mean of the runs that got there.");
+  return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
+                      Table(columns, rows, width, 1 + variations.size()));
+}
+
+std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
+                          absl::Span<const RunRecord> runs, const Target& target) {
+  std::string csv = CsvHeader(variations);
+  const auto add = [&](const std::string& kind, int variant, const std::string& repeat,
+                       const std::string& seed, absl::Span<const RunRecord> of, const std::string& run_dir,
+                       const std::string& exchange, const std::string& error) {
+    const Aggregate values = AggregateRuns(of, variant, target);
+    std::vector<std::string> cells = {kind};
+    const auto append = [&](const std::vector<std::string>& more) {
+      cells.insert(cells.end(), more.begin(), more.end());
+    };
+    append(LabelCells(labels[variant]));
+    append({repeat, seed, std::to_string(values.runs), std::to_string(values.failed)});
+    append(MeasuredCells(values));
+    append({target.has_value() ? NumberCell(target->accuracy()) : "",
+            target.has_value() ? std::to_string(values.target_seconds.count) : ""});
+    append({exchange, run_dir, error});
+    absl::StrAppend(&csv, CsvLine(cells));
+  };
+  for (const RunRecord& run : runs) {
+    add("run", run.variant, std::to_string(run.repeat), std::to_string(run.seed), {&run, 1}, run.run_dir,
+        ExchangeOf(run.summary), std::string(run.status.message()));
+  }
+  for (size_t i = 0; i < labels.size(); ++i) add("mean", i, "", "", runs, "", "", "");
+  return csv;
+}
+
+}  // namespace tethys

@@ -1,0 +1,264 @@
+#include "deploy/report/explanation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/report/comparison.h"
+#include "deploy/report/report_value.h"
+#include "deploy/report/verdict.h"
+
+namespace tethys {
+namespace {
+
+using proto::ReportValue;
+using proto::ReportVariant;
+
+constexpr double kFullCpu = 0.9;    // Of all cores, in the mean of the training: near its limit.
+constexpr double kOthersCpu = 0.1;  // Of all cores: what other programs may use without being mentioned.
+constexpr double kStraggler = 1.2;  // Own work over the median's; the page's table uses the same.
+
+// A variant, and what to call it.
+struct Subject {
+  const ReportVariant* variant = nullptr;
+  std::string name;
+};
+
+std::vector<Subject> SubjectsOf(const proto::Report& report) {
+  const auto [best, rival] = ContendersOf(report);
+  std::vector<Subject> subjects;
+  for (const ReportVariant* variant : {best, rival}) {
+    if (variant == nullptr) continue;
+    subjects.push_back({variant, variant->short_name().empty() ? variant->name() : variant->short_name()});
+  }
+  return subjects;
+}
+
+bool Timed(const Subject& subject) { return subject.variant->step_seconds().count() > 0; }
+
+// Of the training time of a worker, what is neither computing nor waiting for the exchange.
+double RestSeconds(const ReportVariant& variant) {
+  return variant.seconds().mean() - variant.compute_seconds().mean() - variant.exchange_seconds().mean();
+}
+
+// "3.20 ± 0.05 s (40 %)" of the training time.
+std::string PartText(const ReportValue& part, const ReportValue& whole) {
+  const double percent = 100 * part.mean() / whole.mean();
+  if (percent < 0.5) return "next to nothing";
+  return absl::StrFormat("%s (%.0f %%)", SecondsText(part), percent);
+}
+
+std::string WhereTimeWent(const Subject& subject) {
+  const ReportVariant& variant = *subject.variant;
+  return absl::StrFormat(
+      "Of its %s of training, a worker of %s needed %s to compute (forward and backward), %s to wait for the "
+      "exchange of gradients and parameters, and %.3g s for all else (data, updates, ends of epochs).",
+      SecondsText(variant.seconds()), subject.name, PartText(variant.compute_seconds(), variant.seconds()),
+      PartText(variant.exchange_seconds(), variant.seconds()), std::max(0.0, RestSeconds(variant)));
+}
+
+// What the difference in training time is made of.
+std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
+  if (EqualWithinNoise(best.seconds(), rival.seconds())) {
+    return "Their difference in training time is within noise, so there is nothing to explain in it.";
+  }
+  const double compute = rival.compute_seconds().mean() - best.compute_seconds().mean();
+  const double exchange = rival.exchange_seconds().mean() - best.exchange_seconds().mean();
+  const double rest = RestSeconds(rival) - RestSeconds(best);
+  const bool single = std::min(best.seconds().count(), rival.seconds().count()) < 2;
+  return absl::StrFormat(
+      "So the %.3g s between them are: computing %+.3g s, waiting for the exchange %+.3g s, all else %+.3g "
+      "s%s.",
+      rival.seconds().mean() - best.seconds().mean(), compute, exchange, rest,
+      single ? "; how much of it is chance, one run cannot tell" : "");
+}
+
+std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
+  std::vector<std::string> barrier, validation;
+  for (const Subject& subject : subjects) {
+    const proto::Timing& timing = subject.variant->summary().timing();
+    barrier.push_back(absl::StrFormat("%.2g s", timing.barrier_seconds()));
+    validation.push_back(absl::StrFormat("%.2g s", timing.validation_seconds()));
+  }
+  return absl::StrCat("Waiting for the last worker at ends of epochs took ", absl::StrJoin(barrier, " and "),
+                      " of it; validation, which is not counted as training, ",
+                      absl::StrJoin(validation, " and "), ".");
+}
+
+// ", by shared memory among 3 workers".
+std::string ExchangeText(const ReportVariant& variant) {
+  const std::string exchange = ExchangeOf(variant.summary());
+  return exchange.empty() ? "" : absl::StrCat(", by ", exchange);
+}
+
+// The machine whose part of the job moved the most while it trained. One machine alone talks to itself, and
+// both ends would be counted.
+std::string BusiestMachine(const ReportVariant& variant) {
+  const auto traffic = [](const proto::MachineSeries& machine) {
+    return machine.training().job_network_mb_per_second();
+  };
+  const auto& machines = variant.machine();
+  if (machines.size() < 2) return "";
+  const auto most = std::max_element(machines.begin(), machines.end(),
+                                     [&](const auto& a, const auto& b) { return traffic(a) < traffic(b); });
+  if (traffic(*most) <= 0) return "";
+  return absl::StrFormat(" (its processes on %s: %.3g MB/s over TCP)", most->host(), traffic(*most));
+}
+
+std::string WhatMoved(const std::vector<Subject>& subjects) {
+  std::vector<std::string> parts;
+  bool any = false;
+  for (const Subject& subject : subjects) {
+    const proto::Communication& communication = subject.variant->summary().communication();
+    const double bytes = communication.bytes_out_per_step() + communication.bytes_in_per_step();
+    any = any || bytes > 0;
+    if (bytes <= 0) {
+      parts.push_back(absl::StrCat("nothing with ", subject.name));
+      continue;
+    }
+    parts.push_back(absl::StrFormat("%.4g KiB with %s%s%s", bytes / 1024, subject.name,
+                                    ExchangeText(*subject.variant), BusiestMachine(*subject.variant)));
+  }
+  if (!any) return "";
+  return absl::StrCat("A worker's step moved, in and out, ", absl::StrJoin(parts, ", and "), ".");
+}
+
+std::string Staleness(const std::vector<Subject>& subjects) {
+  std::string text;
+  for (const Subject& subject : subjects) {
+    const proto::Communication& communication = subject.variant->summary().communication();
+    if (communication.mean_staleness() <= 0) continue;
+    int64_t most = 0;
+    for (const proto::StalenessCount& count : communication.staleness()) {
+      most = std::max(most, count.staleness());
+    }
+    absl::StrAppend(&text, text.empty() ? "" : " ",
+                    absl::StrFormat("With %s a gradient was computed from parameters that were %.2g updates "
+                                    "old in the mean when it was applied, %d at most.",
+                                    subject.name, communication.mean_staleness(), most));
+  }
+  const bool accuracy_differs =
+      subjects.size() == 2 && subjects[0].variant->test_accuracy().count() > 0 &&
+      subjects[1].variant->test_accuracy().count() > 0 &&
+      !EqualWithinNoise(subjects[0].variant->test_accuracy(), subjects[1].variant->test_accuracy());
+  if (text.empty() || !accuracy_differs) return text;
+  return absl::StrFormat(
+      "%s What of the difference in accuracy comes from that is not measured: the number of updates differs, "
+      "too (%d and %d).",
+      text, subjects[0].variant->summary().steps(), subjects[1].variant->summary().steps());
+}
+
+// Under lock step everybody waits for the slowest, and that shows as waiting for the exchange.
+std::string SlowWorker(const Subject& subject) {
+  const std::string& strategy = subject.variant->strategy();
+  const bool lock_step = strategy == "mirrored" || strategy == "ps_sync";
+  std::vector<proto::RankTime> ranks(subject.variant->rank().begin(), subject.variant->rank().end());
+  if (ranks.size() < 2 || !lock_step) return "";
+  std::sort(ranks.begin(), ranks.end(),
+            [](const auto& a, const auto& b) { return a.compute_us() < b.compute_us(); });
+  const proto::RankTime& slowest = ranks.back();
+  const double median = ranks[ranks.size() / 2].compute_us();
+  if (median <= 0 || slowest.compute_us() <= kStraggler * median) return "";
+  return absl::StrFormat(
+      "With %s the others waited for worker %d%s, whose own work takes %.2g times the median's.",
+      subject.name, slowest.rank(), slowest.host().empty() ? "" : " on " + slowest.host(),
+      slowest.compute_us() / median);
+}
+
+// The CPU of a computer while it trained, as parts of all its cores. Machines made of network namespaces or
+// containers share theirs.
+struct CpuUse {
+  std::string host;
+  int cores = 0;
+  double busy = 0;
+  double job = 0;
+};
+
+// Of the computer that was busiest; no cores: not known.
+CpuUse BusiestCpu(const ReportVariant& variant) {
+  std::map<std::string, std::pair<std::string, int>> computers;  // And its cores, by host.
+  for (const proto::ResourceSummary& line : variant.summary().resources()) {
+    if (line.host().empty() || !line.process().empty()) continue;
+    computers[line.host()] = {line.boot_id().empty() ? line.host() : line.boot_id(), line.cores()};
+  }
+  std::map<std::string, CpuUse> uses;
+  for (const proto::MachineSeries& machine : variant.machine()) {
+    const auto computer = computers.find(machine.host());
+    if (computer == computers.end() || computer->second.second <= 0 || !machine.has_training()) continue;
+    CpuUse& use = uses[computer->second.first];
+    use.host = machine.host();
+    use.cores = computer->second.second;
+    use.busy = std::max(use.busy, machine.training().cpu_percent() / 100 / use.cores);
+    use.job += machine.training().job_cpu_percent() / 100 / use.cores;
+  }
+  CpuUse busiest;
+  for (const auto& [computer, use] : uses) {
+    if (busiest.cores == 0 || use.busy > busiest.busy) busiest = use;
+  }
+  return busiest;
+}
+
+std::string CpuText(const Subject& subject) {
+  const CpuUse use = BusiestCpu(*subject.variant);
+  if (use.cores == 0) return "";
+  std::string text = absl::StrFormat("%.0f %% of the %d cores of %s with %s", 100 * use.busy, use.cores,
+                                     use.host, subject.name);
+  if (use.busy >= kFullCpu) absl::StrAppend(&text, ", at its limit");
+  if (use.busy - use.job > kOthersCpu) {
+    absl::StrAppendFormat(&text, " (other programs took %.0f %%, so the times are not the job's alone)",
+                          100 * (use.busy - use.job));
+  }
+  return text;
+}
+
+std::string Limits(const std::vector<Subject>& subjects) {
+  std::vector<std::string> parts;
+  bool several = false;
+  bool full = false;
+  for (const Subject& subject : subjects) {
+    if (std::string text = CpuText(subject); !text.empty()) parts.push_back(std::move(text));
+    several = several || subject.variant->machine_size() > 1;
+    full = full || BusiestCpu(*subject.variant).busy >= kFullCpu;
+  }
+  if (parts.empty()) return "";
+  std::string text = absl::StrCat("The busiest CPU while training, polling while a process waits included: ",
+                                  absl::StrJoin(parts, ", and "), ".");
+  if (full) {
+    text +=
+        " Times are by the clock: where a CPU is full, waiting for a core counts as what was to be done on "
+        "it.";
+  }
+  if (several) {
+    text +=
+        " What the links between the machines can carry is not known to a run: compare with `tethys hosts "
+        "check`.";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> Explanation(const proto::Report& report) {
+  const std::vector<Subject> subjects = SubjectsOf(report);
+  if (subjects.empty() || !std::all_of(subjects.begin(), subjects.end(), Timed)) return {};
+  std::vector<std::string> sentences;
+  for (const Subject& subject : subjects) sentences.push_back(WhereTimeWent(subject));
+  if (subjects.size() == 2) sentences.push_back(WhatDiffers(*subjects[0].variant, *subjects[1].variant));
+  if (std::any_of(subjects.begin(), subjects.end(),
+                  [](const Subject& subject) { return subject.variant->runs() > 1; })) {
+    sentences.push_back("All that follows is of the one run of each variant that details are shown of.");
+  }
+  sentences.push_back(EndsOfEpochs(subjects));
+  sentences.push_back(WhatMoved(subjects));
+  sentences.push_back(Staleness(subjects));
+  for (const Subject& subject : subjects) sentences.push_back(SlowWorker(subject));
+  sentences.push_back(Limits(subjects));
+  sentences.erase(std::remove(sentences.begin(), sentences.end(), ""), sentences.end());
+  return sentences;
+}
+
+}  // namespace tethys

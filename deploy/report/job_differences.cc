@@ -1,0 +1,250 @@
+#include "deploy/report/job_differences.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/job/job.h"
+
+namespace tethys {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+using google::protobuf::TextFormat;
+
+constexpr char kAbsent[] = "none";
+
+// Messages of one type, one per job; null: the job has none there.
+using Messages = std::vector<const Message*>;
+
+// What names of variants say of their jobs (ShortNames, and the report's names).
+bool InName(const std::string& field) {
+  for (const char* named : {"strategy", "strategy.parameter_server.consistency", "workers",
+                            "strategy.parameter_server.servers", "batch", "global_batch_size",
+                            "batch_size_per_worker", "strategy.parameter_server.stale_synchronous.bound"}) {
+    if (field == named) return true;
+  }
+  return false;
+}
+
+class Comparer {
+ public:
+  std::vector<proto::JobDifference> Compare(absl::Span<const proto::Job> jobs) {
+    Messages messages;
+    for (const proto::Job& job : jobs) {
+      messages.push_back(&job);
+      servers_.push_back(ServerCount(job) == 0 ? "" : std::to_string(ServerCount(job)));
+    }
+    CompareFields(*proto::Job::descriptor(), messages, "");
+    return std::move(found_);
+  }
+
+ private:
+  void CompareFields(const Descriptor& type, const Messages& messages, const std::string& prefix) {
+    for (int i = 0; i < type.field_count(); ++i) {
+      const FieldDescriptor& field = *type.field(i);
+      if (prefix.empty() && (field.name() == "name" || field.name() == "seed")) continue;
+      const OneofDescriptor* oneof = field.real_containing_oneof();
+      if (oneof != nullptr && oneof->field(0) == &field) CompareChoices(*oneof, messages, prefix);
+      CompareField(field, messages, absl::StrCat(prefix, field.name()));
+    }
+  }
+
+  // `strategy { kind ... }` is named by the message around the oneof, as --set takes it.
+  void CompareChoices(const OneofDescriptor& oneof, const Messages& messages, const std::string& prefix) {
+    const bool only = oneof.containing_type()->real_oneof_decl_count() == 1 && oneof.name() == "kind";
+    const std::string path = only ? prefix.substr(0, prefix.size() - 1) : absl::StrCat(prefix, oneof.name());
+    std::vector<std::string> values;
+    for (const Message* message : messages) {
+      const FieldDescriptor* chosen =
+          message == nullptr ? nullptr : message->GetReflection()->GetOneofFieldDescriptor(*message, &oneof);
+      values.push_back(message == nullptr ? "" : chosen == nullptr ? kAbsent : chosen->name());
+    }
+    Add(path, std::move(values));
+  }
+
+  void CompareField(const FieldDescriptor& field, const Messages& messages, const std::string& path) {
+    if (field.is_repeated()) return CompareLists(field, messages, path);
+    if (field.message_type() != nullptr) return CompareMessages(field, messages, path);
+    std::vector<std::string> values;
+    for (const Message* message : messages) values.push_back(ValueText(message, field, -1));
+    // Its default follows the servers, whose number is told already.
+    if (field.full_name() == "tethys.proto.MinSize.max_shards" && values == servers_) return;
+    Add(path, std::move(values));
+  }
+
+  void CompareMessages(const FieldDescriptor& field, const Messages& messages, const std::string& path) {
+    Messages parts;
+    std::vector<std::string> presence;
+    for (const Message* message : messages) {
+      const bool has = message != nullptr && message->GetReflection()->HasField(*message, &field);
+      parts.push_back(has ? &message->GetReflection()->GetMessage(*message, &field) : nullptr);
+      presence.push_back(message == nullptr ? "" : has ? "given" : kAbsent);
+    }
+    if (field.real_containing_oneof() == nullptr) Add(path, std::move(presence));
+    if (std::count(parts.begin(), parts.end(), nullptr) + 1 < parts.size()) {
+      CompareFields(*field.message_type(), parts, absl::StrCat(path, "."));
+    }
+  }
+
+  // Lists of one length by their elements, others as a whole.
+  void CompareLists(const FieldDescriptor& field, const Messages& messages, const std::string& path) {
+    std::vector<int> sizes;
+    for (const Message* message : messages) {
+      if (message != nullptr) sizes.push_back(message->GetReflection()->FieldSize(*message, &field));
+    }
+    const bool alike = std::all_of(sizes.begin(), sizes.end(), [&](int size) { return size == sizes[0]; });
+    if (!alike || field.message_type() == nullptr) {
+      std::vector<std::string> values;
+      for (const Message* message : messages) values.push_back(ListText(message, field));
+      Add(path, std::move(values));
+      return;
+    }
+    for (int i = 0; !sizes.empty() && i < sizes[0]; ++i) {
+      Messages elements;
+      for (const Message* message : messages) {
+        elements.push_back(message == nullptr
+                               ? nullptr
+                               : &message->GetReflection()->GetRepeatedMessage(*message, &field, i));
+      }
+      CompareFields(*field.message_type(), elements, absl::StrCat(path, "[", i, "]."));
+    }
+  }
+
+  static std::string ListText(const Message* message, const FieldDescriptor& field) {
+    if (message == nullptr) return "";
+    const int size = message->GetReflection()->FieldSize(*message, &field);
+    if (field.message_type() != nullptr) return absl::StrCat(size, size == 1 ? " entry" : " entries");
+    std::vector<std::string> items;
+    for (int i = 0; i < size; ++i) items.push_back(ValueText(message, field, i));
+    return size == 0 ? kAbsent : absl::StrJoin(items, " ");
+  }
+
+  // `index`: -1 for a field that is no list.
+  static std::string ValueText(const Message* message, const FieldDescriptor& field, int index) {
+    if (message == nullptr) return "";
+    const auto& reflection = *message->GetReflection();
+    if (index < 0 && field.has_presence() && !reflection.HasField(*message, &field)) {
+      return field.real_containing_oneof() != nullptr ? "" : kAbsent;
+    }
+    std::string text;
+    TextFormat::PrintFieldValueToString(*message, &field, index, &text);
+    return text;
+  }
+
+  // A difference, if two of the values that are there differ.
+  void Add(const std::string& field, std::vector<std::string> values) {
+    const std::string* first = nullptr;
+    bool differ = false;
+    for (const std::string& value : values) {
+      if (value.empty()) continue;
+      differ = differ || (first != nullptr && value != *first);
+      first = &value;
+    }
+    if (!differ) return;
+    proto::JobDifference& difference = found_.emplace_back();
+    difference.set_field(field);
+    difference.set_in_name(InName(field));
+    for (std::string& value : values) difference.add_value(std::move(value));
+  }
+
+  std::vector<std::string> servers_;  // By job.
+  std::vector<proto::JobDifference> found_;
+};
+
+std::string StrategyText(const proto::Job& job) {
+  std::string name = StrategyName(job);
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return absl::StartsWith(name, "ps ") ? absl::StrCat("PS", name.substr(2)) : name;
+}
+
+std::string CountedText(int64_t count, const char* what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+// The last part of a field's path, for a name: "learning_rate 0.1".
+std::string ShortValue(const std::string& field, const std::string& value) {
+  return absl::StrCat(field.substr(field.rfind('.') + 1), " ", value.empty() ? kAbsent : value);
+}
+
+// Adds `text(job)` to the names of these jobs where it is not the same for all.
+template <typename Text>
+void AddWhereUnlike(absl::Span<const proto::Job> jobs, const std::vector<size_t>& alike, Text text,
+                    std::vector<std::string>& names) {
+  const std::string first = text(jobs[alike[0]]);
+  if (std::all_of(alike.begin(), alike.end(), [&](size_t i) { return text(jobs[i]) == first; })) return;
+  for (const size_t i : alike) absl::StrAppend(&names[i], ", ", text(jobs[i]));
+}
+
+}  // namespace
+
+std::vector<proto::JobDifference> JobDifferences(absl::Span<const proto::Job> jobs) {
+  if (jobs.size() < 2) return {};
+  return Comparer().Compare(jobs);
+}
+
+std::string DifferencesText(absl::Span<const proto::JobDifference> differences,
+                            absl::Span<const std::string> names) {
+  std::vector<std::string> texts;
+  for (const proto::JobDifference& difference : differences) {
+    if (difference.in_name()) continue;
+    std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // Names by value.
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string& value = difference.value(static_cast<int>(i));
+      if (value.empty()) continue;
+      auto group =
+          std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == value; });
+      if (group == groups.end()) group = groups.insert(groups.end(), {value, {}});
+      if (std::count(group->second.begin(), group->second.end(), names[i]) == 0) {
+        group->second.push_back(names[i]);
+      }
+    }
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const bool others = groups.back().second.size() > 1;
+    std::vector<std::string> parts;
+    for (const auto& [value, of] : groups) {
+      const bool last = parts.size() + 1 == groups.size();
+      parts.push_back(
+          absl::StrCat(value, " in ", last && others ? "all others" : absl::StrJoin(of, " and ")));
+    }
+    texts.push_back(absl::StrCat(difference.field(), ": ", absl::StrJoin(parts, ", ")));
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
+std::vector<std::string> ShortNames(absl::Span<const proto::Job> jobs) {
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<size_t>> by_strategy;
+  for (const proto::Job& job : jobs) {
+    by_strategy[StrategyText(job)].push_back(names.size());
+    names.push_back(StrategyText(job));
+  }
+  for (const auto& [strategy, alike] : by_strategy) {
+    const auto add = [&, &alike = alike](auto text) { AddWhereUnlike(jobs, alike, text, names); };
+    add([](const proto::Job& job) { return CountedText(job.workers(), "worker"); });
+    add([](const proto::Job& job) { return CountedText(ServerCount(job), "server"); });
+    add([](const proto::Job& job) { return absl::StrCat("batch ", GlobalBatch(job)); });
+    std::vector<proto::Job> of_strategy;
+    for (const size_t i : alike) of_strategy.push_back(jobs[i]);
+    for (const proto::JobDifference& difference : JobDifferences(of_strategy)) {
+      if (difference.in_name()) continue;
+      for (size_t i = 0; i < alike.size(); ++i) {
+        absl::StrAppend(&names[alike[i]], ", ",
+                        ShortValue(difference.field(), difference.value(static_cast<int>(i))));
+      }
+    }
+  }
+  return names;
+}
+
+}  // namespace tethys

@@ -1,0 +1,126 @@
+#include "deploy/report/report.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "deploy/report/report_value.h"
+#include "deploy/report/time_to_accuracy.h"
+#include "runtime/base/file.h"
+
+// The page and the plotting library lie in the program (report_assets.cc).
+extern const char tethys_report_page[];
+extern const char tethys_report_page_end[];
+extern const char tethys_chart_library[];
+extern const char tethys_chart_library_end[];
+
+namespace tethys {
+namespace {
+
+absl::string_view Page() {
+  return {tethys_report_page, static_cast<size_t>(tethys_report_page_end - tethys_report_page)};
+}
+
+absl::string_view ChartLibrary() {
+  return {tethys_chart_library, static_cast<size_t>(tethys_chart_library_end - tethys_chart_library)};
+}
+
+std::string Json(const proto::Report& report) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto printed = google::protobuf::util::MessageToJsonString(report, &json, options);
+  TETHYS_CHECK(printed.ok(), printed.ToString());
+  // Names of hosts and jobs are in it: nothing may end the script element that holds it.
+  return absl::StrReplaceAll(json, {{"<", "\\u003c"}});
+}
+
+std::string ValueText(const proto::ReportValue& value, double scale) {
+  return value.count() > 0 ? MeanText(value, scale) : "–";
+}
+
+// A cell of a table: no bar ends it early.
+std::string CellText(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"<", "&lt;"}});
+}
+
+void AppendTimeToTarget(const proto::Report& report, std::string& text) {
+  if (!report.has_target()) return;
+  absl::StrAppend(&text, "\nTime to ", TargetText(report.target()),
+                  ": training until the first end of an epoch at or above it, of the runs that got there.\n\n"
+                  "| variant | reached by | training, s | epochs | cost of the training |\n"
+                  "|---|--:|--:|--:|--:|\n");
+  for (const proto::ReportVariant& variant : report.variant()) {
+    const proto::TimeToTarget& to_target = variant.to_target();
+    if (to_target.runs() == 0) continue;
+    absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", to_target.reached(), " of ",
+                    to_target.runs(), " | ", ValueText(to_target.seconds(), 1), " | ",
+                    ValueText(to_target.epochs(), 1), " | ", ValueText(to_target.cost(), 1), " |\n");
+  }
+}
+
+// In which fields the jobs differ: a row per field, a column per variant.
+void AppendDifferences(const proto::Report& report, std::string& text) {
+  if (report.difference_size() == 0) return;
+  text += "\nWhere the jobs differ\n\n| field |";
+  std::string rule = "|---|";
+  for (const proto::ReportVariant& variant : report.variant()) {
+    absl::StrAppend(&text, " ", CellText(variant.short_name()), " |");
+    rule += "---|";
+  }
+  absl::StrAppend(&text, "\n", rule, "\n");
+  for (const proto::JobDifference& difference : report.difference()) {
+    absl::StrAppend(&text, "| ", CellText(difference.field()), " |");
+    for (const std::string& value : difference.value()) {
+      absl::StrAppend(&text, " ", value.empty() ? "–" : CellText(value), " |");
+    }
+    text += "\n";
+  }
+}
+
+void AppendMissing(const proto::Report& report, std::string& text) {
+  if (report.missing_size() == 0) return;
+  text += "\nWhat could not be shown\n\n";
+  for (const std::string& missing : report.missing()) absl::StrAppend(&text, "- ", CellText(missing), "\n");
+}
+
+}  // namespace
+
+std::string ReportHtml(const proto::Report& report) {
+  return absl::StrReplaceAll(Page(),
+                             {{"/*CHART_LIBRARY*/", ChartLibrary()}, {"/*REPORT_DATA*/", Json(report)}});
+}
+
+std::string ReportMarkdown(const proto::Report& report) {
+  std::string text = absl::StrCat("# ", CellText(report.title()), "\n\n", report.made(), "\n\n");
+  for (const std::string& sentence : report.verdict()) absl::StrAppend(&text, CellText(sentence), "\n\n");
+  if (report.why_size() > 0) {
+    absl::StrAppend(&text, "**Why**, as far as it was measured:\n\n");
+    for (const std::string& sentence : report.why()) absl::StrAppend(&text, "- ", CellText(sentence), "\n");
+    text += "\n";
+  }
+  absl::StrAppend(
+      &text,
+      "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB a "
+      "step | cost of a run | cost of an epoch |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+  for (const proto::ReportVariant& variant : report.variant()) {
+    absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", variant.runs(), " | ",
+                    ValueText(variant.seconds(), 1), " | ", ValueText(variant.test_accuracy(), 100), " | ",
+                    ValueText(variant.samples_per_second(), 1), " | ",
+                    ValueText(variant.exposed_share(), 100), " | ",
+                    ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ", ValueText(variant.cost(), 1),
+                    " | ", ValueText(variant.epoch_cost(), 1), " |\n");
+  }
+  AppendTimeToTarget(report, text);
+  AppendDifferences(report, text);
+  AppendMissing(report, text);
+  return text;
+}
+
+absl::Status WriteReport(const proto::Report& report, const std::string& path) {
+  TETHYS_RETURN_IF_ERROR(WriteFileAtomically(path + "/report.html", ReportHtml(report)));
+  return WriteFileAtomically(path + "/report.md", ReportMarkdown(report));
+}
+
+}  // namespace tethys

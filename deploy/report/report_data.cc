@@ -1,0 +1,438 @@
+#include "deploy/report/report_data.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/report/comparison.h"
+#include "deploy/report/explanation.h"
+#include "deploy/report/job_differences.h"
+#include "deploy/report/setup_text.h"
+#include "deploy/report/time_to_accuracy.h"
+#include "deploy/report/verdict.h"
+#include "runtime/base/file.h"
+#include "runtime/telemetry/csv_reader.h"
+#include "runtime/telemetry/summary.h"
+
+namespace tethys {
+namespace {
+
+// A report is looked at in a browser: what is longer is thinned out, or left out with a word.
+constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
+constexpr size_t kMaxPoints = 240;
+
+struct Run {
+  std::string path;
+  std::string variant;  // Runs of one variant share it.
+  RunRecord record;
+  absl::optional<proto::Job> job;  // As resolved; absent: not readable.
+};
+
+absl::optional<proto::Job> JobIn(const std::string& path) {
+  proto::Job job;
+  const absl::StatusOr<std::string> text = ReadFile(path + "/job.textproto", kMaxFileBytes);
+  if (!text.ok() || !google::protobuf::TextFormat::ParseFromString(*text, &job)) return absl::nullopt;
+  return job;
+}
+
+// "NAME" of "NAME-r3"; the whole where there is no such end.
+std::string WithoutRepeat(const std::string& name) {
+  const size_t dash = name.rfind("-r");
+  uint32_t repeat = 0;
+  const bool numbered = dash != std::string::npos && absl::SimpleAtoi(name.substr(dash + 2), &repeat);
+  return numbered ? name.substr(0, dash) : name;
+}
+
+// What a comparison that was gone on with put aside to make it again: "NAME-r3.old-1".
+bool IsPutAside(const std::string& name) {
+  const size_t mark = name.rfind(".old-");
+  uint32_t number = 0;
+  return mark != std::string::npos && absl::SimpleAtoi(name.substr(mark + 5), &number);
+}
+
+RunRecord RecordOf(const std::string& path, proto::RunSummary summary) {
+  RunRecord record;
+  record.run_dir = path;
+  record.epochs = ParseEpochs(ReadFile(path + "/epochs.csv", kMaxFileBytes).value_or(""));
+  if (summary.status() != "succeeded") record.status = absl::AbortedError(summary.status());
+  record.summary = std::move(summary);
+  return record;
+}
+
+absl::StatusOr<std::vector<Run>> FindRuns(const std::string& path) {
+  std::vector<Run> runs;
+  if (FileExists(path + "/" + kSummaryFile)) {
+    TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(path));
+    const std::string name = summary.job();
+    runs.push_back({path, name, RecordOf(path, std::move(summary)), JobIn(path)});
+    return runs;
+  }
+  TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> names, ListDirectory(path));
+  std::sort(names.begin(), names.end());
+  for (const std::string& name : names) {
+    const std::string folder = absl::StrCat(path, "/", name);
+    if (IsPutAside(name) || !FileExists(absl::StrCat(folder, "/", kSummaryFile))) continue;
+    TETHYS_ASSIGN_OR_RETURN(proto::RunSummary summary, ReadSummary(folder));
+    runs.push_back({folder, WithoutRepeat(name), RecordOf(folder, std::move(summary)), JobIn(folder)});
+  }
+  if (!runs.empty()) return runs;
+  return absl::NotFoundError(absl::StrCat("no run has ended in ", path, ": it holds no ", kSummaryFile,
+                                          ", and no directory in it does"));
+}
+
+std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& report) {
+  absl::StatusOr<std::string> text = ReadFile(absl::StrCat(run.path, "/", file), kMaxFileBytes);
+  if (text.ok()) return *std::move(text);
+  report.add_missing(absl::StrCat(run.variant, ": ", text.status().message()));
+  return "";
+}
+
+// What a machine or a process did while it trained: sums over its samples, and the time of these.
+struct TrainingSums {
+  double seconds = 0;
+  double cpu = 0;  // In percent of one core, times seconds.
+  double megabytes = 0;
+};
+using UseByProcess = std::map<std::string, TrainingSums>;  // The machine's own has no name.
+
+// Whether all of a sample is of training: after start-up, and before what follows training.
+bool IsTraining(double begin, double end, const proto::Timing& timing) {
+  const double start = timing.startup_seconds();
+  return begin >= start && end <= start + timing.training_seconds() + timing.validation_seconds();
+}
+
+// Nothing where samples cover less than half of the training: a short run begins and ends between two.
+void SetUse(const UseByProcess& processes, double training_seconds, proto::MachineSeries& series) {
+  proto::MachineUse use;
+  for (const auto& [process, sums] : processes) {
+    if (sums.seconds <= 0 || sums.seconds < training_seconds / 2) return;
+    const double cpu = sums.cpu / sums.seconds;
+    if (process.empty()) {
+      use.set_cpu_percent(cpu);
+      continue;
+    }
+    use.set_job_cpu_percent(use.job_cpu_percent() + cpu);
+    use.set_job_network_mb_per_second(use.job_network_mb_per_second() + sums.megabytes / sums.seconds);
+  }
+  *series.mutable_training() = use;
+}
+
+void AddMachines(absl::string_view text, proto::ReportVariant& variant) {
+  std::map<std::string, std::vector<std::array<double, 4>>> machines;
+  std::map<std::string, UseByProcess> uses;
+  std::map<std::pair<std::string, std::string>, double> last;  // End of the last sample, by host and process.
+  for (CsvReader csv(text); csv.Next();) {
+    const std::string host(csv.Text("host")), process(csv.Text("process"));
+    const double seconds = csv.Number("seconds"), cpu = csv.Number("cpu_percent");
+    const double megabytes = (csv.Number("network_in_bytes") + csv.Number("network_out_bytes")) / 1e6;
+    if (process.empty()) {
+      machines[host].push_back({seconds, cpu, csv.Number("resident_bytes") / (1 << 20), megabytes});
+    }
+    const double begin = std::exchange(last[{host, process}], seconds);
+    TrainingSums& sums = uses[host][process];
+    if (begin >= seconds || !IsTraining(begin, seconds, variant.summary().timing())) continue;
+    sums.seconds += seconds - begin;
+    sums.cpu += cpu * (seconds - begin);
+    sums.megabytes += megabytes;
+  }
+  for (const auto& [host, samples] : machines) {
+    proto::MachineSeries& series = *variant.add_machine();
+    series.set_host(host);
+    SetUse(uses[host], variant.summary().timing().training_seconds(), series);
+    const size_t stride = (samples.size() + kMaxPoints - 1) / kMaxPoints;
+    for (size_t i = 0; i < samples.size(); i += stride) {
+      const double interval = i > 0 ? samples[i][0] - samples[i - 1][0] : samples[i][0];
+      series.add_seconds(samples[i][0]);
+      series.add_cpu_percent(samples[i][1]);
+      series.add_resident_mib(samples[i][2]);
+      series.add_network_mb_per_second(interval > 0 ? samples[i][3] / interval : 0);
+    }
+  }
+}
+
+// Of processes that have a GPU which tells how busy it is.
+void AddGpus(absl::string_view text, proto::ReportVariant& variant) {
+  std::map<std::string, std::vector<std::array<double, 3>>> gpus;
+  for (CsvReader csv(text); csv.Next();) {
+    if (csv.Text("gpu_percent").empty()) continue;
+    gpus[absl::StrCat(csv.Text("process"), " on ", csv.Text("host"))].push_back(
+        {csv.Number("seconds"), csv.Number("gpu_percent"), csv.Number("gpu_power_watts")});
+  }
+  for (const auto& [process, samples] : gpus) {
+    proto::GpuSeries& series = *variant.add_gpu();
+    series.set_process(process);
+    const size_t stride = (samples.size() + kMaxPoints - 1) / kMaxPoints;
+    for (size_t i = 0; i < samples.size(); i += stride) {
+      series.add_seconds(samples[i][0]);
+      series.add_percent(samples[i][1]);
+      series.add_power_watts(samples[i][2]);
+    }
+  }
+}
+
+void AddRanks(absl::string_view text, proto::ReportVariant& variant) {
+  struct Sum {
+    double compute_ns = 0;
+    double exchange_ns = 0;
+    int64_t steps = 0;
+  };
+  std::map<int, Sum> ranks;
+  for (CsvReader csv(text); csv.Next();) {
+    Sum& sum = ranks[static_cast<int>(csv.Integer("rank"))];
+    sum.compute_ns += csv.Number("data_ns") + csv.Number("forward_ns") + csv.Number("backward_ns");
+    sum.exchange_ns += csv.Number("exchange_ns");
+    ++sum.steps;
+  }
+  for (const auto& [rank, sum] : ranks) {
+    proto::RankTime& time = *variant.add_rank();
+    time.set_rank(rank);
+    time.set_compute_us(sum.compute_ns / 1e3 / static_cast<double>(sum.steps));
+    time.set_exchange_us(sum.exchange_ns / 1e3 / static_cast<double>(sum.steps));
+    for (const proto::TaskSummary& task : variant.summary().task()) {
+      if (task.role() == "worker" && task.index() == rank) time.set_host(task.host());
+    }
+  }
+}
+
+void SetValue(const Spread& spread, proto::ReportValue& value) {
+  value.set_count(spread.count);
+  value.set_mean(spread.mean);
+  value.set_deviation(spread.deviation);
+}
+
+// All attempts whose updates count were of the shape of the last.
+bool OneShape(const proto::RunSummary& summary) {
+  return std::all_of(summary.attempt().begin(), summary.attempt().end(), [&](const proto::Attempt& attempt) {
+    return attempt.end_step() == attempt.first_step() ||
+           (attempt.strategy() == summary.strategy() && attempt.workers() == summary.workers() &&
+            attempt.servers() == summary.servers() && attempt.global_batch_size() == summary.global_batch());
+  });
+}
+
+// "mirrored, 9 workers, batch 1152"; of a run that was resumed in another shape also since when.
+std::string NameOf(const proto::RunSummary& summary) {
+  std::string name = summary.strategy();
+  std::replace(name.begin(), name.end(), '_', ' ');
+  absl::StrAppend(&name, ", ", summary.workers(), summary.workers() == 1 ? " worker" : " workers");
+  if (summary.servers() > 0) {
+    absl::StrAppend(&name, ", ", summary.servers(), summary.servers() == 1 ? " server" : " servers");
+  }
+  absl::StrAppend(&name, ", global batch ", summary.global_batch());
+  // What ran before in another shape is no merit, and no fault, of this one.
+  if (!OneShape(summary)) {
+    absl::StrAppend(&name, ", from update ", std::prev(summary.attempt().end())->first_step(), " on");
+  }
+  return name;
+}
+
+// The one to show in detail: of median training time among those that succeeded; where none did, the one that
+// got furthest.
+const Run& ShownRun(const std::vector<const Run*>& runs) {
+  std::vector<const Run*> succeeded;
+  std::copy_if(runs.begin(), runs.end(), std::back_inserter(succeeded),
+               [](const Run* run) { return run->record.status.ok(); });
+  if (succeeded.empty()) {
+    return **std::max_element(runs.begin(), runs.end(), [](const Run* a, const Run* b) {
+      return a->record.epochs.size() < b->record.epochs.size();
+    });
+  }
+  std::stable_sort(succeeded.begin(), succeeded.end(), [](const Run* a, const Run* b) {
+    return a->record.summary.timing().training_seconds() < b->record.summary.timing().training_seconds();
+  });
+  return *succeeded[(succeeded.size() - 1) / 2];
+}
+
+std::string DirectoryName(const Run& run) { return run.path.substr(run.path.rfind('/') + 1); }
+
+void AddRunPoint(const Run& run, const Target& target, proto::ReportVariant& variant) {
+  const proto::RunSummary& summary = run.record.summary;
+  proto::RunPoint& point = *variant.add_run();
+  point.set_name(DirectoryName(run));
+  point.set_status(summary.status());
+  point.set_seconds(summary.timing().training_seconds());
+  if (summary.has_test()) point.set_test_accuracy(summary.test().accuracy());
+  point.set_exchange(ExchangeOf(summary));
+  if (!target.has_value()) return;
+  const absl::optional<Reached> reached = FirstAtOrAbove(target->accuracy(), run.record.epochs);
+  if (reached.has_value()) point.set_seconds_to_target(reached->seconds);
+}
+
+void SetTimeToTarget(const Aggregate& aggregate, proto::TimeToTarget& to_target) {
+  to_target.set_runs(aggregate.best_accuracy.count);
+  to_target.set_reached(aggregate.target_seconds.count);
+  SetValue(aggregate.target_seconds, *to_target.mutable_seconds());
+  SetValue(aggregate.target_epochs, *to_target.mutable_epochs());
+  SetValue(aggregate.target_cost, *to_target.mutable_cost());
+}
+
+// What the runs of a variant gave in the mean.
+void SetMeans(const Aggregate& aggregate, proto::ReportVariant& variant) {
+  variant.set_runs(aggregate.runs - aggregate.failed);
+  variant.set_failed(aggregate.failed);
+  SetValue(aggregate.seconds, *variant.mutable_seconds());
+  SetValue(aggregate.accuracy, *variant.mutable_test_accuracy());
+  SetValue(aggregate.samples_per_second, *variant.mutable_samples_per_second());
+  SetValue(aggregate.exposed_share, *variant.mutable_exposed_share());
+  SetValue(aggregate.bytes_per_step, *variant.mutable_bytes_per_step());
+  SetValue(aggregate.staleness, *variant.mutable_staleness());
+  SetValue(aggregate.run_cost, *variant.mutable_cost());
+  SetValue(aggregate.epoch_cost, *variant.mutable_epoch_cost());
+  SetValue(aggregate.others_cpu, *variant.mutable_others_cpu());
+  SetValue(aggregate.step_seconds, *variant.mutable_step_seconds());
+  SetValue(aggregate.compute_seconds, *variant.mutable_compute_seconds());
+  SetValue(aggregate.exchange_seconds, *variant.mutable_exchange_seconds());
+  SetValue(aggregate.best_accuracy, *variant.mutable_best_accuracy());
+}
+
+void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto::Report& report) {
+  std::vector<RunRecord> records;
+  for (const Run* run : runs) records.push_back(run->record);
+  const proto::RunSummary& first = records[0].summary;
+  proto::ReportVariant& variant = *report.add_variant();
+  variant.set_name(NameOf(first));
+  variant.set_strategy(first.strategy());
+  variant.set_workers(first.workers());
+  variant.set_servers(first.servers());
+  variant.set_global_batch(first.global_batch());
+  const Aggregate aggregate = AggregateRuns(records, 0, target);
+  SetMeans(aggregate, variant);
+  if (target.has_value()) SetTimeToTarget(aggregate, *variant.mutable_to_target());
+  for (const Run* run : runs) AddRunPoint(*run, target, variant);
+  const Run& shown = ShownRun(runs);
+  variant.set_shown_run(DirectoryName(shown));
+  const proto::RunSummary& summary = shown.record.summary;
+  variant.set_batch_per_worker(static_cast<int32_t>(summary.global_batch() / std::max(1, summary.workers())));
+  *variant.mutable_summary() = summary;
+  for (const proto::EpochPoint& epoch : shown.record.epochs) *variant.add_epoch() = epoch;
+  if (shown.record.epochs.empty()) ReadOrNote(shown, "epochs.csv", report);
+  const std::string resources = ReadOrNote(shown, "resources.csv", report);
+  AddMachines(resources, variant);
+  AddGpus(resources, variant);
+  AddRanks(ReadOrNote(shown, "steps.csv", report), variant);
+}
+
+// The first job of every variant, in their order; empty where one cannot be read.
+std::vector<proto::Job> JobsOf(const std::vector<Run>& runs, const std::vector<std::string>& variants) {
+  std::vector<proto::Job> jobs;
+  for (const std::string& variant : variants) {
+    const auto run =
+        std::find_if(runs.begin(), runs.end(), [&](const Run& run) { return run.variant == variant; });
+    if (!run->job.has_value()) return {};
+    jobs.push_back(*run->job);
+  }
+  return jobs;
+}
+
+// What their jobs tell of the variants beside each other.
+void AddJobs(const std::vector<proto::Job>& jobs, proto::Report& report) {
+  const std::vector<std::string> short_names = ShortNames(jobs);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    proto::ReportVariant& variant = *report.mutable_variant(static_cast<int>(i));
+    variant.set_short_name(short_names[i]);
+    if (jobs[i].data().classes() > 0) variant.set_chance_accuracy(1.0 / jobs[i].data().classes());
+  }
+  for (proto::JobDifference& difference : JobDifferences(jobs)) {
+    *report.add_difference() = std::move(difference);
+  }
+}
+
+using NameField = std::string* (proto::ReportVariant::*)();
+
+// Variants that look alike are told apart by what their directories are called.
+void MakeUnique(const std::vector<std::string>& directories, NameField field, proto::Report& report) {
+  std::map<std::string, int> uses;
+  for (proto::ReportVariant& variant : *report.mutable_variant()) ++uses[*(variant.*field)()];
+  for (int i = 0; i < report.variant_size(); ++i) {
+    std::string& name = *(report.mutable_variant(i)->*field)();
+    if (!name.empty() && uses[name] > 1) absl::StrAppend(&name, " (", directories[i], ")");
+  }
+}
+
+// FailedPrecondition: these runs answer no question together.
+absl::Status CheckAlike(const std::string& path, const std::vector<proto::Job>& jobs) {
+  std::vector<std::string> fields;
+  for (const proto::JobDifference& difference : JobDifferences(jobs)) {
+    const std::string& field = difference.field();
+    if (absl::StartsWith(field, "model") || absl::StartsWith(field, "data")) fields.push_back(field);
+  }
+  if (fields.empty()) return absl::OkStatus();
+  constexpr size_t kNamed = 3;
+  const size_t more = fields.size() - std::min(fields.size(), kNamed);
+  fields.resize(fields.size() - more);
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, " holds runs of different models or data (they differ in ", absl::StrJoin(fields, ", "),
+      more > 0 ? absl::StrCat(" and ", more, " more") : "",
+      "), which no `tethys compare` made together: name the directory of one run or of one comparison"));
+}
+
+// What all runs have in common: a sentence that is not every run's is left out.
+std::vector<std::string> SetupSentences(const std::vector<Run>& runs) {
+  std::vector<std::string> common;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].job.has_value()) return {};
+    const std::vector<std::string> own = DescribeSetup(*runs[i].job, runs[i].record.summary);
+    if (i == 0) common = own;
+    common.erase(std::remove_if(common.begin(), common.end(),
+                                [&own](const std::string& sentence) {
+                                  return std::find(own.begin(), own.end(), sentence) == own.end();
+                                }),
+                 common.end());
+  }
+  return common;
+}
+
+std::string Today() {
+  const time_t now = time(nullptr);
+  tm utc;
+  gmtime_r(&now, &utc);
+  return absl::StrFormat("%04d-%02d-%02d %02d:%02d UTC", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,
+                         utc.tm_hour, utc.tm_min);
+}
+
+}  // namespace
+
+absl::StatusOr<proto::Report> CollectReport(const std::string& path, absl::optional<double> given_target,
+                                            const std::string& program) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<Run> runs, FindRuns(path));
+  std::map<std::string, std::vector<const Run*>> variants;
+  std::vector<std::string> directories;
+  for (const Run& run : runs) {
+    if (variants[run.variant].empty()) directories.push_back(run.variant);
+    variants[run.variant].push_back(&run);
+  }
+  const std::vector<proto::Job> jobs = JobsOf(runs, directories);
+  const bool compared = FileExists(path + "/comparison.csv");
+  if (!compared) TETHYS_RETURN_IF_ERROR(CheckAlike(path, jobs));
+  proto::Report report;
+  std::vector<RunRecord> records;
+  for (const Run& run : runs) records.push_back(run.record);
+  const Target target = TargetOf(records, given_target);
+  if (target.has_value()) *report.mutable_target() = *target;
+  if (!target.has_value() && given_target.has_value()) {
+    report.add_missing(
+        "Time to accuracy: no run was validated (data.validation_samples, evaluate_each_epoch).");
+  }
+  for (const std::string& directory : directories) AddVariant(variants[directory], target, report);
+  AddJobs(jobs, report);
+  MakeUnique(directories, &proto::ReportVariant::mutable_name, report);
+  MakeUnique(directories, &proto::ReportVariant::mutable_short_name, report);
+  for (std::string& sentence : SetupSentences(runs)) report.add_setup(std::move(sentence));
+  report.set_title(runs.size() == 1 ? runs[0].record.summary.job()
+                                    : absl::StrCat(compared ? "Comparison of " : "Runs not made together: ",
+                                                   directories.size(), " variants, ", runs.size(), " runs"));
+  report.set_made(absl::StrCat("Made on ", Today(), program.empty() ? "" : " by ", program));
+  for (std::string& sentence : Verdict(report)) report.add_verdict(std::move(sentence));
+  for (std::string& sentence : Explanation(report)) report.add_why(std::move(sentence));
+  return report;
+}
+
+}  // namespace tethys

@@ -1,0 +1,77 @@
+#include "deploy/report/setup_text.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+std::string LayerText(const proto::Layer& layer) {
+  const auto activated = [](proto::Activation activation) {
+    return activation == proto::RELU ? " relu" : "";
+  };
+  if (layer.has_flatten()) return "flatten";
+  if (layer.has_dense())
+    return absl::StrCat("dense ", layer.dense().units(), activated(layer.dense().activation()));
+  if (layer.has_max_pooling()) return absl::StrCat("max pooling ", layer.max_pooling().size());
+  const proto::Convolution& convolution = layer.convolution();
+  return absl::StrCat("convolution ", convolution.filters(), " of ", convolution.kernel_size(), " x ",
+                      convolution.kernel_size(), activated(convolution.activation()));
+}
+
+// "a/b/c.gz" lies in "a/b".
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(0, slash);
+}
+
+// "mirrored, 3 workers, global batch 384".
+std::string AttemptText(const proto::Attempt& attempt) {
+  return absl::StrCat(attempt.strategy(), ", ", attempt.workers(),
+                      attempt.workers() == 1 ? " worker" : " workers",
+                      attempt.servers() == 0   ? ""
+                      : attempt.servers() == 1 ? ", 1 server"
+                                               : absl::StrCat(", ", attempt.servers(), " servers"),
+                      ", global batch ", attempt.global_batch_size());
+}
+
+std::string DescribeAttempts(const proto::RunSummary& summary) {
+  if (summary.attempt_size() < 2) return "";
+  std::vector<std::string> parts;
+  for (const proto::Attempt& attempt : summary.attempt()) {
+    parts.push_back(absl::StrFormat("updates %d to %d by %s, %.1f s in all", attempt.first_step(),
+                                    attempt.end_step(), AttemptText(attempt), attempt.total_seconds()));
+  }
+  return absl::StrCat("Attempts: ", absl::StrJoin(parts, "; "), ".");
+}
+
+}  // namespace
+
+std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSummary& summary) {
+  std::vector<std::string> sentences;
+  sentences.push_back(absl::StrCat("Model: ",
+                                   absl::StrJoin(job.model().layer(), ", ",
+                                                 [](std::string* out, const proto::Layer& layer) {
+                                                   absl::StrAppend(out, LayerText(layer));
+                                                 }),
+                                   "."));
+  if (job.data().has_idx()) {
+    const int64_t samples = summary.train().samples();
+    sentences.push_back(
+        absl::StrCat("Data: ", FolderOf(job.data().idx().train_images()),
+                     samples > 0 ? absl::StrCat(", ", samples, " training samples an epoch") : "", "."));
+  }
+  if (job.optimizer().has_learning_rate()) {
+    const double momentum = job.optimizer().sgd().momentum();
+    sentences.push_back(absl::StrCat("Optimizer: SGD, learning rate ", job.optimizer().learning_rate(),
+                                     momentum > 0 ? absl::StrCat(", momentum ", momentum) : "", "."));
+  }
+  if (job.epochs() > 0) sentences.push_back(absl::StrCat("Length: ", job.epochs(), " epochs."));
+  if (const std::string attempts = DescribeAttempts(summary); !attempts.empty()) {
+    sentences.push_back(attempts);
+  }
+  return sentences;
+}
+
+}  // namespace tethys

@@ -1,0 +1,465 @@
+#include "deploy/report/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "deploy/report/comparison.h"
+#include "deploy/report/job_differences.h"
+#include "deploy/report/report_value.h"
+#include "deploy/report/time_to_accuracy.h"
+
+namespace tethys {
+namespace {
+
+using proto::ReportValue;
+using proto::ReportVariant;
+
+using Ranking = std::vector<const ReportVariant*>;  // The first is the best.
+
+// Successful variants, the fastest first.
+Ranking BySpeed(const proto::Report& report) {
+  Ranking variants;
+  for (const ReportVariant& variant : report.variant()) {
+    if (variant.seconds().count() > 0) variants.push_back(&variant);
+  }
+  std::stable_sort(variants.begin(), variants.end(),
+                   [](const auto* a, const auto* b) { return a->seconds().mean() < b->seconds().mean(); });
+  return variants;
+}
+
+// Variants whose every run reached the target, the first to do so first.
+Ranking ByTimeToTarget(const proto::Report& report) {
+  Ranking variants;
+  for (const ReportVariant& variant : report.variant()) {
+    const proto::TimeToTarget& to_target = variant.to_target();
+    if (to_target.runs() > 0 && to_target.reached() == to_target.runs()) variants.push_back(&variant);
+  }
+  std::stable_sort(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
+    return a->to_target().seconds().mean() < b->to_target().seconds().mean();
+  });
+  return variants;
+}
+
+// Whom the best is held against: the best of another strategy, or the second; null where it is alone.
+const ReportVariant* RivalOf(const Ranking& variants) {
+  if (variants.size() < 2) return nullptr;
+  const auto rival = std::find_if(variants.begin(), variants.end(), [&](const ReportVariant* variant) {
+    return variant->strategy() != variants[0]->strategy();
+  });
+  return rival != variants.end() ? *rival : variants[1];
+}
+
+bool IsParameterServer(const ReportVariant& variant) { return absl::StartsWith(variant.strategy(), "ps"); }
+
+// Mirrored workers against each consistency of parameter servers. Of several variants the fastest two of one
+// global batch, where there are such.
+std::vector<Contenders> StrategyPairs(const Ranking& variants) {
+  std::vector<Contenders> pairs;
+  std::set<std::string> done;
+  for (const ReportVariant* server : variants) {
+    if (!IsParameterServer(*server) || !done.insert(server->strategy()).second) continue;
+    Contenders pair;
+    bool one_batch = false;
+    for (const ReportVariant* mirrored : variants) {
+      if (mirrored->strategy() != "mirrored") continue;
+      for (const ReportVariant* other : variants) {
+        if (other->strategy() != server->strategy()) continue;
+        const bool equal = mirrored->global_batch() == other->global_batch();
+        if (pair.best != nullptr && (one_batch || !equal)) continue;
+        pair = {mirrored, other};
+        one_batch = equal;
+      }
+    }
+    if (pair.best == nullptr) continue;
+    if (pair.rival->seconds().mean() < pair.best->seconds().mean()) std::swap(pair.best, pair.rival);
+    pairs.push_back(pair);
+  }
+  return pairs;
+}
+
+const std::string& Name(const ReportVariant& variant) {
+  return variant.short_name().empty() ? variant.name() : variant.short_name();
+}
+
+// "A, B and C".
+std::string ListText(const std::vector<std::string>& names) {
+  if (names.size() < 2) return absl::StrJoin(names, "");
+  return absl::StrCat(absl::StrJoin(names.begin(), names.end() - 1, ", "), " and ", names.back());
+}
+
+std::string PercentText(const ReportValue& share) {
+  if (StandardError(share) <= 0) return absl::StrFormat("%.2f %%", 100 * share.mean());
+  return MeanText(share, 100) + " %";
+}
+
+std::string AccuracySentence(const ReportVariant& best, const ReportVariant& rival) {
+  const ReportValue& a = best.test_accuracy();
+  const ReportValue& b = rival.test_accuracy();
+  if (a.count() == 0 || b.count() == 0) return "Accuracy on a test split was not measured.";
+  const std::string both = absl::StrCat(PercentText(a), " against ", PercentText(b));
+  if (a.count() < 2 || b.count() < 2) {
+    return absl::StrCat("Test accuracy, in the same order: ", both, " (one run: no uncertainty known).");
+  }
+  const double points = 100 * (a.mean() - b.mean());
+  const double error = 100 * std::hypot(StandardError(a), StandardError(b));
+  const double noise = HalfInterval(a, b) * error;
+  if (std::abs(points) <= noise) {
+    return absl::StrFormat(
+        "Test accuracy, in the same order, is equal within noise: %s, difference %.2f ± %.2f points; "
+        "these runs cannot show one below %.2g points.",
+        both, points, error, noise);
+  }
+  return absl::StrFormat("Test accuracy of %s is %s by %.2f ± %.2f points: %s.", Name(best),
+                         points > 0 ? "higher" : "lower", std::abs(points), error, both);
+}
+
+// Training time of two, the faster one first.
+std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival) {
+  const std::string first = absl::StrCat(Name(best), " trained in ", SecondsText(best.seconds()));
+  const std::string times = TimesText(RatioOf(rival.seconds(), best.seconds()));
+  switch (DifferenceOf(best.seconds(), rival.seconds())) {
+    case Difference::kUnknown:
+      return absl::StrCat(first, ", ", Name(rival), " in ", SecondsText(rival.seconds()), ", ", times,
+                          " as long; one run does not tell whether that is chance.");
+    case Difference::kNoise:
+      return absl::StrCat("No difference in speed is shown: ", first, ", ", Name(rival), " in ",
+                          SecondsText(rival.seconds()), "; ", times,
+                          " is 1 within noise. More runs (--repeats) may tell them apart.");
+    case Difference::kShown:
+      break;
+  }
+  return absl::StrCat(first, ", ", times, " faster than ", Name(rival), " with ",
+                      SecondsText(rival.seconds()), ".");
+}
+
+// Mirrored workers against parameter servers, of which `fastest` says nothing yet.
+void AddStrategySentences(const Ranking& variants, const Contenders& fastest,
+                          std::vector<std::string>& sentences) {
+  for (const Contenders& pair : StrategyPairs(variants)) {
+    if (pair.best == fastest.best && pair.rival == fastest.rival) continue;
+    const int64_t batch = pair.best->global_batch();
+    const std::string at = batch == pair.rival->global_batch()
+                               ? absl::StrCat(", both with global batch ", batch)
+                               : ", with different global batches";
+    sentences.push_back(absl::StrCat("Mirrored workers or parameter servers", at, ": ",
+                                     TimesSentence(*pair.best, *pair.rival), " ",
+                                     AccuracySentence(*pair.best, *pair.rival)));
+  }
+}
+
+// Where another variant than the fastest got furthest.
+std::string MostAccurateSentence(const Ranking& variants) {
+  const auto* most = *std::max_element(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
+    return a->test_accuracy().mean() < b->test_accuracy().mean();
+  });
+  if (most == variants[0] || most->test_accuracy().count() == 0) return "";
+  const Difference difference = DifferenceOf(most->test_accuracy(), variants[0]->test_accuracy());
+  if (difference == Difference::kNoise) return "";
+  return absl::StrCat(
+      difference == Difference::kShown ? "Most accurate of all: " : "The highest test accuracy, of one run: ",
+      Name(*most), ", ", PercentText(most->test_accuracy()), " in ", SecondsText(most->seconds()), ".");
+}
+
+// By what accuracy is judged: on the test split where all were tested there, else on the validation split;
+// null: neither was measured for all.
+using Accuracy = const ReportValue& (ReportVariant::*)() const;
+Accuracy AccuracyOf(const Ranking& variants) {
+  for (const Accuracy accuracy : {&ReportVariant::test_accuracy, &ReportVariant::best_accuracy}) {
+    if (std::all_of(variants.begin(), variants.end(),
+                    [accuracy](const ReportVariant* v) { return (v->*accuracy)().count() > 1; })) {
+      return accuracy;
+    }
+  }
+  return nullptr;
+}
+
+// Of those that no other is shown to surpass in accuracy, in order of speed.
+Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
+  if (accuracy == nullptr) return variants;
+  const auto* most = *std::max_element(variants.begin(), variants.end(), [&](const auto* a, const auto* b) {
+    return (a->*accuracy)().mean() < (b->*accuracy)().mean();
+  });
+  Ranking level;
+  for (const ReportVariant* variant : variants) {
+    if (DifferenceOf((variant->*accuracy)(), (most->*accuracy)()) != Difference::kShown) {
+      level.push_back(variant);
+    }
+  }
+  return level;
+}
+
+// The first of `level`, and those as fast within noise.
+std::string ChoiceText(const Ranking& level) {
+  std::vector<std::string> as_fast;
+  for (size_t i = 1; i < level.size(); ++i) {
+    if (DifferenceOf(level[0]->seconds(), level[i]->seconds()) == Difference::kNoise) {
+      as_fast.push_back(Name(*level[i]));
+    }
+  }
+  if (as_fast.empty()) return Name(*level[0]);
+  return absl::StrCat(Name(*level[0]), " (level with it within noise: ", ListText(as_fast), ")");
+}
+
+// The fastest that is shown to be faster than `choice`, and its price in accuracy.
+std::string AlternativeText(const Ranking& variants, const ReportVariant& choice, Accuracy accuracy) {
+  const ReportVariant& fastest = *variants[0];
+  if (accuracy == nullptr || DifferenceOf(fastest.seconds(), choice.seconds()) != Difference::kShown)
+    return "";
+  return absl::StrFormat(" %s trains %s faster, at the price of %.2f points of accuracy.", Name(fastest),
+                         TimesText(RatioOf(choice.seconds(), fastest.seconds())),
+                         100 * ((choice.*accuracy)().mean() - (fastest.*accuracy)().mean()));
+}
+
+// What to choose: the fastest of those that no other surpasses in accuracy.
+std::string Recommendation(const Ranking& variants) {
+  if (std::any_of(variants.begin(), variants.end(), [](const auto* v) { return v->seconds().count() < 2; })) {
+    return "One run of a variant is no ground for a recommendation: repeat with --repeats=3 or more.";
+  }
+  const Accuracy accuracy = AccuracyOf(variants);
+  const Ranking level = NotSurpassed(variants, accuracy);
+  std::string text = absl::StrCat(
+      "Recommended here: ", ChoiceText(level),
+      accuracy != nullptr ? ", the fastest of those that no other is shown to surpass in accuracy."
+                          : ", by training time alone: accuracy was not measured for all.",
+      AlternativeText(variants, *level[0], accuracy));
+  if (level[0]->workers() != 1) return text;
+  Ranking distributed;
+  std::copy_if(variants.begin(), variants.end(), std::back_inserter(distributed),
+               [](const ReportVariant* variant) { return variant->workers() > 1; });
+  if (distributed.empty()) return text;
+  return absl::StrCat(text, " With several workers: ", ChoiceText(NotSurpassed(distributed, accuracy)), ".");
+}
+
+std::string CostSentence(const Ranking& variants) {
+  const ReportVariant* cheapest = nullptr;
+  bool single = false;
+  for (const ReportVariant* variant : variants) {
+    if (variant->cost().count() == 0) return "";
+    single = single || variant->cost().count() < 2;
+    if (cheapest == nullptr || variant->cost().mean() < cheapest->cost().mean()) cheapest = variant;
+  }
+  return absl::StrFormat(
+      "%s: %s, at %s a run, start-up included, %s an epoch, in the currency of the prices.",
+      single ? "The least cost, of one run" : "Cheapest", Name(*cheapest), MeanText(cheapest->cost()),
+      MeanText(cheapest->epoch_cost()));
+}
+
+std::string SpeedSentence(const Ranking& variants) {
+  const ReportVariant& best = *variants[0];
+  const ReportVariant* rival = RivalOf(variants);
+  if (rival != nullptr) {
+    const bool shown = DifferenceOf(best.seconds(), rival->seconds()) == Difference::kShown;
+    return absl::StrCat(shown ? "Fastest here: " : "", TimesSentence(best, *rival));
+  }
+  const std::string first = absl::StrCat(Name(best), " trained in ", SecondsText(best.seconds()));
+  if (best.test_accuracy().count() == 0) return first + ".";
+  return absl::StrCat(first, ", to a test accuracy of ", PercentText(best.test_accuracy()), ".");
+}
+
+// Of variants of which some run did not get to the target.
+std::string NotReachedText(const proto::Report& report) {
+  std::string text;
+  for (const ReportVariant& variant : report.variant()) {
+    const proto::TimeToTarget& to_target = variant.to_target();
+    const int missed = to_target.runs() - to_target.reached();
+    if (missed == 0) continue;
+    absl::StrAppend(&text, text.empty() ? " Not reached by " : "; ", missed, " of ", to_target.runs(),
+                    to_target.runs() == 1 ? " run of " : " runs of ", Name(variant));
+  }
+  return text.empty() ? "" : text + ".";
+}
+
+// Who of those that all reached the target was there first: to be said, for it need not be the fastest.
+std::string FirstAtTargetText(const std::string& target, const Ranking& variants,
+                              const ReportVariant& fastest) {
+  const ReportVariant& first = *variants[0];
+  const ReportValue& seconds = first.to_target().seconds();
+  // The fastest is a rival of the first, if it got there.
+  const bool fastest_there = std::count(variants.begin(), variants.end(), &fastest) > 0;
+  const ReportVariant* rival = &first != &fastest && fastest_there ? &fastest : RivalOf(variants);
+  if (rival == nullptr)
+    return absl::StrCat(Name(first), " reached ", target, " in ", SecondsText(seconds), ".");
+  const ReportValue& rivals = rival->to_target().seconds();
+  if (DifferenceOf(seconds, rivals) == Difference::kUnknown) {
+    return absl::StrCat(target, " was reached in ", SecondsText(seconds), " by ", Name(first), ", in ",
+                        SecondsText(rivals), " by ", Name(*rival), ", in one run.");
+  }
+  if (EqualWithinNoise(seconds, rivals)) {
+    return absl::StrCat("No difference is shown in the time to ", target, ": ", SecondsText(seconds),
+                        " with ", Name(first), ", ", SecondsText(rivals), " with ", Name(*rival), ".");
+  }
+  const std::string text =
+      absl::StrCat(Name(first), &first == &fastest ? " is also first at " : " is first at ", target, ": in ",
+                   SecondsText(seconds), ", against ", SecondsText(rivals), " for ", Name(*rival));
+  if (rival != &fastest) return text + ".";
+  const Ratio rate = RatioOf(fastest.samples_per_second(), first.samples_per_second());
+  return absl::StrCat("But ", text, ", which uses ", TimesText(rate), " as many samples a second.");
+}
+
+std::string TargetSentence(const proto::Report& report, const ReportVariant& fastest) {
+  if (!report.has_target()) return "";
+  const Ranking variants = ByTimeToTarget(report);
+  const std::string target = TargetText(report.target());
+  if (variants.empty()) {
+    return absl::StrCat("No variant reached ", target, " in all of its runs.", NotReachedText(report));
+  }
+  const bool at_once = std::all_of(variants.begin(), variants.end(), [](const ReportVariant* variant) {
+    return variant->to_target().epochs().mean() <= 1;
+  });
+  return absl::StrCat(
+      FirstAtTargetText(target, variants, fastest), NotReachedText(report),
+      at_once ? " All were there after their first epoch: a higher --target_accuracy tells more." : "");
+}
+
+// Of runs that failed, and are no part of any mean.
+std::string FailureSentence(const proto::Report& report) {
+  std::string text;
+  for (const ReportVariant& variant : report.variant()) {
+    if (variant.failed() == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "Failed, and left out of all this: " : "; ", variant.failed(),
+                    " of ", variant.runs() + variant.failed(), " runs of ", Name(variant));
+  }
+  return text.empty() ? "" : text + ".";
+}
+
+// Of variants whose runs differ in what is compared.
+std::string ExchangeSentence(const Ranking& variants) {
+  std::string text;
+  for (const ReportVariant* variant : variants) {
+    std::vector<std::string> exchanges;
+    for (const proto::RunPoint& run : variant->run()) {
+      if (run.status() == "succeeded") exchanges.push_back(run.exchange());
+    }
+    const std::string different = DifferentExchanges(exchanges);
+    if (different.empty()) continue;
+    absl::StrAppend(&text, text.empty() ? "Means over runs that did not exchange gradients alike: " : "; ",
+                    Name(*variant), " (", different, ")");
+  }
+  return text.empty() ? "" : text + ".";
+}
+
+// Where results may come from something else than what the variants are called by.
+std::string DifferencesSentence(const proto::Report& report) {
+  std::vector<std::string> names;
+  for (const ReportVariant& variant : report.variant()) names.push_back(Name(variant));
+  const std::vector<proto::JobDifference> differences(report.difference().begin(), report.difference().end());
+  const std::string text = DifferencesText(differences, names);
+  return text.empty()
+             ? ""
+             : absl::StrCat("The jobs differ in more than strategy, processes and batch: ", text, ".");
+}
+
+// Variants whose models hardly learned.
+std::string AtChanceSentence(const Ranking& variants) {
+  std::vector<std::string> names;
+  for (const ReportVariant* variant : variants) {
+    const double chance = variant->chance_accuracy();
+    const ReportValue& test = variant->test_accuracy();
+    const ReportValue& accuracy = test.count() > 0 ? test : variant->best_accuracy();
+    if (chance <= 0 || accuracy.count() == 0) continue;
+    if (IsAtChance(accuracy.mean(), chance)) names.push_back(Name(*variant));
+  }
+  if (names.empty()) return "";
+  return absl::StrFormat(
+      "Hardly better than a guess (%.3g %%): %s. A lower optimizer.learning_rate, or a look at labels and "
+      "data, comes before any comparison.",
+      100 * variants[0]->chance_accuracy(), ListText(names));
+}
+
+// What other programs took of the machine, where that may have moved the times.
+std::string OthersCpuSentence(const Ranking& variants) {
+  constexpr double kMentioned = 0.1;
+  std::vector<std::string> parts;
+  for (const ReportVariant* variant : variants) {
+    const ReportValue& others = variant->others_cpu();
+    if (others.count() == 0 || others.mean() < kMentioned) continue;
+    parts.push_back(absl::StrFormat("%.0f %% during %s", 100 * others.mean(), Name(*variant)));
+  }
+  if (parts.empty()) return "";
+  return absl::StrCat("Other programs took a part of this machine's CPU, in the mean ", ListText(parts),
+                      ": the times are not the jobs' alone. Repeat on a machine that does nothing else.");
+}
+
+// The one run there is, where it did not succeed.
+std::vector<std::string> UnfinishedRun(const ReportVariant& variant) {
+  const proto::RunSummary& summary = variant.summary();
+  const std::string after =
+      absl::StrCat(" after ", summary.epochs(), summary.epochs() == 1 ? " epoch" : " epochs", " and ",
+                   summary.steps(), " updates");
+  if (!summary.has_first_failure()) {
+    return {absl::StrCat("This run was ", summary.status(), after, ". What follows is what it got to.")};
+  }
+  const std::string message = summary.first_failure().message();
+  return {absl::StrCat("This run failed", after, ": ", message.substr(0, message.find('\n'))),
+          "What follows is what it got to."};
+}
+
+// What forbids to read more into the numbers than they hold.
+std::vector<std::string> Reservations(const Ranking& variants) {
+  std::vector<std::string> sentences;
+  const bool single = std::any_of(variants.begin(), variants.end(),
+                                  [](const ReportVariant* variant) { return variant->runs() < 2; });
+  sentences.push_back(single ? "Of one run no uncertainty is known."
+                             : "Here ± is the standard error of a mean over runs; noise is what lies within "
+                               "a 95 % confidence interval.");
+  std::set<int64_t> batches;
+  for (const ReportVariant* variant : variants) batches.insert(variant->global_batch());
+  if (batches.size() > 1) {
+    sentences.push_back(
+        "Global batches (workers x batch per worker) differ. An update uses one global batch, asynchronously "
+        "one worker's, so the number of updates in an epoch differs too: compare accuracies with that in "
+        "mind.");
+  }
+  return sentences;
+}
+
+}  // namespace
+
+bool IsAtChance(double accuracy, double chance) {
+  return accuracy <= std::min(2 * chance, chance + 0.1 * (1 - chance));
+}
+
+Contenders ContendersOf(const proto::Report& report) {
+  const Ranking variants = BySpeed(report);
+  if (variants.empty()) return {};
+  if (const std::vector<Contenders> pairs = StrategyPairs(variants); !pairs.empty()) return pairs[0];
+  return {.best = variants[0], .rival = RivalOf(variants)};
+}
+
+std::vector<std::string> Verdict(const proto::Report& report) {
+  const Ranking variants = BySpeed(report);
+  if (variants.empty() && report.variant_size() == 1 && report.variant(0).run_size() == 1) {
+    return UnfinishedRun(report.variant(0));
+  }
+  if (variants.empty()) return {"No run succeeded: there is nothing to compare."};
+  std::vector<std::string> sentences;
+  const auto add = [&sentences](std::string sentence) {
+    if (!sentence.empty()) sentences.push_back(std::move(sentence));
+  };
+  const ReportVariant* rival = RivalOf(variants);
+  add(SpeedSentence(variants));
+  if (rival != nullptr) {
+    add(AccuracySentence(*variants[0], *rival));
+    AddStrategySentences(variants, {variants[0], rival}, sentences);
+    add(Recommendation(variants));
+    add(DifferencesSentence(report));
+  }
+  add(AtChanceSentence(variants));
+  add(OthersCpuSentence(variants));
+  add(TargetSentence(report, *variants[0]));
+  add(FailureSentence(report));
+  add(ExchangeSentence(variants));
+  if (rival == nullptr) return sentences;
+  add(MostAccurateSentence(variants));
+  add(CostSentence(variants));
+  for (std::string& reservation : Reservations(variants)) add(std::move(reservation));
+  return sentences;
+}
+
+}  // namespace tethys

@@ -1,0 +1,182 @@
+#include "deploy/command/job_description.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+namespace tethys {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+proto::JobPlan Parse(const std::string& text) {
+  proto::JobPlan plan;
+  TETHYS_CHECK(google::protobuf::TextFormat::ParseFromString(text, &plan));
+  return plan;
+}
+
+// 784-10 on two servers with three workers.
+proto::JobPlan ServerPlan() {
+  return Parse(R"pb(
+    job {
+      name: "mnist"
+      model {
+        layer {
+          name: "flatten"
+          flatten {}
+        }
+        layer {
+          name: "dense"
+          dense { units: 10 }
+        }
+      }
+      data { classes: 10 }
+      optimizer {
+        sgd { momentum: 0.9 }
+        learning_rate: 0.1
+        scale_with_workers: true
+      }
+      epochs: 5
+      workers: 3
+      strategy {
+        parameter_server {
+          servers: 2
+          bulk_synchronous {}
+        }
+      }
+    }
+    variable { name: "dense/weights" shape: 784 shape: 10 begin: 0 }
+    variable { name: "dense/bias" shape: 10 begin: 7840 }
+    placement {
+      servers: 2
+      shard { variable: "dense/weights" begin: 0 count: 3920 server: 0 }
+      shard { variable: "dense/weights" begin: 3920 count: 3920 server: 1 }
+      shard { variable: "dense/bias" begin: 7840 count: 10 server: 0 }
+    }
+    train_samples: 54000
+    validation_samples: 6000
+    test_samples: 10000
+    sample_shape: 28
+    sample_shape: 28
+    batch_per_worker: 43
+    global_batch: 128
+  )pb");
+}
+
+TEST(JobSummaryTest, SaysWhatWillRun) {
+  EXPECT_EQ(JobSummary(ServerPlan()),
+            "mnist: ps_sync, 3 workers, 2 servers\n"
+            "  model          2 variables, 7,850 parameters (31 KiB)\n"
+            "  data           54,000 training, 6,000 validation, 10,000 test samples of [28, 28]\n"
+            "  length         5 epochs, seed 0\n"
+            "  global batch   128 samples, at most 43 a worker\n"
+            "  learning rate  0.3 (0.1 x 3 workers)\n"
+            "  gradients      mean over the global batch\n"
+            "  placement      3 shards: ps 0 15 KiB, ps 1 15 KiB\n");
+}
+
+TEST(JobSummaryTest, SaysOverHowManySamplesTheLearningRateDecays) {
+  proto::JobPlan plan = ServerPlan();
+  proto::LinearDecay& decay =
+      *plan.mutable_job()->mutable_optimizer()->mutable_schedule()->mutable_linear_decay();
+  EXPECT_THAT(JobSummary(plan), HasSubstr(", decaying to 0 over 270,000 samples\n"));
+  decay.set_samples(77);
+  EXPECT_THAT(JobSummary(plan), HasSubstr(", decaying to 0 over 77 samples\n"));
+}
+
+TEST(JobSummaryTest, SaysHowAsynchronousPushesAreScaled) {
+  proto::JobPlan plan = ServerPlan();
+  plan.mutable_job()->mutable_strategy()->mutable_parameter_server()->mutable_asynchronous();
+  EXPECT_THAT(JobSummary(plan), HasSubstr("gradients      mean of each push (PUSH_MEAN)\n"));
+}
+
+TEST(PlanReportTest, SaysWhereRangesLieAndWhatAStepSends) {
+  const absl::StatusOr<std::string> report = PlanReport(ServerPlan(), ProcessesHere(ServerPlan()));
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(*report,
+              HasSubstr("processes on this host: chief, ps 0, ps 1, worker 0 (rank 0), worker 1 (rank 1)"));
+  EXPECT_THAT(*report, HasSubstr("ps 0 [0, 3920), ps 1 [3920, 7840)"));
+  // 7,850 floats a worker; on a server its share from each of three workers.
+  EXPECT_THAT(*report, HasSubstr("each worker  31 KiB    31 KiB"));
+  EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB"));
+}
+
+TEST(PlanReportTest, ServerKeepsGradientsOfEachWorkerItAddsInOrder) {
+  proto::JobPlan plan = ServerPlan();
+  proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
+  // 3,920 floats on ps 1: parameters, gradients, momentum.
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
+  config.mutable_bulk_synchronous()->set_summation(proto::BulkSynchronous::ARRIVAL);
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +15 KiB +15 KiB .* 46 KiB"));
+  config.mutable_asynchronous();
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
+}
+
+TEST(PlanReportTest, LongListsAreCutShort) {
+  proto::JobPlan plan = ServerPlan();
+  plan.mutable_job()->set_workers(100);
+  plan.mutable_placement()->set_servers(1000);
+  for (int i = 0; i < 1000; ++i) {
+    proto::Shard& shard = *plan.mutable_placement()->add_shard();
+    shard.set_variable("dense/weights");
+    shard.set_count(7);
+  }
+  const std::string report = *PlanReport(plan, ProcessesHere(plan));
+  EXPECT_LT(report.size(), 6000);
+  EXPECT_THAT(report, HasSubstr("chief, ps 0 to 999, worker 0 to 99 (ranks of the same numbers)"));
+  EXPECT_THAT(report, HasSubstr("and 994 more shards"));
+  EXPECT_THAT(report, HasSubstr("note           of 1,000 servers 998 hold no parameters"));
+}
+
+// The bytes are those that a run measures: the communicators' tests count them.
+TEST(PlanReportTest, MirroredWorkers_MoveWhatTheirPlacesAskFor) {
+  proto::JobPlan plan = ServerPlan();
+  plan.clear_placement();
+  proto::Mirrored& mirrored = *plan.mutable_job()->mutable_strategy()->mutable_mirrored();
+  // 2/3 of an arena of 7,856 floats; by TCP twice that.
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB .* in shared memory"));
+  EXPECT_THAT(*PlanReport(plan, "", {0, 1, 2}), ContainsRegex("each worker +41 KiB +41 KiB .* by TCP"));
+  const std::string two_hosts = *PlanReport(plan, "", {0, 0, 1});
+  EXPECT_THAT(two_hosts, ContainsRegex("the first of 1 on a host +31 KiB +31 KiB +31 KiB by TCP"));
+  EXPECT_THAT(two_hosts, ContainsRegex("the first of 2 on a host +46 KiB +46 KiB +31 KiB by TCP"));
+  EXPECT_THAT(two_hosts, ContainsRegex("others of 2 on a host +15 KiB +46 KiB +in shared memory"));
+  mirrored.set_transport(proto::Mirrored::TCP);
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +41 KiB +41 KiB .* by TCP"));
+}
+
+TEST(PlanReportTest, GradientsInBfloat16AreHalfAsManyBytes) {
+  proto::JobPlan plan = ServerPlan();
+  plan.clear_placement();
+  plan.mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
+  plan.mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(proto::Device::BF16);
+  const std::string report = *PlanReport(plan, "");
+  EXPECT_THAT(report, HasSubstr("gradients      mean over the global batch, summed in bfloat16\n"));
+  EXPECT_THAT(report, ContainsRegex("each worker +20 KiB +20 KiB .* in bfloat16, by NCCL"));
+}
+
+TEST(PlanReportTest, SaysWhatAGpuAndItsWorkerHold) {
+  proto::JobPlan plan = ServerPlan();
+  EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("GPU")));
+  plan.mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
+  plan.mutable_job()->mutable_device()->set_precision(proto::Device::BF16);
+  plan.add_worker_device(proto::Device::CPU);
+  plan.add_worker_device(proto::Device::CUDA);
+  plan.add_worker_device(proto::Device::CUDA);
+  const std::string report = *PlanReport(plan, "");
+  EXPECT_THAT(report, HasSubstr("device         cuda, bf16 on 2 workers, cpu on 1 worker\n"));
+  EXPECT_THAT(report, ContainsRegex("each worker on a CPU +31 KiB"));
+  EXPECT_THAT(report, ContainsRegex("each GPU +31 KiB"));
+  EXPECT_THAT(report, ContainsRegex("its worker +31 KiB +31 KiB +- +- "));
+  EXPECT_THAT(report, HasSubstr("on each GPU besides, at most 64 MiB"));
+}
+
+TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {
+  proto::JobPlan plan = ServerPlan();
+  plan.mutable_job()->mutable_data()->set_classes(7);
+  EXPECT_EQ(PlanReport(plan, ProcessesHere(plan)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tethys

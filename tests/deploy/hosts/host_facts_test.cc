@@ -1,0 +1,98 @@
+#include "deploy/hosts/host_facts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr Nanoseconds kNow = 1'795'000'000 * kSecond;
+
+Answer TimeAnswer(const std::string& time, Nanoseconds asked, Nanoseconds heard) {
+  return {.lines = {"time " + time}, .asked = kNow + asked, .heard = kNow + heard};
+}
+
+TEST(HostFactsTest, ReadsWhatAMachineSays) {
+  const HostFacts facts =
+      ParseFacts({"architecture x86_64", "cores 8", "memory 2048", "available 1024", "disk 512",
+                  "gpu NVIDIA A", "gpu NVIDIA B", "program /home/a b/tethys"});
+  EXPECT_EQ(facts.architecture, "x86_64");
+  EXPECT_EQ(facts.cores, 8);
+  EXPECT_EQ(facts.memory_bytes, 2 << 20);
+  EXPECT_EQ(facts.memory_free_bytes, 1 << 20);
+  EXPECT_EQ(facts.disk_free_bytes, 512 << 10);
+  EXPECT_THAT(facts.gpus, ElementsAre("NVIDIA A", "NVIDIA B"));
+  EXPECT_EQ(facts.program, "/home/a b/tethys");
+}
+
+TEST(HostFactsTest, WhatIsNoNumberIsUnknown) {
+  for (const char* value : {"", "x", "-1", "1.5", "99999999999999999999", "9000000000000000"}) {
+    const std::string text = value;
+    const HostFacts facts =
+        ParseFacts({"cores " + text, "memory " + text, "disk " + text, "program " + text});
+    EXPECT_EQ(facts.cores, 0) << text;
+    EXPECT_EQ(facts.memory_bytes, -1) << text;
+    EXPECT_EQ(facts.disk_free_bytes, -1) << text;
+    EXPECT_EQ(facts.program, "") << text;
+  }
+}
+
+TEST(ClockOffsetTest, TheLeastRoundTripSaysMost) {
+  const std::optional<ClockOffset> offset = FindClockOffset({
+      TimeAnswer("1795000003.000000000", 0, 2 * kSecond),
+      TimeAnswer("1795000005.001000000", 3 * kSecond, 3 * kSecond + 2 * kMillisecond),
+      TimeAnswer("1795000009.000000000", 6 * kSecond, 7 * kSecond),
+  });
+  ASSERT_TRUE(offset.has_value());
+  EXPECT_NEAR(offset->seconds, 2, 1e-6);
+  EXPECT_NEAR(offset->error, 1e-3, 1e-6);
+}
+
+TEST(ClockOffsetTest, AClockOfWholeSecondsIsOffByHalfOfOne) {
+  for (const char* time : {"1795000002", "1795000002.", "1795000002.N"}) {
+    const std::optional<ClockOffset> offset = FindClockOffset({TimeAnswer(time, 0, 0)});
+    ASSERT_TRUE(offset.has_value()) << time;
+    EXPECT_NEAR(offset->seconds, 2.5, 1e-6);
+    EXPECT_NEAR(offset->error, 0.5, 1e-6);
+  }
+}
+
+TEST(ClockOffsetTest, WhoTellsNoTimeHasNoOffset) {
+  Answer failed = TimeAnswer("1795000002.0", 0, 0);
+  failed.status = absl::UnavailableError("gone");
+  EXPECT_FALSE(FindClockOffset({failed, TimeAnswer("", 0, 0), TimeAnswer("-3.0", 0, 0),
+                                TimeAnswer("99999999999.0", 0, 0), TimeAnswer("1795000002.0", 1, 0)})
+                   .has_value());
+}
+
+// The script itself, on this machine.
+TEST(FactsScriptTest, SaysWhatThisMachineIsAndItsTime) {
+  signal(SIGPIPE, SIG_IGN);
+  const testing::TempDirectory directory;
+  std::vector<std::unique_ptr<Conversation>> here;
+  here.push_back(std::make_unique<Conversation>(std::vector<std::string>(), FactsScript("no-such-build"), "",
+                                                directory.Path("errors")));
+  const Answer answer = AskAll(here, {"facts"}, 60 * kSecond)[0];
+  const HostFacts facts = ParseFacts(answer.lines);
+  EXPECT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_NE(facts.architecture, "");
+  EXPECT_GT(facts.cores, 0);
+  EXPECT_GE(facts.memory_bytes, facts.memory_free_bytes);
+  EXPECT_GT(facts.memory_free_bytes, 0);
+  EXPECT_GT(facts.disk_free_bytes, 0);
+  EXPECT_EQ(facts.program, "");
+
+  // Its clock is ours: the truth lies within the error that is claimed.
+  const std::optional<ClockOffset> offset = FindClockOffset(AskAll(here, {"time"}, 60 * kSecond));
+  ASSERT_TRUE(offset.has_value());
+  EXPECT_LE(std::abs(offset->seconds), offset->error);
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,68 @@
+#include "deploy/hosts/link_meter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tethys {
+namespace {
+
+JobSecret Secret() { return {JobToken::Random(), "check"}; }
+
+std::unique_ptr<LinkListener> Listen(const JobSecret& secret) {
+  absl::StatusOr<std::unique_ptr<LinkListener>> listener = LinkListener::Start(secret, "127.0.0.1");
+  EXPECT_TRUE(listener.ok()) << listener.status();
+  return *std::move(listener);
+}
+
+TEST(LinkMeterTest, MeasuresBothWays) {
+  const JobSecret secret = Secret();
+  const std::unique_ptr<LinkListener> listener = Listen(secret);
+  const absl::StatusOr<LinkSpeed> speed = MeasureLink(secret, listener->address());
+  ASSERT_TRUE(speed.ok()) << speed.status();
+  EXPECT_GT(speed->round_trip, 0);
+  EXPECT_GT(speed->there, 0);
+  EXPECT_GT(speed->back, 0);
+}
+
+TEST(LinkMeterTest, AStrangerIsRefusedAndTheNextCallerServed) {
+  const JobSecret secret = Secret();
+  const std::unique_ptr<LinkListener> listener = Listen(secret);
+  EXPECT_TRUE(absl::IsUnavailable(MeasureLink(Secret(), listener->address()).status()));
+  EXPECT_TRUE(MeasureLink(secret, listener->address()).ok());
+}
+
+TEST(LinkMeterTest, AnotherCheckIsRefused) {
+  JobSecret secret = Secret();
+  const std::unique_ptr<LinkListener> listener = Listen(secret);
+  secret.job_id = "another";
+  EXPECT_TRUE(absl::IsUnavailable(MeasureLink(secret, listener->address()).status()));
+}
+
+TEST(LinkMeterTest, WhoSaysNothingDoesNotKeepOthersOut) {
+  const JobSecret secret = Secret();
+  const std::unique_ptr<LinkListener> listener = Listen(secret);
+  const absl::StatusOr<FileDescriptor> silent = StartConnectTcp(listener->address());
+  ASSERT_TRUE(silent.ok());
+  EXPECT_TRUE(MeasureLink(secret, listener->address()).ok());
+}
+
+TEST(LinkMeterTest, WhereNobodyListensIsSaid) {
+  const JobSecret secret = Secret();
+  std::unique_ptr<LinkListener> listener = Listen(secret);
+  const HostPort address = listener->address();
+  listener.reset();
+  EXPECT_FALSE(MeasureLink(secret, address).ok());
+}
+
+TEST(LinkMeterTest, AListenerThatServesSomebodyEndsWhenItIsTold) {
+  const JobSecret secret = Secret();
+  std::unique_ptr<LinkListener> listener = Listen(secret);
+  const absl::StatusOr<FileDescriptor> silent = StartConnectTcp(listener->address());
+  ASSERT_TRUE(silent.ok());
+  listener.reset();
+}
+
+}  // namespace
+}  // namespace tethys

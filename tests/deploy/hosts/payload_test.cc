@@ -1,0 +1,131 @@
+#include "deploy/hosts/payload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "deploy/process/ssh.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A program of the distribution stands for ours: it says its name and version, and needs libraries.
+constexpr char kProgram[] = "/bin/true";
+constexpr char kBuild[] = "coreutils";
+
+class PayloadTest : public ::testing::Test {
+ protected:
+  PayloadTest() {
+    for (const char* folder : {"a", "u/lib", "scratch"}) EXPECT_TRUE(CreateDirectories(Path(folder)).ok());
+  }
+
+  std::string Path(const std::string& name) const { return directory_.Path(name); }
+  std::string Program() {
+    Run({"cp", "-L", kProgram, Path("a/tethys")});
+    return Path("a/tethys");
+  }
+  // An unpacked bundle; its start script, as OwnProgram names it.
+  std::string Unpacked() {
+    for (const char* name : {"u/tethys", "u/lib/tethys", "u/build"}) directory_.Write(name, kBuild);
+    return Path("u/lib/../tethys");
+  }
+  absl::StatusOr<Payload> Find(const std::string& program, const std::string& bundle = "",
+                               const std::string& build = kBuild) {
+    notes_.clear();
+    return FindPayload({.program = program,
+                        .build = build,
+                        .bundle = bundle,
+                        .scratch = scratch_,
+                        .note = [this](const std::string& line) { notes_.push_back(line); }});
+  }
+  std::string Run(const std::vector<std::string>& words) const {
+    const RemoteResult result = RunEverywhere({{.ssh = words}}, 60 * kSecond, directory_.path())[0];
+    EXPECT_TRUE(result.status.ok()) << result.status;
+    return result.output;
+  }
+
+  const testing::TempDirectory directory_;
+  std::string scratch_ = Path("scratch");
+  std::vector<std::string> notes_;
+};
+
+TEST_F(PayloadTest, AProgramGetsABundleWithItsLibraries) {
+  const absl::StatusOr<Payload> payload = Find(Program());
+  ASSERT_TRUE(payload.ok()) << payload.status();
+  EXPECT_EQ(payload->path, Path("a/tethys-bundle.tar.gz"));
+  EXPECT_GT(payload->installed_kib, 100);
+  EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("making the bundle"), HasSubstr(payload->path))));
+  EXPECT_THAT(Run({"tar", "-tzf", payload->path}),
+              AllOf(HasSubstr("lib/tethys\n"), HasSubstr("lib/libc.so")));
+  Run({"tar", "-xzf", payload->path, "-C", Path("u")});
+  Run({Path("u/tethys")});
+}
+
+TEST_F(PayloadTest, TheBundleOfThisBuildIsKept) {
+  const std::string program = Program();
+  ASSERT_TRUE(Find(program).ok());
+  EXPECT_EQ(Find(program)->path, Path("a/tethys-bundle.tar.gz"));
+  EXPECT_THAT(notes_, IsEmpty());
+}
+
+TEST_F(PayloadTest, ABundleOfAnotherBuildIsMadeAnew) {
+  const std::string program = Program();
+  Unpacked();
+  directory_.Write("u/build", "tethys build of yesterday");
+  Run({"tar", "-czf", Path("a/tethys-bundle.tar.gz"), "-C", Path("u"), "build", "tethys", "lib"});
+  ASSERT_TRUE(Find(program).ok());
+  EXPECT_THAT(notes_, Contains(HasSubstr("making the bundle")));
+  ASSERT_TRUE(Find(program).ok());
+  EXPECT_THAT(notes_, IsEmpty());
+}
+
+TEST_F(PayloadTest, ALinkLeadsToTheBundleBesideTheProgram) {
+  ASSERT_EQ(symlink(Program().c_str(), Path("link").c_str()), 0);
+  EXPECT_EQ(Find(Path("link"))->path, Path("a/tethys-bundle.tar.gz"));
+}
+
+TEST_F(PayloadTest, AProgramThatIsNoneTellsTheWayOut) {
+  directory_.Write("a/tethys", "no program");
+  EXPECT_THAT(std::string(Find(Path("a/tethys")).status().message()),
+              AllOf(HasSubstr("deploy/bundle.sh"), HasSubstr("--bundle")));
+}
+
+TEST_F(PayloadTest, AnUnpackedBundleIsPackedAgain) {
+  const absl::StatusOr<Payload> payload = Find(Unpacked());
+  ASSERT_TRUE(payload.ok()) << payload.status();
+  EXPECT_EQ(Run({"tar", "-tzf", payload->path}), "build\ntethys\nlib/\nlib/tethys\n");
+}
+
+TEST_F(PayloadTest, WhatCannotBePackedIsTold) {
+  const std::string unpacked = Unpacked();
+  ASSERT_TRUE(RemoveRecursively(Path("u/build")).ok());
+  EXPECT_THAT(std::string(Find(unpacked).status().message()),
+              HasSubstr("cannot pack the bundle in " + Path("u")));
+}
+
+TEST_F(PayloadTest, ABundleThatIsNamedMustBeThere) {
+  const absl::Status status = Find(Program(), Path("other")).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("/other"), HasSubstr("deploy/bundle.sh")));
+}
+
+TEST_F(PayloadTest, ABundleThatIsNamedMustBeOfThisBuild) {
+  const std::string bundle = Find(Program())->path;
+  EXPECT_EQ(Find(Program(), bundle)->path, bundle);
+  const absl::Status other = Find(Program(), bundle, "another-build").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()), HasSubstr("no bundle of this build (another-build)"));
+  EXPECT_FALSE(Find(Program(), directory_.Write("text", "xz or so")).ok());
+}
+
+}  // namespace
+}  // namespace tethys

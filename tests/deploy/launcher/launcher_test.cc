@@ -1,0 +1,470 @@
+#include "deploy/launcher/launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Recorder final : public ProgressListener {
+ public:
+  void OnEvent(const proto::ProgressEvent& event) override {
+    if (event.has_note()) notes.push_back(event.note());
+    if (event.has_progress()) training_ = true;
+    if (event.has_progress() && on_progress) std::exchange(on_progress, nullptr)();
+  }
+  bool Behind() const override {
+    if (training_ && on_behind) on_behind();
+    return on_behind != nullptr;
+  }
+  std::vector<std::string> notes;
+  std::function<void()> on_progress;  // Called once, when training is under way.
+  std::function<void()>
+      on_behind;  // Called from then on, before logs are shown; where it is given, they wait.
+
+ private:
+  bool training_ = false;
+};
+
+// Runs two workers and a server of tests/deploy/launcher/fake_role.cc. Whatever a test does, at its end no
+// process is left: this process adopts what its children leave behind, so a wait for all of them sees orphans
+// too.
+class LauncherTest : public ::testing::Test {
+ protected:
+  static constexpr double kNotInThisTest = 600;  // Seconds: longer than any machine takes for what is due.
+
+  void SetUp() override {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    std::string path = ::testing::TempDir() + "/launcher_XXXXXX";
+    ASSERT_NE(mkdtemp(path.data()), nullptr);
+    options_.places = PlacesHere(FAKE_ROLE, 2, 1);
+    options_.run_dir = path;
+    options_.chief_run_dir = path;
+    options_.timeouts.set_start(kNotInThisTest);
+    options_.timeouts.set_silence(kNotInThisTest);
+    options_.timeouts.set_shutdown(kNotInThisTest);
+    ASSERT_TRUE(CreateDirectories(path + "/alive").ok());
+    Behave("tasks", "3");
+  }
+  void TearDown() override {
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+    ASSERT_TRUE(RemoveRecursively(options_.run_dir).ok());
+  }
+
+  void Behave(const std::string& task, const std::string& behaviour) {
+    std::ofstream(options_.run_dir + "/behaviour", std::ios::app) << task << " " << behaviour << "\n";
+  }
+  pid_t PidOf(const std::string& task) {
+    return std::atoi(ReadFile(options_.run_dir + "/alive/" + task)->c_str());
+  }
+  void WhenTraining(std::function<void()> action) { recorder_.on_progress = std::move(action); }
+  RunResult Run() { return Launch(options_, recorder_); }
+  std::string Failure() {
+    const RunResult result = Run();
+    EXPECT_FALSE(result.status.ok());
+    return std::string(result.status.message()) + "\n" + result.log_tail;
+  }
+
+  LaunchOptions options_;
+  Recorder recorder_;
+};
+
+TEST_F(LauncherTest, RunsAJobToItsEnd) {
+  const RunResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.last_step, 7);
+  EXPECT_THAT(recorder_.notes, Contains("no progress event"));
+  EXPECT_TRUE(FileExists(options_.run_dir + "/log/worker-1.log"));
+}
+
+TEST_F(LauncherTest, ShowsLogsWithTheNamesOfTheirProcesses) {
+  options_.show_logs = true;
+  options_.places.workers[1].host = "slave2";
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_THAT(recorder_.notes, Contains("[worker 1 on slave2] worker-1 says work"));
+  EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] ps-0 says work")));
+}
+
+TEST_F(LauncherTest, LogsWaitForADisplayThatIsBehind) {
+  options_.show_logs = true;
+  Behave("chief", "pause");
+  recorder_.on_behind = [&] { std::ofstream(options_.run_dir + "/go"); };
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_EQ(recorder_.notes.front(), "no progress event");
+  EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] worker-1 says work")));
+}
+
+TEST_F(LauncherTest, KeepsLogsToTheirFilesUnlessAsked) {
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_THAT(recorder_.notes, ElementsAre("no progress event"));
+}
+
+TEST_F(LauncherTest, NamesTheProcessThatCrashed) {
+  Behave("chief", "train");
+  Behave("worker-1", "crash");
+  EXPECT_THAT(Failure(),
+              AllOf(HasSubstr("worker 1 on "), HasSubstr("was killed by signal 6 (Aborted) at step "),
+                    HasSubstr("worker-1 says crash")));
+}
+
+TEST_F(LauncherTest, LinesOfAnEarlierAttempt_AreNotQuotedAsTheLogsEnd) {
+  ASSERT_TRUE(CreateDirectories(options_.run_dir + "/log").ok());
+  std::ofstream(options_.run_dir + "/log/worker-1.log") << "lost worker 0 a year ago\n";
+  Behave("chief", "train");
+  Behave("worker-1", "crash");
+  EXPECT_THAT(Failure(), AllOf(HasSubstr("worker-1 says crash"), Not(HasSubstr("a year ago"))));
+}
+
+TEST_F(LauncherTest, NamesTheProcessThatSomebodyKilled) {
+  options_.verdict_grace = FromSeconds(kNotInThisTest);
+  Behave("chief", "watch");
+  WhenTraining([&] { kill(PidOf("ps-0"), SIGKILL); });
+  EXPECT_THAT(Failure(), AllOf(HasSubstr("ps 0 on "), HasSubstr("was killed by signal 9 (Killed) at step 7"),
+                               HasSubstr("the chief reports: ps 0: its session broke")));
+}
+
+TEST_F(LauncherTest, NamesTheProcessThatGaveUp) {
+  Behave("chief", "train");
+  Behave("worker-0", "exit");
+  EXPECT_THAT(Failure(), AllOf(HasSubstr("worker 0 on "), HasSubstr("exited with status 3")));
+}
+
+TEST_F(LauncherTest, StartsADeadWorkerAgainWhereTheJobSurvivesIt) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 1;
+  Behave("chief", "replace");
+  Behave("worker-1", "crash");
+  EXPECT_TRUE(Run().status.ok());
+}
+
+TEST_F(LauncherTest, AWorkerThatReportsAMishapAfterTheStart_IsReplaced) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 1;
+  Behave("chief", "replace");
+  Behave("worker-1", "mishap");
+  EXPECT_TRUE(Run().status.ok());
+}
+
+TEST_F(LauncherTest, AMishapOfAJobThatSurvivesNoLoss_EndsIt) {
+  Behave("chief", "train");
+  Behave("worker-1", "mishap");
+  EXPECT_THAT(Failure(), HasSubstr("exited with status 75"));
+}
+
+TEST_F(LauncherTest, LetsASurvivingJobGoOnWithoutTheDead) {
+  options_.survives_worker_loss = true;
+  Behave("chief", "go-on");
+  Behave("worker-1", "crash");
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_FALSE(FileExists(options_.run_dir + "/second-worker-1"));
+}
+
+TEST_F(LauncherTest, EndsAndReplacesAWorkerThatTheChiefGaveUp) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 1;
+  Behave("chief", "give-up");
+  Behave("worker-1", "stubborn");
+  WhenTraining([&] { Behave("worker-1", "work"); });  // Its second life.
+  EXPECT_TRUE(Run().status.ok());
+}
+
+TEST_F(LauncherTest, ASurvivingJobEndsWithAServerOrWithAWorkerThatChoseToEnd) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 5;
+  Behave("chief", "train");
+  Behave("worker-1", "exit");
+  EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
+}
+
+TEST_F(LauncherTest, TellsTheChiefsReason) {
+  Behave("chief", "fail");
+  EXPECT_THAT(Failure(),
+              AllOf(HasSubstr("worker 0 at step 7: the loss is not finite"), HasSubstr("worker-0 says")));
+}
+
+TEST_F(LauncherTest, NamesAChiefThatCrashed) {
+  Behave("chief", "crash");
+  EXPECT_THAT(Failure(), HasSubstr("was killed by signal 6 (Aborted) at step 7"));
+}
+
+TEST_F(LauncherTest, NamesAChiefThatCannotStart) {
+  Behave("chief", "die-at-once");
+  EXPECT_THAT(Failure(),
+              AllOf(HasSubstr("chief on "), HasSubstr("exited with status 3"), HasSubstr("cannot listen")));
+}
+
+TEST_F(LauncherTest, AChiefThatEndsWithoutAVerdictFailedTheJob) {
+  Behave("chief", "quit");
+  EXPECT_THAT(Failure(), HasSubstr("the chief ended without saying how the job went"));
+}
+
+TEST_F(LauncherTest, EndsAJobWhoseChiefIsSilent) {
+  options_.timeouts.set_silence(0.1);
+  Behave("chief", "silent");
+  EXPECT_THAT(Failure(), HasSubstr("has reported nothing for 1 s (last step 7)"));
+}
+
+TEST_F(LauncherTest, KillsWhoDoesNotListen) {
+  options_.timeouts.set_shutdown(0.2);
+  Behave("chief", "train");
+  Behave("worker-0", "stubborn");
+  Behave("worker-1", "crash");
+  EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
+}
+
+TEST_F(LauncherTest, ATaskThatStaysAfterTheEndDoesNotSpoilTheJob) {
+  options_.timeouts.set_shutdown(0.2);
+  Behave("worker-0", "stubborn");
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_THAT(recorder_.notes, Contains("worker 0 did not end by itself; ended it"));
+}
+
+TEST_F(LauncherTest, EndsAllOnAnInterrupt) {
+  Behave("chief", "train");
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    ASSERT_TRUE(RemoveRecursively(options_.run_dir + "/started").ok());
+    ASSERT_TRUE(RemoveRecursively(options_.run_dir + "/alive").ok());
+    ASSERT_TRUE(CreateDirectories(options_.run_dir + "/alive").ok());
+    WhenTraining([&] { raise(number); });
+    EXPECT_EQ(Run().status.code(), absl::StatusCode::kCancelled);
+  }
+}
+
+TEST_F(LauncherTest, FirstInterruptOfATrainingJob_LetsTheChiefSave) {
+  Behave("chief", "saves");
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const char* file : {"/started", "/saved", "/stop", "/alive"}) {
+      ASSERT_TRUE(RemoveRecursively(options_.run_dir + file).ok());
+    }
+    ASSERT_TRUE(CreateDirectories(options_.run_dir + "/alive").ok());
+    WhenTraining([&] { raise(number); });
+    EXPECT_EQ(Run().status.code(), absl::StatusCode::kCancelled);
+    EXPECT_TRUE(FileExists(options_.run_dir + "/saved"));
+    EXPECT_THAT(recorder_.notes, Contains(HasSubstr("another interrupt ends the job at once")));
+  }
+}
+
+// Interrupts that come when no launcher listens are held back, and dropped in the end.
+class LateInterruptsDropped {
+ public:
+  LateInterruptsDropped() {
+    sigemptyset(&interrupt_);
+    sigaddset(&interrupt_, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt_, nullptr);
+  }
+  ~LateInterruptsDropped() {
+    signal(SIGINT, SIG_IGN);  // Drops what is pending.
+    signal(SIGINT, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &interrupt_, nullptr);
+  }
+
+ private:
+  sigset_t interrupt_;
+};
+
+TEST_F(LauncherTest, ASecondInterruptDoesNotWait) {
+  const LateInterruptsDropped dropped;
+  Behave("chief", "train");
+  Behave("worker-0", "stubborn");
+  const pid_t launcher = getpid();
+  pid_t impatient = -1;
+  WhenTraining([&] {
+    raise(SIGINT);
+    // Comes back until the launcher, which has children only of its own to wait for, has killed the stubborn
+    // one.
+    const pid_t worker = PidOf("worker-0");
+    impatient = fork();
+    if (impatient == 0) {
+      while (kill(worker, 0) == 0) {
+        kill(launcher, SIGINT);
+        usleep(1000);
+      }
+      _exit(0);
+    }
+  });
+  EXPECT_EQ(Run().status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(waitpid(impatient, nullptr, 0), impatient);
+}
+
+TEST_F(LauncherTest, NoOrphanOutlivesAKilledLauncher) {
+  Behave("chief", "train");
+  Behave("worker-0", "stubborn");
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    WhenTraining([&] { kill(getpid(), SIGKILL); });
+    Run();
+    _exit(0);
+  }
+  // Launcher, chief, a server and two workers: each ends, or this waits until the test's time limit.
+  int ended = 0;
+  while (waitpid(-1, nullptr, 0) > 0) ++ended;
+  EXPECT_EQ(ended, 5);
+}
+
+// The tasks are on other machines: what stands in for ssh is a shell here, which notes its process id.
+class RemoteLauncherTest : public LauncherTest {
+ protected:
+  void SetUp() override {
+    LauncherTest::SetUp();
+    for (Place& place : options_.places.workers) PutOn("slave1", place);
+    for (Place& place : options_.places.servers) PutOn("slave2", place);
+  }
+  void PutOn(const std::string& host, Place& place) {
+    place.host = host;
+    place.ssh = {"/bin/sh", "-c", absl::StrCat("echo $$ >> ", Connections(host), "; exec sh -c \"$1\""),
+                 "ssh"};
+  }
+  std::string Connections(const std::string& host) const {
+    return absl::StrCat(options_.run_dir, "/ssh-", host);
+  }
+  // Of each connection to it.
+  std::vector<pid_t> SshTo(const std::string& host) const {
+    std::vector<pid_t> found;
+    std::ifstream file(Connections(host));
+    for (pid_t pid; file >> pid;) found.push_back(pid);
+    return found;
+  }
+  // Its parent is the shell that ssh would have started.
+  pid_t AgentOn(const std::string& host) const {
+    const pid_t shell = SshTo(host)[0];
+    pid_t agent = -1;
+    std::ifstream(absl::StrCat("/proc/", shell, "/task/", shell, "/children")) >> agent;
+    return agent;
+  }
+  // What connections left when they broke ends by itself.
+  static void WaitForAdopted() {
+    while (waitpid(-1, nullptr, 0) > 0) {
+    }
+  }
+};
+
+TEST_F(RemoteLauncherTest, StartsAllProcessesOfAHostOverOneConnection) {
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_EQ(SshTo("slave1").size(), 1);
+  EXPECT_EQ(SshTo("slave2").size(), 1);
+  EXPECT_EQ(*ReadFile(options_.run_dir + "/log/worker-1.log"), "worker-1 says work\n");
+}
+
+TEST_F(RemoteLauncherTest, HearsAChiefElsewhere) {
+  PutOn("slave2", options_.places.chief);
+  const RunResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.last_step, 7);
+  EXPECT_THAT(recorder_.notes, Contains("no progress event"));
+  EXPECT_EQ(SshTo("slave2").size(), 1);
+}
+
+TEST_F(RemoteLauncherTest, NamesTheProcessThatCrashedElsewhere) {
+  Behave("chief", "train");
+  Behave("worker-1", "crash");
+  EXPECT_THAT(Failure(), AllOf(HasSubstr("worker 1 on slave1 was killed by signal 6 (Aborted) at step "),
+                               HasSubstr("worker-1 says crash")));
+}
+
+TEST_F(RemoteLauncherTest, NamesAConnectionThatBroke) {
+  Behave("chief", "train");
+  WhenTraining([&] { kill(SshTo("slave2")[0], SIGKILL); });
+  EXPECT_THAT(
+      Failure(),
+      HasSubstr("ps 0 on slave2 lost its ssh connection (ssh was killed by signal 9 (Killed)) at step "));
+  WaitForAdopted();
+}
+
+TEST_F(RemoteLauncherTest, TellsTheWordsOfAnSshThatFailed) {
+  Behave("chief", "train");
+  options_.places.servers[0].ssh = {"/bin/sh", "-c", "echo 'Connection refused' >&2; exit 255"};
+  EXPECT_THAT(Failure(), HasSubstr("ps 0 on slave2 lost its ssh connection (Connection refused)"));
+}
+
+TEST_F(RemoteLauncherTest, SkipsWhatAShellSaysBeforeTheAgent) {
+  options_.places.servers[0].ssh[2] =
+      absl::StrCat("echo 'Welcome to slave2'; ", options_.places.servers[0].ssh[2]);
+  EXPECT_TRUE(Run().status.ok());
+}
+
+TEST_F(RemoteLauncherTest, ReplacesWorkersOverANewConnection) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 2;
+  Behave("chief", "replace");
+  WhenTraining([&] { kill(SshTo("slave1")[0], SIGKILL); });
+  EXPECT_TRUE(Run().status.ok());
+  EXPECT_EQ(SshTo("slave1").size(), 2);
+  WaitForAdopted();
+}
+
+TEST_F(RemoteLauncherTest, KillsAStoppedWorkerThatTheChiefGaveUp) {
+  options_.survives_worker_loss = true;
+  options_.max_restarts = 1;
+  Behave("chief", "give-up-later");
+  WhenTraining([&] {
+    kill(PidOf("worker-1"), SIGSTOP);
+    std::ofstream(options_.run_dir + "/lost");
+  });
+  EXPECT_TRUE(Run().status.ok());
+}
+
+TEST_F(RemoteLauncherTest, EndsThoughAnAgentIsStopped) {
+  options_.timeouts.set_shutdown(0.2);
+  Behave("chief", "train");
+  pid_t agent = -1;
+  WhenTraining([&] {
+    agent = AgentOn("slave1");
+    kill(agent, SIGSTOP);
+    raise(SIGINT);
+  });
+  EXPECT_EQ(Run().status.code(), absl::StatusCode::kCancelled);
+  kill(agent, SIGKILL);
+  WaitForAdopted();
+}
+
+TEST_F(RemoteLauncherTest, NoStoppedProcessOutlivesAKilledLauncher) {
+  Behave("chief", "train");
+  Behave("worker-0", "stubborn");
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    WhenTraining([&] {
+      kill(PidOf("worker-1"), SIGSTOP);
+      kill(getpid(), SIGKILL);
+    });
+    Run();
+    _exit(0);
+  }
+  WaitForAdopted();  // All of them, or this waits until the test's time limit.
+}
+
+TEST_F(RemoteLauncherTest, NoStoppedProcessOutlivesAKilledAgent) {
+  Behave("chief", "train");
+  WhenTraining([&] {
+    kill(PidOf("worker-1"), SIGSTOP);
+    kill(AgentOn("slave1"), SIGKILL);
+  });
+  EXPECT_THAT(
+      Failure(),
+      HasSubstr("worker 0 on slave1 lost its ssh connection (its agent was killed by signal 9 (Killed))"));
+  WaitForAdopted();
+}
+
+TEST_F(LauncherTest, SaysThatAProgramIsNotThere) {
+  options_.places.chief.program = "/no/such/tethys";
+  EXPECT_THAT(Failure(), HasSubstr(": cannot execute /no/such/tethys: No such file or directory"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,54 @@
+#include "deploy/launcher/run_directory.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class RunDirectoryTest : public ::testing::Test {
+ protected:
+  const testing::TempDirectory directory_;
+  const std::string path_ = directory_.Path("deep/run");
+};
+
+TEST_F(RunDirectoryTest, IsMadeWithItsParents) {
+  const auto directory = RunDirectory::Create(path_);
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  EXPECT_TRUE(FileExists(path_));
+}
+
+TEST_F(RunDirectoryTest, RefusesADirectoryInUse) {
+  const auto first = RunDirectory::Create(path_);
+  const auto second = RunDirectory::Create(path_);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("in use"));
+}
+
+TEST_F(RunDirectoryTest, RefusesToOverwriteARunAndSaysHow) {
+  ASSERT_TRUE(RunDirectory::Create(path_)->WriteJob(proto::Job()).ok());
+  const auto again = RunDirectory::Create(path_);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("--resume"));
+}
+
+TEST_F(RunDirectoryTest, OpensARunToResumeIt) {
+  ASSERT_TRUE(RunDirectory::Create(path_)->WriteJob(proto::Job()).ok());
+  EXPECT_TRUE(RunDirectory::Open(path_).ok());
+}
+
+TEST_F(RunDirectoryTest, RefusesToResumeWhatIsNoRun) {
+  EXPECT_EQ(RunDirectory::Open(path_).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(RunPathTest, FreshPathsCarryNameAndTime) {
+  EXPECT_THAT(FreshRunPath("my job/7"), MatchesRegex("runs/my_job_7-[0-9]+-[0-9]+"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,125 @@
+#include "deploy/process/ssh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// `script` stands where ssh and its host would; it finds the command for the other side as $1.
+RemoteCommand Instead(const std::string& script, const std::string& command = "") {
+  return {.ssh = {"sh", "-c", script, "ssh"}, .command = command};
+}
+
+std::vector<RemoteResult> Call(const std::vector<RemoteCommand>& commands,
+                               Nanoseconds deadline = 60 * kSecond) {
+  const testing::TempDirectory scratch;
+  return RunEverywhere(commands, deadline, scratch.path());
+}
+
+TEST(SshTest, NamesTheHostLastSoThatItIsNoOption) {
+  const std::vector<std::string> words =
+      SshCall("my config", {.host = "-oProxyCommand=x", .user = "me", .port = 23});
+  EXPECT_EQ(words[0], "ssh");
+  EXPECT_THAT(words, Contains("BatchMode=yes"));
+  EXPECT_THAT((std::vector<std::string>(words.end() - 6, words.end())),
+              ElementsAre("-l", "me", "-p", "23", "--", "-oProxyCommand=x"));
+}
+
+TEST(SshTest, TheCommandReachesAShellAsItIs) {
+  const std::vector<RemoteResult> results = Call({Instead("eval \"$1\"", "printf '%s|' \"it's\" 'a  b'")});
+  EXPECT_TRUE(results[0].status.ok()) << results[0].status;
+  EXPECT_EQ(results[0].output, "it's|a  b|");
+}
+
+TEST(SshTest, ResultsComeInTheOrderOfTheCommands) {
+  const std::vector<RemoteResult> results =
+      Call({Instead("echo a"), Instead("echo b >&2; exit 3"), Instead("echo c")});
+  EXPECT_EQ(results[0].output, "a\n");
+  EXPECT_EQ(results[1].status, absl::AbortedError("b"));
+  EXPECT_EQ(results[2].output, "c\n");
+}
+
+TEST(SshTest, TellsAFailureOfSshFromOneOfTheCommand) {
+  const std::vector<RemoteResult> results =
+      Call({Instead("echo 'ssh: connect to host x: No route' >&2; exit 255"), Instead("exit 255"),
+            Instead("exit 7")});
+  EXPECT_EQ(results[0].status, absl::UnavailableError("ssh: connect to host x: No route"));
+  EXPECT_EQ(results[1].status, absl::UnavailableError("ssh: exited with status 255"));
+  EXPECT_EQ(results[2].status, absl::AbortedError("exited with status 7"));
+}
+
+TEST(SshTest, WhoDoesNotAnswerIsGivenUp) {
+  const RemoteResult result = Call({Instead("exec sleep 1000")}, 50 * kMillisecond)[0];
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST(SshTest, AFileIsReadOnTheOtherSide) {
+  const testing::TempDirectory directory;
+  RemoteCommand command = Instead("wc -c");
+  command.input_path = directory.Write("input", std::string(100'000, 'x'));
+  EXPECT_THAT(Call({command})[0].output, HasSubstr("100000"));
+}
+
+TEST(SshTest, OutputOfAnyLengthGoesToAFile) {
+  const testing::TempDirectory directory;
+  RemoteCommand command = Instead("cat");
+  command.input_path = directory.Write("input", std::string(3'000'000, 'x'));
+  command.output_path = directory.Path("output");
+  const RemoteResult result = Call({command})[0];
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(*ReadFile(command.output_path), std::string(3'000'000, 'x'));
+  EXPECT_EQ(result.moved, 6'000'000) << "as much came as was sent";
+}
+
+TEST(SshTest, AFileThatCannotBeWrittenEndsTheCommand) {
+  RemoteCommand command = Instead("cat /dev/zero");
+  command.output_path = "/dev/full";
+  EXPECT_THAT(std::string(Call({command})[0].status.message()),
+              AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
+}
+
+TEST(SshTest, WhatNoLongerMovesDataIsGivenUp) {
+  RemoteCommand command = Instead("echo a; exec sleep 1000");
+  command.moves_data = true;
+  const absl::Status status = Call({command}, 50 * kMillisecond)[0].status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nothing has moved"));
+}
+
+TEST(PatienceTest, LastsInAllWhereNoDataMoves) {
+  Patience patience(10, false, 100);
+  EXPECT_FALSE(patience.IsOver(1, 109));
+  EXPECT_TRUE(patience.IsOver(2, 110));
+}
+
+TEST(PatienceTest, LastsFromTheLastByteWhereDataMoves) {
+  Patience patience(10, true, 100);
+  for (Nanoseconds now = 109; now < 2000; now += 9) EXPECT_FALSE(patience.IsOver(now, now));
+  const int64_t moved = 5000;
+  EXPECT_FALSE(patience.IsOver(moved, 2000));
+  EXPECT_FALSE(patience.IsOver(moved, 2009));
+  EXPECT_TRUE(patience.IsOver(moved, 2010));
+  EXPECT_THAT(std::string(patience.Error().message()), HasSubstr("after 5000 bytes"));
+}
+
+TEST(SshTest, AUserMayTryTheConnectionHimself) {
+  EXPECT_EQ(SshTrial("", {.host = "h"}), "ssh -o BatchMode=yes h true");
+  EXPECT_EQ(SshTrial("my config", {.host = "h", .user = "me", .port = 23}),
+            "ssh -F 'my config' -o BatchMode=yes -l me -p 23 h true");
+}
+
+TEST(SshTest, AProgramThatIsNotThereIsTold) {
+  const RemoteResult result = Call({{.ssh = {"no-such-ssh"}}})[0];
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("cannot execute no-such-ssh"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,127 @@
+#include "deploy/process/subprocess.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+// Shell scripts as children.
+class SubprocessTest : public ::testing::Test {
+ protected:
+  Subprocess Start(const std::string& script, const std::string& input = "") {
+    auto child = Subprocess::Spawn({.program = "/bin/sh",
+                                    .arguments = {"-c", script},
+                                    .input = input,
+                                    .log_path = log_,
+                                    .read_output = true});
+    TETHYS_CHECK(child.ok(), child.status().message());
+    return *std::move(child);
+  }
+  // Everything the child writes until it closes its standard output.
+  static std::string ReadAll(const Subprocess& child) {
+    std::string all;
+    while (true) {
+      pollfd poller = {child.output(), POLLIN, 0};
+      poll(&poller, 1, -1);
+      char buffer[256];
+      const ssize_t got = read(child.output(), buffer, sizeof(buffer));
+      if (got <= 0) return all;
+      all.append(buffer, got);
+    }
+  }
+  static ProcessExit Wait(Subprocess& child) {
+    siginfo_t info;
+    waitid(P_PID, child.pid(), &info, WEXITED | WNOWAIT);
+    return *child.Poll();
+  }
+
+  const testing::TempDirectory directory_;
+  const std::string log_ = directory_.Path("log");
+};
+
+TEST_F(SubprocessTest, ChildFindsItsInput) {
+  EXPECT_EQ(ReadAll(Start("read line; echo \"got $line\"", "secret\n")), "got secret\n");
+}
+
+TEST_F(SubprocessTest, ChildHoldsOnlyTheThreeStandardDescriptors) {
+  FileDescriptor leaky(open("/dev/null", O_RDONLY));  // Without close-on-exec, as callers may have left some.
+  Subprocess other = Start("read forever");
+  // The shell expands the pattern itself, with one descriptor on the directory it reads.
+  const std::string listing = ReadAll(Start("cd /proc/$$/fd; for i in *; do test -e $i && echo $i; done"));
+  EXPECT_EQ(listing, "0\n1\n2\n");
+}
+
+TEST_F(SubprocessTest, StandardErrorIsAppendedToTheLog) {
+  ReadAll(Start("echo first >&2"));
+  ReadAll(Start("echo second >&2"));
+  EXPECT_EQ(*ReadFile(log_), "first\nsecond\n");
+}
+
+TEST_F(SubprocessTest, OutputGoesToTheLogUnlessItIsRead) {
+  auto child = Subprocess::Spawn({.program = "/bin/sh", .arguments = {"-c", "echo out"}, .log_path = log_});
+  ASSERT_TRUE(child.ok());
+  EXPECT_EQ(child->output(), -1);
+  Wait(*child);
+  EXPECT_EQ(*ReadFile(log_), "out\n");
+}
+
+TEST_F(SubprocessTest, SaysHowAChildEnded) {
+  Subprocess well = Start("exit 0"), badly = Start("exit 3"), killed = Start("kill -9 $$");
+  EXPECT_TRUE(Wait(well).clean());
+  EXPECT_EQ(ExitText(Wait(badly)), "exited with status 3");
+  EXPECT_EQ(ExitText(Wait(killed)), "was killed by signal 9 (Killed)");
+}
+
+TEST_F(SubprocessTest, ARunningChildHasNoExit) {
+  Subprocess child = Start("read forever");
+  EXPECT_FALSE(child.Poll().has_value());
+}
+
+TEST_F(SubprocessTest, AStoppedChildHearsSignals) {
+  Subprocess child = Start("kill -STOP $$");
+  siginfo_t info;
+  waitid(P_PID, child.pid(), &info, WSTOPPED | WNOWAIT);
+  child.Signal(SIGTERM);
+  EXPECT_EQ(Wait(child).signal, SIGTERM);
+}
+
+TEST_F(SubprocessTest, ChildIsInAGroupOfItsOwn) {
+  Subprocess child = Start("read forever");
+  EXPECT_EQ(getpgid(child.pid()), child.pid());
+}
+
+TEST_F(SubprocessTest, DestroyingLeavesNoProcess) {
+  pid_t pid;
+  {
+    Subprocess child = Start("trap '' TERM; echo ready; read forever");
+    pid = child.pid();
+  }
+  EXPECT_EQ(kill(pid, 0), -1);
+}
+
+TEST_F(SubprocessTest, RefusesAProgramThatIsNotThere) {
+  const auto child = Subprocess::Spawn({.program = "/no/such/program", .log_path = log_});
+  EXPECT_EQ(child.status(),
+            absl::NotFoundError("cannot execute /no/such/program: No such file or directory"));
+}
+
+TEST_F(SubprocessTest, ChildStartsWithSignalsAsTheyComeByDefault) {
+  sigset_t blocked, before;
+  sigfillset(&blocked);
+  sigprocmask(SIG_BLOCK, &blocked, &before);
+  Subprocess child = Start("read forever");
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  child.Signal(SIGTERM);
+  EXPECT_EQ(Wait(child).signal, SIGTERM);
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,261 @@
+#include "deploy/report/comparison.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_split.h"
+#include "deploy/text.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+RunRecord OneRun(int variant, int repeat, double accuracy, double seconds) {
+  RunRecord run{
+      .variant = variant, .repeat = repeat, .seed = static_cast<uint64_t>(repeat), .run_dir = "runs/r"};
+  run.summary.mutable_test()->set_accuracy(accuracy);
+  run.summary.mutable_timing()->set_training_seconds(seconds);
+  run.summary.mutable_timing()->set_samples_per_second(54000 / seconds);
+  run.summary.mutable_communication()->set_exposed_share(0.25);
+  run.summary.mutable_communication()->set_bytes_out_per_step(407080);
+  run.summary.mutable_communication()->set_bytes_in_per_step(407080);
+  run.summary.mutable_communication()->set_mean_staleness(variant);
+  return run;
+}
+
+RunRecord FailedRun(int variant, int repeat) {
+  RunRecord run{.variant = variant, .repeat = repeat, .run_dir = "runs/ps-r0"};
+  run.status = absl::AbortedError("worker 1 on host, killed\n  more");
+  return run;
+}
+
+std::vector<VariantLabel> Labels() {
+  return {{"fashion_mnist_local", "local", 1, 0, 128, "global", {}},
+          {"fashion_mnist_ps_async", "ps_async", 6, 2, 768, "push", {}}};
+}
+
+TEST(VariationTest, ReadsFieldAndValues) {
+  const Variation variation = *ParseVariation("batch_size_per_worker=64,128");
+  EXPECT_EQ(variation.field, "batch_size_per_worker");
+  EXPECT_THAT(variation.values, ElementsAre("64", "128"));
+}
+
+TEST(VariationTest, RefusesWhatIsNoVariation) {
+  for (const char* text : {"", "workers", "=1", "workers=", "workers=1,,2", "workers=1,2,1"}) {
+    EXPECT_EQ(ParseVariation(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(VariantTest, AreAllCombinationsOfJobsAndValues) {
+  const std::vector<Variation> variations = {{"workers", {"1", "2"}}, {"seed", {"7", "8"}}};
+  const std::vector<Variant> variants = AllVariants(2, variations);
+  ASSERT_EQ(variants.size(), 8);
+  EXPECT_EQ(variants[6].job, 1);
+  EXPECT_THAT(VariantOverrides(variants[6], variations), ElementsAre("workers=2", "seed=7"));
+  EXPECT_EQ(AllVariants(3, {}).size(), 3);
+}
+
+TEST(SpreadTest, IsMeanAndSampleDeviation) {
+  const Spread spread = SpreadOf({1, 2, 3, 4});
+  EXPECT_DOUBLE_EQ(spread.mean, 2.5);
+  EXPECT_DOUBLE_EQ(spread.deviation, std::sqrt(5.0 / 3));
+  EXPECT_EQ(SpreadOf({7.0}).deviation, 0);
+  EXPECT_EQ(SpreadOf({}).count, 0);
+}
+
+TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
+  const std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20), OneRun(0, 1, 0.88, 12),
+                                       OneRun(1, 1, 0.86, 22)};
+  EXPECT_EQ(
+      ComparisonTable(Labels(), {}, runs),
+      "Jobs fashion_mnist_*\n"
+      "\n"
+      "                                                      test                       exposed             "
+      "mean\n"
+      "                                      global      accuracy    training  samples    share  KiB per  "
+      "stale-  gradient\n"
+      "job       strategy  workers  servers   batch             %           s       /s        %     step    "
+      "ness  scale\n"
+      "local     local           1        0     128  87.00 ± 1.00  11.0 ± 1.0    4,950     25.0      795    "
+      "0.00  global\n"
+      "ps_async  ps_async        6        2     768  85.50 ± 0.50  21.0 ± 1.0    2,577     25.0      795    "
+      "1.00  push\n"
+      "± is the standard error of the mean over runs.\n");
+}
+
+TEST(ComparisonTableTest, FitsATerminal) {
+  const std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 100), OneRun(1, 0, 0.85, 120),
+                                       OneRun(0, 1, 0.88, 112), OneRun(1, 1, 0.86, 122)};
+  for (absl::string_view line : absl::StrSplit(ComparisonTable(Labels(), {}, runs), '\n')) {
+    EXPECT_LE(DisplayWidth(line), 120) << line;
+  }
+}
+
+TEST(ComparisonTableTest, FitsNarrowTerminals) {
+  RunRecord run = OneRun(0, 0, 0.86, 100);
+  run.summary.set_others_cpu(0.59);
+  for (const int width : {60, 80, 120}) {
+    const std::string table = ComparisonTable(Labels(), {}, {run, OneRun(1, 0, 0.85, 120)}, width);
+    EXPECT_THAT(table, HasSubstr("gradient"));
+    EXPECT_THAT(table, HasSubstr("others'"));
+    for (absl::string_view line : absl::StrSplit(table, '\n')) EXPECT_LE(DisplayWidth(line), width) << line;
+  }
+}
+
+TEST(ComparisonTableTest, ShowsWhatVariesInColumnsOfItsOwn) {
+  std::vector<VariantLabel> labels = {{"mnist", "local", 1, 0, 64, "global", {"64"}},
+                                      {"mnist", "local", 1, 0, 128, "global", {"128"}}};
+  const std::vector<Variation> variations = {{"batch_size_per_worker", {"64", "128"}}};
+  const std::string table =
+      ComparisonTable(labels, variations, {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20)});
+  EXPECT_THAT(table, HasSubstr("\n       batch_size   "));
+  EXPECT_THAT(table, HasSubstr("\njob    per_worker  strategy"));
+  EXPECT_THAT(table, HasSubstr("\nmnist         128  local"));
+}
+
+TEST(ComparisonTableTest, AFailedRunIsNamedWithItsReasonAndLeftOutOfTheMeans) {
+  const std::string table =
+      ComparisonTable(Labels(), {}, {OneRun(0, 0, 0.86, 10), FailedRun(1, 0), OneRun(1, 1, 0.85, 20)});
+  EXPECT_THAT(table, HasSubstr("85.00 "));
+  EXPECT_THAT(table, HasSubstr("failed: runs/ps-r0: worker 1 on host, killed\n"));
+}
+
+TEST(ComparisonTableTest, VariantOfDifferentExchanges_IsNamedWithThem) {
+  std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(0, 1, 0.86, 20), OneRun(0, 2, 0.86, 20),
+                                 OneRun(1, 0, 0.85, 20), FailedRun(1, 1)};
+  for (RunRecord& run : runs) run.summary.set_exchange("shared memory among 3 workers");
+  runs[4].summary.clear_exchange();
+  EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("alike")));
+  runs[1].summary.set_exchange("TCP among 3 workers: worker 1 on h cannot share memory");
+  EXPECT_THAT(ComparisonTable(Labels(), {}, runs),
+              HasSubstr("runs of fashion_mnist_local did not exchange gradients alike: 1 by TCP among 3 "
+                        "workers, 2 by shared memory among 3 workers\n"));
+  EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt), HasSubstr(",TCP among 3 workers,runs/r,"));
+}
+
+TEST(ComparisonTableTest, AVariantWithoutAnySuccessHasNoNumbers) {
+  const Aggregate aggregate = AggregateRuns({{FailedRun(1, 0)}}, 1, absl::nullopt);
+  EXPECT_EQ(aggregate.failed, 1);
+  EXPECT_EQ(aggregate.accuracy.count, 0);
+}
+
+TEST(ComparisonTableTest, ShowsCostsOnlyWhereAPriceIsKnown) {
+  RunRecord run = OneRun(0, 0, 0.85, 10);
+  EXPECT_THAT(ComparisonTable(Labels(), {}, {&run, 1}), Not(HasSubstr("cost of")));
+  run.summary.mutable_cost()->set_run(0.0125);
+  run.summary.mutable_cost()->set_epoch(0.0005);
+  const std::string table = ComparisonTable(Labels(), {}, {&run, 1});
+  EXPECT_THAT(table, HasSubstr("cost of"));
+  EXPECT_THAT(table, HasSubstr("0.0125    0.0005"));
+}
+
+TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
+  const std::vector<std::string> lines = absl::StrSplit(
+      ComparisonCsv(Labels(), {}, {OneRun(0, 0, 0.75, 8), FailedRun(1, 0)}, absl::nullopt), '\n');
+  EXPECT_EQ(
+      lines[0],
+      "kind,job,strategy,workers,servers,global_batch,gradient_scale,repeat,seed,runs,failed,test_accuracy,"
+      "test_accuracy_sd,training_seconds,training_seconds_sd,samples_per_second,samples_per_second_sd,"
+      "exposed_share,exposed_share_sd,bytes_per_step,bytes_per_step_sd,mean_staleness,mean_staleness_sd,"
+      "others_cpu,others_"
+      "cpu_sd,run_cost,run_cost_sd,epoch_cost,epoch_cost_sd,best_validation_accuracy,best_validation_"
+      "accuracy_sd,"
+      "seconds_to_target,seconds_to_target_sd,epochs_to_target,epochs_to_target_sd,cost_to_target,"
+      "cost_to_target_sd,target_accuracy,reached_target,exchange,run_dir,error");
+  EXPECT_EQ(lines[1],
+            "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,"
+            ",,,,,,runs/r,");
+  EXPECT_EQ(
+      lines[2],
+      "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
+      "\"worker 1 on host, killed");
+  EXPECT_EQ(lines[4],
+            "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,"
+            ",,,,,,");
+  EXPECT_EQ(lines[5],
+            "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
+}
+
+// Ends of epochs, a second apart.
+RunRecord WithCourse(RunRecord run, const std::vector<double>& accuracies) {
+  for (const double accuracy : accuracies) {
+    proto::EpochPoint& epoch = run.epochs.emplace_back();
+    epoch.set_seconds(static_cast<double>(run.epochs.size()));
+    epoch.set_validation_accuracy(accuracy);
+  }
+  return run;
+}
+
+TEST(SecondsLeftTest, TakesRunsOfOneVariantToBeAlike) {
+  EXPECT_FALSE(SecondsLeft({}, {{0, 1}}).has_value());
+  const std::vector<RunTime> made = {{0, 10}, {0, 12}, {1, 20}};
+  EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{0, 1}), 31);
+  EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{2}), 14) << "of which nothing is known";
+}
+
+TEST(TimeToTargetTest, IsTheMeanOverTheRunsThatGotThere) {
+  const std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.8, 0.9}),
+                                       WithCourse(OneRun(0, 1, 0.9, 3), {0.8, 0.9, 0.9}),
+                                       WithCourse(OneRun(0, 2, 0.7, 3), {0.6, 0.6, 0.7}), FailedRun(0, 3)};
+  const Target target = TargetOf(runs, 0.8);
+  ASSERT_TRUE(target.has_value() && target->given());
+  const Aggregate aggregate = AggregateRuns(runs, 0, target);
+  EXPECT_EQ(aggregate.best_accuracy.count, 3);
+  EXPECT_EQ(aggregate.target_seconds.count, 2);
+  EXPECT_DOUBLE_EQ(aggregate.target_seconds.mean, 1.5);
+  EXPECT_DOUBLE_EQ(aggregate.target_epochs.mean, 1.5);
+  EXPECT_EQ(aggregate.target_cost.count, 0) << "no price";
+}
+
+TEST(TimeToTargetTest, WithoutATargetGivenEveryRunThatSucceededReachesIt) {
+  std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}),
+                                 WithCourse(OneRun(1, 0, 0.9, 3), {0.8123, 0.7}),
+                                 WithCourse(FailedRun(1, 1), {0.1})};
+  EXPECT_DOUBLE_EQ(TargetOf(runs, absl::nullopt)->accuracy(), 0.81);
+  runs[1].summary.mutable_cost()->set_price_per_hour(7200);
+  EXPECT_DOUBLE_EQ(AggregateRuns(runs, 1, TargetOf(runs, absl::nullopt)).target_cost.mean, 2);
+}
+
+TEST(TimeToTargetTest, WithoutValidationThereIsNone) {
+  const RunRecord run = OneRun(0, 0, 0.9, 3);
+  EXPECT_FALSE(TargetOf({&run, 1}, 0.8).has_value());
+  EXPECT_EQ(TargetTable(Labels(), {}, {&run, 1}, absl::nullopt), "");
+}
+
+TEST(TimeToTargetTest, TheTableSaysWhatIsShownAndWhoDidNotGetThere) {
+  const std::vector<RunRecord> runs = {
+      WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}), WithCourse(OneRun(0, 1, 0.9, 3), {0.9, 0.9}),
+      WithCourse(OneRun(1, 0, 0.9, 3), {0.7, 0.8}), WithCourse(OneRun(1, 1, 0.9, 3), {0.7, 0.8})};
+  EXPECT_EQ(
+      TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
+      "Time to 85 % validation accuracy\n"
+      "Training until the first end of an epoch at or above it, in the mean of the runs that got there.\n"
+      "\n"
+      "                       training             best validation\n"
+      "job       strategy            s     epochs      accuracy, %  reached by\n"
+      "local     local     1.50 ± 0.50  1.5 ± 0.5     90.00 ± 0.00  2 of 2\n"
+      "ps_async  ps_async            -          -     80.00 ± 0.00  0 of 2\n");
+}
+
+TEST(TimeToTargetTest, TheTableFitsATerminal) {
+  std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), std::vector<double>(200, 0.5)),
+                                 WithCourse(OneRun(0, 1, 0.9, 3), {0.5, 0.85})};
+  for (RunRecord& run : runs) run.summary.mutable_cost()->set_price_per_hour(1);
+  const std::string table = TargetTable(Labels(), {}, runs, TargetOf(runs, absl::nullopt));
+  for (absl::string_view line : absl::StrSplit(table, '\n')) EXPECT_LE(DisplayWidth(line), 120) << line;
+  EXPECT_THAT(table, HasSubstr("(the highest whole percent that every run reached)\n"));
+}
+
+TEST(TimeToTargetTest, StandsInTheCsvForEveryRun) {
+  const RunRecord run = WithCourse(OneRun(0, 0, 0.75, 8), {0.5, 0.75});
+  const std::vector<std::string> lines =
+      absl::StrSplit(ComparisonCsv({Labels().data(), 1}, {}, {&run, 1}, TargetOf({&run, 1}, 0.75)), '\n');
+  EXPECT_THAT(lines[1], HasSubstr(",0.75,,2,,2,,,,0.75,1,,runs/r,"));
+  EXPECT_THAT(lines[2], HasSubstr(",0.75,,2,,2,,,,0.75,1,,"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,163 @@
+#include "deploy/report/explanation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+proto::ReportValue Value(double mean, double deviation) {
+  proto::ReportValue value;
+  value.set_count(3);
+  value.set_mean(mean);
+  value.set_deviation(deviation);
+  return value;
+}
+
+class ExplanationTest : public ::testing::Test {
+ protected:
+  // Of a worker's training time, in seconds.
+  proto::ReportVariant& Add(const std::string& strategy, double seconds, double compute, double exchange) {
+    proto::ReportVariant& variant = *report_.add_variant();
+    variant.set_name(strategy + ", 2 workers");
+    variant.set_strategy(strategy);
+    variant.set_short_name(strategy);
+    variant.set_runs(3);
+    *variant.mutable_seconds() = Value(seconds, 0.1);
+    *variant.mutable_step_seconds() = Value(compute + exchange, 0.1);
+    *variant.mutable_compute_seconds() = Value(compute, 0.1);
+    *variant.mutable_exchange_seconds() = Value(exchange, 0.1);
+    *variant.mutable_test_accuracy() = Value(0.87, 0.001);
+    return variant;
+  }
+  // A machine of two cores, in percent of one.
+  static void AddCpu(double busy, double job, const std::string& host, proto::ReportVariant& variant) {
+    proto::MachineSeries& machine = *variant.add_machine();
+    machine.set_host(host);
+    machine.mutable_training()->set_cpu_percent(busy);
+    machine.mutable_training()->set_job_cpu_percent(job);
+    machine.mutable_training()->set_job_network_mb_per_second(12.5);
+    proto::ResourceSummary& line = *variant.mutable_summary()->add_resources();
+    line.set_host(host);
+    line.set_cores(2);
+    line.set_boot_id("one");
+  }
+  static void AddRank(int rank, double compute_us, proto::ReportVariant& variant) {
+    proto::RankTime& time = *variant.add_rank();
+    time.set_rank(rank);
+    time.set_host("slave1");
+    time.set_compute_us(compute_us);
+  }
+  std::string Text() const { return absl::StrJoin(Explanation(report_), " "); }
+
+  proto::Report report_;
+};
+
+TEST_F(ExplanationTest, SaysWhereAWorkersTimeWentAndWhatTheDifferenceIsMadeOf) {
+  Add("mirrored", 10, 6, 3);
+  Add("ps_async", 14, 6.5, 6.2);
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("Of its 10.000 ± 0.058 s of training, a worker of mirrored needed 6.000 ± 0.058 s (60 %) "
+                "to compute (forward and backward), 3.000 ± 0.058 s (30 %) to wait for the exchange"));
+  EXPECT_THAT(Text(), HasSubstr("a worker of ps_async needed"));
+  EXPECT_THAT(Text(), HasSubstr("of the one run of each variant that details are shown of"));
+  EXPECT_THAT(Text(),
+              HasSubstr("So the 4 s between them are: computing +0.5 s, waiting for the exchange +3.2 s, "
+                        "all else +0.3 s."));
+}
+
+TEST_F(ExplanationTest, WhoExchangesNothingHardlyWaits) {
+  Add("local", 10, 9, 0.001);
+  EXPECT_THAT(Text(), HasSubstr("next to nothing to wait for the exchange"));
+  EXPECT_THAT(Text(), Not(HasSubstr("moved")));
+}
+
+TEST_F(ExplanationTest, NoiseIsNotExplained) {
+  Add("mirrored", 10, 6, 3);
+  Add("ps_async", 10.1, 6.5, 6.2);
+  EXPECT_THAT(Text(), AllOf(HasSubstr("within noise"), Not(HasSubstr("So the"))));
+}
+
+TEST_F(ExplanationTest, WithoutStepsOfTheWholeTrainingNothingIsSaid) {
+  Add("mirrored", 10, 6, 3).clear_step_seconds();
+  Add("ps_async", 14, 6.5, 6.2);
+  EXPECT_EQ(Text(), "");
+  report_.clear_variant();
+  EXPECT_EQ(Text(), "");
+}
+
+TEST_F(ExplanationTest, OneVariantAloneIsToldByItself) {
+  Add("mirrored", 10, 6, 3);
+  EXPECT_THAT(Text(), AllOf(HasSubstr("a worker of mirrored needed"), Not(HasSubstr("So the"))));
+}
+
+TEST_F(ExplanationTest, VariantsGoByTheirShortNamesWhereTheyHaveThem) {
+  Add("mirrored", 10, 6, 3);
+  Add("ps_async", 12, 6, 5).set_short_name("PS async, 2 servers");
+  EXPECT_THAT(Text(), HasSubstr("a worker of PS async, 2 servers needed"));
+  report_.mutable_variant(1)->clear_short_name();
+  EXPECT_THAT(Text(), HasSubstr("a worker of ps_async, 2 workers needed"));
+}
+
+TEST_F(ExplanationTest, SaysWhatWasMovedAndOverWhat) {
+  proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
+  mirrored.mutable_summary()->mutable_communication()->set_bytes_in_per_step(2048);
+  mirrored.mutable_summary()->set_exchange("shared memory among 2 workers");
+  AddCpu(100, 100, "slave1", mirrored);
+  EXPECT_THAT(Text(), Not(HasSubstr("over TCP"))) << "both ends are on one machine";
+  AddCpu(100, 100, "slave2", mirrored);
+  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by shared memory among 2 workers (its processes "
+                                "on slave1: 12.5 MB/s over TCP)."));
+}
+
+TEST_F(ExplanationTest, StalenessIsNotBlamedForWhatItNeedNotCause) {
+  Add("mirrored", 10, 6, 3).mutable_summary()->set_steps(100);
+  proto::ReportVariant& ps = Add("ps_async", 14, 6.5, 6.2);
+  ps.mutable_summary()->set_steps(300);
+  ps.mutable_summary()->mutable_communication()->set_mean_staleness(2.3);
+  ps.mutable_summary()->mutable_communication()->add_staleness()->set_staleness(6);
+  EXPECT_THAT(Text(), AllOf(HasSubstr("2.3 updates old in the mean when it was applied, 6 at most"),
+                            Not(HasSubstr("accuracy"))));
+  *ps.mutable_test_accuracy() = Value(0.8, 0.001);
+  EXPECT_THAT(Text(), HasSubstr("is not measured: the number of updates differs, too (100 and 300)"));
+}
+
+TEST_F(ExplanationTest, ASlowWorkerIsNamedWhereOthersWaitForIt) {
+  proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
+  proto::ReportVariant& ps = Add("ps_async", 14, 6.5, 6.2);
+  for (proto::ReportVariant* variant : {&mirrored, &ps}) {
+    AddRank(0, 100, *variant);
+    AddRank(1, 200, *variant);
+    AddRank(2, 110, *variant);
+  }
+  EXPECT_THAT(Text(), HasSubstr("With mirrored the others waited for worker 1 on slave1"));
+  EXPECT_THAT(Text(), Not(HasSubstr("With ps async the others")));
+}
+
+TEST_F(ExplanationTest, AFullCpuAndOtherProgramsAreSaid) {
+  AddCpu(198, 120, "slave1", Add("mirrored", 10, 6, 3));
+  AddCpu(100, 90, "slave1", Add("ps_async", 14, 6.5, 6.2));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("99 % of the 2 cores of slave1 with mirrored, at its limit (other programs took 39 %"));
+  EXPECT_THAT(Text(), HasSubstr("and 50 % of the 2 cores of slave1 with ps_async. Times are by the clock"));
+}
+
+TEST_F(ExplanationTest, MachinesThatAreOneComputerShareItsCores) {
+  proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
+  AddCpu(160, 75, "slave1", mirrored);
+  AddCpu(160, 75, "slave2", mirrored);
+  EXPECT_THAT(Text(), AllOf(HasSubstr("80 % of the 2 cores"), Not(HasSubstr("other programs")),
+                            Not(HasSubstr("clock"))));
+  EXPECT_THAT(Text(), HasSubstr("`tethys hosts check`"));
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,104 @@
+#include "deploy/report/job_differences.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+
+proto::Job Job(const std::string& text) {
+  proto::Job job;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &job)) << text;
+  return job;
+}
+
+const char kMirrored[] =
+    "name: 'a' workers: 3 batch_size_per_worker: 64 seed: 1 optimizer { sgd { momentum: 0.9 } learning_rate: "
+    "0.05 } "
+    "strategy { mirrored { bucket_bytes: 4096 } }";
+const char kAsynchronous[] =
+    "name: 'b' workers: 3 batch_size_per_worker: 64 seed: 2 optimizer { sgd { momentum: 0 } learning_rate: "
+    "0.1 } "
+    "strategy { parameter_server { servers: 2 asynchronous { } } }";
+const char kSynchronous[] =
+    "name: 'c' workers: 3 batch_size_per_worker: 64 optimizer { sgd { momentum: 0.9 } learning_rate: 0.05 } "
+    "strategy { parameter_server { servers: 2 bulk_synchronous { } } }";
+
+// "field: value, value" of each.
+std::vector<std::string> Texts(const std::vector<proto::Job>& jobs) {
+  std::vector<std::string> texts;
+  for (const proto::JobDifference& difference : JobDifferences(jobs)) {
+    texts.push_back(absl::StrCat(difference.field(), ": ", absl::StrJoin(difference.value(), ", ")));
+  }
+  return texts;
+}
+
+TEST(JobDifferencesTest, NamesFieldsAndValuesInTheFilesOrder) {
+  EXPECT_THAT(Texts({Job(kMirrored), Job(kAsynchronous)}),
+              ElementsAre("optimizer.sgd.momentum: 0.9, 0", "optimizer.learning_rate: 0.05, 0.1",
+                          "strategy: mirrored, parameter_server"));
+}
+
+TEST(JobDifferencesTest, AStrategysFieldsAreComparedAmongItsJobs) {
+  proto::Job more = Job(kAsynchronous);
+  more.mutable_strategy()->mutable_parameter_server()->set_servers(3);
+  EXPECT_THAT(Texts({Job(kMirrored), Job(kAsynchronous), more}),
+              ::testing::Contains("strategy.parameter_server.servers: , 2, 3"));
+  EXPECT_THAT(Texts({Job(kSynchronous), Job(kAsynchronous)}),
+              ::testing::Contains("strategy.parameter_server.consistency: bulk_synchronous, asynchronous"));
+}
+
+TEST(JobDifferencesTest, ADefaultThatFollowsTheServersIsNone) {
+  proto::Job two = Job(kSynchronous), three = two;
+  const auto set = [](int servers, int shards, proto::Job& job) {
+    proto::ParameterServer& ps = *job.mutable_strategy()->mutable_parameter_server();
+    ps.set_servers(servers);
+    ps.mutable_partitioner()->mutable_min_size()->set_max_shards(shards);
+  };
+  set(2, 2, two);
+  set(3, 3, three);
+  EXPECT_THAT(Texts({two, three}), ElementsAre("strategy.parameter_server.servers: 2, 3"));
+  set(3, 1, three);
+  EXPECT_THAT(Texts({two, three}),
+              ::testing::Contains("strategy.parameter_server.partitioner.min_size.max_shards: 2, 1"));
+}
+
+TEST(JobDifferencesTest, ListsAndMissingFieldsAreTold) {
+  const proto::Job one = Job("model { layer { dense { units: 1 } } }"),
+                   two = Job("model { layer { dense { units: 2 } } }");
+  const proto::Job longer = Job("max_steps: 5 model { layer { dense { } } layer { flatten { } } }");
+  EXPECT_THAT(Texts({one, two}), ElementsAre("model.layer[0].dense.units: 1, 2"));
+  EXPECT_THAT(Texts({one, longer}), ElementsAre("model.layer: 1 entry, 2 entries", "max_steps: none, 5"));
+  EXPECT_THAT(Texts({one, one}), ElementsAre());
+  EXPECT_THAT(Texts({one}), ElementsAre());
+}
+
+TEST(DifferencesTextTest, SaysWhatNamesDoNot) {
+  const std::vector<proto::Job> jobs = {Job(kMirrored), Job(kSynchronous), Job(kAsynchronous)};
+  EXPECT_EQ(DifferencesText(JobDifferences(jobs), ShortNames(jobs)),
+            "optimizer.sgd.momentum: 0 in PS async, 0.9 in all others; optimizer.learning_rate: 0.1 in PS "
+            "async, 0.05 "
+            "in all others");
+  EXPECT_EQ(DifferencesText(JobDifferences({jobs[0], jobs[1]}), ShortNames({jobs[0], jobs[1]})), "");
+}
+
+TEST(ShortNamesTest, SayAsMuchAsTellsThemApart) {
+  proto::Job larger = Job(kMirrored), slower = Job(kMirrored);
+  larger.set_batch_size_per_worker(128);
+  larger.set_workers(1);
+  slower.mutable_optimizer()->set_learning_rate(0.01);
+  EXPECT_THAT(ShortNames({Job(kMirrored), Job(kAsynchronous)}), ElementsAre("mirrored", "PS async"));
+  EXPECT_THAT(ShortNames({Job(kMirrored), larger}),
+              ElementsAre("mirrored, 3 workers, batch 192", "mirrored, 1 worker, batch 128"));
+  EXPECT_THAT(ShortNames({Job(kMirrored), slower}),
+              ElementsAre("mirrored, learning_rate 0.05", "mirrored, learning_rate 0.01"));
+}
+
+}  // namespace
+}  // namespace tethys

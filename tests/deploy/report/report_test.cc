@@ -1,0 +1,246 @@
+#include "deploy/report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "deploy/report/report_data.h"
+#include "runtime/base/file.h"
+#include "runtime/telemetry/csv_reader.h"
+#include "runtime/telemetry/summary.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class ReportTest : public ::testing::Test {
+ protected:
+  // A run as the chief leaves it, with three steps of two ranks.
+  std::string MakeRun(const std::string& name, const std::string& status, double seconds) {
+    const std::string path = directory_.path() + "/" + name;
+    EXPECT_TRUE(CreateDirectories(path).ok());
+    proto::RunSummary summary;
+    summary.set_job(name);
+    summary.set_strategy("mirrored");
+    summary.set_workers(2);
+    summary.set_global_batch(128);
+    summary.set_status(status);
+    summary.mutable_timing()->set_training_seconds(seconds);
+    summary.mutable_test()->set_accuracy(0.875);
+    proto::TaskSummary& task = *summary.add_task();
+    task.set_role("worker");
+    task.set_index(1);
+    task.set_host("</script><b>");
+    EXPECT_TRUE(WriteSummary(path, summary).ok());
+    Write(
+        path + "/epochs.csv",
+        "epoch,train_loss,train_accuracy,validation_loss,validation_accuracy,train_seconds,barrier_seconds\n"
+        "0,0.5,0.8,,,2,0.5\n1,0.9,0.1,0.1,0.1,9,9\n1,0.4,0.85,0.3,0.9,3,0.5\n");
+    Write(path + "/steps.csv",
+          "rank,data_ns,forward_ns,backward_ns,exchange_ns\n0,1000,1000,1000,5000\n1,2000,3000,4000,1000\n"
+          "1,2000,3000,4000,1000\n1,20");
+    Write(path + "/resources.csv",
+          "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes\n"
+          "1,a,,50,1048576,1000000,0\n1,a,worker 0,49,1,1,1\n3,a,,70,1048576,2000000,2000000\n");
+    return path;
+  }
+  static void Write(const std::string& path, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(path, text).ok());
+  }
+
+  testing::TempDirectory directory_;
+};
+
+TEST_F(ReportTest, ReadsWhatARunLeft) {
+  const proto::Report report = CollectReport(MakeRun("job", "succeeded", 5)).value();
+  ASSERT_EQ(report.variant_size(), 1);
+  const proto::ReportVariant& variant = report.variant(0);
+  EXPECT_EQ(variant.name(), "mirrored, 2 workers, global batch 128");
+  EXPECT_EQ(variant.seconds().mean(), 5);
+  EXPECT_EQ(variant.epoch(1).seconds(), 5);
+  EXPECT_FALSE(variant.epoch(0).has_validation_loss());
+  EXPECT_EQ(variant.rank(1).compute_us(), 9) << "the torn last line is left out";
+  ASSERT_EQ(variant.machine_size(), 1) << "processes have no line of their own";
+  EXPECT_EQ(variant.machine(0).network_mb_per_second(1), 2);
+  EXPECT_EQ(report.missing_size(), 0);
+}
+
+TEST_F(ReportTest, ShowsWhatProcessesTellOfTheirGpus) {
+  const std::string path = MakeRun("job", "succeeded", 5);
+  EXPECT_EQ(CollectReport(path)->variant(0).gpu_size(), 0) << "resources.csv of an older build";
+  Write(path + "/resources.csv",
+        "seconds,host,process,cpu_percent,gpu_percent,gpu_memory_bytes,gpu_power_watts\n"
+        "1,a,,50,,,\n1,a,worker 0,49,75,1048576,412.5\n2,a,worker 0,49,80,1048576,\n");
+  const proto::Report report = CollectReport(path).value();
+  ASSERT_EQ(report.variant(0).gpu_size(), 1);
+  EXPECT_EQ(report.variant(0).gpu(0).process(), "worker 0 on a");
+  EXPECT_EQ(report.variant(0).gpu(0).percent(1), 80);
+  EXPECT_EQ(report.variant(0).gpu(0).power_watts(0), 412.5);
+}
+
+TEST_F(ReportTest, WhatMachinesDidIsTakenFromTheTimeOfTraining) {
+  const std::string path = MakeRun("job", "succeeded", 2.5);
+  Write(path + "/resources.csv",
+        "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes\n"
+        "1,a,,50,1,9,9\n1,a,worker 0,49,1,3000000,1000000\n2,a,,70,1,9,9\n2,a,ps 0,40,1,1000000,1000000\n"
+        "2,a,worker 0,51,1,1000000,1000000\n"
+        "3,a,,200,1,9,9\n3,a,worker 0,200,1,9000000,9000000\n");
+  const proto::MachineUse use = CollectReport(path)->variant(0).machine(0).training();
+  EXPECT_EQ(use.cpu_percent(), 60);
+  EXPECT_EQ(use.job_cpu_percent(), 90);
+  EXPECT_EQ(use.job_network_mb_per_second(), 4);
+}
+
+TEST_F(ReportTest, WhatSamplesHardlyCoverIsNotKnown) {
+  const std::string path = MakeRun("job", "succeeded", 30);
+  EXPECT_FALSE(CollectReport(path)->variant(0).machine(0).has_training()) << "three seconds of 30";
+}
+
+TEST_F(ReportTest, ATargetIsChosenOrGiven) {
+  MakeRun("a-r0", "succeeded", 9);
+  const proto::Report report = CollectReport(directory_.path()).value();
+  EXPECT_EQ(report.target().accuracy(), 0.9);
+  EXPECT_EQ(report.variant(0).to_target().reached(), 1);
+  EXPECT_EQ(report.variant(0).to_target().epochs().mean(), 2);
+  EXPECT_EQ(report.variant(0).run(0).seconds_to_target(), 5);
+  EXPECT_THAT(ReportMarkdown(report), HasSubstr("| 1 of 1 | 5 | 2 |"));
+  const proto::Report never = CollectReport(directory_.path(), 0.95).value();
+  EXPECT_EQ(never.variant(0).to_target().reached(), 0);
+  EXPECT_FALSE(never.variant(0).run(0).has_seconds_to_target());
+}
+
+TEST_F(ReportTest, ATargetWithoutValidationIsSaidToBeMissing) {
+  const std::string path = MakeRun("a", "succeeded", 9);
+  Write(path + "/epochs.csv", "epoch,train_seconds,validation_loss,validation_accuracy\n0,2,,\n");
+  EXPECT_EQ(CollectReport(path)->missing_size(), 0);
+  EXPECT_THAT(CollectReport(path, 0.95)->missing(0), HasSubstr("no run was validated"));
+}
+
+TEST_F(ReportTest, WhatAResumedComparisonPutAsideIsNoVariant) {
+  MakeRun("a-r0", "succeeded", 9);
+  MakeRun("a-r0.old-1", "failed", 1);
+  EXPECT_EQ(CollectReport(directory_.path())->variant_size(), 1);
+}
+
+TEST_F(ReportTest, TheRunOfMedianTimeIsShown) {
+  MakeRun("a-r0", "succeeded", 9);
+  MakeRun("a-r1", "failed", 1);
+  MakeRun("a-r2", "succeeded", 5);
+  MakeRun("a-r3", "succeeded", 4);
+  EXPECT_EQ(CollectReport(directory_.path())->variant(0).shown_run(), "a-r2");
+}
+
+TEST_F(ReportTest, SetupIsWhatAllRunsShare) {
+  Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto",
+        "epochs: 3 model { layer { flatten {} } layer { dense { units: 10 } } }");
+  Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
+        "epochs: 4 model { layer { flatten {} } layer { dense { units: 10 } } }");
+  const proto::Report report = CollectReport(directory_.path()).value();
+  ASSERT_EQ(report.setup_size(), 1);
+  EXPECT_EQ(report.setup(0), "Model: flatten, dense 10.");
+}
+
+TEST_F(ReportTest, RunsThatDifferInTheirRepeatAreOneVariant) {
+  MakeRun("a-r0", "succeeded", 4);
+  MakeRun("a-r1", "succeeded", 6);
+  MakeRun("b-r0", "failed", 1);
+  const proto::Report report = CollectReport(directory_.path()).value();
+  ASSERT_EQ(report.variant_size(), 2);
+  EXPECT_EQ(report.variant(0).runs(), 2);
+  EXPECT_EQ(report.variant(0).seconds().mean(), 5);
+  EXPECT_EQ(report.variant(0).staleness().count(), 2) << "a mean, and not the shown run's";
+  EXPECT_EQ(report.variant(0).run_size(), 2);
+  EXPECT_EQ(report.variant(0).run(1).seconds(), 6);
+  EXPECT_EQ(report.variant(0).shown_run(), "a-r0") << "of two the faster";
+  EXPECT_EQ(report.variant(1).failed(), 1);
+  EXPECT_THAT(report.variant(1).name(), HasSubstr("(b)")) << "names are unlike";
+}
+
+TEST_F(ReportTest, SaysWhatIsMissing) {
+  const std::string path = MakeRun("job", "succeeded", 5);
+  ASSERT_TRUE(RemoveRecursively(path + "/resources.csv").ok());
+  const proto::Report report = CollectReport(path).value();
+  ASSERT_EQ(report.missing_size(), 1);
+  EXPECT_THAT(report.missing(0), HasSubstr("resources.csv"));
+  EXPECT_THAT(CollectReport("/nowhere").status().message(), HasSubstr("/nowhere"));
+}
+
+TEST_F(ReportTest, ThePageIsWholeAndNamesCannotBreakIt) {
+  const std::string html = ReportHtml(CollectReport(MakeRun("job", "succeeded", 5)).value());
+  EXPECT_THAT(html, HasSubstr("Chart.js v")) << "the library is in it, with its licence";
+  EXPECT_THAT(html, HasSubstr("\\u003c/script"));
+  EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
+  EXPECT_THAT(html, Not(HasSubstr("/*REPORT_DATA*/")));
+  EXPECT_THAT(html, Not(HasSubstr("src=\"http")));
+}
+
+constexpr char kSmallJob[] =
+    "model { layer { dense { units: 10 } } } data { classes: 10 } workers: 2 batch_size_per_worker: 64 "
+    "strategy { mirrored {} } optimizer { learning_rate: 0.1 sgd {} }";
+
+TEST_F(ReportTest, SaysWhereTheJobsDiffer) {
+  Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto", kSmallJob);
+  Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto", std::string(kSmallJob) + " max_steps: 5");
+  const proto::Report report = CollectReport(directory_.path()).value();
+  ASSERT_EQ(report.difference_size(), 1);
+  EXPECT_EQ(report.difference(0).field(), "max_steps");
+  EXPECT_EQ(report.variant(1).short_name(), "mirrored, max_steps 5");
+  EXPECT_EQ(report.variant(0).chance_accuracy(), 0.1);
+  EXPECT_THAT(ReportMarkdown(report), HasSubstr("| max_steps | none | 5 |"));
+  EXPECT_THAT(report.title(), HasSubstr("not made together"));
+}
+
+TEST_F(ReportTest, RunsOfUnlikeModelsAreRefusedUnlessCompared) {
+  Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto", kSmallJob);
+  Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
+        "model { layer { dense { units: 20 } } } data { classes: 20 }");
+  const absl::Status refused = CollectReport(directory_.path()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("runs of different models or data (they differ in model.layer[0].dense.units, "
+                        "data.classes)"));
+  Write(directory_.path() + "/comparison.csv", "");
+  EXPECT_TRUE(CollectReport(directory_.path()).ok());
+}
+
+TEST_F(ReportTest, ARunThatFailedShowsWhatItGotTo) {
+  const proto::Report report = CollectReport(MakeRun("a", "interrupted", 9)).value();
+  EXPECT_THAT(report.verdict(0), HasSubstr("This run was interrupted after"));
+  EXPECT_EQ(report.variant(0).epoch_size(), 2);
+}
+
+TEST_F(ReportTest, MarkdownListsWhatIsMissing) {
+  const std::string path = MakeRun("job", "succeeded", 5);
+  ASSERT_TRUE(RemoveRecursively(path + "/steps.csv").ok());
+  EXPECT_THAT(ReportMarkdown(CollectReport(path).value()), HasSubstr("What could not be shown"));
+  EXPECT_THAT(ReportMarkdown(CollectReport(path).value()), HasSubstr("steps.csv"));
+}
+
+TEST_F(ReportTest, OneRunIsNotEveryRun) {
+  EXPECT_THAT(ReportMarkdown(CollectReport(MakeRun("a", "succeeded", 9)).value()),
+              HasSubstr("the highest whole percent that the run reached"));
+}
+
+TEST_F(ReportTest, WritesBothFormsBesideTheRun) {
+  const std::string path = MakeRun("job|x", "succeeded", 5);
+  ASSERT_TRUE(WriteReport(CollectReport(path).value(), path).ok());
+  EXPECT_TRUE(FileExists(path + "/report.html"));
+  EXPECT_THAT(ReadFile(path + "/report.md").value(), HasSubstr("# job\\|x"));
+}
+
+TEST(CsvReaderTest, FindsColumnsByName) {
+  CsvReader csv("a,b\r\n1,x\r\nbroken\n2,nan\n");
+  ASSERT_TRUE(csv.Next());
+  EXPECT_EQ(csv.Number("a"), 1);
+  EXPECT_EQ(csv.Text("b"), "x");
+  EXPECT_EQ(csv.Text("c"), "");
+  ASSERT_TRUE(csv.Next());
+  EXPECT_EQ(csv.Number("b"), 0) << "no number";
+  EXPECT_FALSE(csv.Next());
+  EXPECT_FALSE(CsvReader("").Next());
+}
+
+}  // namespace
+}  // namespace tethys

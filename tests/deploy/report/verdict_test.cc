@@ -1,0 +1,284 @@
+#include "deploy/report/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+#include "deploy/report/report_value.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+proto::ReportValue Value(int count, double mean, double deviation = 0) {
+  proto::ReportValue value;
+  value.set_count(count);
+  value.set_mean(mean);
+  value.set_deviation(deviation);
+  return value;
+}
+
+class VerdictTest : public ::testing::Test {
+ protected:
+  proto::ReportVariant& Add(const std::string& strategy, proto::ReportValue seconds,
+                            proto::ReportValue accuracy) {
+    proto::ReportVariant& variant = *report_.add_variant();
+    variant.set_name(strategy);
+    variant.set_strategy(strategy);
+    variant.set_runs(seconds.count());
+    *variant.mutable_seconds() = seconds;
+    *variant.mutable_test_accuracy() = accuracy;
+    return variant;
+  }
+  std::string Text() const { return absl::StrJoin(Verdict(report_), "\n"); }
+
+  proto::Report report_;
+};
+
+TEST(ReportValueTest, TheQuotientOfMeansCarriesTheirStandardErrors) {
+  const Ratio ratio = RatioOf(Value(4, 20, 2), Value(4, 10, 0));
+  EXPECT_DOUBLE_EQ(ratio.value, 2);
+  EXPECT_DOUBLE_EQ(ratio.error, 0.1);  // 2 * (2 / sqrt 4) / 20
+  EXPECT_LT(RatioOf(Value(1, 20), Value(4, 10, 1)).error, 0);
+}
+
+TEST(ReportValueTest, MeansAreEqualWithinNoiseWhicheverIsLarger) {
+  EXPECT_TRUE(EqualWithinNoise(Value(3, 10, 1), Value(3, 10.5, 1)));
+  EXPECT_TRUE(EqualWithinNoise(Value(3, 10.5, 1), Value(3, 10, 1)));
+  EXPECT_FALSE(EqualWithinNoise(Value(3, 20, 1), Value(3, 10, 1)));
+  EXPECT_FALSE(EqualWithinNoise(Value(1, 10), Value(3, 10.5, 1))) << "of one run nothing is known";
+}
+
+TEST(ReportValueTest, OneRunShowsNoDifference) {
+  EXPECT_EQ(DifferenceOf(Value(1, 10), Value(3, 20, 1)), Difference::kUnknown);
+  EXPECT_EQ(DifferenceOf(Value(3, 10, 1), Value(3, 10.5, 1)), Difference::kNoise);
+  EXPECT_EQ(DifferenceOf(Value(3, 10, 1), Value(3, 20, 1)), Difference::kShown);
+}
+
+TEST(ReportValueTest, LongTimesAreWrittenOut) { EXPECT_EQ(MeanText(Value(1, 4321.6)), "4322"); }
+
+TEST_F(VerdictTest, NamesTheFastestAndByHowMuch) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+  Add("ps", Value(3, 17, 0.2), Value(3, 0.8705, 0.001));
+  EXPECT_THAT(
+      Text(),
+      StartsWith("Fastest here: mirrored trained in 10.000 ± 0.058 s, 1.70 ± 0.02 times faster than ps"));
+  EXPECT_THAT(Text(), HasSubstr("equal within noise"));
+}
+
+TEST_F(VerdictTest, ADifferenceWithinTheNoiseIsNone) {
+  Add("mirrored", Value(3, 10, 1), Value(3, 0.87, 0.001));
+  Add("ps", Value(3, 10.5, 1), Value(3, 0.90, 0.001));
+  EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));
+  EXPECT_THAT(Text(), HasSubstr("Test accuracy of mirrored is lower by 3.00 ± 0.08 points: 87.000 ± 0.058 % "
+                                "against 90.000 ± 0.058 %"));
+}
+
+TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
+  Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
+  Add("ps", Value(2, 10.5, 0.1), Value(2, 0.875, 0.001));
+  EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));  // 0.5 s, five times its error.
+  EXPECT_THAT(Text(), HasSubstr("difference -0.50 ± 0.10 points; these runs cannot show one below 1.3"));
+}
+
+TEST_F(VerdictTest, NamesTheMostAccurateWhereThatIsNotTheFastest) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+  Add("ps", Value(3, 17, 0.2), Value(3, 0.89, 0.001));
+  EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.000 ± 0.058 % in 17.00 ± 0.12 s."));
+}
+
+// All runs of a variant got to 85 %, but for those missed.
+void SetTarget(proto::ReportVariant& variant, proto::ReportValue seconds, int missed = 0) {
+  variant.mutable_to_target()->set_runs(seconds.count() + missed);
+  variant.mutable_to_target()->set_reached(seconds.count());
+  *variant.mutable_to_target()->mutable_seconds() = seconds;
+  *variant.mutable_to_target()->mutable_epochs() = Value(seconds.count(), 2);
+}
+
+class TargetVerdictTest : public VerdictTest {
+ protected:
+  TargetVerdictTest() {
+    report_.mutable_target()->set_accuracy(0.85);
+    report_.mutable_target()->set_given(true);
+    Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+    Add("ps", Value(3, 13, 0.1), Value(3, 0.87, 0.001));
+    *report_.mutable_variant(0)->mutable_samples_per_second() = Value(3, 1300);
+    *report_.mutable_variant(1)->mutable_samples_per_second() = Value(3, 1000);
+  }
+  void SetTargets(proto::ReportValue mirrored, proto::ReportValue ps, int ps_missed = 0) {
+    SetTarget(*report_.mutable_variant(0), mirrored);
+    SetTarget(*report_.mutable_variant(1), ps, ps_missed);
+  }
+};
+
+TEST_F(TargetVerdictTest, SaysSoWhereTheFastestIsNotFirstAtTheTarget) {
+  SetTargets(Value(3, 6, 0.1), Value(3, 4, 0.1));
+  EXPECT_THAT(Text(),
+              HasSubstr("But ps is first at 85 % validation accuracy: in 4.000 ± 0.058 s, against 6.000 ± "
+                        "0.058 s for mirrored, which uses 1.30 ± 0.00 times as many samples a second."));
+}
+
+TEST_F(TargetVerdictTest, SaysSoWhereTheFastestIsAlsoFirst) {
+  SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
+  EXPECT_THAT(Text(), HasSubstr("mirrored is also first at 85 % validation accuracy: in 4"));
+  EXPECT_THAT(Text(), Not(HasSubstr("But")));
+}
+
+TEST_F(TargetVerdictTest, ADifferenceWithinNoiseIsNone) {
+  SetTargets(Value(3, 4.1, 0.5), Value(3, 4, 0.5));
+  EXPECT_THAT(Text(), HasSubstr("No difference is shown in the time to 85 %"));
+}
+
+TEST_F(TargetVerdictTest, WhoDidNotAlwaysGetThereIsNamedAndNotFirst) {
+  SetTargets(Value(3, 6, 0.1), Value(2, 1, 0.1), 1);
+  EXPECT_THAT(Text(),
+              HasSubstr("mirrored reached 85 % validation accuracy in 6.000 ± 0.058 s. Not reached by "
+                        "1 of 3 runs of ps."));
+  SetTargets(Value(0, 0), Value(0, 0), 3);
+  EXPECT_THAT(Text(), HasSubstr("Not reached by 3 of 3 runs of ps."));
+}
+
+TEST_F(TargetVerdictTest, ATargetReachedAtOnceIsSaidToTellLittle) {
+  SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
+  for (proto::ReportVariant& variant : *report_.mutable_variant()) {
+    *variant.mutable_to_target()->mutable_epochs() = Value(3, 1);
+  }
+  EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy tells more"));
+}
+
+TEST_F(VerdictTest, OneRunRanksNothing) {
+  proto::ReportVariant& mirrored = Add("mirrored", Value(1, 10), Value(1, 0.87));
+  proto::ReportVariant& ps = Add("ps_sync", Value(1, 20), Value(1, 0.88));
+  *mirrored.mutable_cost() = Value(1, 2);
+  *ps.mutable_cost() = Value(1, 1);
+  report_.mutable_target()->set_accuracy(0.85);
+  for (proto::ReportVariant* variant : {&mirrored, &ps}) {
+    proto::TimeToTarget& to_target = *variant->mutable_to_target();
+    to_target.set_runs(1);
+    to_target.set_reached(1);
+    *to_target.mutable_seconds() = variant->seconds();
+    *to_target.mutable_epochs() = Value(1, 2);
+  }
+  EXPECT_THAT(Text(), StartsWith("mirrored trained in 10 s, ps_sync in 20 s, 2.00 times as long; one run "
+                                 "does not tell whether that is chance."));
+  EXPECT_THAT(Text(), HasSubstr("One run of a variant is no ground for a recommendation"));
+  for (const char* claim :
+       {"faster", "astest", "first at", "Most accurate", "Cheapest", "Recommended", "±"}) {
+    EXPECT_THAT(Text(), Not(HasSubstr(claim)));
+  }
+}
+
+TEST_F(VerdictTest, ComparesWithTheBestOfAnotherStrategy) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).set_global_batch(128);
+  Add("mirrored", Value(3, 11, 0.1), Value(3, 0.87)).set_global_batch(128);
+  Add("ps", Value(3, 30, 0.1), Value(3, 0.88)).set_global_batch(64);
+  EXPECT_THAT(Text(), HasSubstr("3.00 ± 0.02 times faster than ps"));
+  EXPECT_THAT(Text(), AllOf(HasSubstr("Global batches ("), HasSubstr("differ")));
+}
+
+TEST_F(VerdictTest, SetsServersAgainstMirroredWhoeverIsFastest) {
+  Add("local", Value(3, 5, 0.1), Value(3, 0.87, 0.001));
+  Add("mirrored", Value(3, 9, 0.1), Value(3, 0.87, 0.001)).set_global_batch(128);
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_global_batch(384);
+  Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87, 0.001)).set_global_batch(384);
+  Add("ps_async", Value(3, 12, 0.1), Value(3, 0.86, 0.001)).set_global_batch(64);
+  EXPECT_THAT(Text(), StartsWith("Fastest here: local trained in"));
+  EXPECT_THAT(
+      Text(),
+      HasSubstr("Mirrored workers or parameter servers, both with global batch 384: mirrored trained in "
+                "10.000 ± 0.058 s, 2.00 ± 0.01 times faster than ps_sync with 20.000 ± 0.058 s. Test "
+                "accuracy, in the same order, is equal within noise"));
+  EXPECT_THAT(Text(), HasSubstr("with different global batches: mirrored trained in 9.000 ± 0.058 s, 1.33 ± "
+                                "0.01 times faster than ps_async"));
+  const Contenders explained = ContendersOf(report_);
+  EXPECT_EQ(explained.best->strategy(), "mirrored");
+  EXPECT_EQ(explained.rival->strategy(), "ps_async") << "the fastest of parameter servers";
+}
+
+TEST_F(VerdictTest, RecommendsTheFastestOfTheMostAccurate) {
+  Add("ps_async", Value(3, 8, 0.1), Value(3, 0.86, 0.001)).set_workers(3);
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
+  Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
+  EXPECT_THAT(Text(),
+              HasSubstr("Recommended here: mirrored, the fastest of those that no other is shown to "
+                        "surpass in accuracy. ps_async trains 1.25 ± 0.01 times faster, at the price of "
+                        "1.00 points of accuracy."));
+}
+
+TEST_F(VerdictTest, RecommendationNamesWhatIsLevelAndTheDistributed) {
+  Add("local", Value(3, 5, 0.1), Value(3, 0.87, 0.001)).set_workers(1);
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
+  Add("ps_sync", Value(3, 10.1, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
+  EXPECT_THAT(Text(), HasSubstr("Recommended here: local, the fastest"));
+  EXPECT_THAT(Text(), HasSubstr("With several workers: mirrored (level with it within noise: ps_sync)."));
+}
+
+TEST_F(VerdictTest, SaysInWhatElseTheJobsDiffer) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
+  Add("ps_async", Value(3, 20, 0.1), Value(3, 0.87, 0.001));
+  proto::JobDifference& difference = *report_.add_difference();
+  difference.set_field("optimizer.learning_rate");
+  for (const char* value : {"0.05", "0.1"}) difference.add_value(value);
+  EXPECT_THAT(Text(), HasSubstr("The jobs differ in more than strategy, processes and batch: "
+                                "optimizer.learning_rate: 0.05 in mirrored, 0.1 in ps_async."));
+}
+
+TEST_F(VerdictTest, WarnsWhereOtherProgramsTookTheMachine) {
+  *Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.59, 0.1);
+  *Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.02, 0.01);
+  EXPECT_THAT(Text(), HasSubstr("Other programs took a part of this machine's CPU, in the mean 59 % during "
+                                "mirrored: the times are not the jobs' alone."));
+}
+
+TEST_F(VerdictTest, RemarksATrainingThatStayedAtChance) {
+  Add("mirrored", Value(3, 10, 0.1), Value(3, 0.15)).set_chance_accuracy(0.1);
+  Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).set_chance_accuracy(0.1);
+  EXPECT_THAT(Text(),
+              HasSubstr("Hardly better than a guess (10 %): mirrored. A lower optimizer.learning_rate"));
+  EXPECT_TRUE(IsAtChance(0.54, 0.5));
+  EXPECT_FALSE(IsAtChance(0.6, 0.5));
+  EXPECT_FALSE(IsAtChance(0.05, 0.01)) << "five times as often right as a guess among a hundred";
+}
+
+TEST_F(VerdictTest, TheOnlyRunThatFailedSaysHowFarItGot) {
+  proto::ReportVariant& variant = Add("mirrored", Value(0, 0), Value(0, 0));
+  variant.add_run();
+  variant.mutable_summary()->set_status("failed");
+  variant.mutable_summary()->set_epochs(3);
+  variant.mutable_summary()->set_steps(423);
+  variant.mutable_summary()->mutable_first_failure()->set_message("worker 1 was lost\n  more");
+  EXPECT_THAT(Text(), StartsWith("This run failed after 3 epochs and 423 updates: worker 1 was lost\n"));
+}
+
+TEST_F(VerdictTest, WhatFailedIsNamed) {
+  Add("mirrored", Value(2, 10), Value(2, 0.87)).set_failed(1);
+  Add("ps", Value(0, 0), Value(0, 0)).set_failed(3);
+  EXPECT_THAT(Text(),
+              HasSubstr("Failed, and left out of all this: 1 of 3 runs of mirrored; 3 of 3 runs of ps."));
+}
+
+TEST_F(VerdictTest, OneVariantAndNoneAreSaidPlainly) {
+  EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
+  Add("local", Value(1, 10), Value(1, 0.87));
+  EXPECT_EQ(Text(), "local trained in 10 s, to a test accuracy of 87.00 %.");
+}
+
+TEST_F(VerdictTest, VariantOfDifferentExchanges_IsNamedWithThem) {
+  proto::ReportVariant& mirrored = Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
+  for (const char* exchange : {"TCP among 3 workers", "shared memory among 3 workers"}) {
+    proto::RunPoint& run = *mirrored.add_run();
+    run.set_status("succeeded");
+    run.set_exchange(exchange);
+  }
+  EXPECT_THAT(Text(), HasSubstr("Means over runs that did not exchange gradients alike: mirrored (1 by TCP "
+                                "among 3 workers, 1 by shared memory among 3 workers)."));
+  mirrored.mutable_run(0)->set_status("failed");
+  EXPECT_THAT(Text(), Not(HasSubstr("alike")));
+}
+
+}  // namespace
+}  // namespace tethys
