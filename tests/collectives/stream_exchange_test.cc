@@ -1,4 +1,4 @@
-// Who may leave the exchange to their devices, and how the group's id reaches them.
+// Which ranks exchange through their devices, and how they get the group's id.
 #include "collectives/stream_exchange.h"
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Joined, and of no use but to say so.
+// A member of a group that does nothing.
 class Member final : public StreamCommunicator {
  public:
   explicit Member(const StreamGroup& group) : group_(group) {}
@@ -28,7 +28,7 @@ class Member final : public StreamCommunicator {
   const StreamGroup group_;
 };
 
-// "cpu": the CPU.
+// The CPU device for "cpu", otherwise a late device with this identity.
 std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
   if (identity == "cpu") return CreateCpuDevice(1).value();
   return testing::CreateLateDevice({.identity = identity, .join = [](const StreamGroup& group) {
@@ -36,7 +36,7 @@ std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
                                     }});
 }
 
-// What rank r gets with devices[r].
+// The result of each rank r with devices[r].
 std::vector<absl::StatusOr<StreamExchange>> Exchanges(const std::vector<std::string>& devices) {
   std::vector<absl::StatusOr<StreamExchange>> exchanges(devices.size());
   InRing(static_cast<int>(devices.size()), [&](std::unique_ptr<Communicator>& all) {
@@ -47,7 +47,7 @@ std::vector<absl::StatusOr<StreamExchange>> Exchanges(const std::vector<std::str
   return exchanges;
 }
 
-TEST(StreamExchange, DevicesOfTheirOwnJoinTheGroupOfRankZero) {
+TEST(StreamExchange, RanksWithTheirOwnDevicesJoinTheGroupOfRankZero) {
   const auto exchanges = Exchanges({"a", "b", "c"});
   for (int rank = 0; rank < 3; ++rank) {
     ASSERT_TRUE(exchanges[rank].ok()) << exchanges[rank].status();
@@ -58,7 +58,7 @@ TEST(StreamExchange, DevicesOfTheirOwnJoinTheGroupOfRankZero) {
   }
 }
 
-TEST(StreamExchange, RanksThatShareADeviceLeaveItToTheHost) {
+TEST(StreamExchange, RanksSharingADeviceExchangeOnTheHost) {
   for (const auto& exchange : Exchanges({"a", "b", "a"})) {
     ASSERT_TRUE(exchange.ok()) << exchange.status();
     EXPECT_EQ(exchange->communicator, nullptr);
@@ -66,7 +66,7 @@ TEST(StreamExchange, RanksThatShareADeviceLeaveItToTheHost) {
   }
 }
 
-TEST(StreamExchange, ADeviceThatCannotSumLeavesItToTheHost) {
+TEST(StreamExchange, DeviceWithoutAllReduceExchangesOnTheHost) {
   for (const auto& exchange : Exchanges({"a", ""})) {
     ASSERT_TRUE(exchange.ok()) << exchange.status();
     EXPECT_EQ(exchange->communicator, nullptr);
@@ -74,7 +74,7 @@ TEST(StreamExchange, ADeviceThatCannotSumLeavesItToTheHost) {
   }
 }
 
-TEST(StreamExchange, RanksOnTheCpuLeaveItToTheHostAndAreNamedOnEveryRank) {
+TEST(StreamExchange, RanksOnTheCpuExchangeOnTheHostAndAreNamed) {
   for (const auto& exchange : Exchanges({"cpu", "a", "cpu", "a"})) {
     ASSERT_TRUE(exchange.ok()) << exchange.status();
     EXPECT_EQ(exchange->communicator, nullptr);
@@ -82,8 +82,8 @@ TEST(StreamExchange, RanksOnTheCpuLeaveItToTheHostAndAreNamedOnEveryRank) {
   }
 }
 
-TEST(StreamExchange, WhoCannotBeginAGroupSaysSoOnEveryRank) {
-  const auto exchanges = Exchanges({std::string(300, 'a'), "b"});  // Its group's id is too long to carry.
+TEST(StreamExchange, RankThatCannotBeginAGroupFailsEveryRank) {
+  const auto exchanges = Exchanges({std::string(300, 'a'), "b"});  // Makes an id that is too long to send.
   EXPECT_THAT(std::string(exchanges[0].status().message()), HasSubstr("rank 0: a group's id has 309 bytes"));
   EXPECT_THAT(std::string(exchanges[1].status().message()), HasSubstr("rank 0 could not begin a group"));
 }

@@ -30,7 +30,7 @@ proto::Placement Place(int servers, const std::vector<Placed>& shards) {
   return placement;
 }
 
-// "0:[16,19)<0 ..." : server, range, the ready ranges it waits for.
+// The plan as text, "0:[16,19)<0 ...": server, range, the ready ranges it waits for.
 std::string Plan(const proto::Placement& placement, const std::vector<Range>& ready,
                  int64_t message_elements) {
   const auto plan = PlanMessages(placement, 1 << 20, ready, message_elements * 4);
@@ -41,36 +41,35 @@ std::string Plan(const proto::Placement& placement, const std::vector<Range>& re
   });
 }
 
-TEST(MessagePlan, MergesRangesThatTouchAcrossPaddingInReadyOrder) {
-  // Weights [0, 32) and bias [32, 35) of layer 1, [48, 64) and [64, 66) of layer 2; backward makes layer 2
-  // first.
+TEST(MessagePlan, AdjacentRangesAreMergedAcrossPadding) {
+  // Weights [0, 32) and bias [32, 35) of layer 1, [48, 64) and [64, 66) of layer 2; layer 2 is ready first.
   const auto placement = Place(1, {{0, 32, 0}, {32, 3, 0}, {48, 16, 0}, {64, 2, 0}});
   EXPECT_EQ(Plan(placement, {{48, 18}, {0, 35}}, 1024), "0:[0,66)<0+1");
 }
 
-TEST(MessagePlan, ClosesAMessageAtItsSize) {
+TEST(MessagePlan, MessageIsClosedAtItsSize) {
   const auto placement = Place(1, {{0, 32, 0}, {32, 3, 0}, {48, 16, 0}, {64, 2, 0}});
   EXPECT_EQ(Plan(placement, {{48, 18}, {0, 35}}, 48), "0:[48,66)<0 0:[0,35)<1");
 }
 
-TEST(MessagePlan, CutsWhatIsLargerThanAMessage) {
+TEST(MessagePlan, RangeLargerThanAMessageIsCut) {
   EXPECT_EQ(Plan(Place(1, {{0, 40, 0}}), {{0, 40}}, 16), "0:[0,16)<0 0:[16,32)<0 0:[32,40)<0");
 }
 
-TEST(MessagePlan, KeepsServersApart) {
+TEST(MessagePlan, ServersDoNotShareMessages) {
   const auto placement = Place(2, {{0, 16, 0}, {16, 16, 1}, {32, 16, 0}});
   EXPECT_EQ(Plan(placement, {{0, 48}}, 1024), "0:[0,16)<0 0:[32,48)<0 1:[16,32)<0");
 }
 
-TEST(MessagePlan, GivesAServerWithoutShardsNoMessage) {
+TEST(MessagePlan, ServerWithoutShardsGetsNoMessage) {
   EXPECT_EQ(Plan(Place(2, {{0, 16, 1}}), {{0, 16}}, 1024), "1:[0,16)<0");
 }
 
-TEST(MessagePlan, RefusesAReadyOrderThatLeavesGradientsOut) {
+TEST(MessagePlan, ReadyOrderThatOmitsGradientsIsRefused) {
   EXPECT_THAT(Plan(Place(1, {{0, 16, 0}, {16, 8, 0}}), {{0, 20}}, 1024), HasSubstr("4 of the 8 gradients"));
 }
 
-TEST(ShardLayout, LaysRunsAsInTheArenaAndAlignsTheirStarts) {
+TEST(ShardLayout, RunsKeepTheArenasLayoutAndAreAligned) {
   const auto placement = Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {24, 7, 0}});
   const auto layout = ShardLayout::Create(placement, 0, 64);
   ASSERT_TRUE(layout.ok()) << layout.status();
@@ -83,7 +82,7 @@ TEST(ShardLayout, LaysRunsAsInTheArenaAndAlignsTheirStarts) {
   EXPECT_EQ(layout->local_size(), 39);
 }
 
-TEST(ShardLayout, CountsElementsOfShardsAndNotThePadding) {
+TEST(ShardLayout, PaddingIsNotCounted) {
   const auto layout = ShardLayout::Create(Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {32, 8, 0}}), 0, 64);
   ASSERT_TRUE(layout.ok());
   for (int64_t begin = 0; begin <= layout->local_size(); ++begin) {
@@ -97,7 +96,7 @@ TEST(ShardLayout, CountsElementsOfShardsAndNotThePadding) {
   }
 }
 
-TEST(ShardLayout, MapsARangeWithinOneRunAndRefusesEveryOther) {
+TEST(ShardLayout, RangeWithinOneRunIsMappedOthersRefused) {
   const auto placement = Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {24, 7, 0}});
   const auto layout = ShardLayout::Create(placement, 0, 64);
   ASSERT_TRUE(layout.ok());
@@ -109,7 +108,7 @@ TEST(ShardLayout, MapsARangeWithinOneRunAndRefusesEveryOther) {
   EXPECT_FALSE(layout->ToLocal(UINT64_MAX, 1).ok());
 }
 
-TEST(ShardLayout, RefusesPlacementsThatContradictThemselves) {
+TEST(ShardLayout, ContradictoryPlacementsAreRefused) {
   EXPECT_FALSE(ShardLayout::Create(Place(1, {{0, 10, 0}, {8, 4, 0}}), 0, 64).ok()) << "overlap";
   EXPECT_FALSE(ShardLayout::Create(Place(1, {{0, 65, 0}}), 0, 64).ok()) << "beyond the arena";
   EXPECT_FALSE(ShardLayout::Create(Place(1, {{INT64_MAX, 2, 0}}), 0, 64).ok()) << "overflow";

@@ -1,4 +1,4 @@
-// Training with servers over loopback: what the seam promises, end to end.
+// Training with servers over loopback: the contract of Strategy, end to end.
 #include "ps/parameter_server_strategy.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ void OnWorkers(int workers, Function function) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(BulkSynchronous, WorkerThatComputesForLong_IsWaitedFor) {
+TEST(BulkSynchronous, ComputingWorker_IsWaitedForBeyondTheTimeout) {
   proto::JobPlan plan = TestPlan(2, "servers: 1");
   plan.mutable_job()->mutable_timeouts()->set_step(0.05);
   PsCluster cluster(plan);
@@ -49,7 +49,7 @@ struct Shape3 {
 
 class BulkSynchronousTest : public ::testing::TestWithParam<Shape3> {};
 
-TEST_P(BulkSynchronousTest, EveryStepEqualsTheSumOfAllWorkersInOneProcess) {
+TEST_P(BulkSynchronousTest, EveryStepEqualsOneProcessWithAllGradients) {
   const int workers = GetParam().workers;
   const int servers = GetParam().servers;
   const char* const message_bytes = GetParam().message_bytes;
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Clusters, BulkSynchronousTest,
                                            Shape3{2, 2, "256"}, Shape3{3, 1, "256"}, Shape3{3, 2, "0"},
                                            Shape3{5, 3, "1024"}));
 
-TEST(ParameterServerStrategyTest, PrepareBringsTheInitialValuesThatEveryoneComputes) {
+TEST(ParameterServerStrategyTest, PrepareFetchesTheInitialValues) {
   PsCluster cluster(TestPlan(1, "servers: 2", InitialValue::kGlorotUniform));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -95,7 +95,7 @@ TEST(ParameterServerStrategyTest, PrepareBringsTheInitialValuesThatEveryoneCompu
   EXPECT_THAT(worker->parameters(), ::testing::ElementsAreArray(expected));
 }
 
-TEST(ParameterServerStrategyTest, ParametersChangeWithinFinishStepOnly) {
+TEST(ParameterServerStrategyTest, WithAnswer_ParametersChangeOnlyInFinishStep) {
   PsCluster cluster(TestPlan(1, ""));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -106,7 +106,7 @@ TEST(ParameterServerStrategyTest, ParametersChangeWithinFinishStepOnly) {
   EXPECT_EQ(worker->Parameter(), -0.25f);
 }
 
-TEST(ParameterServerStrategyTest, AWorkerWithoutSamplesTakesPart) {
+TEST(ParameterServerStrategyTest, WorkerWithoutSamplesTakesPart) {
   PsCluster cluster(TestPlan(2, "servers: 2"));
   const auto full = cluster.Worker(0);
   const auto empty = cluster.Worker(1);
@@ -120,7 +120,7 @@ TEST(ParameterServerStrategyTest, AWorkerWithoutSamplesTakesPart) {
   EXPECT_EQ(full->Parameter(), -0.25f);
 }
 
-TEST(ParameterServerStrategyTest, WorkersThatSendInDifferentOrdersDoNotWaitForOneAnotherForEver) {
+TEST(ParameterServerStrategyTest, WorkersSendingInDifferentOrdersDoNotDeadlock) {
   PsCluster cluster(TestPlan(2, "message_bytes: 64"));
   OnWorkers(2, [&](int index) {
     const auto worker = cluster.Worker(index);
@@ -131,7 +131,7 @@ TEST(ParameterServerStrategyTest, WorkersThatSendInDifferentOrdersDoNotWaitForOn
   EXPECT_EQ(cluster.server(0).version(), 2);
 }
 
-TEST(ParameterServerStrategyTest, StalenessIsCountedPerStepAndPerServer) {
+TEST(ParameterServerStrategyTest, StalenessIsReportedByStepAndServer) {
   PsCluster cluster(TestPlan(2, "servers: 2 asynchronous {}"));
   const auto a = cluster.Worker(0);
   const auto b = cluster.Worker(1);
@@ -150,7 +150,7 @@ TEST(ParameterServerStrategyTest, StalenessIsCountedPerStepAndPerServer) {
 
 constexpr char kPulls[] = "servers: 2 message_bytes: 512 asynchronous { pull: BEFORE_STEP }";
 
-TEST(ParameterServerStrategyTest, PullBeforeStepBringsAllUpdatesSoFar) {
+TEST(ParameterServerStrategyTest, PullBeforeStepFetchesAllUpdatesSoFar) {
   PsCluster cluster(TestPlan(2, kPulls));
   const auto a = cluster.Worker(0);
   const auto b = cluster.Worker(1);
@@ -165,7 +165,7 @@ TEST(ParameterServerStrategyTest, PullBeforeStepBringsAllUpdatesSoFar) {
   ASSERT_TRUE(outcome.ok()) << outcome.status();
   EXPECT_EQ(outcome->staleness, 0);
   EXPECT_EQ(outcome->version, 4);
-  // Every parameter travels once in each direction.
+  // Every parameter is sent once in each direction.
   EXPECT_GT(outcome->bytes_in, 4 * 1033);
   EXPECT_LT(outcome->bytes_in, 2 * 4 * 1033);
   EXPECT_LT(outcome->bytes_out, 2 * 4 * 1033);
@@ -189,7 +189,7 @@ TEST(ParameterServerStrategyTest, StalenessCountsUpdatesSinceThePullBeforeStep) 
   }
 }
 
-TEST(ParameterServerStrategyTest, OneWorkerTrainsTheSameByEitherPull) {
+TEST(ParameterServerStrategyTest, OneWorkerTrainsEquallyWithEitherPull) {
   PsCluster with_answer(TestPlan(1, "servers: 2 asynchronous {}"));
   PsCluster before_step(TestPlan(1, kPulls));
   const auto a = with_answer.Worker(0);
@@ -204,7 +204,7 @@ TEST(ParameterServerStrategyTest, OneWorkerTrainsTheSameByEitherPull) {
   EXPECT_THAT(b->parameters(), ::testing::ElementsAreArray(a->parameters()));
 }
 
-TEST(ParameterServerStrategyTest, AsynchronousWorkersMeetInTheSamePlaceAfterRefresh) {
+TEST(ParameterServerStrategyTest, AsynchronousWorkersAreEqualAfterRefresh) {
   constexpr int kWorkers = 3;
   constexpr int kSteps = 16;
   PsCluster cluster(TestPlan(kWorkers, "servers: 2 asynchronous { gradient_scale: GLOBAL_MEAN }"));
@@ -226,7 +226,7 @@ TEST(ParameterServerStrategyTest, AsynchronousWorkersMeetInTheSamePlaceAfterRefr
 
 // ------------------------------------------------------------------------------------------------ errors
 
-TEST(ParameterServerStrategyTest, AStepThatNobodyAnswersNamesServerHostAndStep) {
+TEST(ParameterServerStrategyTest, UnansweredStepNamesServerHostAndStep) {
   FakeClock clock;
   PsCluster cluster(TestPlan(2, ""));
   ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
@@ -234,13 +234,13 @@ TEST(ParameterServerStrategyTest, AStepThatNobodyAnswersNamesServerHostAndStep) 
   const auto worker = cluster.Worker(0, options);
   ASSERT_TRUE(worker->Prepare().ok());
   ASSERT_TRUE(worker->Push(0, 1).ok());
-  clock.Advance(20 * kSecond);  // As TestPlan says.
+  clock.Advance(20 * kSecond);  // The step timeout of TestPlan.
   const absl::Status status = worker->Finish().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(status.message(), HasSubstr("step 0: no answer within 20 s from server 0 on host-0"));
 }
 
-TEST(ParameterServerStrategyTest, GradientsThatAreNotFiniteStopTheJobAndLeaveParametersClean) {
+TEST(ParameterServerStrategyTest, NonFiniteGradientIsFatalAndChangesNothing) {
   PsCluster cluster(TestPlan(2, ""));
   const auto worker = cluster.Worker(1);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -253,7 +253,7 @@ TEST(ParameterServerStrategyTest, GradientsThatAreNotFiniteStopTheJobAndLeavePar
   EXPECT_EQ(cluster.fatal().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(ParameterServerStrategyTest, ALostServerIsNamed) {
+TEST(ParameterServerStrategyTest, LostServerIsNamed) {
   PsCluster cluster(TestPlan(1, "servers: 2"));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -264,7 +264,7 @@ TEST(ParameterServerStrategyTest, ALostServerIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("server 1 on host-1"));
 }
 
-TEST(ParameterServerStrategyTest, GradientsThatWereNeverAnnouncedAreAnError) {
+TEST(ParameterServerStrategyTest, GradientsNeverAnnouncedAreAnError) {
   PsCluster cluster(TestPlan(1, ""));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -272,7 +272,7 @@ TEST(ParameterServerStrategyTest, GradientsThatWereNeverAnnouncedAreAnError) {
   EXPECT_EQ(worker->Finish().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(ParameterServerStrategyTest, AnotherNumberOfServersThanPlacedIsRefused) {
+TEST(ParameterServerStrategyTest, WrongNumberOfServersIsRefused) {
   PsCluster cluster(TestPlan(1, "servers: 2"));
   ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
   options.servers.pop_back();

@@ -1,4 +1,4 @@
-// The server against the world: strangers, garbage, workers of other jobs, broken connections, checkpoints.
+// A parameter server with strangers, garbage, workers of other jobs, broken connections, checkpoints.
 #include "ps/parameter_server.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Every test ends with a worker of the job that trains one step as if nothing had happened.
+// Checks that a worker of the job can still train one step; most tests end with it.
 void ExpectServes(PsCluster& cluster) {
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -31,7 +31,7 @@ void ExpectServes(PsCluster& cluster) {
   EXPECT_EQ(cluster.server(0).TakeApplied().push_size(), 1);
 }
 
-// A gRPC client that says what it likes.
+// A gRPC client that sends arbitrary messages.
 class RawClient {
  public:
   explicit RawClient(const std::string& address)
@@ -61,8 +61,8 @@ class RawClient {
     return challenge.nonce();
   }
 
-  // Opens `method` with the given metadata, writes `message` unless it is empty, and returns how the call
-  // ends.
+  // Opens `method` with the given metadata, writes `message` unless it is empty, and returns the call's
+  // status.
   absl::Status Call(const std::string& method, const std::string& handshake, const std::string& message) {
     grpc::ClientContext context;
     if (!handshake.empty()) context.AddMetadata(kHandshakeMetadataKey, handshake);
@@ -109,7 +109,7 @@ std::string Proved(const PsCluster& cluster, uint64_t nonce, proto::Role role = 
 
 // --------------------------------------------------------------------------------------------- strangers
 
-TEST(ParameterServerTest, RefusesAStrangerWithoutTheToken) {
+TEST(ParameterServerTest, CallerWithoutTheTokenIsRefused) {
   PsCluster cluster(TestPlan(1, ""));
   ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
   options.token = JobToken::Random();
@@ -121,7 +121,7 @@ TEST(ParameterServerTest, RefusesAStrangerWithoutTheToken) {
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, UnderTlsServesItsWorkersAndNobodyElse) {
+TEST(ParameterServerTest, UnderTlsOnlyWorkersOfTheJobAreServed) {
   PsCluster cluster(TestPlan(1, "servers: 2"), testing::MakeAuthority());
   const auto refused = [&](const absl::optional<TlsIdentity>& tls) {
     ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
@@ -139,13 +139,13 @@ TEST(ParameterServerTest, UnderTlsServesItsWorkersAndNobodyElse) {
   EXPECT_EQ(worker->Parameter(), -0.25f);
 }
 
-TEST(ParameterServerTest, UnderTlsAWorkerRefusesAServerOfAnotherIndex) {
+TEST(ParameterServerTest, UnderTlsServerOfAnotherIndexIsRefused) {
   PsCluster cluster(TestPlan(1, "servers: 2"), testing::MakeAuthority());
   cluster.Redirect(0, cluster.server(1).address());
   EXPECT_FALSE(cluster.Worker(0)->Prepare().ok());
 }
 
-TEST(ParameterServerTest, TakesAProofOnce) {
+TEST(ParameterServerTest, ProofIsAcceptedOnce) {
   PsCluster cluster(TestPlan(1, ""));
   RawClient client(cluster.server(0).address());
   const std::string proof = Proved(cluster, client.GetChallenge());
@@ -153,11 +153,11 @@ TEST(ParameterServerTest, TakesAProofOnce) {
   EXPECT_EQ(client.Call(kStreamMethod, proof, "not a frame").code(), absl::StatusCode::kUnauthenticated);
   EXPECT_EQ(client.Call(kStreamMethod, Proved(cluster, 12345), "x").code(),
             absl::StatusCode::kUnauthenticated)
-      << "a nonce of its own making";
+      << "a nonce that the server did not issue";
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, RefusesWorkersOfAnotherJobModelOrGenerationNamingTheDifference) {
+TEST(ParameterServerTest, WorkerOfAnotherJobModelOrGenerationIsRefused) {
   PsCluster cluster(TestPlan(1, ""));
   const auto refused = [&](auto change) {
     ParameterServerStrategyOptions options = cluster.WorkerOptions(0);
@@ -177,7 +177,7 @@ TEST(ParameterServerTest, RefusesWorkersOfAnotherJobModelOrGenerationNamingTheDi
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, RefusesOtherRolesAndWorkersBeyondTheJob) {
+TEST(ParameterServerTest, OtherRolesAndUnknownWorkersAreRefused) {
   PsCluster cluster(TestPlan(1, ""));
   RawClient client(cluster.server(0).address());
   const absl::Status role =
@@ -189,7 +189,7 @@ TEST(ParameterServerTest, RefusesOtherRolesAndWorkersBeyondTheJob) {
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, RefusesFramesThatAreDamagedOrAnotherWorkers) {
+TEST(ParameterServerTest, InvalidFramesAndThoseOfAnotherWorkerAreRefused) {
   PsCluster cluster(TestPlan(1, ""));
   RawClient client(cluster.server(0).address());
   const auto answer_to = [&](const Frame& frame, const std::string& payload) {
@@ -204,20 +204,20 @@ TEST(ParameterServerTest, RefusesFramesThatAreDamagedOrAnotherWorkers) {
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, KnowsNoOtherMethod) {
+TEST(ParameterServerTest, UnknownMethodIsRefused) {
   PsCluster cluster(TestPlan(1, ""));
   EXPECT_EQ(RawClient(cluster.server(0).address()).Call("/tethys.Chief/Session", "", "x").code(),
             absl::StatusCode::kUnimplemented);
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, OutlivesGarbageOnItsPort) {
+TEST(ParameterServerTest, GarbageOnThePortDoesNoHarm) {
   std::signal(SIGPIPE, SIG_IGN);
   PsCluster cluster(TestPlan(1, ""));
   RandomStream random(1, RandomPurpose::kTest, 0);
   for (int stranger = 0; stranger < 20; ++stranger) {
     const FileDescriptor connection = ConnectTo(cluster.server(0).address());
-    // Half of them begin like HTTP/2, so that the garbage reaches the frame parser.
+    // Half of the connections begin like HTTP/2, so that the garbage reaches the frame parser.
     std::string garbage = stranger % 2 == 0 ? "" : "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     for (int i = 0; i < 1 << 16; ++i) garbage.push_back(static_cast<char>(random.Next32()));
     WriteFully(connection.get(), garbage.data(), garbage.size(), "garbage").IgnoreError();
@@ -225,7 +225,7 @@ TEST(ParameterServerTest, OutlivesGarbageOnItsPort) {
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, TellsWhyItCannotListen) {
+TEST(ParameterServerTest, StartOnAPortInUseNamesTheAddress) {
   const MonotonicClock clock;
   ParameterServerOptions options;
   options.token = JobToken::Random();
@@ -273,8 +273,8 @@ TEST(ParameterServerTest, DamagedParameters_AreAnErrorAndNotUsed) {
 
 // ------------------------------------------------------------------------------------ broken connections
 
-TEST(ParameterServerTest, APushRepeatedAfterALostAnswerIsAppliedOnce) {
-  // In three messages, so that the server gets the whole push although it answers none.
+TEST(ParameterServerTest, PushRepeatedAfterALostAnswerIsAppliedOnce) {
+  // The push has three messages, so that the server gets all of it without answering any.
   PsCluster cluster(TestPlan(1, "message_bytes: 2048"));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());
@@ -294,8 +294,8 @@ TEST(ParameterServerTest, APushRepeatedAfterALostAnswerIsAppliedOnce) {
   EXPECT_GE(proxy.connections(), 5);
 }
 
-// A server that is told the same again answers twice, the second time perhaps after the next pull was sent.
-TEST(ParameterServerTest, PullsOfOneStep_HaveNumbersThatTellThemApart) {
+// A server answers a repeated pull twice, possibly the second time after the next pull was sent.
+TEST(ParameterServerTest, PullsOfOneStep_HaveDifferentSequences) {
   PsCluster cluster(TestPlan(1, "asynchronous {}"));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());
@@ -312,7 +312,7 @@ TEST(ParameterServerTest, PullsOfOneStep_HaveNumbersThatTellThemApart) {
   EXPECT_EQ(std::set<uint64_t>(numbers.begin(), numbers.end()).size(), 3);
 }
 
-TEST(ParameterServerTest, CutsAtAnyPointOfAStepChangeNothing) {
+TEST(ParameterServerTest, ConnectionsCutAtAnyPointOfAStepChangeNothing) {
   constexpr int kSteps = 30;
   PsCluster cluster(TestPlan(2, "message_bytes: 512"));
   TcpProxy proxy(cluster.server(0).address());
@@ -337,7 +337,7 @@ TEST(ParameterServerTest, CutsAtAnyPointOfAStepChangeNothing) {
 
 // ------------------------------------------------------------------------------------------- life, state
 
-TEST(ParameterServerTest, TellsWorkersToComeAgainUntilItServes) {
+TEST(ParameterServerTest, WorkersAreToldToRetryUntilServe) {
   const MonotonicClock clock;
   ParameterServerOptions options;
   options.token = JobToken::Random();
@@ -361,7 +361,7 @@ TEST(ParameterServerTest, TellsWorkersToComeAgainUntilItServes) {
   EXPECT_TRUE(TestWorker(plan, 0, *CreateParameterServerStrategy(worker)).Prepare().ok());
 }
 
-TEST(ParameterServerTest, RefusesAPlanThatContradictsItself) {
+TEST(ParameterServerTest, ContradictoryPlanIsRefused) {
   const MonotonicClock clock;
   ParameterServerOptions options;
   options.token = JobToken::Random();
@@ -380,14 +380,14 @@ TEST(ParameterServerTest, RefusesAPlanThatContradictsItself) {
   EXPECT_EQ(configure([](auto&) {}), absl::StatusCode::kOk);
 }
 
-TEST(ParameterServerTest, StateReadAtABarrierRestoresOntoAnotherNumberOfServers) {
+TEST(ParameterServerTest, StateRestoresOntoAnotherNumberOfServers) {
   proto::JobPlan two = TestPlan(1, "servers: 2", InitialValue::kGlorotUniform);
   two.mutable_job()->mutable_optimizer()->mutable_sgd()->set_momentum(0.5);
   proto::JobPlan three = two;
   three.mutable_job()->mutable_strategy()->mutable_parameter_server()->set_servers(3);
   *three.mutable_placement() = *PlaceShards(TestVariables(), three.job().strategy().parameter_server());
 
-  // Slots as one arena each, as a checkpoint holds them.
+  // Each slot as one arena, as in a checkpoint.
   std::vector<Arena> saved;
   for (int slot = 0; slot < 2; ++slot) saved.emplace_back(TestVariables().arena_size());
   std::vector<float> expected;

@@ -1,5 +1,5 @@
-// What a parameter store needs around it, for its tests: a stream without work, an optimizer whose update is
-// easy to predict, and actions that are kept.
+// Test doubles for a parameter store: a stream without work, an optimizer with an easily predicted update,
+// and actions that are recorded.
 #ifndef TETHYS_TESTS_PS_PARAMETER_STORE_DOUBLES_H_
 #define TETHYS_TESTS_PS_PARAMETER_STORE_DOUBLES_H_
 
@@ -20,7 +20,7 @@ class NoStream final : public Stream {
   absl::Status Synchronize() override { return absl::OkStatus(); }
 };
 
-// w -= lr * mean gradient, over the shards; the slot counts updates.
+// Computes w -= lr * mean gradient over the shards; the slot counts updates.
 class FakeOptimizer final : public Optimizer {
  public:
   explicit FakeOptimizer(std::vector<Range> segments) : segments_(std::move(segments)) {}

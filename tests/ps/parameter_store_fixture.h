@@ -1,4 +1,5 @@
-// A parameter store in words, for its tests: one 19-element server whose parameters all have one value.
+// Drives a parameter store and describes its actions as text, for its tests: one server of 19 elements, whose
+// parameters all have the same value.
 #ifndef TETHYS_TESTS_PS_PARAMETER_STORE_FIXTURE_H_
 #define TETHYS_TESTS_PS_PARAMETER_STORE_FIXTURE_H_
 
@@ -15,7 +16,7 @@
 
 namespace tethys {
 
-// A push: every gradient is `gradient`; the whole of the server's shards unless `part` says otherwise.
+// A push or, with another `part`, a part of one. Every gradient is `gradient`.
 struct Push {
   int worker = 0;
   float gradient = 0;
@@ -30,8 +31,7 @@ struct Push {
   uint32_t global = 100;  // Samples of its global batch, stale-synchronously.
 };
 
-// Variables a = [0, 8) and b = [16, 19), learning rate 1, so a parameter is minus the sum of the mean
-// gradients.
+// Variables a = [0, 8) and b = [16, 19), learning rate 1: a parameter is minus the sum of the mean gradients.
 class ParameterStoreTest : public ::testing::Test {
  protected:
   void Make(int workers, const proto::ParameterServer& parameter_server) {
@@ -98,7 +98,7 @@ class ParameterStoreTest : public ::testing::Test {
     return frame;
   }
 
-  // What the store does, in words: "wait", "w0 v1, w1 v1" (replies), "refused: TEXT".
+  // Returns the store's actions as text: "wait", "w0 v1, w1 v1" (replies), "refused: TEXT".
   std::string Do(const Push& push) {
     const Frame frame = ToFrame(push);
     const std::vector<float> values(frame.payload_bytes / sizeof(float), push.gradient);
@@ -131,7 +131,7 @@ class ParameterStoreTest : public ::testing::Test {
       if (reply.arena.count < 19) absl::StrAppend(out, " [", reply.arena.begin, ",", reply.arena.end(), ")");
     });
   }
-  // The one value all parameters have, padding checked.
+  // The value of all parameters; checks that padding is zero.
   float Parameter() const {
     const float* values = store_->parameters();
     for (int i = 0; i < 19; ++i) EXPECT_EQ(values[i], i >= 8 && i < 16 ? 0 : values[0]) << i;

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 
 // ------------------------------------------------------------------------------------- bulk-synchronous
 
-TEST_F(ParameterStoreTest, BulkUpdatesOnceAllWorkersHavePushedAndDividesByTheirSamples) {
+TEST_F(ParameterStoreTest, BulkUpdateNeedsAllWorkersAndDividesBySamples) {
   MakeBulk(3);
   EXPECT_EQ(Do({.worker = 0, .gradient = 1, .samples = 2}), "wait");
   EXPECT_EQ(Do({.worker = 1, .gradient = 2, .samples = 2}), "wait");
@@ -26,7 +26,7 @@ TEST_F(ParameterStoreTest, BulkUpdatesOnceAllWorkersHavePushedAndDividesByTheirS
   EXPECT_EQ(store_->version(), 1);
 }
 
-TEST_F(ParameterStoreTest, BulkRecordsWhatItApplied) {
+TEST_F(ParameterStoreTest, BulkUpdateRecordsEachPush) {
   MakeBulk(2);
   Do({.worker = 1, .samples = 3});
   Do({.worker = 0, .samples = 4});
@@ -42,7 +42,7 @@ TEST_F(ParameterStoreTest, BulkRecordsWhatItApplied) {
 }
 
 // In float32 (1e8 + 1) - 1e8 is 0, and (1e8 - 1e8) + 1 is 1.
-TEST_F(ParameterStoreTest, OrderedSumIsInRankOrderWhateverTheOrderOfArrival) {
+TEST_F(ParameterStoreTest, OrderedSumIsInRankOrderForAnyOrderOfArrival) {
   for (const auto& order : std::vector<std::vector<int>>{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}}) {
     MakeBulk(3);
     const float gradients[] = {1e8f, 1, -1e8f};
@@ -52,7 +52,7 @@ TEST_F(ParameterStoreTest, OrderedSumIsInRankOrderWhateverTheOrderOfArrival) {
   }
 }
 
-TEST_F(ParameterStoreTest, OrderedSumKeepsOrderWhenPartsOfWorkersInterleave) {
+TEST_F(ParameterStoreTest, OrderedSumIsInRankOrderIfPartsInterleave) {
   MakeBulk(3);
   const float gradients[] = {1e8f, 1, -1e8f};
   for (const Range part : {Range{16, 3}, Range{0, 8}}) {
@@ -62,7 +62,7 @@ TEST_F(ParameterStoreTest, OrderedSumKeepsOrderWhenPartsOfWorkersInterleave) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-TEST_F(ParameterStoreTest, ArrivalSumIsInOrderOfArrivalAndStartsAfreshEachStep) {
+TEST_F(ParameterStoreTest, ArrivalSumIsInOrderOfArrivalInEachStep) {
   MakeBulk(3, proto::BulkSynchronous::ARRIVAL);
   Do({.worker = 0, .gradient = 1e8f});
   Do({.worker = 2, .gradient = -1e8f});
@@ -73,7 +73,7 @@ TEST_F(ParameterStoreTest, ArrivalSumIsInOrderOfArrivalAndStartsAfreshEachStep) 
   EXPECT_FLOAT_EQ(Parameter(), -1.0f / 3 - 2);
 }
 
-TEST_F(ParameterStoreTest, AWorkerWithoutSamplesCountsAndAddsNothing) {
+TEST_F(ParameterStoreTest, PushWithoutSamplesCountsAndAddsNothing) {
   for (const int empty : {0, 1}) {
     MakeBulk(2);
     EXPECT_EQ(Do({.worker = empty, .gradient = 100, .samples = 0}), "wait");
@@ -82,7 +82,7 @@ TEST_F(ParameterStoreTest, AWorkerWithoutSamplesCountsAndAddsNothing) {
   }
 }
 
-TEST_F(ParameterStoreTest, APartIsUpdatedAndAnsweredAsSoonAsAllWorkersHaveSentIt) {
+TEST_F(ParameterStoreTest, PartIsAnsweredOnceAllWorkersHaveSentIt) {
   MakeBulk(2);
   EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {0, 8}}), "wait");
   EXPECT_EQ(Do({.worker = 1, .gradient = 1, .part = {16, 3}}), "wait");
@@ -105,7 +105,7 @@ TEST_F(ParameterStoreTest, WorkersMayCutTheirPushesDifferently) {
   }
 }
 
-TEST_F(ParameterStoreTest, TheLearningRateIsAFunctionOfSamplesUsed) {
+TEST_F(ParameterStoreTest, LearningRateDependsOnSamplesUsed) {
   optimizer_.mutable_schedule()->mutable_linear_decay();
   MakeBulk(1);
   Do({.gradient = 1, .position = 500});
@@ -120,14 +120,14 @@ TEST_F(ParameterStoreTest, WorkersMustAgreeOnTheSchedule) {
   EXPECT_EQ(Do({.worker = 1, .position = 10}), "w0 v1, w1 v1");
 }
 
-TEST_F(ParameterStoreTest, AStepOutOfOrderIsRefusedNamingWorkerAndStep) {
+TEST_F(ParameterStoreTest, StepOutOfOrderIsRefusedNamingWorkerAndStep) {
   MakeBulk(2);
   EXPECT_THAT(Do({.worker = 1, .step = 5}), HasSubstr("worker 1, step 5: step 0 is next"));
   EXPECT_THAT(Do({.worker = 1, .sequence = 3}), HasSubstr("its push 3 follows push 0"));
   EXPECT_THAT(Do({.worker = 1, .base = 4}), HasSubstr("version 4"));
 }
 
-TEST_F(ParameterStoreTest, ANewStepIsRefusedWhileTheLastIsNotComplete) {
+TEST_F(ParameterStoreTest, NewStepIsRefusedWhileTheLastIsIncomplete) {
   MakeBulk(1);
   Do({.part = {0, 8}});
   EXPECT_THAT(Do({.step = 1, .sequence = 2, .part = {16, 3}}), HasSubstr("push 1 of step 0 is not complete"));
@@ -135,7 +135,7 @@ TEST_F(ParameterStoreTest, ANewStepIsRefusedWhileTheLastIsNotComplete) {
 
 // ------------------------------------------------------------------------------------------ asynchronous
 
-TEST_F(ParameterStoreTest, AsynchronousPushIsAppliedAtOnceAsItsOwnMean) {
+TEST_F(ParameterStoreTest, AsynchronousPushIsAppliedAtOnceWithItsMean) {
   MakeAsynchronous(2);
   EXPECT_EQ(Do({.worker = 1, .gradient = 8, .samples = 4}), "w1 v1");
   EXPECT_EQ(Parameter(), -2);
@@ -147,7 +147,7 @@ TEST_F(ParameterStoreTest, GlobalMeanDividesByTheJobsGlobalBatch) {
   EXPECT_FLOAT_EQ(Parameter(), -0.08);
 }
 
-TEST_F(ParameterStoreTest, StalenessIsTheUpdatesSinceThePull) {
+TEST_F(ParameterStoreTest, StalenessCountsUpdatesSinceThePull) {
   MakeAsynchronous(3);
   EXPECT_EQ(Do({.worker = 0, .base = 0}), "w0 v1");
   EXPECT_EQ(Do({.worker = 1, .base = 0}), "w1 v2 stale 1");
@@ -157,7 +157,7 @@ TEST_F(ParameterStoreTest, StalenessIsTheUpdatesSinceThePull) {
   EXPECT_EQ(store_->staleness_histogram(), (std::map<int64_t, int64_t>{{0, 1}, {1, 1}, {2, 2}}));
 }
 
-TEST_F(ParameterStoreTest, PushIsAnsweredWithoutValuesWherePullsComeBefore) {
+TEST_F(ParameterStoreTest, PushIsAnsweredWithoutValuesIfPullsPrecedeSteps) {
   MakeAsynchronous(2, proto::Asynchronous::PUSH_MEAN, proto::Asynchronous::BEFORE_STEP);
   EXPECT_EQ(Do({.worker = 0, .gradient = 1}), "w0 v1 without values");
   EXPECT_EQ(Pull(1, {0, 8}), "w1 v1 [0,8)");
@@ -176,7 +176,7 @@ TEST_F(ParameterStoreTest, PartsOfAsynchronousPushesMayInterleave) {
   EXPECT_EQ(Parameter(), -11);
 }
 
-TEST_F(ParameterStoreTest, AsynchronousStepsFollowOneAnotherPerWorker) {
+TEST_F(ParameterStoreTest, AsynchronousStepsAreConsecutivePerWorker) {
   MakeAsynchronous(2);
   EXPECT_EQ(Do({.worker = 0, .step = 40}), "w0 v1") << "a resumed worker counts on";
   EXPECT_THAT(Do({.worker = 0, .step = 42, .sequence = 2, .base = 1}),
@@ -187,7 +187,7 @@ TEST_F(ParameterStoreTest, AsynchronousStepsFollowOneAnotherPerWorker) {
 
 // ---------------------------------------------------------------------------------------------- repeats
 
-TEST_F(ParameterStoreTest, ARepeatOfAnAppliedPushIsAnsweredAndNotApplied) {
+TEST_F(ParameterStoreTest, RepeatOfAnAppliedPushIsAnsweredNotApplied) {
   MakeAsynchronous(2);
   Do({.worker = 0, .gradient = 1});
   Do({.worker = 1, .gradient = 1});
@@ -196,7 +196,7 @@ TEST_F(ParameterStoreTest, ARepeatOfAnAppliedPushIsAnsweredAndNotApplied) {
   EXPECT_EQ(Parameter(), -2);
 }
 
-TEST_F(ParameterStoreTest, ARepeatOfAWaitingPartIsIgnored) {
+TEST_F(ParameterStoreTest, RepeatOfAWaitingPartIsIgnored) {
   MakeBulk(2);
   Do({.worker = 1, .gradient = 2, .part = {0, 8}});
   EXPECT_EQ(Do({.worker = 1, .gradient = 2, .part = {0, 8}}), "wait");
@@ -207,7 +207,7 @@ TEST_F(ParameterStoreTest, ARepeatOfAWaitingPartIsIgnored) {
   EXPECT_EQ(Parameter(), -2);
 }
 
-TEST_F(ParameterStoreTest, ARepeatOfAnUpdatedPartOfAStepUnderWayIsAnsweredAgain) {
+TEST_F(ParameterStoreTest, RepeatOfAnUpdatedPartIsAnsweredWithinTheStep) {
   MakeBulk(2);
   Do({.worker = 0, .gradient = 2, .part = {0, 8}});
   Do({.worker = 1, .gradient = 2, .part = {0, 8}});
@@ -218,20 +218,20 @@ TEST_F(ParameterStoreTest, ARepeatOfAnUpdatedPartOfAStepUnderWayIsAnsweredAgain)
   EXPECT_EQ(Parameter(), -2);
 }
 
-TEST_F(ParameterStoreTest, PartsThatOverlapAreRefused) {
+TEST_F(ParameterStoreTest, OverlappingPartsAreRefused) {
   MakeBulk(1);
   Do({.part = {0, 8}});
   EXPECT_THAT(Do({.part = {4, 8}}), HasSubstr("overlaps [0, +8)"));
 }
 
-TEST_F(ParameterStoreTest, AnOldIncarnationIsRefused) {
+TEST_F(ParameterStoreTest, OldIncarnationIsRefused) {
   MakeAsynchronous(1);
   EXPECT_EQ(Do({.incarnation = 2}), "w0 v1");
   EXPECT_THAT(Do({.sequence = 2, .incarnation = 1}), HasSubstr("incarnation 2 has taken its place"));
   EXPECT_EQ(Do({.step = 9, .sequence = 1, .base = 1, .incarnation = 3}), "w0 v2") << "a new one starts anew";
 }
 
-TEST_F(ParameterStoreTest, AWorkerThatWasLostWithinAStepCannotComeBackIntoIt) {
+TEST_F(ParameterStoreTest, ReplacementOfAWorkerLostWithinAStepIsRefused) {
   MakeBulk(2);
   Do({.worker = 0, .gradient = 1});
   EXPECT_THAT(Do({.worker = 0, .gradient = 1, .incarnation = 2}), HasSubstr("lost in the middle of step 0"));
@@ -243,14 +243,14 @@ TEST_F(ParameterStoreTest, BulkSynchronousFenceWithinAStepIsRefused) {
   EXPECT_THAT(Fence(0, 2, false), HasSubstr("lost in the middle of step 0"));
 }
 
-TEST_F(ParameterStoreTest, AnotherGenerationIsRefused) {
+TEST_F(ParameterStoreTest, PushOfAnotherGenerationIsRefused) {
   MakeBulk(1);
   EXPECT_THAT(Do({.generation = 6}), HasSubstr("its generation is 6, the job's is 7"));
 }
 
 // ------------------------------------------------------------------------------------------------ faults
 
-TEST_F(ParameterStoreTest, GradientsThatAreNotFiniteChangeNothingAndNameWhoSentThem) {
+TEST_F(ParameterStoreTest, NonFiniteGradientChangesNothingAndNamesItsWorker) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     MakeBulk(2);
     Do({.worker = 0, .gradient = 1});
@@ -259,11 +259,11 @@ TEST_F(ParameterStoreTest, GradientsThatAreNotFiniteChangeNothingAndNameWhoSentT
     EXPECT_FALSE(actions_.fatal.ok());
     EXPECT_EQ(store_->version(), 0);
     EXPECT_EQ(Parameter(), 0);
-    EXPECT_THAT(Do({.worker = 1, .gradient = 1}), HasSubstr("refused")) << "the job cannot go on";
+    EXPECT_THAT(Do({.worker = 1, .gradient = 1}), HasSubstr("refused")) << "the store is broken";
   }
 }
 
-TEST_F(ParameterStoreTest, AStepThatTurnsOutNotToBeFiniteIsNotMadeAndNobodyIsShownWhatThereIsOfIt) {
+TEST_F(ParameterStoreTest, NonFinitePartBreaksStoreAndBlocksLaterReads) {
   MakeBulk(1);
   EXPECT_EQ(Do({.gradient = 1, .part = {0, 8}}), "w0 v1 [0,8)");
   EXPECT_THAT(Do({.gradient = std::nanf(""), .part = {16, 3}}), HasSubstr("the step is not made"));
@@ -275,7 +275,7 @@ TEST_F(ParameterStoreTest, AStepThatTurnsOutNotToBeFiniteIsNotMadeAndNobodyIsSho
   EXPECT_THAT(StatusText(store_->ForEachShard(read)), HasSubstr("server 2 stands within update 1"));
 }
 
-TEST_F(ParameterStoreTest, AStepWhoseWorkerDiedBetweenItsPartsIsNotMade) {
+TEST_F(ParameterStoreTest, StepOfAWorkerLostBetweenPartsIsNotMade) {
   MakeBulk(2);
   for (const int worker : {0, 1}) Do({.worker = worker, .gradient = 1, .part = {0, 8}});
   EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {16, 3}}), "wait");
@@ -286,7 +286,7 @@ TEST_F(ParameterStoreTest, AStepWhoseWorkerDiedBetweenItsPartsIsNotMade) {
   EXPECT_FALSE(store_->ForEachShard(read).ok());
 }
 
-TEST_F(ParameterStoreTest, ASumThatOverflowsChangesNothing) {
+TEST_F(ParameterStoreTest, OverflowingSumChangesNothing) {
   MakeBulk(2);
   Do({.worker = 0, .gradient = 3e38f});
   EXPECT_THAT(Do({.worker = 1, .gradient = 3e38f}),
@@ -314,7 +314,7 @@ TEST_F(ParameterStoreTest, MalformedFramesAreRefusedAndChangeNothing) {
   EXPECT_EQ(Do({.gradient = 1}), "w0 v1");
 }
 
-TEST_F(ParameterStoreTest, RepeatWhoseValuesHaveChanged_IsNotLookedAt) {
+TEST_F(ParameterStoreTest, RepeatedPart_ChecksumIsNotVerified) {
   MakeBulk(2);
   Frame frame = ToFrame({.worker = 0});
   const std::vector<float> values(frame.range_count, 8);
@@ -329,7 +329,7 @@ TEST_F(ParameterStoreTest, RepeatWhoseValuesHaveChanged_IsNotLookedAt) {
 
 // ------------------------------------------------------------------------------------ pulls, checkpoints
 
-TEST_F(ParameterStoreTest, APullIsAnsweredWithTheParametersAsTheyAre) {
+TEST_F(ParameterStoreTest, PullIsAnsweredWithCurrentParameters) {
   MakeAsynchronous(2);
   EXPECT_EQ(Pull(1, {16, 3}), "w1 v0 [16,19)");
   Do({.worker = 0});
@@ -337,7 +337,7 @@ TEST_F(ParameterStoreTest, APullIsAnsweredWithTheParametersAsTheyAre) {
   EXPECT_THAT(Pull(1, {8, 20}), HasSubstr("OUT_OF_RANGE"));
 }
 
-TEST_F(ParameterStoreTest, ShardsOfParametersAndSlotsAreReachedByTheirPlaceInTheArena) {
+TEST_F(ParameterStoreTest, ForEachShardVisitsShardsOfAllSlotsInOrder) {
   optimizer_.mutable_sgd()->set_momentum(0.9);
   MakeBulk(1);
   Do({.gradient = 5});
@@ -351,7 +351,7 @@ TEST_F(ParameterStoreTest, ShardsOfParametersAndSlotsAreReachedByTheirPlaceInThe
   EXPECT_EQ(absl::StrJoin(seen, " "), "0:0+8=-5 0:16+3=-5 1:0+8=1 1:16+3=1");
 }
 
-TEST_F(ParameterStoreTest, ARestoredVersionIsWhereStepsGoOn) {
+TEST_F(ParameterStoreTest, StepsContinueFromARestoredVersion) {
   MakeBulk(2);
   ASSERT_TRUE(store_->SetVersion(40).ok());
   Do({.worker = 0, .step = 40, .base = 40});

@@ -30,7 +30,7 @@ proto::ParameterServer Config(const std::string& text) {
   return config;
 }
 
-// "a 4+4 b 2": elements per shard, by variable.
+// Elements per shard by variable, as text: "a 4+4 b 2".
 std::string Cut(const VariableSet& variables, const std::string& config) {
   const auto placement = PlaceShards(variables, Config(config));
   if (!placement.ok()) return std::string(placement.status().message());
@@ -55,70 +55,70 @@ std::string Servers(const VariableSet& variables, const std::string& config) {
   return absl::StrJoin(servers, " ");
 }
 
-TEST(MinSizePartitioner, CutsIntoAsManyShardsAsFitTheMinimumRoundedUp) {
+TEST(MinSizePartitioner, ShardCountIsBytesOverMinimumRoundedUp) {
   // 257 KiB over a minimum of 256 KiB: two shards, both below the stated minimum (TensorFlow's ceiling).
   EXPECT_EQ(Cut(Variables({{"a", {257, 256}}}), "servers: 4"), "a 33024+32768");
   EXPECT_EQ(Cut(Variables({{"a", {256, 256}}}), "servers: 4"), "a 65536");
 }
 
-TEST(MinSizePartitioner, NeverCutsBeyondMaxShardsWhoseDefaultIsTheServers) {
+TEST(MinSizePartitioner, MaxShardsDefaultsToTheServers) {
   const VariableSet variables = Variables({{"a", {10, 100}}});
   EXPECT_EQ(Cut(variables, "servers: 2 partitioner { min_size { min_shard_bytes: 4 } }"), "a 500+500");
   EXPECT_EQ(Cut(variables, "servers: 2 partitioner { min_size { min_shard_bytes: 4 max_shards: 1 } }"),
             "a 1000");
 }
 
-TEST(MinSizePartitioner, NeverCutsARow) {
+TEST(MinSizePartitioner, RowsAreNotCut) {
   EXPECT_EQ(Cut(Variables({{"a", {2, 100000}}}), "servers: 8"), "a 100000+100000");
 }
 
-TEST(MinSizePartitioner, CutsTheWeightsOfStudyOneOverTwoServers) {
+TEST(MinSizePartitioner, WeightsOfStudyOneAreCutOverTwoServers) {
   // 784 x 128 float32 are 392 KiB: ceil(392 / 256) = 2.
   const VariableSet variables =
       Variables({{"w1", {784, 128}}, {"b1", {128}}, {"w2", {128, 10}}, {"b2", {10}}});
   EXPECT_EQ(Cut(variables, "servers: 2"), "w1 50176+50176 b1 128 w2 1280 b2 10");
 }
 
-TEST(Partitioner, GivesTheFirstShardsOneRowMore) {
+TEST(Partitioner, FirstShardsHaveOneRowMore) {
   EXPECT_EQ(Cut(Variables({{"a", {11, 2}}}), "servers: 1 partitioner { fixed { shards: 4 } }"), "a 6+6+6+4");
 }
 
-TEST(FixedPartitioner, RefusesMoreShardsThanRowsNamingVariableAndRows) {
+TEST(FixedPartitioner, MoreShardsThanRowsAreRefusedNamingTheVariable) {
   const std::string error =
       Cut(Variables({{"a", {8, 2}}, {"b", {3}}}), "servers: 1 partitioner { fixed { shards: 4 } }");
   EXPECT_THAT(error, HasSubstr("'b' of shape [3] has 3 rows"));
 }
 
-TEST(MaxSizePartitioner, PutsAsManyWholeRowsInAShardAsFit) {
+TEST(MaxSizePartitioner, ShardHoldsAsManyRowsAsFit) {
   // Rows of 40 bytes: two fit 100 bytes. ceil(7 / 2) = 4 shards, then evenly: 2, 2, 2, 1 rows.
   EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), "partitioner { max_size { max_shard_bytes: 100 } }"),
             "a 20+20+20+10");
 }
 
-TEST(MaxSizePartitioner, PutsOneRowInAShardWhenNoneFits) {
+TEST(MaxSizePartitioner, RowLargerThanTheLimitIsAShard) {
   EXPECT_EQ(Cut(Variables({{"a", {3, 10}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
             "a 10+10+10");
 }
 
-TEST(MaxSizePartitioner, LetsTheCapWinOverTheByteLimit) {
+TEST(MaxSizePartitioner, MaxShardsOverridesTheByteLimit) {
   EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), "partitioner { max_size { max_shard_bytes: 1 max_shards: 2 } }"),
             "a 40+30");
 }
 
-TEST(Partitioner, RefusesMoreShardsThanAreKeptNamingTheRule) {
+TEST(Partitioner, TooManyShardsAreRefusedNamingTheRule) {
   EXPECT_THAT(
       Cut(Variables({{"a", {524288, 1}}, {"b", {1}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
       HasSubstr("more than 524288 shards, which is the most, by strategy.parameter_server.partitioner."
                 "max_size: raise its max_shard_bytes"));
 }
 
-TEST(Placement, PutsTheLargestFirstOntoTheLeastLoaded) {
+TEST(Placement, LargestShardGoesFirstToTheLeastLoadedServer) {
   // 9 -> server 0, 6 -> 1, 5 -> 1 (6 < 9), 4 -> 0 (9 < 11).
   const VariableSet variables = Variables({{"a", {5}}, {"b", {9}}, {"c", {4}}, {"d", {6}}});
   EXPECT_EQ(Servers(variables, "servers: 2"), "1 0 0 1");
 }
 
-TEST(Placement, BreaksTiesByArenaOrderAndServerIndex) {
+TEST(Placement, TiesGoByArenaOrderAndServerIndex) {
   const VariableSet variables = Variables({{"a", {4}}, {"b", {4}}, {"c", {4}}, {"d", {4}}});
   EXPECT_EQ(Servers(variables, "servers: 3"), "0 1 2 0");
 }
@@ -133,7 +133,7 @@ TEST(Placement, IsPrintedWithItsImbalance) {
             "imbalance 1.500 (fullest server over the mean)\n");
 }
 
-TEST(Placement, ServersAlikeShareALine) {
+TEST(Placement, ServersWithEqualLoadsShareALine) {
   const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), Config("servers: 1000"));
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(PlacementTable(*placement),
@@ -144,7 +144,7 @@ TEST(Placement, ServersAlikeShareALine) {
             "imbalance 750.000 (fullest server over the mean)\n");
 }
 
-TEST(Placement, LinesBeyondTheFirstServersAreOne) {
+TEST(Placement, ServersBeyondFifteenGroupsShareALine) {
   proto::Placement placement;
   placement.set_servers(40);
   for (int server = 0; server < 40; ++server) {
@@ -162,7 +162,7 @@ TEST(Placement, LinesBeyondTheFirstServersAreOne) {
   EXPECT_TRUE(groups[15].at_most);
 }
 
-TEST(Partitioner, RefusesSizesAndCountsOutOfRangeByField) {
+TEST(Partitioner, SizesAndCountsOutOfRangeAreRefusedByField) {
   const VariableSet variables = Variables({{"a", {4}}});
   EXPECT_THAT(Cut(variables, "servers: -1"), HasSubstr("servers is -1"));
   EXPECT_THAT(Cut(variables, "servers: 2000000000"), HasSubstr("servers is 2000000000"));

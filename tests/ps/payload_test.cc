@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// The bytes of `values`, cut into pieces of `piece_bytes` behind an odd offset, as gRPC may hand them over.
+// The bytes of `values`, cut into pieces of `piece_bytes` from an odd address on, as gRPC may deliver them.
 class Pieces {
  public:
   Pieces(const std::vector<float>& values, size_t piece_bytes)
@@ -47,7 +47,7 @@ TEST_P(PayloadTest, IsCopiedAndAddedFromPiecesOfAnyLength) {
   }
 }
 
-TEST_P(PayloadTest, TellsOfAValueThatIsNotFiniteWhereverItStands) {
+TEST_P(PayloadTest, NonFiniteValueIsFoundAtAnyPosition) {
   for (const float bad :
        {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf("")}) {
     for (const int64_t position : {int64_t{0}, GetParam() / 2, GetParam() - 1}) {

@@ -1,4 +1,4 @@
-// Parameter servers in this process, over loopback, and workers to train with them: for tests.
+// A test cluster in one process: parameter servers on loopback, and workers that train with them.
 #ifndef TETHYS_TESTS_PS_PS_CLUSTER_H_
 #define TETHYS_TESTS_PS_PS_CLUSTER_H_
 
@@ -16,12 +16,12 @@
 
 namespace tethys {
 
-// All servers of a plan, serving.
+// Starts all servers of a plan.
 class PsCluster {
  public:
   static constexpr uint32_t kGeneration = 3;
 
-  // With an authority: under TLS.
+  // Uses TLS if `authority` is not null.
   explicit PsCluster(proto::JobPlan plan, std::unique_ptr<JobAuthority> authority = nullptr)
       : plan_(std::move(plan)), token_(JobToken::Random()), authority_(std::move(authority)) {
     for (int server = 0; server < plan_.placement().servers(); ++server) {
@@ -44,9 +44,9 @@ class PsCluster {
   void Kill(int index) { servers_[index].reset(); }
   const proto::JobPlan& plan() const { return plan_; }
   const JobToken& token() const { return token_; }
-  // Of the server that met it; read it after the worker's error.
+  // The fatal error of a server; read it after the worker's error.
   const absl::Status& fatal() const { return fatal_; }
-  // Makes workers created from now on reach a server by another way.
+  // Makes workers created from now on connect to `address` instead of the server's.
   void Redirect(int server, const std::string& address) { addresses_[server].address = address; }
 
   ParameterServerStrategyOptions WorkerOptions(int index) const {

@@ -1,4 +1,4 @@
-// A small job with parameter servers, and a worker of it whose gradients the test chooses.
+// A small job with parameter servers, and a worker with gradients chosen by the test.
 #ifndef TETHYS_TESTS_PS_PS_WORKER_H_
 #define TETHYS_TESTS_PS_PS_WORKER_H_
 
@@ -25,9 +25,8 @@ class HappenedEvent final : public Event {
   absl::StatusOr<bool> Happened() const override { return true; }
 };
 
-// Two layers, w1 [20, 33], b1 [33], w2 [33, 10], b2 [10]; learning rate 1/4; start values zero unless
-// `initializer` says otherwise. Gradients and counts of the tests are small integers, so every sum and
-// quotient is exact.
+// Two layers, w1 [20, 33], b1 [33], w2 [33, 10], b2 [10]; `initial_value` is that of the weights. Learning
+// rate 1/4. Gradients and counts of the tests are small integers, so every sum and quotient is exact.
 inline VariableSet TestVariables(InitialValue initial_value = InitialValue::kZeros) {
   VariableSet variables;
   EXPECT_TRUE(variables.Add("w1", {20, 33}, "in,out", initial_value, 20, 33).ok());
@@ -60,7 +59,7 @@ inline proto::JobPlan TestPlan(int workers, const std::string& parameter_server,
   return plan;
 }
 
-// A worker's arenas and its strategy. Its step k pushes `gradient` everywhere.
+// A worker: its arenas and its strategy. A step pushes the same gradient for every parameter.
 class TestWorker {
  public:
   TestWorker(const proto::JobPlan& plan, int index, std::unique_ptr<Strategy> strategy)
@@ -71,7 +70,7 @@ class TestWorker {
         strategy_(std::move(strategy)),
         workers_(plan.job().workers()) {}
 
-  // With `reversed` it announces, and so sends, its last layer's gradients last.
+  // With `reversed`, it announces and so sends its last layer's gradients last.
   absl::Status Prepare(bool reversed = false) {
     const auto variables = variables_.variables();
     const Range layer2{variables[2].range.begin, variables[3].range.end() - variables[2].range.begin};
@@ -80,7 +79,7 @@ class TestWorker {
     return strategy_->Prepare({parameters_.data(), gradients_.data(), parameters_.size()}, ready).status();
   }
 
-  // The parts of a step. Workers share 8 samples as evenly as they can.
+  // This worker's samples of a step: workers share 8 samples as evenly as possible.
   int64_t samples() const { return 8 / workers_ + (index_ < 8 % workers_); }
   absl::Status Push(int64_t step, float gradient) { return Push(step, gradient, samples()); }
   absl::Status Push(int64_t step, float gradient, int64_t samples) {
@@ -104,7 +103,7 @@ class TestWorker {
 
   Strategy& strategy() { return *strategy_; }
   absl::Span<const float> parameters() const { return parameters_.span(); }
-  // The value that all parameters have; NaN when they differ or padding is not zero.
+  // The value of all parameters; NaN if they differ or padding is not zero.
   float Parameter() const {
     const float value = parameters_.data()[0];
     std::vector<bool> covered(parameters_.size());

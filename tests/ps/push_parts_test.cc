@@ -31,7 +31,7 @@ PushParts MakeParts(const std::vector<Range>& ranges) {
   return parts;
 }
 
-TEST(PushParts, PartsAreFoundByWhatTheyOverlap) {
+TEST(PushParts, PartsAreFoundByOverlap) {
   PushParts parts = MakeParts({{16, 8}, {0, 8}, {8, 4}});
   EXPECT_EQ(PartsIn(parts, {0, 24}), "[0,8) [8,12) [16,24)");
   EXPECT_EQ(PartsIn(parts, {7, 2}), "[0,8) [8,12)");
@@ -41,7 +41,7 @@ TEST(PushParts, PartsAreFoundByWhatTheyOverlap) {
   EXPECT_EQ(parts.FindOverlap({12, 4}), nullptr);
 }
 
-TEST(PushParts, OnlyThePartOfExactlyThatRangeIsFound) {
+TEST(PushParts, FindReturnsThePartWithExactlyThatRange) {
   const PushParts parts = MakeParts({{8, 8}});
   EXPECT_NE(parts.Find({8, 8}), nullptr);
   EXPECT_EQ(parts.Find({8, 4}), nullptr);
@@ -68,7 +68,7 @@ TEST(ArrivalCount, PartIsCompleteOnceAllWorkersSentIt) {
   EXPECT_EQ(Text(count.Add({0, 8})), "");
 }
 
-TEST(ArrivalCount, DifferentCutsCompleteWhereTheyMeet) {
+TEST(ArrivalCount, DifferentCutsCompleteWhereTheyOverlap) {
   ArrivalCount count(2, 24);
   EXPECT_EQ(Text(count.Add({0, 4})), "");
   EXPECT_EQ(Text(count.Add({8, 8})), "");
@@ -76,7 +76,7 @@ TEST(ArrivalCount, DifferentCutsCompleteWhereTheyMeet) {
   EXPECT_EQ(Text(count.Add({12, 12})), "[12,16)");
 }
 
-// Every worker's elements arrive in parts of its own choice, all workers' parts in turns of their own.
+// Every worker cuts its elements into random parts, and parts of all workers arrive in random order.
 TEST(ArrivalCount, RandomCutsAgreeWithACountPerElement) {
   constexpr int64_t kSize = 60;
   for (uint64_t seed = 0; seed < 200; ++seed) {

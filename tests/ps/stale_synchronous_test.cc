@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 class StaleSynchronousTest : public ParameterStoreTest {
  protected:
-  // Worker's next push, of its next step, on the parameters it was sent last.
+  // Makes the worker's next push, for its next step, from the parameters it got last.
   std::string Step(int worker, float gradient = 1) {
     State& state = states_[worker];
     const std::string words = Do({.worker = worker,
@@ -42,7 +42,7 @@ class StaleSynchronousTest : public ParameterStoreTest {
 
 // ------------------------------------------------------------------------------------------------ bound 0
 
-TEST_F(StaleSynchronousTest, WithBoundZeroNobodyGoesOnBeforeAllHavePushed) {
+TEST_F(StaleSynchronousTest, WithBoundZeroAllWaitUntilAllHavePushed) {
   MakeStale(3, 0);
   EXPECT_EQ(Step(2), "wait");
   EXPECT_EQ(Step(0), "wait");
@@ -51,7 +51,7 @@ TEST_F(StaleSynchronousTest, WithBoundZeroNobodyGoesOnBeforeAllHavePushed) {
   EXPECT_FLOAT_EQ(Parameter(), -0.03f);
 }
 
-TEST_F(StaleSynchronousTest, WithBoundZeroUpdatesAreTheBulkSynchronousOnesBitByBit) {
+TEST_F(StaleSynchronousTest, WithBoundZeroUpdatesEqualBulkSynchronousOnes) {
   const std::vector<float> gradients = {1e8f, 1.25f, -1e8f};  // Their sum depends on its order.
   MakeBulk(3);
   for (int worker = 0; worker < 3; ++worker) {
@@ -66,7 +66,7 @@ TEST_F(StaleSynchronousTest, WithBoundZeroUpdatesAreTheBulkSynchronousOnesBitByB
   EXPECT_EQ(store_->version(), 1);
 }
 
-TEST_F(StaleSynchronousTest, AStepWithoutSamplesTicksAndAddsNothing) {
+TEST_F(StaleSynchronousTest, StepWithoutSamplesCountsAndAddsNothing) {
   MakeStale(2, 0);
   EXPECT_EQ(Do({.worker = 0, .gradient = 5, .global = 50}), "wait");
   EXPECT_EQ(Do({.worker = 1, .samples = 0, .global = 50}), "w0 v1, w1 v1");
@@ -75,7 +75,7 @@ TEST_F(StaleSynchronousTest, AStepWithoutSamplesTicksAndAddsNothing) {
 
 // ------------------------------------------------------------------------------------------------ the rule
 
-TEST_F(StaleSynchronousTest, AWorkerIsAheadOfTheSlowestByTheBoundAtMost) {
+TEST_F(StaleSynchronousTest, WorkerLeadsTheSlowestByAtMostTheBound) {
   MakeStale(2, 2);
   EXPECT_EQ(Step(0), "w0 v1");
   EXPECT_EQ(Step(0), "w0 v2");
@@ -83,7 +83,7 @@ TEST_F(StaleSynchronousTest, AWorkerIsAheadOfTheSlowestByTheBoundAtMost) {
   EXPECT_EQ(Step(1), "w0 v4 stale 1, w1 v4 stale 2") << "one step made lets the other begin its fourth";
 }
 
-TEST_F(StaleSynchronousTest, PushesOfOneStepThatMeetMakeOneUpdate) {
+TEST_F(StaleSynchronousTest, PendingPushesOfOneStepMakeOneUpdate) {
   MakeStale(3, 1);
   EXPECT_EQ(Step(0), "w0 v1");
   EXPECT_EQ(Step(0), "wait");
@@ -92,7 +92,7 @@ TEST_F(StaleSynchronousTest, PushesOfOneStepThatMeetMakeOneUpdate) {
   EXPECT_EQ(Step(2), "w0 v5 stale 1, w1 v5 stale 1, w2 v5 stale 3");
 }
 
-TEST_F(StaleSynchronousTest, WithPushMeanEveryPushIsAnUpdateOfItsOwn) {
+TEST_F(StaleSynchronousTest, WithPushMeanEachPushIsItsOwnUpdate) {
   MakeStale(2, 0, proto::Asynchronous::PUSH_MEAN);
   Do({.worker = 0, .gradient = 4, .samples = 4});
   Do({.worker = 1, .gradient = 4, .samples = 2});
@@ -100,7 +100,7 @@ TEST_F(StaleSynchronousTest, WithPushMeanEveryPushIsAnUpdateOfItsOwn) {
   EXPECT_EQ(store_->version(), 2);
 }
 
-TEST_F(StaleSynchronousTest, ARepeatOfAHeldBackPushIsNotAnsweredEarly) {
+TEST_F(StaleSynchronousTest, RepeatOfAHeldPushIsNotAnsweredEarly) {
   MakeStale(2, 1);
   Step(0);
   const Push push = {.worker = 0, .gradient = 1, .step = 1, .sequence = 2, .base = 1, .position = 100};
@@ -110,7 +110,7 @@ TEST_F(StaleSynchronousTest, ARepeatOfAHeldBackPushIsNotAnsweredEarly) {
   EXPECT_EQ(Do(push), "w0 v3 stale 1") << "it was answered, so it is again";
 }
 
-TEST_F(StaleSynchronousTest, RefusesAStepMadeBeforeAndAGlobalBatchThatCannotBe) {
+TEST_F(StaleSynchronousTest, OldStepAndImpossibleGlobalBatchAreRefused) {
   MakeStale(1, 1);
   Step(0);
   EXPECT_THAT(Do({.worker = 0, .step = 0, .sequence = 2}), HasSubstr("step 1 is next"));
@@ -119,7 +119,7 @@ TEST_F(StaleSynchronousTest, RefusesAStepMadeBeforeAndAGlobalBatchThatCannotBe) 
   EXPECT_THAT(Do({.worker = 0, .step = 1, .sequence = 2, .global = 101}), HasSubstr("global batch"));
 }
 
-TEST_F(StaleSynchronousTest, ANonFiniteSumIsFatalAndChangesNothing) {
+TEST_F(StaleSynchronousTest, NonFiniteSumIsFatalAndChangesNothing) {
   MakeStale(2, 0);
   Step(0, 3e38f);
   EXPECT_THAT(Step(1, 3e38f), HasSubstr("NaN or infinite"));
@@ -127,16 +127,16 @@ TEST_F(StaleSynchronousTest, ANonFiniteSumIsFatalAndChangesNothing) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-// Any order of arrivals: who is sent parameters for step c sees every push for steps before c - s, and no
-// push is staler than 2 s + 1 pushes of every other worker.
-TEST_F(StaleSynchronousTest, NoOrderOfArrivalsBreaksTheBound) {
+// In any order of arrivals, parameters sent for step c include every push for steps before c - s, and no push
+// is staler than 2 s + 1 pushes of every other worker.
+TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
   constexpr int kWorkers = 4;
   constexpr uint64_t kSteps = 60;
   for (const int bound : {0, 1, 3}) {
     MakeStale(kWorkers, bound);
     states_.clear();
     std::mt19937 random(static_cast<uint32_t>(bound));
-    std::vector<uint64_t> applied(kWorkers, 0);  // Steps.
+    std::vector<uint64_t> applied(kWorkers, 0);  // Steps applied, by worker.
     std::vector<int> free = {0, 1, 2, 3};
     while (!free.empty()) {
       std::swap(free[random() % free.size()], free.back());
@@ -154,17 +154,17 @@ TEST_F(StaleSynchronousTest, NoOrderOfArrivalsBreaksTheBound) {
         if (next < kSteps) free.push_back(reply.worker);
       }
     }
-    EXPECT_EQ(applied, std::vector<uint64_t>(kWorkers, kSteps)) << "somebody waits for ever";
+    EXPECT_EQ(applied, std::vector<uint64_t>(kWorkers, kSteps)) << "a worker waits forever";
   }
 }
 
-// Worker 0 needs four ticks for a step, the others one. A step begins when the one before is answered, that
-// is when it is made and the slowest has made enough: nothing else is waited for.
-TEST_F(StaleSynchronousTest, ASlowWorkerHoldsTheOthersUpAsTheRuleSaysAndNoMore) {
+// Worker 0 takes four ticks for a step, the others one. A step begins when the one before is answered: as
+// soon as it is made and the slowest worker has made enough steps, without any other wait.
+TEST_F(StaleSynchronousTest, SlowWorkerDelaysTheOthersOnlyAsTheRuleRequires) {
   constexpr int kBound = 3;
   constexpr int kSteps = 12;
   MakeStale(3, kBound);
-  std::vector<int> ready = {4, 1, 1};  // When the step under way is made; 0: the worker waits.
+  std::vector<int> ready = {4, 1, 1};  // Tick at which the current step is made; 0: the worker waits.
   std::vector<int> begun(kSteps + 1, 0);
   for (int tick = 1; states_[0].clock < kSteps; ++tick) {
     for (int worker = 0; worker < 3; ++worker) {
@@ -187,7 +187,7 @@ TEST_F(StaleSynchronousTest, ASlowWorkerHoldsTheOthersUpAsTheRuleSaysAndNoMore) 
 
 // ------------------------------------------------------------------------------------------------- fences
 
-TEST_F(StaleSynchronousTest, TheLostAreNotWaitedFor) {
+TEST_F(StaleSynchronousTest, FencedWorkerIsNotWaitedFor) {
   MakeStale(3, 0);
   Step(0);
   Step(2);
@@ -195,7 +195,7 @@ TEST_F(StaleSynchronousTest, TheLostAreNotWaitedFor) {
   EXPECT_FLOAT_EQ(Parameter(), -0.02f);
 }
 
-TEST_F(StaleSynchronousTest, WhatALostWorkerPushedAndWasNotAppliedIsForgotten) {
+TEST_F(StaleSynchronousTest, UnappliedPushOfAFencedWorkerIsDiscarded) {
   MakeStale(2, 0);
   Step(1, 7);
   EXPECT_EQ(Fence(1, 2, false), "wait");
@@ -203,7 +203,7 @@ TEST_F(StaleSynchronousTest, WhatALostWorkerPushedAndWasNotAppliedIsForgotten) {
   EXPECT_FLOAT_EQ(Parameter(), -0.01f);
 }
 
-TEST_F(StaleSynchronousTest, AReplacementIsWaitedForFromItsFirstStep) {
+TEST_F(StaleSynchronousTest, ReplacementIsWaitedForFromItsFirstStep) {
   MakeStale(2, 1);
   Fence(1, 2, false);
   for (int step = 0; step < 5; ++step) EXPECT_NE(Step(0), "wait");
@@ -214,7 +214,7 @@ TEST_F(StaleSynchronousTest, AReplacementIsWaitedForFromItsFirstStep) {
             "w0 v7, w1 v7 stale 1");
 }
 
-TEST_F(StaleSynchronousTest, APullForAStepWaitsForWhatTheStepMustSee) {
+TEST_F(StaleSynchronousTest, PullWaitsUntilTheRuleAllowsItsStep) {
   MakeStale(2, 0);
   const auto pull = [this](uint64_t step) {
     actions_ = Taken();
@@ -229,7 +229,7 @@ TEST_F(StaleSynchronousTest, APullForAStepWaitsForWhatTheStepMustSee) {
   EXPECT_EQ(Step(0), "w0 v1, w1 v1");
 }
 
-TEST_F(StaleSynchronousTest, SecondPullOfAStep_TakesThePlaceOfTheFirst) {
+TEST_F(StaleSynchronousTest, SecondPullOfAStep_ReplacesTheFirst) {
   MakeStale(2, 0);
   Fence(1, 2, true, 1);
   const auto pull = [this](uint64_t sequence, Range part) {
@@ -242,7 +242,7 @@ TEST_F(StaleSynchronousTest, SecondPullOfAStep_TakesThePlaceOfTheFirst) {
   EXPECT_EQ(Step(0), "w0 v1, w1 v1 [16,19)");
 }
 
-TEST_F(StaleSynchronousTest, AFencedIncarnationIsRefusedAndTheNextStartsAnew) {
+TEST_F(StaleSynchronousTest, FencedIncarnationIsRefusedAndTheNextStartsAnew) {
   MakeAsynchronous(2);
   EXPECT_EQ(Do({.worker = 1, .part = {0, 8}}), "wait");
   Fence(1, 2, false);
@@ -251,7 +251,7 @@ TEST_F(StaleSynchronousTest, AFencedIncarnationIsRefusedAndTheNextStartsAnew) {
   EXPECT_EQ(Do({.worker = 1, .step = 9, .incarnation = 2}), "w1 v1");
 }
 
-TEST_F(StaleSynchronousTest, AFenceRepeatedOrForNobodyDoesNoHarm) {
+TEST_F(StaleSynchronousTest, RepeatedFenceChangesNothingAndUnknownWorkerIsRefused) {
   MakeAsynchronous(2);
   Fence(1, 2, false);
   EXPECT_EQ(Do({.worker = 1, .incarnation = 2}), "w1 v1");

@@ -1,4 +1,4 @@
-// A TCP relay on loopback whose connections a test can cut, or whose answers it can withhold.
+// A TCP proxy on loopback. A test can cut its connections, damage payloads or withhold answers.
 #ifndef TETHYS_TESTS_PS_TCP_PROXY_H_
 #define TETHYS_TESTS_PS_TCP_PROXY_H_
 
@@ -40,7 +40,7 @@ class TcpProxy {
  public:
   explicit TcpProxy(std::string target)
       : target_(std::move(target)), listener_(socket(AF_INET, SOCK_STREAM, 0)) {
-    std::signal(SIGPIPE, SIG_IGN);  // What is written to a connection that was cut is lost, no more.
+    std::signal(SIGPIPE, SIG_IGN);  // Writing to a cut connection must not kill the process.
     sockaddr_in address = LoopbackAddress(0);
     socklen_t length = sizeof(address);
     EXPECT_EQ(bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
@@ -59,7 +59,7 @@ class TcpProxy {
   const std::string& address() const { return address_; }
   int connections() const { return accepted_; }
 
-  // Resets all connections there are; new ones may be made.
+  // Closes all current connections; new ones may be made.
   void Cut() {
     MutexLock lock(mu_);
     for (Connection& connection : connections_) {
@@ -67,17 +67,17 @@ class TcpProxy {
       shutdown(connection.server.get(), SHUT_RDWR);
     }
   }
-  // Changes a bit of the next payload that holds `value` sixteen times in a row, whichever way it goes.
+  // Flips a bit of the next payload in either direction that holds `value` sixteen times in a row.
   void Damage(float value) {
     MutexLock lock(damage_mu_);
     for (int i = 0; i < 16; ++i) damaged_.append(reinterpret_cast<const char*>(&value), sizeof(value));
   }
-  // All that workers sent.
+  // All bytes sent by workers.
   std::string sent() {
     MutexLock lock(damage_mu_);
     return sent_;
   }
-  // What servers send on the connections there are no longer reaches anyone.
+  // Drops everything that servers send on the current connections from now on.
   void WithholdAnswers() {
     MutexLock lock(mu_);
     for (Connection& connection : connections_) connection.deaf = true;
@@ -143,7 +143,7 @@ class TcpProxy {
   std::thread acceptor_;
   std::atomic<int> accepted_{0};
   Mutex damage_mu_;
-  std::string damaged_ ABSL_GUARDED_BY(damage_mu_);  // Empty: nothing is.
+  std::string damaged_ ABSL_GUARDED_BY(damage_mu_);  // Bytes to damage; empty: none.
   std::string sent_ ABSL_GUARDED_BY(damage_mu_);
   Mutex mu_;
   std::list<Connection> connections_ ABSL_GUARDED_BY(mu_);
