@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A disk that the test holds up and lets go, and whose next writes fail as it says.
+// A disk whose writes the test can block and make fail.
 class Disk {
  public:
   absl::Status Write(absl::string_view record) {
@@ -63,7 +63,7 @@ class AppendQueueTest : public ::testing::Test {
             .name = "lines", .most_bytes = most_bytes, .retry = retry, .retry_pause = kMillisecond},
         [this](absl::string_view record) { return disk_.Write(record); });
   }
-  // The disk is in a write and stays there.
+  // Appends `lines` and leaves the disk blocked in their write.
   void HangWith(AppendQueue& queue, const std::string& lines) {
     disk_.Hold(true);
     queue.Append(lines);
@@ -106,13 +106,13 @@ TEST_F(AppendQueueTest, FailedWrite_WithRetry_IsCompleted) {
   queue->Append("a\n");
   disk_.WaitForWrite(3);
   queue->Append("b\n");
-  EXPECT_TRUE(queue->Flush().ok()) << "what is in the file is no error of a flush";
+  EXPECT_TRUE(queue->Flush().ok()) << "a retried write that succeeded is no error of a flush";
   EXPECT_EQ(disk_.contents(), "a\nb\n");
   EXPECT_TRUE(absl::IsResourceExhausted(queue->TakeError()));
   EXPECT_TRUE(queue->TakeError().ok());
 }
 
-TEST_F(AppendQueueTest, Flush_WhereTheDiskFailsForGood_SaysSo) {
+TEST_F(AppendQueueTest, Flush_OnAPermanentlyFailingDisk_ReturnsTheError) {
   const auto queue = Open(true);
   disk_.Fail(1 << 20);
   queue->Append("a\n");
@@ -130,7 +130,7 @@ TEST_F(AppendQueueTest, FailedWrite_WithoutRetry_LosesItsLinesOnly) {
   EXPECT_EQ(disk_.contents(), "b\n");
 }
 
-TEST_F(AppendQueueTest, FullQueue_WithoutRetry_LosesWhatComes) {
+TEST_F(AppendQueueTest, FullQueue_WithoutRetry_LosesNewLines) {
   const auto queue = Open(false, 4);
   HangWith(*queue, "a\n");
   for (const char* line : {"b\n", "c\n", "d\n"}) queue->Append(line);
@@ -150,7 +150,7 @@ TEST_F(AppendQueueTest, FullQueue_WithRetry_IsGivenUp) {
   EXPECT_FALSE(queue->Flush().ok());
 }
 
-TEST_F(AppendQueueTest, Destructor_WritesWhatWaits) {
+TEST_F(AppendQueueTest, Destructor_WritesQueuedLines) {
   auto queue = Open(true);
   HangWith(*queue, "a\n");
   queue->Append("b\n");

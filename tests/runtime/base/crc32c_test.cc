@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// By the definition, bit after bit.
+// CRC-32C by its definition, bit by bit.
 uint32_t SlowCrc32c(absl::string_view data) {
   uint32_t crc = 0xffffffff;
   for (const char byte : data) {
@@ -32,7 +32,7 @@ class Crc32cTest : public ::testing::TestWithParam<Function> {
 };
 
 // Appendix B.4 of RFC 3720.
-TEST_P(Crc32cTest, OfTheStandardsExamples_IsAsPrinted) {
+TEST_P(Crc32cTest, ExamplesOfTheStandard_GiveThePrintedChecksums) {
   std::string rising(32, '\0');
   std::iota(rising.begin(), rising.end(), '\0');
   EXPECT_EQ(Of(std::string(32, '\0')), 0x8a9136aau);
@@ -43,7 +43,7 @@ TEST_P(Crc32cTest, OfTheStandardsExamples_IsAsPrinted) {
   EXPECT_EQ(Of(""), 0u);
 }
 
-TEST_P(Crc32cTest, OfAnyLengthAndAlignment_FollowsTheDefinition) {
+TEST_P(Crc32cTest, AnyLengthAndAlignment_MatchesTheDefinition) {
   const std::string bytes = SomeBytes(20'000);
   for (const int64_t length : {1, 7, 8, 9, 255, 767, 768, 769, 1536, 6143, 6144, 6145, 13'000, 19'990}) {
     for (const int64_t begin : {0, 1, 5}) {
@@ -53,14 +53,14 @@ TEST_P(Crc32cTest, OfAnyLengthAndAlignment_FollowsTheDefinition) {
   }
 }
 
-TEST_P(Crc32cTest, OfPieces_IsThatOfTheWhole) {
+TEST_P(Crc32cTest, ChecksumInPieces_EqualsThatOfTheWhole) {
   const std::string bytes = SomeBytes(10'000);
   for (const int64_t cut : {0, 1, 4096, 9'999, 10'000}) {
     EXPECT_EQ(Of(bytes.substr(cut), Of(bytes.substr(0, cut))), Of(bytes)) << cut;
   }
 }
 
-TEST(MaskedCrc32cTest, TheMaskTurnsBy15BitsAndAdds) { EXPECT_EQ(MaskedCrc32c(""), 0xa282ead8u); }
+TEST(MaskedCrc32cTest, MaskRotatesBy15BitsAndAddsAConstant) { EXPECT_EQ(MaskedCrc32c(""), 0xa282ead8u); }
 
 INSTANTIATE_TEST_SUITE_P(Instructions, Crc32cTest, ::testing::Values(&Crc32c));
 INSTANTIATE_TEST_SUITE_P(Portable, Crc32cTest, ::testing::Values(&PortableCrc32c));

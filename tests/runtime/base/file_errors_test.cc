@@ -1,4 +1,4 @@
-// Files on a disk that fails, is full, or loses its power: what file.h promises holds all the same.
+// Files on a disk that fails, is full, or loses power: the promises of file.h still hold.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class FileErrorsTest : public ::testing::Test {
   testing::TempDirectory directory_;
 };
 
-TEST_F(FileErrorsTest, ACrashOfAnAtomicWriteLeavesTheOldOrTheNewContents) {
+TEST_F(FileErrorsTest, CrashDuringAtomicWriteLeavesOldOrNewContents) {
   if (const std::string why = testing::WhyNotTraced(); !why.empty()) GTEST_SKIP() << why;
   for (const Crash crash : {Crash::kKill, Crash::kPowerCut}) {
     std::set<std::string> found;
@@ -49,7 +49,7 @@ TEST_F(FileErrorsTest, ACrashOfAnAtomicWriteLeavesTheOldOrTheNewContents) {
   }
 }
 
-TEST_F(FileErrorsTest, AnAtomicWriteThatFailsKeepsTheOldContentsAndLeavesNothingElse) {
+TEST_F(FileErrorsTest, FailedAtomicWriteKeepsOldContentsAndNoOtherFile) {
   for (int call = 0;; ++call) {
     directory_.Write("file", "old");
     absl::Status status;
@@ -65,7 +65,7 @@ TEST_F(FileErrorsTest, AnAtomicWriteThatFailsKeepsTheOldContentsAndLeavesNothing
   }
 }
 
-TEST_F(FileErrorsTest, ARecordThatCannotBeWrittenWholeIsNotWrittenAtAll) {
+TEST_F(FileErrorsTest, PartlyWrittenRecordIsRemoved) {
   const auto file = Lines();
   ASSERT_TRUE(file->Append("one\n").ok());
   {
@@ -77,7 +77,7 @@ TEST_F(FileErrorsTest, ARecordThatCannotBeWrittenWholeIsNotWrittenAtAll) {
   EXPECT_EQ(Read("lines"), "one\nthree\n");
 }
 
-TEST_F(FileErrorsTest, AHalfRecordThatCannotBeCutOffIsCutOffBeforeTheNext) {
+TEST_F(FileErrorsTest, HalfRecordThatCannotBeCutIsCutBeforeTheNext) {
   const auto file = Lines();
   {
     FailingCalls full({.errors = {kShortWrite, EIO, EIO}});
@@ -88,7 +88,7 @@ TEST_F(FileErrorsTest, AHalfRecordThatCannotBeCutOffIsCutOffBeforeTheNext) {
   EXPECT_EQ(Read("lines"), "two\n");
 }
 
-TEST_F(FileErrorsTest, ALineWithoutItsEndIsCutOff) {
+TEST_F(FileErrorsTest, UnterminatedLastLineIsCutOff) {
   const std::string lines(5000, 'x');
   for (const std::string& whole : {std::string(), std::string("one\n"), lines + "\n", lines + "\n\n"}) {
     for (const std::string& torn : {std::string(), std::string("tw"), lines}) {
@@ -99,7 +99,7 @@ TEST_F(FileErrorsTest, ALineWithoutItsEndIsCutOff) {
   }
 }
 
-TEST_F(FileErrorsTest, AFailedSyncIsRepeatedByEveryLaterOne) {
+TEST_F(FileErrorsTest, FailedSyncIsReportedByEveryLaterSync) {
   const auto file = Lines();
   {
     FailingCalls calls({.name = "fdatasync", .errors = {EIO}});
@@ -107,17 +107,17 @@ TEST_F(FileErrorsTest, AFailedSyncIsRepeatedByEveryLaterOne) {
   }
   ASSERT_TRUE(file->Append("one\n").ok());
   EXPECT_EQ(file->Sync().message(), absl::StrCat("cannot sync ", Path("lines"), ": Input/output error"));
-  EXPECT_TRUE(Lines()->Sync().ok()) << "who opens the file anew begins anew";
+  EXPECT_TRUE(Lines()->Sync().ok()) << "a file opened again has no earlier error";
 }
 
-TEST_F(FileErrorsTest, AWriteThatTakesNothingIsAnError) {
+TEST_F(FileErrorsTest, WriteOfZeroBytesIsAnError) {
   const FileDescriptor null(open("/dev/null", O_WRONLY | O_CLOEXEC));
   FailingCalls calls({.name = "write", .errors = {kNoWrite}});
   EXPECT_THAT(std::string(WriteFully(null.get(), "data", 4, "/dev/null").message()),
               HasSubstr("cannot write /dev/null"));
 }
 
-TEST_F(FileErrorsTest, ACreatedDirectoryIsSyncedInItsParent) {
+TEST_F(FileErrorsTest, CreatedDirectoryIsSyncedInItsParent) {
   FailingCalls calls({.name = "fsync", .errors = {EIO}});
   EXPECT_THAT(std::string(CreateDirectories(Path("a/b")).message()),
               HasSubstr(absl::StrCat("cannot sync directory ", directory_.path(), ":")));

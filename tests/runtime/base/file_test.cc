@@ -20,22 +20,22 @@ class FileTest : public ::testing::Test {
   testing::TempDirectory directory_;
 };
 
-TEST_F(FileTest, AnAtomicWriteReplacesTheFileAndLeavesNothingElse) {
+TEST_F(FileTest, AtomicWriteReplacesTheFileAndLeavesNoOtherFile) {
   ASSERT_TRUE(WriteFileAtomically(Path("file"), "old").ok());
   ASSERT_TRUE(WriteFileAtomically(Path("file"), "new").ok());
   EXPECT_EQ(Read("file"), "new");
   EXPECT_THAT(*ListDirectory(directory_.path()), ElementsAre("file"));
 }
 
-TEST_F(FileTest, AFailedAtomicWriteKeepsTheOldContents) {
+TEST_F(FileTest, FailedAtomicWriteKeepsTheOldContents) {
   ASSERT_TRUE(WriteFileAtomically(Path("file"), "old").ok());
-  // The temporary name is taken by a directory, so the new contents have no place.
+  // A directory has the temporary name, so the new contents cannot be written.
   ASSERT_TRUE(CreateDirectories(Path("file.tmp")).ok());
   EXPECT_FALSE(WriteFileAtomically(Path("file"), "new").ok());
   EXPECT_EQ(Read("file"), "old");
 }
 
-TEST_F(FileTest, AnAtomicWriteThatCannotBeRenamedRemovesItsTemporary) {
+TEST_F(FileTest, AtomicWriteThatCannotBeRenamedRemovesItsTemporary) {
   ASSERT_TRUE(CreateDirectories(Path("file/in the way")).ok());
   EXPECT_THAT(std::string(WriteFileAtomically(Path("file"), "new").message()), HasSubstr("cannot rename"));
   EXPECT_THAT(*ListDirectory(directory_.path()), ElementsAre("file"));
@@ -61,7 +61,7 @@ TEST_F(FileTest, ReadingStopsAtTheLimit) {
   EXPECT_EQ(ReadFile(Path("file"), 4).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_F(FileTest, AppendingGoesOnWhereTheFileEnds) {
+TEST_F(FileTest, AppendContinuesAtTheEndOfTheFile) {
   for (const char* text : {"one ", "two "}) {
     auto file = AppendFile::Open(Path("journal"));
     ASSERT_TRUE(file.ok());
@@ -83,18 +83,18 @@ TEST_F(FileTest, WritesAndReadsAtOffsets) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("file ends at byte 10, 2 early"));
 }
 
-TEST_F(FileTest, DirectoriesAreListedInOrderAndRemovedWhole) {
+TEST_F(FileTest, DirectoriesAreListedSortedAndRemovedRecursively) {
   ASSERT_TRUE(CreateDirectories(Path("a/b/c")).ok());
   directory_.Write("a/2", "");
   directory_.Write("a/1", "");
   EXPECT_THAT(*ListDirectory(Path("a")), ElementsAre("1", "2", "b"));
   EXPECT_TRUE(RemoveRecursively(Path("a")).ok());
   EXPECT_FALSE(FileExists(Path("a")));
-  EXPECT_TRUE(RemoveRecursively(Path("a")).ok()) << "a path that is not there is no error";
+  EXPECT_TRUE(RemoveRecursively(Path("a")).ok()) << "a missing path is not an error";
   EXPECT_FALSE(ListDirectory(Path("a")).ok());
 }
 
-TEST_F(FileTest, ADirectoryIsLockedForOneHolderAtATime) {
+TEST_F(FileTest, DirectoryIsLockedForOneHolderAtATime) {
   auto lock = LockDirectory(directory_.path());
   ASSERT_TRUE(lock.ok());
   const absl::Status refused = LockDirectory(directory_.path()).status();

@@ -35,14 +35,14 @@ TEST(RandomStreamTest, TheSequenceIsTheBlocksInOrder) {
   for (int i = 0; i < 12; ++i) EXPECT_EQ(stream.Next32(), blocks.Block(i / 4)[i % 4]) << i;
 }
 
-TEST(RandomStreamTest, SeedPurposeAndKeyEachMakeAnotherStream) {
+TEST(RandomStreamTest, SeedPurposeAndKeyEachSelectAnotherStream) {
   const Block block = RandomStream(5, RandomPurpose::kTest, 9).Block(0);
   EXPECT_NE(RandomStream(6, RandomPurpose::kTest, 9).Block(0), block);
   EXPECT_NE(RandomStream(5, RandomPurpose::kShuffle, 9).Block(0), block);
   EXPECT_NE(RandomStream(5, RandomPurpose::kTest, 10).Block(0), block);
 }
 
-TEST(RandomStreamTest, NextBelowIsEvenOverItsRange) {
+TEST(RandomStreamTest, NextBelowIsUniformOverItsRange) {
   RandomStream stream(1, RandomPurpose::kTest, 0);
   constexpr int kDraws = 60000;
   std::array<int, 6> counts{};
@@ -70,12 +70,12 @@ TEST(RandomPermutationTest, HoldsEveryNumberOnce) {
   EXPECT_EQ(order, all);
 }
 
-TEST(RandomPermutationTest, OfNothingAndOfOne) {
+TEST(RandomPermutationTest, ZeroOrOneElementHasOnePermutation) {
   EXPECT_TRUE(RandomPermutation(RandomStream(3, RandomPurpose::kTest, 0), 0).empty());
   EXPECT_EQ(RandomPermutation(RandomStream(3, RandomPurpose::kTest, 0), 1), std::vector<uint32_t>{0});
 }
 
-TEST(RandomPermutationTest, EveryOrderOfThreeIsAsLikely) {
+TEST(RandomPermutationTest, EveryOrderOfThreeIsEquallyLikely) {
   std::array<int, 27> counts{};
   constexpr int kDraws = 6000;
   for (int i = 0; i < kDraws; ++i) {

@@ -1,5 +1,5 @@
-// A crash at every system call of what writes, prunes and tidies checkpoints: afterwards the old or the new
-// state is found, whole, and the next save succeeds.
+// A crash at every system call while checkpoints are written, pruned and cleaned up: afterwards the old or
+// the new state is found complete, and the next save succeeds.
 #include <functional>
 #include <set>
 
@@ -22,8 +22,8 @@ class CheckpointCrashTest : public CheckpointTest, public ::testing::WithParamIn
     if (const std::string why = testing::WhyNotTraced(); !why.empty()) GTEST_SKIP() << why;
   }
 
-  // For every N: `before`, then `body` in a process that is killed before its Nth system call, then `check`;
-  // the last time the body comes to its end. Returns how often it was killed.
+  // For every N, runs `before`, then `body` in a process that is killed before its Nth system call, then
+  // `check`, until the body finishes. Returns the number of kills.
   int CrashEverywhere(const std::function<void()>& before, const std::function<bool()>& body,
                       const std::function<void()>& check) {
     for (int call = 0;; ++call) {
@@ -37,7 +37,7 @@ class CheckpointCrashTest : public CheckpointTest, public ::testing::WithParamIn
     }
   }
 
-  // What a run does that goes on: it tidies, and saves again, over whatever the crash left.
+  // Does what a resumed run does: cleans up, and saves again over what the crash left.
   void GoOn(int64_t step) {
     const float before = NewestSalt();
     EXPECT_TRUE(RemoveStaleCheckpoints(root_).ok());
@@ -48,7 +48,7 @@ class CheckpointCrashTest : public CheckpointTest, public ::testing::WithParamIn
   }
 };
 
-TEST_P(CheckpointCrashTest, ASaveLeavesTheOldOrTheNewState) {
+TEST_P(CheckpointCrashTest, SaveLeavesTheOldOrTheNewState) {
   std::set<float> found;
   const int calls = CrashEverywhere([&] { ASSERT_TRUE(Save(1, 0).ok()); }, [&] { return Save(2, 1).ok(); },
                                     [&] {
@@ -59,7 +59,7 @@ TEST_P(CheckpointCrashTest, ASaveLeavesTheOldOrTheNewState) {
   EXPECT_GT(calls, 30) << "system calls that a save makes";
 }
 
-TEST_P(CheckpointCrashTest, ASaveOfTheSameStepLeavesTheOldOrTheNewState) {
+TEST_P(CheckpointCrashTest, SaveOfTheSameStepLeavesTheOldOrTheNewState) {
   std::set<float> found;
   CrashEverywhere([&] { ASSERT_TRUE(Save(1, 0).ok()); }, [&] { return Save(1, 1).ok(); },
                   [&] {
@@ -69,7 +69,7 @@ TEST_P(CheckpointCrashTest, ASaveOfTheSameStepLeavesTheOldOrTheNewState) {
   EXPECT_THAT(found, ElementsAre(0, 1));
 }
 
-TEST_P(CheckpointCrashTest, TheFirstSaveLeavesNothingOrItself) {
+TEST_P(CheckpointCrashTest, FirstSaveLeavesNoCheckpointOrItsOwn) {
   std::set<size_t> found;
   CrashEverywhere([] {}, [&] { return Save(1, 1).ok(); },
                   [&] {
@@ -81,7 +81,7 @@ TEST_P(CheckpointCrashTest, TheFirstSaveLeavesNothingOrItself) {
   EXPECT_THAT(found, ElementsAre(0, 1));
 }
 
-TEST_P(CheckpointCrashTest, PruningLeavesWhatItKeeps) {
+TEST_P(CheckpointCrashTest, PruningKeepsTheNewestCheckpoint) {
   const auto save_three = [&] {
     ASSERT_TRUE(Save(1, 0).ok());
     ASSERT_TRUE(Save(2, 0).ok());
@@ -99,8 +99,8 @@ TEST_P(CheckpointCrashTest, PruningLeavesWhatItKeeps) {
       });
 }
 
-// The moment of a save when the checkpoint of its step bears another name.
-TEST_P(CheckpointCrashTest, TidyingUpAfterACrashMayCrash) {
+// Starts from the moment of a save at which the step's earlier checkpoint is named .old.
+TEST_P(CheckpointCrashTest, CrashDuringCleanUpKeepsTheCheckpoint) {
   const auto crash = [&] {
     ASSERT_TRUE(Save(1, 0).ok());
     std::filesystem::copy(Path(1), Path(1) + ".tmp");

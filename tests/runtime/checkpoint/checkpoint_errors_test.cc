@@ -26,7 +26,7 @@ class CheckpointErrorsTest : public CheckpointTest {
     int failed_calls;
   };
 
-  // The whole life of a writer under a rule.
+  // Creates, writes and commits a checkpoint under `rule`.
   Outcome SaveUnder(const FailingCall& rule, int64_t step, float salt) {
     FailingCalls calls(rule);
     const absl::Status status = [&]() -> absl::Status {
@@ -39,8 +39,8 @@ class CheckpointErrorsTest : public CheckpointTest {
     return {status, calls.failed()};
   }
 
-  // A save over a checkpoint of step 1 and salt 0 under each of the rules with a `first` from 0 on; `tidies`:
-  // before the next save, as a run does that goes on.
+  // Saves over a checkpoint of step 1 and salt 0 under `rule`, with each `first` from 0 on. `tidies`: cleans
+  // up before the next save, as a resumed run does.
   void TryEveryCall(FailingCall rule, int64_t step, bool tidies) {
     for (rule.first = 0;; ++rule.first) {
       SCOPED_TRACE(absl::StrCat("from call ", rule.first, " on: ", std::strerror(rule.errors.front())));
@@ -59,13 +59,13 @@ class CheckpointErrorsTest : public CheckpointTest {
       }
       EXPECT_TRUE(Save(step, 2).ok());
       EXPECT_EQ(NewestSalt(), 2);
-      EXPECT_EQ(Files().size(), step) << "what failed leaves nothing behind";
+      EXPECT_EQ(Files().size(), step) << "the failed save leaves no files";
     }
     EXPECT_GT(rule.first, 15) << "calls that a save makes";
   }
 };
 
-TEST_F(CheckpointErrorsTest, AnyErrorKeepsTheLastGoodCheckpointAndTheNextSaveSucceeds) {
+TEST_F(CheckpointErrorsTest, AnyErrorKeepsTheLastCheckpointAndTheNextSaveSucceeds) {
   TryEveryCall({.errors = {EIO}}, 2, false);
   TryEveryCall({.errors = {ENOSPC}}, 2, false);
 }
@@ -74,27 +74,28 @@ TEST_F(CheckpointErrorsTest, AnyErrorWhileAStepIsSavedAgainKeepsOneOfTheTwo) {
   TryEveryCall({.errors = {EIO}}, 1, false);
 }
 
-TEST_F(CheckpointErrorsTest, ADiskThatFailsForGoodKeepsTheLastGoodCheckpoint) {
+TEST_F(CheckpointErrorsTest, PermanentlyFailingDiskKeepsTheLastCheckpoint) {
   TryEveryCall({.errors = {EIO}, .for_good = true}, 2, true);
   TryEveryCall({.errors = {EIO}, .for_good = true}, 1, true);
 }
 
-TEST_F(CheckpointErrorsTest, AFailedSyncNamesTheFile) {
+TEST_F(CheckpointErrorsTest, FailedSyncNamesTheFile) {
   const Outcome outcome = SaveUnder({.name = "fdatasync", .errors = {EIO}}, 1, 0);
   EXPECT_EQ(outcome.status.message(),
             absl::StrCat("cannot sync ", Path(1), ".tmp/model.safetensors: Input/output error"));
 }
 
-TEST_F(CheckpointErrorsTest, AfterTheRenameTheDirectoryIsSynced) {
+TEST_F(CheckpointErrorsTest, DirectoryIsSyncedAfterTheRename) {
   ASSERT_TRUE(Save(1, 0).ok());
-  // The directory was synced before with step-2.tmp in it, and that with its manifest.
+  // The first two syncs are those of the directory with step-2.tmp in it, and of step-2.tmp with its
+  // manifest.
   const Outcome outcome = SaveUnder({.name = "fsync", .first = 2, .errors = {EIO}}, 2, 1);
   EXPECT_EQ(outcome.status.message(),
             absl::StrCat(Path(2), " is written but may not survive a power cut: cannot sync directory ",
                          root_, ": Input/output error"));
 }
 
-TEST_F(CheckpointErrorsTest, AFailedSyncIsNotTriedAgain) {
+TEST_F(CheckpointErrorsTest, FailedSyncIsNotRetried) {
   const auto writer = Begin(1);
   ASSERT_TRUE(writer->Write(0, 0, Values(0)).ok());
   ASSERT_TRUE(writer->Write(1, 0, Values(1)).ok());
@@ -113,7 +114,7 @@ TEST_F(CheckpointErrorsTest, ShortWritesAreContinued) {
   }
 }
 
-TEST_F(CheckpointErrorsTest, InterruptedCallsAreMadeAgain) {
+TEST_F(CheckpointErrorsTest, InterruptedCallsAreRetried) {
   for (const char* call : {"write", "pwrite", "posix_fallocate"}) {
     const Outcome outcome = SaveUnder({.name = call, .errors = {EINTR, EINTR, EINTR}}, 1, 1);
     EXPECT_EQ(outcome.failed_calls, 3) << call;
@@ -122,7 +123,7 @@ TEST_F(CheckpointErrorsTest, InterruptedCallsAreMadeAgain) {
   }
 }
 
-TEST_F(CheckpointErrorsTest, PruningThatFailsKeepsTheNewest) {
+TEST_F(CheckpointErrorsTest, FailedPruningKeepsTheNewest) {
   for (int call = 0;; ++call) {
     ASSERT_TRUE(RemoveRecursively(root_).ok());
     ASSERT_TRUE(Save(1, 0).ok());

@@ -1,4 +1,4 @@
-// What a disk can do to a checkpoint: every bit flipped, every length cut, and no room left.
+// Damage that a disk can do to a checkpoint: every flipped bit, every truncation, and a full disk.
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -24,7 +24,7 @@ class DamagedCheckpointTest : public CheckpointTest, public testing::WithParamIn
     good_ = Contents(file_);
   }
 
-  // Opening the checkpoint with this in place of the file fails with an error that names the file.
+  // Opening the checkpoint with `damaged` in place of the file fails with an error that names the file.
   void ExpectRefused(const std::string& damaged, const std::string& how) {
     Overwrite(file_, damaged);
     const absl::Status status = CheckpointReader::Open(Path(1), &model_).status();
@@ -89,8 +89,8 @@ TEST_F(CheckpointTest, MissingTensorFileIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("model.safetensors"));
 }
 
-// A disk of 256 KiB: a tmpfs where we may mount one. Elsewhere a limit on the size of a file stands in, whose
-// error is another.
+// A disk of 256 KiB: a tmpfs if mounting one is permitted, otherwise a limit on file sizes, which gives
+// another error.
 class FullDiskTest : public CheckpointTest {
  protected:
   FullDiskTest() {
@@ -116,7 +116,7 @@ class FullDiskTest : public CheckpointTest {
   struct rlimit limit_ = {};
 };
 
-TEST_F(FullDiskTest, SaveFailsByNameAndTheLastGoodCheckpointStays) {
+TEST_F(FullDiskTest, FailedSaveNamesTheFileAndKeepsTheLastCheckpoint) {
   ASSERT_TRUE(Save(1).ok());
   const VariableSet large = ModelOf({{"large/weights", {512, 512}}});
   const absl::Status status = CheckpointWriter::Create(root_, 2, large, {}, "test").status();
@@ -127,7 +127,7 @@ TEST_F(FullDiskTest, SaveFailsByNameAndTheLastGoodCheckpointStays) {
   EXPECT_TRUE(Save(3).ok()) << "the failed save left no room";
 }
 
-TEST_F(FullDiskTest, DiskFilledBeforeTheManifestKeepsTheLastGoodCheckpoint) {
+TEST_F(FullDiskTest, DiskFilledBeforeTheManifestKeepsTheLastCheckpoint) {
   if (!mounted_) GTEST_SKIP() << "needs root to mount a small tmpfs";
   ASSERT_TRUE(Save(1).ok());
   {

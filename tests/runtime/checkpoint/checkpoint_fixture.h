@@ -1,4 +1,4 @@
-// A small model, its checkpoints in a directory of their own, and verbs to save and load them.
+// A small model, its checkpoints in a directory of their own, and functions to save and load them.
 #ifndef TETHYS_TESTS_RUNTIME_CHECKPOINT_CHECKPOINT_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_CHECKPOINT_CHECKPOINT_FIXTURE_H_
 
@@ -29,7 +29,7 @@ inline VariableSet ModelOf(const std::vector<std::pair<std::string, Shape>>& var
   return set;
 }
 
-// In memory where we may, since nothing here asks whether a sync reaches a disk.
+// A directory in memory if possible, since these tests do not need syncs to reach a disk.
 inline std::string QuickDirectory() {
   return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : ::testing::TempDir();
 }
@@ -43,7 +43,7 @@ class CheckpointTest : public ::testing::Test {
   }
   ~CheckpointTest() override { EXPECT_TRUE(RemoveRecursively(directory_).ok()); }
 
-  // What slot `slot` holds in a checkpoint saved with `salt`; padding is 0.
+  // The values of slot `slot` in a checkpoint saved with `salt`; padding is 0.
   std::vector<float> Values(int slot, float salt = 0) const {
     std::vector<float> values(model_.arena_size());
     for (const Variable& variable : model_.variables()) {
@@ -78,7 +78,7 @@ class CheckpointTest : public ::testing::Test {
     return values;
   }
 
-  // The salt of the newest checkpoint, all of whose values must be those of one save; -1: it is not whole.
+  // The salt of the newest checkpoint; -1 if its values are not all of one save.
   float NewestSalt() {
     const absl::StatusOr<LatestCheckpoint> latest = FindLatestCheckpoint(root_);
     EXPECT_TRUE(latest.ok()) << latest.status();

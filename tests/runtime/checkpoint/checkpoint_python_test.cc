@@ -1,4 +1,4 @@
-// The files keep to the safetensors format by the judgement of a reader that shares nothing with the writer.
+// A reader that shares no code with the writer accepts the files as safetensors.
 #include <sys/wait.h>
 
 #include "tests/runtime/checkpoint/checkpoint_fixture.h"

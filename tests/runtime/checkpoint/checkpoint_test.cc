@@ -18,7 +18,7 @@ TEST_F(CheckpointTest, LoadsWhatWasSaved) {
   EXPECT_THAT(Files(), ElementsAre("step-7"));
 }
 
-TEST_F(CheckpointTest, ManifestSaysWhereTheJobStood) {
+TEST_F(CheckpointTest, ManifestHoldsTheTrainingState) {
   proto::TrainingState state;
   state.set_step(7);
   state.set_epoch(2);
@@ -52,7 +52,7 @@ TEST_F(CheckpointTest, RangesMayBeWrittenAndReadInAnyPieces) {
   }
 }
 
-TEST_F(CheckpointTest, SourcesMayWriteAtOnce) {
+TEST_F(CheckpointTest, SourcesMayWriteConcurrently) {
   const auto writer = Begin(1);
   std::vector<std::thread> sources;
   for (int source = 0; source < 4; ++source) {
@@ -106,7 +106,7 @@ TEST_F(CheckpointTest, RangesOutsideTheArenaAreRefused) {
   }
 }
 
-TEST_F(CheckpointTest, ValuesThatAreNotFiniteAreRefusedByName) {
+TEST_F(CheckpointTest, NonFiniteValueIsRefusedAndItsTensorNamed) {
   for (const float bad : {NAN, INFINITY, -INFINITY}) {
     const auto writer = Begin(1);
     std::vector<float> values = Values(1);
@@ -120,7 +120,7 @@ TEST_F(CheckpointTest, ValuesThatAreNotFiniteAreRefusedByName) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(CheckpointTest, ElementThatWasNeverWrittenStopsTheCommit) {
+TEST_F(CheckpointTest, UnwrittenElementFailsTheCommit) {
   const int64_t missing = model_.variables()[0].range.begin + 33;
   const auto writer = Begin(1);
   const std::vector<float> values = Values(0);
@@ -145,7 +145,7 @@ TEST_F(CheckpointTest, PaddingNeedNotBeWritten) {
   EXPECT_EQ(*Load(Path(1), 0), values);
 }
 
-TEST_F(CheckpointTest, FailedCommitIsNeverRetriedAsSuccess) {
+TEST_F(CheckpointTest, CommitAfterAFailedCommitFails) {
   const auto writer = Begin(1, {});
   ASSERT_FALSE(writer->Commit({}).ok());
   ASSERT_TRUE(writer->Write(0, 0, Values(0)).ok());
@@ -177,7 +177,7 @@ TEST_F(CheckpointTest, FailedSaveOfAStepKeepsTheEarlierOne) {
   EXPECT_EQ(*Load(Path(3), 0), Values(0));
 }
 
-TEST_F(CheckpointTest, OtherModelIsNamedByItsFirstDifference) {
+TEST_F(CheckpointTest, OtherModelIsRefusedByItsFirstDifference) {
   ASSERT_TRUE(Save(1).ok());
   const auto refusal = [this](const VariableSet& other) {
     return std::string(CheckpointReader::Open(Path(1), &other).status().message());
@@ -215,7 +215,7 @@ TEST_F(CheckpointTest, DirectoryWithoutManifestIsNoCheckpoint) {
   EXPECT_EQ(FindLatestCheckpoint(root_)->path, Path(1));
 }
 
-TEST_F(CheckpointTest, LatestSkipsADamagedOneAndSaysSo) {
+TEST_F(CheckpointTest, LatestSkipsADamagedCheckpointAndReportsIt) {
   EXPECT_EQ(FindLatestCheckpoint(root_)->path, "");
   for (const int64_t step : {9, 10, 100}) ASSERT_TRUE(Save(step).ok());
   EXPECT_EQ(FindLatestCheckpoint(root_)->path, Path(100));
@@ -227,7 +227,7 @@ TEST_F(CheckpointTest, LatestSkipsADamagedOneAndSaysSo) {
   EXPECT_THAT(latest.damaged[0].reason, HasSubstr("step-100/model.safetensors has 100 bytes"));
 }
 
-TEST_F(CheckpointTest, ACheckpointSetAside_IsNoLongerFound) {
+TEST_F(CheckpointTest, CheckpointSetAside_IsNoLongerFound) {
   for (const int64_t step : {1, 2}) ASSERT_TRUE(Save(step).ok());
   EXPECT_EQ(*SetAsideCheckpoint(Path(2)), Path(2) + ".damaged");
   ASSERT_TRUE(Save(2).ok());
@@ -253,7 +253,7 @@ TEST_F(CheckpointTest, Prune_WithLaterSteps_KeepsTheOneJustSaved) {
   EXPECT_THAT(Files(), ElementsAre("step-11"));
 }
 
-// A crash in Commit between "step-3 steps aside" and "the new one takes its name".
+// A crash in Commit after step-3 was renamed to step-3.old, before step-3.tmp is renamed to step-3.
 TEST_F(CheckpointTest, CrashWhileReplacingAStepLosesNeitherState) {
   ASSERT_TRUE(Save(2).ok());
   ASSERT_TRUE(Save(3).ok());
@@ -265,7 +265,7 @@ TEST_F(CheckpointTest, CrashWhileReplacingAStepLosesNeitherState) {
   EXPECT_EQ(FindLatestCheckpoint(root_)->path, Path(3));
 }
 
-// A crash in Commit after the new one took its name.
+// A crash in Commit after step-3.tmp was renamed to step-3.
 TEST_F(CheckpointTest, CrashAfterReplacingAStepKeepsTheNewState) {
   ASSERT_TRUE(Save(3).ok());
   std::filesystem::copy(Path(3), Path(3) + ".old");

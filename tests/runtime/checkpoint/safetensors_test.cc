@@ -69,7 +69,7 @@ TEST(Safetensors, RangesMustCoverTheDataExactlyOnce) {
   ExpectRefused("{}", 1, "end at byte 0 of 1");
 }
 
-TEST(Safetensors, LengthMustBeThatOfShapeAndDtype) {
+TEST(Safetensors, DataLengthMustMatchShapeAndDtype) {
   ExpectRefused("{" + Tensor("a", "[2]", "[0,4]") + "}", 4, "do not span the 8 bytes of shape [2]");
   ExpectRefused("{" + Tensor("a", "[1]", "[4,0]") + "}", 4, "do not span");
   // 2^32 x 2^32 x 4 wraps to 0 in 64 bits.
@@ -85,7 +85,7 @@ TEST(Safetensors, NumbersMustBeExactNonNegativeIntegers) {
   ExpectRefused("{" + Tensor("a", "[1]", "[0,4,8]") + "}", 4, "not two numbers");
 }
 
-TEST(Safetensors, FieldsAreExactlyTheFormats) {
+TEST(Safetensors, MissingWrongAndExtraFieldsAreRefused) {
   ExpectRefused(R"({"a":{"shape":[1],"data_offsets":[0,4]}})", 4, "dtype");
   ExpectRefused(R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", 4, "not F32");
   ExpectRefused(R"({"a":{"dtype":"F32","data_offsets":[0,4]}})", 4, "has no shape");
@@ -95,7 +95,7 @@ TEST(Safetensors, FieldsAreExactlyTheFormats) {
   ExpectRefused(R"({"__metadata__":{"a":1}})", 0, "not an object of strings");
 }
 
-TEST(Safetensors, TextThatIsNoJsonObjectIsRefused) {
+TEST(Safetensors, TextThatIsNotAJsonObjectIsRefused) {
   const std::string good = "{" + Tensor("a", "[1]", "[0,4]") + "}";
   for (size_t size = 0; size < good.size(); ++size)
     ExpectRefused(good.substr(0, size), 4, "not a JSON object");

@@ -23,7 +23,7 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 
 // ------------------------------------------------------------------------------------------- identities
 
-TEST(CertificatesTest, AnIssuedIdentityIsSound) {
+TEST(CertificatesTest, IssuedIdentityIsValid) {
   const auto authority = MakeAuthority();
   for (const proto::Role role : {proto::CHIEF, proto::WORKER, proto::PS}) {
     EXPECT_TRUE(CheckIdentity(IdentityOf(*authority, role, 3)).ok());
@@ -44,13 +44,13 @@ TEST(CertificatesTest, RefusesAnotherProcessesKey) {
   EXPECT_THAT(Message(CheckIdentity(identity)), HasSubstr("key does not belong"));
 }
 
-TEST(CertificatesTest, RefusesWhatHasExpiredOrIsNotValidYet) {
+TEST(CertificatesTest, RefusesExpiredAndNotYetValidCertificates) {
   EXPECT_THAT(Message(CheckIdentity(IdentityOf(*MakeAuthority(testing::kLongAgo), proto::PS, 0))),
               HasSubstr("expired"));
   EXPECT_THAT(Message(CheckIdentity(IdentityOf(*MakeAuthority(-60), proto::PS, 0))), HasSubstr("clock"));
 }
 
-TEST(CertificatesTest, AuthorityThatIsOld_IssuesFromThePresent) {
+TEST(CertificatesTest, OldAuthority_IssuesCertificatesFromThePresent) {
   const auto now = std::chrono::system_clock::now();
   auto present = now - std::chrono::hours(24 * testing::kLongAgo);
   const auto authority = *JobAuthority::Create([&present] { return present; });
@@ -58,10 +58,10 @@ TEST(CertificatesTest, AuthorityThatIsOld_IssuesFromThePresent) {
   EXPECT_TRUE(CheckIdentity(IdentityOf(*authority, proto::WORKER, 0)).ok());
 }
 
-TEST(CertificatesTest, RefusesEveryPartCutShortAnywhereAndQuotesNothing) {
+TEST(CertificatesTest, RefusesEveryTruncatedPartAndQuotesNothing) {
   const TlsIdentity sound = IdentityOf(*MakeAuthority(), proto::WORKER, 0);
   for (const auto part : {&TlsIdentity::authority, &TlsIdentity::certificate, &TlsIdentity::key}) {
-    // The line break at the end is no loss, nor is the last dash before it.
+    // A PEM text is still valid without its last line break and the dash before it.
     for (size_t length = 0; length + 2 < (sound.*part).size(); length += 7) {
       TlsIdentity cut = sound;
       (cut.*part).resize(length);
@@ -90,7 +90,7 @@ TEST(JobSecretTest, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->tls->authority, secret.tls->authority);
 }
 
-TEST(JobSecretTest, RefusesALineCutShortAnywhere) {
+TEST(JobSecretTest, RefusesALineTruncatedAnywhere) {
   const std::string line = SecretLine({.token = JobToken::Random(),
                                        .job_id = "job-7",
                                        .tls = IdentityOf(*MakeAuthority(), proto::WORKER, 2)});
@@ -100,7 +100,7 @@ TEST(JobSecretTest, RefusesALineCutShortAnywhere) {
   }
 }
 
-TEST(JobSecretTest, RefusesCertificatesThatAreNoBase64WithoutQuotingThem) {
+TEST(JobSecretTest, RefusesCertificatesThatAreNotBase64AndQuotesNothing) {
   const std::string token = JobToken::Random().ToHex();
   const absl::Status status = ParseSecretLine(token + " job ?? ?? ??").status();
   EXPECT_THAT(Message(status), AllOf(HasSubstr("base64"), Not(HasSubstr(token))));
@@ -116,7 +116,7 @@ struct Pair {
     caller = SecureSocket(FileDescriptor(fds[0]), std::move(caller_tls), SecureSocket::End::kCaller);
     called = SecureSocket(FileDescriptor(fds[1]), std::move(called_tls), SecureSocket::End::kCalled);
   }
-  // Until both are done, or one has failed and the other has heard of it.
+  // Runs both handshakes until both are complete, or one has failed and the other end knows.
   void Shake() {
     for (int turn = 0; turn < 10; ++turn) {
       if (caller_status.ok()) caller_status = caller.Handshake().status();
@@ -138,7 +138,7 @@ std::shared_ptr<const TlsContext> ContextOf(const JobAuthority& authority, int i
   return *TlsContext::Create(IdentityOf(authority, proto::WORKER, index));
 }
 
-TEST(SecureSocketTest, BothEndsKnowWhomTheyTalkTo) {
+TEST(SecureSocketTest, BothEndsKnowThePeersName) {
   const auto authority = MakeAuthority();
   Pair pair(ContextOf(*authority, 1), ContextOf(*authority, 0));
   pair.Shake();
@@ -147,7 +147,7 @@ TEST(SecureSocketTest, BothEndsKnowWhomTheyTalkTo) {
   EXPECT_EQ(pair.called.peer_name(), "worker-1.tethys");
 }
 
-// Sends from one end in pieces and as much as goes, receives at the other into two parts.
+// Sends from one end in two parts, as much as the socket takes, and receives at the other into two parts.
 void ExpectArrives(Pair& pair) {
   constexpr size_t kHeader = 96, kPayload = 3'000'000;
   std::string sent(kHeader + kPayload, '\0'), received(sent.size(), '\0');
@@ -179,7 +179,7 @@ TEST(SecureSocketTest, BytesArriveInOrderUnderTlsAndWithout) {
   ExpectArrives(bare);
 }
 
-// What one end has sent and received so far.
+// The bytes that one end sends and receives.
 struct Stream {
   static constexpr size_t kBytes = 3'000'000;
 
@@ -218,7 +218,7 @@ TEST(SecureSocketTest, KeyThatServedItsRecords_IsReplacedAtBothEnds) {
   EXPECT_GT(pair.called.key_updates(), 10);
 }
 
-TEST(SecureSocketTest, TheEndOfAConnectionIsUnavailable) {
+TEST(SecureSocketTest, ClosedConnectionIsUnavailable) {
   const auto authority = MakeAuthority();
   Pair pair(ContextOf(*authority, 1), ContextOf(*authority, 0));
   pair.Shake();
@@ -229,7 +229,7 @@ TEST(SecureSocketTest, TheEndOfAConnectionIsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(pair.caller.Send({&part, 1}).status()));
 }
 
-TEST(SecureSocketTest, IdentityOfALongJob_IsSoundWheneverIssued) {
+TEST(SecureSocketTest, IdentityOfALongJob_IsValidWheneverIssued) {
   const auto start = std::chrono::system_clock::now() - std::chrono::hours(24 * 400);
   auto present = start;
   const auto authority = *JobAuthority::Create([&present] { return present; });
@@ -250,14 +250,14 @@ TEST(SecureSocketTest, AnotherJobIsRefusedAtBothEnds) {
   EXPECT_TRUE(absl::IsUnauthenticated(pair.called_status)) << pair.called_status;
 }
 
-TEST(SecureSocketTest, AnExpiredCertificateIsRefusedByName) {
+TEST(SecureSocketTest, ExpiredCertificateIsRefusedByName) {
   const auto authority = MakeAuthority(testing::kLongAgo);
   Pair pair(ContextOf(*authority, 1), ContextOf(*authority, 0));
   pair.Shake();
   EXPECT_THAT(Message(pair.caller_status), HasSubstr("certificate has expired"));
 }
 
-TEST(SecureSocketTest, ABareCallerIsRefused) {
+TEST(SecureSocketTest, CallerWithoutTlsIsRefused) {
   const auto authority = MakeAuthority();
   Pair pair(nullptr, ContextOf(*authority, 0));
   std::string bytes(100, 'x');

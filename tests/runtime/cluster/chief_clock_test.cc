@@ -5,22 +5,22 @@
 namespace tethys {
 namespace {
 
-constexpr Nanoseconds kAhead = 5 * kSecond;  // The chief's clock is, at the start.
+constexpr Nanoseconds kAhead = 5 * kSecond;  // The chief's clock minus ours, at the start.
 
-TEST(ChiefClockTest, KnowsNothingBeforeTheFirstPing) {
+TEST(ChiefClockTest, OffsetAndErrorAreZeroBeforeTheFirstPing) {
   const ChiefClock clock;
   EXPECT_EQ(clock.offset(), 0);
   EXPECT_EQ(clock.ErrorAt(kSecond), 0);
 }
 
-TEST(ChiefClockTest, APingTellsTheOffsetToWithinHalfItsRoundTrip) {
+TEST(ChiefClockTest, PingGivesTheOffsetToWithinHalfItsRoundTrip) {
   ChiefClock clock;
   clock.Note(1000, 1400, kAhead + 1300);  // There in 300, back in 100.
   EXPECT_EQ(clock.offset(), kAhead + 100);
   EXPECT_EQ(clock.ErrorAt(1400), 200);
 }
 
-TEST(ChiefClockTest, OfPingsAtOneTimeTheFastestCounts) {
+TEST(ChiefClockTest, FastestOfSeveralPingsCounts) {
   ChiefClock clock;
   clock.Note(1000, 1400, kAhead + 1300);
   clock.Note(2000, 2100, kAhead + 2050);
@@ -31,7 +31,7 @@ TEST(ChiefClockTest, OfPingsAtOneTimeTheFastestCounts) {
 
 TEST(ChiefClockTest, FollowsAClockThatDrifts) {
   ChiefClock clock;
-  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // Luckier than any later one.
+  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // Faster than any later one.
   Nanoseconds now = 0;
   for (int ping = 0; ping < 3600; ++ping) {
     now += kSecond;
@@ -42,7 +42,7 @@ TEST(ChiefClockTest, FollowsAClockThatDrifts) {
   }
 }
 
-TEST(ChiefClockTest, DoesNotHeedAnAnswerFromBeforeItsPing) {
+TEST(ChiefClockTest, IgnoresAnAnswerFromBeforeItsPing) {
   ChiefClock clock;
   clock.Note(1000, 900, 950);
   EXPECT_EQ(clock.ErrorAt(1000), 0);

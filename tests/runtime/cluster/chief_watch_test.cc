@@ -27,7 +27,7 @@ TEST_F(ChiefWatchTest, SilentChief_IsLostThenStuck) {
   EXPECT_EQ(After(1), Verdict::kStuck);
 }
 
-TEST_F(ChiefWatchTest, ChiefThatIsHeard_StaysPresent) {
+TEST_F(ChiefWatchTest, ChiefThatSendsMessages_StaysPresent) {
   for (int64_t heard = 1; heard < 10; ++heard) EXPECT_EQ(After(19, heard), Verdict::kPresent);
 }
 
@@ -36,12 +36,12 @@ TEST_F(ChiefWatchTest, BrokenSession_IsLostAtOnce) {
   EXPECT_EQ(After(6, 0, true), Verdict::kStuck);
 }
 
-TEST_F(ChiefWatchTest, LostChiefThatSpeaksAgain_StaysLost) {
+TEST_F(ChiefWatchTest, LostChiefThatSendsAgain_StaysLost) {
   EXPECT_EQ(After(21), Verdict::kLost);
   EXPECT_EQ(After(6, 1), Verdict::kStuck);
 }
 
-TEST_F(ChiefWatchTest, ProcessThatWasStopped_ListensBeforeItJudges) {
+TEST_F(ChiefWatchTest, StoppedProcess_DoesNotCountItsOwnPause) {
   now_ += 1000 * kSecond;
   EXPECT_EQ(After(18), Verdict::kPresent);
   EXPECT_EQ(After(1, 1), Verdict::kPresent);

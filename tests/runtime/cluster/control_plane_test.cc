@@ -16,8 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Keeps what it is told and answers nothing. Once frozen it takes nothing either, like a process that is
-// stopped.
+// Records messages and answers none. While frozen it takes no messages either, like a stopped process.
 class RecordingChief final : public ChiefEvents {
  public:
   void Freeze(bool frozen = true) {
@@ -55,7 +54,7 @@ class RecordingChief final : public ChiefEvents {
     return absl::OkStatus();
   }
 
-  // Waits until a message that contains `text` has come.
+  // Waits until a message that contains `text` has been received.
   void WaitFor(const std::string& text) {
     MutexLock lock(mu_);
     while (true) {
@@ -139,7 +138,7 @@ TEST_F(ControlPlaneTest, PlanOfThePermittedSizeArrives) {
   EXPECT_THAT(std::string(CheckPlanSize(plan).message()), HasSubstr("fewer shards"));
 }
 
-TEST_F(ControlPlaneTest, AnOrderForAnEarlierLifeOfATaskReachesNobody) {
+TEST_F(ControlPlaneTest, OrderForAnEarlierIncarnationIsDropped) {
   const auto earlier = Join();
   options_.incarnation = 2;
   const auto later = Join();
@@ -155,7 +154,7 @@ TEST_F(ControlPlaneTest, AnOrderForAnEarlierLifeOfATaskReachesNobody) {
   EXPECT_EQ(later->Receive()->run().segment(), 2);
 }
 
-TEST_F(ControlPlaneTest, WhatIsBeatenGoesBeforeWhatIsSentNext) {
+TEST_F(ControlPlaneTest, BeatIsSentBeforeTheNextMessage) {
   const auto session = Join();
   session->StartBeating(3600 * kSecond, [](proto::Heartbeat&, std::vector<proto::FromTask>& before) {
     before.emplace_back().mutable_steps()->add_record()->set_step(5);
@@ -178,7 +177,7 @@ TEST_F(ControlPlaneTest, RefusalsSayWhy) {
   EXPECT_TRUE(absl::IsAlreadyExists(Refusal())) << Refusal();
 }
 
-TEST_F(ControlPlaneTest, ATaskNoticesThatItsChiefIsGone) {
+TEST_F(ControlPlaneTest, TaskNoticesThatItsChiefIsGone) {
   const auto session = Join();
   server_ = nullptr;
   const auto order = session->Receive();
@@ -201,7 +200,7 @@ TEST_F(ControlPlaneTest, CheckpointsTravelInPartsBothWays) {
   EXPECT_EQ(written.at({0, 32 + count - 1}), values.back());
 }
 
-TEST_F(ControlPlaneTest, RefusedRangesEndTheirStreamOnly) {
+TEST_F(ControlPlaneTest, RefusedRangeEndsItsStreamOnly) {
   const auto session = Join();
   std::vector<float> values(8);
   EXPECT_TRUE(absl::IsInvalidArgument(session->ReadCheckpoint(2, 0, absl::MakeSpan(values))));
@@ -210,14 +209,13 @@ TEST_F(ControlPlaneTest, RefusedRangesEndTheirStreamOnly) {
   EXPECT_TRUE(session->ReadCheckpoint(0, 0, absl::MakeSpan(values)).ok());
 }
 
-TEST_F(ControlPlaneTest, APortInUseIsRefused) {
+TEST_F(ControlPlaneTest, PortInUseIsRefused) {
   const auto second = ChiefServer::Start(server_->address(), {token_, "job"}, clock_, chief_);
   EXPECT_TRUE(absl::IsAlreadyExists(second.status()));
   EXPECT_THAT(std::string(second.status().message()), HasSubstr(server_->address()));
 }
 
-// --------------------------------------------------------------------------------------- a chief that is
-// lost
+// ---------------------------------------------------------------------------------------- a lost chief
 
 class LostChiefTest : public ControlPlaneTest {
  protected:
@@ -259,7 +257,7 @@ TEST_F(LostChiefTest, ChiefThatStopsWithinACheckpoint_EndsBothWays) {
   EXPECT_FALSE(session->ReadCheckpoint(1, 0, absl::MakeSpan(values)).ok());
 }
 
-TEST_F(LostChiefTest, ReadUnderWay_IsCancelled) {
+TEST_F(LostChiefTest, ReadInProgress_IsCancelled) {
   const auto session = JoinAndBeat();
   std::vector<float> values(1 << 18);
   EXPECT_TRUE(absl::IsCancelled(session->ReadCheckpoint(1, 0, absl::MakeSpan(values))));
@@ -288,7 +286,7 @@ TEST_F(LostChiefTest, ProcessThatDoesNotEnd_IsEnded) {
   while (!ended) changed.Wait(mu);
 }
 
-TEST_F(LostChiefTest, TaskThatWasDismissed_IsNotHurried) {
+TEST_F(LostChiefTest, DismissedTask_IsNotEnded) {
   options_.chief_grace = kMillisecond;
   options_.chief_silence = 3600 * kSecond;
   const auto session = TaskSession::Connect(options_, clock_, [] { FAIL() << "it was ended"; });
@@ -315,7 +313,7 @@ class ControlPlaneTlsTest : public ControlPlaneTest {
     options_.tls = testing::IdentityOf(*authority_, proto::WORKER, 0);
     options_.connect_timeout = 300 * kMillisecond;
   }
-  // No admission, and the reason.
+  // The chief does not admit the task, for `reason`.
   void ExpectRefused(const std::string& reason) {
     const absl::Status status = Refusal();
     EXPECT_THAT(std::string(status.message()), HasSubstr(reason)) << status;
@@ -324,7 +322,7 @@ class ControlPlaneTlsTest : public ControlPlaneTest {
   const std::unique_ptr<JobAuthority> authority_;
 };
 
-TEST_F(ControlPlaneTlsTest, MessagesArriveFromWhoShowsItsCertificate) {
+TEST_F(ControlPlaneTlsTest, MessagesOfACertifiedTaskArrive) {
   options_.connect_timeout = 30 * kSecond;
   const auto session = Join();
   proto::FromTask message;
@@ -340,7 +338,7 @@ TEST_F(ControlPlaneTlsTest, RefusesACallerWithoutTls) {
 
 TEST_F(ControlPlaneTlsTest, RefusesACertificateOfAnotherJob) {
   const TlsIdentity other = testing::IdentityOf(*testing::MakeAuthority(), proto::WORKER, 0);
-  options_.tls->certificate = other.certificate;  // It believes the chief, but not the chief it.
+  options_.tls->certificate = other.certificate;  // It trusts the chief, but the chief does not trust it.
   options_.tls->key = other.key;
   ExpectRefused("cannot reach the chief");
   options_.tls = other;

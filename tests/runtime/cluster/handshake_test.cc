@@ -42,16 +42,16 @@ class HandshakeTest : public ::testing::Test {
   proto::Handshake handshake_;
 };
 
-TEST_F(HandshakeTest, TheJobsOwnAreAdmitted) { EXPECT_TRUE(Check().ok()) << Check(); }
+TEST_F(HandshakeTest, ProcessOfTheJobIsAdmitted) { EXPECT_TRUE(Check().ok()) << Check(); }
 
-TEST_F(HandshakeTest, WhatIsNotKnownYetIsNotChecked) {
+TEST_F(HandshakeTest, ZeroFieldsAreNotChecked) {
   handshake_.set_job_hash(0);
   handshake_.set_model_signature(0);
   handshake_.set_generation(0);
   EXPECT_TRUE(Check().ok());
 }
 
-TEST_F(HandshakeTest, ADifferenceIsNamed) {
+TEST_F(HandshakeTest, DifferentFieldIsNamed) {
   handshake_.set_job_id("other");
   ExpectRefused("another job (other, here job)");
   handshake_.set_job_id("job");
@@ -75,7 +75,7 @@ TEST_F(HandshakeTest, AnotherBuildIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("build"));
 }
 
-TEST_F(HandshakeTest, AStrangerLearnsNothing) {
+TEST_F(HandshakeTest, StrangerIsToldNothing) {
   handshake_.set_job_id("other");
   CompleteHandshake(JobToken::Random(), 5, handshake_);
   const absl::Status status = CheckHandshake(token_, 5, expected_, handshake_);
@@ -83,13 +83,13 @@ TEST_F(HandshakeTest, AStrangerLearnsNothing) {
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("other")));
 }
 
-TEST_F(HandshakeTest, EveryFieldIsUnderTheProof) {
+TEST_F(HandshakeTest, ProofCoversOtherFields) {
   CompleteHandshake(token_, 5, handshake_);
   handshake_.set_index(1);
   EXPECT_TRUE(absl::IsUnauthenticated(CheckHandshake(token_, 5, expected_, handshake_)));
 }
 
-TEST_F(HandshakeTest, AProofIsForOneNonce) {
+TEST_F(HandshakeTest, ProofIsForOneNonce) {
   CompleteHandshake(token_, 5, handshake_);
   EXPECT_TRUE(absl::IsUnauthenticated(CheckHandshake(token_, 6, expected_, handshake_)));
 }
@@ -110,7 +110,7 @@ TEST(JobTokenTest, AuthenticatesByHmacSha256) {
             "3afd7fe7437c3ecadb2d089e7a65c8f994a3bff46f9a8eb3d3d453b9fa5acc34");
 }
 
-TEST(NonceBookTest, ANonceIsGoodOnceAndForAWhile) {
+TEST(NonceBookTest, NonceIsValidOnceUntilItExpires) {
   FakeClock clock;
   NonceBook book(clock, 10 * kSecond);
   const uint64_t nonce = book.Issue();
@@ -126,7 +126,7 @@ TEST(NonceBookTest, ANonceIsGoodOnceAndForAWhile) {
   EXPECT_FALSE(book.Redeem(in_time));
 }
 
-TEST(NonceBookTest, NonceOfAnyoneElsesMaking_IsRefused) {
+TEST(NonceBookTest, NonceThatTheBookDidNotIssue_IsRefused) {
   FakeClock clock;
   NonceBook book(clock, 10 * kSecond), other(clock, 10 * kSecond);
   const uint64_t nonce = book.Issue();
@@ -135,9 +135,9 @@ TEST(NonceBookTest, NonceOfAnyoneElsesMaking_IsRefused) {
   EXPECT_TRUE(book.Redeem(nonce));
 }
 
-// As many as a server can hand out in seconds, while an authentic caller is between the two halves of its
-// handshake.
-TEST(NonceBookTest, NoncesOfStrangers_KeepNoCallerOut) {
+// Issues as many nonces as a server can in seconds, while an authentic caller is between the two halves of
+// its handshake.
+TEST(NonceBookTest, UnredeemedNonces_KeepNoCallerOut) {
   FakeClock clock;
   NonceBook book(clock, 10 * kSecond);
   const uint64_t authentic = book.Issue();

@@ -24,7 +24,7 @@ std::string Parsed(const std::string& text) {
 
 HostEntry One(const std::string& line) { return ParseHostFile(line, "hosts").value()[0]; }
 
-TEST(HostFileTest, TakesTheLinesOfOpenMpiHorovodAndDeepSpeed) {
+TEST(HostFileTest, AcceptsLinesOfOpenMpiHorovodAndDeepSpeed) {
   EXPECT_EQ(Parsed("# cluster\nnode1\n\nnode2 slots=4\r\nnode3 slots=2 max_slots=4 # big\n"),
             "node1x1 node2x4 node3x2");
   EXPECT_EQ(Parsed("alice@worker-1 slots=8\n10.0.0.7\tslots=2"), "alice@worker-1x8 10.0.0.7x2");
@@ -37,7 +37,7 @@ TEST(HostFileTest, ExpandsRanges) {
   EXPECT_EQ(ParseHostFile("s[1-2] address=10.0.0.[11-12]", "hosts").value()[1].address, "10.0.0.12");
 }
 
-TEST(HostFileTest, TakesTheWordsOfOurs) {
+TEST(HostFileTest, AcceptsTethysOwnWords) {
   const HostEntry host =
       One("master role=chief,worker port=2222 price=0.5 kind=big address=10.0.0.1 device=cuda");
   EXPECT_TRUE(host.roles.chief && host.roles.worker && !host.roles.ps);
@@ -63,7 +63,7 @@ struct BadLine {
   const char* says;
 };
 
-TEST(HostFileTest, RefusesWhatIsMalformedAndSaysWhere) {
+TEST(HostFileTest, RefusesMalformedLinesWithTheirPlace) {
   for (const BadLine& bad : std::vector<BadLine>{
            {"a\nb slots=0", "2:3", "slots is '0'; write a whole number from 1 to"},
            {"a slots=-1", "1:3", "slots is '-1'"},
@@ -111,7 +111,7 @@ TEST(HostFileTest, RefusesWhatIsMalformedAndSaysWhere) {
   }
 }
 
-TEST(HostFileTest, NamesThatEveryHostOfALineKeepsAreBounded) {
+TEST(HostFileTest, NamesOfAnExpandedLineAreBounded) {
   const std::string longest(kMaxNameBytes, 'x');
   EXPECT_THAT(Parsed(longest), Not(HasSubstr("longer")));
   for (const char* line : {"$x", "a[1-2]$", "$x@a", "a kind=$x", "a[1-2] address=b[1-2]$"}) {
@@ -121,7 +121,7 @@ TEST(HostFileTest, NamesThatEveryHostOfALineKeepsAreBounded) {
   }
 }
 
-TEST(HostFileTest, AFileWithoutHostsOrNoFileIsAnError) {
+TEST(HostFileTest, FileWithoutHostsAndMissingFileAreErrors) {
   EXPECT_THAT(Parsed("# nothing\n\n"), HasSubstr("no host is named"));
   EXPECT_THAT(ReadHostFile("/nowhere/hosts").status().message(), HasSubstr("/nowhere/hosts"));
 }

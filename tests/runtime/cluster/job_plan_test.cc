@@ -19,7 +19,7 @@ proto::JobPlan Plan(const std::string& job) {
 constexpr char kAsynchronous[] = "strategy { parameter_server { asynchronous {} } } ";
 constexpr char kStale[] = "strategy { parameter_server { stale_synchronous {} } } ";
 
-TEST(TotalSamplesTest, AreAsManyAsEpochsAndStepsLetTheJobUse) {
+TEST(TotalSamplesTest, AreBoundedByEpochsAndSteps) {
   EXPECT_EQ(TotalSamples(Plan("epochs: 2")), 2000);
   EXPECT_EQ(TotalSamples(Plan("epochs: 2 max_steps: 10")), 320);
   EXPECT_EQ(TotalSamples(Plan("epochs: 2 max_steps: 1000")), 2000);
@@ -32,7 +32,7 @@ TEST(TotalSamplesTest, CountAnAsynchronousUpdateAsOneWorkersBatch) {
   EXPECT_EQ(TotalSamples(Plan(absl::StrCat(kStale, "max_steps: 10"))), 320);
 }
 
-TEST(SamplesUsedTest, LeaveOutWhatIsDropped) {
+TEST(SamplesUsedTest, LeaveOutDroppedSamples) {
   EXPECT_EQ(SamplesUsed(Plan(""), 3, 64), 3064);
   EXPECT_EQ(SamplesUsed(Plan("drop_remainder: true"), 3, 64), 3 * 31 * 32 + 64);
   EXPECT_EQ(TotalSamples(Plan("drop_remainder: true epochs: 2")), 2 * 31 * 32);

@@ -22,20 +22,20 @@ std::string Assigned(const std::string& host_file, int workers, int servers) {
                       "; workers ", names(assignment->workers));
 }
 
-TEST(RoleAssignmentTest, AMasterAndItsSlavesFallIntoPlace) {
+TEST(RoleAssignmentTest, HostsWithoutRolesServeByTheirOrder) {
   const std::string cluster = "master\ns[1-8]";
   EXPECT_EQ(Assigned(cluster, 6, 2), "chief master; ps s7 s8; workers s1 s2 s3 s4 s5 s6");
   EXPECT_EQ(Assigned(cluster, 9, 0), "chief master; ps ; workers master s1 s2 s3 s4 s5 s6 s7 s8");
   EXPECT_EQ(Assigned(cluster, 2, 0), "chief master; ps ; workers s1 s2");
 }
 
-TEST(RoleAssignmentTest, RolesThatAreNamedWin) {
+TEST(RoleAssignmentTest, NamedRolesTakePrecedence) {
   EXPECT_EQ(Assigned("a role=worker slots=2\nb role=ps\nc role=chief\nd", 3, 1),
             "chief c; ps b; workers a a d");
   EXPECT_EQ(Assigned("a role=chief,worker\nb role=ps,worker slots=2", 2, 1), "chief a; ps b; workers a b");
 }
 
-TEST(RoleAssignmentTest, WorkersFillAHostBeforeTheNextAndServersGoRound) {
+TEST(RoleAssignmentTest, WorkersFillHostsInTurnAndServersGoRoundRobin) {
   EXPECT_EQ(Assigned("m\na slots=3\nb slots=3", 4, 2), "chief m; ps a b; workers a a b b");
   EXPECT_EQ(Assigned("one slots=5", 3, 2), "chief one; ps one one; workers one one one");
 }

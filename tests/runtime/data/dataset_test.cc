@@ -16,7 +16,7 @@ using testing::IdxLabels;
 
 class DatasetTest : public ::testing::Test {
  protected:
-  // By headers and by contents alike.
+  // Reading the headers and reading the contents both refuse the data.
   void ExpectRefused(const std::vector<std::string>& fragments) {
     for (const absl::Status& status : {ReadDatasetSizes(data_).status(), LoadDatasets(data_).status()}) {
       EXPECT_FALSE(status.ok());
@@ -35,7 +35,7 @@ class DatasetTest : public ::testing::Test {
   proto::Data data_ = testing::WriteIdxData(directory_, 20, 6);
 };
 
-TEST_F(DatasetTest, SizesFromHeadersAreThoseOfTheLoadedData) {
+TEST_F(DatasetTest, SizesFromHeadersEqualThoseOfTheLoadedData) {
   data_.set_validation_samples(4);
   const auto sizes = ReadDatasetSizes(data_);
   ASSERT_TRUE(sizes.ok()) << sizes.status();
@@ -59,7 +59,7 @@ TEST_F(DatasetTest, TheLastTrainingSamplesValidate) {
   EXPECT_EQ(datasets.validation->sample(0), datasets.train->sample(0) + 16 * 4) << "one buffer serves both";
 }
 
-TEST_F(DatasetTest, ALimitKeepsTheFirstTrainingSamplesAndTheSameValidation) {
+TEST_F(DatasetTest, LimitKeepsTheFirstTrainingSamplesAndTheValidation) {
   data_.set_validation_samples(4);
   data_.set_limit_samples(10);
   const Datasets datasets = Load();
@@ -110,8 +110,8 @@ TEST_F(DatasetTest, GivenScalingIsUsedAsItIs) {
   EXPECT_EQ(scaling->deviation, 0.25f);
 }
 
-TEST_F(DatasetTest, ComputedScalingSeesTheTrainingSplitOnly) {
-  // Two training samples of 0 and 255, half each; the two that validate would move the mean.
+TEST_F(DatasetTest, ComputedScalingUsesTheTrainingSplitOnly) {
+  // Two training samples, half 0 and half 255; the two validation samples would change the mean.
   directory_.Write("train-images", IdxHeader({4, 1, 2}) + std::string("\0\xff\0\xff\xff\xff\xff\xff", 8));
   directory_.Write("train-labels", IdxLabels(4, 5));
   data_.mutable_idx()->clear_test_images();

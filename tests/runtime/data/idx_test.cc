@@ -24,7 +24,7 @@ class IdxTest : public ::testing::Test {
     ExpectRefusedInValues(bytes, fragments, kind);
     EXPECT_FALSE(ReadIdxShape(path(), kind).ok());
   }
-  // The header is sound; what follows is not.
+  // ReadIdx must refuse the file; its header may be valid.
   void ExpectRefusedInValues(const std::string& bytes, const std::vector<std::string>& fragments,
                              IdxKind kind = IdxKind::kImages) {
     directory_.Write("file", bytes);
@@ -51,7 +51,7 @@ TEST_F(IdxTest, ReadsAPlainFile) {
   EXPECT_EQ(Text(*array), Counting(60));
 }
 
-TEST_F(IdxTest, TellsGzipByContentAndNotByName) {
+TEST_F(IdxTest, RecognisesGzipByContentNotByName) {
   directory_.Write("file", Gzip(Idx({3, 4, 5})));
   const auto array = ReadIdx(path(), IdxKind::kImages);
   ASSERT_TRUE(array.ok()) << array.status();
@@ -129,7 +129,7 @@ TEST_F(IdxTest, RefusesOtherTypes) {
   ExpectRefused(IdxHeader({1, 1, 1}, 0x77) + "abcd", {"an unknown type (type 119)"});
 }
 
-TEST_F(IdxTest, RefusesImagesWhereLabelsBelongAndTheReverse) {
+TEST_F(IdxTest, RefusesSwappedImagesAndLabels) {
   ExpectRefused(Idx({7}), {"has 1 axes", "swapped"}, IdxKind::kImages);
   ExpectRefused(Idx({3, 4, 5}), {"has 3 axes", "swapped"}, IdxKind::kLabels);
 }
@@ -138,12 +138,12 @@ TEST_F(IdxTest, RefusesTooManyAxes) { ExpectRefused(Idx({1, 1, 1, 1, 1, 1, 1, 1,
 
 TEST_F(IdxTest, RefusesAZeroAxis) { ExpectRefused(IdxHeader({3, 0, 5}), {"axis 1 is 0"}); }
 
-TEST_F(IdxTest, RefusesAHeaderBeyondAnyFile) {
+TEST_F(IdxTest, RefusesAHeaderLargerThanAnyFile) {
   ExpectRefused(IdxHeader({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}) + "abc", {"the header announces"});
   ExpectRefused(IdxHeader({1 << 20, 1 << 10, 1 << 9}) + "abc", {"the header announces"});
 }
 
-TEST_F(IdxTest, RefusesAHeaderBeyondThisFileBeforeAllocating) {
+TEST_F(IdxTest, RefusesAHeaderLargerThanItsFileBeforeAllocating) {
   ExpectRefused(IdxHeader({60000, 2800, 280}) + "abc", {"truncated", "47039999997 bytes of its values"});
   ExpectRefused(Gzip(IdxHeader({60000, 2800, 280}) + "abc"), {"the header announces", "of gzip can hold"});
 }

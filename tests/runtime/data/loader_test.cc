@@ -25,7 +25,7 @@ std::shared_ptr<const Dataset> CountingDataset() {
   return std::make_shared<Dataset>(std::move(store), 0, kSamples);
 }
 
-// With and without a thread: the batches must be the same.
+// Runs with and without a thread; the batches must be the same.
 class BatchLoaderTest : public ::testing::TestWithParam<int> {
  protected:
   static void ExpectBatch(const HostBatch& batch, Slice slice, const EpochOrder* order) {
@@ -72,7 +72,7 @@ TEST_P(BatchLoaderTest, FollowsTheOrderThroughEpochs) {
   }
 }
 
-TEST_P(BatchLoaderTest, AShortBatchIsPaddedWithWeightZeroAfterAFullOne) {
+TEST_P(BatchLoaderTest, ShortBatchAfterAFullOneIsPaddedWithWeightZero) {
   loader_.Announce(order_, {0, 8});
   ExpectBatch(loader_.Next(), {0, 8}, order_.get());
   for (int i = 0; i < 5; ++i) {
@@ -86,12 +86,12 @@ TEST_P(BatchLoaderTest, AnEmptySliceIsAllPadding) {
   ExpectBatch(loader_.Next(), {50, 50}, order_.get());
 }
 
-TEST_P(BatchLoaderTest, WithoutAnOrderSamplesComeAsTheyLie) {
+TEST_P(BatchLoaderTest, WithoutAnOrderSamplesKeepTheirNaturalOrder) {
   loader_.Announce(nullptr, {10, 17});
   ExpectBatch(loader_.Next(), {10, 17}, nullptr);
 }
 
-TEST_P(BatchLoaderTest, ABatchStaysWholeWhileLaterOnesAreBuilt) {
+TEST_P(BatchLoaderTest, BatchIsUnchangedWhileLaterOnesAreBuilt) {
   loader_.Announce(order_, {0, 8});
   const HostBatch batch = loader_.Next();
   Slice next{8, 16};
@@ -100,14 +100,14 @@ TEST_P(BatchLoaderTest, ABatchStaysWholeWhileLaterOnesAreBuilt) {
   ExpectBatch(loader_.Next(), next, order_.get());
 }
 
-TEST_P(BatchLoaderTest, WhoTakesAheadMayAnnounceMore) {
+TEST_P(BatchLoaderTest, TakingAheadAllowsMoreAnnouncements) {
   const BatchLoader::Options options{.prefetch_batches = GetParam(), .taken_ahead = 1};
   std::vector<BatchBuffer> memory;
   BatchLoader ahead(CountingDataset(), options, Buffers(memory, options));
   EXPECT_EQ(ahead.room(), loader_.room() + 1);
 }
 
-TEST_P(BatchLoaderTest, IsReadyOnceNextNeedNotWait) {
+TEST_P(BatchLoaderTest, IsReadyOnceNextWouldNotWait) {
   EXPECT_FALSE(loader_.ready());
   loader_.Announce(order_, {0, 8});
   while (!loader_.ready()) std::this_thread::yield();
@@ -115,7 +115,7 @@ TEST_P(BatchLoaderTest, IsReadyOnceNextNeedNotWait) {
   EXPECT_FALSE(loader_.ready());
 }
 
-TEST_P(BatchLoaderTest, OrderOfBuiltBatches_IsLetGo) {
+TEST_P(BatchLoaderTest, OrderOfBuiltBatches_IsReleased) {
   const std::weak_ptr<const EpochOrder> order = order_;
   while (loader_.room() > 0) loader_.Announce(order_, {0, 8});
   for (size_t taken = 0; taken + 1 < memory_.size(); ++taken) loader_.Next();
@@ -123,7 +123,7 @@ TEST_P(BatchLoaderTest, OrderOfBuiltBatches_IsLetGo) {
   EXPECT_TRUE(order.expired());
 }
 
-TEST_P(BatchLoaderTest, EndsWithBatchesAnnouncedAndNotTaken) {
+TEST_P(BatchLoaderTest, DestructorReturnsWithUntakenBatches) {
   while (loader_.room() > 0) loader_.Announce(order_, {0, 8});
 }
 

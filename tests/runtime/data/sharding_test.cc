@@ -27,14 +27,14 @@ TEST(EpochOrderTest, DependsOnSeedAndEpochOnly) {
   EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(8, 3, 100)));
 }
 
-TEST(EpochOrdersTest, SameEpochAgain_IsNotMadeAnew) {
+TEST(EpochOrdersTest, SameEpochAgain_ReusesTheOrder) {
   EpochOrders orders(7, 100);
   const auto order = orders.Of(3);
   EXPECT_EQ(orders.Of(3), order);
   for (int64_t i = 0; i < 100; ++i) EXPECT_EQ((*order)[i], EpochOrder(7, 3, 100)[i]);
 }
 
-TEST(EpochOrdersTest, AnotherEpoch_LetsTheOrderBeforeGo) {
+TEST(EpochOrdersTest, AnotherEpoch_ReleasesThePreviousOrder) {
   EpochOrders orders(7, 100);
   const std::weak_ptr<const EpochOrder> before = orders.Of(3);
   orders.Of(4);
@@ -48,7 +48,7 @@ TEST(ShardingTest, TheFirstRanksTakeOneMore) {
   EXPECT_EQ(SplitSlice({0, 128}, 4, 5), (Slice{103, 128}));
 }
 
-TEST(ShardingTest, FewerSamplesThanRanksLeaveTheLastRanksNone) {
+TEST(ShardingTest, FewerSamplesThanRanksLeaveTheLastRanksEmpty) {
   EXPECT_EQ(SplitSlice({10, 12}, 1, 4), (Slice{11, 12}));
   EXPECT_EQ(SplitSlice({10, 12}, 2, 4).count(), 0);
   EXPECT_EQ(SplitSlice({10, 12}, 3, 4), (Slice{12, 12}));
@@ -71,7 +71,7 @@ TEST(ShardingTest, AShortBatchIsSplitByItsOwnSize) {
   EXPECT_EQ(StepSlice(54000, 128, 421, 2, 5), (Slice{53934, 53956}));
 }
 
-TEST(ShardingTest, EveryPositionIsTrainedOnOnceWhateverTheSplit) {
+TEST(ShardingTest, EveryPositionIsUsedOnceUnderAnySplit) {
   for (const int64_t world : {1, 2, 3, 5, 16}) {
     for (const int64_t global_batch : {16, 37, 128}) {
       int64_t next = 0;

@@ -17,12 +17,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(JobFileTest, AnEmptyFileLacksItsModel) {
+TEST(JobFileTest, EmptyFileLacksItsModel) {
   EXPECT_THAT(ErrorOf(""), AllOf(StartsWith("my.textproto: model is missing"), HasSubstr("layer")));
   EXPECT_THAT(ErrorOf("model { layer { dense { units: 10 } } }"), HasSubstr("data is missing"));
 }
 
-TEST(JobFileTest, AMissingFileIsNamed) {
+TEST(JobFileTest, MissingFileIsNamed) {
   const absl::Status status = LoadJob("/nowhere/job.textproto", {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nowhere/job.textproto"));
@@ -43,10 +43,10 @@ TEST(OverrideTest, SetsScalarsAnywhere) {
   EXPECT_EQ(job.model().layer(1).dense().units(), 300);
   EXPECT_EQ(job.model().layer(1).dense().activation(), proto::ACTIVATION_NONE);
   EXPECT_EQ(job.data().mean(), 0.5f);
-  EXPECT_EQ(job.epochs(), 2) << "the last one holds";
+  EXPECT_EQ(job.epochs(), 2) << "the last override wins";
 }
 
-TEST(OverrideTest, OneOfAOneofReplacesTheOther) {
+TEST(OverrideTest, SettingAOneofMemberReplacesTheOther) {
   const proto::Job job = Parsed(kJob, {"global_batch_size=100"});
   EXPECT_TRUE(job.has_global_batch_size());
   EXPECT_FALSE(job.has_batch_size_per_worker());
@@ -61,7 +61,7 @@ TEST(OverrideTest, ChoosesAStrategyByName) {
   EXPECT_EQ(StrategyName(Parsed(kJob, {"strategy.parameter_server.consistency=asynchronous"})), "ps_async");
 }
 
-TEST(OverrideTest, AFieldOfAnotherStrategyIsRefused) {
+TEST(OverrideTest, FieldOfAnotherStrategyIsRefused) {
   const auto refusal = [](const std::string& override) {
     const absl::Status status = ParseJob(kJob, "my.textproto", {{override}}).status();
     return std::string(status.message());
@@ -76,7 +76,7 @@ TEST(OverrideTest, AFieldOfAnotherStrategyIsRefused) {
               HasSubstr("'model.layer[1]' is dense, which has no fields of convolution"));
 }
 
-TEST(WithPlaceTest, AMessageThatBeginsWithAFieldSaysWhereItStands) {
+TEST(WithPlaceTest, MessageThatBeginsWithAFieldGetsItsPlace) {
   testing::TempDirectory directory;
   const std::string path = directory.path() + "/my.textproto";
   ASSERT_TRUE(WriteFileAtomically(path, "epochs: 3\nmodel {\n  layer { dense { units: 10 } }\n}\n").ok());
@@ -90,7 +90,7 @@ TEST(WithPlaceTest, AMessageThatBeginsWithAFieldSaysWhereItStands) {
   EXPECT_EQ(placed("cannot open images", {}), "cannot open images");
 }
 
-TEST(VariationTest, ConcernsJobsThatHaveTheField) {
+TEST(VariationTest, AppliesOnlyToJobsThatHaveTheField) {
   testing::TempDirectory directory;
   const std::string path = directory.path() + "/my.textproto";
   ASSERT_TRUE(WriteFileAtomically(path, kJob).ok());
@@ -107,11 +107,11 @@ TEST(VariationTest, ConcernsJobsThatHaveTheField) {
               StartsWith("--vary=workers=0: workers is 0"));
 }
 
-TEST(OverrideTest, ChoosingWhatIsChosenKeepsItsFields) {
+TEST(OverrideTest, ChoosingTheChosenMemberKeepsItsFields) {
   EXPECT_EQ(Parsed(kJob, {"strategy=parameter_server"}).strategy().parameter_server().servers(), 2);
 }
 
-TEST(OverrideTest, AContradictionIsShownWhereTheOtherFieldStands) {
+TEST(OverrideTest, ContradictionIsReportedAtTheOtherField) {
   EXPECT_THAT(ErrorOf(kJob, {"strategy=local"}),
               StartsWith("my.textproto:16:1: workers is 3, but the strategy is local"));
 }
@@ -171,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"workers=0", "workers is 0: must be at least 1"},
         BadOverride{"strategy.parameter_server.servers=0", "servers is 0: must be at least 1"}));
 
-TEST(OverrideTest, GradientsOfAPrecisionThatIsNotThereAreRefused) {
+TEST(OverrideTest, UnsupportedGradientPrecisionIsRefused) {
   for (const auto& [override, message] : std::vector<std::pair<std::string, std::string>>{
            {"strategy.mirrored.gradients=BF16",
             "strategy.mirrored.gradients is BF16, but device.kind is CPU, which sums in float32: leave "

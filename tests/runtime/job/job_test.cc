@@ -50,14 +50,14 @@ TEST(ResolveTest, WritesEveryDefaultOut) {
   EXPECT_THAT(job.optimizer().no_weight_decay(), ElementsAre("bias"));
 }
 
-TEST(ResolveTest, SavesThatAreAskedFor_AreNotHeldBack) {
+TEST(ResolveTest, ConfiguredSaves_HaveNoMinimumInterval) {
   EXPECT_EQ(Job({"checkpoint.every_steps=5"}).checkpoint().min_seconds(), 0);
   EXPECT_EQ(Job({"checkpoint.every_steps=5"}).checkpoint().every_epochs(), 0);
   EXPECT_EQ(Job({"checkpoint.every_epochs=2"}).checkpoint().min_seconds(), 0);
   EXPECT_EQ(Job({"checkpoint.every_epochs=0"}).checkpoint().every_epochs(), 0) << "none but the last";
 }
 
-TEST(ResolveTest, WatchOnValidation_NeedsEpochsThatAreValidated) {
+TEST(ResolveTest, UseOfValidationResults_NeedsValidatedEpochs) {
   for (const std::string field : {"early_stopping.patience=3", "checkpoint.keep_best=true"}) {
     const auto job = ParseJob(kLeastJob, "least.textproto", {field});
     EXPECT_THAT(std::string(job.status().message()), HasSubstr("but no epoch is validated")) << field;
@@ -85,7 +85,7 @@ TEST(ResolveTest, GivesLayersOfImagesTheirDefaults) {
   EXPECT_EQ(job.model().layer(1).max_pooling().stride(), 3);
 }
 
-TEST(ResolveTest, InitialisesByTheActivation) {
+TEST(ResolveTest, ActivationDecidesTheDefaultInitializer) {
   const proto::Job job = Job();
   EXPECT_EQ(job.model().layer(1).dense().initializer(), proto::HE_NORMAL);
   EXPECT_EQ(job.model().layer(2).dense().initializer(), proto::GLOROT_UNIFORM);
@@ -101,25 +101,25 @@ TEST(ResolveTest, ParameterServersHaveDefaultsOfTheirOwn) {
   EXPECT_EQ(ps.partitioner().min_size().max_shards(), 3) << "as many as servers";
 }
 
-TEST(ResolveTest, MirroredSumsInFloat32AndLeavesBucketsOpen) {
+TEST(ResolveTest, MirroredDefaultsToFloat32AndNoBucketSize) {
   const proto::Job job = Job({"strategy=mirrored"});
   EXPECT_FALSE(job.strategy().mirrored().has_bucket_bytes()) << "the exchange chooses it";
   EXPECT_TRUE(job.strategy().mirrored().has_gradients());
   EXPECT_EQ(job.strategy().mirrored().gradients(), proto::Device::FP32);
 }
 
-TEST(ResolveTest, OnGpusMirroredGradientsMayBeBfloat16) {
+TEST(ResolveTest, MirroredGradientsOnGpusMayBeBfloat16) {
   const proto::Job job = Job({"device.kind=CUDA", "strategy.mirrored.gradients=BF16"});
   EXPECT_EQ(job.strategy().mirrored().gradients(), proto::Device::BF16);
 }
 
-TEST(ResolveTest, ComputedStandardisationLeavesMeanAndDeviationOpen) {
+TEST(ResolveTest, ComputedStandardisationLeavesMeanAndDeviationUnset) {
   const proto::Job job = Job({"data.compute_standardisation=true"});
   EXPECT_FALSE(job.data().has_mean());
   EXPECT_FALSE(job.data().has_deviation());
 }
 
-TEST(ResolveTest, TheResolvedTextResolvesToItself) {
+TEST(ResolveTest, ResolvedTextResolvesToItself) {
   for (const std::string strategy : {"local", "mirrored", "parameter_server"}) {
     for (const std::string compute : {"true", "false"}) {
       const proto::Job job = Job({"strategy=" + strategy, "data.compute_standardisation=" + compute});
@@ -131,19 +131,19 @@ TEST(ResolveTest, TheResolvedTextResolvesToItself) {
   }
 }
 
-TEST(JobTest, TheHashSeesEveryField) {
+TEST(JobTest, HashDependsOnTheFields) {
   EXPECT_EQ(JobHash(Job()), JobHash(Job()));
   EXPECT_NE(JobHash(Job()), JobHash(Job({"seed=1"})));
   EXPECT_NE(JobHash(Job()), JobHash(Job({"optimizer.learning_rate=0.2"})));
 }
 
-TEST(JobTest, TheGlobalBatchIsWorkersTimesTheirBatch) {
+TEST(JobTest, GlobalBatchIsWorkersTimesTheirBatch) {
   const proto::Job job = Job({"strategy=mirrored", "workers=5"});
   EXPECT_EQ(GlobalBatch(job), 160);
   EXPECT_EQ(BatchPerWorkerRows(job), 32);
 }
 
-TEST(JobTest, AGlobalBatchIsSplitWithTheLargerShareFirst) {
+TEST(JobTest, RowsPerWorkerAreTheLargerShareOfTheGlobalBatch) {
   const proto::Job job = Job({"strategy=mirrored", "workers=5", "global_batch_size=128"});
   EXPECT_EQ(GlobalBatch(job), 128);
   EXPECT_EQ(BatchPerWorkerRows(job), 26);

@@ -1,4 +1,4 @@
-// A good job file, and what becomes of it once it is changed, for the tests of job files.
+// A valid job file, and functions that change and parse it, for tests of job files.
 #ifndef TETHYS_TESTS_RUNTIME_JOB_JOB_TEXT_H_
 #define TETHYS_TESTS_RUNTIME_JOB_JOB_TEXT_H_
 
@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// Tests name its lines.
+// Tests refer to its line numbers.
 inline constexpr char kJob[] =
     "model {\n"                                                            // 1
     "  layer { flatten {} }\n"                                             // 2

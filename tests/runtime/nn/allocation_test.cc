@@ -1,10 +1,10 @@
-// A training step allocates no heap memory on its thread, but for what is not ours to change: oneDNN's sgemm
-// takes a packing buffer for each product (posix_memalign) and gives it back, and each execution of another
-// of its primitives makes a few small objects (malloc, operator new) for its arguments. Version 3 makes such
-// objects for a product, too, and some more of them.
+// A training step allocates no heap memory on its thread, except inside oneDNN: its sgemm allocates and frees
+// a packing buffer for each product (posix_memalign), and each execution of another primitive makes a few
+// small objects (malloc, operator new) for its arguments. Version 3 makes such objects for products too, and
+// more of them.
 //
 // This binary replaces the allocation functions by counting ones. AddressSanitizer replaces them itself, so
-// there only operator new is counted.
+// under it only operator new is counted.
 #include <oneapi/dnnl/dnnl_version.h>
 
 #include <cstdlib>
@@ -58,7 +58,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kSteps = 10;
-// oneDNN's own objects, at most.
+// Upper bounds on oneDNN's own objects.
 constexpr int64_t kPerProduct = DNNL_VERSION_MAJOR >= 3 ? 2 : 0;
 constexpr int64_t kPerExecution = DNNL_VERSION_MAJOR >= 3 ? 8 : 5;
 
@@ -66,7 +66,7 @@ struct Counts {
   int64_t news = 0, mallocs = 0, aligned = 0;
 };
 
-// Of kSteps steps, after a first, in which oneDNN makes its kernels.
+// Allocations of kSteps steps, after a first step in which oneDNN makes its kernels.
 Counts AllocationsOf(Network& network) {
   const MonotonicClock clock;
   proto::Optimizer config;
@@ -94,8 +94,8 @@ TEST(Allocation, HooksCount) {
   EXPECT_EQ(news, before + 1);
 }
 
-TEST(Allocation, AStepAllocatesNothingOfOurs) {
-  constexpr int64_t kProducts = 8;  // Of three layers: three forward, three weight, two data.
+TEST(Allocation, DenseStepAllocatesOnlyInsideOneDnn) {
+  constexpr int64_t kProducts = 8;  // Three layers: three forward, three weights, two data.
   Network network({28, 28}, {300, 100, 10}, 128);
   const Counts counts = AllocationsOf(network);
   EXPECT_LE(counts.news, kSteps * kProducts * kPerProduct);
@@ -103,9 +103,9 @@ TEST(Allocation, AStepAllocatesNothingOfOurs) {
   EXPECT_LE(counts.aligned, kSteps * kProducts);
 }
 
-TEST(Allocation, AStepOfConvolutionsAllocatesPerExecutionOfOneDnnOnly) {
-  constexpr int64_t kProducts = 9;     // Of three dense layers: each forward, weight and data.
-  constexpr int64_t kExecutions = 10;  // Of two convolutions: reorder and product forward, filters, one data.
+TEST(Allocation, ConvolutionStepAllocatesOnlyInsideOneDnn) {
+  constexpr int64_t kProducts = 9;     // Three dense layers: forward, weights and data each.
+  constexpr int64_t kExecutions = 10;  // Two convolutions: reorder and product forward, filters, one data.
   Network lenet(MakeLenet(), 128);
   const Counts counts = AllocationsOf(lenet);
   constexpr int64_t kObjects = kProducts * kPerProduct + kExecutions * kPerExecution;

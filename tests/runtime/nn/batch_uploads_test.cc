@@ -1,4 +1,5 @@
-// On a device that does everything as late as it may: a wait too few, and a step reads another's batch.
+// Uses a device that does everything as late as allowed: if a wait is missing, a step reads another step's
+// batch.
 #include "runtime/nn/batch_uploads.h"
 
 #include <cstring>
@@ -23,7 +24,7 @@ class BatchUploadsTest : public ::testing::Test {
     std::memset(pinned_->data(), static_cast<int>(number + 1), pinned_->bytes());
     ASSERT_TRUE(uploads_->Upload(layout_.At(pinned_->data())).ok());
   }
-  // A step that keeps what it saw. Nobody waits for it.
+  // Enqueues a step that records what it read, without waiting for it.
   void Step(int64_t number) {
     ASSERT_TRUE(uploads_->Take().ok());
     testing::PutWork(*stream_, [this, number] {

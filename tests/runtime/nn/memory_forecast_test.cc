@@ -35,7 +35,7 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   return device->FreeMemory().value().value();
 }
 
-TEST(MemoryForecast, IsWhatIsAllocatedAndLittleMore) {
+TEST(MemoryForecast, CoversTheAllocatedMemoryAndLittleMore) {
   for (const Model& model : {MakeLenet(), MakeMlp({28, 28}, {128, 10})}) {
     for (const int64_t rows : {1, 64, 1000}) {
       const int64_t allocated = kGibibyte - LeftAfterTraining(model, rows, kGibibyte);
@@ -59,7 +59,7 @@ TEST(MemoryForecast, EvaluationOfManyLayers_TakesTwoBuffers) {
   EXPECT_EQ(bytes(deep), bytes(shallow));
 }
 
-TEST(MemoryForecast, WideModel_IsEvaluatedByFewerRows) {
+TEST(MemoryForecast, WideModel_IsEvaluatedWithFewerRows) {
   EXPECT_EQ(EvaluationRows(MakeLenet(), 64), 256);
   EXPECT_EQ(EvaluationRows(MakeLenet(), 1000), 1000);
   const Model wide = MakeMlp({1024, 1024}, {1, 2});  // 4 MiB a row.
@@ -67,7 +67,7 @@ TEST(MemoryForecast, WideModel_IsEvaluatedByFewerRows) {
   EXPECT_EQ(EvaluationRows(wide, 100), 100);
 }
 
-TEST(MemoryForecast, OnTheCpuNothingIsBroughtToADeviceAndNoLibraryHasWorkspaces) {
+TEST(MemoryForecast, CpuNeedsNoBatchesCopiesOrWorkspaces) {
   const MemoryForecast forecast = ForecastMemory(MakeLenet(), {.rows = 64, .slots = 1});
   EXPECT_EQ(forecast.batches, 0);
   EXPECT_EQ(forecast.copies, 0);
@@ -75,7 +75,7 @@ TEST(MemoryForecast, OnTheCpuNothingIsBroughtToADeviceAndNoLibraryHasWorkspaces)
 }
 
 TEST(MemoryForecast, CountsCopiesInBfloat16AndWorkspacesOfTwoPlans) {
-  // 4 to 3 to 2, 8 rows train and 256 evaluate.
+  // Layers of widths 4, 3 and 2; 8 rows train and 256 evaluate.
   MemoryNeeds needs = OnGpu(8);
   needs.bf16 = true;
   const MemoryForecast forecast = ForecastMemory(MakeMlp({2, 2}, {3, 2}), needs);
@@ -83,14 +83,14 @@ TEST(MemoryForecast, CountsCopiesInBfloat16AndWorkspacesOfTwoPlans) {
   EXPECT_EQ(forecast.workspaces, 4 * 32 * kMebibyte);
 }
 
-TEST(MemoryForecast, CountsACopyOfTheGradientsThatTravelInBfloat16) {
+TEST(MemoryForecast, CountsTheBfloat16CopyOfExchangedGradients) {
   const Model model = MakeLenet();
   MemoryNeeds needs = OnGpu(8);
   needs.bf16_gradients = true;
   EXPECT_EQ(ForecastMemory(model, needs).copies, 2 * model.variables().arena_size());
 }
 
-TEST(MemoryForecast, TheLargestBatchFitsAndOneMoreDoesNot) {
+TEST(MemoryForecast, LargestBatchFitsAndOneMoreRowDoesNot) {
   const Model model = MakeLenet();
   for (const bool with_workspaces : {false, true}) {
     const int64_t batch = LargestBatch(model, OnGpu(0), 4 * kGibibyte, with_workspaces);
@@ -104,17 +104,17 @@ TEST(MemoryForecast, TheLargestBatchFitsAndOneMoreDoesNot) {
   EXPECT_EQ(LargestBatch(model, OnGpu(0), 1000, false), 0);
 }
 
-TEST(MemoryForecast, AnAbsurdBatchDoesNotOverflow) {
+TEST(MemoryForecast, HugeBatchDoesNotOverflow) {
   EXPECT_GT(ForecastMemory(MakeLenet(), OnGpu(int64_t{1} << 60)).total(), int64_t{1} << 50);
 }
 
-// What a worker on a GPU with so much free memory says.
+// The answer of a worker on a GPU with `free_bytes` of memory.
 std::string Refusal(int64_t rows, int64_t free_bytes) {
   const auto device = testing::CreateLateDevice({.memory_bytes = free_bytes});
   return StatusText(CheckDeviceMemory(*device, MakeLenet(), OnGpu(rows)));
 }
 
-TEST(MemoryForecast, AJobThatDoesNotFitIsRefusedWithFiguresAndABatchThatDoes) {
+TEST(MemoryForecast, JobThatDoesNotFitIsRefusedAndAFittingBatchNamed) {
   const std::string refusal = Refusal(100'000, 4 * kGibibyte);
   EXPECT_THAT(refusal, AllOf(HasSubstr("RESOURCE_EXHAUSTED: batches of 100000 a worker need "),
                              HasSubstr("a late device"), HasSubstr("but 4096.0 MiB are free")));
@@ -124,16 +124,16 @@ TEST(MemoryForecast, AJobThatDoesNotFitIsRefusedWithFiguresAndABatchThatDoes) {
   EXPECT_GE(LeftAfterTraining(MakeLenet(), 1000, 4 * kGibibyte), 0);
 }
 
-TEST(MemoryForecast, ABatchThatOnlyFitsWithoutWorkspacesIsSaidToBeSo) {
+TEST(MemoryForecast, BatchThatFitsOnlyWithoutWorkspacesIsNamedAsSuch) {
   EXPECT_THAT(Refusal(100'000, kGibibyte),
               AllOf(HasSubstr("fits if cuBLAS and cuDNN take little workspace"), HasSubstr("nvidia-smi")));
 }
 
-TEST(MemoryForecast, WhereNoBatchFitsThatIsSaid) {
+TEST(MemoryForecast, JobOfWhichNoBatchFitsIsRefusedAsSuch) {
   EXPECT_THAT(Refusal(1, kMebibyte), AllOf(HasSubstr("no batch fits"), HasSubstr("take a smaller model")));
 }
 
-TEST(MemoryForecast, TheCpuIsBoundByTheHostOnly) {
+TEST(MemoryForecast, CpuDeviceRefusesNoBatch) {
   const auto device = CreateCpuDevice(1).value();
   EXPECT_TRUE(CheckDeviceMemory(*device, MakeLenet(), OnGpu(int64_t{1} << 40)).ok());
 }

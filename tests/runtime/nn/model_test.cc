@@ -39,7 +39,7 @@ TEST(Model, NamesVariablesByLayerAndLaysThemOutInOrder) {
   EXPECT_EQ(model.variables().element_count(), 784 * 100 + 100 + 1000 + 10);
 }
 
-TEST(Model, IsReadyFromTheLastLayerToTheFirst) {
+TEST(Model, ReadyOrderGoesFromTheLastLayerToTheFirst) {
   const Model model =
       Create("layer { flatten {} } layer { dense { units: 5 } } layer { dense { units: 10 } }").value();
   const auto& layers = model.layers();
@@ -57,7 +57,7 @@ constexpr char kLenet[] =
     "layer { max_pooling { size: 3 stride: 2 padding: SAME } } layer { flatten {} } "
     "layer { dense { units: 10 } }";
 
-TEST(Model, ConvolutionsHaveFiltersByOutputAndTakeGreyImagesAsOneChannel) {
+TEST(Model, ConvolutionFiltersLieByOutputAndGreyImagesHaveOneChannel) {
   const Model model = Create(kLenet).value();
   const auto variables = model.variables().variables();
   ASSERT_EQ(variables.size(), 6u);
@@ -99,13 +99,13 @@ TEST(Model, RefusesImagesThatDoNotFit) {
                 "[26, 26, 2], but a dense layer needs one axis");
 }
 
-TEST(Model, TakesTheInitializerItIsTold) {
+TEST(Model, UsesTheConfiguredInitializer) {
   const Model model =
       Create("layer { flatten {} } layer { dense { units: 10 initializer: HE_NORMAL } }").value();
   EXPECT_EQ(model.variables().variables()[0].initial_value, InitialValue::kHeNormal);
 }
 
-TEST(Model, RefusesWhatItCannotTrain) {
+TEST(Model, RefusesUntrainableModels) {
   ExpectRefused("", "no dense layer");
   ExpectRefused("layer { flatten {} }", "no dense layer");
   ExpectRefused("layer { name: 'a' }", "layer[0] 'a'");

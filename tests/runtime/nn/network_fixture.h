@@ -1,4 +1,4 @@
-// A model, a CPU device, arenas and a batch of random samples: what tests of plans and training start from.
+// A model, a CPU device, arenas and a batch of random samples, for tests of plans and training.
 #ifndef TETHYS_TESTS_RUNTIME_NN_NETWORK_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_NN_NETWORK_FIXTURE_H_
 

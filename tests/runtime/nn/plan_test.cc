@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// Poisons gradients (but not their padding) before every backward pass.
+// Fills the gradients (but not their padding) with NaN, before a backward pass.
 void Poison(Network& network) {
   for (const Variable& variable : network.model.variables().variables()) {
     for (float& value : network.gradients.Slice(variable.range)) value = std::nanf("");
@@ -42,7 +42,7 @@ TEST(Plan, GradientsAgreeWithCentralDifferencesInDoublePrecision) {
   ExpectGradientsOfCentralDifferences(network, 1e-5);
 }
 
-TEST(Plan, GradientsOfConvolutionsAgreeWithCentralDifferencesInDoublePrecision) {
+TEST(Plan, ConvolutionGradientsAgreeWithCentralDifferences) {
   for (const Shape& sample_shape : {Shape{12, 12}, Shape{13, 10, 3}}) {
     Network lenet(MakeLenet(sample_shape, 3, {4, 5, 7, 6, 3}), 4);
     ExpectGradientsOfCentralDifferences(lenet, 1e-5);
@@ -95,7 +95,7 @@ TEST(Plan, PaddingRowsChangeNothing) {
   EXPECT_LE(Distance(padded.gradients.data(), expected, {0, full.gradients.size()}), 1e-6);
 }
 
-TEST(Plan, AnnouncesEachRangeOnceItsGradientsAreThere) {
+TEST(Plan, AnnouncesEachRangeOnceItsGradientsAreComplete) {
   Network network({4, 4}, {7, 5, 3}, 8);
   Poison(network);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
@@ -120,7 +120,7 @@ TEST(Plan, AnnouncesEachRangeOnceItsGradientsAreThere) {
   EXPECT_EQ(announced, 3);
 }
 
-TEST(Plan, AnErrorOfTheCallbackEndsBackward) {
+TEST(Plan, CallbackErrorEndsBackward) {
   Network network({4}, {3, 2}, 2);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
   int calls = 0;

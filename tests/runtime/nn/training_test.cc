@@ -1,4 +1,4 @@
-// Training as a whole, under the local strategy, against the same training in double precision.
+// Training under the local strategy, compared with the same training in double precision.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/nn/network_fixture.h"
@@ -22,7 +22,7 @@ proto::Optimizer SgdConfig() {
 
 class TrainingRun {
  public:
-  // One step on the batch of this key; every fifth batch is short.
+  // One step on the batch with key `step`; every fifth batch is short.
   absl::Status Step(int64_t step) {
     const int64_t samples = step % 5 == 4 ? network_.batch.rows / 3 : network_.batch.rows;
     FillRandom(network_.batch, network_.model.sample_elements(), network_.model.classes(), step);
@@ -74,7 +74,7 @@ TEST(Training, FiftyStepsAgreeWithDoublePrecision) {
   }
 }
 
-TEST(Training, ARerunIsBitEqual) {
+TEST(Training, RerunIsBitEqual) {
   TrainingRun run, again;
   for (int64_t step = 0; step < 10; ++step) {
     ASSERT_TRUE(run.Step(step).ok());
@@ -83,7 +83,7 @@ TEST(Training, ARerunIsBitEqual) {
   EXPECT_THAT(run.network().parameters.span(), testing::ElementsAreArray(again.network().parameters.span()));
 }
 
-TEST(Training, ANonFiniteGradientStopsTheStepAndLeavesParametersClean) {
+TEST(Training, NonFiniteGradientFailsTheStepAndKeepsParameters) {
   TrainingRun run;
   ASSERT_TRUE(run.Step(0).ok());
   run.network().parameters.data()[0] = std::nanf("");

@@ -38,7 +38,7 @@ TEST(LearningRate, DecaysLinearlyOverTheJobAndStaysAtItsEnd) {
   EXPECT_DOUBLE_EQ(Rate(config, 5000), 0.5);
 }
 
-TEST(LearningRate, DecaysOverTheSamplesItIsGiven) {
+TEST(LearningRate, DecaysOverTheGivenNumberOfSamples) {
   EXPECT_DOUBLE_EQ(Rate("learning_rate: 1 schedule { linear_decay { samples: 200 } }", 100), 0.5);
   EXPECT_DOUBLE_EQ(Rate("learning_rate: 1 schedule { linear_decay { samples: 200 } }", 200), 0);
 }
@@ -64,7 +64,7 @@ std::vector<float> Decays(const std::string& config) {
   return decays;
 }
 
-TEST(Optimizer, DecaysAllButBiasesUnlessToldOtherwise) {
+TEST(Optimizer, DecaysAllButBiasesByDefault) {
   EXPECT_THAT(Decays("weight_decay: 0.5"), ElementsAre(0.5f, 0, 0.5f));
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'b/'"), ElementsAre(0.5f, 0.5f, 0));
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'a/' no_weight_decay: 'weights'"),
@@ -79,7 +79,7 @@ TEST(Optimizer, RefusesAConfigWithoutAKind) {
   EXPECT_FALSE(CreateOptimizer(Config("sgd { momentum: 1 }"), *device, {}).ok());
 }
 
-TEST(Optimizer, AnUpdatePutBehindABadOneChangesNothingAndIsRefusedToo) {
+TEST(Optimizer, UpdateAfterANonFiniteOneChangesNothingAndFails) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   auto optimizer = CreateOptimizer(Config("sgd {}"), *device, {{{0, 1}, 0}}).value();
@@ -94,7 +94,7 @@ TEST(Optimizer, AnUpdatePutBehindABadOneChangesNothingAndIsRefusedToo) {
   EXPECT_EQ(w, 1);
 }
 
-TEST(Optimizer, RatesAreThoseThatLieThereWhenAnUpdateIsPut) {
+TEST(Optimizer, UpdateUsesTheRatesSetForItsTurn) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   auto optimizer = CreateOptimizer(Config("sgd {}"), *device, {{{0, 1}, 0}}).value();

@@ -12,11 +12,11 @@ using ::testing::ElementsAre;
 
 TEST(EventFileTest, ARecordIsLengthSumEventSum) {
   const std::string length("\x03\0\0\0\0\0\0\0", 8);
-  // Both sums computed bit by bit, by other code.
+  // Both sums were computed bit by bit, by other code.
   EXPECT_EQ(TfRecord("abc"), length + "\xb0\x99\x49\x0e" + "abc" + "\x6e\x57\xf1\x21");
 }
 
-TEST(EventFileTest, BeginsWithItsVersionUnderTheNameThatTensorBoardLooksFor) {
+TEST(EventFileTest, BeginsWithItsVersionUnderTensorBoardsFileName) {
   testing::TempDirectory directory;
   auto file = EventFile::Create(directory.path(), 1234.5, "vm").value();
   proto::Event event;
@@ -29,7 +29,7 @@ TEST(EventFileTest, BeginsWithItsVersionUnderTheNameThatTensorBoardLooksFor) {
             TfRecord(first.SerializeAsString()) + TfRecord(event.SerializeAsString()));
 }
 
-TEST(EventFileTest, TwoOfOneSecondAreTwoFilesThatTensorBoardReadsInTheirOrder) {
+TEST(EventFileTest, FilesOfOneSecondAreNumberedInOrder) {
   testing::TempDirectory directory;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(EventFile::Create(directory.path(), 1234.5, "vm").ok());
   EXPECT_THAT(*ListDirectory(directory.path()),
@@ -37,7 +37,7 @@ TEST(EventFileTest, TwoOfOneSecondAreTwoFilesThatTensorBoardReadsInTheirOrder) {
                           "events.out.tfevents.0000001234.vm.2"));
 }
 
-TEST(EventFileTest, ADirectoryThatIsNotThereIsNamed) {
+TEST(EventFileTest, MissingDirectoryIsNamed) {
   const auto file = EventFile::Create("/nowhere", 0, "vm");
   EXPECT_NE(file.status().message().find("/nowhere"), absl::string_view::npos);
 }

@@ -1,5 +1,6 @@
 // The part of NVIDIA's management library that runtime/telemetry/nvml.cc calls, with two GPUs: a whole one
-// that tells everything, and a part of another, which cannot tell how busy it is and whose power fails.
+// that reports everything, and a part of another, which does not support utilization and fails to report
+// power.
 #include <cstring>
 
 namespace {

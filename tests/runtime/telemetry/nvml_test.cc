@@ -1,4 +1,4 @@
-// With a library that the build makes in the place of NVIDIA's (fake_nvml.cc).
+// Uses a library that the build makes in place of NVIDIA's (fake_nvml.cc).
 #include "runtime/telemetry/nvml.h"
 
 #include <dlfcn.h>
@@ -36,14 +36,14 @@ TEST(Nvml, ReadsTheGpuOfThatUuid) {
   EXPECT_EQ(reading.power_watts, 412.5);
 }
 
-TEST(Nvml, WhatAGpuCannotTellIsAbsent) {
+TEST(Nvml, UnsupportedReadingIsAbsent) {
   const GpuReading reading = NvmlGpu::Open(PartOfAGpu(), FAKE_NVML).value()->Read();
   EXPECT_EQ(reading.percent, absl::nullopt);
   EXPECT_EQ(reading.memory_bytes, int64_t{1} << 30);
   EXPECT_EQ(reading.power_watts, absl::nullopt);
 }
 
-TEST(Nvml, AFailureIsLoggedOnce) {
+TEST(Nvml, FailureIsLoggedOnce) {
   const auto gpu = NvmlGpu::Open(PartOfAGpu(), FAKE_NVML).value();
   ::testing::internal::CaptureStderr();
   gpu->Read();
@@ -53,17 +53,17 @@ TEST(Nvml, AFailureIsLoggedOnce) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
 }
 
-TEST(Nvml, ALibraryThatIsNotThereIsNamed) {
+TEST(Nvml, MissingLibraryIsNamed) {
   EXPECT_THAT(OpenError(WholeGpu(), "libno-such-library.so"),
               AllOf(HasSubstr("NOT_FOUND"), HasSubstr("libno-such-library.so")));
 }
 
-TEST(Nvml, AMissingFunctionIsNamed) {
+TEST(Nvml, MissingFunctionIsNamed) {
   EXPECT_THAT(OpenError(WholeGpu(), FAKE_NVML_WITHOUT_POWER),
               AllOf(HasSubstr("FAILED_PRECONDITION"), HasSubstr("no function nvmlDeviceGetPowerUsage")));
 }
 
-TEST(Nvml, AGpuThatIsNotThereIsNamed) {
+TEST(Nvml, MissingGpuIsNamed) {
   EXPECT_THAT(OpenError(std::string(16, 'a'), FAKE_NVML),
               AllOf(HasSubstr("no GPU 61616161-6161-6161-6161-616161616161"), HasSubstr("Not Found (6)")));
   EXPECT_THAT(OpenError("gpu 0", FAKE_NVML), HasSubstr("identity has 5"));
@@ -81,7 +81,7 @@ TEST(Nvml, IsShutDownWithItsLastGpu) {
   dlclose(library);
 }
 
-TEST(Nvml, ASamplerAddsTheGpuToItsProcess) {
+TEST(Nvml, SamplerAddsTheGpuToItsProcess) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = kSecond, .machine = true});
   ResourceSampler::Samples samples;

@@ -35,7 +35,7 @@ TEST(ParseStatTest, CountsCoresAndTheirBusyTime) {
   EXPECT_EQ(cpu->busy_ns, (10132239 + 2056 + 2531913 + 0 + 259512) * (kSecond / 100));
 }
 
-TEST(ParseUsedMemoryTest, IsWhatNewProcessesCouldNotGet) {
+TEST(ParseUsedMemoryTest, IsTotalWithoutAvailableMemory) {
   EXPECT_EQ(ParseUsedMemory(kMeminfo).value(), int64_t{2'000'000} * 1024);
 }
 
@@ -46,12 +46,12 @@ TEST(ParseNetDevTest, SumsInterfacesAndLeavesTheLoopbackOut) {
   EXPECT_EQ(counts->out, 77 + 6);
 }
 
-TEST(ParseNetDevTest, CountsTheLoopbackWhereAskedFor) {
+TEST(ParseNetDevTest, CountsTheLoopbackIfAsked) {
   EXPECT_EQ(ParseNetDev(kNetDev, true)->in, 1000 + 3816005308128 + 5);
   EXPECT_EQ(ParseNetDev(kNetDev, true)->out, 1000 + 77 + 6);
 }
 
-TEST(ParseSelfIoTest, TakesWhatReachedTheDisks) {
+TEST(ParseSelfIoTest, CountsBytesThatReachedTheDisks) {
   EXPECT_EQ(ParseSelfIo(kSelfIo)->in, 4096);
   EXPECT_EQ(ParseSelfIo(kSelfIo)->out, 8192);
 }
@@ -62,8 +62,8 @@ TEST(ParseVmstatTest, CountsInKibibytes) {
   EXPECT_EQ(counts->out, 39 * 1024);
 }
 
-// Every prefix and every damaged number either parses or is refused; none is read past its end.
-TEST(ParseProcTextTest, RefusesWhatIsMissing) {
+// A text that lacks a line or a column is refused.
+TEST(ParseProcTextTest, RefusesMissingLinesAndColumns) {
   EXPECT_FALSE(ParseStat("", 100).ok());
   EXPECT_FALSE(ParseStat("cpu  1 2 3\n", 100).ok());
   EXPECT_FALSE(ParseStat("cpu  1 2 3 4 5 6 7\n", 100).ok()) << "no cores";
@@ -76,7 +76,7 @@ TEST(ParseProcTextTest, RefusesWhatIsMissing) {
   EXPECT_FALSE(ParseVmstat("pgpgin 1\n").ok());
 }
 
-TEST(ParseProcTextTest, RefusesNumbersThatAreNone) {
+TEST(ParseProcTextTest, RefusesInvalidNumbers) {
   EXPECT_FALSE(ParseStat("cpu  1 x 3 4 5 6 7\ncpu0 1\n", 100).ok());
   EXPECT_FALSE(ParseUsedMemory("MemTotal: -8 kB\nMemAvailable: 1 kB\n").ok());
   EXPECT_FALSE(ParseNetDev("eth0: 99999999999999999999 2 3 4 5 6 7 8 9\n", false).ok());

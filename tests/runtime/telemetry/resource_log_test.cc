@@ -78,7 +78,7 @@ TEST_F(ResourceLogTest, ALongerSampleWeighsMore) {
   EXPECT_DOUBLE_EQ(Summary().resources(0).cpu_percent().mean(), (10 + 3 * 40) / 4.0);
 }
 
-TEST_F(ResourceLogTest, KeepsWhatAProcessTellsOfItsGpu) {
+TEST_F(ResourceLogTest, KeepsTheGpuReadingsOfAProcess) {
   proto::ResourceSample sample = Sample(101, 50, 7);
   sample.set_gpu_percent(37);
   sample.set_gpu_memory_bytes(81788928);
@@ -108,7 +108,7 @@ TEST_F(ResourceLogTest, SumsTheMachinesOnceEachHasASample) {
   EXPECT_DOUBLE_EQ(cluster.resident_bytes().mean(), 2000);
 }
 
-TEST_F(ResourceLogTest, AMachineThatIsGoneIsNotWaitedFor) {
+TEST_F(ResourceLogTest, SumDoesNotWaitForAMachineThatIsGone) {
   log_->SetMachines({"a", "b"});
   Machine("a", 101, 30);
   Machine("b", 101, 50);
@@ -116,7 +116,7 @@ TEST_F(ResourceLogTest, AMachineThatIsGoneIsNotWaitedFor) {
   EXPECT_DOUBLE_EQ(Summary().resources(0).cpu_percent().minimum(), 20);
 }
 
-TEST_F(ResourceLogTest, DropsWhatCannotBe) {
+TEST_F(ResourceLogTest, DropsImplausibleSamples) {
   const std::string before = Csv();
   proto::ResourceSample sample = Sample(101, std::numeric_limits<double>::quiet_NaN(), 1);
   ASSERT_TRUE(log_->Add("a", "ps 0", sample, 0).ok());

@@ -35,7 +35,7 @@ void Exchange(const std::pair<FileDescriptor, FileDescriptor>& ends, int bytes) 
   ASSERT_EQ(recv(ends.second.get(), data.data(), bytes, MSG_WAITALL), bytes);
 }
 
-TEST(TcpCounterTest, CountsWhatConnectionsOfThisProcessReceive) {
+TEST(TcpCounterTest, CountsBytesThatTheProcessReceives) {
   TcpCounter counter;
   const int64_t before = counter.Count().in;
   const auto ends = Connect();
@@ -45,7 +45,7 @@ TEST(TcpCounterTest, CountsWhatConnectionsOfThisProcessReceive) {
   EXPECT_EQ(counter.Count().in - before, 5300);
 }
 
-TEST(TcpCounterTest, AClosedConnectionKeepsItsBytesAndANewOneAddsToThem) {
+TEST(TcpCounterTest, BytesOfAClosedConnectionStayCounted) {
   TcpCounter counter;
   const int64_t before = counter.Count().in;
   {
@@ -76,7 +76,7 @@ TEST(ResourceSamplerTest, SamplesOnceAnInterval) {
   EXPECT_FALSE(samples[0].machine());
 }
 
-TEST(ResourceSamplerTest, ADelayDoesNotShiftTheSamplesAfterIt) {
+TEST(ResourceSamplerTest, DelayDoesNotShiftLaterSamples) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = kSecond});
   ResourceSampler::Samples samples;
@@ -89,7 +89,7 @@ TEST(ResourceSamplerTest, ADelayDoesNotShiftTheSamplesAfterIt) {
   EXPECT_EQ(samples[1].interval_ns(), kSecond / 2);
 }
 
-TEST(ResourceSamplerTest, SamplesTheMachineWhereAsked) {
+TEST(ResourceSamplerTest, SamplesTheMachineIfAsked) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.machine = true});
   ResourceSampler::Samples samples;
@@ -103,7 +103,7 @@ TEST(ResourceSamplerTest, SamplesTheMachineWhereAsked) {
   EXPECT_GT(samples[1].resident_bytes(), samples[0].resident_bytes());
 }
 
-TEST(ResourceSamplerTest, TheLastSampleIsTakenEarlyButNotOfNothing) {
+TEST(ResourceSamplerTest, LastSampleIsTakenEarlyUnlessTooShort) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = kSecond});
   ResourceSampler::Samples samples;

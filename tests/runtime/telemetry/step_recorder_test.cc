@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// Stands still unless told to go on.
+// A clock that moves only by Advance.
 class HandClock final : public Clock {
  public:
   Nanoseconds Now() const override { return now_; }
@@ -96,7 +96,7 @@ TEST_F(StepRecorderTest, PhaseMarkedTwiceAddsUp) {
   EXPECT_EQ(records.record(0).forward_ns(), 40);
 }
 
-TEST_F(StepRecorderTest, WhatTheDeviceTookReplacesWhatTheHostSpent) {
+TEST_F(StepRecorderTest, DeviceTimesReplaceTheHostsMarks) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({}).ok());
   Spend(recorder, Phase::kData, 10);
@@ -115,7 +115,7 @@ TEST_F(StepRecorderTest, WhatTheDeviceTookReplacesWhatTheHostSpent) {
   EXPECT_EQ(record.total_ns(), 13);
 }
 
-TEST_F(StepRecorderTest, NothingOfAnEarlierStepStaysInARecord) {
+TEST_F(StepRecorderTest, RecordHoldsNoValueOfAnEarlierStep) {
   StepRecorder recorder(clock_, 0, 1, /*capacity=*/1);
   ASSERT_TRUE(recorder.BeginStep({}).ok());
   Spend(recorder, Phase::kData, 10);
@@ -131,7 +131,7 @@ TEST_F(StepRecorderTest, NothingOfAnEarlierStepStaysInARecord) {
   EXPECT_THAT(records.record(0).bucket_ready_ns(), IsEmpty());
 }
 
-TEST_F(StepRecorderTest, StepUnderWayIsNotDrained) {
+TEST_F(StepRecorderTest, UnfinishedStepIsNotDrained) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({}).ok());
   EXPECT_THAT(DrainSteps(recorder), IsEmpty());
@@ -140,7 +140,7 @@ TEST_F(StepRecorderTest, StepUnderWayIsNotDrained) {
   EXPECT_THAT(DrainSteps(recorder), IsEmpty());
 }
 
-TEST_F(StepRecorderTest, OfStepsThatOverlapTheOldestEndsFirstAndTotalsAddUpToTheTimePassed) {
+TEST_F(StepRecorderTest, OverlappingStepsEndOldestFirstAndTotalsAddUp) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({.step = 0}).ok());
   clock_.Advance(10);
@@ -158,7 +158,7 @@ TEST_F(StepRecorderTest, OfStepsThatOverlapTheOldestEndsFirstAndTotalsAddUpToThe
   EXPECT_EQ(records.record(1).total_ns(), 40);
 }
 
-TEST_F(StepRecorderTest, DrainStopsAtItsLimitAndGoesOnThere) {
+TEST_F(StepRecorderTest, DrainStopsAtItsLimitAndContinuesThere) {
   StepRecorder recorder(clock_, 0, 0, /*capacity=*/4);
   for (int64_t step = 0; step < 4; ++step) ASSERT_TRUE(Step(recorder, step).ok());
   EXPECT_THAT(DrainSteps(recorder, 3), ElementsAre(0, 1, 2));
@@ -199,7 +199,7 @@ TEST_F(StepRecorderTest, Step_ComputesUntilItsExchangeBegins) {
   recorder.EndStep({});
 }
 
-TEST_F(StepRecorderTest, FullRingHoldsTheTrainingThreadUntilDrained) {
+TEST_F(StepRecorderTest, FullRingBlocksTheTrainingThreadUntilDrained) {
   constexpr int64_t kSteps = 20000;
   const MonotonicClock clock;
   StepRecorder recorder(clock, 0, 3, /*capacity=*/8);

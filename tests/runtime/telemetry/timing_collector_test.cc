@@ -87,7 +87,7 @@ TEST_F(TimingCollectorTest, SummaryHoldsMeansPerStep) {
   EXPECT_DOUBLE_EQ(summary.communication().bytes_in_per_step(), 55);
 }
 
-TEST_F(TimingCollectorTest, InLockStepTheSlowestWorkersStepsAreTheIterations) {
+TEST_F(TimingCollectorTest, IterationsInLockStepAreTheSlowestWorkersSteps) {
   const auto collector = Open(2, /*lock_step=*/true);
   Add(*collector,
       {Record(0, 0, kSecond), Record(0, 1, 2 * kSecond), Record(1, 0, kSecond), Record(1, 1, 4 * kSecond)});
@@ -164,7 +164,7 @@ TEST_F(TimingCollectorTest, StepsAreWrittenOnTheChiefsClock) {
       ElementsAre(kStepsCsvHeader, "3,7,2,896,128,6500,100,200,300,400,0,1000,100,120,2,0.5,97,310 360"));
 }
 
-TEST_F(TimingCollectorTest, Epochs_AreInTheFileAfterAFlushFromOne) {
+TEST_F(TimingCollectorTest, Epochs_CountFromOneAndAreInTheFileAfterAFlush) {
   const auto collector = Open(1);
   proto::EpochResult epoch;
   epoch.set_step(422);

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every field different, so that two that change places are seen.
+// Every field has its own value, so that swapped fields are noticed.
 Frame Sample() {
   Frame frame;
   frame.kind = FrameKind::kPush;
@@ -55,7 +55,7 @@ TEST(FrameTest, DecodesWhatItEncodes) {
   EXPECT_EQ(*frame, Sample());
 }
 
-TEST(FrameTest, LiesOnTheWireAsDrawn) {
+TEST(FrameTest, EncodesTheDocumentedLayout) {
   const std::string bytes = Encoded(Sample());
   EXPECT_EQ(bytes.substr(0, 4), "TTHF");
   EXPECT_EQ(Word(bytes, 4, 2), kWireVersion);
@@ -87,7 +87,7 @@ TEST(FrameTest, EveryTruncationIsDetected) {
   }
 }
 
-TEST(FrameTest, RefusesWhatASoundHeaderMayNotSay) {
+TEST(FrameTest, RefusesUnknownKindUnknownDtypeAndHugePayload) {
   Frame frame = Sample();
   frame.kind = static_cast<FrameKind>(99);
   EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()), HasSubstr("unknown kind 99"));
@@ -109,7 +109,7 @@ TEST(FrameTest, RefusesAnotherProtocolAndAnotherVersion) {
   EXPECT_THAT(std::string(Decoded(bytes).status().message()), HasSubstr("wire version 3"));
 }
 
-TEST(FrameTest, TextNamesWhatAnErrorNeeds) {
+TEST(FrameTest, TextNamesKindSenderStepAndRange) {
   EXPECT_EQ(FrameText(Sample()),
             "push, rank 13, incarnation 14, generation 11, step 15, sequence 16, range [17, 35)");
 }

@@ -43,7 +43,7 @@ TEST_F(VariableSetTest, RangesAreAlignedAndPaddingIsNotCounted) {
   EXPECT_EQ(set_.Find("dense_3/bias"), nullptr);
 }
 
-TEST_F(VariableSetTest, RefusesWhatCannotBeAVariable) {
+TEST_F(VariableSetTest, RefusesInvalidNamesAndShapes) {
   const auto add = [this](const std::string& name, const Shape& shape) {
     return std::string(set_.Add(name, shape, "in,out", InitialValue::kZeros, 1, 1).message());
   };
@@ -55,7 +55,7 @@ TEST_F(VariableSetTest, RefusesWhatCannotBeAVariable) {
   EXPECT_EQ(set_.variables().size(), 3);
 }
 
-TEST_F(VariableSetTest, TheSignatureSeesNamesShapesLayoutsAndOrder) {
+TEST_F(VariableSetTest, SignatureCoversNamesShapesLayoutsAndOrder) {
   const auto signature = [](const std::string& a, const Shape& shape, const std::string& layout,
                             const std::string& b) {
     VariableSet set;
@@ -71,7 +71,7 @@ TEST_F(VariableSetTest, TheSignatureSeesNamesShapesLayoutsAndOrder) {
   EXPECT_NE(signature("b", {2, 3}, "in,out", "a"), signed_as);
 }
 
-TEST_F(VariableSetTest, InitialValuesAreTheSameHoweverTheArenaIsCut) {
+TEST_F(VariableSetTest, InitialValuesDoNotDependOnHowTheArenaIsCut) {
   const std::vector<float> whole = AllValues(3);
   for (const int64_t piece : {1, 7, 333, 1600}) {
     for (int64_t begin = 0; begin < set_.arena_size(); begin += piece) {
