@@ -28,7 +28,8 @@ struct Operands {
   Arena x, weights, y, dx, dweights;
 };
 
-// A primitive and what it works on; C++ arguments are bound once and executed through the C interface.
+// A primitive and its operands. C++ arguments are bound once; the primitive is executed through the C
+// interface.
 class BoundPrimitive {
  public:
   BoundPrimitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad, const dnnl::engine& engine)

@@ -16,14 +16,14 @@ namespace tethys {
 struct ExchangeOptions {
   int workers = 1;
   int servers = 1;
-  int shards = 0;             // Equal ones, into which the variable is cut; 0: as many as servers.
-  int64_t bytes = 1 << 20;    // Of parameters; a multiple of 2 KiB.
+  int shards = 0;             // Equal shards of the variable; 0: as many as servers.
+  int64_t bytes = 1 << 20;    // Bytes of parameters; a multiple of 2 KiB.
   int64_t message_bytes = 0;  // 0: the default.
   bool asynchronous = false;
-  bool pull_before_step = false;  // Asynchronously.
+  bool pull_before_step = false;  // Implies asynchronous.
   bool checksums = false;
   JobToken token;
-  const JobAuthority* authority = nullptr;  // With one: under TLS.
+  const JobAuthority* authority = nullptr;  // Null: without TLS.
 };
 
 class ExchangeFixture {
@@ -44,7 +44,7 @@ class ExchangeFixture {
   proto::JobPlan plan_;
 };
 
-// A worker whose gradients are all there at once.
+// A worker whose gradients are all ready at once.
 class PushPull {
  public:
   PushPull(const ExchangeFixture& fixture, int worker, std::vector<ServerAddress> servers,

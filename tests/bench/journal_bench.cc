@@ -1,6 +1,6 @@
-// What it takes to check a long journal: time, and memory, which is held to a limit whatever the length.
+// Measures the time and memory of checking a long journal. The limit on memory does not depend on the length.
 //
-//   journal_bench [MiB]    1024 without it; the file is made in the temporary directory, and removed
+//   journal_bench [MiB]    default 1024; the file is made in the temporary directory, and removed
 //
 // Eight workers train asynchronously on two servers. Each reports a hundred steps at a time, so its lines
 // come far ahead of those of the others.
@@ -19,10 +19,11 @@ namespace tethys {
 namespace {
 
 constexpr int kWorkers = 8, kServers = 2, kStepsPerBeat = 100, kBatch = 32;
-constexpr int64_t kSamples = int64_t{kWorkers} * kStepsPerBeat * kBatch * 10;  // Of an epoch: ten beats.
+constexpr int64_t kSamples =
+    int64_t{kWorkers} * kStepsPerBeat * kBatch * 10;  // Samples of an epoch: ten beats.
 constexpr double kMostMiB = 64;
 
-// The lines of one beat of all workers, from that sample on.
+// The lines of one beat of all workers, from sample `begin` on.
 std::string Beat(int64_t step, int64_t begin) {
   std::string text;
   for (int worker = 0; worker < kWorkers; ++worker) {

@@ -7,12 +7,11 @@
 //              [--message_bytes=N] NAMESPACE=ADDRESS ...
 //
 // all_reduce: one rank per namespace. Bus bandwidth 2 (n-1)/n S / t, as a share of the link; limit 0.90, goal
-// 0.95 (a frame of 1,514 bytes carries 1,448: 0.956 is all there is).
-// servers: the first N namespaces hold a worker each, the m others a server each; rounds of S bytes up and S
-// down, bulk-synchronous unless said otherwise. Median time of a worker's round over max(S/B, n S/(m B)),
-// which counts each direction of a link by itself; limit 1.25, goal 1.10.
-// --tls=1: the same under mutual TLS. What it costs is to be read from two runs; limit: half of the
-// throughput.
+// 0.95 (a frame of 1,514 bytes carries 1,448: 0.956 is the maximum). servers: the first N namespaces hold a
+// worker each, the m others a server each; rounds of S bytes up and S down, bulk-synchronous unless said
+// otherwise. Median time of a worker's round over max(S/B, n S/(m B)), which counts each direction of a link
+// by itself; limit 1.25, goal 1.10. --tls=1: the same under mutual TLS. Compare two runs for its cost; limit:
+// half of the throughput.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -47,7 +46,7 @@ struct Machine {
 struct Settings {
   std::string mode;
   int64_t bytes = 4 << 20;
-  int64_t message_bytes = 0;  // The default.
+  int64_t message_bytes = 0;  // 0: the default.
   int asynchronous = 0;
   int rounds = 20;
   int workers = 1;
@@ -88,7 +87,7 @@ Settings ParseFlags(int argc, char** argv) {
   return settings;
 }
 
-// What the processes of one run share: addresses once they are known, and the times they measured.
+// Memory shared by the processes of one run: addresses once they are known, and measured times.
 struct Board {
   static constexpr int kMachines = 64;
   static constexpr int kRounds = 1000;

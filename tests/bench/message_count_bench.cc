@@ -1,6 +1,6 @@
-// Measures whether a bulk-synchronous step with a parameter server costs more where the same bytes travel in
-// many messages. Both counts of messages are measured in turns, in one run. Unit: milliseconds per step,
-// medians of the turns; each ratio is the median of those of the turns.
+// Measures whether a bulk-synchronous step with a parameter server costs more when the same bytes are sent in
+// many messages. Both counts of messages are measured alternately, in one run. Unit: milliseconds per step,
+// medians over turns; each ratio is the median of the turns' ratios.
 //
 //   message_count_bench [--bytes=N] [--few=N] [--many=N] [--shards=N] [--workers=N] [--turns=N]
 //   [--exchange=0]
@@ -9,7 +9,7 @@
 //           Limit for 8,000 messages over 200: 1.5.
 // exchange: worker threads and the server's loop, in this process, over loopback. The limit of 1.5 holds for
 //           messages of 128 KiB, as large models send over links (--bytes=536870912 --few=100 --many=4096,
-//           7 GB of memory). With smaller ones the ratio tells what gRPC takes for each message.
+//           7 GB of memory). With smaller ones the ratio shows gRPC's cost per message.
 #include <algorithm>
 #include <memory>
 #include <string>

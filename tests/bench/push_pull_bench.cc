@@ -1,22 +1,22 @@
 // Measures one exchange with a parameter server over loopback: 1 MiB of gradients up, the update without
 // momentum, 1 MiB of parameters back; against a raw TCP ping-pong of the same bytes between two other
 // processes, interleaved in one run. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw
-// TCP; goal 1.3. In turns with it the same with checksums of payloads, which loopback does without: what a
-// network that is as fast would make of them.
+// TCP; goal 1.3. It alternates with the same exchange with checksums of payloads, which loopback omits, to
+// show their cost on an equally fast network.
 //
 //   push_pull_bench [--message_bytes=N] [--bytes=N] [--rounds=N] [--exchanges=N] [--asynchronous]
 //                   [--pull_before_step] [--idle]
 //
 // --pull_before_step: asynchronously, with a pull as each step begins instead of parameters in the answer to
-// a push. What it costs is to be read from two runs.
+// a push. Compare two runs for its cost.
 //
-// Processors are kept from sleeping while it runs, where /dev/cpu_dma_latency lets it: in a virtual machine a
-// processor that has halted takes 50 to 100 us to come back, and whether it halts within an exchange is a
-// matter of luck. --idle leaves them alone.
+// Processors are kept awake while it runs, if /dev/cpu_dma_latency permits: in a virtual machine a halted
+// processor takes 50 to 100 us to wake, and whether it halts within an exchange is random. --idle lets them
+// sleep.
 //
 // The server and the raw peer are processes of their own, forked before gRPC starts, pinned to the last
-// processor; this process, with all its threads, is pinned to the first: left alone, the scheduler puts both
-// ends of the raw ping-pong on one processor in some runs and on two in others, a factor of two.
+// processor; this process, with all its threads, is pinned to the first: without pinning, the scheduler puts
+// both ends of the raw ping-pong on one processor in some runs and on two in others, a factor of two.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -46,7 +46,7 @@ namespace {
 
 struct Settings {
   int64_t bytes = 1 << 20;
-  int64_t message_bytes = 0;  // The default.
+  int64_t message_bytes = 0;  // 0: the default.
   int rounds = 15;
   int exchanges = 200;
   bool asynchronous = false;
@@ -88,13 +88,14 @@ void PinTo(long processor) {
   TETHYS_CHECK(sched_setaffinity(0, sizeof(set), &set) == 0);
 }
 
-// As long as it lives, processors stay awake: the kernel's power management promises a wake-up within 0 us.
+// Keeps processors awake while the descriptor is open: the kernel's power management promises a wake-up
+// within 0 us.
 FileDescriptor KeepProcessorsAwake() {
   FileDescriptor latency(open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC));
   const int32_t microseconds = 0;
   const bool promised = latency.get() >= 0 && write(latency.get(), &microseconds, sizeof(microseconds)) > 0;
   absl::PrintF("processors %s\n",
-               promised ? "are kept awake" : "may sleep: /dev/cpu_dma_latency is closed to us");
+               promised ? "are kept awake" : "may sleep: /dev/cpu_dma_latency cannot be written");
   return latency;
 }
 
@@ -242,8 +243,8 @@ double Round(Peer& peer, int exchanges) {
   return Median(times);
 }
 
-// Of exchanges that take turns, how many times the second's time the first takes: the median over pairs, so
-// that what else the machine does meets both alike.
+// The first peer's time over the second's, in alternating exchanges: the median over pairs, so that other
+// load affects both alike.
 template <typename Peer>
 double Pairs(Peer& first, Peer& second, int exchanges) {
   const MonotonicClock clock;
@@ -294,7 +295,7 @@ void Run(const Settings& settings) {
                    round, raw_times.back(), times.back(), ratios.back(), costs.back());
     }
   }
-  // A child holds the pipes of those before it: the last ends first.
+  // A child inherits the pipes of earlier children, so the last one ends first.
   raw_peer.End();
   checked_server.End();
   const std::string memory = server.End();

@@ -1,13 +1,13 @@
-// What recording costs the training thread, in nanoseconds per step and as a share of a 500 us step:
+// Measures what recording costs the training thread, in nanoseconds per step and as a share of a 500 us step:
 // BeginStep, four marks, four bucket marks and EndStep, while another thread drains and serializes. Limit: 1
 // %, 5000 ns.
 //
-// And what sampling resources costs a process, in microseconds per sample, of itself and of its machine, with
-// 16 TCP connections to look at; as a share of the second between samples. Limit: 0.1 %, 1000 us. It is not
-// the training thread that samples.
+// Also measures what sampling resources costs a process, in microseconds per sample of itself and of its
+// machine, with 16 TCP connections, and as a share of the second between samples. Limit: 0.1 %, 1000 us. The
+// training thread does not sample.
 //
 // Steps follow one another with no work between them, some hundred times faster than real ones, so the ring
-// must be larger than a run of them; waiting for room would be counted.
+// must be larger than a run of them; otherwise waiting for room would be counted.
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -22,8 +22,9 @@ remove() {
 trap remove EXIT
 remove
 
-# Packets of at most 16 KiB before they are cut into frames: with longer ones the token bucket would need a burst that
-# lets a whole message through unshaped, with frames alone this machine's processors would be the limit.
+# Limits packets to 16 KiB before they are cut into frames: with longer ones the token bucket would need a
+# burst that lets a whole message through unshaped; with frames alone this machine's processors would be the
+# limit.
 shape() {
   ip -n "$1" link set "$2" gso_max_size 16384 gso_max_segs 16
   ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "${mbit}mbit" burst 20kb limit 1mb

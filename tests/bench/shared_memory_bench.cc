@@ -1,6 +1,6 @@
 // All-reduce in shared memory between two processes, as gradients are reduced: prints the median microseconds
-// a call for each size in KiB given, one a line. For tests/bench/peers/shared_memory_peers.py, which holds it
-// against other systems; by itself it has no limit.
+// a call for each size in KiB given, one a line. For tests/bench/peers/shared_memory_peers.py, which compares
+// it with other systems; it has no limit of its own.
 //
 //   shared_memory_bench KIB...
 #include <sys/wait.h>

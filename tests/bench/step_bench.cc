@@ -27,9 +27,8 @@ namespace {
 constexpr int64_t kRows = 128;
 constexpr int64_t kPixels = 784;
 constexpr int64_t kClasses = 10;
-constexpr int kTrials = 15;  // Per candidate, to find the fastest.
-constexpr Nanoseconds kRound =
-    10 * kMillisecond;  // Roughly, per contestant: short, so that a disturbance spoils few.
+constexpr int kTrials = 15;                        // Per candidate, to find the fastest.
+constexpr Nanoseconds kRound = 10 * kMillisecond;  // Approximate; short, so that a disturbance spoils few.
 
 void MustBeOk(const absl::Status& status) { TETHYS_CHECK(status.ok(), StatusText(status)); }
 template <typename T>

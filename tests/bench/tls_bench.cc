@@ -1,6 +1,7 @@
-// What mutual TLS costs: the same exchanges under TLS and bare, taking turns in one run on one machine.
+// Measures the cost of mutual TLS: the same exchanges under TLS and bare, alternately in one run on one
+// machine.
 //
-// Measures microseconds per push and pull with a parameter server (gRPC) and per all-reduce of two ranks over
+// Unit: microseconds per push and pull with a parameter server (gRPC) and per all-reduce of two ranks over
 // the ring's sockets: medians over rounds. The two ends are processes, which share the machine's cores.
 //
 // No limit here: on loopback bytes move at 4 to 8 GB/s, and a core encrypts about 5. The limit, at least 0.5
@@ -46,7 +47,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Prints a cell. Rounds take turns.
+// Prints a cell. Rounds alternate.
 void Compare(const char* what, const Size& size, int rounds, const std::function<void()>& bare,
              const std::function<void()>& secure) {
   std::vector<double> bare_times, secure_times;
@@ -125,7 +126,7 @@ std::unique_ptr<Communicator> Join(RingListener& listener, RingOptions options,
   return *std::move(communicator);
 }
 
-// What a rank does; only rank 0 prints.
+// The work of one rank; only rank 0 prints.
 void RunRank(RingListener& listener, const RingOptions& options, const JobAuthority& authority, int rounds) {
   const auto bare = Join(listener, options, nullptr);
   const auto secure = Join(listener, options, &authority);
@@ -173,8 +174,8 @@ int main(int argc, char** argv) {
   KeepMessageMemory();
   std::printf("mutual TLS on loopback, us per call, medians of %d rounds\n", rounds);
   std::printf("%-12s  %8s  %10s  %10s  %10s\n", "", "size", "bare", "TLS", "throughput");
-  std::fflush(stdout);  // Or the other rank would print it, too.
-  // The ring first: gRPC does not survive a fork.
+  std::fflush(stdout);  // Otherwise the other rank would print it too.
+  // The ring comes first: gRPC does not survive a fork.
   CompareAllReduce(*authority, rounds);
   ComparePushPull(*authority, rounds);
   return 0;

@@ -1,16 +1,17 @@
-// The optimizer's bandwidth on a device: SGD over one arena of 100 M floats, beside copies of it on the
-// device, in turns, medians over rounds. Counted are the bytes that must be read or written for an element:
+// Measures the optimizer's bandwidth on a device: SGD over one arena of 100 M floats, alternating with copies
+// of it on the device, medians over rounds. It counts the bytes that must be read or written for an element:
 //
 //   copy                                   8    one float read, one written
 //   SGD                                   12    parameter and gradient read, parameter written
-//   SGD with momentum                     20    velocity read and written, too
-//   either, looking for bad gradients     +4    the gradients read once more, before the update
+//   SGD with momentum                     20    velocity read and written too
+//   either, "looking" for bad gradients     +4    the gradients read once more, before the update
 //
-// Limit on a GPU: SGD, the looking left out, has at least 0.85 of the copy's bandwidth.
+// Limit on a GPU: SGD without looking has at least 0.85 of the copy's bandwidth.
 //
 //   update_bench cpu|cuda [MILLIONS OF FLOATS] [ROUNDS]     default 100 and 31
 //
-// Prints a line per contestant, by tabs: name, GB/s, its ratio to the copy, the limit if it has one.
+// Prints a line per contestant, separated by tabs: name, GB/s, its ratio to the copy, the limit if it has
+// one.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,7 +22,7 @@
 namespace tethys {
 namespace {
 
-constexpr int kCalls = 5;  // In a row, between two events.
+constexpr int kCalls = 5;  // Consecutive calls between two events.
 
 void MustBeOk(const absl::Status& status) { TETHYS_CHECK(status.ok(), StatusText(status)); }
 template <typename T>
@@ -73,7 +74,7 @@ class Bench {
   // One round of one contestant.
   void Measure(Contestant& contestant) {
     auto begin = Must(device_->CreateTimedEvent()), end = Must(device_->CreateTimedEvent());
-    MustBeOk(contestant.run());  // What the one before left in caches is gone.
+    MustBeOk(contestant.run());  // Evicts the caches' contents of the contestant before.
     MustBeOk(begin->Record(*stream_));
     for (int i = 0; i < kCalls; ++i) MustBeOk(contestant.run());
     MustBeOk(end->Record(*stream_));
@@ -84,7 +85,7 @@ class Bench {
   }
 
  private:
-  // Other values than zeros, which can be faster.
+  // Fills with non-zero values, since zeros can be faster.
   void Fill(Buffer& buffer) {
     std::vector<float> piece(std::min<int64_t>(count_, 1 << 20));
     for (size_t i = 0; i < piece.size(); ++i) piece[i] = static_cast<float>(i % 1009) * 1e-3f - 0.5f;

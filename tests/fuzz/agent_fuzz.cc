@@ -11,7 +11,7 @@
 namespace tethys::fuzz {
 namespace {
 
-// What an agent was made to do. Every second program cannot be started.
+// Records what the agent does. Every second program cannot be started.
 class Recorder final : public HostAgent::Processes {
  public:
   absl::Status Start(const proto::StartProcess& order) override {
@@ -34,7 +34,7 @@ class Recorder final : public HostAgent::Processes {
   std::string actions_;
 };
 
-// In pieces of so many bytes.
+// Feeds the input to an agent in pieces of `piece` bytes.
 std::string Feed(absl::string_view input, size_t piece) {
   Recorder recorder;
   HostAgent agent(recorder, 0);

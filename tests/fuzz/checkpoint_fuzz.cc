@@ -1,6 +1,5 @@
 // A checkpoint: manifest.textproto without its checksum --- model.safetensors --- optimizer.safetensors. The
-// sizes and checksums that the manifest lists are put right where there is something to list, because no
-// mutation finds them.
+// manifest's sizes and checksums are corrected for the parts that exist, because no mutation finds them.
 #include <string>
 #include <vector>
 
@@ -16,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxElements = 1 << 16;
 
-// Of the parts of `file` that are there.
+// Corrects the sizes and checksums of the parts of `file` that can be read.
 void Seal(absl::string_view file, int index, int& tensor, proto::CheckpointManifest& manifest) {
   if (index >= manifest.file_size() || file.size() < kSafetensorsLengthBytes) return;
   const auto bytes = static_cast<int64_t>(file.size());
@@ -35,7 +34,7 @@ void Seal(absl::string_view file, int index, int& tensor, proto::CheckpointManif
   }
 }
 
-// What the variables listed give, if they give any.
+// Sets the signature of the listed variables, if they are valid.
 void SetSignature(proto::CheckpointManifest& manifest) {
   VariableSet variables;
   for (const proto::CheckpointTensor& tensor : manifest.tensor()) {
@@ -68,7 +67,8 @@ void FuzzCheckpoint(absl::string_view input) {
   for (int slot = 0; slot < (*reader)->slot_count(); ++slot) {
     std::vector<float> values(size);
     Require((*reader)->Read(slot, 0, absl::MakeSpan(values)).ok(), "what was verified can be read");
-    Require(!(*reader)->Read(slot, 1, absl::MakeSpan(values)).ok() || size == 0, "and nothing beyond it");
+    Require(!(*reader)->Read(slot, 1, absl::MakeSpan(values)).ok() || size == 0,
+            "nothing beyond it can be read");
   }
 }
 

@@ -1,9 +1,12 @@
-// What tasks may say to the chief, as a script:
+// Messages of tasks to the chief, as a script. The first line names a strategy; the others are events:
 //
-//   w0 join { host: "a" }       worker 0 says this (a proto::FromTask); p1: server 1
-//   admit w0 2                  its second life asks to be admitted, and speaks from now on; all first lives
-//   are there gone w0                     the session of its newest life ends pass 0.5 seconds disk full
-//   saves cannot be opened from now on; "disk failing": not committed; "disk well"
+//   w0 join { host: "a" }    worker 0 sends this proto::FromTask; p1 is server 1
+//   admit w0 2               its second incarnation asks to be admitted, and sends from now on
+//   gone w0                  the session of its newest incarnation ends
+//   pass 0.5                 half a second passes
+//   disk full                saves cannot be opened; "disk failing": not committed; "disk well": saves succeed
+//
+// All first incarnations are admitted before the first event.
 #include <map>
 #include <string>
 #include <vector>
@@ -75,10 +78,10 @@ class Play {
     }
   }
 
-  // Whatever was said, silence ends the job. (A longer step would pass for a sleep of the chief's.)
+  // After any messages, silence ends the job. (A longer step would be taken for a pause of the chief itself.)
   void End() {
     for (int i = 0; i < 100 && !ended_; ++i) Pass(4);
-    Require(ended_, "a job that nobody speaks for ends");
+    Require(ended_, "a job without messages ends");
     proto::RunSummary summary;
     controller_.FillSummary(now_, summary);
     if (!status_.ok()) return;
@@ -122,7 +125,7 @@ class Play {
     Step([&](Actions& actions) { controller_.OnMessage(task, life->second.back(), message, now_, actions); });
   }
 
-  // As the chief's process carries actions out.
+  // Carries actions out as the chief's process does.
   template <typename Event>
   void Step(const Event& event) {
     if (ended_) return;
@@ -157,7 +160,7 @@ class Play {
 
   Nanoseconds now_ = kSecond;
   JobController controller_;
-  std::map<TaskId, std::vector<uint32_t>> lives_;  // Whose sessions are open.
+  std::map<TaskId, std::vector<uint32_t>> lives_;  // Incarnations with open sessions.
   std::string disk_;
   bool saving_ = false;
   bool ended_ = false;

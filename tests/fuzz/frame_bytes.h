@@ -1,4 +1,4 @@
-// Frames whose fields are any: the magic number, the version and the checksum are put right, because no
+// Frames with arbitrary fields: the magic number, the version and the checksum are corrected, because no
 // mutation finds them.
 #ifndef TETHYS_TESTS_FUZZ_FRAME_BYTES_H_
 #define TETHYS_TESTS_FUZZ_FRAME_BYTES_H_
@@ -11,7 +11,7 @@
 
 namespace tethys::fuzz {
 
-// Of kFrameBytes bytes.
+// Corrects a frame of kFrameBytes bytes.
 inline void SealFrame(char* bytes) {
   constexpr int kFenceBytes = 6, kCrcOffset = 28;
   char fence[kFrameBytes];

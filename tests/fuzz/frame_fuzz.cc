@@ -9,13 +9,13 @@
 namespace tethys::fuzz {
 namespace {
 
-// What is accepted is nothing but its fields: written again it is the same, byte by byte.
+// An accepted frame holds nothing but its fields: encoded again it is the same, byte by byte.
 void Check(const std::string& bytes) {
   const absl::StatusOr<Frame> frame = Frame::Decode(bytes.data(), bytes.size());
   if (!frame.ok()) return RequireRefusal(frame.status(), "rame");
   std::string again(kFrameBytes, '\0');
   frame->EncodeTo(again.data());
-  Require(again == bytes.substr(0, kFrameBytes), "a frame is what it was decoded from");
+  Require(again == bytes.substr(0, kFrameBytes), "a decoded frame is encoded to the same bytes");
   Require(frame->payload_bytes <= kMaxPayloadBytes, "a payload is bounded");
   Require(!FrameText(*frame).empty(), "a frame has a text");
 }

@@ -1,5 +1,5 @@
-// What the other end of a ring's connection may send once it has proved itself: frames with any fields, and
-// bytes that are none, into two collectives.
+// Input from an authenticated peer on a ring's connection: frames with any fields, and bytes that are no
+// frame, into two collectives.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ Frame Own(uint64_t step) {
           .range_count = 305};
 }
 
-// One frame of the stream, changed; or bytes as they come.
+// One frame of the stream, changed; or raw bytes of the input.
 std::string TakeBytes(ByteReader& bytes, uint64_t step, uint64_t sequence) {
   const uint64_t kind = bytes.Number();
   if (kind == 0) return std::string(bytes.Bytes(bytes.Number()));
@@ -54,7 +54,7 @@ void FuzzFrameLink(absl::string_view input) {
   FileDescriptor sender(ends[1]);
   SecureSocket socket(FileDescriptor(ends[0]), nullptr, SecureSocket::End::kCalled);
 
-  // Memory that ends where the pieces do.
+  // Memory that ends with the pieces.
   std::vector<float> added(kAdded), replaced(kReplaced);
   const Piece pieces[] = {{added.data(), kAdded, true}, {replaced.data(), kReplaced, false}};
   FrameReceiver receiver;
@@ -76,12 +76,12 @@ void FuzzFrameLink(absl::string_view input) {
     }
     while (!receiver.finished()) {
       const absl::StatusOr<FrameReceiver::Received> received = receiver.Pump(socket);
-      if (!received.ok()) return Require(!received.status().message().empty(), "an error has words");
+      if (!received.ok()) return Require(!received.status().message().empty(), "an error has a message");
       Require(received->bytes >= 0 && received->elements <= kChunkElements, "a turn is bounded");
       if (received->bytes == 0 && received->elements == 0) break;
     }
   }
-  Require(!receiver.finished() || step > 2 || sent > 0, "nothing comes of nothing");
+  Require(!receiver.finished() || step > 2 || sent > 0, "a receiver without input does not finish");
 }
 
 }  // namespace tethys::fuzz

@@ -1,4 +1,4 @@
-// Replays the corpora of all fuzz targets, so that a finding once mended stays mended.
+// Replays the corpora of all fuzz targets, so that a fixed finding stays fixed.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -53,7 +53,7 @@ TEST_P(FuzzReplayTest, CorpusHasNoFindings) {
   ASSERT_TRUE(names.ok()) << names.status();
   EXPECT_FALSE(names->empty());
   for (const std::string& name : *names) {
-    std::cout << name << std::endl;  // A finding ends the process: this is what it ended with.
+    std::cout << name << std::endl;  // A finding aborts the process; this names its input.
     const absl::StatusOr<std::string> input = ReadFile(absl::StrCat(Corpus(GetParam()), "/", name));
     ASSERT_TRUE(input.ok()) << input.status();
     Targets().at(GetParam())(*input);

@@ -1,4 +1,4 @@
-// What hosts print to the launcher over ssh.
+// The output of hosts to the launcher over ssh.
 #include <cmath>
 #include <string>
 #include <vector>

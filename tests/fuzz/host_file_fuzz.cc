@@ -44,7 +44,7 @@ void FuzzHostFile(absl::string_view input) {
   const std::string text = Text(*hosts);
   const absl::StatusOr<std::vector<HostEntry>> again = ParseHostFile(text, "again");
   Require(again.ok(), absl::StrCat("what was accepted is accepted again: ", again.status().message()));
-  Require(Text(*again) == text, "and means the same");
+  Require(Text(*again) == text, "what is parsed again is the same");
 }
 
 }  // namespace tethys::fuzz

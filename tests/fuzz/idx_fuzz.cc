@@ -9,7 +9,7 @@
 namespace tethys::fuzz {
 namespace {
 
-constexpr int64_t kMaxExpansion = 1032;  // Of deflate.
+constexpr int64_t kMaxExpansion = 1032;  // Deflate's limit.
 
 std::string Gzipped(absl::string_view text) {
   constexpr int kGzip = 16 + 10;
@@ -34,10 +34,10 @@ absl::StatusOr<Shape> Read(absl::string_view input, IdxKind kind) {
     RequireRefusal(array.status(), file.path());
     return array.status();
   }
-  Require(shape.ok() && *shape == array->shape, "the header says the same alone");
+  Require(shape.ok() && *shape == array->shape, "the header alone gives the same shape");
   Require(*ElementCount(array->shape) == array->values.size(), "there are as many values as the shape says");
   Require(array->values.size() <= kMaxExpansion * static_cast<int64_t>(input.size()),
-          "all of them were there");
+          "no more values than the file can hold");
   return array->shape;
 }
 

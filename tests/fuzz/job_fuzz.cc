@@ -21,7 +21,7 @@ void FuzzJob(absl::string_view input) {
   }
   const absl::StatusOr<proto::Job> again = ParseJob(ResolvedText(*job), "job.textproto", {});
   Require(again.ok(), absl::StrCat("what was resolved is accepted: ", again.status().message()));
-  Require(JobHash(*again) == JobHash(*job), "and is the same job");
+  Require(JobHash(*again) == JobHash(*job), "the resolved text is the same job");
 }
 
 }  // namespace tethys::fuzz

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMaxServers = 8;
 constexpr int64_t kMessageBytes = 4096;
 
-// The signature that the variables give, if they give any.
+// Sets the signature of the variables, if they are valid.
 void SetSignature(proto::JobPlan& plan) {
   VariableSet variables;
   for (const proto::VariableSpec& spec : plan.variable()) {

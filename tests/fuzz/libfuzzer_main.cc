@@ -1,4 +1,4 @@
-// One target, TETHYS_FUZZ_TARGET, as libFuzzer wants it.
+// The function that libFuzzer calls, for one target, TETHYS_FUZZ_TARGET.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What workers may send to a server: frames with any fields, in any order, under each consistency.
+// Input from workers to a server: frames with any fields, in any order, under each consistency.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -59,14 +59,14 @@ class Watch final : public StoreActions {
     ++events;
     Require(applied_.emplace(push.worker(), push.incarnation(), push.sequence()).second,
             "a push is applied once");
-    Require(push.staleness() >= 0, "a push is of a version that was");
+    Require(push.staleness() >= 0, "a push is based on an earlier version");
   }
   void Reply(const ParameterReply& reply) override {
     ++events;
     Require(reply.worker >= 0 && reply.worker < kWorkers, "an answer goes to a worker");
     Require(reply.local.begin >= 0 && reply.local.end() <= kShards[1].end(),
-            "an answer is of this server's memory");
-    Require(reply.arena.count == reply.local.count, "an answer is as long as what was asked for");
+            "an answer lies in this server's memory");
+    Require(reply.arena.count == reply.local.count, "an answer is as long as the range asked for");
   }
   void Fail(const absl::Status& status) override { fatal = status; }
 
@@ -132,7 +132,7 @@ Frame TakeFrame(ByteReader& bytes) {
   return frame;
 }
 
-// Of the length that the frame asks for, or of another.
+// A payload of the length that the frame asks for, or of another.
 std::string TakePayload(ByteReader& bytes, const Frame& frame) {
   const uint64_t length = bytes.Number();
   if (length > 0) return std::string(bytes.Bytes(length));

@@ -10,7 +10,7 @@ constexpr int64_t kTicksPerSecond = 100;
 
 void CheckCounts(const absl::StatusOr<ByteCounts>& counts) {
   if (!counts.ok()) return RequireRefusal(counts.status(), "/proc/");
-  Require(counts->in >= 0 && counts->out >= 0, "counts are counts");
+  Require(counts->in >= 0 && counts->out >= 0, "counts are not negative");
 }
 
 }  // namespace
@@ -18,7 +18,7 @@ void CheckCounts(const absl::StatusOr<ByteCounts>& counts) {
 void FuzzProcText(absl::string_view input) {
   const absl::StatusOr<MachineCpu> cpu = ParseStat(input, kTicksPerSecond);
   if (cpu.ok()) {
-    Require(cpu->busy_ns >= 0 && cpu->cores > 0, "time passes forward");
+    Require(cpu->busy_ns >= 0 && cpu->cores > 0, "time is not negative and there is a core");
   } else {
     RequireRefusal(cpu.status(), "/proc/stat");
   }

@@ -1,5 +1,5 @@
-// What a stranger may send to a worker that forms its ring. The input's first byte says whether what follows
-// is put right as a frame that carries a handshake.
+// Input from a stranger to a worker that forms its ring. The input's first byte says whether the rest is
+// turned into a valid frame with a handshake.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 namespace tethys::fuzz {
 namespace {
 
-// Goes on by a millisecond whenever it is looked at.
+// Advances by a millisecond whenever it is read.
 class HurriedClock final : public Clock {
  public:
   Nanoseconds Now() const override { return now_ += kMillisecond; }
@@ -24,7 +24,7 @@ class HurriedClock final : public Clock {
   mutable Nanoseconds now_ = kSecond;
 };
 
-// Enough to be accepted, heard and refused; what is left of it is waited for.
+// Enough to accept, read and refuse the caller; FormRing waits for the rest of it.
 constexpr Nanoseconds kPatience = 6 * kMillisecond;
 
 std::string BytesOf(absl::string_view input) {
@@ -37,7 +37,7 @@ std::string BytesOf(absl::string_view input) {
   return bytes;
 }
 
-// Gone without a trace when it goes.
+// Connects; closing the descriptor resets the connection.
 FileDescriptor Connect(const std::string& address) {
   absl::StatusOr<FileDescriptor> fd = StartConnectTcp(*ParseHostPort(address));
   Require(fd.ok(), "a connection on loopback");

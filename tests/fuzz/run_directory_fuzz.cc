@@ -1,7 +1,8 @@
-// What a run leaves behind, as a report, a trace and a comparison read it: summary.json --- epochs.csv ---
-// steps.csv
-// --- resources.csv --- job.textproto. What follows is read on top of whatever a killed run or another tool
-// left.
+// A run directory, as a report, a trace and a comparison read it:
+//
+//   summary.json --- epochs.csv --- steps.csv --- resources.csv --- job.textproto
+//
+// Any of these files may have been left by a killed run or by another tool.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 

@@ -21,7 +21,7 @@ absl::StatusOr<Entries> Decode(absl::string_view file) {
 
 void FuzzSafetensors(absl::string_view input) {
   if (input.size() < kSafetensorsLengthBytes) return;
-  // The bytes as they are, and as a header alone, whose tensors are empty or as long as it says.
+  // Decodes the bytes as a file, and as a header alone with tensors of 0, 4 and 64 bytes in all.
   const absl::StatusOr<Entries> whole = Decode(input);
   if (!whole.ok()) RequireRefusal(whole.status(), "safetensors header");
   for (const int64_t data_bytes : {0, 4, 64}) {
@@ -33,7 +33,7 @@ void FuzzSafetensors(absl::string_view input) {
     const absl::StatusOr<std::string> header = EncodeSafetensorsHeader(*entries);
     Require(header.ok(), "what was read can be written");
     const absl::StatusOr<Entries> again = Decode(*header + std::string(data_bytes, '\0'));
-    Require(again.ok() && *again == *entries, "and means the same");
+    Require(again.ok() && *again == *entries, "what is read again is the same");
   }
 }
 

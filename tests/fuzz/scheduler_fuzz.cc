@@ -14,10 +14,10 @@ constexpr int kServers = 2;
 
 void CheckTask(const absl::StatusOr<ScheduledTask>& task, absl::string_view variable) {
   if (!task.ok()) return RequireRefusal(task.status(), variable);
-  Require(task->workers >= 1 && task->servers >= 0, "somebody trains");
+  Require(task->workers >= 1 && task->servers >= 0, "at least one worker trains");
   const int count = task->role == proto::WORKER ? task->workers : task->role == proto::PS ? task->servers : 1;
-  Require(task->index >= 0 && task->index < count, "a task is one of those there are");
-  Require(!task->host.empty() && !task->chief_host.empty(), "tasks are somewhere");
+  Require(task->index >= 0 && task->index < count, "a task's index is within its role");
+  Require(!task->host.empty() && !task->chief_host.empty(), "a task has a host");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Messages in protobuf's text format; what is none is refused in silence.
+// Parses messages in protobuf's text format; invalid text is refused without printing an error.
 #ifndef TETHYS_TESTS_FUZZ_TEXT_MESSAGE_H_
 #define TETHYS_TESTS_FUZZ_TEXT_MESSAGE_H_
 

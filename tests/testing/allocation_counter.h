@@ -1,4 +1,4 @@
-// Counts heap allocations, for tests that promise none. Link allocation_counter.cc, which replaces operator
+// Counts heap allocations, for tests that expect none. Link allocation_counter.cc, which replaces operator
 // new and delete, into the test.
 #ifndef TETHYS_TESTS_TESTING_ALLOCATION_COUNTER_H_
 #define TETHYS_TESTS_TESTING_ALLOCATION_COUNTER_H_
@@ -7,7 +7,7 @@
 
 namespace tethys::testing {
 
-// Made by the calling thread so far, by any form of operator new.
+// Allocations made by the calling thread so far, by any form of operator new.
 int64_t ThreadAllocations();
 
 }  // namespace tethys::testing

@@ -1,4 +1,4 @@
-// Certificates for tests, in a line each.
+// Certificates for tests.
 #ifndef TETHYS_TESTS_TESTING_CERTIFICATES_H_
 #define TETHYS_TESTS_TESTING_CERTIFICATES_H_
 
@@ -9,12 +9,12 @@
 
 namespace tethys::testing {
 
-// By whose clock it is `days_ago` before the present.
+// An authority whose clock is `days_ago` days behind the present.
 inline std::unique_ptr<JobAuthority> MakeAuthority(int days_ago = 0) {
   return *JobAuthority::Create(
       [days_ago] { return std::chrono::system_clock::now() - std::chrono::hours(24 * days_ago); });
 }
-// What an authority issued so long ago has expired.
+// Certificates that were issued this many days ago have expired.
 inline constexpr int kLongAgo = 11 * 365;
 
 inline TlsIdentity IdentityOf(const JobAuthority& authority, proto::Role role, int index) {

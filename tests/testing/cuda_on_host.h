@@ -1,5 +1,5 @@
 // CUDA's kernel language for the host, in place of launch.h, so that our kernels can be tested without a GPU:
-// include this, then the .cu file. Threads of a block are coroutines that take turns where they meet, and
+// include this, then the .cu file. Threads of a block are coroutines that switch where they synchronise, and
 // blocks run one after another; so arithmetic, indices and barriers are tested, races and speed are not. A
 // shuffle that some threads of a warp miss ends the program.
 #ifndef TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_
@@ -24,8 +24,9 @@ constexpr int kHostWarp = 32;
 
 // Runs `kernel` for each thread of each block.
 void RunOnHost(dim3 blocks, dim3 threads, absl::FunctionRef<void()> kernel);
-// Waits for all threads of the block that have not returned, or of the warp.
+// Waits for all threads of the block that have not returned.
 void MeetBlock();
+// Waits for all threads of the warp that have not returned.
 void MeetWarp();
 
 template <typename... Parameters, typename... Arguments>

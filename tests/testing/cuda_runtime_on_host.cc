@@ -1,5 +1,5 @@
-// The parts of the CUDA runtime that the back end needs, on the host: work happens at once. Linked instead of
-// it.
+// The parts of the CUDA runtime that the back end needs, on the host: work runs at once. Linked in place of
+// the runtime.
 #include "tests/testing/cuda_runtime_on_host.h"
 
 #include <cublasLt.h>
@@ -18,16 +18,16 @@
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr size_t kMemoryBytes = 64 << 20;  // As much as the suites need, so that a test can ask for too much.
+constexpr size_t kMemoryBytes = 64 << 20;  // Enough for the suites; a test can ask for too much.
 
-std::map<void*, size_t> blocks;  // Bytes of what is allocated.
-std::set<void*> pinned;          // Those of the host.
+std::map<void*, size_t> blocks;  // Bytes of each allocation.
+std::set<void*> pinned;          // Allocations of pinned host memory.
 size_t used_bytes = 0;
 cudaError_t last_error = cudaSuccess;
 bool reads_pageable_memory = false;
 std::vector<std::function<void()>> late_copies;
 
-// Filled with NaN, so that what is not zeroed is noticed.
+// Fills the memory with NaN, so that missing zeroing is noticed.
 cudaError_t Allocate(void** memory, size_t bytes) {
   if (bytes > kMemoryBytes - used_bytes) return last_error = cudaErrorMemoryAllocation;
   *memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);

@@ -18,7 +18,7 @@ namespace {
 
 thread_local FailingCalls* active = nullptr;
 
-// The error of this call; 0: it may be made.
+// The error of this call; 0: the call is made.
 int ErrorOf(const char* name) { return active == nullptr ? 0 : active->Next(name); }
 
 // The result of a call that fails, or of the system call itself.
@@ -31,7 +31,7 @@ long Call(const char* name, long number, Arguments... arguments) {
   return syscall(number, arguments...);
 }
 
-// Of a write: all, half or nothing of `size` bytes.
+// The result of a write: all, half or none of `size` bytes.
 template <typename... Arguments>
 ssize_t Write(const char* name, long number, int fd, const void* data, size_t size, Arguments... offset) {
   const int error = ErrorOf(name);

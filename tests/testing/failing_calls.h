@@ -1,10 +1,9 @@
-// Calls on files that fail as they do on a bad disk. Whatever is linked with failing_calls.cc calls its
-// functions of these names in place of the C library's, and they are the system's as long as no FailingCalls
-// lives:
+// File calls that fail as on a bad disk. A program linked with failing_calls.cc calls its functions of these
+// names in place of the C library's; they make the system calls while no FailingCalls exists:
 //
 //   open mkdir write pwrite posix_fallocate ftruncate fsync fdatasync rename unlink unlinkat
 //
-// One at a time, and only on the thread that made it.
+// One FailingCalls at a time, which affects only the thread that made it.
 #ifndef TETHYS_TESTS_TESTING_FAILING_CALLS_H_
 #define TETHYS_TESTS_TESTING_FAILING_CALLS_H_
 
@@ -13,15 +12,15 @@
 
 namespace tethys::testing {
 
-// In place of an error: a write takes half of what it is given, rounded up, or nothing.
+// Values in place of an errno: a write takes half of its bytes, rounded up, or none.
 inline constexpr int kShortWrite = -1;
 inline constexpr int kNoWrite = -2;
 
 struct FailingCall {
-  std::string name = {};         // Of the function; empty: any of them.
-  int first = 0;                 // The first to fail of the calls that this rule is for, counted from 0.
-  std::vector<int> errors = {};  // What it gets and those after it, an errno each or one of the above.
-  bool for_good = false;         // All calls after that get the last error.
+  std::string name = {};         // The function's name; empty: any of them.
+  int first = 0;                 // The first matching call to fail, counted from 0.
+  std::vector<int> errors = {};  // Errors of it and the next calls: an errno or one of the above.
+  bool for_good = false;         // All later calls get the last error.
 };
 
 class FailingCalls {
@@ -31,10 +30,10 @@ class FailingCalls {
   FailingCalls(const FailingCalls&) = delete;
   FailingCalls& operator=(const FailingCalls&) = delete;
 
-  // How many calls have failed.
+  // The number of calls that have failed.
   int failed() const { return failed_; }
 
-  // A call is about to be made: 0, or the error that it gets.
+  // Called before each call: returns 0, or the call's error.
   int Next(const char* name);
 
  private:

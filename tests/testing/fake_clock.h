@@ -1,4 +1,4 @@
-// A clock that stands until it is told to move. Thread-safe.
+// A clock that moves only by Advance. Thread-safe.
 #ifndef TETHYS_TESTS_TESTING_FAKE_CLOCK_H_
 #define TETHYS_TESTS_TESTING_FAKE_CLOCK_H_
 

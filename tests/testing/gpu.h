@@ -1,5 +1,6 @@
-// A GPU for tests and benchmarks, by the library beside the program (unpacked, see tests/gpu/pack.sh) or else
-// that of the build. Targets that include this define TETHYS_CUDA_FOLDER, where the build leaves it.
+// A GPU for tests and benchmarks, opened through the library beside the program (unpacked, see
+// tests/gpu/pack.sh) or else through the build's. Targets that include this define TETHYS_CUDA_FOLDER, the
+// folder of the build's library.
 #ifndef TETHYS_TESTS_TESTING_GPU_H_
 #define TETHYS_TESTS_TESTING_GPU_H_
 

@@ -26,7 +26,7 @@ class UnsyncedFiles {
  public:
   explicit UnsyncedFiles(pid_t process) : process_(process) {}
 
-  // The process is about to make a system call.
+  // Called before each system call of the process.
   void Watch() {
     __ptrace_syscall_info info = {};
     ptrace(PTRACE_GET_SYSCALL_INFO, process_, sizeof(info), &info);

@@ -156,7 +156,7 @@ class LateDevice final : public Device {
     if (capturing_) return absl::FailedPreconditionError("memory was allocated while a graph was captured");
     TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Buffer> buffer, cpu_->Allocate(bytes, kind));
     if (kind == MemoryKind::kDevice) free_bytes_ -= bytes;
-    // Kept for good: a test's device does not live long enough for it to matter.
+    // Entries are never removed: a test's device does not live long enough for that to matter.
     if (kind == MemoryKind::kPinnedHost) pinned_[static_cast<const char*>(buffer->data())] = bytes;
     return buffer;
   }

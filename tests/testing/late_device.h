@@ -1,6 +1,6 @@
-// A device that is as late as the contract allows: work put on a stream happens when somebody waits for it,
-// or looks whether it has happened, and its memory is none of the host's. Whoever forgets to wait, or to
-// order one stream behind another, computes with what lay there before. Primitives are the CPU's.
+// A device that is as late as the contract allows: enqueued work runs only when it is waited for, or when an
+// event behind it is queried, and device memory is not the host's. Code that misses a wait, or an order
+// between two streams, computes with stale data. Primitives are the CPU's.
 //
 // Used by one thread, as every device.
 #ifndef TETHYS_TESTS_TESTING_LATE_DEVICE_H_
@@ -18,18 +18,18 @@ namespace tethys::testing {
 struct LateDeviceOptions {
   std::string identity = "";  // As Device::identity; empty: it joins no group.
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
-  std::vector<std::string>* ranges = nullptr;  // Gets "name number" where a range begins, "" where one ends.
-  bool hangs = false;  // Events never happen by being looked at; only Synchronize makes work happen.
-  int64_t memory_bytes = int64_t{1} << 40;  // What is given back does not count as free again.
+  std::vector<std::string>* ranges = nullptr;  // Gets "name number" when a range begins, "" when one ends.
+  bool hangs = false;                          // Queries of events run no work; only Synchronize does.
+  int64_t memory_bytes = int64_t{1} << 40;     // Freed memory does not count as free again.
 };
 
-// What the device takes for each piece of work on a stream, as timed events tell it.
+// The device's time for each piece of work on a stream, as timed events report it.
 inline constexpr Nanoseconds kWorkTime = kMicrosecond;
 
-// Puts more work on a stream of a late device: what a library of the device's would do.
+// Enqueues work on a stream of a late device, as a library of the device would.
 void PutWork(Stream& stream, std::function<absl::Status()> work);
 
-// How many graphs there are that a late device captured.
+// The number of existing graphs that the late device captured.
 int LiveGraphs(const Device& device);
 
 std::unique_ptr<Device> CreateLateDevice(LateDeviceOptions options = {});

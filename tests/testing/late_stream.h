@@ -1,7 +1,7 @@
-// Streams, events and graphs of a late device (late_device.h). Work put on a stream happens when somebody
-// waits for it. While a stream is captured, what is put on it, recorded and awaited there is kept as
-// commands, which each launch of the graph gives anew: on the stream that it is launched on, and on streams
-// of the graph's own for the others that took part, which are as late.
+// Streams, events and graphs of a late device (late_device.h). Work on a stream runs when it is waited for.
+// While a stream is captured, its work, records and waits are kept as commands. Each launch of the graph
+// issues them again: on the launching stream, and on the graph's own streams in place of the others that took
+// part. Those are as late.
 #ifndef TETHYS_TESTS_TESTING_LATE_STREAM_H_
 #define TETHYS_TESTS_TESTING_LATE_STREAM_H_
 
@@ -20,15 +20,15 @@ class LateStream;
 
 using Work = std::function<absl::Status()>;
 
-// Where an event was recorded.
+// The point of a stream at which an event was recorded.
 struct LatePoint {
   LateStream* stream = nullptr;
   bool happened = false;
   Nanoseconds time = 0;
 };
 
-// Work in order, until the first error: nothing happens after it. Each piece of work takes the device
-// kWorkTime, whatever else it does.
+// Runs work in order until the first error, and nothing after it. Each piece of work takes kWorkTime on the
+// device's clock.
 class LateStream final : public Stream {
  public:
   explicit LateStream(std::shared_ptr<Nanoseconds> time) : time_(std::move(time)) {}
@@ -36,7 +36,7 @@ class LateStream final : public Stream {
   void Put(Work work);
   std::shared_ptr<LatePoint> Record();
   void Await(std::shared_ptr<LatePoint> point);
-  // False where nothing is left to happen, or nothing more does.
+  // False if no work is left, or after an error.
   bool RunOne();
   const absl::Status& status() const { return status_; }
   absl::Status Synchronize() override;
@@ -54,7 +54,7 @@ class LateStream final : public Stream {
 
 inline LateStream& Late(Stream& stream) { return static_cast<LateStream&>(stream); }
 
-// A launch of a graph: what stands for the streams and the points of its capture.
+// A launch of a graph: the streams and points that replace those of its capture.
 struct LateLaunch {
   std::vector<LateStream*> streams;
   std::vector<std::shared_ptr<LatePoint>> points;
@@ -66,7 +66,7 @@ class LateCapture {
 
   using Command = std::function<void(LateLaunch& launch, LateStream& stream)>;
 
-  // For `stream`, which takes part from now on if it did not.
+  // Adds a command for `stream`, which takes part from now on if it did not before.
   void Add(LateStream& stream, Command command) {
     const size_t member = Member(stream);
     ++members_[member].commands;
@@ -77,7 +77,7 @@ class LateCapture {
   size_t Record(LateStream& stream);
   void Await(LateStream& stream, size_t point);
 
-  // No stream takes part any longer. An error where one was left that the first does not wait for.
+  // Ends the capture on all streams. An error if the first stream does not wait for another that took part.
   absl::Status End();
   bool ended() const { return ended_; }
   size_t streams() const { return members_.size(); }
@@ -91,7 +91,7 @@ class LateCapture {
   };
   struct Point {
     size_t member;
-    int64_t commands;  // Of its stream, up to it.
+    int64_t commands;  // Commands of its stream before it.
   };
   size_t Member(LateStream& stream);
 
@@ -103,12 +103,12 @@ class LateCapture {
 
 class LateEvent final : public TimedEvent {
  public:
-  // Timed ones are recorded by each launch of a graph, others order the work within it.
+  // Timed events are recorded by each launch of a graph; other events order the work within it.
   LateEvent(bool timed, bool hangs) : timed_(timed), hangs_(hangs) {}
 
   absl::Status Record(Stream& stream) override;
   absl::Status Wait(Stream& stream) const override;
-  // Each look lets one piece of work happen.
+  // Each query runs one piece of work.
   absl::StatusOr<bool> Happened() const override;
   absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const override;
 
@@ -116,11 +116,11 @@ class LateEvent final : public TimedEvent {
   const bool timed_;
   const bool hangs_;
   std::shared_ptr<LatePoint> point_;
-  std::shared_ptr<LateCapture> capture_;  // In which it was recorded last, if it was; as this point of it.
-  size_t captured_point_ = 0;
+  std::shared_ptr<LateCapture> capture_;  // The capture of the last Record; null: it was outside one.
+  size_t captured_point_ = 0;             // The point in capture_.
 };
 
-// Contract: Device::Capture. `time` is the device's; `live` counts the graphs there are.
+// Contract: Device::Capture. `time` is the device's; `live` counts existing graphs.
 absl::StatusOr<std::unique_ptr<Graph>> CaptureLate(LateStream& stream, absl::FunctionRef<absl::Status()> work,
                                                    std::shared_ptr<Nanoseconds> time,
                                                    std::shared_ptr<int> live);

@@ -1,6 +1,6 @@
-// What the CUDA back end calls of NVIDIA's libraries, as plain loops on the host, so that all that is ours in
-// it runs in tests without a GPU: products and convolutions in place of cuBLASLt and cuDNN. Linked instead of
-// them, with cuda_runtime_on_host.cc in place of the runtime.
+// The functions of NVIDIA's libraries that the CUDA back end calls, as plain loops on the host, so that all
+// of our code in it runs in tests without a GPU: products and convolutions of cuBLASLt and cuDNN. Linked in
+// place of them, with cuda_runtime_on_host.cc in place of the runtime.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cudnn.h>
@@ -39,7 +39,7 @@ namespace {
 
 constexpr int64_t kWorkspaceBytes = 4096;
 
-// Elements of an operand in the format that a precision keeps it in.
+// Elements of an operand, in the format of its precision.
 class Elements {
  public:
   Elements(Precision precision, const void* data)

@@ -1,5 +1,5 @@
-// Convolution and max pooling in double precision, sample by sample, written for clarity alone: what devices
-// and plans are tested against. Shapes with any number of rows; layouts as in
+// Convolution and max pooling in double precision, sample by sample, written for clarity alone; devices and
+// plans are tested against it. Shapes may have any number of rows; layouts are those of
 // runtime/device/image_primitives.h.
 #ifndef TETHYS_TESTS_TESTING_REFERENCE_IMAGES_H_
 #define TETHYS_TESTS_TESTING_REFERENCE_IMAGES_H_
@@ -52,7 +52,7 @@ inline void ForEachProduct(const ConvolutionShape& shape,
   }
 }
 
-// For every element of the output, the position in x of the largest of its window, the first of equal ones.
+// For every element of the output, the position in x of its window's maximum, the first one among equals.
 template <typename Number>
 std::vector<int64_t> ReferenceMaxima(const MaxPoolingShape& shape, const std::vector<Number>& x) {
   const ImageShape out = shape.output();

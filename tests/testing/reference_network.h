@@ -1,6 +1,5 @@
-// A network in double precision, written for clarity alone: what plans, gradients and training
-// are tested against. Reads a Model's layers and ranges; parameters and gradients lie as in the model's
-// arena.
+// A network in double precision, written for clarity alone; plans, gradients and training are tested against
+// it. Reads a Model's layers and ranges; parameters and gradients lie as in the model's arena.
 #ifndef TETHYS_TESTS_TESTING_REFERENCE_NETWORK_H_
 #define TETHYS_TESTS_TESTING_REFERENCE_NETWORK_H_
 

@@ -3,13 +3,12 @@
 
     torch_gpu_step.py NETWORK BATCH [--steps=1000] [--device=cuda|cpu]
 
-A step is what one of Tethys's is: a batch of bytes and labels in pinned memory goes to the device, is standardised
+A step does what one of Tethys's does: a batch of bytes and labels in pinned memory goes to the device, is standardised
 there, then forward, loss, backward, and SGD with momentum. In bf16 parameters and the update stay float32 (autocast).
 It favours PyTorch that its batches lie ready and that its loss is never read.
 
 Prints a line per contestant: PRECISION MODE US, the median time of a step over blocks of 25 steps between events of
-the device, after a tenth as many to warm up. MODE is eager, or graph: the whole step captured, its inputs copied into the graph's own. Of lenet's two
-layouts the faster counts. On a CPU, which is for trying this file, there is no graph.
+the device, after a tenth as many to warm up. MODE is eager, or graph: the whole step captured, its inputs copied into the graph's own. The faster of lenet's two layouts counts. A CPU, which serves to try this file, has no graph.
 """
 import argparse
 import contextlib
@@ -20,8 +19,8 @@ import time
 import torch
 from torch import nn
 
-BLOCK = 25  # Steps between two looks at the clock.
-# What forward and loss run under. A cast kept for later steps would be one that a graph does not repeat.
+BLOCK = 25  # Steps between two readings of the clock.
+# Contexts for forward and loss. A cast cached for later steps would not be repeated by a graph.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
               "bf16": lambda device: torch.autocast(device, torch.bfloat16, cache_enabled=False)}
 
@@ -135,7 +134,7 @@ class Step:
 
 
 def measure(backend_type, network, layouts, precision, batch, steps):
-    """{mode: microseconds}, each by the faster of the layouts."""
+    """{mode: microseconds}, each with the faster layout."""
     best = {}
     for layout in layouts:
         for mode in ("eager", "graph"):
