@@ -6,7 +6,7 @@
 
 namespace tethys {
 
-// In hexadecimal; "unknown" when the binary was linked without one.
+// The id in hexadecimal; "unknown" when the binary was linked without one.
 std::string BuildId();
 
 }  // namespace tethys

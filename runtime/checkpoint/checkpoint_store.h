@@ -21,7 +21,7 @@ struct CheckpointEntry {
   std::string path;
 };
 
-// By ascending step. A root that does not exist holds none.
+// Sorted by ascending step. A root that does not exist holds none.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root);
 
 struct DamagedCheckpoint {

@@ -1,8 +1,8 @@
 // Writes one checkpoint: ROOT/step-N/{model,optimizer}.safetensors and manifest.textproto. The chief creates
 // one, lets its sources write their ranges of the arenas in any order, and commits.
 //
-//   TETHYS_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Create(root, step, variables, {"momentum"},
-//   job_name));
+//   TETHYS_ASSIGN_OR_RETURN(auto writer,
+//                           CheckpointWriter::Create(root, step, variables, {"momentum"}, job_name));
 //   ... writer->Write(0, begin, parameters); writer->Write(1, begin, momentum);
 //   TETHYS_RETURN_IF_ERROR(writer->Commit(state));
 //

@@ -1,9 +1,9 @@
 // The safetensors file format, strictly: https://github.com/huggingface/safetensors.
 //
 //   0      u64   header bytes n, little-endian
-//   8      n     JSON object {"NAME": {"dtype": "F32", "shape": [784, 128], "data_offsets": [begin, end]},
-//   ...,
-//                "__metadata__": {string: string}}, then spaces so that the data start at a multiple of 64
+//   8      n     JSON object {"NAME": {"dtype": "F32", "shape": [784, 128],
+//                "data_offsets": [begin, end]}, ..., "__metadata__": {string: string}},
+//                then spaces so that the data start at a multiple of 64
 //   8 + n        the tensors' bytes, row-major, little-endian; offsets count from here
 //
 // Pure functions on bytes: any input may be given, nothing is believed before it is checked. Thread-safe.

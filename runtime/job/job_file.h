@@ -29,7 +29,7 @@ absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std
 // A job as one of several that are compared.
 struct JobVariant {
   proto::Job job;
-  std::vector<bool> varied;  // By variation: whether it applied to this job.
+  std::vector<bool> varied;  // For each variation, whether it applied to this job.
 };
 // Like LoadJob, then applies `variations`, FIELD=VALUE each. Those that choose a oneof member come before
 // those that set its fields. A field of a member that the job has not chosen (servers, in a mirrored job)

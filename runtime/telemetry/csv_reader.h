@@ -1,5 +1,5 @@
-// Reads the CSV files that runs write, column by name. Cells hold no commas or quotes there; a line that does
-// not have as many cells as the header is skipped, as a run that was killed may leave one.
+// Reads the CSV files that runs write, by column name. Their cells hold no commas or quotes. A line without
+// as many cells as the header, which a killed run may leave, is skipped.
 #ifndef TETHYS_RUNTIME_TELEMETRY_CSV_READER_H_
 #define TETHYS_RUNTIME_TELEMETRY_CSV_READER_H_
 
@@ -16,20 +16,20 @@ class CsvReader {
  public:
   // `text` outlives the reader.
   explicit CsvReader(absl::string_view text);
-  // False at the end.
+  // Moves to the next line; false at the end.
   bool Next();
-  // Of the current line; empty for a column that the file lacks.
+  // The cell of the current line; empty for a column that the file lacks.
   absl::string_view Text(const std::string& column) const;
-  // 0 where there is no number.
+  // The cell's number; 0 if it holds none.
   double Number(const std::string& column) const;
-  // 0 where there is no whole number.
+  // The cell's integer; 0 if it holds none.
   int64_t Integer(const std::string& column) const;
 
  private:
   bool TakeLine(std::vector<absl::string_view>& cells);
 
   absl::string_view rest_;
-  std::map<std::string, size_t> columns_;  // Of two of one name, the last.
+  std::map<std::string, size_t> columns_;  // By name; the last of two with one name.
   size_t width_ = 0;
   std::vector<absl::string_view> cells_;
 };

@@ -89,10 +89,10 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
     return absl::InvalidArgumentError(absl::StrCat("frame of ", size, " bytes is shorter than its header"));
   }
   if (const uint32_t magic = Get<uint32_t>(bytes, 0); magic != kMagic) {
-    return absl::InvalidArgumentError("not a Tethys frame (wrong magic): the peer speaks another protocol");
+    return absl::InvalidArgumentError("not a Tethys frame (wrong magic): the peer uses another protocol");
   }
   if (const uint16_t version = Get<uint16_t>(bytes, 4); version != kWireVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("frame of wire version ", version, ", this build speaks ",
+    return absl::InvalidArgumentError(absl::StrCat("frame of wire version ", version, ", this build uses ",
                                                    kWireVersion, ": use the same build everywhere"));
   }
   if (Get<uint32_t>(bytes, kCrcOffset) != HeaderCrc(bytes)) {

@@ -3,7 +3,7 @@
 // medians over turns; each ratio is the median of the turns' ratios.
 //
 //   message_count_bench [--bytes=N] [--few=N] [--many=N] [--shards=N] [--workers=N] [--turns=N]
-//   [--exchange=0]
+//                       [--exchange=0]
 //
 // store:    the server's part without a network: every worker's messages are pushed into one ParameterStore.
 //           Limit for 8,000 messages over 200: 1.5.

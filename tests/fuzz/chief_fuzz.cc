@@ -4,7 +4,9 @@
 //   admit w0 2               its second incarnation asks to be admitted, and sends from now on
 //   gone w0                  the session of its newest incarnation ends
 //   pass 0.5                 half a second passes
-//   disk full                saves cannot be opened; "disk failing": not committed; "disk well": saves succeed
+//   disk full                saves cannot be opened from now on
+//   disk failing             saves cannot be committed
+//   disk well                saves succeed
 //
 // All first incarnations are admitted before the first event.
 #include <map>

@@ -8,7 +8,8 @@ there, then forward, loss, backward, and SGD with momentum. In bf16 parameters a
 It favours PyTorch that its batches lie ready and that its loss is never read.
 
 Prints a line per contestant: PRECISION MODE US, the median time of a step over blocks of 25 steps between events of
-the device, after a tenth as many to warm up. MODE is eager, or graph: the whole step captured, its inputs copied into the graph's own. The faster of lenet's two layouts counts. A CPU, which serves to try this file, has no graph.
+the device, after a tenth as many to warm up. MODE is eager, or graph: the whole step captured, its inputs copied into
+the graph's own. The faster of lenet's two layouts counts. A CPU, which serves to try this file, has no graph.
 """
 import argparse
 import contextlib

@@ -5,7 +5,8 @@
 
 Both convert bytes, run forward, loss, backward and SGD with momentum, and flush denormals. The peer that counts is
 the distribution's python3-torch, which computes its convolutions with the same oneDNN; its matrix products are those
-of the BLAS that libblas.so.3 stands for, so install libopenblas0-serial beside it. PyTorch runs in both of its layouts and the faster one is compared with ours.
+of the BLAS that libblas.so.3 stands for, so install libopenblas0-serial beside it. PyTorch runs in both of its
+layouts and the faster one is compared with ours.
 
 Limit: ours / PyTorch <= 1.0, the median over rounds.
 """
