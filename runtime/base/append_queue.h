@@ -68,9 +68,9 @@ class AppendQueue {
   int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;    // The number of the last write that failed; 0: none did.
   int flushing_ ABSL_GUARDED_BY(mu_) = 0;      // Callers waiting in Flush: retries then do not pause.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Status error_ ABSL_GUARDED_BY(mu_);     // Not taken yet.
+  absl::Status error_ ABSL_GUARDED_BY(mu_);     // The first error not taken yet.
   absl::Status last_ ABSL_GUARDED_BY(mu_);      // Status of the last write.
-  absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // Why nothing more is written.
+  absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // The reason why nothing more is written.
 
   std::thread thread_;  // Last: it uses all of the above.
 };

@@ -31,7 +31,7 @@ constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
   return product;
 }
 
-// Slicing by 8: table k takes a byte past k others.
+// Slicing by 8: table k advances a byte past k other bytes.
 using SlicingTables = std::array<std::array<uint32_t, 256>, 8>;
 constexpr SlicingTables MakeSlicingTables() {
   SlicingTables tables = {};
@@ -69,7 +69,7 @@ uint32_t PortableRegister(const char* data, int64_t bytes, uint32_t crc) {
 
 #if defined(TETHYS_CRC_TARGET)
 
-// Takes the register past `kBytes` zeros, a byte of it at a time.
+// Advances the register past `kBytes` zeros, one byte of the register at a time.
 template <int64_t kBytes>
 struct Shift {
   std::array<std::array<uint32_t, 256>, 4> tables = {};

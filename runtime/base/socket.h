@@ -27,11 +27,11 @@ std::string HostPortText(const HostPort& address);
 // Whether data sent to this address ("127.0.0.1:4711", "[::1]:4711") never leave the machine.
 bool IsLoopback(absl::string_view address);
 
-// Bound and listening; port 0 lets the system choose. AlreadyExists when the port is taken.
+// A bound, listening socket; port 0 lets the system choose. AlreadyExists when the port is taken.
 absl::StatusOr<FileDescriptor> ListenTcp(const HostPort& address);
 // Returns an invalid descriptor when no connection is pending.
 absl::StatusOr<FileDescriptor> AcceptTcp(int listener);
-// Starts to connect. Once the descriptor polls writable, ConnectResult says how it went.
+// Starts to connect. Once the descriptor polls writable, ConnectResult returns the outcome.
 absl::StatusOr<FileDescriptor> StartConnectTcp(const HostPort& address);
 absl::Status ConnectResult(int fd);
 

@@ -38,8 +38,8 @@ class CheckpointReader {
   // False: the checkpoint was saved without that slot (by another optimizer), and Read gives zeros.
   bool has_slot(int slot) const { return first_tensor_[slot] >= 0; }
 
-  // Elements [arena_begin, arena_begin + out.size()) of a slot's arena, padding 0. InvalidArgument: no such
-  // range.
+  // Reads elements [arena_begin, arena_begin + out.size()) of a slot's arena, padding 0. InvalidArgument: no
+  // such range.
   absl::Status Read(int slot, int64_t arena_begin, absl::Span<float> out) const;
 
  private:

@@ -2,7 +2,7 @@
 // the chief, which holds the run directory's lock; blocking, thread-compatible.
 //
 // Other entries may lie beside them. A crash leaves step-N.tmp (being written, or being removed) and
-// step-N.old (the earlier checkpoint of a step that was being saved again; it replaces step-N while that is
+// step-N.old (the earlier checkpoint of a step that was being saved again; it counts as step-N while that is
 // missing). step-N.damaged was skipped by a resumed run. best is a link to the checkpoint that is best on the
 // validation split.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_

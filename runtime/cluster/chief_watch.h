@@ -3,8 +3,8 @@
 //
 //   present -> lost (calls to the chief are cancelled, the task ends by itself) -> stuck (it did not end)
 //
-// Time in which the process was stopped, or got no processor, is not the chief's: between two calls of Look
-// no more than `most_between` counts.
+// Time in which the process was stopped, or got no processor, is no silence of the chief: between two calls
+// of Look at most `most_between` counts.
 #ifndef TETHYS_RUNTIME_CLUSTER_CHIEF_WATCH_H_
 #define TETHYS_RUNTIME_CLUSTER_CHIEF_WATCH_H_
 

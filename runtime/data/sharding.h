@@ -32,7 +32,7 @@ class EpochOrder {
   const std::vector<uint32_t> order_;
 };
 
-// The order of one epoch at a time, made when another epoch than before is asked for. For one thread.
+// The order of one epoch at a time, made when another epoch is asked for. For one thread.
 class EpochOrders {
  public:
   // `seed` and `samples` are those of EpochOrder.

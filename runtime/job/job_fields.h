@@ -14,9 +14,9 @@
 
 namespace tethys {
 
-// "Job has no field 'epoch': did you mean 'epochs'? It has: checkpoint, data, ...".
+// "Job has no field 'epoch' (did you mean 'epochs'?); it has: name, model, ...".
 std::string UnknownFieldText(const google::protobuf::Descriptor& type, absl::string_view name);
-// "'relu' is not a value of activation: did you mean 'RELU'? Its values: ACTIVATION_NONE, RELU".
+// "'relu' is not a value of activation (did you mean 'RELU'?); its values are: ACTIVATION_NONE, RELU".
 std::string UnknownValueText(const google::protobuf::FieldDescriptor& field, absl::string_view value);
 
 // Sets the field at `path` from text, choosing the members of oneofs on the way where none is chosen yet. A

@@ -20,7 +20,7 @@ namespace tethys {
 // Overrides are FIELD=VALUE, applied in order:
 //   batch_size_per_worker=64                            replaces the other of the oneof
 //   strategy=parameter_server                           a member of the oneof inside `strategy`, by name
-//   strategy.parameter_server.servers=3                 refused where the strategy is another
+//   strategy.parameter_server.servers=3                 refused if another strategy is chosen
 //   strategy.parameter_server.consistency=asynchronous  a member of that oneof
 //   model.layer[1].dense.units=300                      one element
 //   optimizer.no_weight_decay=bias,scale                a whole list

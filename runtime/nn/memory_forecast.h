@@ -26,7 +26,7 @@ struct MemoryNeeds {
   int64_t slots = 0;            // The optimizer's arenas on the worker.
   bool on_gpu = false;          // Batches are copied to the device, and libraries have workspaces.
   bool bf16 = false;            // Products use bfloat16 copies.
-  bool bf16_gradients = false;  // So does the exchange of gradients.
+  bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
 };
 
 // The needs of a worker that computes on `device`.

@@ -43,8 +43,8 @@ class Optimizer {
   // Device memory for the slots of an arena of so many elements, zeroed, one buffer per SlotNames.
   virtual absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) = 0;
 
-  // Updates parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` are
-  // as many as SlotNames. FailedPrecondition when a gradient of the part is non-finite: then nothing is
+  // Updates parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` has
+  // one for each of SlotNames. FailedPrecondition when a gradient of the part is non-finite: then nothing is
   // changed, by this update or any later one. Blocks until that is known.
   absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const> slots);
