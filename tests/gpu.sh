@@ -1,26 +1,26 @@
 #!/usr/bin/env bash
-# What needs a GPU, for a machine that has one and nothing else: no compiler, no packages.
+# Checks and benchmarks that need a GPU, for a machine that has only that: no compiler, no packages.
 #
-#   tests/gpu.sh pack [FILE]           on the build machine: all it takes in one file (default: build/release/gpu.tar.gz)
-#   ./gpu.sh conformance [SECTION...]  there, unpacked, or in the source tree after a build: suite nccl memcheck racecheck
+#   tests/gpu.sh pack [FILE]           packs all that is needed, on the build machine (default: build/release/gpu.tar.gz)
+#   ./gpu.sh conformance [SECTION...]  on the GPU machine, unpacked, or in a built source tree: suite nccl memcheck racecheck
 #   ./gpu.sh training [SECTION...]     curves accuracy exchange
 #   ./gpu.sh bench [SECTION...]        update steps
 #
-# Sections are described in gpu/; without names a part runs all of its own, which takes less than eight minutes. It
-# ends with a table. Exit status: 0 all as it should be, 1 something is not, 2 the request was wrong, 77 nothing was
-# run for want of a GPU.
+# Sections are described in gpu/; without names a part runs all of its sections, in less than eight minutes. It ends
+# with a table. Exit status: 0 all checks passed, 1 a check failed, 2 invalid arguments, 77 nothing was run because
+# there is no GPU.
 #
-# From the environment:
-#   CUDA_LIBRARY_PATH=DIR[:DIR...]  where cuBLAS, cuDNN and NCCL lie, each a folder of libraries or a site-packages with
-#                                   NVIDIA's wheels. Default: where the system looks, else the wheels of PYTHON
-#   PYTHON=FILE                     a Python with PyTorch. Default: the first that has it of python3, /usr/bin/python3
-#   COMPUTE_SANITIZER=FILE          default: on the PATH, or where CUDA's toolkit lies
-#   OUT=DIR                         keeps the table as PART.tsv (section, check, value, limit, verdict) and the logs
-#   LIMIT=SECONDS                   for a program that is run once; default 200. memcheck may need more
-#   ROUNDS=N                        of bench steps; default 3
-#   FLAGS="FLAG..."                 more of tethys train, for every run on the GPU: --set=device.graph=false, say
+# Environment variables:
+#   CUDA_LIBRARY_PATH=DIR[:DIR...]  folders of cuBLAS, cuDNN and NCCL: each holds libraries, or is a site-packages with
+#                                   NVIDIA's wheels. Default: the system's search path, else the wheels of PYTHON
+#   PYTHON=FILE                     a Python with PyTorch. Default: the first of python3, /usr/bin/python3 that has it
+#   COMPUTE_SANITIZER=FILE          default: the one on the PATH or in CUDA's toolkit
+#   OUT=DIR                         folder for the table, PART.tsv (section, check, value, limit, verdict), and the logs
+#   LIMIT=SECONDS                   time limit of each program; default 200. memcheck may need more
+#   ROUNDS=N                        rounds of bench steps; default 3
+#   FLAGS="FLAG..."                 further flags of tethys train for every GPU run, for example --set=device.graph=false
 #   DEVICE=cpu                      tries this script without a GPU: all on the CPU and small; its times mean nothing
-#   BUILD=DIR                       of the source tree. Default: build/release
+#   BUILD=DIR                       build folder of the source tree. Default: build/release
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,7 +34,7 @@ source "$here/gpu/table.sh"
 # shellcheck source=gpu/runs.sh
 source "$here/gpu/runs.sh"
 
-# Says which GPU, or what is lacking.
+# Prints the GPU, or what is missing.
 need_gpu() {
   local output
   if [ "$device" = cpu ]; then
@@ -49,7 +49,7 @@ need_gpu() {
   note machine "$(grep '^cuda, ' <<<"$output")"
 }
 
-# Runs sections of a part, all by default; says how long each took.
+# Runs sections of a part, all by default, and prints their times.
 run_part() {
   local part=$1 name begin
   shift

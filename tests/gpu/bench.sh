@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Times on a GPU, each beside its peer in the same run. Sourced by gpu.sh.
+# Times on a GPU, each compared with its peer in the same run. Sourced by gpu.sh.
 #
-#   update  the optimizer's bandwidth on 100 M parameters beside copies on the device
-#   steps   a step of 784-128-10 and of lenet beside PyTorch's, eager and as a CUDA graph in turns
-#           (bench/peers/torch_gpu_step.py says what that does). Ratios are of each round, their median counts; only
-#           float32 has limits
+#   update  the optimizer's bandwidth on 100 M parameters, compared with copies on the device
+#   steps   a step of 784-128-10 and of lenet, compared with PyTorch's, alternately eager and as a CUDA graph
+#           (described in bench/peers/torch_gpu_step.py). The median of the rounds' ratios counts; only float32 has
+#           limits
 
 sections() { echo update steps; }
 
-# Network, batch, and the limits of ours / PyTorch's: eager, as a graph.
+# Lines of network, batch, and the limits of the ratio ours / PyTorch's: eager, as a graph.
 if [ "$device" = cuda ]; then
   configurations=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
 else
@@ -16,7 +16,7 @@ else
 fi
 
 mapfile -t on_device < <(on_device)
-# Our contestants, with their flags: both precisions, and float32 with every launch by itself.
+# Our variants with their flags: both precisions, and float32 with each operation launched by itself.
 declare -A contestants=([fp32]='' [bf16]=$(in_bf16) [launches]=--set=device.graph=false)
 
 run_update() {
@@ -37,11 +37,11 @@ run_update() {
   done < <(grep $'\t' "$work/update.log")
 }
 
-# Numbers are gathered in files: of a contestant's rounds, of the ratios of two in the same round.
+# Numbers are gathered in files: a variant's times per round, and the ratios of two variants in the same round.
 gather() { echo "$2" >>"$work/gathered.$1"; }
 gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
-# ours NETWORK BATCH CONTESTANT: microseconds a step, in this round.
+# ours NETWORK BATCH CONTESTANT: microseconds per step in this round.
 ours() {
   local run=$1-$2.$3.$round flag=${contestants[$3]}
   train "$run" "$1" "${on_device[@]}" --set=batch_size_per_worker="$2" --set=max_steps="$bench_steps" \
@@ -50,7 +50,7 @@ ours() {
   block_times "$run" | median
 }
 
-# theirs NETWORK BATCH: lines of PRECISION MODE MICROSECONDS.
+# theirs NETWORK BATCH: PyTorch's lines of PRECISION MODE MICROSECONDS.
 theirs() {
   local log=$work/torch.$1-$2.$round
   timeout -k 10 "$limit" "$python" "$peers/torch_gpu_step.py" "$1" "$2" --device="$device" --steps="$torch_steps" \
@@ -73,7 +73,7 @@ bench_round() {
   done < <(theirs "$1" "$2")
 }
 
-# beside NAME MODE LIMIT: how both precisions of ours did beside PyTorch's.
+# beside NAME MODE LIMIT: compares both of our precisions with PyTorch's.
 beside() {
   local precision peer check ratio remark lacked="PyTorch: PYTHON=FILE"
   [ -z "$python" ] || lacked="a GPU"

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Makes the one file for a GPU machine: the bundle, what gpu.sh runs, data, examples. Sourced by gpu.sh.
+# Packs one file for a GPU machine: the bundle, the programs that gpu.sh runs, data, examples. Sourced by gpu.sh.
 
-# Whether a program takes the library that was built: a build in pieces would be found out where it is too late.
+# Checks that a program accepts the built library; on the GPU machine a mixed build would be found too late.
 of_this_build() {
   ! program "$@" 2>&1 | grep 'is of another build' >&2 || { echo "gpu.sh: build all together" >&2; exit 2; }
 }

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034
-# Where things lie: in the unpacked file or in the source tree, and on the machine. Sourced by gpu.sh.
+# Paths in the unpacked file or the source tree, and on the machine. Sourced by gpu.sh.
 #
 #   $tethys, $data, $jobs, $peers              the command, Fashion-MNIST's files, examples/, PyTorch's side of bench
 #   program NAME ARGUMENT...                   runs a test or benchmark
-#   program_under TOOL... -- NAME ARGUMENT...  runs it under a program that watches others
+#   program_under TOOL... -- NAME ARGUMENT...  runs it under a tool such as compute-sanitizer
 
-limit=${LIMIT:-200}  # Seconds, for whatever is run once.
+limit=${LIMIT:-200}  # In seconds, per program.
 
 if [ -x "$here/tethys" ]; then  # Unpacked.
   tethys=$here/tethys
@@ -27,7 +27,7 @@ else
   binary() { find "$build/tests" -name "$1" -type f -perm -u+x -print -quit; }
 fi
 
-# The first Python with a module, or nothing.
+# Prints the first Python that has a module, or nothing.
 python_with() {
   local python
   for python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
@@ -38,7 +38,7 @@ python_with() {
   done
 }
 
-# Whether the system's loader finds all of NVIDIA's libraries that libtethys_cuda.so needs.
+# True if the system's loader finds all of NVIDIA's libraries that libtethys_cuda.so needs.
 system_has_libraries() {
   local known library
   known=$(ldconfig -p 2>/dev/null) || return
@@ -47,7 +47,7 @@ system_has_libraries() {
   done
 }
 
-# Lines: what CUDA_LIBRARY_PATH names, or the wheels that came with PyTorch where the system lacks a library.
+# Prints the folders of CUDA_LIBRARY_PATH or, if the system lacks a library, PyTorch's wheels, one per line.
 library_paths() {
   local python
   if [ -n "${CUDA_LIBRARY_PATH:-}" ]; then
@@ -59,7 +59,7 @@ library_paths() {
 }
 mapfile -t cuda_libraries < <(library_paths)
 
-# DIR:DIR... for a loader: our own libraries, those of $cuda_libraries with the wheels in them, what was asked for.
+# Prints DIR:DIR... for a loader: our own libraries, $cuda_libraries with the wheels in them, LD_LIBRARY_PATH.
 search_path() {
   local folder place path=$own_libraries
   for folder in "${cuda_libraries[@]}"; do
@@ -72,8 +72,8 @@ search_path() {
   echo "${path%:}"
 }
 
-# A watched program is started by the system's loader where that can do it: with all our libraries but the compiler's
-# and the C library's.
+# Starts the program by the system's loader, if that works: with all our libraries except the compiler's and the C
+# library's.
 program_under() {
   local tool=() name file libraries
   while [ "$1" != -- ]; do

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Training runs and what their steps.csv says. Sourced by gpu.sh.
+# Training runs and the evaluation of their steps.csv. Sourced by gpu.sh.
 
 if [ "$device" = cuda ]; then
   curve_steps=100 bench_steps=1100 warm_steps=100 rounds=${ROUNDS:-3} torch_steps=1000
@@ -25,7 +25,7 @@ sums_in_bf16() {
   if [ "$device" = cuda ]; then printf -- '--set=strategy.mirrored.gradients=BF16\n'; fi
 }
 
-# train NAME mlp|lenet FLAG...: a run in $work/NAME. Where it fails, says so in the table.
+# train NAME mlp|lenet FLAG...: a run in $work/NAME. A failure is noted in the table.
 train() {
   local name=$1 example=${example_of[$2]} field files=()
   shift 2
@@ -40,7 +40,7 @@ train() {
   return 1
 }
 
-# over_steps RUN PROGRAM: awk over its steps.csv; at["loss_sum"] is the number of that column.
+# over_steps RUN PROGRAM: runs awk on the run's steps.csv; at["loss_sum"] is the number of that column.
 over_steps() {
   awk -F, -v warm="$warm_steps" "NR == 1 { for (i = 1; i <= NF; ++i) at[\$i] = i; next } $2" "$work/$1/steps.csv"
 }
@@ -51,7 +51,7 @@ losses() {
                    END { for (s = 0; s in loss; ++s) print loss[s] / samples[s] }'
 }
 
-# Microseconds a step of a single worker, warm-up aside: the mean of each 25 steps in a row in one epoch.
+# Microseconds per step of a single worker without warm-up: means over 25 consecutive steps of one epoch.
 block_times() {
   over_steps "$1" 'BEGIN { epoch = -1 }
                    $at["step"] < warm || $at["epoch"] != epoch {
@@ -61,7 +61,7 @@ block_times() {
                      begin = $at["begin_ns"]; count = 0 }'
 }
 
-# hold_curve CHECK REFERENCE RUN: the largest relative difference of their losses, step by step.
+# hold_curve CHECK REFERENCE RUN: checks the largest relative difference of their losses, step by step.
 hold_curve() {
   local worst
   worst=$(paste <(losses "$2") <(losses "$3") |
@@ -72,7 +72,7 @@ hold_curve() {
 
 test_accuracy() { tr -d '\n' <"$work/$1/summary.json" | sed -nE 's/.*"test": *\{ *"accuracy": *([0-9.]+).*/\1/p'; }
 
-# The most that the driver told of the GPU during run NAME; nothing where it told nothing.
+# The largest values that the driver reported for the GPU during run NAME; nothing if it reported none.
 gpu_use() {
   awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) at[$i] = i; next }
            $at["gpu_memory_bytes"] == "" { next }

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Whole jobs on a GPU beside the same on the CPU. Sourced by gpu.sh.
+# Whole jobs on a GPU compared with the same jobs on the CPU. Sourced by gpu.sh.
 #
 #   curves    784-128-10 and lenet in float32: the same losses for 100 steps, to 1e-3
-#   accuracy  the same, to their ends: test accuracy in float32 as on the CPU, in bfloat16 within half a point of that,
-#             be it what products are computed in or what NCCL sums
-#   exchange  the same losses with the gradients exchanged: by NCCL, and through the host, with parameter servers and
-#             among a worker on the GPU and one on the CPU
+#   accuracy  the same jobs to their ends: test accuracy in float32 at most half a point below the CPU's; in bfloat16,
+#             for products or for NCCL's sums, at most half a point below float32's
+#   exchange  the same losses when gradients are exchanged: by NCCL, and through the host, with parameter servers and
+#             between a worker on the GPU and one on the CPU
 
 sections() { echo curves accuracy exchange; }
 
@@ -31,7 +31,7 @@ hold_accuracy() {
     "$own of $reference"
 }
 
-# note_use NETWORK RUN: what the driver told of the GPU.
+# note_use NETWORK RUN: notes the use of the GPU that the driver reported.
 note_use() {
   local use
   use=$(gpu_use "$2")
@@ -52,8 +52,8 @@ run_accuracy() {
   done
 }
 
-# exchange NAME HOW FLAG...: lenet with a strategy, held against one worker on the CPU. HOW is what the worker's log must
-# say on a GPU of how gradients went.
+# exchange NAME HOW FLAG...: lenet with a strategy, compared with one worker on the CPU. On a GPU the worker's log must
+# name HOW as the exchange of gradients.
 exchange() {
   local name=$1 how=$2 said
   shift 2
@@ -67,8 +67,8 @@ exchange() {
   fi
 }
 
-# Names for this machine, so that the first of two workers computes on its GPU and the second on the CPU. (Two workers
-# of one machine never get one GPU, whatever it is called.)
+# A host file with two names of this machine: the first of two workers computes on its GPU and the second on the CPU.
+# (Two workers of one machine never get the same GPU, also under different names.)
 mixed_hosts() {
   local address
   address=$(hostname -I 2>/dev/null | awk '{ print $1 }')
