@@ -168,7 +168,7 @@ absl::Status FrameReceiver::ReadHeader() {
   const auto bytes = static_cast<int64_t>(frame_.payload_bytes);
   if (frame_.kind == FrameKind::kError) {
     error_.resize(std::min<uint64_t>(frame_.payload_bytes, kMaxErrorBytes));
-    if (error_.empty()) return ErrorOf(frame_, "failed without a word");
+    if (error_.empty()) return ErrorOf(frame_, "failed without an error message");
     payload_ = error_.data();
     missing_bytes_ = static_cast<int64_t>(error_.size());
     return absl::OkStatus();
@@ -187,8 +187,8 @@ absl::Status FrameReceiver::ReadHeader() {
   if (bytes == 0) return absl::OkStatus();
   const int64_t left = next_piece_ < pieces_.size() ? pieces_[next_piece_].count - offset_ : 0;
   if (bytes % kFloatBytes != 0 || bytes > std::min(left, kChunkElements) * kFloatBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("[", FrameText(frame_), "] brings ", bytes,
-                                                   " bytes where ", left, " elements are missing"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("[", FrameText(frame_), "] has ", bytes, " bytes, but ", left, " elements are missing"));
   }
   if (pieces_[next_piece_].add) {
     addend_.resize(kChunkElements);

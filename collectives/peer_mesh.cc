@@ -177,7 +177,7 @@ absl::Status PeerMesh::SilenceError(int peer) const {
   return absl::DeadlineExceededError(
       absl::StrCat("rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s in vain for ",
                    MemberText(options_, peer), " in collective ", step_, " [", FrameText(header_),
-                   "]: it may be stopped, overloaded or cut off; its log tells what it did last"));
+                   "]: it may be stopped, overloaded or cut off; its log shows what it did last"));
 }
 
 absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {

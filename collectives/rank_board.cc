@@ -162,7 +162,7 @@ absl::Status RankBoard::CheckPeer(int peer, uint32_t number) {
   if (farewell == kBeingWritten || farewell == kWritten) return LastWords(peer);
   return absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer],
                                              " in collective ", step_, " [", FrameText(notice_),
-                                             "]: its process ended, or closed what it shared"));
+                                             "]: its process ended, or closed the shared memory"));
 }
 
 absl::Status RankBoard::CheckNotices() {
@@ -189,7 +189,7 @@ absl::Status RankBoard::SilenceError() const {
   return absl::DeadlineExceededError(
       absl::StrCat(options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s in vain for ",
                    options_.members[silent], " in collective ", step_, " [", FrameText(notice_),
-                   "]: it may be stopped or overloaded; its log tells what it did last"));
+                   "]: it may be stopped or overloaded; its log shows what it did last"));
 }
 
 bool RankBoard::Died(int peer) {
@@ -224,7 +224,8 @@ absl::Status RankBoard::LastWords(int peer) const {
     sched_yield();
   const bool written = line.farewell.load(std::memory_order_acquire) == kWritten;
   const size_t bytes = std::min<size_t>(line.message_bytes, line.message.size());
-  if (!written) return absl::UnavailableError(absl::StrCat(options_.members[peer], " failed without a word"));
+  if (!written)
+    return absl::UnavailableError(absl::StrCat(options_.members[peer], " failed without an error message"));
   return ErrorOf(Frame{.flags = line.code}, absl::string_view(line.message.data(), bytes));
 }
 

@@ -318,7 +318,7 @@ class RingFormation {
     iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
     TETHYS_ASSIGN_OR_RETURN(const int64_t sent, knock.socket.Send({&part, 1}));
     if (sent == static_cast<int64_t>(bytes.size())) return absl::OkStatus();
-    return absl::UnavailableError("the connection takes no data");
+    return absl::UnavailableError("the connection accepts no data");
   }
 
   // A rank that calls again has lost its earlier connection, so the new one replaces it.

@@ -68,7 +68,7 @@ class Outbox {
 };
 
 absl::Status Unexpected(const Frame& answer) {
-  return absl::InternalError(absl::StrCat("an answer to nothing that was sent: ", FrameText(answer)));
+  return absl::InternalError(absl::StrCat("an answer to no sent message: ", FrameText(answer)));
 }
 
 class GrpcParameterClient final : public ParameterClient, public ServerLink::Owner {

@@ -218,7 +218,7 @@ absl::Status GrpcParameterServer::Fence(const proto::Fence& fence) {
     const bool known = worker >= 0 && worker < served_->workers;
     if (known && fence.incarnation() > store.incarnation(worker) && streams_[worker] != nullptr) {
       streams_[worker]->End(
-          absl::FailedPreconditionError("this worker was given up: the job goes on without it"));
+          absl::FailedPreconditionError("this worker was declared lost: the job goes on without it"));
       streams_[worker] = nullptr;
     }
     TETHYS_RETURN_IF_ERROR(store.OnFence(fence, *this));
@@ -291,14 +291,14 @@ absl::StatusOr<int> GrpcParameterServer::Authenticate(const ServerCall& call) {
   TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, handshake.nonce(), expected, handshake));
   if (!nonces_.Redeem(handshake.nonce())) return invalid;
   TETHYS_RETURN_IF_ERROR(CheckCaller(options_.tls, call.auth_context(), handshake));
-  if (!serving_) return absl::UnavailableError("the parameter server is not ready yet: come again");
+  if (!serving_) return absl::UnavailableError("the parameter server is not ready yet: try again");
   if (handshake.role() != proto::WORKER || handshake.index() < 0 || handshake.index() >= served_->workers) {
     return absl::FailedPreconditionError(
         absl::StrCat("expected a worker of index 0 to ", served_->workers - 1, ", this is ",
                      proto::Role_Name(handshake.role()), " ", handshake.index()));
   }
   if (handshake.incarnation() < served_->store->incarnation(handshake.index())) {
-    return absl::FailedPreconditionError("this worker was given up: the job goes on without it");
+    return absl::FailedPreconditionError("this worker was declared lost: the job goes on without it");
   }
   return handshake.index();
 }
@@ -371,7 +371,7 @@ void GrpcParameterServer::Record(const proto::AppliedPush& push) {
   if (!full) return;
   Fail(absl::ResourceExhaustedError(
       absl::StrCat("more than ", kMaxApplied,
-                   " applied pushes wait for the chief's journal: it has stopped taking them")));
+                   " applied pushes wait for the chief's journal: the chief has stopped reading them")));
 }
 
 void GrpcParameterServer::Fail(const absl::Status& status) {

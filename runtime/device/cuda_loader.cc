@@ -76,7 +76,7 @@ absl::Status CannotOpen(const std::string& path, const std::string& problem) {
   }
   return absl::FailedPreconditionError(
       absl::StrCat("device.kind is CUDA, but ", missing->name, " is missing on this host: install it (",
-                   missing->package, "), or say where it lies by --cuda_library_path=FOLDER"));
+                   missing->package, "), or give its folder by --cuda_library_path=FOLDER"));
 }
 
 absl::StatusOr<const CudaLibrary*> OpenLibrary(const std::string& folder) {
@@ -93,7 +93,7 @@ absl::StatusOr<const CudaLibrary*> OpenLibrary(const std::string& folder) {
   const auto entry = reinterpret_cast<CudaLibraryEntry>(dlsym(library, kCudaLibraryEntry));
   if (entry == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, " is no library of Tethys: it has no ", kCudaLibraryEntry));
+        absl::StrCat(path, " is not a library of Tethys: it has no ", kCudaLibraryEntry));
   }
   const CudaLibrary* table = entry();
   if (absl::string_view(table->fingerprint) != TETHYS_CUDA_FINGERPRINT) {

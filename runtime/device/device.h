@@ -86,10 +86,10 @@ class Device {
   // return an empty identity and Unimplemented.
   virtual std::string identity() const { return ""; }
   virtual absl::StatusOr<std::string> NewGroupId() {
-    return absl::UnimplementedError("devices of this kind do not sum");
+    return absl::UnimplementedError("devices of this kind have no all-reduce");
   }
   virtual absl::StatusOr<std::unique_ptr<StreamCommunicator>> JoinGroup(const StreamGroup&) {
-    return absl::UnimplementedError("devices of this kind do not sum");
+    return absl::UnimplementedError("devices of this kind have no all-reduce");
   }
 
   virtual absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind) = 0;

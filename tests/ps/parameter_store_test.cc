@@ -355,7 +355,7 @@ TEST_F(ParameterStoreTest, StepsContinueFromARestoredVersion) {
   MakeBulk(2);
   ASSERT_TRUE(store_->SetVersion(40).ok());
   Do({.worker = 0, .step = 40, .base = 40});
-  EXPECT_FALSE(store_->SetVersion(0).ok()) << "a step is under way";
+  EXPECT_FALSE(store_->SetVersion(0).ok()) << "a push is incomplete";
   EXPECT_EQ(Do({.worker = 1, .step = 40, .base = 40}), "w0 v41, w1 v41");
 }
 

@@ -70,7 +70,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind) override {
     if (bytes < 0 || bytes > kMaxBytes) {
       return absl::InvalidArgumentError(
-          absl::StrCat("a buffer of ", bytes, " bytes was asked for; it must have 0 to ", kMaxBytes));
+          absl::StrCat("a buffer of ", bytes, " bytes was requested; it must have 0 to ", kMaxBytes));
     }
     TETHYS_ASSIGN_OR_RETURN(
         Arena arena, Arena::Allocate((bytes + sizeof(float) - 1) / static_cast<int64_t>(sizeof(float))));
@@ -152,7 +152,8 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
                                                                   RandomPurpose purpose) override {
     if (count < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(count, " random numbers were asked for"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(count, " random numbers were requested; the count must be 0 or more"));
     }
     return cpu::CreateUniform(count, RandomKey(seed, purpose), kernels_);
   }

@@ -159,7 +159,7 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     }
     TETHYS_RETURN_IF_ERROR(graph_.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation_));
     TETHYS_RETURN_IF_ERROR(graph_.Finalize());
-    absl::Status problem = absl::UnimplementedError("cuDNN knows no engine for it");
+    absl::Status problem = absl::UnimplementedError("cuDNN has no engine for it");
     for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
       problem = ChooseEngine(mode, precision);
       if (problem.ok()) return problem;
@@ -292,8 +292,8 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     TETHYS_RETURN_IF_CUDNN_ERROR(cudnnBackendGetAttribute(
         plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &bytes));
     if (bytes > kMostWorkspaceBytes) {
-      return absl::UnimplementedError(absl::StrCat("cuDNN's engine wants a workspace of ", bytes,
-                                                   " bytes, at most ", kMostWorkspaceBytes, " are given"));
+      return absl::UnimplementedError(absl::StrCat("cuDNN's engine needs a workspace of ", bytes,
+                                                   " bytes; the limit is ", kMostWorkspaceBytes, " bytes"));
     }
     workspace_bytes_ = bytes;
     plan_ = std::move(plan);

@@ -15,8 +15,8 @@ enum class Precision { kFp32, kTf32, kBf16 };
 
 struct MatmulShape {
   int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false;  // a lies as [k, m] instead of [m, k].
-  bool transpose_b = false;  // b lies as [n, k] instead of [k, n].
+  bool transpose_a = false;  // a is stored as [k, m] instead of [m, k].
+  bool transpose_b = false;  // b is stored as [n, k] instead of [k, n].
   bool bias = false;         // Adds a vector of n elements to each row.
 };
 

@@ -34,15 +34,15 @@ absl::Status FreeBlock(void* block, MemoryKind kind) {
 
 absl::Status OutOfMemory(int64_t bytes, MemoryKind kind) {
   if (kind == MemoryKind::kPinnedHost) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(bytes,
-                     " bytes of pinned host memory could not be had: free memory on this host, or raise "
-                     "its limit of locked memory (ulimit -l)"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        bytes,
+        " bytes of pinned host memory could not be allocated: free memory on this host, or raise "
+        "its limit of locked memory (ulimit -l)"));
   }
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   return absl::ResourceExhaustedError(absl::StrCat(
-      bytes / kMebibyte, " MiB were asked of the GPU's memory, ", free / kMebibyte, " of ", total / kMebibyte,
+      bytes / kMebibyte, " MiB of GPU memory were requested, ", free / kMebibyte, " of ", total / kMebibyte,
       " MiB are free: choose a smaller batch, or end what else runs on this GPU (nvidia-smi lists it)"));
 }
 
@@ -96,7 +96,7 @@ absl::StatusOr<void*> MemoryPool::Take(int64_t block_bytes, MemoryKind kind) {
 absl::StatusOr<std::unique_ptr<Buffer>> MemoryPool::Allocate(int64_t bytes, MemoryKind kind) {
   if (bytes < 0 || bytes > kMaxBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a buffer of ", bytes, " bytes was asked for; it must have 0 to ", kMaxBytes));
+        absl::StrCat("a buffer of ", bytes, " bytes was requested; it must have 0 to ", kMaxBytes));
   }
   TETHYS_ASSIGN_OR_RETURN(void* block, Take(BlockBytes(bytes), kind));
   auto buffer = std::make_unique<PooledBuffer>(shared_from_this(), block, bytes, kind);

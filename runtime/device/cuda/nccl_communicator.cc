@@ -44,7 +44,7 @@ class NcclCommunicator final : public StreamCommunicator {
     ncclUniqueId id;
     if (group_.id.size() != sizeof(id)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("a group of NCCL's has an id of ", sizeof(id), " bytes, not ", group_.id.size()));
+          absl::StrCat("the id of an NCCL group has ", sizeof(id), " bytes, not ", group_.id.size()));
     }
     std::memcpy(&id, group_.id.data(), sizeof(id));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -70,7 +70,7 @@ class NcclCommunicator final : public StreamCommunicator {
     if (comm_ == nullptr) return absl::CancelledError("the group was aborted");
     ncclResult_t state = ncclSuccess;
     TETHYS_RETURN_IF_ERROR(NcclStatus(ncclCommGetAsyncError(comm_, &state), comm_, "ncclCommGetAsyncError"));
-    return state == ncclInProgress ? absl::OkStatus() : NcclStatus(state, comm_, "an all-reduce of NCCL's");
+    return state == ncclInProgress ? absl::OkStatus() : NcclStatus(state, comm_, "an all-reduce by NCCL");
   }
 
   void Abort() override {

@@ -34,11 +34,11 @@ absl::Status CheckDriver() {
   TETHYS_RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&runtime));
   if (driver == 0) {
     return absl::FailedPreconditionError(absl::StrCat(
-        HostName(), " has no NVIDIA driver (libcuda.so.1): install it, or run where there is one"));
+        HostName(), " has no NVIDIA driver (libcuda.so.1): install it, or run on a host that has one"));
   }
   if (driver / 1000 < runtime / 1000) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "the NVIDIA driver of ", HostName(), " knows CUDA up to ", CudaVersionText(driver),
+        "the NVIDIA driver of ", HostName(), " supports CUDA up to ", CudaVersionText(driver),
         ", but this build is for ", CudaVersionText(runtime), ": install a newer driver (580 or later)"));
   }
   return absl::OkStatus();
@@ -62,7 +62,7 @@ absl::Status CheckIndex(int index) {
                      "them, CUDA_VISIBLE_DEVICES hides them)"));
   }
   if (index >= 0 && index < count) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("GPU ", index, " was asked for, but ", HostName(), " has ", count,
+  return absl::NotFoundError(absl::StrCat("GPU ", index, " was requested, but ", HostName(), " has ", count,
                                           ", counted from 0: place at most ", count,
                                           " workers there (slots in the host file)"));
 }
