@@ -19,7 +19,7 @@ namespace {
 constexpr char kMark[] = "tethys-check ";
 constexpr char kEnd[] = "end";
 constexpr size_t kMaxLines = 1000;
-// A child that has closed its output is about to end; so often is looked.
+// How often Poll is called for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
 
 }  // namespace
@@ -52,11 +52,11 @@ void Conversation::Ask(const std::string& question) {
   if (!answer_.status.ok()) return;
   answering_ = true;
   answer_ = {.asked = absl::GetCurrentTimeNanos()};
-  process_->Say(question + "\n");  // Who does not take it has ended, and that will be seen.
+  process_->Say(question + "\n");  // If the write fails the process has ended; Listen reports it.
 }
 
 void Conversation::Listen() {
-  const bool ended = process_->Poll().has_value();  // Looked at first: its last words may come till then.
+  const bool ended = process_->Poll().has_value();  // Polled before reading: output may arrive until then.
   while (std::optional<std::string> line = reader_.Next()) {
     absl::string_view rest = *line;
     if (!absl::ConsumePrefix(&rest, kMark)) continue;

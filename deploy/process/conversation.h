@@ -1,7 +1,7 @@
-// Programs on other machines that are spoken to in lines: a shell, or tethys itself, at the far end of an ssh
-// that lives as long as this. Called by the verb `hosts`. Each question is a line; an answer is any number of
-// lines that begin with "tethys-check ", up to the line "tethys-check end". Other lines are passed over:
-// start-up files of a shell may write, too.
+// Line-based dialogues with programs on other machines: a shell, or tethys itself, at the far end of an ssh
+// that lives as long as this object. Called by the verb `hosts`. Each question is a line; an answer is any
+// number of lines that begin with "tethys-check ", up to the line "tethys-check end". Other lines are
+// ignored, because a shell's start-up files may write some.
 //
 // AskAll blocks up to its deadline; SIGPIPE must be ignored. Thread-compatible; no threads are started.
 #ifndef TETHYS_DEPLOY_PROCESS_CONVERSATION_H_
@@ -20,17 +20,18 @@
 namespace tethys {
 
 struct Answer {
-  absl::Status status = {};  // Not OK: the conversation is over, for this reason.
+  absl::Status status = {};  // If not OK, the reason why the conversation is over.
   std::vector<std::string> lines = {};
   Nanoseconds asked = 0;  // Since 1970, by the clock of this machine.
   Nanoseconds heard = 0;
 };
 
-// Its destruction ends the program at the other end.
+// The destructor ends the program at the other end.
 class Conversation {
  public:
-  // `command` is for sh, after `ssh` of SshCall, or on this machine where that is empty. `input` is what it
-  // finds first on its standard input. `error_path` is a file of its own for what it has to complain about.
+  // `ssh` is a result of SshCall; if it is empty, the program runs on this machine. `command` is for sh.
+  // `input` is the first text on its standard input. `error_path` is a file for its standard error and for
+  // nothing else.
   Conversation(const std::vector<std::string>& ssh, const std::string& command, const std::string& input,
                const std::string& error_path);
   ~Conversation();
@@ -49,8 +50,8 @@ class Conversation {
   Answer answer_;
 };
 
-// Asks all of them at once, questions[i] of conversations[i]; an empty question, or no conversation, is left
-// out. Unavailable, Aborted: as in ssh.h. DeadlineExceeded.
+// Sends questions[i] to conversations[i], all at once; an empty question or a null conversation is skipped.
+// The answers' errors: Unavailable and Aborted as in ssh.h, DeadlineExceeded after `deadline`.
 std::vector<Answer> AskAll(const std::vector<std::unique_ptr<Conversation>>& conversations,
                            const std::vector<std::string>& questions, Nanoseconds deadline);
 

@@ -1,4 +1,4 @@
-// The exit statuses of the `tethys` command, which launchers and agents read, too.
+// The exit statuses of the `tethys` command, which launchers and agents also read.
 #ifndef TETHYS_DEPLOY_PROCESS_EXIT_STATUS_H_
 #define TETHYS_DEPLOY_PROCESS_EXIT_STATUS_H_
 

@@ -1,4 +1,5 @@
-// Cuts what comes from a non-blocking descriptor, or in pieces, into lines. Thread-compatible; never blocks.
+// Cuts the bytes of a non-blocking descriptor, or bytes that a caller appends, into lines. Thread-compatible;
+// never blocks.
 #ifndef TETHYS_DEPLOY_PROCESS_LINE_READER_H_
 #define TETHYS_DEPLOY_PROCESS_LINE_READER_H_
 
@@ -11,19 +12,19 @@ namespace tethys {
 
 class LineReader {
  public:
-  // A longer line is dropped: nothing here writes one.
+  // A longer line is dropped: no Tethys process writes one.
   static constexpr size_t kMaxLineBytes = 1 << 20;
 
   // Reads from `fd`, which is the caller's, until it ends.
   void Attach(int fd) { fd_ = fd; }
-  // -1 when there is nothing to wait for.
+  // The descriptor to poll, or -1 if there is none or it has ended.
   int fd() const { return fd_; }
 
-  // What comes otherwise than from a descriptor.
+  // Adds bytes that come from elsewhere than the descriptor.
   void Append(absl::string_view bytes);
 
-  // The next line that is complete, without its end. A last line without an end is dropped: its writer died
-  // in the middle of it.
+  // The next complete line, without its newline. A last line without a newline is dropped: its writer died
+  // while writing it.
   std::optional<std::string> Next();
 
  private:

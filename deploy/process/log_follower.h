@@ -1,7 +1,6 @@
-// Reads what processes append to their log files, line by line and each line with the name of its process:
-// what a launcher shows of them while they run. The file is the buffer: nobody is held up by whoever looks,
-// and a process that writes a lot is looked at in pieces. Thread-compatible; blocks only as reading a local
-// file does.
+// Reads the lines that processes append to their log files and shows each with the name of its process, for
+// the launcher's display. The file is the buffer, so a slow display never delays a process; a long log is
+// read in pieces. Thread-compatible; blocks only as reading a local file does.
 #ifndef TETHYS_DEPLOY_PROCESS_LOG_FOLLOWER_H_
 #define TETHYS_DEPLOY_PROCESS_LOG_FOLLOWER_H_
 
@@ -17,33 +16,33 @@ namespace tethys {
 
 class LogFollower {
  public:
-  // Takes a line, "[worker 3 on slave2] text". Characters that a terminal obeys come as '?'.
+  // Takes a line, "[worker 3 on slave2] text". Control characters are replaced by '?'.
   using Show = std::function<void(const std::string& line)>;
 
-  // A longer line comes in pieces.
+  // A longer line is shown in pieces.
   static constexpr size_t kMaxLineBytes = 16 << 10;
-  // Of one file, at one look.
+  // The most that one call of ShowNew reads from one file.
   static constexpr size_t kMaxLookBytes = 64 << 10;
 
   explicit LogFollower(Show show) : show_(std::move(show)) {}
 
-  // From the end that the file has now; it is made where there is none. A file that is followed already goes
-  // on where it is. `label`: "worker 3 on slave2".
+  // Starts at the file's present end; creates the file if it does not exist. For a file that is already
+  // followed nothing changes. `label`: "worker 3 on slave2".
   absl::Status Follow(const std::string& path, const std::string& label);
 
-  // Shows what has been added since the last look, by file. The beginning of a line waits for its end.
+  // Shows the lines added since the last call, file by file. An incomplete line waits for its newline.
   void ShowNew();
 
-  // All that is left, lines without an end included: whoever wrote them is gone.
+  // Shows all that is left, incomplete last lines included; for processes that have ended.
   void ShowRest();
 
  private:
   struct Log {
     FileDescriptor fd;
     std::string prefix;   // "[worker 3 on slave2] "
-    std::string pending;  // The beginning of a line.
+    std::string pending;  // An incomplete line.
   };
-  // False where nothing was added.
+  // Returns false if nothing was added.
   bool Look(Log& log);
   void ShowPending(Log& log);
 
@@ -51,8 +50,8 @@ class LogFollower {
   std::map<std::string, Log> logs_;  // By path.
 };
 
-// The last `lines` lines of a file, each indented; empty when there is nothing. `begin`: the byte from which
-// lines count, where the file holds those of earlier attempts before it.
+// The last `lines` lines of a file, each indented; empty if there are none. Only lines from byte `begin` on
+// count, since those of earlier attempts may lie before it.
 std::string LogTail(const std::string& path, int lines, int64_t begin = 0);
 
 }  // namespace tethys

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// What signals mean is for the threads that were there before.
+// Blocks all signals in the calling thread while it lives: signals are for the threads that exist already.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -27,7 +27,7 @@ class AllSignalsBlocked {
 }  // namespace
 
 OutputQueue::OutputQueue(int fd) : fd_(fd) {
-  const AllSignalsBlocked blocked;  // The thread inherits it.
+  const AllSignalsBlocked blocked;  // The new thread inherits the mask.
   writer_ = std::thread([this] { WriteAll(); });
 }
 

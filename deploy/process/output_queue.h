@@ -1,6 +1,6 @@
-// Text on its way to a terminal, a pipe or a file, written by a thread of its own, in order. Whoever hands it
-// over never waits: a terminal may be stopped (Ctrl-S), and a pipe's reader may read nothing for hours. Used
-// by the launcher's display. Thread-safe.
+// A queue of text for a terminal, a pipe or a file, written in order by a thread of its own. Write never
+// blocks, although a terminal may be stopped (Ctrl-S) and a pipe's reader may read nothing for hours. Used by
+// the launcher's display. Thread-safe.
 #ifndef TETHYS_DEPLOY_PROCESS_OUTPUT_QUEUE_H_
 #define TETHYS_DEPLOY_PROCESS_OUTPUT_QUEUE_H_
 
@@ -14,9 +14,9 @@ namespace tethys {
 
 class OutputQueue {
  public:
-  // More than this is behind: what only matters at the moment need not be written now.
+  // With more bytes queued, behind() is true: text of momentary interest had better be left out.
   static constexpr size_t kBehindBytes = 4 << 10;
-  // What is written while so much waits is dropped. A line in its place says how many bytes.
+  // Text written while this many bytes are queued is dropped. A line in its place says how many bytes.
   static constexpr size_t kMaxBytes = 4 << 20;
 
   // `fd` is the caller's, and outlives this.
@@ -36,8 +36,8 @@ class OutputQueue {
   mutable Mutex mu_;
   CondVar changed_;
   std::deque<std::string> texts_ ABSL_GUARDED_BY(mu_);
-  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;    // Of texts_, and of what is being written.
-  size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes since the last text.
+  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;    // In texts_ and in the text being written.
+  size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes dropped since the last text.
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   std::thread writer_;
 };

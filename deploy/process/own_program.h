@@ -1,4 +1,4 @@
-// How this program is started again. Pure but for reading a link; any thread.
+// The path by which this program is started again. Reads a symbolic link and is pure otherwise; any thread.
 #ifndef TETHYS_DEPLOY_PROCESS_OWN_PROGRAM_H_
 #define TETHYS_DEPLOY_PROCESS_OWN_PROGRAM_H_
 
@@ -6,11 +6,11 @@
 
 namespace tethys {
 
-// /proc/self/exe: this build, even when another has taken its place meanwhile. Out of a bundle
-// (deploy/bundle.sh) that link leads to the bundle's loader; then it is the start script one folder up.
+// /proc/self/exe: this build, even if another has replaced its file meanwhile. In a bundle (deploy/bundle.sh)
+// that link leads to the bundle's loader, so the result is the start script one folder up.
 std::string OwnProgram();
 
-// The folder of the unpacked bundle that this program runs out of; empty: it runs out of none.
+// The folder of the unpacked bundle that this program runs from; empty if it runs from none.
 std::string OwnBundle();
 
 }  // namespace tethys

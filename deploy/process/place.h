@@ -1,5 +1,5 @@
-// Where a process of a job runs, and what starts a program there: on this machine a child of this process, on
-// another one an ssh. Pure; any thread.
+// The place where a process of a job runs, and the call that starts a program there: a child of this process
+// on this machine, an ssh to another. Pure; any thread.
 #ifndef TETHYS_DEPLOY_PROCESS_PLACE_H_
 #define TETHYS_DEPLOY_PROCESS_PLACE_H_
 
@@ -12,30 +12,30 @@
 namespace tethys {
 
 struct Place {
-  std::string host = {};                   // As the user calls it.
-  std::string address = "127.0.0.1";       // Numeric; what the process binds and is reached at.
-  std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: here.
-  std::string program = "/proc/self/exe";  // There.
-  std::string folder = {};  // Of ours, on another machine: builds, and run directories of chiefs.
-  std::string user = {};    // With ssh_port as in SshTarget, to find the machine again in a later run.
+  std::string host = {};                   // The user's name for it.
+  std::string address = "127.0.0.1";       // Numeric; the process binds it and is reached at it.
+  std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: this machine.
+  std::string program = "/proc/self/exe";  // Its path at that place.
+  std::string folder = {};                 // Ours on another machine: builds, chiefs' run directories.
+  std::string user = {};  // With ssh_port as in SshTarget; a later run finds the machine by them.
   int ssh_port = 0;
 };
 
-// Of all processes of a job; tasks by index.
+// The places of all processes of a job; tasks by index.
 struct Places {
   Place chief;
   std::vector<Place> servers;
   std::vector<Place> workers;
-  std::vector<proto::Device::Kind> worker_devices = {};  // Of each worker; empty: as the job says.
-  bool tls = false;                                      // Their connections are under mutual TLS.
+  std::vector<proto::Device::Kind> worker_devices = {};  // One per worker; empty: as the job says.
+  bool tls = false;                                      // Connections use mutual TLS.
 };
-// All on this machine.
+// Places on this machine for all processes.
 Places PlacesHere(const std::string& program, int workers, int servers);
 
-// What starts `program ARGUMENTS` at the place; input, output and log are left to the caller.
+// Options that start `program ARGUMENTS` at the place; the caller sets input, output and log.
 SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& arguments);
 
-// `word` as a POSIX shell takes it back unchanged.
+// Quotes `word` so that a POSIX shell reads it unchanged.
 std::string ShellQuote(const std::string& word);
 
 }  // namespace tethys

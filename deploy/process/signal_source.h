@@ -1,6 +1,6 @@
-// While it lives, signals to this process arrive at a descriptor, for a loop that polls: SIGCHLD, and those
-// by which a user ends a job (SIGINT, SIGTERM, SIGHUP). One that is ignored stays so (nohup). One at a time,
-// on the main thread, before there are others; nothing blocks.
+// While a SignalSource lives, signals to this process arrive at a descriptor, for a loop that polls: SIGCHLD,
+// and those by which a user ends a job (SIGINT, SIGTERM, SIGHUP). An ignored signal stays ignored (nohup). At
+// most one may exist, made on the main thread before other threads; nothing blocks.
 #ifndef TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
 #define TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
 
@@ -22,12 +22,12 @@ class SignalSource {
       struct sigaction action;
       if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&taken, number);
     }
-    signal(SIGCHLD, SIG_DFL);  // Where it is inherited as ignored, children cannot be waited for.
+    signal(SIGCHLD, SIG_DFL);  // If it were inherited as ignored, waitpid would fail.
     sigprocmask(SIG_BLOCK, &taken, &before_);
     fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~SignalSource() {
-    // An interrupt that comes late would end the process before it has said how the job went.
+    // A late interrupt would end the process before it has reported how the job went.
     while (Next() != 0) {
     }
     sigprocmask(SIG_SETMASK, &before_, nullptr);
@@ -36,7 +36,7 @@ class SignalSource {
   SignalSource& operator=(const SignalSource&) = delete;
 
   int fd() const { return fd_.get(); }
-  // 0: none.
+  // The number of the next signal; 0 if there is none.
   int Next() {
     signalfd_siginfo info;
     return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
@@ -47,8 +47,8 @@ class SignalSource {
   FileDescriptor fd_;
 };
 
-// While it lives, the signals by which a user ends a job wait: a SignalSource that is made meanwhile finds
-// them. Before there are other threads.
+// While it lives, the signals by which a user ends a job stay pending, and a SignalSource made meanwhile
+// receives them. Made before other threads.
 class InterruptsHeld {
  public:
   InterruptsHeld() {

@@ -27,10 +27,10 @@ namespace {
 constexpr size_t kMaxOutput = 1 << 20;
 constexpr int kSshFailed = 255;
 constexpr int kErrorLines = 5;
-// A child that has closed its output is about to end; so often is looked.
+// How often Poll is called for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
 
-// One command on its way.
+// One running command.
 class Call {
  public:
   Call(const RemoteCommand& command, Nanoseconds deadline, std::string error_path)
@@ -149,7 +149,7 @@ absl::Status Patience::Error() const {
 
 namespace {
 
-// As a person would write it.
+// `word`, quoted only if it must be.
 std::string WordText(const std::string& word) {
   const bool plain = std::all_of(word.begin(), word.end(),
                                  [](char c) { return absl::ascii_isalnum(c) || strchr("-_./@:", c); });
@@ -170,9 +170,9 @@ std::string SshTrial(const std::string& config, const SshTarget& target) {
 std::vector<std::string> SshCall(const std::string& config, const SshTarget& target) {
   std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
   if (!config.empty()) words.insert(words.end(), {"-F", config});
-  // What stands here overrides the user's configuration: no questions; a dead connection is noticed;
-  // forwarded ports and commands meant for a person's sessions are left out; and a connection that other
-  // sessions could share is never left behind in the background.
+  // These options override the user's configuration: no questions; a dead connection is noticed; forwarded
+  // ports and commands meant for interactive sessions are left out; no shared connection is left behind in
+  // the background.
   for (const char* option : {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5",
                              "ServerAliveCountMax=2", "LogLevel=ERROR", "ClearAllForwardings=yes",
                              "RemoteCommand=none", "RequestTTY=no", "ControlMaster=no"}) {

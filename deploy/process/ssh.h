@@ -1,8 +1,8 @@
-// Commands on other machines by the user's own ssh, so that the agent, jump hosts and everything in
-// ssh_config work as in a terminal. Never asks a question: where ssh would (a password, an unknown host key),
-// it fails.
+// Runs commands on other machines by the user's own ssh, so that the agent, jump hosts and everything in
+// ssh_config work as in a terminal. It never asks a question: if ssh would (a password, an unknown host key),
+// the call fails.
 //
-// RunEverywhere blocks up to its deadline, or for as long as data moves; leaves no ssh behind.
+// RunEverywhere blocks up to its deadline, or for as long as data moves. It leaves no ssh behind.
 // Thread-compatible; no threads are started.
 #ifndef TETHYS_DEPLOY_PROCESS_SSH_H_
 #define TETHYS_DEPLOY_PROCESS_SSH_H_
@@ -22,24 +22,24 @@ struct SshTarget {
   int port = 0;           // 0: as ssh_config says.
 };
 
-// What a user may type to see by himself why ssh does not get in.
+// A command that a user may type to see why ssh fails.
 std::string SshTrial(const std::string& config, const SshTarget& target);
 
-// The call of ssh up to the host, program first; a command for the other side's shell may follow. `config` is
-// a file in place of the user's ~/.ssh/config; empty: that one.
+// The call of ssh up to the host, program first; a command for the remote shell may follow. `config` is a
+// file in place of the user's ~/.ssh/config; if empty, that one is used.
 std::vector<std::string> SshCall(const std::string& config, const SshTarget& target);
 
 struct RemoteCommand {
-  std::vector<std::string> ssh = {};  // Of SshCall.
+  std::vector<std::string> ssh = {};  // From SshCall.
   std::string command = {};           // For sh.
   std::string input_path = "/dev/null";
   std::string output_path = {};  // Standard output goes to this new file; empty: to RemoteResult::output.
-  bool moves_data = false;       // The deadline is the longest time without a byte, not the time in all.
+  bool moves_data = false;       // The deadline is the longest time without a byte, not the total time.
 };
 
 struct RemoteResult {
-  // Unavailable: ssh itself failed, with its words. Aborted: the command ended with another status than 0,
-  // with what it wrote on standard error. DeadlineExceeded. An error of the file system: of output_path.
+  // Unavailable: ssh itself failed; the message is its own. Aborted: the command's exit status was not 0; the
+  // message is its standard error. DeadlineExceeded. An error of the file system: that of output_path.
   absl::Status status = {};
   std::string output = {};   // Standard output, at most 1 MiB.
   Nanoseconds finished = 0;  // Since 1970, by the clock of this machine.
@@ -47,7 +47,7 @@ struct RemoteResult {
   int64_t moved = 0;  // Bytes of standard input and output.
 };
 
-// How long a command may take: `longest` in all or, with `moves_data`, since its last byte. Pure.
+// The time limit of a command: `longest` in total or, with `moves_data`, since its last byte. Pure.
 class Patience {
  public:
   Patience(Nanoseconds longest, bool moves_data, Nanoseconds now)
@@ -63,11 +63,12 @@ class Patience {
   int64_t moved_ = 0;
 };
 
-// Of an ssh that ended: OK, Unavailable or Aborted, as above; `error_path` has its standard error.
+// The status of an ssh that has ended: OK, Unavailable or Aborted, as above. `error_path` holds its standard
+// error.
 absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path);
 
-// All at once, each for at most `deadline`; results in the order of `commands`. `scratch` is a directory for
-// the words of ssh.
+// Runs all commands at once, each for at most `deadline`; results in the order of `commands`. `scratch` is a
+// directory for files that take standard error.
 std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& commands, Nanoseconds deadline,
                                         const std::string& scratch);
 

@@ -14,9 +14,9 @@
 namespace tethys {
 namespace {
 
-// A child's descriptors are moved to numbers from here on before they take their places below.
+// A child's descriptors are first moved to numbers from here on, then to their places below.
 constexpr int kOutOfTheWay = 10;
-// Where the child holds the pipe that reports a failed exec; closed by a successful one.
+// The child's descriptor of the pipe that reports a failed exec; a successful exec closes it.
 constexpr int kReport = 3;
 
 struct Pipe {
@@ -32,10 +32,10 @@ absl::StatusOr<Pipe> MakePipe() {
 
 void CloseFrom(int first) {
   if (close_range(first, ~0u, 0) == 0) return;
-  for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);  // Kernels before 5.9.
+  for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);  // For kernels before 5.9.
 }
 
-// Puts each of `fds` into its place: fds[i] becomes descriptor i.
+// Makes fds[i] descriptor i, for each i.
 bool TakePlaces(std::array<int, kReport + 1> fds) {
   for (int& fd : fds) {
     fd = fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
@@ -55,12 +55,12 @@ void ResetSignals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// In the child. `report` takes errno when the program cannot be started.
+// Runs in the child. `report` receives errno if the program cannot be started.
 [[noreturn]] void BecomeChild(const char* program, char* const* arguments, pid_t launcher, int input,
                               int output, int log, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The launcher may have died before the line above; then nobody would tell.
+  // The launcher may have died before the line above; then no signal would come.
   if (getppid() != launcher) _exit(1);
   ResetSignals();
   if (TakePlaces({input, output, log, report})) execvp(program, arguments);
@@ -69,7 +69,7 @@ void ResetSignals() {
   _exit(127);
 }
 
-// 0 when the pipe was closed by a successful exec.
+// Returns 0 if a successful exec closed the pipe.
 int ReadExecError(int fd) {
   int error = 0;
   ssize_t got;

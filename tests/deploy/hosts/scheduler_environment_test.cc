@@ -87,7 +87,7 @@ TEST(TfConfigTest, RefusesTasksThatThereAreNot) {
               HasSubstr("cluster.worker[2] is this task, but the cluster has 2"));
   EXPECT_THAT(TfConfigProblem(kCluster + R"({"type": "worker", "index": -1}})"), HasSubstr("worker[-1]"));
   EXPECT_THAT(TfConfigProblem(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps"}})"),
-              HasSubstr("cluster.worker names nobody"));
+              HasSubstr("cluster.worker is empty"));
   EXPECT_THAT(TfConfigProblem(R"({"cluster": {"worker": ["a"]}, "task": {"type": "worker"}})"),
               HasSubstr("cluster.worker[0]: "));
 }
