@@ -1,6 +1,6 @@
-// Keeps the unpacked bundle that this process runs out of from being removed: a launcher that brings a newer
-// build removes those that nobody touched for a month (cluster_hosts.h). A thread of its own touches the
-// folder, which also tells launchers on other machines that share it.
+// Protects the unpacked bundle that this process runs from against removal: a launcher that installs a newer
+// build removes those not touched for a month (cluster_hosts.h). A thread of its own touches the folder, so
+// launchers on other machines that share it see this, too.
 #ifndef TETHYS_DEPLOY_HOSTS_BUILD_IN_USE_H_
 #define TETHYS_DEPLOY_HOSTS_BUILD_IN_USE_H_
 
@@ -16,7 +16,7 @@ class BuildInUse {
  public:
   static constexpr Nanoseconds kInterval = 24 * 3600 * kSecond;
 
-  // Touches `folder` now and every `interval`, until it is destroyed; empty: nothing is done.
+  // Touches `folder` now and every `interval`, until destroyed; does nothing if `folder` is empty.
   BuildInUse(std::string folder, Nanoseconds interval);
   ~BuildInUse();
 

@@ -1,4 +1,4 @@
-// deploy/bundle.sh, as it lies in the program: whoever has the program can make its bundle. Pure; any thread.
+// The text of deploy/bundle.sh, embedded in the program so that it can make its own bundle. Pure; any thread.
 #ifndef TETHYS_DEPLOY_HOSTS_BUNDLE_SCRIPT_H_
 #define TETHYS_DEPLOY_HOSTS_BUNDLE_SCRIPT_H_
 

@@ -22,10 +22,10 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kProbeDeadline = 20 * kSecond;
-// Without a byte moved.
+// The longest time without a byte moved.
 constexpr Nanoseconds kCopyStall = 120 * kSecond;
 
-// Start-up files of a shell may write, too: our lines are marked.
+// A mark on our lines, because a shell's start-up files may write others.
 constexpr char kMark[] = "tethys-probe ";
 
 std::string ProbeScript(const std::string& build) {
@@ -41,9 +41,9 @@ esac
 exit 0)sh");
 }
 
-// Takes a bundle on standard input. It is unpacked aside and renamed, so it is there whole or not at all,
-// also when two launchers bring it at once. Builds that nobody used for a month go:
-// probes and running processes touch theirs.
+// Takes a bundle on standard input. It is unpacked aside and renamed, so it is complete or absent, even if
+// two launchers install it at once. Builds not used for a month are removed: probes and running processes
+// touch theirs.
 std::string InstallScript(const std::string& build) {
   return absl::StrCat("build=", build, R"sh(
 root="$HOME/.cache/tethys"
@@ -78,7 +78,7 @@ absl::Status At(const ClusterHost& host, const absl::Status& status) {
   return Annotate(status, absl::StrCat("host ", host.target.host));
 }
 
-// The code of the first, the words of all.
+// One status with the code of the first error and the messages of all.
 absl::Status Together(const std::vector<absl::Status>& errors) {
   return absl::Status(errors[0].code(),
                       absl::StrJoin(errors, "\n    ", [](std::string* out, const absl::Status& error) {
@@ -99,7 +99,7 @@ std::string ClockWarning(const std::string& host, const HostProbe& probe, const 
       host, std::abs(offset), offset > 0 ? "ahead" : "behind", error);
 }
 
-// Those of `hosts` to which ssh leads, and their places.
+// A host that is reached by ssh, and its place.
 struct Remote {
   const ClusterHost* host;
   Place* place;
@@ -116,7 +116,7 @@ class Preparation {
   }
 
  private:
-  // Completes the places; answers those that lack the build. The error names every host that cannot be used.
+  // Completes the places; returns those that lack the build. The error names every host that cannot be used.
   absl::StatusOr<std::vector<Remote>> Probe(const std::vector<Remote>& remotes) {
     std::vector<RemoteCommand> commands;
     for (const Remote& remote : remotes) {

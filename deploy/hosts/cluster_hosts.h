@@ -1,10 +1,11 @@
-// The machines of a job before it starts: where each is reached, whether it can run this build, and the build
-// brought to those that lack it. Called by job_places.h; blocks, under deadlines; all hosts at once.
+// Prepares the machines of a job before it starts: finds the address of each, checks that it can run this
+// build, and installs the build if it is missing. Called by job_places.h; blocks, under deadlines; all hosts
+// at once.
 //
-// On a machine, everything of ours lies in ~/.cache/tethys: BUILD_ID/ (the bundle, unpacked) and, where a
-// chief runs, runs/JOB_ID/. A build brought to a host removes those that nobody used there for a month;
-// processes touch the one that they run out of (build_in_use.h). Hosts need sh, mkdir, rm, mv, tar and gzip;
-// uname, date, df, touch and find do more where they are.
+// All files of ours on a machine are in ~/.cache/tethys: BUILD_ID/ (the unpacked bundle) and, on a chief's
+// machine, runs/. Installing a build on a host removes those not used there for a month; processes touch the
+// one that they run from (build_in_use.h). Hosts need sh, mkdir, rm, mv, tar and gzip; uname, date, df, touch
+// and find are used if present.
 #ifndef TETHYS_DEPLOY_HOSTS_CLUSTER_HOSTS_H_
 #define TETHYS_DEPLOY_HOSTS_CLUSTER_HOSTS_H_
 
@@ -19,47 +20,49 @@
 
 namespace tethys {
 
-// Seconds. Certificates of a job are valid from an hour before it on.
+// The largest clock offset without a warning, in seconds. A job's certificates are valid from an hour before
+// its start.
 constexpr double kClockTolerance = 5;
 
 struct ClusterHost {
   SshTarget target = {};
-  std::string address = {};  // As the host file gives it; empty: where ssh connects to.
+  std::string address = {};  // From the host file; empty: the address ssh connects to.
 };
 
 struct ClusterOptions {
-  std::string ssh_config = {};                        // Empty: the user's own.
+  std::string ssh_config = {};                        // As in SshCall.
   std::string bundle = {};                            // As in PayloadOptions.
-  std::string scratch = {};                           // A directory for the words of ssh.
+  std::string scratch = {};                           // As in RunEverywhere.
   std::function<void(const std::string&)> note = {};  // Takes lines for the user.
 };
 
 // The numeric addresses of this machine.
 std::set<std::string> OwnAddresses();
 
-// Where a host's processes are reached: by its own name, or where ssh connects to. InvalidArgument: on
-// loopback, although it is not `alone`.
+// The address at which a host's processes are reached: that of the host file, or the one ssh connects to.
+// InvalidArgument: a loopback address, although the host is not `alone`. NotFound: the name has no address.
 absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options);
 
-// A place for each host, in their order. A host with an address of this machine is started on directly,
-// others by ssh. The error names every host that cannot be used, in the order of the file, and why.
+// A place for each host, in their order. Processes are started directly on a host with an address of this
+// machine, by ssh on others. The error names every host that cannot be used, in the order of the file, with
+// the reason.
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
                                                 const ClusterOptions& options);
 
-// What a host says of itself.
+// A host's answers to the probe script.
 struct HostProbe {
   std::string home = {};
-  std::string architecture = {};  // Empty: it cannot tell.
-  double free_kib = -1;           // -1: it cannot tell.
-  double unix_seconds = -1;       // -1: it cannot tell.
+  std::string architecture = {};  // Empty: unknown.
+  double free_kib = -1;           // -1: unknown.
+  double unix_seconds = -1;       // -1: unknown.
   bool has_build = false;
 };
-// InvalidArgument: the host answered with something else, as a shell does whose start-up files write.
+// Lines without our mark are ignored. InvalidArgument: no line names the home folder.
 absl::StatusOr<HostProbe> ParseProbe(const std::string& output);
 
-// Why this build cannot run there, if so.
+// FailedPrecondition: this build cannot run there, with the reason.
 absl::Status CheckArchitecture(const HostProbe& probe, const std::string& architecture);
-// Why it cannot be brought there, if so; it takes up `needed_kib`.
+// ResourceExhausted: less than `needed_kib` is free there.
 absl::Status CheckSpace(const HostProbe& probe, double needed_kib);
 
 }  // namespace tethys

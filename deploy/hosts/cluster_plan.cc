@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-// "worker 0 1 2", of those that are on `host`; empty: none.
+// The tasks of a role on `host`, as "worker 0 1 2"; empty if there are none.
 std::string TasksOn(int host, absl::string_view role, const std::vector<int>& hosts) {
   std::vector<size_t> indices;
   for (size_t i = 0; i < hosts.size(); ++i) {
@@ -28,7 +28,7 @@ bool AnySaysItsDevice(const std::vector<HostEntry>& hosts) {
                      [](const HostEntry& host) { return host.device.has_value(); });
 }
 
-// What the job asks for that only GPUs have; empty: nothing.
+// The field of the job that requires a GPU; empty if there is none.
 std::string ForGpusOnly(const proto::Job& job) {
   if (job.device().tf32()) return "device.tf32";
   if (job.device().precision() != proto::Device::FP32) return "device.precision BF16";

@@ -1,5 +1,5 @@
-// A job laid over the machines of a host file: what `tethys plan --hostfile` prints and the launcher carries
-// out. Pure but for reading the file.
+// The assignment of a job's processes to the machines of a host file. `tethys plan --hostfile` prints it and
+// the launcher carries it out. Pure except for reading the file.
 #ifndef TETHYS_DEPLOY_HOSTS_CLUSTER_PLAN_H_
 #define TETHYS_DEPLOY_HOSTS_CLUSTER_PLAN_H_
 
@@ -14,12 +14,12 @@ namespace tethys {
 struct ClusterPlan {
   std::vector<HostEntry> hosts;
   RoleAssignment roles;
-  // What each worker computes on; empty where no host says, and the job decides.
+  // The device of each worker; empty if no host names one, and the job decides.
   std::vector<proto::Device::Kind> worker_devices;
 
   // Hosts that run a process of the job, ascending.
   std::vector<int> UsedHosts() const;
-  // Of the hosts used; 0 when one of them has no price.
+  // The sum over the hosts used; 0 if one of them has no price.
   double PricePerHour() const;
 };
 
@@ -27,11 +27,12 @@ struct ClusterPlan {
 // on a host with device=cpu, but the job asks for a precision that only GPUs have.
 absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const proto::Job& job);
 
-// Of each worker, as `tethys chief --worker_devices` takes it: "cuda,cpu"; and back, for that many workers.
+// Converts the workers' devices to the text of `tethys chief --worker_devices`, "cuda,cpu", and back.
+// InvalidArgument: the text does not name `workers` devices.
 std::string WorkerDevicesText(const std::vector<proto::Device::Kind>& devices);
 absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string_view text, int workers);
 
-// A line for each host: what it runs, its slots, price and, where any host says it, device.
+// A line for each host: its processes, slots, price and, if any host names one, device.
 std::string ClusterTable(const ClusterPlan& plan);
 
 }  // namespace tethys

@@ -21,10 +21,10 @@ namespace {
 constexpr Nanoseconds kFactsDeadline = 30 * kSecond;
 constexpr Nanoseconds kClockDeadline = 10 * kSecond;
 constexpr Nanoseconds kListenDeadline = 30 * kSecond;
-// Beyond that of MeasureLink, whose error says more.
+// Longer than the deadline of MeasureLink, because its error says more.
 constexpr Nanoseconds kLinkDeadline = 15 * kSecond;
 constexpr int kClockRounds = 8;
-// All pairs of 33 machines; of more, each is measured with 32 others.
+// Enough for all pairs of 33 machines; with more, each is measured with 32 others.
 constexpr int kMaxRounds = 32;
 
 using Conversations = std::vector<std::unique_ptr<Conversation>>;
@@ -37,7 +37,7 @@ absl::string_view FirstLine(const Answer& answer) {
   return answer.lines.empty() ? absl::string_view() : absl::string_view(answer.lines[0]);
 }
 
-// This program, by a name that means the same to a shell started from here.
+// This program's path in a form that a shell started from here can use, too.
 std::string ProgramForOthers() {
   return absl::StrReplaceAll(OwnProgram(), {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
 }
@@ -94,7 +94,7 @@ class Checker {
     }
   }
 
-  // A tethys on every machine that has it, each with a listener; sets `links` of the others.
+  // Starts a tethys with a listener on every machine that has this build; sets `links` of the others.
   Conversations StartMeters(const std::string& secret, std::vector<std::string>& listeners) {
     Conversations conversations(check_.hosts.size());
     for (size_t i = 0; i < check_.hosts.size(); ++i) {
@@ -160,7 +160,7 @@ class Checker {
 
   const ClusterOptions& options_;
   ClusterCheck check_;
-  std::vector<std::vector<std::string>> ssh_;  // By host.
+  std::vector<std::vector<std::string>> ssh_;  // One per host.
 };
 
 }  // namespace
@@ -170,8 +170,8 @@ ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOp
 }
 
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most) {
-  // The circle method: the last one stays, the others move on by one place a round, and who sits opposite one
-  // another is a pair. An odd count leaves one out each round.
+  // The circle method: the last one stays, the others move by one seat a round, and opposite seats are a
+  // pair. With an odd count, one is left out each round.
   const int seats = count + count % 2;
   std::vector<std::vector<std::pair<int, int>>> rounds;
   for (int round = 0; round < seats - 1 && round < most; ++round) {

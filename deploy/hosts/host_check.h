@@ -1,7 +1,7 @@
-// What `tethys hosts check` finds out about the machines of a host file: whether ssh gets in, what each says
-// of itself, how far its clock is off, and how fast each pair is connected. Blocks; all hosts are asked at
-// once, under deadlines, and links are measured in rounds in which no machine takes part twice. Nothing is
-// left running.
+// The checks of `tethys hosts check` on the machines of a host file: whether ssh connects, each machine's
+// facts, its clock offset, and the network speed between each pair. Blocks; all hosts are asked at once,
+// under deadlines, and links are measured in rounds in which no machine takes part twice. No process is left
+// running.
 #ifndef TETHYS_DEPLOY_HOSTS_HOST_CHECK_H_
 #define TETHYS_DEPLOY_HOSTS_HOST_CHECK_H_
 
@@ -18,14 +18,14 @@
 namespace tethys {
 
 struct CheckedHost {
-  std::string host = {};     // As the file names it.
-  std::string address = {};  // Empty: none that other machines reach.
-  bool here = false;         // It is this machine; asked without ssh.
-  std::string trial = {};    // As SshTrial; for a host that is not reached.
+  std::string host = {};     // Its name in the file.
+  std::string address = {};  // Empty: none that other machines can reach.
+  bool here = false;         // It is this machine, which is asked without ssh.
+  std::string trial = {};    // From SshTrial; shown if the host is not reached.
   absl::Status reached = {};
   HostFacts facts = {};
   std::optional<ClockOffset> clock = {};
-  absl::Status links = {};  // Not OK: they were not measured, for this reason.
+  absl::Status links = {};  // If not OK, why they were not measured.
 };
 
 struct CheckedLink {
@@ -35,18 +35,18 @@ struct CheckedLink {
 };
 
 struct ClusterCheck {
-  std::string architecture = {};  // Of this machine.
+  std::string architecture = {};  // That of this machine.
   std::vector<CheckedHost> hosts = {};
   std::vector<CheckedLink> links = {};
 };
 
-// `options.bundle` is not used: nothing is installed anywhere.
+// `options.bundle` is unused, because nothing is installed.
 ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options);
 
-// Every pair of 0 .. count-1 once, in rounds that name nobody twice; no more than `most` rounds.
+// Every pair of 0 .. count-1 once, in rounds that use no number twice; at most `most` rounds.
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most);
 
-// The tables for people, and below them what is wrong and what to do.
+// Tables for the user, followed by each problem and its remedy.
 std::string ClusterCheckText(const ClusterCheck& check);
 
 }  // namespace tethys

@@ -29,7 +29,7 @@ struct Stamp {
 std::optional<Stamp> FindStamp(const Answer& answer) {
   for (absl::string_view line : answer.lines) {
     if (!absl::ConsumePrefix(&line, "time ")) continue;
-    // Not by way of a double, which resolves 0.2 µs only.
+    // Not parsed as a double, which resolves only 0.2 µs.
     const std::pair<std::string, std::string> parts = absl::StrSplit(line, absl::MaxSplits('.', 1));
     int64_t seconds = 0;
     int64_t fraction = 0;
@@ -92,7 +92,7 @@ std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers) {
     const std::optional<Stamp> stamp = answer.status.ok() ? FindStamp(answer) : std::nullopt;
     if (!stamp.has_value() || answer.heard < answer.asked) continue;
     const int64_t middle = answer.asked + (answer.heard - answer.asked) / 2;
-    // What is below the last digit was cut off.
+    // The digits below the last one were cut off, so half of its width is added.
     const ClockOffset offset{.seconds = ToSeconds(stamp->nanoseconds - middle) + stamp->resolution / 2,
                              .error = ToSeconds(answer.heard - answer.asked) / 2 + stamp->resolution / 2};
     if (!best.has_value() || offset.error < best->error) best = offset;

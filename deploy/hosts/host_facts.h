@@ -1,5 +1,5 @@
-// What a machine says of itself, and how far its clock is off, for `tethys hosts check`. Machines need sh;
-// nproc, df and nvidia-smi say more where they are. Pure.
+// A machine's facts and its clock offset, for `tethys hosts check`. Machines need sh; nproc, df and
+// nvidia-smi are used if present. Pure.
 #ifndef TETHYS_DEPLOY_HOSTS_HOST_FACTS_H_
 #define TETHYS_DEPLOY_HOSTS_HOST_FACTS_H_
 
@@ -13,27 +13,29 @@
 namespace tethys {
 
 struct HostFacts {
-  std::string architecture;        // Empty: it cannot tell.
-  int cores = 0;                   // 0: it cannot tell. Those that a process may use.
-  int64_t memory_bytes = -1;       // -1, here and below: it cannot tell.
-  int64_t memory_free_bytes = -1;  // What Linux calls available.
-  int64_t disk_free_bytes = -1;    // Where the home folder is.
-  std::vector<std::string> gpus;   // A name each.
-  std::string program;             // Its tethys of build `build`; empty: it has none.
+  std::string architecture;        // Empty: unknown.
+  int cores = 0;                   // Those that a process may use; 0: unknown.
+  int64_t memory_bytes = -1;       // -1, here and below: unknown.
+  int64_t memory_free_bytes = -1;  // MemAvailable of /proc/meminfo.
+  int64_t disk_free_bytes = -1;    // On the file system of the home folder.
+  std::vector<std::string> gpus;   // Their names.
+  std::string program;             // The path of its tethys of this build; empty: it has none.
 };
 
-// For sh, one side of a Conversation: answers "facts" with facts, and any other line with the time.
+// A script for sh at the far end of a Conversation: answers "facts" with facts, and any other line with the
+// time.
 std::string FactsScript(const std::string& build);
 
 HostFacts ParseFacts(const std::vector<std::string>& lines);
 
-// Of a machine's clock to that of this one.
+// The offset of a machine's clock from this one's.
 struct ClockOffset {
-  double seconds = 0;  // Positive: it is ahead.
+  double seconds = 0;  // Positive: the machine's clock is ahead.
   double error = 0;    // Seconds; the offset is within seconds ± error.
 };
 
-// From answers with the time: the one of least round trip says most. Nothing when none tells a time.
+// Computed from the answer with the smallest error, which the round trip bounds. nullopt if no answer has a
+// time.
 std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers);
 
 }  // namespace tethys

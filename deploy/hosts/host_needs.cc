@@ -18,7 +18,7 @@
 namespace tethys {
 namespace {
 
-// NVIDIA's libraries may come over a network when they are first loaded.
+// Long, because NVIDIA's libraries may be loaded over a network at first use.
 constexpr Nanoseconds kDeadline = 120 * kSecond;
 constexpr char kMark[] = "tethys-lacks ";
 constexpr char kEnd[] = "tethys-lacks-no-more";
@@ -49,7 +49,7 @@ RemoteCommand Question(const HostNeeds& needs, const Place& place) {
   return command;
 }
 
-// What the answer says is lacking there.
+// The lacking things that the answer names.
 std::vector<std::string> Lacks(const RemoteResult& result) {
   if (!result.status.ok()) return {std::string(result.status.message())};
   std::vector<std::string> lacks;
@@ -69,7 +69,7 @@ absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, 
     TETHYS_ASSIGN_OR_RETURN(of_reader.files[path], FileSize(path));
   }
   std::map<std::string, HostNeeds> needs;
-  // The chief looks at the data, too.
+  // The chief reads the data, too.
   if (!places.chief.ssh.empty()) needs[places.chief.host] = of_reader;
   for (size_t i = 0; i < places.workers.size(); ++i) {
     HostNeeds& of_host = needs[places.workers[i].host];

@@ -1,8 +1,8 @@
-// What a job needs of a machine that the launcher cannot see from here: data files and GPUs. The launcher
-// asks every machine before anything is started (job_places.h), by `tethys ready` there, which has the same
-// view of files and GPUs as the processes that come later.
+// A job's needs on a machine that the launcher cannot check from here: data files and GPUs. Before any
+// process starts (job_places.h), the launcher runs `tethys ready` on every machine, which has the same view
+// of files and GPUs as the processes that start later.
 //
-// AskForNeeds blocks, under a deadline, all machines at once; the rest is pure but for looking at files.
+// AskForNeeds blocks, under a deadline, all machines at once; the rest is pure except for looking at files.
 // Thread-compatible.
 #ifndef TETHYS_DEPLOY_HOSTS_HOST_NEEDS_H_
 #define TETHYS_DEPLOY_HOSTS_HOST_NEEDS_H_
@@ -20,7 +20,7 @@ namespace tethys {
 
 struct HostNeeds {
   std::map<std::string, int64_t> files = {};  // Data files by path, each with its size here in bytes.
-  int gpus = 0;                               // As many workers compute on GPUs there.
+  int gpus = 0;                               // The number of workers that compute on GPUs there.
   bool bf16 = false;                          // With gpus, as in CudaDeviceOptions.
   bool tf32 = false;
   std::vector<std::string> cuda_library_path = {};  // As in TaskOptions.
@@ -28,24 +28,24 @@ struct HostNeeds {
   bool empty() const { return files.empty() && gpus == 0; }
 };
 
-// What the job's processes at each place need, by the places' names. Files only on other machines: here they
-// have been read. NotFound: a data file is not here.
+// The needs of the job's processes, by the names of their places. Files are listed for other machines only,
+// since they have been read here. NotFound: a data file is missing on this machine.
 absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, const Places& places,
                                                          const std::vector<std::string>& cuda_library_path);
-// Both together; of files, the sizes of `more`.
+// Adds `more` to `needs`; for a file in both, the size in `more` counts.
 void AddNeeds(const HostNeeds& more, HostNeeds& needs);
 
-// The needs as words for `tethys ready`, which deploy/command/needs_flags.h parses.
+// The needs as arguments of `tethys ready`, which deploy/command/needs_flags.h parses.
 std::vector<std::string> NeedsArguments(const HostNeeds& needs);
 
 // A line for each file that is not on this machine, cannot be read or has another size.
 std::vector<std::string> LackingFiles(const HostNeeds& needs);
 
-// What `tethys ready` prints of what is lacking, so that it is found among what a shell's start-up files
-// write.
+// The output of `tethys ready` for these lacking things, marked because a shell's start-up files may write,
+// too.
 std::string LackText(const std::vector<std::string>& lines);
 
-// OK: the machines have all of it. FailedPrecondition: a line for each thing that one lacks, with its name.
+// OK: no machine lacks anything. FailedPrecondition: a line for each lacking thing, with the machine's name.
 // `scratch` as in RunEverywhere.
 absl::Status AskForNeeds(const std::map<std::string, HostNeeds>& needs, const std::vector<Place>& places,
                          const std::string& scratch);

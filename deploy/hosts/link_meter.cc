@@ -23,10 +23,10 @@ constexpr Nanoseconds kHandshakeDeadline = 2 * kSecond;
 constexpr int kRoundTrips = 20;
 constexpr uint32_t kMaxHandshakeBytes = 4096;
 constexpr size_t kPieceBytes = 128 << 10;
-// So little waits unsent that a slow link is done soon after the last write.
+// Few enough unsent bytes that even a slow link finishes soon after the last write.
 constexpr int kMaxUnsentBytes = 128 << 10;
 
-// A connected socket under a deadline; every wait also ends when `stop` polls readable.
+// A connected socket with a deadline; every wait also ends when `stop` becomes readable.
 class Wire {
  public:
   Wire(FileDescriptor fd, Nanoseconds time, int stop)
@@ -66,7 +66,7 @@ class Wire {
     return absl::OkStatus();
   }
 
-  // As many bytes as go through in kStreamTime, then the end of this side.
+  // Sends as many bytes as possible in kStreamTime, then shuts this side down.
   absl::Status SendStream() {
     const std::vector<char> piece(kPieceBytes);
     const Nanoseconds end = clock_.Now() + kStreamTime;
@@ -75,7 +75,7 @@ class Wire {
     return absl::OkStatus();
   }
 
-  // To the end of the other side; bytes per second.
+  // Receives until the other side shuts down; returns bytes per second.
   absl::StatusOr<double> ReceiveStream() {
     std::vector<char> piece(kPieceBytes);
     const Nanoseconds begin = clock_.Now();
@@ -100,7 +100,7 @@ class Wire {
         bytes = 0;
       }
     }
-    if (bytes == 0) {  // On a link, or between processes, so slow that the warm-up was all.
+    if (bytes == 0) {  // So slow that nothing arrived after the warm-up.
       bytes = all;
       counted_from = begin;
     }
@@ -176,7 +176,7 @@ class ThreadedListener final : public LinkListener {
       absl::StatusOr<FileDescriptor> caller = AcceptTcp(listener_.get());
       if (!caller.ok() || !caller->valid()) continue;
       Wire wire(*std::move(caller), kHandshakeDeadline, stop_.fd());
-      Serve(secret_, wire).IgnoreError();  // The caller sees the connection close, and says so.
+      Serve(secret_, wire).IgnoreError();  // The caller sees the connection close and reports it.
     }
   }
 

@@ -1,15 +1,15 @@
-// How fast the network is between two machines: a listener on one, a measurement from the other, both of the
-// same build. Called by the verb `link`. A stranger without the token is told nothing and costs the listener
-// two seconds at most. In the order they are sent:
+// Measures the network between two machines: a listener on one, the measurement on the other, both of the
+// same build. Called by the verb `link`. A caller without the token gets no answer and holds the listener up
+// for two seconds at most. The messages, in order:
 //
 //   listener -> caller   8 bytes         nonce
 //   caller -> listener   4 bytes, n, n   a proto::Handshake (runtime/cluster/handshake.h)
-//   20 times             1 byte          from the caller, and back
-//   caller -> listener   bytes           as many as go through in half a second, and the end of its side
-//   listener -> caller   8 bytes         a double: bytes per second that arrived
-//   listener -> caller   bytes           again for half a second, and the end
+//   20 times             1 byte          from the caller and back
+//   caller -> listener   bytes           as many as possible in half a second, then end of stream
+//   listener -> caller   8 bytes         a double: bytes per second received
+//   listener -> caller   bytes           the same for half a second, then end of stream
 //
-// Rates leave out the first tenth of a second, in which TCP gets up to speed.
+// Rates leave out the first tenth of a second, during TCP's slow start.
 #ifndef TETHYS_DEPLOY_HOSTS_LINK_METER_H_
 #define TETHYS_DEPLOY_HOSTS_LINK_METER_H_
 
@@ -23,11 +23,11 @@ namespace tethys {
 
 struct LinkSpeed {
   double round_trip = 0;  // Seconds, the least of twenty.
-  double there = 0;       // Bytes per second.
-  double back = 0;
+  double there = 0;       // From the caller to the listener, in bytes per second.
+  double back = 0;        // From the listener to the caller, likewise.
 };
 
-// Serves one caller after the other on a thread of its own, until it is destroyed. Thread-compatible.
+// Serves one caller at a time on a thread of its own, until destroyed. Thread-compatible.
 class LinkListener {
  public:
   static absl::StatusOr<std::unique_ptr<LinkListener>> Start(const JobSecret& secret,
@@ -36,8 +36,8 @@ class LinkListener {
   virtual const HostPort& address() const = 0;
 };
 
-// Blocks for about a second, at most for ten: DeadlineExceeded. Unavailable: the listener cannot be reached,
-// is gone, or does not know the secret.
+// Blocks for about a second. DeadlineExceeded: it took more than ten. Unavailable: the listener cannot be
+// reached, is gone, or has another secret.
 absl::StatusOr<LinkSpeed> MeasureLink(const JobSecret& secret, const HostPort& listener);
 
 }  // namespace tethys

@@ -17,19 +17,19 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kPackDeadline = 600 * kSecond;
-// Unpacked, a bundle is about three times as large.
+// An unpacked bundle is about three times as large.
 constexpr double kUnpackedRatio = 3.5;
 constexpr char kBundleName[] = "tethys-bundle.tar.gz";
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
-// The folder of the bundle that `program` is the start script of, with a slash; empty: it is no such script.
+// The folder of the bundle whose start script is `program`, with a slash; empty if it is no such script.
 std::string UnpackedBundle(const std::string& program) {
   const std::string folder = FolderOf(program);
   return FileExists(folder + "lib/tethys") ? folder : "";
 }
 
-// Where the file behind the link `program` lies; the folder of `program` itself where it is none.
+// The folder of the file to which the link `program` leads, or of `program` itself if it is no link.
 std::string InstalledIn(const std::string& program) {
   char target[4096];
   const ssize_t length = readlink(program.c_str(), target, sizeof(target));
@@ -60,7 +60,7 @@ class PayloadFinder {
     return RunEverywhere({command}, kPackDeadline, options_.scratch)[0];
   }
 
-  // The bundle's first member says so.
+  // Reads the build id from the bundle's first member.
   bool HoldsBuild(const std::string& path) const {
     const RemoteResult said = Run({.ssh = {"tar", "--occurrence=1", "-xzOf", path, "build"}});
     return said.status.ok() && absl::StrContains(said.output, options_.build);
@@ -78,7 +78,7 @@ class PayloadFinder {
         absl::StrCat("making the bundle ", path, ": this program with its libraries, for other machines"));
     const std::string script = options_.scratch + "/bundle.sh";
     TETHYS_RETURN_IF_ERROR(WriteFileAtomically(script, BundleScript()));
-    // By a name that means the same to other processes.
+    // A path that other processes can use, too.
     const std::string program =
         absl::StrReplaceAll(options_.program, {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
     return Annotate(Run({.ssh = {"bash", script, program, path, folder}}).status,
@@ -86,7 +86,7 @@ class PayloadFinder {
                     "where bash, ldd, tar and gzip are, and --bundle names it)");
   }
 
-  // Fast rather than small: it is made for these machines alone.
+  // Fast rather than small, because it is made for these machines alone.
   absl::Status Pack(const std::string& folder, const std::string& path) const {
     const std::string command = absl::StrCat("tar --owner=0 --group=0 -cf - -C ", ShellQuote(folder),
                                              " build tethys lib | gzip -1 > ", ShellQuote(path));

@@ -21,7 +21,8 @@
 namespace tethys {
 namespace {
 
-// Logs are written here all along; what begins with a dot is this machine's, the packed directory included.
+// Leaves out logs, which are written on this machine anyway, and names that begin with a dot, which belong to
+// one machine (among them the packed directory).
 constexpr char kPack[] = "tar --exclude=./log --exclude='./.*' -cf - -C ";
 constexpr char kPackedName[] = "/.transfer.tar";
 constexpr char kUnpackedName[] = "/.transfer";
@@ -31,7 +32,7 @@ constexpr char kHoldsResults[] = "tethys-holds-results";
 
 std::string Where(const std::string& host, const std::string& path) { return absl::StrCat(host, ":", path); }
 
-// The symbolic links of the part that exists are resolved: a directory has one name, and the same before and
+// Resolves the symbolic links of the part that exists, so that a directory has one name, the same before and
 // after it is made.
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
@@ -47,14 +48,14 @@ RemoteResult Run(const RemoteCommand& command) {
   return RunEverywhere({command}, kTransferStall, scratch->path())[0];
 }
 
-// Ends the shell where `there` holds more than the job that was sent.
+// Ends the shell if `there` holds more than the job that was sent.
 std::string RefuseResults(const std::string& there) {
   return absl::StrCat("for file in ", there,
                       "/*; do test ! -e \"$file\" || test \"${file##*/}\" = job.textproto || { echo ",
                       kHoldsResults, "; exit 1; }; done; ");
 }
 
-// The error of a command that begins with RefuseResults.
+// The status of a command that begins with RefuseResults.
 absl::Status StatusThere(const Place& place, const std::string& run_dir, const RemoteResult& result) {
   if (!absl::StrContains(result.output, kHoldsResults)) return result.status;
   const std::string there = Where(place.host, ChiefRunDir(place, run_dir));
@@ -89,7 +90,7 @@ bool ParseRecord(const std::string& text, proto::RemoteRun& record) {
          absl::StartsWith(record.path(), "/");
 }
 
-// Without a host: there is no record.
+// Returns a record without a host if there is none.
 absl::StatusOr<proto::RemoteRun> ReadRecord(const std::string& run_dir) {
   const std::string path = run_dir + kRecordName;
   proto::RemoteRun record;
@@ -104,8 +105,7 @@ absl::StatusOr<proto::RemoteRun> ReadRecord(const std::string& run_dir) {
   return record;
 }
 
-// In two steps: the directory gets its name when all of it has come, so that nothing is ever fetched from
-// half a directory.
+// In two steps: the directory gets its name when it is complete, so that an incomplete one is never fetched.
 absl::Status Send(const Place& place, const std::string& run_dir, const std::string& packed) {
   const std::string there = ShellQuote(ChiefRunDir(place, run_dir));
   const std::string aside = there + ".new";
@@ -124,7 +124,7 @@ absl::Status Send(const Place& place, const std::string& run_dir, const std::str
   return Run({.ssh = place.ssh, .command = absl::StrCat("mv ", aside, " ", there)}).status;
 }
 
-// Puts everything in `from` into `to`, in place of what has the same name there.
+// Moves every entry of `from` into `to`, replacing those of the same name.
 absl::Status MoveEntries(const std::string& from, const std::string& to) {
   std::error_code error;
   std::vector<std::string> names;
@@ -141,7 +141,7 @@ absl::Status MoveEntries(const std::string& from, const std::string& to) {
   return absl::OkStatus();
 }
 
-// By way of `packed` and `unpacked`: a transfer that breaks off changes nothing in `run_dir`.
+// Goes through `packed` and `unpacked`, so that a transfer that breaks off changes nothing in `run_dir`.
 absl::Status Bring(const std::vector<std::string>& ssh, const std::string& path, const std::string& run_dir,
                    const std::string& packed, const std::string& unpacked) {
   const std::string there = ShellQuote(path);
@@ -163,7 +163,8 @@ absl::Status Fetch(const std::vector<std::string>& ssh, const std::string& path,
   unlink(packed.c_str());
   RemoveRecursively(unpacked).IgnoreError();
   TETHYS_RETURN_IF_ERROR(status);
-  // Everything is here. What cannot be removed there stays on record, and is fetched once more.
+  // The transfer is complete. If removing the directory there fails, the record stays and it is fetched
+  // again.
   if (Run({.ssh = ssh, .command = "rm -rf " + ShellQuote(path)}).status.ok()) {
     unlink((run_dir + kRecordName).c_str());
   }
@@ -174,7 +175,7 @@ absl::Status Fetch(const std::vector<std::string>& ssh, const std::string& path,
 
 std::string ChiefRunDir(const Place& place, const std::string& run_dir) {
   if (place.ssh.empty()) return run_dir;
-  // One for each run directory of each machine and user, so that an attempt which was cut off is found again.
+  // One path for each run directory of each machine and user, so that an interrupted attempt is found again.
   const std::string path = AbsolutePath(run_dir);
   const size_t key = std::hash<std::string>()(absl::StrCat(HostName(), ":", getuid(), ":", path));
   return absl::StrCat(place.folder, "/runs/", path.substr(path.rfind('/') + 1),

@@ -18,7 +18,7 @@ constexpr size_t kMaxHosts = 65536;
 constexpr size_t kMaxNameBytes = 255;
 constexpr int kMaxTasks = 1 << 20;
 constexpr size_t kMaxDigits = 10;
-constexpr int kMaxGpus = 1024;  // Of a node.
+constexpr int kMaxGpus = 1024;  // Per node.
 
 absl::Status Bad(absl::string_view variable, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(variable, ": ", problem));
@@ -76,7 +76,7 @@ bool IsDigits(absl::string_view text) {
          text.find_first_not_of("0123456789") == absl::string_view::npos;
 }
 
-// "01-03,7" is 01, 02, 03, 7: as wide as the range's begin.
+// "01-03,7" is 01, 02, 03, 7: numbers are padded to the width of the range's begin.
 absl::StatusOr<std::vector<std::string>> ParseRanges(absl::string_view text) {
   std::vector<std::string> numbers;
   for (absl::string_view range : absl::StrSplit(text, ',')) {
@@ -156,7 +156,7 @@ absl::StatusOr<int> GpusPerTask(absl::string_view text) {
   return sum;
 }
 
-// Of indices or identities; Slurm writes NoDevFiles where there is none.
+// The length of a list of indices or identities; Slurm writes NoDevFiles if it is empty.
 int CountGpus(absl::string_view list) {
   if (list.empty() || list == "NoDevFiles") return 0;
   return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
@@ -170,7 +170,8 @@ absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment) {
   const std::string& type = config.task().type();
   const auto& chiefs = cluster.chief().empty() ? cluster.master() : cluster.chief();
   if (chiefs.size() > 1) return Bad(kTfConfig, "cluster.chief names several tasks; there is one chief");
-  if (cluster.worker().empty()) return Bad(kTfConfig, "cluster.worker names nobody: who is to train?");
+  if (cluster.worker().empty())
+    return Bad(kTfConfig, "cluster.worker is empty; expected the address of each worker");
 
   ScheduledTask task;
   task.index = config.task().index();
@@ -254,7 +255,7 @@ absl::StatusOr<std::vector<std::string>> ParseNodelist(absl::string_view text) {
   std::vector<std::string> hosts;
   size_t begin = 0;
   int depth = 0;
-  // Commas within brackets do not part entries.
+  // Commas within brackets do not separate entries.
   for (size_t i = 0; i <= text.size(); ++i) {
     if (i < text.size() && text[i] == '[') ++depth;
     if (i < text.size() && text[i] == ']') --depth;
