@@ -17,19 +17,19 @@ namespace tethys {
 namespace {
 
 constexpr size_t kPieceBytes = 16 << 10;
-// Read in one Advance. The bound keeps one host's flood from holding up the others.
+// Pieces read in one Advance, bounded so that one host's flood does not delay the others.
 constexpr int kMaxPieces = 16;
 constexpr size_t kMaxErrors = 1 << 10;
 // A shell reports a child that was killed by a signal as this plus the signal's number.
 constexpr int kShellSignalBase = 128;
 
-// A log that cannot be written is no reason to end the job.
+// Ignores errors: a log that cannot be written is no reason to end the job.
 void AppendTo(const std::string& path, absl::string_view bytes) {
   const FileDescriptor log(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (log.valid()) WriteFully(log.get(), bytes.data(), bytes.size(), path).IgnoreError();
 }
 
-// Reads the bytes that are there, at most kPieceBytes. Returns none if there are no more now, or never
+// Reads the bytes available, at most kPieceBytes. Returns none if there are none yet, or will never be
 // (`ended`).
 absl::string_view ReadPiece(int fd, char* buffer, bool* ended = nullptr) {
   ssize_t got;
@@ -68,7 +68,7 @@ void AgentConnection::Signal(uint32_t id, int number) {
   proto::AgentOrder order;
   order.mutable_signal()->set_id(id);
   order.mutable_signal()->set_number(number);
-  Send(order).IgnoreError();  // It is small.
+  Send(order).IgnoreError();  // Cannot fail: the order is small.
 }
 
 absl::Status AgentConnection::Send(const proto::AgentOrder& order) {
@@ -78,7 +78,7 @@ absl::Status AgentConnection::Send(const proto::AgentOrder& order) {
   return absl::OkStatus();
 }
 
-// A pipe takes a frame whole or not at all (agent_frames.h).
+// A write of a frame to a pipe is complete or fails (agent_frames.h).
 void AgentConnection::WriteOrders() {
   while (!frames_.empty() && ssh_.Say(frames_.front())) frames_.pop_front();
 }
@@ -89,7 +89,7 @@ void AgentConnection::Advance(Nanoseconds now) {
     return;
   }
   WriteOrders();
-  // Looked at first: its last words may come till then.
+  // Polled before reading: output may arrive until then.
   const bool ended = ssh_.Poll().has_value();
   ReadErrors();
   ReadReports(now, ended ? INT_MAX : kMaxPieces);

@@ -10,7 +10,7 @@ namespace tethys {
 namespace {
 
 constexpr uint32_t kMore = uint32_t{1} << 31;
-// Beyond it, what was read already is cut off the buffer.
+// With more consumed bytes than this, the buffer is compacted.
 constexpr size_t kCompactBytes = 64 << 10;
 
 std::string Frame(absl::string_view piece, bool more) {
@@ -55,7 +55,7 @@ void FrameReader::Append(absl::string_view bytes) {
     buffer_.erase(0, found + hello_.size());
     hello_.clear();
   } else if (buffer_.size() > hello_.size()) {
-    buffer_.erase(0, buffer_.size() - hello_.size());  // Its beginning may be there.
+    buffer_.erase(0, buffer_.size() - hello_.size());  // The rest may be the beginning of hello_.
   }
 }
 

@@ -1,14 +1,13 @@
-// How the messages of proto/agent.proto lie in a stream of bytes. Used at both ends of an agent's connection.
-// Pure; thread-compatible.
+// The framing of the messages of proto/agent.proto in a stream of bytes. Used at both ends of an agent's
+// connection. Pure; thread-compatible.
 //
-//   frame    4 bytes, little-endian: bits 0 to 30 the length of the piece, bit 31 set: the message goes on in
-//   the next
-//            frame; then the piece, at most 4092 bytes
-//   message  the pieces of its frames, one after another
+//   frame    4 bytes, little-endian: bits 0 to 30 the length of the piece, bit 31 set if the message
+//            continues in the next frame; then the piece, at most 4092 bytes
+//   message  the concatenated pieces of its frames
 //
-// A frame without a piece is a heartbeat. It may stand anywhere between two frames, also between those of one
-// message. A frame is no longer than PIPE_BUF bytes, so a write of one to a pipe is whole or not at all, and
-// two processes can write to the same pipe: the launcher its orders, and its heart the beats
+// A frame without a piece is a heartbeat. It may stand between any two frames, also between those of one
+// message. A frame is no longer than PIPE_BUF bytes, so a write of one to a pipe is atomic, and two processes
+// can write to the same pipe: the launcher orders, and its heart heartbeats
 // (deploy/launcher/launcher_heart.h).
 #ifndef TETHYS_DEPLOY_LAUNCHER_AGENT_FRAMES_H_
 #define TETHYS_DEPLOY_LAUNCHER_AGENT_FRAMES_H_
@@ -26,9 +25,9 @@ namespace tethys {
 constexpr size_t kFrameHeaderBytes = 4;
 constexpr size_t kMaxFramePiece = 4096 - kFrameHeaderBytes;
 constexpr size_t kMaxAgentMessage = 256 << 10;
-// Stands before the first frame of an agent.
+// Precedes the first frame of an agent.
 constexpr char kAgentHello[] = "\ntethys-agent 1\n";
-// Both ends beat so often, and give the other up after this silence.
+// The interval of both ends' heartbeats, and the silence after which an end gives the other up.
 constexpr Nanoseconds kAgentBeat = 1 * kSecond;
 constexpr Nanoseconds kAgentSilence = 20 * kSecond;
 
@@ -37,25 +36,25 @@ std::string HeartbeatFrame();
 // InvalidArgument: the message is larger than kMaxAgentMessage.
 absl::StatusOr<std::vector<std::string>> FramesOf(const google::protobuf::MessageLite& message);
 
-// Puts frames together again, from pieces of a stream as they come.
+// Reassembles messages from the pieces of a stream.
 class FrameReader {
  public:
-  // Skips everything up to the end of `hello` first; empty: nothing.
+  // First skips everything up to the end of `hello`; if that is empty, nothing.
   explicit FrameReader(std::string hello = "") : hello_(std::move(hello)) {}
 
   void Append(absl::string_view bytes);
 
-  // The next message; nothing: it is not whole yet. InvalidArgument, from then on: a frame or a message is
+  // The next message, or nullopt if it is incomplete. InvalidArgument, from then on: a frame or a message is
   // too long.
   absl::StatusOr<std::optional<std::string>> Next();
 
-  // The other end has spoken: `hello` was seen.
+  // Whether `hello` has been received.
   bool greeted() const { return hello_.empty(); }
 
  private:
-  std::string hello_;  // Empty once it was seen.
+  std::string hello_;  // Empty once received.
   std::string buffer_;
-  size_t begin_ = 0;  // Of what is left in the buffer.
+  size_t begin_ = 0;  // Where the unconsumed bytes of the buffer begin.
   std::string message_;
 };
 

@@ -19,14 +19,14 @@
 namespace tethys {
 namespace {
 
-// Pieces read after a process has ended. More is output of a child that it left behind, not its own.
+// Pieces read after a process has ended. More would be output of a child that it left behind.
 constexpr int kMaxLastPieces = 32;
 
 class AgentProcess final : public HostAgent::Processes {
  public:
   explicit AgentProcess(const std::string& program) : program_(program) {}
   ~AgentProcess() override {
-    for (auto& [id, child] : children_) child.process.Signal(SIGKILL);  // All at once; each is reaped then.
+    for (auto& [id, child] : children_) child.process.Signal(SIGKILL);  // All are killed first, then reaped.
   }
 
   absl::Status Run() {
@@ -47,8 +47,8 @@ class AgentProcess final : public HostAgent::Processes {
  private:
   struct Child {
     Subprocess process;
-    int log;     // -1: it has ended.
-    int output;  // -1: it has ended, or is not read.
+    int log;     // -1: closed.
+    int output;  // -1: closed, or not read.
   };
 
   absl::Status Start(const proto::StartProcess& order) override {
@@ -99,7 +99,7 @@ class AgentProcess final : public HostAgent::Processes {
     }
   }
 
-  // False: there is nothing more now.
+  // Returns false if no bytes are available now.
   bool ReadPiece(uint32_t id, proto::ProcessOutput::Stream stream, int& fd) {
     if (fd < 0) return false;
     char piece[HostAgent::kMaxOutput];
@@ -155,7 +155,7 @@ class AgentProcess final : public HostAgent::Processes {
 
 absl::Status RunAgent(const std::string& program) {
   prctl(PR_SET_NAME, "tethys-agent");
-  signal(SIGPIPE, SIG_IGN);  // A connection that broke is an error code, not a death.
+  signal(SIGPIPE, SIG_IGN);  // A broken connection is then an error code.
   return AgentProcess(program).Run();
 }
 

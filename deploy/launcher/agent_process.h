@@ -9,10 +9,10 @@
 
 namespace tethys {
 
-// `program` is what orders start. Not OK: why it ended, if not because the launcher had gone.
+// Orders start `program`. OK: the launcher is gone. Otherwise: why the agent ended.
 //
-// Invariant: when this returns, no process it started lives on, stopped ones included. When this process dies
-// in whatever way, the kernel kills them.
+// Invariant: when this returns, no process it started is alive, stopped ones included. If this process dies,
+// the kernel kills them.
 absl::Status RunAgent(const std::string& program);
 
 }  // namespace tethys

@@ -1,7 +1,7 @@
-// What an agent does: the far end of the one connection that a launcher holds to each other machine of a job
-// (proto/agent.proto). A pure class: what comes from the launcher and from the processes goes in, with the
-// time; what is to be done, and the bytes of reports, come out. deploy/launcher/agent_process.h carries it
-// out. Thread-compatible; never blocks.
+// The protocol of an agent: the far end of the one connection that a launcher holds to each other machine of
+// a job (proto/agent.proto). A pure class: bytes from the launcher, output of the processes and the time go
+// in; calls of Processes and the bytes of reports come out. deploy/launcher/agent_process.h drives it.
+// Thread-compatible; never blocks.
 #ifndef TETHYS_DEPLOY_LAUNCHER_HOST_AGENT_H_
 #define TETHYS_DEPLOY_LAUNCHER_HOST_AGENT_H_
 
@@ -17,13 +17,13 @@
 namespace tethys {
 
 // Invariants:
-//  1. A process that was started is reported as exited once, behind all of its output.
-//  2. OUTPUT is whole and in order. LOG is in order, and what was dropped is said where it is missing.
-//  3. What waits to be sent is bounded by kMaxWaiting, and the reports of ends.
+//  1. A process that was started is reported as exited exactly once, after all of its output.
+//  2. OUTPUT is complete and in order. LOG is in order, with a note wherever bytes were dropped.
+//  3. The bytes waiting to be sent are bounded by kMaxWaiting, one output and the reports of exits.
 class HostAgent {
  public:
   static constexpr size_t kMaxWaiting = 1 << 20;
-  static constexpr size_t kMaxOutput = 64 << 10;  // Of one report.
+  static constexpr size_t kMaxOutput = 64 << 10;  // In one report.
 
   // The processes of this host.
   class Processes {
@@ -35,25 +35,26 @@ class HostAgent {
 
   HostAgent(Processes& processes, Nanoseconds now);
 
-  // Orders, in pieces as they come.
+  // Bytes of orders, in pieces of any size.
   void OnInput(absl::string_view bytes, Nanoseconds now);
   // The connection has ended.
   void OnInputEnd();
-  // At most kMaxOutput bytes of a running process. OUTPUT requires TakesOutput().
+  // At most kMaxOutput bytes from a running process. OUTPUT requires TakesOutput().
   void OnOutput(uint32_t id, proto::ProcessOutput::Stream stream, absl::string_view bytes);
   void OnExit(uint32_t id, const ProcessExit& exit);
-  // After all that was there to read, so that a silence of our own is not taken for the launcher's.
+  // Called after reading all input available, so that a stall of this process does not count as the
+  // launcher's silence.
   void OnTime(Nanoseconds now);
 
-  // Otherwise output is to stay where it is: the connection takes nothing at the moment.
+  // If false, output must not be read: too much waits for the connection.
   bool TakesOutput() const { return waiting().size() < kMaxWaiting; }
 
-  // Bytes for the launcher, and how many of them were sent.
+  // Bytes for the launcher; OnSent says how many of them were sent.
   absl::string_view waiting() const { return absl::string_view(waiting_).substr(sent_); }
   void OnSent(size_t bytes);
 
-  // Given once it is over: every process is to be killed. OK: the launcher is gone. DeadlineExceeded: it is
-  // silent. InvalidArgument: it does not speak this protocol.
+  // Set once the agent has to end and kill every process. OK: the launcher is gone. DeadlineExceeded: it is
+  // silent. InvalidArgument: it violated the protocol.
   const std::optional<absl::Status>& end() const { return end_; }
 
  private:
@@ -69,9 +70,9 @@ class HostAgent {
   FrameReader orders_;
   std::set<uint32_t> running_;
   uint32_t last_id_ = 0;
-  std::map<uint32_t, size_t> dropped_;  // Bytes of logs, not told yet.
+  std::map<uint32_t, size_t> dropped_;  // Bytes of logs, not reported yet.
   std::string waiting_;
-  size_t sent_ = 0;  // Of waiting_.
+  size_t sent_ = 0;  // Bytes of waiting_.
   Nanoseconds last_heard_;
   Nanoseconds last_beat_;
   std::optional<absl::Status> end_;

@@ -42,7 +42,7 @@ class ProcessThere final : public JobProcess {
 }  // namespace
 
 JobProcesses::~JobProcesses() {
-  heart_.Stop();  // It holds the pipes, too, whose end says farewell.
+  heart_.Stop();  // It also holds the pipes, and agents end when they close.
   for (const auto& [key, connection] : connections_) connection->SayFarewell();
   const MonotonicClock clock;
   const Nanoseconds deadline = clock.Now() + kFarewell;
@@ -51,7 +51,7 @@ JobProcesses::~JobProcesses() {
 
 void JobProcesses::Connect(const std::vector<Place>& places) {
   for (const Place& place : places) {
-    if (!place.ssh.empty()) ConnectionTo(place).status().IgnoreError();  // Start will say why.
+    if (!place.ssh.empty()) ConnectionTo(place).status().IgnoreError();  // Start will return the error.
   }
 }
 

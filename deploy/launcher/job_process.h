@@ -1,9 +1,9 @@
-// The processes of a job, each a child of this process or, on another machine, of an agent there
-// (deploy/launcher/host_agent.h), which one ssh for each machine leads to. The launcher starts, watches and
-// ends both alike.
+// The processes of a job: children of this process or, on another machine, of an agent there
+// (deploy/launcher/host_agent.h), reached by one ssh for each machine. The launcher starts, watches and ends
+// both alike.
 //
-// Thread-compatible; nothing blocks but the destruction of JobProcesses, for at most kFarewell. Requires
-// SIGPIPE to be ignored.
+// Thread-compatible; only the destructor of JobProcesses blocks, for at most kFarewell. Requires SIGPIPE to
+// be ignored.
 #ifndef TETHYS_DEPLOY_LAUNCHER_JOB_PROCESS_H_
 #define TETHYS_DEPLOY_LAUNCHER_JOB_PROCESS_H_
 
@@ -27,45 +27,45 @@ class JobProcess {
  public:
   virtual ~JobProcess() = default;
 
-  // How it ended, if it has. Of one on another machine, as of the last JobProcesses::Advance.
+  // How it ended, if it has; on another machine, as of the last JobProcesses::Advance.
   virtual const std::optional<ProcessExit>& Poll() = 0;
-  // To its process group, and wakes it if it is stopped.
+  // Sends the signal to its process group and continues it if it is stopped.
   virtual void Signal(int number) = 0;
-  // Of its standard output, where that is read.
+  // The lines of its standard output, with JobCommand::read_output.
   virtual LineReader& lines() = 0;
 };
 
 struct JobCommand {
-  std::vector<std::string> arguments = {};  // Of the place's program.
+  std::vector<std::string> arguments = {};  // For the place's program.
   std::string input = {};                   // At most 4 KiB.
-  std::string log_path = {};                // Here; standard error is appended to it.
+  std::string log_path = {};                // On this machine; standard error is appended to it.
   bool read_output = false;
 };
 
-// Invariant: once it is destroyed, nothing that it started lives on; on machines that were cut off, as soon
-// as their agents notice that.
+// Invariant: after its destruction no process that it started is alive; on machines whose connection broke,
+// as soon as their agents notice that.
 class JobProcesses {
  public:
-  // An agent has so long to end what is left of its processes.
+  // The time an agent has to end its remaining processes.
   static constexpr Nanoseconds kFarewell = 5 * kSecond;
 
-  // `log_folder` exists and gets agent-HOST.log, what ssh and the agent have to complain about.
+  // `log_folder` must exist; agent-HOST.log in it receives standard error of ssh and the agent.
   JobProcesses(std::string job_id, std::string log_folder)
       : job_id_(std::move(job_id)), log_folder_(std::move(log_folder)) {}
   ~JobProcesses();
 
-  // Begins to connect with the machines of these places, so that this need not be waited for later.
+  // Begins to connect to the machines of these places, to save time later.
   void Connect(const std::vector<Place>& places);
 
-  // Where the connection to the place's machine has broken, begins a new one. The error: the program, or ssh,
-  // cannot be executed here.
+  // Opens a new connection if that to the place's machine has broken. Fails if the program, or ssh, cannot be
+  // executed on this machine.
   absl::StatusOr<std::unique_ptr<JobProcess>> Start(const Place& place, const JobCommand& command);
 
-  // What to wait for, and then to call Advance.
+  // Adds the descriptors to poll; call Advance when one is ready.
   void AddTo(std::vector<pollfd>& fds) const;
   void Advance(Nanoseconds now);
 
-  // Gives up the machines whose agents may not answer: all of their processes end now, and are lost to us.
+  // Gives up all other machines, whose agents may not answer: their processes count as lost from now on.
   void Disconnect();
 
  private:
@@ -73,7 +73,7 @@ class JobProcesses {
 
   const std::string job_id_;
   const std::string log_folder_;
-  std::map<std::string, std::shared_ptr<AgentConnection>> connections_;  // By host.
+  std::map<std::string, std::shared_ptr<AgentConnection>> connections_;  // By ssh call.
   LauncherHeart heart_;
 };
 

@@ -27,31 +27,32 @@
 namespace tethys {
 namespace {
 
-// Beyond timeouts.silence, for the chief to notice a silent task before the launcher blames the chief.
+// Seconds added to timeouts.silence, so that the chief notices a silent task before the launcher blames the
+// chief.
 constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
-// Between two looks at the logs, where they are shown.
+// The longest time between two reads of the logs, if they are shown.
 constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
 
 struct Task {
   std::string name;  // "worker 1"
   std::string log_path;
-  int64_t log_begin;  // Bytes that the log had before this process.
+  int64_t log_begin;  // Size of the log before this process, in bytes.
   const Place* place;
   std::unique_ptr<JobProcess> process;
-  bool ended = false;  // Its end was noted.
-  int worker = -1;     // Index, of a worker.
+  bool ended = false;  // Its end has been handled.
+  int worker = -1;     // A worker's index; -1 for others.
   int incarnation = 1;
 };
 
-// Bytes; 0 where there is no such file.
+// In bytes; 0 if there is no such file.
 int64_t FileSize(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// One job, from the first process to the last. The chief is task 0.
+// One job, from its first process to its last. The chief is task 0.
 class JobLaunch {
  public:
   JobLaunch(const LaunchOptions& options, ProgressListener& listener)
@@ -60,7 +61,7 @@ class JobLaunch {
   RunResult Run();
 
  private:
-  // Each is left by all tasks ending, or by its deadline for the next.
+  // A stage ends when all tasks have ended, or at its deadline, with the next one.
   enum class Stage {
     kRunning,   // Until the chief has finished, a task is lost, or the user interrupts.
     kSettling,  // Tasks end by themselves.
@@ -70,7 +71,7 @@ class JobLaunch {
 
   absl::Status Spawn(const std::string& role, int index, const Place& place,
                      std::vector<std::string> arguments);
-  // The line that the process gets over standard input.
+  // The line that the process reads from standard input.
   absl::StatusOr<std::string> SecretOf(const std::string& role, int index);
   absl::Status SpawnTask(const std::string& role, int index, const Place& place, int incarnation);
   void StartOthers(const std::string& chief_address);
@@ -79,7 +80,7 @@ class JobLaunch {
   bool AskToSave();
   void ReapTasks();
   void ReactToLosses();
-  // The job goes on without that worker, or with another in its place.
+  // Whether the job continues without that worker, or with a replacement.
   bool Survives(const Task& task, const ProcessExit& exit) const;
   void Replace(int worker, int incarnation);
   void EndLostWorker(const proto::WorkerLost& lost);
@@ -99,19 +100,19 @@ class JobLaunch {
   const Nanoseconds begin_ = clock_.Now();
   const JobSecret secret_ = options_.secret.value_or(
       JobSecret{.token = JobToken::Random(), .job_id = absl::StrFormat("%016x", RandomNonce())});
-  std::unique_ptr<JobAuthority> authority_;  // Where there is TLS.
+  std::unique_ptr<JobAuthority> authority_;  // Null without TLS.
 
   SignalSource signals_;
   JobProcesses processes_{secret_.job_id, options_.run_dir + "/log"};
   std::vector<Task> tasks_;
-  LogFollower logs_{[this](const std::string& line) { Note(line); }};  // Of nobody, unless they are shown.
+  LogFollower logs_{[this](const std::string& line) { Note(line); }};  // Empty unless logs are shown.
   JobEnd end_;
   std::string chief_address_;
   int restarts_ = 0;
-  bool started_ = false;  // Training.
+  bool started_ = false;  // Training has started.
   bool asked_to_save_ = false;
   Stage stage_ = Stage::kRunning;
-  Nanoseconds patience_ = 0;  // How long the stage lasts; while running, the longest silence of the chief.
+  Nanoseconds patience_ = 0;  // The stage's timeout; in kRunning, for the chief's silence.
   Nanoseconds deadline_ = 0;
 };
 
@@ -134,7 +135,7 @@ RunResult JobLaunch::Run() {
     WaitForEvents();
     HandleSignals();
     processes_.Advance(clock_.Now());
-    // Deaths are noted before the chief's word on them is read, and a chief's last word after its death.
+    // Exits are reaped before the chief's report on them is read, and before a dead chief's last report.
     ReapTasks();
     ReadChief();
     ReactToLosses();
@@ -205,7 +206,7 @@ void JobLaunch::StartOthers(const std::string& chief_address) {
 }
 
 void JobLaunch::WaitForEvents() {
-  // poll ignores a negative descriptor: the chief's once it is closed, or where an agent has it.
+  // poll ignores a negative descriptor: the chief's, once it is closed or if it is on another machine.
   std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
   if (!tasks_.empty()) fds.push_back({tasks_[0].process->lines().fd(), POLLIN, 0});
   processes_.AddTo(fds);
@@ -218,7 +219,7 @@ void JobLaunch::HandleSignals() {
   while (const int number = signals_.Next()) {
     if (number == SIGCHLD) continue;
     if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) {
-      Enter(Stage::kKilling, kSecond);  // The user is in a hurry.
+      Enter(Stage::kKilling, kSecond);  // Another interrupt: no more grace.
       continue;
     }
     if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = number;
@@ -227,8 +228,8 @@ void JobLaunch::HandleSignals() {
   }
 }
 
-// The first interrupt of a job that trains lets the chief save a checkpoint and end the job; false: it
-// cannot.
+// On the first interrupt of a job that trains, the chief saves a checkpoint and ends the job. Returns false
+// if it cannot.
 bool JobLaunch::AskToSave() {
   const bool can = stage_ == Stage::kRunning && started_ && end_.lost.empty() && !end_.verdict.has_value() &&
                    !tasks_[0].ended;
@@ -241,7 +242,7 @@ bool JobLaunch::AskToSave() {
 
 void JobLaunch::ReapTasks() {
   const bool asked_to_end = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
-  for (size_t i = 0; i < tasks_.size(); ++i) {  // Replacements are added meanwhile.
+  for (size_t i = 0; i < tasks_.size(); ++i) {  // By index: Replace appends tasks.
     Task& task = tasks_[i];
     if (task.ended || !task.process->Poll().has_value()) continue;
     task.ended = true;
@@ -251,14 +252,14 @@ void JobLaunch::ReapTasks() {
       Replace(task.worker, task.incarnation + 1);
       continue;
     }
-    // A worker or server may end cleanly before the chief says that the job is done.
+    // A worker or server may exit cleanly before the chief reports the end.
     if (!asked_to_end && !exit.clean())
       end_.lost.push_back({task.name, task.place->host, exit, end_.verdict.has_value()});
   }
 }
 
 bool JobLaunch::Survives(const Task& task, const ProcessExit& exit) const {
-  // A job that has not started waits for every worker, and what a worker then reports ends it.
+  // A job that has not started needs every worker, and an error that a worker then reports ends it.
   const bool spared = started_ || restarts_ < options_.max_restarts;
   const bool mishap = exit.code == kExitMishap && started_;
   return options_.survives_worker_loss && task.worker >= 0 && ((exit.abrupt() && spared) || mishap) &&
@@ -272,7 +273,7 @@ void JobLaunch::Replace(int worker, int incarnation) {
   if (!end_.launch.ok()) Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
 }
 
-// The chief has given it up, but it may live: stopped, or cut off.
+// The chief has given the worker up, but its process may be alive: stopped, or cut off.
 void JobLaunch::EndLostWorker(const proto::WorkerLost& lost) {
   for (Task& task : tasks_) {
     if (task.worker == lost.index() && task.incarnation == static_cast<int>(lost.incarnation())) {
@@ -351,7 +352,7 @@ void JobLaunch::Note(const std::string& text) {
   listener_.OnEvent(event);
 }
 
-// The job is done, but not everybody has gone home.
+// Notes tasks that are still running although the job is done.
 void JobLaunch::NoteStragglers() {
   if (!end_.verdict.has_value() || !end_.verdict->ok()) return;
   for (const Task& task : tasks_) {
@@ -394,7 +395,7 @@ RunResult JobLaunch::Result() const {
 }  // namespace
 
 RunResult Launch(const LaunchOptions& options, ProgressListener& listener) {
-  // A connection that broke is an error code, and so is a display that nobody reads any more.
+  // Writing to a broken connection, or to a closed display, then returns an error.
   signal(SIGPIPE, SIG_IGN);
   return JobLaunch(options, listener).Run();
 }

@@ -1,10 +1,9 @@
-// Runs one job as processes, on this machine or on others: starts the chief, then servers and workers,
-// follows the chief's progress, and ends them all: when the job is done, when any of them is lost, or when
-// the user interrupts: the first interrupt of a job that trains ends it with a checkpoint, the second at
-// once.
+// Runs one job as processes, on this machine or on others. Starts the chief, then servers and workers,
+// follows the chief's progress, and ends them all when the job is done, when one of them is lost, or when the
+// user interrupts. The first interrupt of a job that trains ends it with a checkpoint, the second at once.
 //
 // Called by `tethys train` and `tethys compare`. Blocks until every process it started is reaped. Uses no
-// gRPC and no threads. While it runs, SIGINT, SIGTERM, SIGHUP and SIGCHLD of this process are its own.
+// gRPC and no threads. While it runs, it handles SIGINT, SIGTERM, SIGHUP and SIGCHLD of this process.
 #ifndef TETHYS_DEPLOY_LAUNCHER_LAUNCHER_H_
 #define TETHYS_DEPLOY_LAUNCHER_LAUNCHER_H_
 
@@ -20,46 +19,46 @@
 
 namespace tethys {
 
-// Shown what the chief reports, in order. Must not block.
+// Receives the chief's reports, in order. Must not block.
 class ProgressListener {
  public:
   virtual ~ProgressListener() = default;
   virtual void OnEvent(const proto::ProgressEvent& event) = 0;
-  // What it was handed is not shown yet: logs, which their files keep, are to wait.
+  // If true, much is not shown yet, and logs, which their files keep, must wait.
   virtual bool Behind() const { return false; }
 };
 
 struct LaunchOptions {
   Places places;
-  std::string run_dir;        // Exists, locked by the caller; logs go to run_dir/log.
+  std::string run_dir;        // Must exist, locked by the caller; logs go to run_dir/log.
   std::string chief_run_dir;  // On the chief's machine; holds job.textproto.
-  int chief_port = 0;         // 0: any free one.
+  int chief_port = 0;         // 0: any free port.
   bool resume = false;
-  std::vector<std::string> cuda_library_path = {};  // Of workers, as in TaskOptions.
-  // Given where somebody else starts some of the processes; absent: made up here.
+  std::vector<std::string> cuda_library_path = {};  // For workers, as in TaskOptions.
+  // Set if a scheduler starts some of the processes; otherwise random.
   absl::optional<JobSecret> secret = {};
   proto::Timeouts timeouts;
-  // After a loss, the chief has so long to say what it knows, and the others to end by themselves.
+  // After a loss, the time for the chief to report its verdict and for the other tasks to end by themselves.
   Nanoseconds verdict_grace = 1 * kSecond;
-  // The job goes on without a worker that died, or that after the start ended with kExitMishap, and so many
-  // of them are started again, over the whole job.
+  // The job continues without a worker that died, or that exited with kExitMishap after the start. At most
+  // max_restarts of them are started again, over the whole job.
   bool survives_worker_loss = false;
   int max_restarts = 0;
-  // Every line of a log also goes to the listener as a note, behind "[worker 3 on slave2] ".
+  // Every line of a log also goes to the listener as a note, prefixed by "[worker 3 on slave2] ".
   bool show_logs = false;
 };
 
 struct RunResult {
-  // OK: the job is done. Otherwise the first failure by time: which process, where, what became of it, the
-  // step. Cancelled: the user interrupted.
+  // OK: the job is done. Cancelled: the user interrupted. Otherwise the first failure: the process, its host,
+  // what happened to it, the step.
   absl::Status status;
-  std::string culprit;   // "worker 1": the process that failed first; empty: nobody in particular.
-  std::string log_tail;  // Lines to print after it: the end of that process's log.
+  std::string culprit;   // The process that failed first, "worker 1"; or empty.
+  std::string log_tail;  // Lines to print after the status: the end of that process's log.
   int64_t last_step = 0;
   double seconds = 0;
 };
 
-// Invariant: when this returns, or this process dies in whatever way, no process it started lives on.
+// Invariant: after this returns, or this process dies, no process it started stays alive.
 RunResult Launch(const LaunchOptions& options, ProgressListener& listener);
 
 }  // namespace tethys

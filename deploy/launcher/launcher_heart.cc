@@ -16,8 +16,8 @@
 namespace tethys {
 namespace {
 
-// All but `kept`, which are in order: whoever waits for the end of one of the others would wait for the
-// heart, too.
+// Closes all descriptors except `kept`, which are in order: a reader of another one sees its end only once
+// the heart has closed it, too.
 void CloseAllBut(const std::vector<int>& kept) {
   unsigned first = 0;
   for (const int fd : kept) {
@@ -27,9 +27,9 @@ void CloseAllBut(const std::vector<int>& kept) {
   close_range(first, ~0u, 0);
 }
 
-// In the child.
+// Runs in the child.
 [[noreturn]] void BeatForever(const std::vector<int>& pipes, const std::string& frame, pid_t launcher) {
-  setpgid(0, 0);  // What a terminal sends to the launcher's group is not for it.
+  setpgid(0, 0);  // A terminal's signals to the launcher's group must not reach it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(1);
   prctl(PR_SET_NAME, "tethys-heart");
@@ -38,7 +38,7 @@ void CloseAllBut(const std::vector<int>& kept) {
   constexpr timespec kInterval = {kAgentBeat / kSecond, kAgentBeat % kSecond};
   while (true) {
     for (const int fd : pipes) {
-      // One that is full has a launcher's orders in it, which say the same.
+      // If the pipe is full, it holds the launcher's orders, which show that it lives, too.
       [[maybe_unused]] const ssize_t written = write(fd, frame.data(), frame.size());
     }
     nanosleep(&kInterval, nullptr);

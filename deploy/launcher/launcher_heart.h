@@ -1,7 +1,7 @@
-// A process that does nothing but beat: it tells the agents on other machines (deploy/launcher/host_agent.h)
-// that their launcher lives, also while the launcher itself is stopped (Ctrl-Z, a debugger) or waits for a
-// disk. It dies with the launcher, by the kernel's parent-death signal; and so the agents hear of a
-// launcher's death, but not of its pauses.
+// A process that only sends heartbeats: they tell the agents on other machines
+// (deploy/launcher/host_agent.h) that their launcher is alive, even while it is stopped (Ctrl-Z, a debugger)
+// or waits for a disk. It dies with the launcher, by the kernel's parent-death signal, so agents notice a
+// launcher's death but not its pauses.
 //
 // Used by the launcher's connections. Thread-compatible; never blocks. The child is a fork without exec,
 // which makes system calls only, so other threads of this process do no harm.
@@ -21,13 +21,13 @@ class LauncherHeart {
   LauncherHeart(const LauncherHeart&) = delete;
   LauncherHeart& operator=(const LauncherHeart&) = delete;
 
-  // A heartbeat (deploy/launcher/agent_frames.h) goes to each of `pipes`, which must not block, every
-  // kAgentBeat. They are held open until Stop or a call with others. No pipes: nothing beats. Called again
-  // and again: a heart that somebody has killed, or that could not be started, is started anew.
+  // Sends a heartbeat (deploy/launcher/agent_frames.h) to each of `pipes`, which must not block, every
+  // kAgentBeat. They are held open until Stop or a call with others. Without pipes, no process runs. Call
+  // this repeatedly: a heart that was killed or could not be started is started again.
   void Beat(std::vector<int> pipes);
   void Stop();
 
-  pid_t pid() const { return pid_; }  // -1: nothing beats.
+  pid_t pid() const { return pid_; }  // -1: no process runs.
 
  private:
   std::vector<int> pipes_;

@@ -26,7 +26,7 @@ constexpr char kRed[] = "\x1b[31m";
 constexpr char kYellow[] = "\x1b[33m";
 constexpr char kUsual[] = "\x1b[0m";
 
-// "epoch  3/25": counted from 1, as wide for every epoch.
+// "epoch 3/25": counted from 1 and of constant width.
 std::string EpochText(int64_t last, int64_t epochs) {
   const int64_t epoch = std::min(last, INT64_MAX - 1) + 1;
   if (epochs <= 0) return absl::StrCat("epoch ", epoch);
@@ -44,7 +44,7 @@ std::string RateText(double samples_per_second) {
   return absl::StrCat(CountText(std::llround(rate)), " samples/s");
 }
 
-// The first of these that fits; the last, cut off, where none does.
+// The first of `lines` that fits or, if none does, the last one truncated.
 std::string FirstThatFits(const std::vector<std::string>& lines, int columns) {
   for (const std::string& line : lines) {
     if (columns <= 0 || DisplayWidth(line) <= columns) return line;
@@ -89,7 +89,7 @@ class ProgressDisplay final : public ProgressListener {
     return options_.colour && *colour != '\0' ? absl::StrCat(colour, text, kUsual) : text;
   }
   void ShowLiveLines(const proto::Progress& progress) {
-    if (!options_.live || output_.behind()) return;  // It would be old by the time it is seen.
+    if (!options_.live || output_.behind()) return;  // It would be outdated when displayed.
     const int columns = Columns() > 0 ? Columns() : kUsualColumns;
     std::string text = absl::StrCat("\r", LiveLine(progress, epochs_, columns), kClearToEnd);
     const std::vector<std::string> late = LateTaskLines(progress);
@@ -97,7 +97,7 @@ class ProgressDisplay final : public ProgressListener {
       absl::StrAppend(&text, "\n", Coloured(Truncate(line, columns), kYellow), kClearToEnd);
     }
     if (late.size() < lines_below_) absl::StrAppend(&text, "\n", kClearBelow, "\x1b[A");
-    if (!late.empty()) absl::StrAppend(&text, "\x1b[", late.size(), "A");  // Up again.
+    if (!late.empty()) absl::StrAppend(&text, "\x1b[", late.size(), "A");  // Moves up again.
     lines_below_ = late.size();
     Write(text);
     line_shown_ = true;

@@ -1,6 +1,6 @@
 // Shows a run to the user. In a terminal: a live line that is redrawn, below it a line per worker that is
-// silent or behind, and a permanent line per epoch, in colour where it is asked for. Elsewhere, or with
-// --plain: permanent lines only. Lines are made to fit the terminal. The formatting functions are pure.
+// silent or behind, and a permanent line per epoch, in colour if asked for. Elsewhere, or with --plain:
+// permanent lines only. Lines are made to fit the terminal. The formatting functions are pure.
 #ifndef TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 #define TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 
@@ -13,8 +13,8 @@
 
 namespace tethys {
 
-// `epochs` of the job, 0 where max_steps ends it. `columns`: of the terminal, which the line never exceeds;
-// with fewer of them it says less, the throughput first, the time left last.
+// `epochs`: those of the job, or 0 if max_steps ends it. `columns`: the terminal's width, which the line
+// never exceeds; a narrower line leaves out items, first the throughput, last the time left.
 //   epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns);
 
@@ -24,20 +24,20 @@ std::vector<std::string> LateTaskLines(const proto::Progress& progress);
 
 //   epoch  3/25  loss 0.4123  accuracy 0.8512  validation loss 0.4001  accuracy 0.8600  2.3 s  23,377
 //   samples/s
-// `columns`: 0 for any.
+// `columns`: as above, or 0 for no limit.
 std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int columns);
 
 struct DisplayOptions {
-  bool live = false;    // The live lines.
-  bool colour = false;  // ECMA-48.
+  bool live = false;    // Show live lines.
+  bool colour = false;  // By ECMA-48 sequences.
 };
-// Writes to `fd`. Nothing waits for who reads it but the destruction; until then lines are kept
+// Writes to `fd`. Only the destructor waits for a slow reader; until then lines are queued
 // (deploy/process/output_queue.h), and live lines are left out.
 std::unique_ptr<ProgressListener> CreateProgressDisplay(int fd, const DisplayOptions& options);
 
 // Whether `fd` is a terminal that understands the live line.
 bool IsTerminal(int fd);
-// Of a terminal; 0 where `fd` is none.
+// The width of a terminal; 0 if `fd` is none.
 int TerminalColumns(int fd);
 // Whether colour is wanted: a terminal, and NO_COLOR (no-color.org) is not set.
 bool WantsColour(int fd);

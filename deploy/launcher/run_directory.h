@@ -1,4 +1,4 @@
-// The directory a run leaves behind. One run at a time: it stays locked until the RunDirectory is gone.
+// The directory of a run's files, for one run at a time: it is locked until the RunDirectory is destroyed.
 // Blocking; thread-compatible.
 #ifndef TETHYS_DEPLOY_LAUNCHER_RUN_DIRECTORY_H_
 #define TETHYS_DEPLOY_LAUNCHER_RUN_DIRECTORY_H_
@@ -13,9 +13,9 @@ namespace tethys {
 
 class RunDirectory {
  public:
-  // Made where it is missing. FailedPrecondition: in use, or it holds a run already.
+  // Creates it if it is missing. FailedPrecondition: in use, or it already holds a run.
   static absl::StatusOr<RunDirectory> Create(const std::string& path);
-  // One that holds a run, to resume it. NotFound: it holds none. FailedPrecondition: in use.
+  // Opens one that holds a run, to resume it. NotFound: it holds none. FailedPrecondition: in use.
   static absl::StatusOr<RunDirectory> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -30,10 +30,10 @@ class RunDirectory {
   FileDescriptor lock_;
 };
 
-// "runs/NAME-20261121-123456" by the local time; with a number behind it where that exists.
+// "runs/NAME-20261121-123456" by local time; with a number appended if that exists.
 std::string FreshRunPath(const std::string& name);
 
-// `name` with everything replaced that has a meaning in paths or shells.
+// `name` with '_' for every character that is special in paths or shells.
 std::string FileNameText(const std::string& name);
 
 }  // namespace tethys

@@ -12,7 +12,7 @@ namespace {
 
 struct Phase {
   const char* tag;
-  const char* column;  // Of steps.csv, in nanoseconds.
+  const char* column;  // In steps.csv, in nanoseconds.
 };
 constexpr Phase kPhases[] = {{"step_us/data", "data_ns"},         {"step_us/forward", "forward_ns"},
                              {"step_us/backward", "backward_ns"}, {"step_us/exchange", "exchange_ns"},
@@ -102,7 +102,7 @@ void TensorboardLog::AddPhases(absl::string_view steps_csv) {
   };
   std::map<int64_t, Sums> epochs;
   for (CsvReader csv(steps_csv); csv.Next();) {
-    Sums& sums = epochs[csv.Integer("epoch") - 1];  // Counted from 1 there.
+    Sums& sums = epochs[csv.Integer("epoch") - 1];  // The file counts from 1.
     for (size_t i = 0; i < std::size(kPhases); ++i) sums.ns[i] += csv.Number(kPhases[i].column);
     ++sums.steps;
   }

@@ -1,17 +1,18 @@
-// Hands a run's progress on and writes it into an event file in the run directory, which TensorBoard can show
-// while the run goes on (`tensorboard --logdir=runs`). The horizontal axis is updates of the parameters.
+// Forwards a run's progress to the next listener and writes it into an event file in the run directory, which
+// TensorBoard can show during the run (`tensorboard --logdir=runs`). The horizontal axis is updates of the
+// parameters.
 //
 //   loss/train, accuracy/train            per epoch, as in epochs.csv; validation likewise
 //   loss/test, accuracy/test              once, at the end
-//   epoch/learning_rate                   per epoch: of its first update
+//   epoch/learning_rate                   per epoch, of its first update
 //   epoch/samples_per_second, train_seconds, barrier_seconds, validation_seconds
 //   step_us/data, forward, backward, exchange, update, total
-//                                         per epoch, once the run is over: mean per step and worker
+//                                         per epoch, after the run: mean per step and worker
 //   progress/loss, accuracy, samples_per_second, learning_rate
-//                                         while it trains: the first three over the epoch so far
+//                                         during training; the first three over the epoch so far
 //
-// Thread-compatible; blocks as writing to a file does. A file that cannot be written ends with a note to the
-// user, and the run goes on.
+// Thread-compatible; blocks as writing to a file does. If the file cannot be written, the user gets a note
+// and the run continues.
 #ifndef TETHYS_DEPLOY_LAUNCHER_TENSORBOARD_LOG_H_
 #define TETHYS_DEPLOY_LAUNCHER_TENSORBOARD_LOG_H_
 
@@ -31,9 +32,9 @@ namespace tethys {
 
 struct TensorboardOptions {
   std::string run_dir = {};
-  absl::optional<int64_t> resumed_from = {};  // Step, of a run that goes on.
-  std::function<double()> wall_seconds = {};  // Now, since 1970.
-                                              // Of the update at a position of an epoch's samples.
+  absl::optional<int64_t> resumed_from = {};  // The checkpoint's step, if the run was resumed.
+  std::function<double()> wall_seconds = {};  // The present time, since 1970.
+  // The learning rate of the update at a position in an epoch's samples.
   std::function<double(int64_t epoch, int64_t position)> learning_rate = {};
 };
 
@@ -44,7 +45,7 @@ class TensorboardLog final : public ProgressListener {
   void OnEvent(const proto::ProgressEvent& event) override;
   bool Behind() const override { return next_.Behind(); }
 
-  // Once the run is over: adds what its files tell of it.
+  // Called after the run: adds the test results and the phases of steps.csv.
   void AddResults(const proto::RunSummary& summary, absl::string_view steps_csv);
 
  private:
@@ -61,9 +62,9 @@ class TensorboardLog final : public ProgressListener {
 
   const TensorboardOptions options_;
   ProgressListener& next_;
-  std::unique_ptr<EventFile> file_;     // Null: it cannot be written.
-  std::map<int64_t, EpochEnd> epochs_;  // That ended while this was watching.
-  int64_t last_progress_step_;  // Of a run that goes on, its checkpoint's: its earlier file has that point.
+  std::unique_ptr<EventFile> file_;     // Null after a failed write.
+  std::map<int64_t, EpochEnd> epochs_;  // Those that ended in this attempt.
+  int64_t last_progress_step_;          // Initially a resumed run's checkpoint's, which its earlier file has.
 };
 
 }  // namespace tethys
