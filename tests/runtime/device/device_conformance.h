@@ -35,7 +35,7 @@ TEST_P(DeviceConformance, BuffersAreZeroedAndAligned) {
   EXPECT_FALSE(device_->Allocate(-1, MemoryKind::kDevice).ok());
 }
 
-TEST_P(DeviceConformance, ShapesWithoutElementsAreRefused) {
+TEST_P(DeviceConformance, InvalidShapesAndParametersAreRefused) {
   EXPECT_EQ(device_->CreateDense({.rows = 0, .in = 1, .out = 1}).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(device_->CreateDense({.rows = 1, .in = -1, .out = 1}).status().code(),
