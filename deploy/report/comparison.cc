@@ -69,7 +69,7 @@ namespace {
 using Number = absl::optional<double>;
 using Runs = std::vector<const RunRecord*>;
 
-// Of a measurement, over the runs that have it.
+// The spread of a measurement over the runs that have it.
 template <typename Measure>
 Spread SpreadOver(const Runs& runs, Measure measure) {
   std::vector<double> values;
@@ -79,14 +79,14 @@ Spread SpreadOver(const Runs& runs, Measure measure) {
   return SpreadOf(values);
 }
 
-// The same, of the summary.
+// The same for a measurement in the summary.
 template <typename Measure>
 Spread SpreadOfSummaries(const Runs& runs, Measure measure) {
   return SpreadOver(runs, [&measure](const RunRecord& run) { return measure(run.summary); });
 }
 
-// What a phase took of a worker's training time, in seconds. Steps are recorded by attempt, so those of a run
-// that went on from a checkpoint say nothing of all of its training time.
+// A phase's part of a worker's training time, in seconds. nullopt unless nearly all steps were recorded: they
+// are recorded by attempt, so a resumed run has only those of its last one.
 Number WorkerSeconds(const proto::RunSummary& summary, double phase_us) {
   const double rate = summary.timing().samples_per_second();
   if (!summary.has_phases() || summary.workers() == 0 || rate <= 0) return absl::nullopt;

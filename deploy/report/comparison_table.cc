@@ -106,7 +106,7 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
   return CsvLine(header);
 }
 
-// Costs span many orders of magnitude: three digits that count.
+// Three significant digits, because costs span many orders of magnitude.
 std::string CostText(const Spread& spread) {
   return spread.count == 0 ? kNothing : absl::StrFormat("%.3g", spread.mean);
 }
@@ -234,10 +234,9 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
     if (costs) row.push_back(CostText(values.target_cost));
     rows.push_back(row);
   }
-  const std::string caption =
-      absl::StrCat("Time to ", TargetText(*target),
-                   "\nTraining until the first end of an epoch at or above it, in the "
-                   "mean of the runs that got there.");
+  const std::string caption = absl::StrCat("Time to ", TargetText(*target),
+                                           "\nTraining until the first end of an epoch at or above it, mean "
+                                           "over the runs that reached it.");
   return absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
                       Table(columns, rows, width, 1 + variations.size()));
 }

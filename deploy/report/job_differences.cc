@@ -23,10 +23,10 @@ using google::protobuf::TextFormat;
 
 constexpr char kAbsent[] = "none";
 
-// Messages of one type, one per job; null: the job has none there.
+// Messages of one type, one per job; null if the job has none.
 using Messages = std::vector<const Message*>;
 
-// What names of variants say of their jobs (ShortNames, and the report's names).
+// Whether variants' names show this field (ShortNames, and the report's names).
 bool InName(const std::string& field) {
   for (const char* named : {"strategy", "strategy.parameter_server.consistency", "workers",
                             "strategy.parameter_server.servers", "batch", "global_batch_size",
@@ -59,7 +59,7 @@ class Comparer {
     }
   }
 
-  // `strategy { kind ... }` is named by the message around the oneof, as --set takes it.
+  // A oneof such as `strategy { kind ... }` is named by the message around it, as in --set.
   void CompareChoices(const OneofDescriptor& oneof, const Messages& messages, const std::string& prefix) {
     const bool only = oneof.containing_type()->real_oneof_decl_count() == 1 && oneof.name() == "kind";
     const std::string path = only ? prefix.substr(0, prefix.size() - 1) : absl::StrCat(prefix, oneof.name());
@@ -77,7 +77,7 @@ class Comparer {
     if (field.message_type() != nullptr) return CompareMessages(field, messages, path);
     std::vector<std::string> values;
     for (const Message* message : messages) values.push_back(ValueText(message, field, -1));
-    // Its default follows the servers, whose number is told already.
+    // Its default is the number of servers, which is shown already.
     if (field.full_name() == "tethys.proto.MinSize.max_shards" && values == servers_) return;
     Add(path, std::move(values));
   }
@@ -96,7 +96,7 @@ class Comparer {
     }
   }
 
-  // Lists of one length by their elements, others as a whole.
+  // Lists of equal length are compared by element, others by their text.
   void CompareLists(const FieldDescriptor& field, const Messages& messages, const std::string& path) {
     std::vector<int> sizes;
     for (const Message* message : messages) {
@@ -129,7 +129,7 @@ class Comparer {
     return size == 0 ? kAbsent : absl::StrJoin(items, " ");
   }
 
-  // `index`: -1 for a field that is no list.
+  // `index`: -1 for a field that is not repeated.
   static std::string ValueText(const Message* message, const FieldDescriptor& field, int index) {
     if (message == nullptr) return "";
     const auto& reflection = *message->GetReflection();
@@ -141,7 +141,7 @@ class Comparer {
     return text;
   }
 
-  // A difference, if two of the values that are there differ.
+  // Adds a difference if two of the non-empty values differ.
   void Add(const std::string& field, std::vector<std::string> values) {
     const std::string* first = nullptr;
     bool differ = false;
@@ -157,7 +157,7 @@ class Comparer {
     for (std::string& value : values) difference.add_value(std::move(value));
   }
 
-  std::vector<std::string> servers_;  // By job.
+  std::vector<std::string> servers_;  // One per job.
   std::vector<proto::JobDifference> found_;
 };
 
@@ -171,12 +171,12 @@ std::string CountedText(int64_t count, const char* what) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
-// The last part of a field's path, for a name: "learning_rate 0.1".
+// The last part of a field's path with its value, for a name: "learning_rate 0.1".
 std::string ShortValue(const std::string& field, const std::string& value) {
   return absl::StrCat(field.substr(field.rfind('.') + 1), " ", value.empty() ? kAbsent : value);
 }
 
-// Adds `text(job)` to the names of these jobs where it is not the same for all.
+// Appends `text(job)` to the names of the jobs `alike` unless it is the same for all of them.
 template <typename Text>
 void AddWhereUnlike(absl::Span<const proto::Job> jobs, const std::vector<size_t>& alike, Text text,
                     std::vector<std::string>& names) {

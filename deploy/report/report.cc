@@ -9,7 +9,7 @@
 #include "deploy/report/time_to_accuracy.h"
 #include "runtime/base/file.h"
 
-// The page and the plotting library lie in the program (report_assets.cc).
+// The page and the plotting library, embedded in the program (report_assets.cc).
 extern const char tethys_report_page[];
 extern const char tethys_report_page_end[];
 extern const char tethys_chart_library[];
@@ -32,7 +32,7 @@ std::string Json(const proto::Report& report) {
   std::string json;
   const auto printed = google::protobuf::util::MessageToJsonString(report, &json, options);
   TETHYS_CHECK(printed.ok(), printed.ToString());
-  // Names of hosts and jobs are in it: nothing may end the script element that holds it.
+  // The names of hosts and jobs in it must not end the script element around it.
   return absl::StrReplaceAll(json, {{"<", "\\u003c"}});
 }
 
@@ -40,17 +40,18 @@ std::string ValueText(const proto::ReportValue& value, double scale) {
   return value.count() > 0 ? MeanText(value, scale) : "–";
 }
 
-// A cell of a table: no bar ends it early.
+// The text of a table's cell, with '|' escaped.
 std::string CellText(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"<", "&lt;"}});
 }
 
 void AppendTimeToTarget(const proto::Report& report, std::string& text) {
   if (!report.has_target()) return;
-  absl::StrAppend(&text, "\nTime to ", TargetText(report.target()),
-                  ": training until the first end of an epoch at or above it, of the runs that got there.\n\n"
-                  "| variant | reached by | training, s | epochs | cost of the training |\n"
-                  "|---|--:|--:|--:|--:|\n");
+  absl::StrAppend(
+      &text, "\nTime to ", TargetText(report.target()),
+      ": training until the first end of an epoch at or above it, over the runs that reached it.\n\n"
+      "| variant | reached by | training, s | epochs | cost of the training |\n"
+      "|---|--:|--:|--:|--:|\n");
   for (const proto::ReportVariant& variant : report.variant()) {
     const proto::TimeToTarget& to_target = variant.to_target();
     if (to_target.runs() == 0) continue;
@@ -60,7 +61,7 @@ void AppendTimeToTarget(const proto::Report& report, std::string& text) {
   }
 }
 
-// In which fields the jobs differ: a row per field, a column per variant.
+// The fields in which the jobs differ: a row per field, a column per variant.
 void AppendDifferences(const proto::Report& report, std::string& text) {
   if (report.difference_size() == 0) return;
   text += "\nWhere the jobs differ\n\n| field |";

@@ -1,5 +1,5 @@
-// report.html and report.md: what runs found, for somebody who was not there. The page holds its data and the
-// plotting library itself, and opens without a network. Rendering is pure; WriteReport blocks.
+// report.html and report.md: the results of runs, for a reader who did not make them. The page contains its
+// data and the plotting library, and opens without a network. Rendering is pure; WriteReport blocks.
 #ifndef TETHYS_DEPLOY_REPORT_REPORT_H_
 #define TETHYS_DEPLOY_REPORT_REPORT_H_
 
@@ -13,7 +13,7 @@ namespace tethys {
 std::string ReportHtml(const proto::Report& report);
 std::string ReportMarkdown(const proto::Report& report);
 
-// Writes both beside what they are of. Errors of writing.
+// Writes both files into `path`, the directory of the run or comparison. Errors of writing.
 absl::Status WriteReport(const proto::Report& report, const std::string& path);
 
 }  // namespace tethys

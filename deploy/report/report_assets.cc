@@ -1,4 +1,4 @@
-// Files that lie in the program as they are; report.cc reads them. CMakeLists.txt names their paths.
+// Files embedded in the program, which report.cc reads. CMakeLists.txt defines their paths.
 __asm__(R"(
   .section .rodata
   .global tethys_report_page, tethys_report_page_end, tethys_chart_library, tethys_chart_library_end

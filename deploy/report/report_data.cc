@@ -26,7 +26,8 @@
 namespace tethys {
 namespace {
 
-// A report is looked at in a browser: what is longer is thinned out, or left out with a word.
+// Limits for a report that a browser can show: longer series are thinned out, larger files left out with a
+// note.
 constexpr int64_t kMaxFileBytes = int64_t{256} << 20;
 constexpr size_t kMaxPoints = 240;
 
@@ -34,7 +35,7 @@ struct Run {
   std::string path;
   std::string variant;  // Runs of one variant share it.
   RunRecord record;
-  absl::optional<proto::Job> job;  // As resolved; absent: not readable.
+  absl::optional<proto::Job> job;  // As resolved; nullopt: not readable.
 };
 
 absl::optional<proto::Job> JobIn(const std::string& path) {
@@ -44,7 +45,7 @@ absl::optional<proto::Job> JobIn(const std::string& path) {
   return job;
 }
 
-// "NAME" of "NAME-r3"; the whole where there is no such end.
+// "NAME" of "NAME-r3"; `name` itself without such a suffix.
 std::string WithoutRepeat(const std::string& name) {
   const size_t dash = name.rfind("-r");
   uint32_t repeat = 0;
@@ -52,7 +53,7 @@ std::string WithoutRepeat(const std::string& name) {
   return numbered ? name.substr(0, dash) : name;
 }
 
-// What a comparison that was gone on with put aside to make it again: "NAME-r3.old-1".
+// Whether a resumed comparison has put this run aside to repeat it: "NAME-r3.old-1".
 bool IsPutAside(const std::string& name) {
   const size_t mark = name.rfind(".old-");
   uint32_t number = 0;
@@ -96,21 +97,21 @@ std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& r
   return "";
 }
 
-// What a machine or a process did while it trained: sums over its samples, and the time of these.
+// Sums over the samples of a machine or process during training, and the time they cover.
 struct TrainingSums {
   double seconds = 0;
   double cpu = 0;  // In percent of one core, times seconds.
   double megabytes = 0;
 };
-using UseByProcess = std::map<std::string, TrainingSums>;  // The machine's own has no name.
+using UseByProcess = std::map<std::string, TrainingSums>;  // The machine itself has the name "".
 
-// Whether all of a sample is of training: after start-up, and before what follows training.
+// Whether a sample lies entirely within training (with validation), after start-up and before the end.
 bool IsTraining(double begin, double end, const proto::Timing& timing) {
   const double start = timing.startup_seconds();
   return begin >= start && end <= start + timing.training_seconds() + timing.validation_seconds();
 }
 
-// Nothing where samples cover less than half of the training: a short run begins and ends between two.
+// Sets nothing if samples cover less than half of the training: a short run may begin and end between two.
 void SetUse(const UseByProcess& processes, double training_seconds, proto::MachineSeries& series) {
   proto::MachineUse use;
   for (const auto& [process, sums] : processes) {
@@ -129,7 +130,7 @@ void SetUse(const UseByProcess& processes, double training_seconds, proto::Machi
 void AddMachines(absl::string_view text, proto::ReportVariant& variant) {
   std::map<std::string, std::vector<std::array<double, 4>>> machines;
   std::map<std::string, UseByProcess> uses;
-  std::map<std::pair<std::string, std::string>, double> last;  // End of the last sample, by host and process.
+  std::map<std::pair<std::string, std::string>, double> last;  // Last sample's end, by host and process.
   for (CsvReader csv(text); csv.Next();) {
     const std::string host(csv.Text("host")), process(csv.Text("process"));
     const double seconds = csv.Number("seconds"), cpu = csv.Number("cpu_percent");
@@ -159,7 +160,7 @@ void AddMachines(absl::string_view text, proto::ReportVariant& variant) {
   }
 }
 
-// Of processes that have a GPU which tells how busy it is.
+// Adds the processes whose GPU reports its load.
 void AddGpus(absl::string_view text, proto::ReportVariant& variant) {
   std::map<std::string, std::vector<std::array<double, 3>>> gpus;
   for (CsvReader csv(text); csv.Next();) {
@@ -209,7 +210,7 @@ void SetValue(const Spread& spread, proto::ReportValue& value) {
   value.set_deviation(spread.deviation);
 }
 
-// All attempts whose updates count were of the shape of the last.
+// Whether all attempts that made updates had the strategy, processes and batch of the last one.
 bool OneShape(const proto::RunSummary& summary) {
   return std::all_of(summary.attempt().begin(), summary.attempt().end(), [&](const proto::Attempt& attempt) {
     return attempt.end_step() == attempt.first_step() ||
@@ -218,7 +219,7 @@ bool OneShape(const proto::RunSummary& summary) {
   });
 }
 
-// "mirrored, 9 workers, batch 1152"; of a run that was resumed in another shape also since when.
+// "mirrored, 9 workers, global batch 1152"; for a run resumed in another shape also from which update on.
 std::string NameOf(const proto::RunSummary& summary) {
   std::string name = summary.strategy();
   std::replace(name.begin(), name.end(), '_', ' ');
@@ -227,15 +228,15 @@ std::string NameOf(const proto::RunSummary& summary) {
     absl::StrAppend(&name, ", ", summary.servers(), summary.servers() == 1 ? " server" : " servers");
   }
   absl::StrAppend(&name, ", global batch ", summary.global_batch());
-  // What ran before in another shape is no merit, and no fault, of this one.
+  // Updates made in another shape must not be credited to this one.
   if (!OneShape(summary)) {
     absl::StrAppend(&name, ", from update ", std::prev(summary.attempt().end())->first_step(), " on");
   }
   return name;
 }
 
-// The one to show in detail: of median training time among those that succeeded; where none did, the one that
-// got furthest.
+// The run to show in detail: the successful one of median training time or, if none succeeded, the one with
+// the most epochs.
 const Run& ShownRun(const std::vector<const Run*>& runs) {
   std::vector<const Run*> succeeded;
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(succeeded),
@@ -274,7 +275,7 @@ void SetTimeToTarget(const Aggregate& aggregate, proto::TimeToTarget& to_target)
   SetValue(aggregate.target_cost, *to_target.mutable_cost());
 }
 
-// What the runs of a variant gave in the mean.
+// Sets the means over the runs of a variant.
 void SetMeans(const Aggregate& aggregate, proto::ReportVariant& variant) {
   variant.set_runs(aggregate.runs - aggregate.failed);
   variant.set_failed(aggregate.failed);
@@ -320,7 +321,7 @@ void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto
   AddRanks(ReadOrNote(shown, "steps.csv", report), variant);
 }
 
-// The first job of every variant, in their order; empty where one cannot be read.
+// The first job of every variant, in their order; empty if one cannot be read.
 std::vector<proto::Job> JobsOf(const std::vector<Run>& runs, const std::vector<std::string>& variants) {
   std::vector<proto::Job> jobs;
   for (const std::string& variant : variants) {
@@ -332,7 +333,7 @@ std::vector<proto::Job> JobsOf(const std::vector<Run>& runs, const std::vector<s
   return jobs;
 }
 
-// What their jobs tell of the variants beside each other.
+// Adds names, chance accuracies and differences, which follow from all jobs together.
 void AddJobs(const std::vector<proto::Job>& jobs, proto::Report& report) {
   const std::vector<std::string> short_names = ShortNames(jobs);
   for (size_t i = 0; i < jobs.size(); ++i) {
@@ -347,7 +348,7 @@ void AddJobs(const std::vector<proto::Job>& jobs, proto::Report& report) {
 
 using NameField = std::string* (proto::ReportVariant::*)();
 
-// Variants that look alike are told apart by what their directories are called.
+// Appends the directory to names that several variants share.
 void MakeUnique(const std::vector<std::string>& directories, NameField field, proto::Report& report) {
   std::map<std::string, int> uses;
   for (proto::ReportVariant& variant : *report.mutable_variant()) ++uses[*(variant.*field)()];
@@ -357,7 +358,7 @@ void MakeUnique(const std::vector<std::string>& directories, NameField field, pr
   }
 }
 
-// FailedPrecondition: these runs answer no question together.
+// FailedPrecondition: the jobs have different models or data, so their runs cannot be compared.
 absl::Status CheckAlike(const std::string& path, const std::vector<proto::Job>& jobs) {
   std::vector<std::string> fields;
   for (const proto::JobDifference& difference : JobDifferences(jobs)) {
@@ -374,7 +375,7 @@ absl::Status CheckAlike(const std::string& path, const std::vector<proto::Job>& 
       "), which no `tethys compare` made together: name the directory of one run or of one comparison"));
 }
 
-// What all runs have in common: a sentence that is not every run's is left out.
+// The sentences of the setup that all runs share.
 std::vector<std::string> SetupSentences(const std::vector<Run>& runs) {
   std::vector<std::string> common;
   for (size_t i = 0; i < runs.size(); ++i) {

@@ -1,5 +1,5 @@
-// The data of a report, from the files that runs left: summary.json, epochs.csv, resources.csv, steps.csv.
-// Blocking; any thread.
+// The data of a report, from the files of runs: summary.json, epochs.csv, resources.csv, steps.csv. Blocking;
+// any thread.
 #ifndef TETHYS_DEPLOY_REPORT_REPORT_DATA_H_
 #define TETHYS_DEPLOY_REPORT_REPORT_DATA_H_
 
@@ -11,11 +11,11 @@
 
 namespace tethys {
 
-// `path` is the directory of a run, or of a comparison, whose runs lie in it as NAME-rN: runs that differ in
-// N only are one variant. Times to accuracy are to `given_target`, or else to one that is chosen
-// (comparison.h). What a run lacks is listed in the report, not an error. NotFound: no run has ended there.
-// FailedPrecondition: the runs there are of different models or data, and no comparison made them together.
-// `program`: what makes the report, as it calls itself.
+// `path` is the directory of a run, or of a comparison with runs in subdirectories NAME-rN; runs that differ
+// only in N are one variant. Times to accuracy use `given_target` or, without it, one that TargetOf chooses
+// (comparison.h). A file that a run lacks is listed in the report and is no error. `program`: name and
+// version of the program that makes the report. NotFound: no run has ended there. FailedPrecondition: the
+// runs have different models or data, and no comparison made them.
 absl::StatusOr<proto::Report> CollectReport(const std::string& path,
                                             absl::optional<double> given_target = absl::nullopt,
                                             const std::string& program = "");

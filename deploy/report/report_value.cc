@@ -26,7 +26,7 @@ Ratio RatioOf(const ReportValue& numerator, const ReportValue& denominator) {
   return ratio;
 }
 
-// The quantile 0.975 of Student's t distribution; beyond the table its expansion (Abramowitz and Stegun,
+// The 0.975 quantile of Student's t distribution, beyond the table by its expansion (Abramowitz and Stegun,
 // 26.7.5).
 double HalfInterval(const ReportValue& a, const ReportValue& b) {
   constexpr std::array<double, 5> kQuantiles = {12.706, 4.303, 3.182, 2.776, 2.571};

@@ -1,4 +1,4 @@
-// Arithmetic with means over runs and their errors, and how they are written. Pure; any thread.
+// Arithmetic with means over runs and their errors, and their text forms. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_REPORT_VALUE_H_
 #define TETHYS_DEPLOY_REPORT_REPORT_VALUE_H_
 
@@ -8,34 +8,33 @@
 
 namespace tethys {
 
-// Of a mean over its runs; negative for one run: nothing is known of it.
+// The standard error of a mean over runs; negative (unknown) for fewer than two runs.
 double StandardError(const proto::ReportValue& value);
 
-// A quotient of two means with its standard error, by first-order propagation; the error is negative where
-// one of them was measured only once.
+// A quotient of two means with its standard error, by first-order propagation; the error is negative if one
+// of them was measured only once.
 struct Ratio {
   double value = 0;
   double error = -1;
 };
 Ratio RatioOf(const proto::ReportValue& numerator, const proto::ReportValue& denominator);
 
-// Half of the 95 % confidence interval of a difference or quotient of the two, in its standard errors:
-// Student's t with as many degrees of freedom as the less often measured of the two has runs, less one.
+// Half the 95 % confidence interval of a difference or quotient of the two, in units of its standard error:
+// Student's t with the smaller of the two counts minus one as degrees of freedom.
 double HalfInterval(const proto::ReportValue& a, const proto::ReportValue& b);
 
-// Whether the means may well be equal: 1 lies within the 95 % confidence interval of their quotient. False
-// where no error is known.
+// Whether 1 lies within the 95 % confidence interval of the means' quotient. False if no error is known.
 bool EqualWithinNoise(const proto::ReportValue& a, const proto::ReportValue& b);
 
-// What runs show of the difference between two means.
+// The evidence for a difference between two means.
 enum class Difference {
-  kUnknown,  // One of them was measured only once: chance may have made it.
+  kUnknown,  // One of them was measured only once: it may be chance.
   kNoise,    // EqualWithinNoise.
   kShown,
 };
 Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);
 
-// "13.70 ± 0.05": scaled, rounded where the standard error, if there is one, has its second digit.
+// "13.70 ± 0.05": scaled, and rounded to the second digit of the standard error, if there is one.
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
 // The same in seconds, "13.70 ± 0.05 s".
 std::string SecondsText(const proto::ReportValue& seconds);

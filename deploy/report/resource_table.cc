@@ -15,7 +15,7 @@ constexpr double kMebibyte = 1 << 20;
 constexpr double kMegabyte = 1e6;
 constexpr int kCaptionWidth = 100;
 
-// Of one quantity, over the lines that tell of it.
+// One quantity over the lines that have it.
 struct Merged {
   int lines = 0;
   double means = 0;  // Their sum.
@@ -30,13 +30,13 @@ struct Merged {
   }
 };
 
-// One machine, or all together, over the repeats of a variant.
+// The use of one machine, or of all together, over the repeats of a variant.
 struct MachineUse {
   int cores = 0;
-  std::vector<std::string> processes;  // That ran there.
+  std::vector<std::string> processes;  // Those that ran there.
   Merged cpu, memory, in, out;
   double job_cpu = 0, job_memory = 0;         // Sums of the means of the job's processes, over all runs.
-  Merged gpu_percent, gpu_memory, gpu_power;  // Over its GPUs, each by itself.
+  Merged gpu_percent, gpu_memory, gpu_power;  // Over its individual GPUs.
 
   void Add(const proto::ResourceSummary& line) {
     cores = std::max(cores, line.cores());
@@ -56,7 +56,7 @@ struct MachineUse {
   }
 };
 
-// By host; "": all machines together.
+// The use by host; "" stands for all machines together.
 std::map<std::string, MachineUse> UseOf(absl::Span<const RunRecord> runs, int variant) {
   std::map<std::string, MachineUse> machines;
   for (const RunRecord& run : runs) {
@@ -109,7 +109,7 @@ bool AnyTellsOfAGpu(absl::Span<const RunRecord> runs) {
   });
 }
 
-// Name, variations, strategy and batch: which variant a row is of.
+// The columns that identify a row's variant: name, variations, strategy and batch.
 std::vector<Column> VariantColumns(absl::Span<const Variation> variations) {
   std::vector<Column> columns = {{{"job"}, true}};
   for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
@@ -138,14 +138,14 @@ void AppendMeasuredColumns(bool with_gpus, std::vector<Column>& columns) {
   for (const char* quantity : {"GPU %", "GPU MiB", "GPU W"}) add(quantity);
 }
 
-// Of a line of the CSV; empty where nothing was told.
+// Appends a range's cells to a line of the CSV; empty ones if nothing was reported.
 void AppendGpuCells(bool told, const proto::Range& range, std::vector<std::string>& cells) {
   for (const double value : {range.mean(), range.minimum(), range.maximum()}) {
     cells.push_back(told ? NumberCell(value) : "");
   }
 }
 
-// Short enough for a column.
+// The processes in a text short enough for a column.
 std::string ProcessesText(const std::vector<std::string>& processes) {
   if (processes.size() <= 3) return absl::StrJoin(processes, ", ");
   return absl::StrCat(processes[0], " and ", processes.size() - 1, " more");

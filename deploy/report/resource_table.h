@@ -1,6 +1,6 @@
-// What the runs of a comparison used: CPU, memory, network and GPUs, mean, least and most, for each variant
-// over the whole cluster (the form of study 1's tables) and for each machine. The tables show mean and most.
-// From the runs' summaries. Pure; any thread.
+// The resources that the runs of a comparison used, from their summaries: CPU, memory, network and GPUs, as
+// mean, minimum and maximum, for each variant over the cluster (in the form of study 1's tables) and for each
+// machine. The tables show mean and maximum. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_RESOURCE_TABLE_H_
 #define TETHYS_DEPLOY_REPORT_RESOURCE_TABLE_H_
 
@@ -11,18 +11,17 @@
 
 namespace tethys {
 
-// All machines together, and where there are several each by itself; nothing where no run was sampled. CPU is
-// in percent of all cores of the row's machines. Over repeats, means are averaged, and the most is that of
-// any run. CPU and memory are those of everything on the machines; beside them stands what of it the job's
-// processes used in the mean, memory that they share counted for each. `width`: as in comparison.h. Columns
-// about GPUs are there where any run tells of one; a row's are then over all its GPUs, in percent, MiB and W
-// of one.
+// A table of all machines together and, if there are several, one of each machine; empty if no run was
+// sampled. CPU is in percent of all cores of the row's machines. Over repeats, means are averaged, and the
+// maximum is that of any run. CPU and memory include all programs on the machines; a further column has the
+// mean of the job's processes, with shared memory counted for each. `width`: as in comparison.h. Columns of
+// GPUs exist if any run reports one; a row's values are then over all its GPUs, in percent, MiB and W of one.
 std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                            absl::Span<const RunRecord> runs, int width = 0);
 
-// A line per run and cluster (host and process empty), machine (process empty) and process, in the units of
-// the summary: CPU in percent of one core, bytes, bytes a second. GPUs are their processes'; cells are empty
-// elsewhere.
+// A line per run for the cluster (host and process empty), each machine (process empty) and each process, in
+// the units of the summary: CPU in percent of one core, bytes, bytes per second. Cells of GPUs are empty
+// except in lines of processes that have one.
 std::string ResourceCsv(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                         absl::Span<const RunRecord> runs);
 

@@ -20,7 +20,7 @@ std::string LayerText(const proto::Layer& layer) {
                       convolution.kernel_size(), activated(convolution.activation()));
 }
 
-// "a/b/c.gz" lies in "a/b".
+// "a/b" of "a/b/c.gz".
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? path : path.substr(0, slash);

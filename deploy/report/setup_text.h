@@ -1,4 +1,4 @@
-// What a job trains, in sentences for somebody who was not there. Pure; any thread.
+// A job's setup in sentences for a reader who did not make the run. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_SETUP_TEXT_H_
 #define TETHYS_DEPLOY_REPORT_SETUP_TEXT_H_
 
@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// Model, data, optimizer and length of training, a sentence each, as far as the job says; of a run that was
-// resumed also its attempts.
+// A sentence each for model, data, optimizer and length of training, if the job has them, and for the
+// attempts of a resumed run.
 std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSummary& summary);
 
 }  // namespace tethys

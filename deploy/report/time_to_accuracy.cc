@@ -55,7 +55,7 @@ absl::optional<Reached> FirstAtOrAbove(double target, absl::Span<const EpochPoin
 
 absl::optional<double> CommonTarget(absl::Span<const double> best) {
   if (best.empty()) return absl::nullopt;
-  // 100 * 0.29 is a little less than 29.
+  // Needed because 100 * 0.29 is slightly less than 29.
   constexpr double kRounding = 1e-9;
   const double percent = std::floor(100 * *std::min_element(best.begin(), best.end()) + kRounding);
   if (percent < 1) return absl::nullopt;

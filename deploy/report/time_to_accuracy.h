@@ -1,5 +1,5 @@
-// Time to accuracy, by which MLPerf and DAWNBench compare training systems: how long a run trained until its
-// validation accuracy stood at a target. Accuracy is known at the ends of epochs only; the first end at or
+// Time to accuracy, by which MLPerf and DAWNBench compare training systems: the training time until the
+// validation accuracy reaches a target. Accuracy is known at the ends of epochs only; the first end at or
 // above the target counts, and nothing is interpolated. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_TIME_TO_ACCURACY_H_
 #define TETHYS_DEPLOY_REPORT_TIME_TO_ACCURACY_H_
@@ -14,25 +14,25 @@
 
 namespace tethys {
 
-// A run's ends of epochs, in order, from the text of its epochs.csv. Of two lines of one epoch, as a resumed
-// run leaves them, the later one counts.
+// A run's ends of epochs, in order, from the text of its epochs.csv. If an epoch has two lines, as in a
+// resumed run, the later one counts.
 std::vector<proto::EpochPoint> ParseEpochs(absl::string_view csv);
 
-// On the validation split; absent: never validated.
+// The best validation accuracy; nullopt: never validated.
 absl::optional<double> BestAccuracy(absl::Span<const proto::EpochPoint> epochs);
 
 struct Reached {
   double seconds = 0;  // Of training.
   int epochs = 0;
 };
-// Absent: not by the run's end.
+// nullopt: not reached by the run's end.
 absl::optional<Reached> FirstAtOrAbove(double target, absl::Span<const proto::EpochPoint> epochs);
 
-// The target that is chosen where none is given: the highest whole percent that every one of these best
-// accuracies is at or above. Absent: there are none, or one is below 1 %.
+// The target used if none is given: the highest integer percentage that none of these best accuracies is
+// below. nullopt: there are none, or one is below 1 %.
 absl::optional<double> CommonTarget(absl::Span<const double> best);
 
-// "85 % validation accuracy", and where it was not given, how it was chosen.
+// "85 % validation accuracy" and, if it was not given, how it was chosen.
 std::string TargetText(const proto::AccuracyTarget& target);
 
 }  // namespace tethys

@@ -12,7 +12,7 @@
 namespace tethys {
 namespace {
 
-// In the order in which a step goes through them.
+// A phase of a step; kPhases has them in their order within a step.
 struct Phase {
   const char* name;
   const char* column;
@@ -23,7 +23,7 @@ constexpr Phase kPhases[] = {{"data", "data_ns"},
                              {"exchange", "exchange_ns"},
                              {"update", "update_ns"}};
 
-// What is beyond it is damage.
+// A greater rank means a damaged file.
 constexpr int64_t kMaxRank = 1 << 20;
 
 std::string Quoted(absl::string_view text) {
@@ -40,7 +40,7 @@ std::string Quoted(absl::string_view text) {
   return quoted + "\"";
 }
 
-// Rows are processes of the trace: rank r is process r + 1.
+// A slice of the trace, whose rows are processes: rank r is process r + 1.
 std::string Slice(absl::string_view name, int rank, double begin_us, double duration_us,
                   absl::string_view arguments) {
   return absl::StrFormat(R"({"name":%s,"ph":"X","pid":%d,"tid":1,"ts":%.3f,"dur":%.3f,"args":{%s}})",

@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// From the text of a run's steps.csv; `summary` says on which hosts workers were. Pure.
+// Makes the trace from the text of a run's steps.csv; `summary` has the workers' hosts. Pure.
 std::string ChromeTrace(absl::string_view steps_csv, const proto::RunSummary& summary);
 
 // Writes RUN_DIR/trace.json. NotFound: no run has ended there, or it recorded no steps. Blocks.

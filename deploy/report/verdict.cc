@@ -33,7 +33,7 @@ Ranking BySpeed(const proto::Report& report) {
   return variants;
 }
 
-// Variants whose every run reached the target, the first to do so first.
+// Variants all of whose runs reached the target, in order of the time to it.
 Ranking ByTimeToTarget(const proto::Report& report) {
   Ranking variants;
   for (const ReportVariant& variant : report.variant()) {
@@ -46,7 +46,8 @@ Ranking ByTimeToTarget(const proto::Report& report) {
   return variants;
 }
 
-// Whom the best is held against: the best of another strategy, or the second; null where it is alone.
+// The rival of the first variant: the first of another strategy, or else the second; null if it is the only
+// one.
 const ReportVariant* RivalOf(const Ranking& variants) {
   if (variants.size() < 2) return nullptr;
   const auto rival = std::find_if(variants.begin(), variants.end(), [&](const ReportVariant* variant) {
@@ -57,8 +58,8 @@ const ReportVariant* RivalOf(const Ranking& variants) {
 
 bool IsParameterServer(const ReportVariant& variant) { return absl::StartsWith(variant.strategy(), "ps"); }
 
-// Mirrored workers against each consistency of parameter servers. Of several variants the fastest two of one
-// global batch, where there are such.
+// Pairs mirrored workers with each consistency of parameter servers. Among several variants, the fastest two
+// of equal global batch or, if there are none, the fastest two.
 std::vector<Contenders> StrategyPairs(const Ranking& variants) {
   std::vector<Contenders> pairs;
   std::set<std::string> done;
@@ -119,7 +120,7 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
                          points > 0 ? "higher" : "lower", std::abs(points), error, both);
 }
 
-// Training time of two, the faster one first.
+// A sentence on the training times of two variants, the faster one first.
 std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival) {
   const std::string first = absl::StrCat(Name(best), " trained in ", SecondsText(best.seconds()));
   const std::string times = TimesText(RatioOf(rival.seconds(), best.seconds()));
@@ -138,7 +139,7 @@ std::string TimesSentence(const ReportVariant& best, const ReportVariant& rival)
                       SecondsText(rival.seconds()), ".");
 }
 
-// Mirrored workers against parameter servers, of which `fastest` says nothing yet.
+// Adds sentences on mirrored workers against parameter servers, except for the pair `fastest`.
 void AddStrategySentences(const Ranking& variants, const Contenders& fastest,
                           std::vector<std::string>& sentences) {
   for (const Contenders& pair : StrategyPairs(variants)) {
@@ -153,7 +154,7 @@ void AddStrategySentences(const Ranking& variants, const Contenders& fastest,
   }
 }
 
-// Where another variant than the fastest got furthest.
+// A sentence for the case that not the fastest variant was the most accurate.
 std::string MostAccurateSentence(const Ranking& variants) {
   const auto* most = *std::max_element(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
     return a->test_accuracy().mean() < b->test_accuracy().mean();
@@ -166,8 +167,8 @@ std::string MostAccurateSentence(const Ranking& variants) {
       Name(*most), ", ", PercentText(most->test_accuracy()), " in ", SecondsText(most->seconds()), ".");
 }
 
-// By what accuracy is judged: on the test split where all were tested there, else on the validation split;
-// null: neither was measured for all.
+// The accuracy to judge by: on the test split if all variants were tested in several runs, or else on the
+// validation split; null: neither was measured for all.
 using Accuracy = const ReportValue& (ReportVariant::*)() const;
 Accuracy AccuracyOf(const Ranking& variants) {
   for (const Accuracy accuracy : {&ReportVariant::test_accuracy, &ReportVariant::best_accuracy}) {
@@ -179,7 +180,7 @@ Accuracy AccuracyOf(const Ranking& variants) {
   return nullptr;
 }
 
-// Of those that no other is shown to surpass in accuracy, in order of speed.
+// The variants that no other is shown to surpass in accuracy, in order of speed.
 Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
   if (accuracy == nullptr) return variants;
   const auto* most = *std::max_element(variants.begin(), variants.end(), [&](const auto* a, const auto* b) {
@@ -194,7 +195,7 @@ Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
   return level;
 }
 
-// The first of `level`, and those as fast within noise.
+// The name of the first of `level`, and of those equally fast within noise.
 std::string ChoiceText(const Ranking& level) {
   std::vector<std::string> as_fast;
   for (size_t i = 1; i < level.size(); ++i) {
@@ -206,7 +207,7 @@ std::string ChoiceText(const Ranking& level) {
   return absl::StrCat(Name(*level[0]), " (level with it within noise: ", ListText(as_fast), ")");
 }
 
-// The fastest that is shown to be faster than `choice`, and its price in accuracy.
+// The fastest variant and its cost in accuracy, if it is shown to be faster than `choice`.
 std::string AlternativeText(const Ranking& variants, const ReportVariant& choice, Accuracy accuracy) {
   const ReportVariant& fastest = *variants[0];
   if (accuracy == nullptr || DifferenceOf(fastest.seconds(), choice.seconds()) != Difference::kShown)
@@ -216,7 +217,7 @@ std::string AlternativeText(const Ranking& variants, const ReportVariant& choice
                          100 * ((choice.*accuracy)().mean() - (fastest.*accuracy)().mean()));
 }
 
-// What to choose: the fastest of those that no other surpasses in accuracy.
+// Recommends the fastest of those that no other surpasses in accuracy.
 std::string Recommendation(const Ranking& variants) {
   if (std::any_of(variants.begin(), variants.end(), [](const auto* v) { return v->seconds().count() < 2; })) {
     return "One run of a variant is no ground for a recommendation: repeat with --repeats=3 or more.";
@@ -262,7 +263,7 @@ std::string SpeedSentence(const Ranking& variants) {
   return absl::StrCat(first, ", to a test accuracy of ", PercentText(best.test_accuracy()), ".");
 }
 
-// Of variants of which some run did not get to the target.
+// Lists variants with runs that did not reach the target.
 std::string NotReachedText(const proto::Report& report) {
   std::string text;
   for (const ReportVariant& variant : report.variant()) {
@@ -275,12 +276,12 @@ std::string NotReachedText(const proto::Report& report) {
   return text.empty() ? "" : text + ".";
 }
 
-// Who of those that all reached the target was there first: to be said, for it need not be the fastest.
+// Names the first of the variants at the target, which need not be the one of shortest training.
 std::string FirstAtTargetText(const std::string& target, const Ranking& variants,
                               const ReportVariant& fastest) {
   const ReportVariant& first = *variants[0];
   const ReportValue& seconds = first.to_target().seconds();
-  // The fastest is a rival of the first, if it got there.
+  // The fastest is the rival of the first, if it reached the target.
   const bool fastest_there = std::count(variants.begin(), variants.end(), &fastest) > 0;
   const ReportVariant* rival = &first != &fastest && fastest_there ? &fastest : RivalOf(variants);
   if (rival == nullptr)
@@ -314,10 +315,10 @@ std::string TargetSentence(const proto::Report& report, const ReportVariant& fas
   });
   return absl::StrCat(
       FirstAtTargetText(target, variants, fastest), NotReachedText(report),
-      at_once ? " All were there after their first epoch: a higher --target_accuracy tells more." : "");
+      at_once ? " All reached it in their first epoch: a higher --target_accuracy tells more." : "");
 }
 
-// Of runs that failed, and are no part of any mean.
+// Lists failed runs, which are part of no mean.
 std::string FailureSentence(const proto::Report& report) {
   std::string text;
   for (const ReportVariant& variant : report.variant()) {
@@ -328,7 +329,7 @@ std::string FailureSentence(const proto::Report& report) {
   return text.empty() ? "" : text + ".";
 }
 
-// Of variants whose runs differ in what is compared.
+// Lists variants whose runs used different exchanges, so that their means mix them.
 std::string ExchangeSentence(const Ranking& variants) {
   std::string text;
   for (const ReportVariant* variant : variants) {
@@ -344,7 +345,7 @@ std::string ExchangeSentence(const Ranking& variants) {
   return text.empty() ? "" : text + ".";
 }
 
-// Where results may come from something else than what the variants are called by.
+// Lists differences between jobs that the variants' names do not show but that may explain results.
 std::string DifferencesSentence(const proto::Report& report) {
   std::vector<std::string> names;
   for (const ReportVariant& variant : report.variant()) names.push_back(Name(variant));
@@ -355,7 +356,7 @@ std::string DifferencesSentence(const proto::Report& report) {
              : absl::StrCat("The jobs differ in more than strategy, processes and batch: ", text, ".");
 }
 
-// Variants whose models hardly learned.
+// Names variants whose models hardly learned.
 std::string AtChanceSentence(const Ranking& variants) {
   std::vector<std::string> names;
   for (const ReportVariant* variant : variants) {
@@ -372,7 +373,7 @@ std::string AtChanceSentence(const Ranking& variants) {
       100 * variants[0]->chance_accuracy(), ListText(names));
 }
 
-// What other programs took of the machine, where that may have moved the times.
+// Warns if other programs used enough of the machine to affect the times.
 std::string OthersCpuSentence(const Ranking& variants) {
   constexpr double kMentioned = 0.1;
   std::vector<std::string> parts;
@@ -386,26 +387,27 @@ std::string OthersCpuSentence(const Ranking& variants) {
                       ": the times are not the jobs' alone. Repeat on a machine that does nothing else.");
 }
 
-// The one run there is, where it did not succeed.
+// The verdict on a single run that did not succeed.
 std::vector<std::string> UnfinishedRun(const ReportVariant& variant) {
   const proto::RunSummary& summary = variant.summary();
   const std::string after =
       absl::StrCat(" after ", summary.epochs(), summary.epochs() == 1 ? " epoch" : " epochs", " and ",
                    summary.steps(), " updates");
   if (!summary.has_first_failure()) {
-    return {absl::StrCat("This run was ", summary.status(), after, ". What follows is what it got to.")};
+    return {
+        absl::StrCat("This run was ", summary.status(), after, ". What follows is its progress until then.")};
   }
   const std::string message = summary.first_failure().message();
   return {absl::StrCat("This run failed", after, ": ", message.substr(0, message.find('\n'))),
-          "What follows is what it got to."};
+          "What follows is its progress until then."};
 }
 
-// What forbids to read more into the numbers than they hold.
+// The limits of what the numbers show.
 std::vector<std::string> Reservations(const Ranking& variants) {
   std::vector<std::string> sentences;
   const bool single = std::any_of(variants.begin(), variants.end(),
                                   [](const ReportVariant* variant) { return variant->runs() < 2; });
-  sentences.push_back(single ? "Of one run no uncertainty is known."
+  sentences.push_back(single ? "The uncertainty of a single run is not known."
                              : "Here ± is the standard error of a mean over runs; noise is what lies within "
                                "a 95 % confidence interval.");
   std::set<int64_t> batches;

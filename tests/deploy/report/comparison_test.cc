@@ -229,15 +229,14 @@ TEST(TimeToTargetTest, TheTableSaysWhatIsShownAndWhoDidNotGetThere) {
   const std::vector<RunRecord> runs = {
       WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}), WithCourse(OneRun(0, 1, 0.9, 3), {0.9, 0.9}),
       WithCourse(OneRun(1, 0, 0.9, 3), {0.7, 0.8}), WithCourse(OneRun(1, 1, 0.9, 3), {0.7, 0.8})};
-  EXPECT_EQ(
-      TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
-      "Time to 85 % validation accuracy\n"
-      "Training until the first end of an epoch at or above it, in the mean of the runs that got there.\n"
-      "\n"
-      "                       training             best validation\n"
-      "job       strategy            s     epochs      accuracy, %  reached by\n"
-      "local     local     1.50 ± 0.50  1.5 ± 0.5     90.00 ± 0.00  2 of 2\n"
-      "ps_async  ps_async            -          -     80.00 ± 0.00  0 of 2\n");
+  EXPECT_EQ(TargetTable(Labels(), {}, runs, TargetOf(runs, 0.85)),
+            "Time to 85 % validation accuracy\n"
+            "Training until the first end of an epoch at or above it, mean over the runs that reached it.\n"
+            "\n"
+            "                       training             best validation\n"
+            "job       strategy            s     epochs      accuracy, %  reached by\n"
+            "local     local     1.50 ± 0.50  1.5 ± 0.5     90.00 ± 0.00  2 of 2\n"
+            "ps_async  ps_async            -          -     80.00 ± 0.00  0 of 2\n");
 }
 
 TEST(TimeToTargetTest, TheTableFitsATerminal) {
