@@ -13,7 +13,7 @@ Command AgentCommand() {
            "starts this machine's processes of one job, and kills them all when its launcher is gone.",
        .flags = {{.name = "job_id",
                   .value = "ID",
-                  .help = "The job, for whoever looks at the processes of this machine."}},
+                  .help = "The job's id, shown in this machine's list of processes."}},
        .examples = {"ssh slave1 tethys agent --job_id=ID < orders > reports"},
        .hidden = true},
       [](const Flags&) {

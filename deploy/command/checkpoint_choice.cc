@@ -33,7 +33,7 @@ std::vector<std::string> CheckpointsNear(const std::string& folder) {
   return found;
 }
 
-// Of the nearest folder around `path` that has any.
+// A text with the checkpoints of the nearest folder around `path` that has any.
 std::string ThereAre(std::string path) {
   for (int level = 0; level < 2; ++level) {
     const size_t slash = path.rfind('/');

@@ -1,4 +1,4 @@
-// Which checkpoint a user means. Blocking on files; thread-compatible.
+// The checkpoint that a path given by the user stands for. Blocks on files; thread-compatible.
 #ifndef TETHYS_DEPLOY_COMMAND_CHECKPOINT_CHOICE_H_
 #define TETHYS_DEPLOY_COMMAND_CHECKPOINT_CHOICE_H_
 
@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// `path` itself where it is a checkpoint; of a run directory, or its checkpoints/, the newest undamaged one.
-// NotFound: there is none; the message names those that lie near.
+// Returns `path` itself if it is a checkpoint, or the newest undamaged one of a run directory or its
+// checkpoints/. NotFound: there is none; the message names checkpoints nearby. DataLoss: all are damaged.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
 
 }  // namespace tethys

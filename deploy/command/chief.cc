@@ -13,8 +13,8 @@
 namespace tethys {
 namespace {
 
-// SIGINT asks the chief to save and to end the job; SIGTERM too, where a scheduler sends it to all. Made
-// before this process has other threads, so that none of them is interrupted by it.
+// SIGINT makes the chief save and end the job; with `scheduled` also SIGTERM, which schedulers send to all
+// processes. Created before this process has other threads, so that none of them is interrupted.
 class InterruptSignal {
  public:
   explicit InterruptSignal(bool scheduled) {
@@ -25,7 +25,7 @@ class InterruptSignal {
     sigprocmask(SIG_BLOCK, &interrupt, nullptr);
     fd_ = FileDescriptor(signalfd(-1, &interrupt, SFD_NONBLOCK | SFD_CLOEXEC));
   }
-  // Since the last call.
+  // Whether the signal arrived since the last call.
   bool Came() const {
     signalfd_siginfo info;
     return read(fd_.get(), &info, sizeof(info)) == sizeof(info);
@@ -71,7 +71,7 @@ Command ChiefCommand() {
        .flags = {{.name = "job", .value = "FILE", .help = "The job, in text format.", .required = true},
                  {.name = "run_dir",
                   .value = "DIR",
-                  .help = "Where results go; made where it is missing.",
+                  .help = "Directory for results; created if missing.",
                   .required = true},
                  {.name = "listen",
                   .value = "HOST:PORT",
@@ -79,7 +79,7 @@ Command ChiefCommand() {
                  HostFlag(),
                  {.name = "worker_devices",
                   .value = "LIST",
-                  .help = "What each worker computes on, as cuda,cpu. Default: as the job says."},
+                  .help = "The device of each worker, such as cuda,cpu. Default: as the job says."},
                  {.name = "resume", .help = "Goes on from the newest checkpoint in the run directory."},
                  {.name = "scheduled",
                   .help = "A scheduler signals all processes of the job: SIGTERM, too, saves and ends it."},

@@ -29,8 +29,7 @@ Command LinkCommand();
 Command ReadyCommand();
 Command AgentCommand();
 
-// Prints "tethys VERB: MESSAGE" on standard error, after what standard output has to say, and returns
-// `exit_status`.
+// Flushes standard output, prints "tethys VERB: MESSAGE" on standard error, and returns `exit_status`.
 int Fail(const std::string& verb, const absl::Status& status, int exit_status);
 
 }  // namespace tethys

@@ -43,9 +43,9 @@ constexpr char kDescription[] =
     "all runs succeeded; 2 the request was wrong and nothing was started; 1 a run failed, or the user "
     "interrupted.";
 
-constexpr int kTextWidth = 100;  // Of sentences, where no terminal says its width.
+constexpr int kTextWidth = 100;  // Width of sentences if there is no terminal.
 
-// One run to come.
+// One run to make.
 struct PlannedRun {
   proto::JobPlan plan;
   Places places;
@@ -53,11 +53,11 @@ struct PlannedRun {
 };
 
 struct Request {
-  std::vector<Variation> variations;  // That have a column.
-  std::vector<VariantLabel> labels;   // By variant.
-  std::vector<PlannedRun> runs;       // In the order in which they are made.
-  std::string differences;            // Of the jobs (DifferencesText).
-  JobRunOptions options;              // Of every run, but for its places.
+  std::vector<Variation> variations;  // Those with a column.
+  std::vector<VariantLabel> labels;   // One per variant.
+  std::vector<PlannedRun> runs;       // In the order of execution.
+  std::string differences;            // Those of the jobs (DifferencesText).
+  JobRunOptions options;              // For every run, except its places.
   absl::optional<double> target;      // --target_accuracy
 };
 
@@ -65,10 +65,10 @@ std::string GradientScaleText(const proto::Job& job) {
   return GradientScale(job) == proto::Asynchronous::PUSH_MEAN ? "push" : "global";
 }
 
-// The strategy has a column of its own, whatever chose it.
+// The strategy always has a column, so varying it adds none.
 bool HasColumn(const Variation& variation) { return variation.field != "strategy"; }
 
-// `values`: of the variations that have a column.
+// `values`: those of the variations with a column.
 VariantLabel LabelOf(const proto::Job& job, std::vector<std::string> values) {
   return {.job = job.name(),
           .strategy = StrategyName(job),
@@ -79,7 +79,7 @@ VariantLabel LabelOf(const proto::Job& job, std::vector<std::string> values) {
           .values = std::move(values)};
 }
 
-// Plans jobs, and looks at each set of data once.
+// Plans jobs, and checks each set of data only once.
 class JobPreparer {
  public:
   absl::StatusOr<proto::JobPlan> Prepare(const proto::Job& job) {
@@ -91,14 +91,14 @@ class JobPreparer {
   std::set<std::string> checked_;
 };
 
-// A row of the table: a job file with values for the variations that concern its job.
+// A row of the table: a job file with values for the variations that apply to its job.
 struct PlannedVariant {
   Variant variant;
   std::vector<std::string> varied;  // FIELD=VALUE
   proto::Job job;
 };
 
-// InvalidArgument: a job is wrong, or a variation concerns none.
+// InvalidArgument: a job is wrong, or a variation applies to none.
 absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
                                                          const std::vector<Variation>& variations) {
   std::vector<PlannedVariant> planned;
@@ -190,7 +190,8 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
   return request;
 }
 
-// The summary of a run that an interrupted comparison finished; absent: the run is to be made, and says why.
+// The summary of a run that an interrupted comparison finished. nullopt: the run has to be made; prints the
+// reason if it was finished, but with another build or job.
 absl::optional<proto::RunSummary> FinishedBefore(const PlannedRun& run) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run.record.run_dir);
   if (!summary.ok() || summary->status() != "succeeded") return absl::nullopt;
@@ -202,7 +203,7 @@ absl::optional<proto::RunSummary> FinishedBefore(const PlannedRun& run) {
   return absl::nullopt;
 }
 
-// What a run left that is made again; kept, for it may be looked for.
+// Renames the directory of a run that is repeated, so that the user keeps its files.
 absl::Status MoveAside(const std::string& run_dir) {
   if (!FileExists(run_dir)) return absl::OkStatus();
   std::string aside;
@@ -212,7 +213,7 @@ absl::Status MoveAside(const std::string& run_dir) {
   return ErrnoStatus(errno, absl::StrCat("cannot rename ", run_dir, " to ", aside));
 }
 
-// Makes one run; its record says how it went.
+// Makes one run and fills its record.
 void MakeRun(PlannedRun& run, JobRunOptions options) {
   RunRecord& record = run.record;
   const absl::StatusOr<RunDirectory> directory = RunDirectory::Create(record.run_dir);
@@ -233,7 +234,7 @@ void MakeRun(PlannedRun& run, JobRunOptions options) {
   std::printf("%s\n\n", OutcomeText(run.plan.job(), record.run_dir).c_str());
 }
 
-// The report, its verdict on the terminal too.
+// Writes the report and prints its verdict.
 void ReportAndPrintVerdict(const Request& request, const std::string& directory, int width) {
   const absl::StatusOr<proto::Report> report = CollectReport(directory, request.target, ShortVersionText());
   const absl::Status written = report.ok() ? WriteReport(*report, directory) : report.status();
@@ -248,7 +249,7 @@ void ReportAndPrintVerdict(const Request& request, const std::string& directory,
 }
 
 // Prints the tables and the verdict, writes comparison.csv, and returns the exit status. `again`: the command
-// that goes on with this comparison.
+// that resumes this comparison.
 int Conclude(const Request& request, const std::vector<RunRecord>& records, const std::string& directory,
              const std::string& again) {
   const int width = TerminalColumns(STDOUT_FILENO);
@@ -278,13 +279,13 @@ int Conclude(const Request& request, const std::vector<RunRecord>& records, cons
               kExitFailed);
 }
 
-// Quoted where a shell would read it otherwise.
+// `word`, quoted if a shell would change it.
 std::string ShellWord(const std::string& word) {
   constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=+@%";
   return word.find_first_not_of(kPlain) == std::string::npos ? word : ShellQuote(word);
 }
 
-// The command as it was given, to go on with the comparison in `path`.
+// The given command, changed to resume the comparison in `path`.
 std::string ResumeCommand(const Flags& flags, const std::string& path) {
   std::string command = "tethys compare";
   for (size_t i = 0; i < flags.words().size(); ++i) {
@@ -299,7 +300,7 @@ std::string ResumeCommand(const Flags& flags, const std::string& path) {
   return absl::StrCat(command, " --resume --run_dir=", ShellWord(path));
 }
 
-// A fresh place for a new comparison; to go on, the one it was made in.
+// Checks that `path` has no comparison yet or, with --resume, that it exists.
 absl::Status CheckPlace(const Flags& flags, const std::string& path) {
   if (flags.Has("resume")) {
     if (!flags.Has("run_dir")) {
@@ -313,7 +314,7 @@ absl::Status CheckPlace(const Flags& flags, const std::string& path) {
       path + " holds a comparison already: go on with it by --resume, or name another by --run_dir");
 }
 
-// ", about 2:10 left": of the whole comparison, once a run was made.
+// ", about 2:10 left of all", once a run was made; an estimate for the comparison.
 std::string TimeLeftText(const Request& request, size_t next, const std::vector<RunTime>& times) {
   std::vector<int> to_come;
   for (size_t i = next; i < request.runs.size(); ++i) to_come.push_back(request.runs[i].record.variant);
@@ -391,7 +392,7 @@ Command CompareCommand() {
             TargetAccuracyFlag(),
             {.name = "run_dir",
              .value = "DIR",
-             .help = "Where results go. Default: runs/compare-DATE-TIME, a fresh one."},
+             .help = "Directory for results. Default: a new runs/compare-DATE-TIME."},
             {.name = "resume",
              .help = "Goes on with an interrupted comparison in --run_dir, called as before: runs that "
                      "succeeded are kept if build and job are the same, all others are made again."},

@@ -21,7 +21,7 @@
 namespace tethys {
 namespace {
 
-// Everything the evaluation needs; whatever is missing or does not fit is found before it starts.
+// The input of the evaluation; anything missing or unfit is reported before it starts.
 struct Request {
   proto::Job job;
   std::string checkpoint;
@@ -33,7 +33,7 @@ struct Request {
   std::vector<std::string> cuda_library_path;
 };
 
-// The job file: the one given, or that of the run which holds the checkpoint.
+// The job file given, or that of the run with the checkpoint.
 absl::StatusOr<std::string> JobFile(const Flags& flags, const std::string& checkpoint) {
   if (!flags.arguments().empty()) return flags.arguments()[0];
   const std::string job_file = checkpoint + "/../../job.textproto";

@@ -18,7 +18,7 @@ const FlagSpec* Find(const CommandSpec& spec, const std::string& name) {
   return nullptr;
 }
 
-// `word` as it was given, `name` without dashes and value.
+// The error for an unknown flag. `word` is as given; `name` is without dashes and value.
 absl::Status UnknownFlag(const CommandSpec& spec, const std::string& word, const std::string& name) {
   const std::string flag = word.substr(0, word.find('='));
   const std::string field = name.substr(0, name.find_first_of(".["));

@@ -1,4 +1,4 @@
-// The command line of one verb: which flags it takes, what was given, and the text of --help. Hand-written
+// The command line of one verb: the flags it takes, the words given, and the text of --help. Hand-written
 // because a flag library with global state would let one verb see the flags of another. Pure; any thread.
 #ifndef TETHYS_DEPLOY_COMMAND_FLAGS_H_
 #define TETHYS_DEPLOY_COMMAND_FLAGS_H_
@@ -15,7 +15,7 @@ namespace tethys {
 
 struct FlagSpec {
   std::string name = {};   // Without dashes.
-  std::string value = {};  // What stands for the value in --help, "DIR"; empty: a switch, which takes none.
+  std::string value = {};  // The value's name in --help, "DIR"; empty: a switch without a value.
   std::string help = {};
   bool required = false;
   bool repeated = false;
@@ -25,15 +25,15 @@ struct CommandSpec {
   std::string verb = {};
   std::string summary = {};      // One line, for the list of verbs.
   std::string description = {};  // Paragraphs, for --help.
-  std::string argument = {};     // Name of the positional argument, "JOB"; empty: none is taken.
+  std::string argument = {};     // Name of the positional argument, "JOB"; empty: it takes none.
   bool argument_optional = false;
   bool many_arguments = false;
   std::vector<FlagSpec> flags = {};
   std::vector<std::string> examples = {};
-  bool hidden = false;  // Not in the list of verbs: nobody calls it by hand.
+  bool hidden = false;  // Not in the list of verbs, because only launchers call it.
 };
 
-// What was given. Asking for a flag that the spec does not have is a bug.
+// The parsed words. Asking for a flag that the spec does not have is a bug.
 class Flags {
  public:
   bool Has(const std::string& name) const { return values_.count(name) > 0; }
@@ -44,7 +44,7 @@ class Flags {
   absl::StatusOr<int64_t> GetInteger(const std::string& name, int64_t otherwise, int64_t least,
                                      int64_t most) const;
   const std::vector<std::string>& arguments() const { return arguments_; }
-  // All of it as it was given.
+  // All words as given.
   const std::vector<std::string>& words() const { return words_; }
 
  private:

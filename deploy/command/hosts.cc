@@ -18,7 +18,7 @@ absl::StatusOr<ClusterCheck> Check(const Flags& flags) {
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
-  signal(SIGPIPE, SIG_IGN);  // A host that is gone is an answer, not a death.
+  signal(SIGPIPE, SIG_IGN);  // A host that is gone is then an error, not a signal.
   return CheckCluster(entries, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch.path()});
 }
 
@@ -42,15 +42,17 @@ Command HostsCommand() {
   return {
       {.verb = "hosts",
        .summary = "Checks the machines of a host file, and the links between them.",
-       .description = "tethys hosts check says of each machine whether ssh gets in, its architecture, cores, "
-                      "memory, free disk and GPUs, and how far its clock is off this machine's, with the "
-                      "error of that. Then it measures bandwidth and round trip between each two machines "
-                      "that have this build already (the first run brings it), about a second for a pair, "
-                      "several pairs at once. It installs nothing. The exit status is 1 when a machine is "
-                      "not reached or a link fails.",
+       .description =
+           "tethys hosts check shows for each machine whether ssh connects, its architecture, cores, "
+           "memory, free disk and GPUs, and its clock's offset from this machine's, with the "
+           "error of that. Then it measures bandwidth and round trip between each pair of machines "
+           "that have this build already (the first run installs it), about a second for a pair, "
+           "several pairs at once. It installs nothing. The exit status is 1 when a machine is "
+           "not reached or a link fails.",
        .argument = "check",
-       .flags = {{.name = "hostfile", .value = "FILE", .help = "The machines, one a line.", .required = true},
-                 {.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."}},
+       .flags =
+           {{.name = "hostfile", .value = "FILE", .help = "The machines, one per line.", .required = true},
+            {.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."}},
        .examples = {"tethys hosts check --hostfile=hosts"}},
       Hosts};
 }

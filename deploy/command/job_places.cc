@@ -24,7 +24,7 @@ std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
   return places;
 }
 
-// The places of all hosts of the file; those of hosts that no job uses are left empty.
+// The places of all hosts of the file; empty for hosts that no job uses.
 absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& entries,
                                                const std::set<int>& used, const Flags& flags) {
   std::vector<ClusterHost> hosts;
@@ -58,7 +58,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
   if (!flags.Has("hostfile")) {
     for (const char* flag : {"ssh_config", "bundle"}) {
       if (!flags.Has(flag)) continue;
-      if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;  // It leads to results.
+      if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;  // To fetch results.
       return absl::InvalidArgumentError(absl::StrCat("--", flag, " means nothing without --hostfile"));
     }
     return PlacesAllHere(jobs);
@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
   return places;
 }
 
-// Whether every machine has what the jobs need of it, before anything is started.
+// Checks, before anything is started, that every machine has the files and GPUs that the jobs need there.
 absl::Status CheckNeeds(const Flags& flags, const std::vector<proto::Job>& jobs,
                         const std::vector<Places>& places) {
   std::map<std::string, HostNeeds> needs;
@@ -116,16 +116,15 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
                        "Runs on the machines of this file, by ssh (README.md, On several machines). Default: "
                        "everything on this machine."});
   flags.push_back({.name = "ssh_config", .value = "FILE", .help = "For ssh, in place of ~/.ssh/config."});
-  flags.push_back({.name = "bundle",
-                   .value = "FILE",
-                   .help =
-                       "What machines get that lack this build, made by deploy/bundle.sh. Default: the one "
-                       "beside this program, made when it is needed."});
   flags.push_back(
-      {.name = "tls",
-       .value = "on|off",
-       .help = "Whether the job's processes talk under mutual TLS, with certificates made for this job. "
-               "Default: on with --hostfile, off without."});
+      {.name = "bundle",
+       .value = "FILE",
+       .help = "The bundle for machines that lack this build, made by deploy/bundle.sh. Default: the one "
+               "beside this program, made if needed."});
+  flags.push_back({.name = "tls",
+                   .value = "on|off",
+                   .help = "Whether the job's processes use mutual TLS, with certificates made for this job. "
+                           "Default: on with --hostfile, off without."});
   return flags;
 }
 

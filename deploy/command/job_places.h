@@ -1,9 +1,9 @@
-// From a host file to the places of a job's processes, on machines that are ready for them. Called by the
-// verbs that train; what then happens to the processes is the launcher's, which cannot tell places apart.
+// Turns a host file into the places of a job's processes, on machines that are ready for them. Called by the
+// verbs that train; the launcher then runs the processes at these places.
 //
-// The chief runs on the machine that the roles name for it. Where that is another machine than this one, its
-// run directory is there while the job runs, and is fetched at the end. Data is read on each worker's machine
-// and on this one, from the paths in the job. Blocks, under deadlines.
+// The chief runs on the machine that the roles assign to it. If that is another machine, its run directory is
+// there while the job runs, and is fetched at the end. Data is read on each worker's machine and on this one,
+// from the paths in the job. Blocks, under deadlines.
 #ifndef TETHYS_DEPLOY_COMMAND_JOB_PLACES_H_
 #define TETHYS_DEPLOY_COMMAND_JOB_PLACES_H_
 
@@ -16,19 +16,20 @@
 
 namespace tethys {
 
-// `flags` and those of PlaceJobs: hostfile, ssh_config, bundle and tls.
+// Returns `flags` with those of PlaceJobs added: hostfile, ssh_config, bundle and tls.
 std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 
-// The places of each job, by the host file that the flags name: roles assigned, and every machine that any of
-// the jobs uses reached, given this build where it lacks it, and asked for the data files and GPUs that the
-// jobs need of it. Without --hostfile: all on this machine, which is asked for GPUs alone. FailedPrecondition
-// names everything that is lacking. Progress and warnings go to standard output.
+// The places of each job, by the host file that the flags name. Assigns roles, connects to every machine that
+// any of the jobs uses, installs this build where it is missing, and checks the data files and GPUs that the
+// jobs need there. Without --hostfile, all places are on this machine, and only GPUs are checked.
+// FailedPrecondition names everything that is lacking. Progress and warnings go to standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
 
-// To standard output, at once.
+// Prints a line on standard output and flushes it.
 void PrintLine(const std::string& line);
 
-// Gives a job without price_per_hour that of the hosts it would use, where the host file knows all of theirs.
+// Sets the price_per_hour of a job without one to that of the hosts it would use, if the host file has the
+// prices of all.
 absl::Status PriceByHosts(const Flags& flags, proto::Job& job);
 
 }  // namespace tethys

@@ -1,4 +1,5 @@
-// What a job asks for in vain: servers without parameters, workers without samples. Pure; any thread.
+// Remarks on what a job requests in vain: servers without parameters, workers without samples. Pure; any
+// thread.
 #ifndef TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
 #define TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
 
@@ -9,7 +10,7 @@
 
 namespace tethys {
 
-// A sentence each: what is of no use, why, and what to write instead. Empty where all is of use.
+// A sentence for each: what is of no use, why, and what to write instead. Empty if all is of use.
 std::vector<std::string> JobRemarks(const proto::JobPlan& plan);
 
 }  // namespace tethys

@@ -51,7 +51,7 @@ TensorboardOptions TensorboardOf(const proto::JobPlan& plan, const std::string& 
   return options;
 }
 
-// What a run left to draw; what it lacks, its report lists.
+// Adds the results in the run's files. Errors are ignored here: the report lists missing files.
 void AddResults(const std::string& run_dir, TensorboardLog& log) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   const absl::StatusOr<std::string> steps = ReadFile(run_dir + "/steps.csv", kMaxStepsCsvBytes);
@@ -64,7 +64,7 @@ bool AllHere(const Places& places) {
          std::all_of(places.workers.begin(), places.workers.end(), here);
 }
 
-// Into the summary; a run without one has nothing to add to.
+// Writes the share into the summary, if the run has one.
 void AddOthersCpu(const CpuMark& begin, const CpuMark& end, const std::string& run_dir) {
   absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   const absl::optional<double> share = OthersShare(begin, end);
@@ -90,7 +90,7 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   return launch;
 }
 
-// What a run that goes on was before: an attempt that ends before it trains leaves it like that.
+// The state of a run before it is resumed: an attempt that ends before it trains must restore it.
 class EarlierRun {
  public:
   EarlierRun(const std::string& run_dir, const JobRunOptions& options)
@@ -150,7 +150,7 @@ absl::Status CheckPortFree(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // What an ended job left is no obstacle.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // Ended jobs may be in TIME_WAIT.
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
     return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(ErrnoStatus(errno, absl::StrCat("port ", port)).message(),
@@ -171,7 +171,7 @@ void ReadDisplayFlags(const Flags& flags, JobRunOptions& options) {
 
 namespace {
 
-// A job whose results are not here has failed, however well it went.
+// Fetches the results. Without them even a job that succeeded has failed.
 void FetchResults(const Place& chief, const std::string& run_dir, RunResult& result) {
   const absl::Status fetched = FetchRunDir(chief, run_dir);
   if (fetched.ok()) return;
@@ -186,7 +186,7 @@ void FetchResults(const Place& chief, const std::string& run_dir, RunResult& res
 
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
-  InterruptsHeld held;  // From the first change to the directory: the launcher finds them, and says so there.
+  InterruptsHeld held;  // From the first change to the directory on; the launcher then handles them.
   const EarlierRun earlier(directory.path(), options);
   result.status = directory.WriteJob(plan.job());
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
@@ -207,7 +207,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   result = Launch(launch, tensorboard);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
   held.Release();
-  // The chief has removed its own copy of the earlier summary by then; what it wrote since comes from there.
+  // The chief has removed its copy of the earlier summary; FetchResults brings the one it may have written
+  // since.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
   const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();

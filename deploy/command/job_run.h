@@ -1,5 +1,5 @@
-// From a job to a finished run: what `tethys train` does once, and `tethys compare` for each of its runs.
-// Blocking; thread-compatible.
+// Makes a run of a job: `tethys train` does this once, `tethys compare` for each of its runs. Blocking;
+// thread-compatible.
 #ifndef TETHYS_DEPLOY_COMMAND_JOB_RUN_H_
 #define TETHYS_DEPLOY_COMMAND_JOB_RUN_H_
 
@@ -14,41 +14,41 @@
 
 namespace tethys {
 
-// The job's plan, after everything that can be known to be wrong was looked for: also reads all of the data,
-// which the workers then find in memory.
+// Makes the job's plan and checks everything that can be checked in advance. Reads all of the data, so
+// workers find it in the page cache. Errors of the job and its data.
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job);
 
-// Whatever the chief would refuse to go on with, and a run that has nothing left to train, before anything of
-// it changes. NotFound: the run has no undamaged checkpoint. FailedPrecondition: that checkpoint does not fit
-// the job, or the job is done.
+// Makes the chief's checks on resuming, before the run directory changes, and returns the state to resume
+// from. NotFound: the run has no undamaged checkpoint. FailedPrecondition: that checkpoint does not fit the
+// job, or nothing is left to train.
 absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
 
-// FailedPrecondition: somebody else listens on that port of 127.0.0.1.
+// FailedPrecondition: the port is in use on 127.0.0.1.
 absl::Status CheckPortFree(int port);
 
 struct JobRunOptions {
-  int chief_port = 0;                  // 0: any free one.
-  absl::optional<Places> places = {};  // Of what is started from here; absent: everything, on this machine.
+  int chief_port = 0;                     // 0: any free port.
+  absl::optional<Places> places = {};     // For processes started here; nullopt: all, on this machine.
   absl::optional<JobSecret> secret = {};  // As in LaunchOptions.
   bool resume = false;
-  proto::TrainingState resumed = {};                // Where the run that goes on stands.
+  proto::TrainingState resumed = {};                // The state from which a resumed run continues.
   std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
   bool live = false;                                // Shows the live line on standard output.
-  bool show_logs = false;  // Shows there what the processes write to their logs, too.
+  bool show_logs = false;                           // Shows the processes' logs there, too.
 };
 
-// `flags` and those on what is shown: plain and log_to_terminal; and what they say.
+// Returns `flags` with plain and log_to_terminal added; ReadDisplayFlags sets the options from them.
 std::vector<FlagSpec> WithDisplayFlags(std::vector<FlagSpec> flags);
 void ReadDisplayFlags(const Flags& flags, JobRunOptions& options);
 
 // Writes the job into the directory, runs it, shows progress on standard output.
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options);
 
-// How to go on after a failure. `scheduled`: a scheduler starts the processes.
+// How to resume after a failure. `scheduled`: a scheduler starts the processes.
 std::string ResumeHint(const std::string& run_dir, bool scheduled);
 
-// A line on how well it went, from the run's summary: test accuracy and times; another where the model hardly
-// does better than a guess.
+// A line on the run's result, from its summary: test accuracy and times. Another line follows if the model is
+// hardly better than a guess.
 std::string OutcomeText(const proto::Job& job, const std::string& run_dir);
 
 }  // namespace tethys

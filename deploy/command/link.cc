@@ -16,7 +16,7 @@
 namespace tethys {
 namespace {
 
-// The form of deploy/process/conversation.h.
+// Prints an answer in the form of deploy/process/conversation.h.
 void SayAnswer(const std::string& line) {
   std::printf("tethys-check %s\ntethys-check end\n", line.c_str());
   std::fflush(stdout);
@@ -38,7 +38,7 @@ int Link(const Flags& flags) {
       LinkListener::Start(*secret, flags.Get("bind", "127.0.0.1"));
   if (!listener.ok()) return Fail("link", listener.status(), kExitFailed);
 
-  // Beside the thread that reads, so that the end of standard input ends a measurement, too.
+  // On a thread of its own, so that the end of standard input ends the process during a measurement, too.
   std::thread measurement;
   std::string question;
   while (std::getline(std::cin, question)) {

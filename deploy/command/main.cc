@@ -22,7 +22,7 @@ std::vector<Command> AllCommands() {
           ServerCommand(), LinkCommand(),    AgentCommand(),    ReadyCommand()};
 }
 
-// Descriptors 0 to 2 closed by the caller would be given to files and pipes.
+// Opens descriptors 0 to 2 if the caller closed them, since files and pipes would get these numbers.
 void OpenStandardDescriptors() {
   int fd;
   do {

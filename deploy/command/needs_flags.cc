@@ -12,9 +12,9 @@ namespace tethys {
 std::vector<FlagSpec> NeedsFlagSpecs() {
   return {{.name = "file",
            .value = "BYTES:PATH",
-           .help = "A file that must be there and of that size.",
+           .help = "A file that must exist and have this size.",
            .repeated = true},
-          {.name = "gpus", .value = "N", .help = "As many GPUs must be there, usable by workers. Default 0."},
+          {.name = "gpus", .value = "N", .help = "GPUs that workers must be able to use. Default 0."},
           {.name = "bf16", .help = "They must compute in bfloat16."},
           {.name = "tf32", .help = "They must compute in TF32."},
           CudaLibraryPathFlag()};

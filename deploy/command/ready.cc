@@ -8,7 +8,8 @@
 namespace tethys {
 namespace {
 
-// The last of as many GPUs as there are workers: their count, the libraries and the driver. Made and dropped.
+// Creates and destroys a device on the last GPU needed, which checks the number of GPUs, the libraries and
+// the driver.
 absl::Status CheckGpus(const HostNeeds& needs) {
   proto::Device config;
   config.set_kind(proto::Device::CUDA);
@@ -33,9 +34,9 @@ int Ready(const Flags& flags) {
 
 Command ReadyCommand() {
   return {{.verb = "ready",
-           .summary = "Says what this machine lacks for a job; started by launchers.",
-           .description = "Prints a line for each data file and GPU that is named and not there, and a last "
-                          "line in any case. The exit status is 0 then, too.",
+           .summary = "Lists what this machine lacks for a job; started by launchers.",
+           .description = "Prints a line for each named data file and GPU that is missing, and a last "
+                          "line in any case. Lacking things do not change the exit status 0.",
            .flags = NeedsFlagSpecs(),
            .examples = {"tethys ready --file=4422102:/data/t10k-images-idx3-ubyte.gz --gpus=2"},
            .hidden = true},

@@ -14,10 +14,10 @@
 namespace tethys {
 namespace {
 
-// A trace is of one run. InvalidArgument: there are several.
+// InvalidArgument: `path` holds several runs, and a trace shows one.
 absl::Status CheckOneRun(const proto::Report& report, const std::string& path) {
   if (FileExists(absl::StrCat(path, "/", kSummaryFile))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--trace is of one run, and ", path,
+  return absl::InvalidArgumentError(absl::StrCat("--trace shows one run, and ", path,
                                                  " holds several: name one of them, for example ", path, "/",
                                                  report.variant(0).run(0).name()));
 }
@@ -43,20 +43,18 @@ int Report(const Flags& flags) {
 }  // namespace
 
 Command ReportCommand() {
-  return {
-      {.verb = "report",
-       .summary = "Writes the report of a run or a comparison again.",
-       .description =
-           "Reads what the run, or the runs of the comparison, left in DIR, and writes report.html "
-           "and report.md there. `tethys train` and `tethys compare` end with the same.",
-       .argument = "DIR",
-       .flags =
-           {TargetAccuracyFlag(),
-            {.name = "trace",
-             .help =
-                 "Writes trace.json, too: every worker's steps and phases on one clock. DIR is one run's."}},
-       .examples = {"tethys report runs/compare-20260101-120000"}},
-      Report};
+  return {{.verb = "report",
+           .summary = "Writes the report of a run or a comparison again.",
+           .description =
+               "Reads the files of the run, or of the comparison's runs, in DIR, and writes report.html "
+               "and report.md there. `tethys train` and `tethys compare` write them, too.",
+           .argument = "DIR",
+           .flags = {TargetAccuracyFlag(),
+                     {.name = "trace",
+                      .help = "Writes trace.json, too: every worker's steps and phases on one clock. DIR "
+                              "must be that of one run."}},
+           .examples = {"tethys report runs/compare-20260101-120000"}},
+          Report};
 }
 
 }  // namespace tethys

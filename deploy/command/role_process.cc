@@ -26,7 +26,7 @@ constexpr char kSecretRemedy[] =
     ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
     "name a file with that line by --token_file";
 
-// Reads on, and ends the process when there is nothing more to come.
+// Ends the process at the end of `fd`. Bytes before it are ignored.
 void WatchLauncher(int fd) {
   std::thread([fd] {
     char ignored[64];
@@ -87,7 +87,7 @@ FlagSpec TokenFileFlag() {
 FlagSpec HostFlag() {
   return {.name = "host",
           .value = "NAME",
-          .help = "What messages and results call this machine. Default: its own name."};
+          .help = "Name of this machine in messages and results. Default: its own name."};
 }
 
 FlagSpec CudaLibraryPathFlag() {
@@ -95,14 +95,14 @@ FlagSpec CudaLibraryPathFlag() {
       .name = "cuda_library_path",
       .value = "DIR",
       .help =
-          "For workers with device { kind: CUDA }: where cuDNN and cuBLAS lie on their hosts, for example "
-          "the site-packages of a PyTorch. Default: where the system looks.",
+          "For workers with device { kind: CUDA }: folder of cuDNN and cuBLAS on their hosts, for example "
+          "the site-packages of a PyTorch. Default: the system's library path.",
       .repeated = true};
 }
 
 int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role) {
   prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
-  signal(SIGPIPE, SIG_IGN);  // A connection that broke is an error code, not a death.
+  signal(SIGPIPE, SIG_IGN);  // A broken connection is then an error code.
   const bool file = flags.Has("token_file");
   const absl::StatusOr<JobSecret> secret =
       file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
@@ -122,17 +122,17 @@ CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
       .summary = summary,
       .description =
           absl::StrCat(description,
-                       "\n\nThe first line on standard input must be TOKEN JOB_ID, as the chief got it; "
+                       "\n\nThe first line on standard input must be TOKEN JOB_ID, the same as the chief's; "
                        "the process ends when standard input does. With --token_file it reads a file "
                        "instead, for schedulers that start processes by themselves (deploy/README.md)."),
-      .flags = {{.name = "chief", .value = "HOST:PORT", .help = "Where the chief listens.", .required = true},
+      .flags = {{.name = "chief", .value = "HOST:PORT", .help = "The chief's address.", .required = true},
                 {.name = "index", .value = "I", .help = "Task index, from 0.", .required = true},
                 {.name = "bind", .value = "HOST", .help = "Address to listen on. Default 127.0.0.1."},
                 HostFlag(),
-                {.name = "incarnation", .value = "N", .help = "Which life of this task it is. Default 1."},
+                {.name = "incarnation", .value = "N", .help = "Number of this start of the task. Default 1."},
                 {.name = "slow_down",
                  .value = "MS",
-                 .help = "For trials: a worker waits so many milliseconds before each step. Default 0."},
+                 .help = "For trials: milliseconds that a worker waits before each step. Default 0."},
                 CudaLibraryPathFlag(),
                 TokenFileFlag()},
       .examples = {

@@ -1,9 +1,9 @@
-// What the verbs chief, worker and ps share: a role process takes the job's token over standard input and
-// lives no longer than that stays open. Where no launcher holds standard input, a file has that line
+// The common part of the verbs chief, worker and ps: a role process reads the job's token from standard input
+// and ends when that is closed. Without a launcher that holds standard input, a file has the token
 // (--token_file), and the process ends by itself.
 //
 //   first line of standard input: the secret of runtime/cluster/job_secret.h, never on a command line
-//   then nothing, and its end (the launcher died, or the connection to its host did) ends the process at once
+//   end of file (the launcher or the connection to its host died) ends the process at once
 #ifndef TETHYS_DEPLOY_COMMAND_ROLE_PROCESS_H_
 #define TETHYS_DEPLOY_COMMAND_ROLE_PROCESS_H_
 
@@ -17,7 +17,7 @@
 
 namespace tethys {
 
-// Reads the first line of `fd`, and not a byte more. Blocks until it is there.
+// Reads the first line of `fd`, and not a byte more. Blocks until the line is complete.
 absl::StatusOr<JobSecret> ReadSecret(int fd);
 
 // The same from a file. PermissionDenied: others than its owner may read it.
@@ -25,17 +25,18 @@ absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path);
 
 using RoleFunction = std::function<absl::Status(const JobSecret&)>;
 
-// Takes the secret from --token_file, or from standard input, which then binds the process to its launcher;
-// runs `role` and returns the exit status. The last line on standard error says why `role` failed. `name` is
-// how `ps` and `top` show the process.
+// Reads the secret from --token_file, or from standard input, whose end then ends the process; runs `role`
+// and returns the exit status. The last line on standard error says why `role` failed. `ps` and `top` show
+// the process as tethys-`name`.
 int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role);
 // --token_file, for the verbs that take it.
 FlagSpec TokenFileFlag();
-// --cuda_library_path, for those that are or start workers.
+// --host, the name of this machine in messages and results.
 FlagSpec HostFlag();
+// --cuda_library_path, for verbs that are or start workers.
 FlagSpec CudaLibraryPathFlag();
 
-// The verbs worker and ps, which take the same flags.
+// The spec and the function of the verbs worker and ps, which take the same flags.
 CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,
                             const std::string& description);
 struct TaskOptions;

@@ -27,7 +27,7 @@ absl::StatusOr<ScheduledTask> TaskFrom(const std::string& scheduler, const proto
   return absl::InvalidArgumentError(absl::StrCat("--from=", scheduler, ": must be tf_config or slurm"));
 }
 
-// Only a worker on a GPU asks, so no other fails over what it does not need.
+// Only a worker on a GPU reads Slurm's variables, so errors in them do not stop other processes.
 absl::StatusOr<bool> HasOwnGpus(const std::string& scheduler, const ScheduledTask& task,
                                 const proto::Job& job) {
   const bool on_gpu = task.role == proto::WORKER && job.device().kind() == proto::Device::CUDA;
@@ -35,18 +35,18 @@ absl::StatusOr<bool> HasOwnGpus(const std::string& scheduler, const ScheduledTas
   return SlurmGivesOwnGpus(ProcessEnvironment);
 }
 
-// The job says under which strategy, the scheduler how many.
+// Checks that the scheduler's number of servers fits the job's strategy.
 absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
   const bool has_servers = job.strategy().has_parameter_server();
   if ((task.servers > 0) == has_servers) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("the scheduler started ", task.servers, " parameter servers, but the job's strategy is ",
-                   StrategyName(job), has_servers ? ": name ps tasks" : ": name none",
+                   StrategyName(job), has_servers ? ": start ps tasks" : ": start none",
                    ", or choose another by --set=strategy=..."));
 }
 
-// A scheduler signals all processes of a job at once, while the chief needs its tasks for a last checkpoint.
-// So a task lets the first signal of a kind pass, and ends with the job; the second ends it at once.
+// A scheduler signals all processes of a job at once, but the chief needs its tasks for a last checkpoint. So
+// a task ignores the first signal of a kind and ends with the job; the second one ends it at once.
 void SpareFirstSignals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction once = {};
@@ -65,7 +65,7 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   if (flags.arguments().empty()) return absl::InvalidArgumentError("--from needs JOB, on every machine");
   if (flags.Has("tls")) {
     return absl::InvalidArgumentError(
-        "--tls means nothing with --from: nobody is there to issue certificates to processes that a "
+        "--tls cannot be used with --from: no launcher issues certificates to processes that a "
         "scheduler starts");
   }
   ScheduledRun run;

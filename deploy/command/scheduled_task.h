@@ -1,5 +1,5 @@
-// `tethys train --from=tf_config|slurm`: a scheduler has started this process, and the same command on every
-// machine; here it finds out which part of the job it is. Blocking on the job file; thread-compatible.
+// `tethys train --from=tf_config|slurm`: a scheduler has started this command on every machine, and its
+// environment says which part of the job this process is. Blocks on the job file; thread-compatible.
 #ifndef TETHYS_DEPLOY_COMMAND_SCHEDULED_TASK_H_
 #define TETHYS_DEPLOY_COMMAND_SCHEDULED_TASK_H_
 
@@ -13,20 +13,20 @@
 
 namespace tethys {
 
-// Where the chief listens when neither the scheduler nor --chief_port says.
+// The chief's port if neither the scheduler nor --chief_port sets it.
 constexpr int kScheduledChiefPort = 28200;
 
 struct ScheduledRun {
   ScheduledTask task;
-  std::vector<std::string> overrides;  // --set, then as many workers and servers as the scheduler started.
-  double start_timeout = 0;            // Seconds in which all processes must have come.
+  std::vector<std::string> overrides;  // --set, then the scheduler's numbers of workers and servers.
+  double start_timeout = 0;            // Seconds within which all processes must join.
   bool own_gpus = false;               // As in TaskOptions.
 };
-// Reads the environment, which a library must not, and JOB. InvalidArgument: they contradict one another.
+// Reads JOB and the environment, which libraries must not read. InvalidArgument: they contradict each other.
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);
 
-// How the process that starts the chief runs the job: with what belongs to it, the others coming from
-// elsewhere.
+// Options for the process that starts the chief: it starts its own part of the job, and the other processes
+// join.
 absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run);
 
 // Runs this process's worker or server until the job ends; returns the exit status.

@@ -36,7 +36,7 @@ absl::StatusOr<int> ChiefPort(const Flags& flags) {
   return static_cast<int>(port);
 }
 
-// The job file to read: the one given, or the one of the run that goes on.
+// The job file to read: the one given, or that of the resumed run.
 absl::StatusOr<std::string> JobFile(const Flags& flags, bool resume) {
   if (!resume) {
     if (!flags.arguments().empty()) return flags.arguments()[0];
@@ -49,8 +49,8 @@ absl::StatusOr<std::string> JobFile(const Flags& flags, bool resume) {
   return directory.job_file();
 }
 
-// Holds the run that is to go on, if it can, and notes where it stands. Under a scheduler also one that has
-// saved nothing yet.
+// Locks the run to resume, checks that it can be resumed, and sets options.resumed. Under a scheduler, a run
+// without a checkpoint is accepted, too.
 absl::StatusOr<RunDirectory> OpenRun(const proto::JobPlan& plan, const std::string& path,
                                      const std::string& ssh_config, JobRunOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(RunDirectory directory, RunDirectory::Open(path));
@@ -66,11 +66,10 @@ absl::StatusOr<RunDirectory> CreateRun(const std::string& path, const Place& chi
   return RunDirectory::Create(path);
 }
 
-// Whatever fails here, nothing was started, and no directory is left that was not there.
+// If this fails, nothing was started, and no new directory is left behind.
 absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std::string>& overrides,
                                        JobRunOptions options) {
-  // A scheduler runs the same command again after an interrupt, which may have come before anything was
-  // saved.
+  // A scheduler repeats the same command after an interrupt, which may have come before anything was saved.
   const bool scheduled = options.secret.has_value();
   const std::string given_path = flags.Get("run_dir");
   options.resume = flags.Has("resume") &&
@@ -96,20 +95,20 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   return Request{std::move(plan), std::move(directory), options};
 }
 
-// Everything is started from here.
+// Prepares a run all of whose processes are started from here.
 absl::StatusOr<Request> PrepareOwn(const Flags& flags) {
   JobRunOptions options;
   TETHYS_ASSIGN_OR_RETURN(options.chief_port, ChiefPort(flags));
   return PrepareRequest(flags, flags.GetAll("set"), std::move(options));
 }
 
-// A scheduler starts the other processes, each by this same command.
+// Prepares a run whose other processes a scheduler starts, each by this same command.
 absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun& run) {
   TETHYS_ASSIGN_OR_RETURN(JobRunOptions options, ScheduledOptions(flags, run));
   return PrepareRequest(flags, run.overrides, std::move(options));
 }
 
-// Of a run that failed, too: what it got to is there.
+// Writes the report, also of a run that failed, which shows its progress.
 absl::Status ReportRun(const std::string& run_dir) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Report report,
                           CollectReport(run_dir, absl::nullopt, ShortVersionText()));
@@ -157,7 +156,7 @@ Command TrainCommand() {
        .flags = WithDisplayFlags(WithClusterFlags(
            {{.name = "run_dir",
              .value = "DIR",
-             .help = "Where results go. Default: runs/NAME-DATE-TIME, a fresh one."},
+             .help = "Directory for results. Default: a new runs/NAME-DATE-TIME."},
             {.name = "resume",
              .help =
                  "Goes on from the newest checkpoint in --run_dir, with the job stored there (JOB is not "
@@ -165,11 +164,10 @@ Command TrainCommand() {
                  "too. With --from, JOB is named as before, and a run that has saved nothing yet begins."},
             {.name = "set",
              .value = "FIELD=VALUE",
-             .help =
-                 "Replaces a field of the job, for example --set=workers=3, "
-                 "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. Where there is "
-                 "a choice, it is made by its name: --set=strategy=mirrored, "
-                 "--set=strategy.parameter_server.consistency=asynchronous.",
+             .help = "Replaces a field of the job, for example --set=workers=3, "
+                     "--set=optimizer.learning_rate=0.05 or --set=model.layer[1].dense.units=64. If there is "
+                     "a choice, it is made by its name: --set=strategy=mirrored, "
+                     "--set=strategy.parameter_server.consistency=asynchronous.",
              .repeated = true},
             {.name = "chief_port",
              .value = "PORT",

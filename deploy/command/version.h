@@ -1,4 +1,4 @@
-// What this program is: its version, the commit it was built from, and its build. Pure; any thread.
+// The identity of this program: version, commit and build. Pure; any thread.
 #ifndef TETHYS_DEPLOY_COMMAND_VERSION_H_
 #define TETHYS_DEPLOY_COMMAND_VERSION_H_
 
@@ -7,8 +7,8 @@
 namespace tethys {
 
 // "Tethys 0.1.0, commit 0a00dc8f3c11, build 0118d2aaf032...": the build id comes last, for scripts. The
-// commit is left out where it was not built from a git repository; what was changed in the working tree since
-// that commit shows in the build alone.
+// commit is left out if it was not built from a git repository. Uncommitted changes show only in the build
+// id.
 std::string VersionText();
 // The same with the beginning of the build id, for people.
 std::string ShortVersionText();
