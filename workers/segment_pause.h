@@ -1,6 +1,6 @@
 // Ends a segment of a job in lock step before its planned end, at the same step on every worker, because the
 // user interrupts the job and a checkpoint is to be saved first. The chief's side is in
-// runtime/chief/job_controller_interrupt.cc.
+// runtime/chief/pause_coordinator.h.
 //
 //   chief: Pause    worker, before step k of the segment: Pausing{k + 1}, makes step k, waits
 //   chief: Cut{n}, n the largest of all answers; every worker makes its steps up to n and ends the segment

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
+#include "runtime/chief/best_epoch.h"
+#include "runtime/chief/early_stopping.h"
 #include "runtime/chief/journal.h"
 #include "runtime/cluster/job_plan.h"
 
@@ -35,11 +38,13 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       started_(now),
       silence_(FromSeconds(plan_.job().timeouts().silence())),
       start_timeout_(FromSeconds(plan_.job().timeouts().start())),
+      course_(plan_.validation_samples() > 0 && plan_.job().evaluate_each_epoch(), plan_.test_samples() > 0),
       roster_(plan_.job().workers(), plan_.placement().servers()),
       state_(std::move(state)),
       running_(planner_, plan_.train_samples()),
-      losses_(plan_, roster_, running_, started_) {
-  saved_best_ = state_.best();
+      losses_(plan_, roster_, running_, started_),
+      checkpoints_(plan_, state_),
+      pause_(roster_, running_) {
   epoch_sums_ = {state_.loss_sum(), state_.correct(), state_.samples()};
 }
 
@@ -76,18 +81,60 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
 
 void JobController::Advance(Nanoseconds now, Actions& actions) {
   const bool has_servers = plan_.placement().servers() > 0;
-  const bool workers_done = roster_.All(proto::WORKER, &TaskState::answered);
-  if (phase_ == Phase::kGather && roster_.All(proto::WORKER, &TaskState::joined) &&
-      (!has_servers || roster_.All(proto::PS, &TaskState::joined))) {
-    SetUpAll(has_servers ? proto::PS : proto::WORKER, actions);
-  } else if (phase_ == Phase::kServerSetup && roster_.All(proto::PS, &TaskState::ready)) {
-    SetUpAll(proto::WORKER, actions);
-  } else if (phase_ == Phase::kWorkerSetup && roster_.All(proto::WORKER, &TaskState::ready)) {
-    StartTraining(now, actions);
-  } else if (phase_ == Phase::kTrain && workers_done && !losses_.settling()) {
-    FinishSegment(now, actions);
-  } else if (phase_ == Phase::kEvaluate && workers_done) {
-    FinishEvaluation(now, actions);
+  switch (course_.phase()) {
+    case Phase::kGather:
+      if (roster_.All(proto::WORKER, &TaskState::joined) &&
+          (!has_servers || roster_.All(proto::PS, &TaskState::joined))) {
+        SetUpAll(has_servers ? proto::PS : proto::WORKER, actions);
+      }
+      return;
+    case Phase::kServerSetup:
+      if (roster_.All(proto::PS, &TaskState::ready)) SetUpAll(proto::WORKER, actions);
+      return;
+    case Phase::kWorkerSetup:
+      if (roster_.All(proto::WORKER, &TaskState::ready)) StartTraining(now, actions);
+      return;
+    case Phase::kTrain:
+      if (roster_.All(proto::WORKER, &TaskState::segment_done) && !losses_.settling()) {
+        FinishSegment(now, actions);
+      }
+      return;
+    case Phase::kValidate:
+    case Phase::kTest:
+      if (roster_.Present(proto::WORKER).empty()) return;
+      if (evaluation_.state() == EvaluationCoordinator::State::kComplete) {
+        FinishEvaluation(now, actions);
+      } else if (evaluation_.state() == EvaluationCoordinator::State::kIncomplete) {
+        Evaluate(course_.phase(), now, actions);
+      }
+      return;
+    case Phase::kSave:
+    case Phase::kStopping:
+    case Phase::kEnded:
+      return;
+  }
+}
+
+void JobController::Continue(Nanoseconds now, Actions& actions) {
+  using Next = JobCourse::NextStep;
+  switch (course_.Next(planner_.Finished(state_))) {
+    case Next::kValidate:
+      return Evaluate(Phase::kValidate, now, actions);
+    case Next::kReportEpoch:
+      ReportEpoch(actions);
+      return Continue(now, actions);
+    case Next::kSave:
+      return BeginSave(now, actions);
+    case Next::kTrain:
+      return RunSegment(now, actions);
+    case Next::kTest:
+      return Evaluate(Phase::kTest, now, actions);
+    case Next::kStop: {
+      const absl::Status status = EndStatus();
+      return Stop(status, status.ok() ? TaskId() : TaskId{proto::CHIEF, 0}, now, actions);
+    }
+    case Next::kStopInterrupted:
+      return Stop(InterruptedStatus(), TaskId(), now, actions);
   }
 }
 
@@ -96,7 +143,7 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
 void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   for (const TaskId id : roster_.Present(proto::WORKER)) running_.leases().Join(id.index);
   startup_seconds_ = ToSeconds(now - started_);
-  last_save_ = now;
+  checkpoints_.TrainingBegins(now);
   proto::ProgressEvent event;
   proto::Started& started = *event.mutable_started();
   started.set_workers(plan_.job().workers());
@@ -113,33 +160,11 @@ void JobController::StartTraining(Nanoseconds now, Actions& actions) {
   Continue(now, actions);
 }
 
-void JobController::Continue(Nanoseconds now, Actions& actions) {
-  const bool finished = planner_.Finished(state_);
-  if (epoch_ended_) {
-    if (plan_.validation_samples() > 0 && plan_.job().evaluate_each_epoch() && !epoch_result_.validated()) {
-      return BeginEvaluation(proto::VALIDATION, now, actions);
-    }
-    ReportEpoch(actions);
-  }
-  if (interrupted_) return EndInterrupted(now, actions);
-  if (save_pending_) return BeginSave(now, actions);
-  if (!finished) return RunSegment(now, actions);
-  if (!tested_ && plan_.test_samples() > 0) return BeginEvaluation(proto::TEST, now, actions);
-  if (!final_saved_) {
-    final_saved_ = true;
-    return BeginSave(now, actions);
-  }
-  phase_begin_ = now;
-  Finish(actions);
-}
-
 void JobController::RunSegment(Nanoseconds now, Actions& actions) {
-  phase_ = Phase::kTrain;
+  course_.Enter(Phase::kTrain);
   running_.Open(planner_.Next(state_));
   segment_begin_ = now;
   first_done_ = 0;
-  final_saved_ = false;
-  save_tried_ = false;
   SendRuns(actions);
 }
 
@@ -151,13 +176,13 @@ void JobController::SendRuns(Actions& actions) {
 void JobController::SendRun(TaskId id, Actions& actions) {
   proto::ToTask order;
   *order.mutable_run() = running_.RunOrder(state_.step());
-  roster_.at(id).answered = false;
+  roster_.at(id).segment_done = false;
   Send(id, std::move(order), actions);
   if (planner_.leased()) running_.SendLeases(id.index, RunningSegment::kLeasesAhead, actions);
 }
 
 void JobController::OnLeaseRequest(TaskId id, const proto::LeaseRequest& request, Actions& actions) {
-  if (phase_ != Phase::kTrain || !planner_.leased()) return;
+  if (course_.phase() != Phase::kTrain || !planner_.leased()) return;
   running_.SendLeases(id.index, std::clamp(request.batches(), 1, RunningSegment::kLeasesAhead), actions);
 }
 
@@ -168,7 +193,7 @@ void JobController::OnSteps(TaskId id, const proto::StepRecords& records, Nanose
       return Fail(Annotate(status, roster_.Describe(id)), id, now);
     }
     task.step = std::max(task.step, record.step() + 1);
-    if (phase_ != Phase::kTrain) continue;
+    if (course_.phase() != Phase::kTrain) continue;
     const Slice positions = running_.Positions(record.sample_begin(), record.samples());
     if (const absl::Status status = running_.Use(id.index, positions); !status.ok()) {
       return Fail(status, id, now);
@@ -190,11 +215,10 @@ void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Ac
 
 void JobController::OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nanoseconds now,
                                   Actions& actions) {
-  if (phase_ != Phase::kTrain || done.segment() != running_.run()) return;
+  if (course_.phase() != Phase::kTrain || done.segment() != running_.run()) return;
   if (first_done_ == 0) first_done_ = now;
-  roster_.at(id).answered = true;
-  // It had ended the segment before it was asked to pause.
-  if (interrupted_ && !planner_.leased()) NotePausing(id, running_.segment().steps, actions);
+  roster_.at(id).segment_done = true;
+  pause_.OnSegmentDone(id, actions);
   Advance(now, actions);
 }
 
@@ -215,25 +239,148 @@ void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
     state_.set_epoch(segment.epoch + 1);
     state_.set_position(0);
   }
-  epoch_ended_ = segment.ends_epoch || planner_.Finished(state_);
-  save_pending_ = planner_.SaveDue(state_, segment.ends_epoch, ToSeconds(now - last_save_));
+  course_.SegmentEnded(
+      {.epoch_ended = segment.ends_epoch || planner_.Finished(state_),
+       .save_due = planner_.SaveDue(state_, segment.ends_epoch, checkpoints_.SecondsSinceSave(now))});
   epoch_result_.Clear();
   Continue(now, actions);
 }
 
-// ------------------------------------------------------------------------------------------------ ending
+// ---------------------------------------------------------------------------------------------- barriers
 
-void JobController::Finish(Actions& actions) {
-  if (last_save_failed_) {
-    return Stop(
-        absl::ResourceExhaustedError(absl::StrCat("the final checkpoint was not saved: ", save_error_)),
-        {proto::CHIEF, 0}, actions);
-  }
-  Stop(absl::OkStatus(), TaskId(), actions);
+void JobController::BeginSave(Nanoseconds now, Actions& actions) {
+  course_.Enter(Phase::kSave);
+  proto::TrainingState state = state_;
+  state.set_loss_sum(epoch_sums_.loss);
+  state.set_correct(epoch_sums_.correct);
+  state.set_samples(epoch_sums_.samples);
+  *state.mutable_attempt() = earlier_attempts_;
+  *state.add_attempt() = OwnAttempt(now);
+  checkpoints_.Begin(++order_id_, state, roster_.Present(checkpoints_.source_role()), now, actions);
 }
 
-void JobController::Stop(absl::Status status, TaskId culprit, Actions& actions) {
-  phase_ = Phase::kStopping;
+void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {
+  if (course_.phase() == Phase::kSave && checkpoints_.OnOpened(status, now, actions))
+    FinishSave(now, actions);
+}
+
+void JobController::OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions) {
+  if (course_.phase() == Phase::kSave && checkpoints_.OnSaveDone(id, done, now, actions)) {
+    FinishSave(now, actions);
+  }
+}
+
+void JobController::SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
+                                  Actions& actions) {
+  if (course_.phase() == Phase::kSave && checkpoints_.OnCommitted(status, directory, now, actions)) {
+    FinishSave(now, actions);
+  }
+}
+
+void JobController::FinishSave(Nanoseconds now, Actions& actions) {
+  // Parameters that were not saved cannot be kept as the best.
+  if (!checkpoints_.last_status().ok()) {
+    *state_.mutable_best() = checkpoints_.saved_best();
+    if (state_.best().step() == 0) state_.clear_best();
+  }
+  Continue(now, actions);
+}
+
+void JobController::Evaluate(Phase phase, Nanoseconds now, Actions& actions) {
+  course_.Enter(phase);
+  const bool test = phase == Phase::kTest;
+  evaluation_.Begin(++order_id_, test ? proto::TEST : proto::VALIDATION,
+                    test ? plan_.test_samples() : plan_.validation_samples(), roster_.Present(proto::WORKER),
+                    now, actions);
+}
+
+void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now,
+                                     Actions& actions) {
+  if (!course_.evaluating()) return;
+  if (const absl::Status status = evaluation_.OnDone(id, done); !status.ok()) {
+    return Fail(Annotate(status, roster_.Describe(id)), id, now);
+  }
+  Advance(now, actions);
+}
+
+void JobController::FinishEvaluation(Nanoseconds now, Actions& actions) {
+  const double seconds = evaluation_.Seconds(now);
+  const proto::Quality quality = evaluation_.Quality();
+  if (course_.phase() == Phase::kTest) {
+    course_.Tested();
+    *summary_.mutable_test() = quality;
+  } else {
+    course_.EpochValidated();
+    *summary_.mutable_validation() = quality;
+    validation_seconds_here_ += seconds;
+    state_.set_validation_seconds(state_.validation_seconds() + seconds);
+    epoch_result_.set_validated(true);
+    epoch_result_.set_validation_loss(quality.loss());
+    epoch_result_.set_validation_accuracy(quality.accuracy());
+    epoch_result_.set_validation_seconds(seconds);
+    JudgeEpoch(actions);
+  }
+  Continue(now, actions);
+}
+
+void JobController::JudgeEpoch(Actions& actions) {
+  epoch_result_.set_epoch(running_.segment().epoch);
+  epoch_result_.set_step(state_.step());
+  const proto::Checkpoint& checkpoint = plan_.job().checkpoint();
+  if (checkpoint.keep_best() && NoteIfBest(checkpoint.best_by(), epoch_result_, state_)) course_.SaveIsDue();
+  if (!plan_.job().has_early_stopping() || planner_.Finished(state_)) return;
+  WatchEpoch(plan_.job().early_stopping(), epoch_result_, *state_.mutable_early_stopping());
+  if (!planner_.StoppedEarly(state_)) return;
+  proto::ProgressEvent event;
+  event.set_note(absl::StrFormat(
+      "early stopping: the validation %s has not improved on %.4f in %d %s",
+      plan_.job().early_stopping().monitor() == proto::VALIDATION_ACCURACY ? "accuracy" : "loss",
+      state_.early_stopping().best(), state_.early_stopping().epochs_without(),
+      state_.early_stopping().epochs_without() == 1 ? "epoch" : "epochs"));
+  actions.push_back(Report{std::move(event)});
+}
+
+// ------------------------------------------------------------------------------------------ interrupting
+
+void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
+  if (interrupted() || ending()) return;
+  course_.Interrupt();
+  if (!course_.training_begun()) {
+    return Stop(absl::CancelledError("interrupted before training began"), TaskId(), now, actions);
+  }
+  // At a barrier the course goes no further than a save.
+  if (course_.phase() != Phase::kTrain) return;
+  // On leases, workers use those they hold, and no further ones are given out.
+  if (planner_.leased()) return running_.CutToLeased();
+  pause_.Begin(actions);
+}
+
+void JobController::OnPausing(TaskId id, const proto::Pausing& pausing, Nanoseconds now, Actions& actions) {
+  if (course_.phase() != Phase::kTrain) return;
+  if (const absl::Status status = pause_.OnPausing(id, pausing, actions); !status.ok()) {
+    Fail(Annotate(status, roster_.Describe(id)), id, now);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------ ending
+
+absl::Status JobController::EndStatus() const {
+  const absl::Status& saved = checkpoints_.last_status();
+  if (saved.ok()) return saved;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the final checkpoint was not saved: ", StatusText(saved)));
+}
+
+absl::Status JobController::InterruptedStatus() const {
+  const absl::Status& saved = checkpoints_.last_status();
+  if (saved.ok()) return absl::CancelledError("interrupted");
+  return absl::CancelledError(
+      absl::StrCat("interrupted, and the checkpoint was not saved: ", StatusText(saved)));
+}
+
+void JobController::Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions) {
+  course_.Enter(Phase::kStopping);
+  stopping_since_ = now;
   end_status_ = status;
   if (status.ok()) {
     actions.push_back(WriteJournal{journal::End(state_)});

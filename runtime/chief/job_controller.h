@@ -1,15 +1,14 @@
-// The chief's protocol: what has to happen next, given what the tasks say and what time it is. Pure: no
-// clock, no files, no transport; belongs to the chief's loop. Events in, actions out:
+// The chief's protocol: messages from tasks and the time go in, actions come out. Pure: no clock, no files,
+// no transport. Belongs to the chief's loop.
 //
-//   gather -> set servers up -> set workers up -> [ run a segment -> save? -> evaluate? ]* -> test -> save ->
-//   stop
+// JobCourse has the order of the stages. Saving, evaluating and pausing are machines of their own: the
+// controller begins them, hands them their events, and goes on from their results.
 //
-// The first loss or failure of a task ends the job; but where workers train on leases (asynchronously and
-// stale-synchronously), a lost worker is fenced and its leases given to others, and a replacement may join.
+// The first loss or failure of a task ends the job. If workers train on leases (asynchronously and
+// stale-synchronously), a lost worker is fenced instead, its leases go to others, and a replacement may join.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +18,12 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/attempts.h"
+#include "runtime/chief/checkpoint_coordinator.h"
 #include "runtime/chief/chief_actions.h"
+#include "runtime/chief/evaluation_coordinator.h"
+#include "runtime/chief/job_course.h"
 #include "runtime/chief/job_failure.h"
+#include "runtime/chief/pause_coordinator.h"
 #include "runtime/chief/quality_sums.h"
 #include "runtime/chief/roster.h"
 #include "runtime/chief/running_segment.h"
@@ -53,7 +56,7 @@ class JobController {
   // The user ends the job: training stops as soon as all workers can stand at one state, which is saved. The
   // job then ends as Cancelled. Nothing to save before training begins. Further calls change nothing.
   void OnInterrupt(Nanoseconds now, Actions& actions);
-  bool interrupted() const { return interrupted_; }
+  bool interrupted() const { return course_.interrupted(); }
 
   void SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions);
   void SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
@@ -68,8 +71,6 @@ class JobController {
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
  private:
-  enum class Phase { kGather, kServerSetup, kWorkerSetup, kTrain, kSave, kEvaluate, kStopping, kEnded };
-
   // One per message.
   void OnJoin(TaskId id, uint32_t incarnation, const proto::Join& join, Nanoseconds now, Actions& actions);
   void OnReady(TaskId id, const proto::Ready& ready, Nanoseconds now, Actions& actions);
@@ -104,18 +105,16 @@ class JobController {
   void SendRuns(Actions& actions);
   void SendRun(TaskId id, Actions& actions);
   void FinishSegment(Nanoseconds now, Actions& actions);
-  void PauseSegment(Actions& actions);
-  void NotePausing(TaskId id, int64_t steps, Actions& actions);
-  void EndInterrupted(Nanoseconds now, Actions& actions);
   void BeginSave(Nanoseconds now, Actions& actions);
-  void EndSave(const absl::Status& status, const std::string& directory, Nanoseconds now, Actions& actions);
-  void BeginEvaluation(proto::Split split, Nanoseconds now, Actions& actions);
+  void FinishSave(Nanoseconds now, Actions& actions);
+  void Evaluate(Phase phase, Nanoseconds now, Actions& actions);  // kValidate or kTest.
   void FinishEvaluation(Nanoseconds now, Actions& actions);
   void JudgeEpoch(Actions& actions);
-  void Finish(Actions& actions);
-  void Stop(absl::Status status, TaskId culprit, Actions& actions);
+  absl::Status EndStatus() const;  // Of a job that was neither interrupted nor failed.
+  absl::Status InterruptedStatus() const;
+  void Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions);
   void Fail(const absl::Status& status, TaskId culprit, Nanoseconds now);
-  bool ending() const { return phase_ >= Phase::kStopping; }
+  bool ending() const { return course_.ending(); }
 
   void Send(TaskId id, proto::ToTask order, Actions& actions) {
     actions.push_back(SendOrder{id, std::move(order)});
@@ -133,11 +132,12 @@ class JobController {
   const Nanoseconds started_;
   const Nanoseconds silence_, start_timeout_;
 
-  Phase phase_ = Phase::kGather;
+  JobCourse course_;
   Roster roster_;
   JobFailure failure_;
   proto::FirstFailure first_failure_;
   absl::Status end_status_;
+  Nanoseconds stopping_since_ = 0;
 
   // Training.
   proto::TrainingState state_;  // At the last barrier.
@@ -149,30 +149,16 @@ class JobController {
   double training_seconds_here_ = 0, validation_seconds_here_ = 0;  // In this attempt.
   Nanoseconds last_progress_ = 0;
 
-  // Evaluation and saving.
-  int64_t order_id_ = 0;
-  proto::Split split_ = proto::TRAIN;
-  QualitySums evaluation_;
-  std::map<TaskId, int64_t> evaluation_asked_;  // Samples, of each worker that was there when it began.
-  Nanoseconds phase_begin_ = 0;
-  bool epoch_ended_ = false;  // The barrier closes an epoch whose result is not reported yet.
-  bool saving_ = false;       // Sources were asked for their parts, and not all have answered.
-  bool save_pending_ = false, tested_ = false, final_saved_ = false;
-  bool save_tried_ = false;      // In the present state.
-  Nanoseconds last_save_ = 0;    // Or when training began.
-  proto::BestEpoch saved_best_;  // As of the last checkpoint that was saved; step 0: none.
-  std::string save_error_;
-  bool last_save_failed_ = false;
-  proto::EpochResult epoch_result_;
-
-  // Interrupting.
-  bool interrupted_ = false;
-  std::map<TaskId, int64_t> pausing_;  // Steps of the running segment that a worker makes before it waits.
-  bool cut_sent_ = false;
+  // Barriers.
+  CheckpointCoordinator checkpoints_;
+  EvaluationCoordinator evaluation_;
+  PauseCoordinator pause_;
+  int64_t order_id_ = 0;             // Of the last save or evaluation.
+  proto::EpochResult epoch_result_;  // Of the epoch that the barrier closes.
 
   // For the summary.
   proto::RunSummary summary_;
-  double startup_seconds_ = 0, checkpoint_seconds_ = 0;
+  double startup_seconds_ = 0;
 };
 
 }  // namespace tethys

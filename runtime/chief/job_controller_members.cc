@@ -31,7 +31,7 @@ absl::Status JobController::Admit(TaskId id, uint32_t incarnation, Nanoseconds n
   }
   TaskState& task = roster_.at(id);
   const bool first = task.last_heard == 0 && !task.lost;
-  if (first && phase_ == Phase::kGather) {
+  if (first && course_.phase() == Phase::kGather) {
     task.Begin(id, incarnation, now);
     return absl::OkStatus();
   }
@@ -60,8 +60,8 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
     }
     if (ending()) return;
     task.Begin(id, incarnation, now);
-    task.late = phase_ > Phase::kServerSetup;
-  } else if (phase_ != Phase::kGather) {
+    task.late = course_.phase() > Phase::kServerSetup;
+  } else if (course_.phase() != Phase::kGather) {
     return;
   }
   if (task.joined) return;
@@ -74,7 +74,7 @@ void JobController::OnJoin(TaskId id, uint32_t incarnation, const proto::Join& j
 }
 
 void JobController::SetUpAll(proto::Role role, Actions& actions) {
-  phase_ = role == proto::PS ? Phase::kServerSetup : Phase::kWorkerSetup;
+  course_.Enter(role == proto::PS ? Phase::kServerSetup : Phase::kWorkerSetup);
   SetUp(roster_.Present(role), actions);
   if (role != proto::WORKER) return;
   // Servers are there now; they count every worker until they are told otherwise.
@@ -168,13 +168,14 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
   actions.push_back(WriteJournal{journal::Lost(id.role, id.index, reason)});
   const std::string text = LossText(id, reason);
   const bool replaced = losses_.Lose(id, reason, text, now, actions);
+  evaluation_.OnLost(id);
   if (!replaced && roster_.workers_left() == 0) {
     return Fail(absl::UnavailableError(
                     absl::StrCat(text, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),
                                  ") is used up: --resume goes on from the last checkpoint")),
                 id, now);
   }
-  if (phase_ > Phase::kServerSetup) losses_.Fence(id, actions);
+  if (course_.phase() > Phase::kServerSetup) losses_.Fence(id, actions);
   Advance(now, actions);
 }
 
@@ -189,7 +190,7 @@ void JobController::OnFenced(const proto::Fenced& fenced, Nanoseconds now, Actio
       break;
     case WorkerLosses::Answer::kEnrolled:
       losses_.TakesPart(id, now, actions);
-      if (phase_ == Phase::kTrain && !running_.leases().closed()) SendRun(id, actions);
+      if (course_.phase() == Phase::kTrain && !running_.leases().closed()) SendRun(id, actions);
       break;
   }
   Advance(now, actions);
@@ -206,7 +207,7 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
   if (status.ok()) status = absl::UnknownError(status.message());
   if (ending()) return;
   // A job that does not train yet has nothing to lose by ending, and the user sees at once what is wrong.
-  if (Survives(id) && phase_ >= Phase::kTrain && MayBefallOneProcess(status)) {
+  if (Survives(id) && course_.training_begun() && MayBefallOneProcess(status)) {
     task.failure = failure.message().empty() ? "it failed without a reason" : failure.message();
     task.failed_at = now;
     return;
@@ -242,21 +243,18 @@ void JobController::Fail(const absl::Status& status, TaskId culprit, Nanoseconds
 }
 
 void JobController::OnTick(Nanoseconds now, Actions& actions) {
-  if (phase_ == Phase::kEnded) return;
-  if (phase_ == Phase::kStopping) {
+  if (course_.phase() == Phase::kEnded) return;
+  if (course_.phase() == Phase::kStopping) {
     const Nanoseconds patience = end_status_.ok() ? 2 * kSecond : kSecond / 2;
-    if (!roster_.all_gone() && now - phase_begin_ < patience) return;
-    phase_ = Phase::kEnded;
+    if (!roster_.all_gone() && now - stopping_since_ < patience) return;
+    course_.Enter(Phase::kEnded);
     actions.push_back(EndJob{end_status_, failure_.culprit()});
     return;
   }
   CheckMembers(now, actions);
   LoseFailed(now, actions);
-  if (failure_.Due(now)) {
-    phase_begin_ = now;
-    return Stop(failure_.status(), failure_.culprit(), actions);
-  }
-  if (phase_ >= Phase::kTrain && now - last_progress_ >= kProgressInterval) ReportProgress(now, actions);
+  if (failure_.Due(now)) return Stop(failure_.status(), failure_.culprit(), now, actions);
+  if (course_.training_begun() && now - last_progress_ >= kProgressInterval) ReportProgress(now, actions);
 }
 
 // Who is silent, late to the start, or not replaced in time.
@@ -272,10 +270,10 @@ void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
     Fail(absl::DeadlineExceededError(absl::StrCat("every worker is lost, and none was replaced ", patience)),
          TaskId(), now);
   }
-  if (phase_ <= Phase::kWorkerSetup && now - started_ > start_timeout_) {
+  if (!course_.training_begun() && now - started_ > start_timeout_) {
     std::vector<std::string> missing;
     for (const auto& [id, task] : roster_.tasks()) {
-      const bool there = phase_ == Phase::kGather ? task.joined : task.ready;
+      const bool there = course_.phase() == Phase::kGather ? task.joined : task.ready;
       if (!there) missing.push_back(TaskName(id.role, id.index));
     }
     Fail(

@@ -9,7 +9,7 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   last_progress_ = now;
   proto::ProgressEvent event;
   proto::Progress& progress = *event.mutable_progress();
-  const bool training = phase_ == Phase::kTrain;
+  const bool training = course_.phase() == Phase::kTrain;
   const TrainingSegment& segment = running_.segment();
   const int64_t done = training ? segment.positions.begin + running_.used_count() : state_.position();
   progress.set_epoch(training ? segment.epoch : state_.epoch());
@@ -33,7 +33,7 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
 }
 
 void JobController::ReportEpoch(Actions& actions) {
-  epoch_ended_ = false;
+  course_.EpochReported();
   proto::EpochResult& result = epoch_result_;
   const proto::Quality quality = epoch_sums_.Quality();
   result.set_epoch(running_.segment().epoch);
@@ -70,17 +70,17 @@ void JobController::FillSummary(Nanoseconds now, proto::RunSummary& summary) con
   *summary.mutable_attempt() = earlier_attempts_;
   *summary.add_attempt() = OwnAttempt(now);
   losses_.FillSummary(summary);
+  checkpoints_.FillSummary(summary);
   summary.set_steps(state_.step());
   summary.set_epochs(state_.epoch());
   if (state_.has_best()) *summary.mutable_best() = state_.best();
   summary.set_stopped_early(planner_.StoppedEarly(state_));
-  if (!end_status_.ok() && !interrupted_) *summary.mutable_first_failure() = first_failure_;
+  if (!end_status_.ok() && !interrupted()) *summary.mutable_first_failure() = first_failure_;
   proto::Timing& timing = *summary.mutable_timing();
   timing.set_total_seconds(TotalSeconds(summary.attempt()));
   timing.set_startup_seconds(startup_seconds_);
   timing.set_training_seconds(state_.training_seconds());
   timing.set_validation_seconds(state_.validation_seconds());
-  timing.set_checkpoint_seconds(checkpoint_seconds_);
   for (const auto& [id, task] : roster_.tasks()) {
     if (id.role == proto::WORKER) {
       timing.set_plan_seconds(std::max(timing.plan_seconds(), ToSeconds(task.setup_ns)));

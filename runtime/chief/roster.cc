@@ -53,10 +53,6 @@ bool Roster::all_gone() const {
                      [](const auto& entry) { return entry.second.gone || entry.second.last_heard == 0; });
 }
 
-void Roster::ExpectAnswers() {
-  for (auto& [id, task] : tasks_) task.answered = false;
-}
-
 void Roster::AssignLocalRanks(const std::vector<TaskId>& workers) {
   for (const TaskId id : workers) tasks_.at(id).member.set_local_rank(kNoLocalRank);
   for (const TaskId id : workers) {

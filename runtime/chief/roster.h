@@ -22,7 +22,7 @@ struct TaskState {
   bool failed = false;  // It said why it ends.
   std::string failure;  // Its words, where the job may survive that; held back for a moment.
   Nanoseconds failed_at = 0;
-  bool answered = false;       // To the order under way.
+  bool segment_done = false;   // A worker has ended the running segment.
   Nanoseconds last_heard = 0;  // 0: not yet, or not since it was lost.
   proto::Heartbeat heartbeat;
   int64_t setup_ns = 0;
@@ -57,8 +57,6 @@ class Roster {
   bool AnotherComputes(TaskId id) const;
   // Nobody's session is open any more.
   bool all_gone() const;
-  // A new order is under way.
-  void ExpectAnswers();
   // These workers are about to be set up: each gets, in this order, the least local rank that no other worker
   // of its host has. Those that are set up keep theirs, so a replacement never gets the GPU of one that is
   // still there, whoever else was lost and in whichever order they come back.

@@ -93,7 +93,7 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
 void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
   task.late = false;
-  task.answered = true;  // It was not asked.
+  task.segment_done = true;  // It was not asked to train.
   segment_.leases().Join(id.index);
   Question& question = questions_.at(id);
   // Rounds that were dealt since the servers were asked are not its own: nobody may wait for it there.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/chief/job_controller.h"
+#include "tests/runtime/chief/action_text.h"
 #include "tests/runtime/chief/small_job.h"
 
 namespace tethys {
@@ -87,26 +88,16 @@ class JobControllerTest : public ::testing::Test {
 
   void Take(const Actions& actions) {
     for (const Action& action : actions) {
+      const std::string text = ActionText(action);
+      if (!text.empty()) log_.push_back(text);
       if (const auto* send = absl::get_if<SendOrder>(&action)) {
-        const auto* field =
-            send->order.GetDescriptor()->FindFieldByNumber(static_cast<int>(send->order.message_case()));
-        if (field->name() == "pong") continue;
-        log_.push_back(
-            absl::StrCat(send->task.role == proto::PS ? "p" : "w", send->task.index, " ", field->name()));
-        orders_.push_back(*send);
-      } else if (absl::holds_alternative<OpenSave>(action)) {
-        log_.push_back("open");
-      } else if (absl::holds_alternative<CommitSave>(action)) {
-        log_.push_back("commit");
-      } else if (absl::holds_alternative<AbandonSave>(action)) {
-        log_.push_back("abandon");
+        if (!text.empty()) orders_.push_back(*send);
       } else if (const auto* line = absl::get_if<WriteJournal>(&action)) {
         journal_ += line->line;
       } else if (const auto* report = absl::get_if<Report>(&action)) {
         if (report->event.has_epoch()) epochs_.push_back(report->event.epoch());
         if (!report->event.note().empty()) notes_.push_back(report->event.note());
       } else if (const auto* end = absl::get_if<EndJob>(&action)) {
-        log_.push_back(absl::StrCat("end ", absl::StatusCodeToString(end->status.code())));
         end_ = end->status;
         culprit_ = end->culprit;
       }

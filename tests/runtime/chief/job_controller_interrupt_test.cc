@@ -43,19 +43,6 @@ TEST_F(JobControllerInterruptTest, LockStep_EndsWithTheFurthestWorkersStep) {
   EXPECT_THAT(journal_, HasSubstr("saved 2 0 20\n"));
 }
 
-TEST_F(JobControllerInterruptTest, WorkerAtTheSegmentsEnd_LetsTheOthersGetThere) {
-  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
-  std::vector<Slice> mine;
-  for (int64_t at = 0; at < 60; at += 10) mine.push_back({at, at + 5});
-  Train(0, 1, mine);
-  Log();
-  Interrupt();
-  EXPECT_THAT(Log(), ElementsAre("w1 pause"));
-  Pausing(1, 6);
-  EXPECT_THAT(Log(), ElementsAre("w1 cut"));
-  EXPECT_EQ(orders_.back().order.cut().steps(), 6);
-}
-
 TEST_F(JobControllerInterruptTest, SegmentDoneAfterThePause_CountsAsAllSteps) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();

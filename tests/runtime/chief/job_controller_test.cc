@@ -89,17 +89,6 @@ TEST_F(JobControllerTest, ARecordThatNoStepCanHaveEndsTheJob) {
   }
 }
 
-TEST_F(JobControllerTest, AnEvaluationIsCountedOncePerWorker) {
-  StartAndMakeReady("workers: 2 strategy { mirrored {} }");
-  Train(0, 1, {{0, 5}, {10, 15}});
-  Train(1, 1, {{5, 10}, {15, 20}});
-  for (const int worker : {0, 0, 1}) {
-    Say(Worker(worker), absl::StrCat("evaluation_done { id: 1 samples: 1 correct: ", 1 - worker, " }"));
-  }
-  ASSERT_EQ(epochs_.size(), 1u);
-  EXPECT_DOUBLE_EQ(epochs_[0].validation_accuracy(), 0.5);
-}
-
 TEST_F(JobControllerTest, AnEvaluationOnMoreSamplesThanThereAreEndsTheJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Train(0, 1, {{0, 10}, {10, 20}});
@@ -108,16 +97,6 @@ TEST_F(JobControllerTest, AnEvaluationOnMoreSamplesThanThereAreEndsTheJob) {
   Tick(3);
   EXPECT_THAT(std::string(end_.message()),
               HasSubstr("worker 0: it evaluated on 2 samples and says that of 3"));
-}
-
-TEST_F(JobControllerTest, AnEvaluationOnFewerSamplesThanAskedEndsTheJob) {
-  StartAndMakeReady("workers: 1 strategy { local {} }");
-  Train(0, 1, {{0, 10}, {10, 20}});
-  Say(Worker(0), "evaluation_done { id: 1 samples: 1 correct: 1 }");
-  Tick(0.1);
-  Tick(3);
-  EXPECT_THAT(std::string(end_.message()),
-              HasSubstr("worker 0: it evaluated on 2 samples and says that of 1"));
 }
 
 TEST_F(JobControllerTest, ALostTaskEndsTheJobAndIsNamed) {
@@ -213,30 +192,6 @@ TEST_F(JobControllerTest, AFailedSaveDoesNotEndTheTraining) {
   EXPECT_THAT(Log(), ElementsAre("w0 run"));
   ASSERT_FALSE(notes_.empty());
   EXPECT_THAT(notes_.back(), HasSubstr("disk full"));
-}
-
-TEST_F(JobControllerTest, APartThatFailsAbandonsTheSave) {
-  StartAndMakeReady("workers: 2 strategy { mirrored {} } checkpoint { every_steps: 1 }");
-  Train(0, 1, {{0, 5}});
-  Train(1, 1, {{5, 10}});
-  SaveOpened(absl::OkStatus());
-  Log();
-  Say(Worker(0), "save_done { id: 1 error: 'RESOURCE_EXHAUSTED: disk full' }");
-  Say(Worker(1), "save_done { id: 1 }");
-  EXPECT_THAT(Log(), ElementsAre("abandon", "w0 run", "w1 run"));
-}
-
-TEST_F(JobControllerTest, ARepeatedOrUnaskedAnswerToASave_CommitsNothing) {
-  StartAndMakeReady("workers: 2 strategy { mirrored {} } checkpoint { every_steps: 1 }");
-  Train(0, 1, {{0, 5}});
-  Train(1, 1, {{5, 10}});
-  Log();
-  for (const int worker : {0, 1}) Say(Worker(worker), "save_done { id: 1 }");
-  EXPECT_THAT(Log(), IsEmpty()) << "the save is not open yet";
-  SaveOpened(absl::OkStatus());
-  Log();
-  for (const int worker : {0, 0, 1, 1, 0}) Say(Worker(worker), "save_done { id: 1 }");
-  EXPECT_THAT(Log(), ElementsAre("commit"));
 }
 
 TEST_F(JobControllerTest, PatienceUsedUp_EndsTheJobAsIfItHadNoMoreEpochs) {

@@ -1,0 +1,81 @@
+// Saves a checkpoint through the tasks that hold its parts: workers, or servers where there are any. Pure;
+// belongs to the controller, which decides when to save.
+//
+//   kIdle --Begin: OpenSave--> kOpening --OnOpened: Save to every source--> kWriting
+//   kWriting --OnSaveDone by every source: CommitSave--> kCommitting --OnCommitted--> kIdle
+//
+// An error ends the save in any state; if sources were writing, AbandonSave is emitted.
+#ifndef TETHYS_RUNTIME_CHIEF_CHECKPOINT_COORDINATOR_H_
+#define TETHYS_RUNTIME_CHIEF_CHECKPOINT_COORDINATOR_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "proto/chief.pb.h"
+#include "proto/summary.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/chief/chief_actions.h"
+
+namespace tethys {
+
+class CheckpointCoordinator {
+ public:
+  enum class State { kIdle, kOpening, kWriting, kCommitting };
+
+  // `start`: the state that training starts with; if it comes from a checkpoint, its best epoch is saved
+  // there.
+  CheckpointCoordinator(const proto::JobPlan& plan, const proto::TrainingState& start);
+
+  // The role of the tasks that hold what is saved.
+  proto::Role source_role() const { return source_role_; }
+
+  // Begins save `id` of `state`, written by `sources`. Requires state() == kIdle.
+  void Begin(int64_t id, const proto::TrainingState& state, const std::vector<TaskId>& sources,
+             Nanoseconds now, Actions& actions);
+  // Each returns whether the save has ended with this event; last_status() then has its result. Events that
+  // the save does not wait for have no effect, because a broken peer may answer unasked or twice.
+  bool OnOpened(const absl::Status& status, Nanoseconds now, Actions& actions);
+  bool OnSaveDone(TaskId source, const proto::SaveDone& done, Nanoseconds now, Actions& actions);
+  bool OnCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
+                   Actions& actions);
+
+  // Training begins: the time without a checkpoint counts from now.
+  void TrainingBegins(Nanoseconds now) { last_saved_ = now; }
+  // Since the last successful save ended, or since training began.
+  double SecondsSinceSave(Nanoseconds now) const { return ToSeconds(now - last_saved_); }
+
+  State state() const { return state_; }
+  // The result of the last save that ended; OK if there was none.
+  const absl::Status& last_status() const { return last_status_; }
+  // As of the last successful save; step 0: no saved epoch is best.
+  const proto::BestEpoch& saved_best() const { return saved_best_; }
+  void FillSummary(proto::RunSummary& summary) const;
+
+ private:
+  bool End(const absl::Status& status, const std::string& directory, Nanoseconds now, Actions& actions);
+
+  const proto::Role source_role_;
+  const int64_t arena_size_;  // Elements, padding included.
+
+  State state_ = State::kIdle;
+  int64_t id_ = 0;
+  proto::TrainingState training_state_;  // The one that is saved.
+  std::vector<TaskId> sources_;
+  std::set<TaskId> writing_;  // The sources that have not answered.
+  std::string source_error_;  // The first that a source reported.
+  Nanoseconds begin_ = 0;
+
+  Nanoseconds last_saved_ = 0;
+  absl::Status last_status_;
+  proto::BestEpoch saved_best_;
+  std::string last_directory_;
+  int checkpoints_written_ = 0;
+  double seconds_ = 0;  // In all saves.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_CHECKPOINT_COORDINATOR_H_

@@ -1,0 +1,58 @@
+#include "runtime/chief/evaluation_coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/data/sharding.h"
+
+namespace tethys {
+
+void EvaluationCoordinator::Begin(int64_t id, proto::Split split, int64_t samples,
+                                  const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions) {
+  id_ = id;
+  samples_ = samples;
+  parts_.clear();
+  sums_ = {};
+  begin_ = now;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    const Slice slice = EvaluationSlice(samples, static_cast<int64_t>(i), workers.size());
+    parts_[workers[i]].samples = slice.count();
+    proto::ToTask order;
+    proto::Evaluate& evaluate = *order.mutable_evaluate();
+    evaluate.set_id(id);
+    evaluate.set_split(split);
+    evaluate.set_begin(slice.begin);
+    evaluate.set_end(slice.end);
+    actions.push_back(SendOrder{workers[i], std::move(order)});
+  }
+}
+
+absl::Status EvaluationCoordinator::OnDone(TaskId worker, const proto::EvaluationDone& done) {
+  if (done.id() != id_) return absl::OkStatus();
+  const auto part = parts_.find(worker);
+  if (part != parts_.end() && part->second.answer != Answer::kAwaited) return absl::OkStatus();
+  const int64_t samples = part == parts_.end() ? 0 : part->second.samples;
+  if (part == parts_.end() || done.samples() != samples || done.correct() < 0 ||
+      done.correct() > done.samples()) {
+    return absl::InvalidArgumentError(absl::StrCat("it evaluated on ", samples, " samples and says that of ",
+                                                   done.samples(), " it has ", done.correct(), " right"));
+  }
+  part->second.answer = Answer::kCounted;
+  sums_.Add(done);
+  return absl::OkStatus();
+}
+
+void EvaluationCoordinator::OnLost(TaskId worker) {
+  const auto part = parts_.find(worker);
+  if (part != parts_.end() && part->second.answer == Answer::kAwaited) part->second.answer = Answer::kLost;
+}
+
+EvaluationCoordinator::State EvaluationCoordinator::state() const {
+  if (id_ == 0) return State::kIdle;
+  const bool awaited = std::any_of(parts_.begin(), parts_.end(),
+                                   [](const auto& entry) { return entry.second.answer == Answer::kAwaited; });
+  if (awaited) return State::kCollecting;
+  return sums_.samples == samples_ ? State::kComplete : State::kIncomplete;
+}
+
+}  // namespace tethys

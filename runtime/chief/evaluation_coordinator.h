@@ -1,0 +1,62 @@
+// Evaluates a split over the workers and adds up their answers. Pure; belongs to the controller, which
+// decides when to evaluate, and repeats a pass that a lost worker left incomplete.
+//
+//   Begin: Evaluate to every worker -> kCollecting ... OnDone by all -> kComplete
+//                                      OnLost of one that had not answered ... -> kIncomplete
+#ifndef TETHYS_RUNTIME_CHIEF_EVALUATION_COORDINATOR_H_
+#define TETHYS_RUNTIME_CHIEF_EVALUATION_COORDINATOR_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "proto/chief.pb.h"
+#include "proto/summary.pb.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/chief/chief_actions.h"
+#include "runtime/chief/quality_sums.h"
+
+namespace tethys {
+
+// Invariant: a pass is complete only if its sums cover every sample of the split once.
+class EvaluationCoordinator {
+ public:
+  enum class State {
+    kIdle,        // No pass has begun yet.
+    kCollecting,  // Some worker has not answered.
+    kComplete,
+    kIncomplete,  // No answer is awaited, and samples are missing.
+  };
+
+  // Begins pass `id` over the `samples` of `split`, in one slice for each of `workers`. If there are none,
+  // the pass is incomplete at once.
+  void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<TaskId>& workers,
+             Nanoseconds now, Actions& actions);
+  // An answer to another pass, or a repeated one, has no effect. InvalidArgument: the task was not asked, or
+  // its counts are impossible for its slice.
+  absl::Status OnDone(TaskId worker, const proto::EvaluationDone& done);
+  // The worker will not answer any more.
+  void OnLost(TaskId worker);
+
+  State state() const;
+  proto::Quality Quality() const { return sums_.Quality(); }
+  double Seconds(Nanoseconds now) const { return ToSeconds(now - begin_); }
+
+ private:
+  enum class Answer { kAwaited, kCounted, kLost };
+  struct Part {
+    int64_t samples = 0;
+    Answer answer = Answer::kAwaited;
+  };
+
+  int64_t id_ = 0;  // 0: no pass has begun.
+  int64_t samples_ = 0;
+  std::map<TaskId, Part> parts_;
+  QualitySums sums_;
+  Nanoseconds begin_ = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_EVALUATION_COORDINATOR_H_

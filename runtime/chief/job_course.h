@@ -1,0 +1,90 @@
+// The stage a job has reached, and what follows at a barrier. Pure; belongs to the controller, which carries
+// out each stage. Everything that decides on the next stage is in `State`, a plain value.
+//
+//   gather -> set servers up -> set workers up -> [ train -> validate? -> save? ]* -> test? -> save -> stop
+//
+//   course.SegmentEnded({.epoch_ended = true, .save_due = false});
+//   course.Next(finished)   -> kValidate
+//   course.Enter(Phase::kValidate) ... course.EpochValidated()
+//   course.Next(finished)   -> kReportEpoch, then kTrain
+#ifndef TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_
+#define TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_
+
+#include <string>
+
+namespace tethys {
+
+// In the order of a job: every phase up to kWorkerSetup comes before training, kStopping and kEnded after it.
+enum class Phase { kGather, kServerSetup, kWorkerSetup, kTrain, kValidate, kTest, kSave, kStopping, kEnded };
+
+// The result of the epoch that the barrier closes.
+enum class EpochResultStage {
+  kNone,       // The barrier closes no epoch, or its result has been reported.
+  kTrained,    // The epoch has ended.
+  kValidated,  // The result holds the validation as well.
+};
+
+// A checkpoint of the state at the present barrier.
+enum class SaveStage {
+  kNotDue,
+  kDue,
+  kTried,  // Saved, or failed: a state is saved at most once.
+};
+
+// Invariants:
+//  1. Phases before training are entered in their order, and none is entered after kStopping but kEnded.
+//  2. After an interrupt no segment and no test begins: the state is saved, unless a save of it was tried,
+//  and the job stops.
+class JobCourse {
+ public:
+  struct State {
+    Phase phase = Phase::kGather;
+    EpochResultStage epoch_result = EpochResultStage::kNone;
+    SaveStage save = SaveStage::kNotDue;
+    bool tested = false;
+    bool interrupted = false;
+
+    bool operator==(const State&) const = default;
+  };
+
+  // Whether the job validates after each epoch, and whether it has a test split.
+  JobCourse(bool validates, bool tests) : validates_(validates), tests_(tests) {}
+
+  // At a barrier. kReportEpoch and kStopInterrupted are no phases that last.
+  enum class NextStep { kValidate, kReportEpoch, kSave, kTrain, kTest, kStop, kStopInterrupted };
+  // `finished`: no step is left to train.
+  NextStep Next(bool finished) const;
+
+  // Entering kTrain leaves the barrier; entering kSave counts as the try to save it. Requires invariant 1.
+  void Enter(Phase phase);
+
+  struct Barrier {
+    bool epoch_ended = false;
+    bool save_due = false;
+  };
+  void SegmentEnded(const Barrier& barrier);
+  void EpochValidated() { state_.epoch_result = EpochResultStage::kValidated; }
+  void EpochReported() { state_.epoch_result = EpochResultStage::kNone; }
+  // The epoch's result asks for a checkpoint.
+  void SaveIsDue() { state_.save = SaveStage::kDue; }
+  void Tested() { state_.tested = true; }
+  void Interrupt() { state_.interrupted = true; }
+
+  const State& state() const { return state_; }
+  Phase phase() const { return state_.phase; }
+  bool interrupted() const { return state_.interrupted; }
+  bool training_begun() const { return state_.phase >= Phase::kTrain; }
+  bool evaluating() const { return state_.phase == Phase::kValidate || state_.phase == Phase::kTest; }
+  bool ending() const { return state_.phase >= Phase::kStopping; }
+
+ private:
+  const bool validates_, tests_;
+  State state_;
+};
+
+// "save, epoch validated, save tried, interrupted", for logs and tests.
+std::string CourseText(const JobCourse::State& state);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_

@@ -1,0 +1,49 @@
+// Ends a segment in lock step early, at the same step on every worker (workers/segment_pause.h). Pure;
+// belongs to the controller.
+//
+//   kIdle --Begin: Pause to all--> kPausing --every worker has said after which step it waits: Cut--> kCut
+#ifndef TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
+#define TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
+
+#include <cstdint>
+#include <map>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/chief/chief_actions.h"
+#include "runtime/chief/roster.h"
+#include "runtime/chief/running_segment.h"
+
+namespace tethys {
+
+// At most one segment of a job is paused: the one in which it is interrupted.
+class PauseCoordinator {
+ public:
+  enum class State { kIdle, kPausing, kCut };
+
+  // Both outlive it.
+  PauseCoordinator(const Roster& roster, RunningSegment& segment) : roster_(roster), segment_(segment) {}
+
+  // Asks the workers that have not ended the segment to pause. Requires state() == kIdle and an open segment.
+  void Begin(Actions& actions);
+  // The worker waits after `pausing.steps()` of the segment. InvalidArgument: the segment is shorter. No
+  // effect unless it answers a Pause of this run.
+  absl::Status OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions);
+  // The worker has made all steps of the segment, perhaps before the Pause reached it.
+  void OnSegmentDone(TaskId worker, Actions& actions);
+
+  State state() const { return state_; }
+
+ private:
+  void Note(TaskId worker, int64_t steps, Actions& actions);
+
+  const Roster& roster_;
+  RunningSegment& segment_;
+
+  State state_ = State::kIdle;
+  std::map<TaskId, int64_t> steps_;  // Steps of the segment that each worker makes before it waits.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_

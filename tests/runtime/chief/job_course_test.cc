@@ -1,0 +1,141 @@
+#include "runtime/chief/job_course.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+namespace tethys {
+namespace {
+
+using Next = JobCourse::NextStep;
+
+// A job that has entered training. Next(finished) is asked as "on" (steps are left) or "finished".
+class JobCourseTest : public ::testing::Test {
+ protected:
+  void Train(bool validates = true, bool tests = true) {
+    course_ = std::make_unique<JobCourse>(validates, tests);
+    for (const Phase phase : {Phase::kServerSetup, Phase::kWorkerSetup, Phase::kTrain}) course_->Enter(phase);
+  }
+  void EndSegment(bool epoch_ended, bool save_due) {
+    course_->SegmentEnded({.epoch_ended = epoch_ended, .save_due = save_due});
+  }
+  Next On() const { return course_->Next(false); }
+  Next Finished() const { return course_->Next(true); }
+  std::string Text() const { return CourseText(course_->state()); }
+
+  std::unique_ptr<JobCourse> course_;
+};
+
+TEST_F(JobCourseTest, BarrierWithinEpochLeadsToNextSegment) {
+  Train();
+  EndSegment(false, false);
+  EXPECT_EQ(On(), Next::kTrain);
+}
+
+TEST_F(JobCourseTest, DueSaveComesBeforeNextSegment) {
+  Train();
+  EndSegment(false, true);
+  EXPECT_EQ(On(), Next::kSave);
+  course_->Enter(Phase::kSave);
+  EXPECT_EQ(On(), Next::kTrain);
+  course_->Enter(Phase::kTrain);
+  EXPECT_EQ(Text(), "train");
+}
+
+TEST_F(JobCourseTest, EpochIsValidatedThenReportedThenSaved) {
+  Train();
+  EndSegment(true, true);
+  EXPECT_EQ(On(), Next::kValidate);
+  course_->Enter(Phase::kValidate);
+  course_->EpochValidated();
+  EXPECT_EQ(Text(), "validate, epoch validated, save due");
+  EXPECT_EQ(On(), Next::kReportEpoch);
+  course_->EpochReported();
+  EXPECT_EQ(On(), Next::kSave);
+}
+
+TEST_F(JobCourseTest, JobWithoutValidationReportsEpochAtOnce) {
+  Train(false);
+  EndSegment(true, false);
+  EXPECT_EQ(On(), Next::kReportEpoch);
+}
+
+TEST_F(JobCourseTest, FinishedJobIsTestedThenSavedThenStops) {
+  Train(false);
+  EndSegment(false, false);
+  EXPECT_EQ(Finished(), Next::kTest);
+  course_->Enter(Phase::kTest);
+  course_->Tested();
+  EXPECT_EQ(Finished(), Next::kSave);
+  course_->Enter(Phase::kSave);
+  EXPECT_EQ(Finished(), Next::kStop);
+  EXPECT_EQ(Text(), "save, save tried, tested");
+}
+
+TEST_F(JobCourseTest, SaveDueAtLastBarrierIsNotRepeatedAfterTest) {
+  Train();
+  EndSegment(false, true);
+  EXPECT_EQ(Finished(), Next::kSave);
+  course_->Enter(Phase::kSave);
+  EXPECT_EQ(Finished(), Next::kTest);
+  course_->Enter(Phase::kTest);
+  course_->Tested();
+  EXPECT_EQ(Finished(), Next::kStop);
+}
+
+TEST_F(JobCourseTest, JobWithoutTestSplitIsSavedAtItsEnd) {
+  Train(false, false);
+  EndSegment(false, false);
+  EXPECT_EQ(Finished(), Next::kSave);
+}
+
+TEST_F(JobCourseTest, BestEpochMakesSaveDue) {
+  Train();
+  EndSegment(true, false);
+  course_->Enter(Phase::kValidate);
+  course_->EpochValidated();
+  course_->SaveIsDue();
+  course_->EpochReported();
+  EXPECT_EQ(On(), Next::kSave);
+}
+
+TEST_F(JobCourseTest, InterruptedSegmentIsSavedThenJobStops) {
+  Train();
+  course_->Interrupt();
+  EndSegment(false, false);
+  EXPECT_EQ(On(), Next::kSave);
+  course_->Enter(Phase::kSave);
+  EXPECT_EQ(On(), Next::kStopInterrupted);
+}
+
+TEST_F(JobCourseTest, InterruptAtEpochEndStillValidatesAndReports) {
+  Train();
+  EndSegment(true, false);
+  course_->Interrupt();
+  EXPECT_EQ(On(), Next::kValidate);
+  course_->EpochValidated();
+  EXPECT_EQ(On(), Next::kReportEpoch);
+  course_->EpochReported();
+  EXPECT_EQ(On(), Next::kSave);
+}
+
+TEST_F(JobCourseTest, InterruptDuringSaveCausesNoSecondSave) {
+  Train();
+  EndSegment(false, true);
+  course_->Enter(Phase::kSave);
+  course_->Interrupt();
+  EXPECT_EQ(On(), Next::kStopInterrupted);
+}
+
+TEST_F(JobCourseTest, InterruptDuringTestSavesUntestedState) {
+  Train(false);
+  EndSegment(false, false);
+  course_->Enter(Phase::kTest);
+  course_->Interrupt();
+  course_->Tested();
+  EXPECT_EQ(Finished(), Next::kSave);
+}
+
+}  // namespace
+}  // namespace tethys

@@ -1,0 +1,100 @@
+#include "runtime/chief/pause_coordinator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/runtime/chief/action_text.h"
+#include "tests/runtime/chief/small_job.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using State = PauseCoordinator::State;
+
+TaskId Worker(int index) { return {proto::WORKER, index}; }
+
+// Two workers in run 1 over a segment of two steps of ten samples.
+class PauseCoordinatorTest : public ::testing::Test {
+ protected:
+  PauseCoordinatorTest() {
+    segment_.Open(planner_.Next(proto::TrainingState()));
+    segment_.BeginRun();
+  }
+  absl::Status Pausing(int worker, int64_t steps, int64_t run = 1) {
+    proto::Pausing pausing;
+    pausing.set_segment(run);
+    pausing.set_steps(steps);
+    return pause_.OnPausing(Worker(worker), pausing, actions_);
+  }
+  void SegmentDone(int worker) {
+    roster_.at(Worker(worker)).segment_done = true;
+    pause_.OnSegmentDone(Worker(worker), actions_);
+  }
+  std::vector<std::string> Log() { return TakeTexts(actions_); }
+
+  const proto::JobPlan plan_ = Plan("workers: 2 strategy { mirrored {} }");
+  const SegmentPlanner planner_{plan_};
+  Roster roster_{2, 0};
+  RunningSegment segment_{planner_, 20};
+  PauseCoordinator pause_{roster_, segment_};
+  Actions actions_;
+};
+
+TEST_F(PauseCoordinatorTest, SegmentIsCutAfterFurthestWorkersStep) {
+  pause_.Begin(actions_);
+  EXPECT_THAT(Log(), ElementsAre("w0 pause", "w1 pause"));
+  EXPECT_TRUE(Pausing(0, 0).ok());
+  EXPECT_THAT(Log(), IsEmpty());
+  EXPECT_TRUE(Pausing(1, 1).ok());
+  EXPECT_THAT(Log(), ElementsAre("w0 cut", "w1 cut"));
+  EXPECT_EQ(segment_.segment().steps, 1);
+  EXPECT_EQ(pause_.state(), State::kCut);
+}
+
+TEST_F(PauseCoordinatorTest, WorkerAtSegmentEndIsNotPaused) {
+  SegmentDone(0);
+  pause_.Begin(actions_);
+  EXPECT_THAT(Log(), ElementsAre("w1 pause"));
+  EXPECT_TRUE(Pausing(1, 2).ok());
+  EXPECT_THAT(Log(), ElementsAre("w1 cut"));
+  EXPECT_EQ(segment_.segment().steps, 2);
+}
+
+TEST_F(PauseCoordinatorTest, SegmentEndThatCrossesPauseAnswersIt) {
+  pause_.Begin(actions_);
+  EXPECT_TRUE(Pausing(1, 1).ok());
+  Log();
+  SegmentDone(0);
+  EXPECT_THAT(Log(), ElementsAre("w1 cut"));
+  EXPECT_EQ(segment_.segment().steps, 2);
+}
+
+TEST_F(PauseCoordinatorTest, RepeatedAnswerDoesNotMoveCut) {
+  pause_.Begin(actions_);
+  for (const int64_t steps : {1, 2}) EXPECT_TRUE(Pausing(0, steps).ok());
+  EXPECT_TRUE(Pausing(1, 1).ok());
+  EXPECT_TRUE(Pausing(1, 1).ok());
+  EXPECT_THAT(Log(), ElementsAre("w0 pause", "w1 pause", "w0 cut", "w1 cut"));
+  EXPECT_EQ(segment_.segment().steps, 1);
+}
+
+TEST_F(PauseCoordinatorTest, UnaskedAnswerHasNoEffect) {
+  for (const int worker : {0, 1}) EXPECT_TRUE(Pausing(worker, 1).ok());
+  pause_.Begin(actions_);
+  Log();
+  for (const int worker : {0, 1}) EXPECT_TRUE(Pausing(worker, 1, 7).ok()) << "another run";
+  EXPECT_THAT(Log(), IsEmpty());
+}
+
+TEST_F(PauseCoordinatorTest, StepsBeyondSegmentAreRefused) {
+  pause_.Begin(actions_);
+  for (const int64_t steps : {-1, 3}) EXPECT_TRUE(absl::IsInvalidArgument(Pausing(0, steps)));
+}
+
+}  // namespace
+}  // namespace tethys
