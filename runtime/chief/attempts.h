@@ -1,5 +1,5 @@
-// The starts of one job, told apart: --resume begins another attempt, and what the earlier ones did and took
-// counts for the run's times and cost. Pure; any thread.
+// The attempts of one job: each --resume begins another, and the run's times and cost add up over all of
+// them. Pure; any thread.
 #ifndef TETHYS_RUNTIME_CHIEF_ATTEMPTS_H_
 #define TETHYS_RUNTIME_CHIEF_ATTEMPTS_H_
 
@@ -11,15 +11,16 @@ namespace tethys {
 
 using Attempts = google::protobuf::RepeatedPtrField<proto::Attempt>;
 
-// Those before one that goes on from `state`, with the updates that it stands on. The summary of the last one
-// counts more than the checkpoint, which was saved before that attempt ended; absent: there is none.
+// The attempts before one that resumes from `state`; updates beyond that state are not counted. The last
+// attempt's summary is preferred to the checkpoint, which was saved before that attempt ended. Absent: the
+// attempt left no summary.
 Attempts EarlierAttempts(const proto::TrainingState& state,
                          const absl::optional<proto::RunSummary>& last_summary);
 
-// One that begins at `first_step` and has done nothing yet.
+// An attempt that begins at `first_step` and has done nothing yet.
 proto::Attempt NewAttempt(const proto::JobPlan& plan, int64_t first_step);
 
-// In seconds, over all.
+// The sum over all attempts, in seconds.
 double TotalSeconds(const Attempts& attempts);
 
 }  // namespace tethys

@@ -1,4 +1,4 @@
-// Which epoch is best on the validation split (checkpoint.keep_best). Pure; belongs to the controller.
+// Finds the best epoch on the validation split (checkpoint.keep_best). Pure; belongs to the controller.
 #ifndef TETHYS_RUNTIME_CHIEF_BEST_EPOCH_H_
 #define TETHYS_RUNTIME_CHIEF_BEST_EPOCH_H_
 
@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// The epoch is better than the best so far, which the state then names in its place. Of equal ones the first
-// stays; a value that is not a number is never best.
+// Returns whether the epoch is better than the best so far; if so, records it in `state`. The first of equal
+// epochs stays the best; a NaN is never best.
 bool NoteIfBest(proto::Monitor monitor, const proto::EpochResult& result, proto::TrainingState& state);
 
 }  // namespace tethys

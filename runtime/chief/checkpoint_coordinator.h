@@ -50,7 +50,7 @@ class CheckpointCoordinator {
   State state() const { return state_; }
   // The result of the last save that ended; OK if there was none.
   const absl::Status& last_status() const { return last_status_; }
-  // As of the last successful save; step 0: no saved epoch is best.
+  // The best epoch in the last good save; step 0: none.
   const proto::BestEpoch& saved_best() const { return saved_best_; }
   void FillSummary(proto::RunSummary& summary) const;
 
@@ -73,7 +73,7 @@ class CheckpointCoordinator {
   proto::BestEpoch saved_best_;
   std::string last_directory_;
   int checkpoints_written_ = 0;
-  double seconds_ = 0;  // In all saves.
+  double seconds_ = 0;  // Total time of all saves.
 };
 
 }  // namespace tethys

@@ -54,7 +54,7 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::Mod
   });
 }
 
-// Which checkpoints remain, beside the one of `state`.
+// Removes old checkpoints. The one of `state`, the newest `keep` and the best remain.
 absl::Status CheckpointSaver::Tidy(const proto::TrainingState& state) {
   if (!state.has_best()) return PruneCheckpoints(options_.root, options_.keep, state.step());
   if (state.best().step() == state.step()) {

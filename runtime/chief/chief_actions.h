@@ -1,5 +1,5 @@
-// What the chief is to do, as its pure classes ask for it: values, to be carried out in order by the chief's
-// process.
+// Actions: the values by which the chief's pure classes say what is to be done. The chief's process carries
+// them out in order.
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_ACTIONS_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_ACTIONS_H_
 
@@ -31,25 +31,25 @@ struct WriteJournal {
 struct Report {
   proto::ProgressEvent event;
 };
-struct KeepRecords {  // Into steps.csv and the timing analysis.
+struct KeepRecords {  // For steps.csv and the timing analysis.
   proto::StepRecords records;
   Nanoseconds clock_offset = 0;
 };
-struct KeepResources {  // Into resources.csv and the summary.
+struct KeepResources {  // For resources.csv and the summary.
   TaskId task;
   std::string host;
   google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
   Nanoseconds clock_offset = 0;
 };
-struct OpenSave {  // Then call SaveOpened.
+struct OpenSave {  // Its result goes to SaveOpened.
   int64_t id = 0;
   proto::TrainingState state;
 };
-struct CommitSave {};  // The open one, with the state it was opened with. Then call SaveCommitted.
+struct CommitSave {};  // Commits the open save with the state of OpenSave; the result goes to SaveCommitted.
 struct AbandonSave {};
-struct EndJob {  // After everything before it; nothing follows.
+struct EndJob {  // The last action of a job.
   absl::Status status;
-  TaskId culprit;  // ROLE_UNKNOWN: nobody in particular.
+  TaskId culprit;  // ROLE_UNKNOWN: no single task.
 };
 using Action = absl::variant<SendOrder, WriteJournal, Report, KeepRecords, KeepResources, OpenSave,
                              CommitSave, AbandonSave, EndJob>;

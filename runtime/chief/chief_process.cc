@@ -34,7 +34,7 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
-// Lines of the journal, some million, are kept in memory while they cannot be written.
+// While the journal cannot be written, so much of it (some million lines) is kept in memory.
 constexpr int64_t kMostUnwrittenBytes = int64_t{64} << 20;
 
 class ChiefProcess final : public ChiefEvents {
@@ -121,15 +121,15 @@ class ChiefProcess final : public ChiefEvents {
     return absl::OkStatus();
   }
 
-  // The summary of the last attempt is still there; a chief that was killed left none.
+  // The last attempt's summary still exists, unless its chief was killed.
   void NoteEarlierAttempts(proto::TrainingState& state) const {
     const absl::StatusOr<proto::RunSummary> last = ReadSummary(options_.run_dir);
     *state.mutable_attempt() =
         EarlierAttempts(state, last.ok() ? absl::optional<proto::RunSummary>(*last) : absl::nullopt);
   }
 
-  // Admission happens on other threads, so the controller is called under its lock; everything else on the
-  // loop.
+  // The controller is called under a lock, because admission happens on other threads. Actions are carried
+  // out on the loop, without the lock.
   template <typename Event>
   void Step(const Event& event) {
     if (ended_) return;
@@ -158,7 +158,7 @@ class ChiefProcess final : public ChiefEvents {
     if (action.event.has_epoch()) WarnOnce(timing_->AddEpoch(action.event.epoch()));
     if (action.event.has_started()) {
       started_ = true;
-      // An earlier attempt's, which no longer holds.
+      // The earlier attempt's summary no longer holds.
       removed_ = std::async(std::launch::async, [this] { return RemoveRecursively(SummaryPath()); });
     }
     progress_.Add(action.event);
@@ -178,7 +178,7 @@ class ChiefProcess final : public ChiefEvents {
     });
   }
   void Do(CommitSave&) {
-    // What the checkpoint stands on must be in the journal before it.
+    // The samples that the checkpoint contains must be in the journal before it is committed.
     HandOnJournal();
     saver_->Commit(
         save_state_, Description(),
@@ -198,8 +198,8 @@ class ChiefProcess final : public ChiefEvents {
   void Do(EndJob& action) {
     ended_ = true;
     HandOnJournal();
-    // It waits for the disk, and reads what may be a long journal: longer than the chief may be silent, so
-    // the launcher hears meanwhile that it lives.
+    // Concluding waits for the disk and may read a long journal. That can take longer than the chief may be
+    // silent, so empty events show the launcher meanwhile that the chief is alive.
     auto concluded = std::async(std::launch::async, [&] { return Conclude(action.status); });
     while (concluded.wait_for(std::chrono::nanoseconds(kTick)) != std::future_status::ready) {
       progress_.Add(proto::ProgressEvent());
@@ -217,7 +217,7 @@ class ChiefProcess final : public ChiefEvents {
     loop_.Stop();
   }
 
-  // What it takes to use a checkpoint without the job.
+  // The data that one needs to use a checkpoint without the job.
   proto::ModelDescription Description() const {
     proto::ModelDescription description;
     *description.mutable_model() = job_.model();
@@ -227,13 +227,13 @@ class ChiefProcess final : public ChiefEvents {
     return description;
   }
 
-  // Whom orders for a task are meant for.
+  // The incarnation that orders for a task are meant for.
   uint32_t MemberIncarnation(TaskId task) {
     MutexLock lock(admission_mu_);
     return controller_->incarnation(task);
   }
 
-  // Completes what the run leaves. Called while the loop is at rest; returns how the job ended.
+  // Completes the files of the run. Called while the loop handles no event. Returns how the job ended.
   absl::Status Conclude(absl::Status status) {
     const absl::Status kept = journal_->Flush();
     if (removed_.valid()) WarnOnce(removed_.get());
@@ -245,8 +245,8 @@ class ChiefProcess final : public ChiefEvents {
     return status.ok() ? written : status;
   }
 
-  // Every sample exactly once, read back from the journal as anybody else would. A journal that cannot be
-  // read says nothing about the samples, and what was trained stays.
+  // Checks in the journal's file that every sample was used exactly once. A journal that cannot be read is no
+  // evidence against the run, so it costs a warning only.
   absl::Status CheckJournal(proto::RunSummary& summary) {
     const absl::StatusOr<journal::CheckResult> result = journal::CheckFile(JournalPath());
     if (result.ok()) {
@@ -266,7 +266,7 @@ class ChiefProcess final : public ChiefEvents {
   std::string SummaryPath() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
 
   absl::Status WriteTheSummary(const absl::Status& status, proto::RunSummary& summary) {
-    // An attempt that never trained changed nothing of the run that it was to go on with.
+    // An attempt that never trained changed nothing of the run that it resumed.
     if (!started_ && FileExists(SummaryPath())) return absl::OkStatus();
     bool interrupted = false;
     {
@@ -285,7 +285,7 @@ class ChiefProcess final : public ChiefEvents {
     return WriteSummary(options_.run_dir, summary);
   }
 
-  // Now all members are known, and with them the machines.
+  // The first Setup shows all members and, with them, the machines.
   void CompleteSetup(proto::Setup& setup) {
     setup.set_chief_host(host_);
     if (resources_ == nullptr || sampler_ != nullptr) return;
@@ -298,8 +298,8 @@ class ChiefProcess final : public ChiefEvents {
                                          .loopback = hosts.size() == 1});
   }
 
-  // The chief's own, and its machine's. Handed on each time, so that the lines outlive a chief that is
-  // killed.
+  // Samples the chief's own process and its machine. The lines are flushed each time, so that they survive if
+  // the chief is killed.
   void SampleResources() {
     if (sampler_ == nullptr || ended_) return;
     ResourceSampler::Samples samples;
@@ -323,14 +323,14 @@ class ChiefProcess final : public ChiefEvents {
 
   std::string JournalPath() const { return absl::StrCat(options_.run_dir, "/", journal::kFileName); }
 
-  // All lines so far are on their way to the file.
+  // Passes all lines so far to the thread that writes the file.
   void HandOnJournal() {
     journal_->Append(journal_buffer_);
     journal_buffer_.clear();
   }
 
-  // What cannot be written does not end the training; the user is told once. Whoever met the error on a
-  // thread of its own has logged it.
+  // Reports an error of writing, which does not end the training. The user sees the first one only. A thread
+  // that met the error has logged it already.
   void WarnOnce(const absl::Status& status) {
     if (status.ok() || !warnings_.insert(StatusText(status)).second) return;
     if (warnings_.size() == 1) Note(absl::StrCat("warning: ", status.message()));
@@ -352,23 +352,23 @@ class ChiefProcess final : public ChiefEvents {
   Mutex admission_mu_;
   std::unique_ptr<JobController> controller_;
 
-  // The loop's.
+  // Used on the loop only.
   EventLoop loop_;
   std::unique_ptr<TimingCollector> timing_;
-  std::unique_ptr<ResourceLog> resources_;    // Null where nothing is sampled.
-  std::unique_ptr<ResourceSampler> sampler_;  // From the first Setup on.
+  std::unique_ptr<ResourceLog> resources_;    // Null if nothing is sampled.
+  std::unique_ptr<ResourceSampler> sampler_;  // Null before the first Setup.
   std::unique_ptr<AppendFile> journal_file_;  // Appended to by the queue's thread, synced by the saver's.
   std::unique_ptr<AppendQueue> journal_;
   std::string journal_buffer_;
   proto::TrainingState save_state_;
   std::set<std::string> warnings_;
-  bool started_ = false;               // Training.
-  std::future<absl::Status> removed_;  // The summary of an earlier attempt; from the start of training on.
+  bool started_ = false;               // Training has begun.
+  std::future<absl::Status> removed_;  // Removal of an earlier attempt's summary, once training has begun.
   bool ended_ = false;
   absl::Status end_status_;
 
-  std::unique_ptr<CheckpointSaver> saver_;  // Syncs the journal.
-  std::unique_ptr<ChiefServer> server_;     // Last: its threads call into all of the above.
+  std::unique_ptr<CheckpointSaver> saver_;  // Its thread syncs the journal.
+  std::unique_ptr<ChiefServer> server_;     // Declared last: its threads call into all of the above.
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// The chief: joins the pure controller with time, files and the network. Runs until the job has ended.
+// The chief: connects the pure controller to the clock, files and the network. Runs until the job has ended.
 //
 // Leaves in RUN_DIR: job.textproto, journal, steps.csv, epochs.csv, checkpoints/, summary.json. Progress goes
-// to `progress` as it happens.
+// to `progress_fd` as it happens.
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 
@@ -18,20 +18,20 @@ namespace tethys {
 
 struct ChiefOptions {
   proto::JobPlan plan;
-  std::string run_dir;    // Exists; nobody else writes there.
+  std::string run_dir;    // Exists; no other process writes there.
   std::string host = {};  // As in TaskOptions.
   std::string listen = "127.0.0.1:0";
   JobToken token;
-  absl::optional<TlsIdentity> tls = {};  // Of the chief; absent: connections are bare.
-  bool resume = false;                   // Go on from the newest good checkpoint in run_dir.
-  // Asked a few times a second: the user wants the job to end, with a checkpoint. Empty: never.
+  absl::optional<TlsIdentity> tls = {};  // The chief's; absent: connections are not encrypted.
+  bool resume = false;                   // Resume from the newest good checkpoint in run_dir.
+  // Polled at every tick (100 ms): whether the user wants the job to end, with a checkpoint. Empty: never.
   std::function<bool()> interrupted = {};
   int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.
 };
 
-// Blocks for the whole job. OK when it ended well; Cancelled when it was interrupted; otherwise its first
-// failure, by then also in summary.json and reported as Finished. InvalidArgument and NotFound: nothing was
-// started (nothing to resume from, another model).
+// Blocks for the whole job. OK: the job ended well. Cancelled: it was interrupted. Otherwise its first
+// failure, which is then also in summary.json and reported as Finished. InvalidArgument and NotFound: nothing
+// was started (no checkpoint to resume from, another model).
 absl::Status RunChief(const ChiefOptions& options);
 
 }  // namespace tethys

@@ -29,14 +29,14 @@ constexpr int kMaxSaveStreams = 4;
 
 using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
 
-// Orders on their way to one task. A thread writes them, so that whoever gives them never waits for a task
-// that does not read.
+// Queues orders for one task. A thread writes them, so that the caller never waits for a task that does not
+// read.
 class OrderWriter {
  public:
   OrderWriter(grpc::ServerContext& context, SessionStream& stream)
       : context_(context), stream_(stream), peer_(context.peer()), thread_([this] { Run(); }) {}
-  // What still waits is dropped: the task has ended the session. Waits for the write under way, which a task
-  // that reads nothing is given a moment for.
+  // Drops queued orders, because the task has ended the session. Waits at most a second for the running
+  // write, then cancels the call.
   ~OrderWriter() {
     {
       MutexLock lock(mu_);
@@ -84,16 +84,16 @@ class OrderWriter {
 
   grpc::ServerContext& context_;
   SessionStream& stream_;
-  const std::string peer_;  // The context knows it no longer once the call has ended.
+  const std::string peer_;  // Kept here, because the context loses it when the call ends.
 
   Mutex mu_;
   CondVar changed_;
   std::deque<proto::ToTask> waiting_ ABSL_GUARDED_BY(mu_);
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
-  bool ended_ ABSL_GUARDED_BY(mu_) = false;  // The thread touches nothing any more.
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;  // The thread uses no member any more.
   bool deaf_ ABSL_GUARDED_BY(mu_) = false;   // Too many orders wait.
 
-  std::thread thread_;  // Last: it uses all of the above.
+  std::thread thread_;  // Declared last: it uses all of the above.
 };
 
 class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service {
@@ -111,7 +111,7 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort(listen, MakeServerCredentials(secret_.tls), &port);
-    // Otherwise a second chief could listen on the same port and take half of the tasks.
+    // With a shared port, a second chief could listen on it and take half of the tasks.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     KeepAlive(builder);
@@ -259,13 +259,13 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
   std::string address_;
 
   Mutex mu_;
-  std::map<TaskId, Life> sessions_ ABSL_GUARDED_BY(mu_);  // The newest of each task.
+  std::map<TaskId, Life> sessions_ ABSL_GUARDED_BY(mu_);  // The newest session of each task.
 
   Mutex save_mu_;
   CondVar save_stream_ended_;
   int save_streams_ ABSL_GUARDED_BY(save_mu_) = 0;
 
-  std::unique_ptr<grpc::Server> server_;  // Last: its threads use all of the above.
+  std::unique_ptr<grpc::Server> server_;  // Declared last: its threads use all of the above.
 };
 
 }  // namespace

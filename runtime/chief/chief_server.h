@@ -1,5 +1,5 @@
 // The chief's gRPC service (proto/chief.proto): admits sessions after their handshake and carries messages to
-// and from the chief's loop. A thread of gRPC's serves each session.
+// and from the chief's loop. One of gRPC's threads serves each session.
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_SERVER_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_SERVER_H_
 
@@ -21,14 +21,14 @@ class ChiefEvents {
   virtual ~ChiefEvents() = default;
   // An error refuses the session.
   virtual absl::Status Admit(TaskId task, uint32_t incarnation) = 0;
-  // In the order of the session.
+  // Messages of one session come in order.
   virtual void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) = 0;
-  // The last event of an admitted session.
+  // The session ended; its last event.
   virtual void OnGone(TaskId task, uint32_t incarnation) = 0;
-  // Part of the open save.
+  // Writes values of the open save.
   virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin,
                                   absl::Span<const float> values) = 0;
-  // From the checkpoint the job resumes from.
+  // Reads from the checkpoint that the job resumes from.
   virtual absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) = 0;
 };
 
@@ -36,8 +36,8 @@ class ChiefServer {
  public:
   static constexpr int kMostWaiting = 4096;
 
-  // `listen`: host:port, port 0 for any free one. `secret` is the chief's. AlreadyExists when the port is
-  // taken. `events` outlives the server.
+  // `listen`: host:port; port 0 takes any free one. `secret` is the chief's. `events` outlives the server.
+  // AlreadyExists: the port is taken.
   static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen,
                                                             const JobSecret& secret, const Clock& clock,
                                                             ChiefEvents& events);
@@ -45,9 +45,9 @@ class ChiefServer {
   virtual ~ChiefServer() = default;
 
   virtual std::string address() const = 0;
-  // Any thread, never blocks: a thread of the session's own writes. To that life of the task; where it is
-  // gone, or a later one has taken its place, nothing happens. A task that reads nothing until kMostWaiting
-  // orders wait for it loses its session.
+  // Queues an order for that incarnation of the task; dropped if its session has ended or a later incarnation
+  // has replaced it. Any thread; never blocks, because each session has a thread that writes. A task that
+  // leaves kMostWaiting orders unread loses its session.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
 };
 

@@ -1,4 +1,4 @@
-// When training is to end because validation no longer improves: the rule of Keras's EarlyStopping callback
+// Ends training once validation no longer improves, by the rule of Keras's EarlyStopping callback
 // (proto/job.proto, EarlyStopping). Pure; belongs to the controller.
 #ifndef TETHYS_RUNTIME_CHIEF_EARLY_STOPPING_H_
 #define TETHYS_RUNTIME_CHIEF_EARLY_STOPPING_H_
@@ -9,12 +9,11 @@
 
 namespace tethys {
 
-// Looks at an epoch that was validated, and brings `state` up to date. A value that is not a number is no
-// improvement.
+// Updates `state` with the result of a validated epoch. A NaN is no improvement.
 void WatchEpoch(const proto::EarlyStopping& rule, const proto::EpochResult& result,
                 proto::EarlyStoppingState& state);
 
-// Training is over. A job that is resumed with a larger patience goes on.
+// Whether training is over. A job that is resumed with a larger patience trains on.
 bool StopsEarly(const proto::EarlyStopping& rule, const proto::EarlyStoppingState& state);
 
 }  // namespace tethys

@@ -1,4 +1,4 @@
-// A set of positions, as disjoint intervals; those that touch are one. Pure, thread-compatible.
+// A set of positions, stored as disjoint intervals; adjacent intervals are merged. Pure, thread-compatible.
 #ifndef TETHYS_RUNTIME_CHIEF_INTERVAL_SET_H_
 #define TETHYS_RUNTIME_CHIEF_INTERVAL_SET_H_
 
@@ -13,8 +13,8 @@ class IntervalSet {
  public:
   static constexpr int64_t kNone = -1;
 
-  // Adds [begin, end), begin < end, none of which is in the set. Returns kNone, or a position that is in the
-  // set already; then nothing is added.
+  // Adds [begin, end); requires begin < end. Returns kNone, or a position of it that is in the set already;
+  // in that case nothing is added.
   int64_t Add(int64_t begin, int64_t end) {
     const auto next = ends_.upper_bound(begin);
     if (next != ends_.end() && next->first < end) return next->first;

@@ -11,10 +11,10 @@
 namespace tethys {
 namespace {
 
-// InvalidArgument: no step is like that, and sums of such numbers would overflow.
+// InvalidArgument: no step can have these numbers. Sums of accepted numbers do not overflow.
 absl::Status CheckRecord(const proto::StepRecord& record) {
   constexpr int64_t kMost = int64_t{1} << 50;   // Steps, bytes, and nanoseconds: 13 days.
-  constexpr Nanoseconds kLatest = kMost << 10;  // 36 years after the machine's start.
+  constexpr Nanoseconds kLatest = kMost << 10;  // 36 years after the machine booted.
   bool plausible = record.step() >= 0 && record.correct() >= 0 && record.correct() <= record.samples() &&
                    record.begin_ns() >= 0 && record.begin_ns() <= kLatest;
   for (const int64_t value : {record.step(), record.samples(), record.data_ns(), record.forward_ns(),
@@ -52,7 +52,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
                               Nanoseconds now, Actions& actions) {
   if (!Concerns(id, incarnation, message)) return;
   roster_.at(id).last_heard = now;
-  // What was measured is kept whatever the phase; what would move the job on is not heeded once it ends.
+  // Measurements are kept in every phase. Messages that would advance the job are ignored once it ends.
   if (message.has_steps()) return OnSteps(id, message.steps(), now, actions);
   if (message.has_applied() && id.role == proto::PS) return OnApplied(id, message.applied(), actions);
   if (message.has_heartbeat()) return OnHeartbeat(id, message.heartbeat(), now, actions);
@@ -223,7 +223,7 @@ void JobController::OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nan
 }
 
 void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
-  // What a lost worker held came back too late to be given to those who were done.
+  // Batches of a lost worker may have come back after the others had ended their run.
   if (running_.ReopenIfUnfinished()) return SendRuns(actions);
   if (const absl::Status status = running_.CheckAllUsed(); !status.ok()) return Fail(status, TaskId(), now);
   const TrainingSegment& segment = running_.segment();

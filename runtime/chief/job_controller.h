@@ -33,28 +33,29 @@
 namespace tethys {
 
 // Invariants:
-//  1. Training goes on only while every task is a member, but for lost workers that hold leases; parameters
-//  change only within a segment, and a segment does not end before the leases of the lost are settled.
+//  1. The job trains only while every task is a member, except lost workers that hold leases. Parameters
+//  change only within a segment, and a segment ends only after the leases of lost workers are settled.
 //  2. At most one save is open, and none during a segment.
-//  3. A sample counts as used when its worker's record of the step has arrived.
+//  3. A sample counts as used when the worker's record of its step has arrived.
 //  4. The result of an evaluation covers every sample of its split once. A pass that a loss leaves incomplete
-//  is repeated by the workers that are there then.
+//  is repeated by the workers that take part then.
 class JobController {
  public:
-  // `state`: where to start, with the attempts before this one; `restore`: it comes from a checkpoint.
+  // `state`: the starting state, with the attempts before this one. `restore`: it comes from a checkpoint.
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now);
 
-  // A session asks to be admitted. AlreadyExists: that task has joined, and this is no later life of a worker
-  // that may be lost; InvalidArgument: the job has no such task.
+  // A session asks to be admitted. AlreadyExists: the task has joined, and this is not a later incarnation of
+  // a worker that may be lost. Aborted: the job takes no more members. InvalidArgument: the job has no such
+  // task.
   absl::Status Admit(TaskId task, uint32_t incarnation, Nanoseconds now);
-  // Of that incarnation; those of one that is lost have no effect.
+  // A message from that incarnation of the task; those of a lost incarnation have no effect.
   void OnMessage(TaskId task, uint32_t incarnation, const proto::FromTask& message, Nanoseconds now,
                  Actions& actions);
   // The session ended.
   void OnGone(TaskId task, uint32_t incarnation, Nanoseconds now, Actions& actions);
   void OnTick(Nanoseconds now, Actions& actions);
-  // The user ends the job: training stops as soon as all workers can stand at one state, which is saved. The
-  // job then ends as Cancelled. Nothing to save before training begins. Further calls change nothing.
+  // The user ends the job. Training stops at the first state that all workers can reach; it is saved, and the
+  // job ends as Cancelled. Before training begins nothing is saved. Further calls have no effect.
   void OnInterrupt(Nanoseconds now, Actions& actions);
   bool interrupted() const { return course_.interrupted(); }
 
@@ -62,16 +63,16 @@ class JobController {
   void SaveCommitted(const absl::Status& status, const std::string& directory, Nanoseconds now,
                      Actions& actions);
 
-  // What the controller knows of the run; the rest comes from the timing collector.
+  // Fills the controller's part of the summary; the timing collector has the rest.
   void FillSummary(Nanoseconds now, proto::RunSummary& summary) const;
-  // That of the data, once a worker is ready.
+  // The standardisation of the data; known once a worker is ready.
   const proto::InputScaling& scaling() const { return plan_.scaling(); }
-  double training_seconds() const { return training_seconds_here_; }  // Of this attempt.
-  // The life of the task that orders are meant for.
+  double training_seconds() const { return training_seconds_here_; }  // In this attempt.
+  // The incarnation of the task that orders are meant for.
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
  private:
-  // One per message.
+  // One handler per message.
   void OnJoin(TaskId id, uint32_t incarnation, const proto::Join& join, Nanoseconds now, Actions& actions);
   void OnReady(TaskId id, const proto::Ready& ready, Nanoseconds now, Actions& actions);
   void OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Nanoseconds now, Actions& actions);
@@ -90,27 +91,27 @@ class JobController {
   absl::Status NoteScaling(TaskId id, const proto::InputScaling& scaling);
   void SetUpAll(proto::Role role, Actions& actions);
   void SetUp(const std::vector<TaskId>& ids, Actions& actions);
-  bool Survives(TaskId id) const;  // The job survives its loss.
+  bool Survives(TaskId id) const;  // Whether the job survives the task's loss.
   void OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions);
   void Lose(TaskId id, const std::string& reason, Nanoseconds now, Actions& actions);
-  void LoseFailed(Nanoseconds now, Actions& actions);  // Workers that reported a failure of their own.
+  void LoseFailed(Nanoseconds now, Actions& actions);  // Loses workers that have reported a failure.
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
 
   // The course of the job.
-  void Advance(Nanoseconds now, Actions& actions);  // If nothing more is to be waited for.
+  void Advance(Nanoseconds now, Actions& actions);  // Leaves the phase if it waits for no task any more.
   void StartTraining(Nanoseconds now, Actions& actions);
-  void Continue(Nanoseconds now, Actions& actions);  // From a barrier to what comes next.
+  void Continue(Nanoseconds now, Actions& actions);  // Begins the next stage at a barrier.
   void RunSegment(Nanoseconds now, Actions& actions);
   void SendRuns(Actions& actions);
   void SendRun(TaskId id, Actions& actions);
   void FinishSegment(Nanoseconds now, Actions& actions);
   void BeginSave(Nanoseconds now, Actions& actions);
   void FinishSave(Nanoseconds now, Actions& actions);
-  void Evaluate(Phase phase, Nanoseconds now, Actions& actions);  // kValidate or kTest.
+  void Evaluate(Phase phase, Nanoseconds now, Actions& actions);  // `phase`: kValidate or kTest.
   void FinishEvaluation(Nanoseconds now, Actions& actions);
   void JudgeEpoch(Actions& actions);
-  absl::Status EndStatus() const;  // Of a job that was neither interrupted nor failed.
+  absl::Status EndStatus() const;  // For a job that was neither interrupted nor failed.
   absl::Status InterruptedStatus() const;
   void Stop(absl::Status status, TaskId culprit, Nanoseconds now, Actions& actions);
   void Fail(const absl::Status& status, TaskId culprit, Nanoseconds now);
@@ -121,7 +122,7 @@ class JobController {
   }
   void ReportProgress(Nanoseconds now, Actions& actions);
   void ReportEpoch(Actions& actions);
-  // This attempt, as it stands.
+  // This attempt up to now.
   proto::Attempt OwnAttempt(Nanoseconds now) const;
 
   proto::JobPlan plan_;
@@ -153,8 +154,8 @@ class JobController {
   CheckpointCoordinator checkpoints_;
   EvaluationCoordinator evaluation_;
   PauseCoordinator pause_;
-  int64_t order_id_ = 0;             // Of the last save or evaluation.
-  proto::EpochResult epoch_result_;  // Of the epoch that the barrier closes.
+  int64_t order_id_ = 0;             // Id of the last save or evaluation.
+  proto::EpochResult epoch_result_;  // Result of the epoch that the barrier closes.
 
   // For the summary.
   proto::RunSummary summary_;

@@ -1,9 +1,9 @@
-// Who belongs to the job: joining, being set up, being lost and, where the consistency allows it, being
+// The controller's part about members: tasks join, are set up, are lost and, if the consistency allows it,
 // replaced.
 //
 //   joins -> set up -> ready
-//   lost -> fenced on every server -> its batches settled        the others go on meanwhile
-//   joins again -> set up, once the old one is fenced -> ready -> enrolled on every server -> takes part
+//   lost -> fenced on every server -> its batches settled        the others train on meanwhile
+//   joins again -> set up, once its predecessor is fenced -> ready -> enrolled on every server -> takes part
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -18,7 +18,7 @@ namespace tethys {
 namespace {
 
 constexpr int kMaxExchangeText = 1024;
-constexpr int kMaxSamplesPerBeat = 16;                      // An honest task sends two.
+constexpr int kMaxSamplesPerBeat = 16;                      // A sound task sends two.
 constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;  // 36 years.
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 }  // namespace
@@ -35,7 +35,7 @@ absl::Status JobController::Admit(TaskId id, uint32_t incarnation, Nanoseconds n
     task.Begin(id, incarnation, now);
     return absl::OkStatus();
   }
-  // A newer life of a worker proves the end of the older one, which may not have been noticed yet.
+  // A newer incarnation of a worker proves that the older one has ended, even if that was not noticed yet.
   const uint32_t newest = std::max(task.member.incarnation(), task.candidate);
   if (Survives(id) && !ending() && incarnation > newest) {
     task.candidate = incarnation;
@@ -77,7 +77,7 @@ void JobController::SetUpAll(proto::Role role, Actions& actions) {
   course_.Enter(role == proto::PS ? Phase::kServerSetup : Phase::kWorkerSetup);
   SetUp(roster_.Present(role), actions);
   if (role != proto::WORKER) return;
-  // Servers are there now; they count every worker until they are told otherwise.
+  // The servers are ready and count on every worker, so they must be told about those lost before.
   for (const auto& [id, task] : roster_.tasks()) {
     if (task.lost) losses_.Fence(id, actions);
   }
@@ -97,7 +97,7 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Actions& actions) {
   for (const TaskId id : ids) Send(id, order, actions);
 }
 
-// Computed from the data, so those of two workers differ where their files do.
+// Every worker computes the scaling from its data, so two workers differ if their files do.
 absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& scaling) {
   if (!std::isfinite(scaling.mean()) || !std::isfinite(scaling.deviation()) || scaling.deviation() <= 0) {
     return absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": no data have mean ",
@@ -157,7 +157,7 @@ std::string JobController::LossText(TaskId id, const std::string& reason) const 
 
 void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions) {
   const std::string why(reason.message());
-  // A job that is about to fail survives nothing; its workers go home one by one.
+  // In a job that is about to fail, workers end one by one, and none of them is lost.
   if (Survives(id) && !failure_.any()) return Lose(id, why, now, actions);
   if (Survives(id)) return;
   if (absl::IsUnavailable(reason)) actions.push_back(WriteJournal{journal::Lost(id.role, id.index, why)});
@@ -206,7 +206,7 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
                       absl::StrCat(roster_.Describe(id), ": ", failure.message()));
   if (status.ok()) status = absl::UnknownError(status.message());
   if (ending()) return;
-  // A job that does not train yet has nothing to lose by ending, and the user sees at once what is wrong.
+  // A job that does not train yet loses nothing by ending, and the user sees the error at once.
   if (Survives(id) && course_.training_begun() && MayBefallOneProcess(status)) {
     task.failure = failure.message().empty() ? "it failed without a reason" : failure.message();
     task.failed_at = now;
@@ -215,7 +215,7 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
   failure_.NoteReport(status, id, now);
 }
 
-// A server's loss, which ends the job, may show first in what workers report: they are lost a moment later.
+// A report may follow from a server's loss, which ends the job. So the workers are lost a moment later.
 void JobController::LoseFailed(Nanoseconds now, Actions& actions) {
   std::vector<TaskId> due;
   for (const auto& [id, task] : roster_.tasks()) {
@@ -232,7 +232,7 @@ void JobController::OnGone(TaskId id, uint32_t incarnation, Nanoseconds now, Act
   if (incarnation != task.member.incarnation() || task.lost) return;
   task.gone = true;
   if (ending()) return OnTick(now, actions);
-  // A task that said why it failed is not lost on top of that.
+  // A task that has reported a failure is not lost as well.
   if (task.failed) return;
   OnLost(id, absl::UnavailableError("its session ended"), now, actions);
   OnTick(now, actions);
@@ -257,7 +257,7 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
   if (course_.training_begun() && now - last_progress_ >= kProgressInterval) ReportProgress(now, actions);
 }
 
-// Who is silent, late to the start, or not replaced in time.
+// Handles tasks that are silent, late to the start, or not replaced in time.
 void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   for (const TaskId id : roster_.FindSilent(now, silence_)) {
     OnLost(id,

@@ -1,4 +1,4 @@
-// What the controller tells of the job's course.
+// The controller's part that reports progress, epochs and the summary.
 #include <algorithm>
 
 #include "runtime/chief/job_controller.h"

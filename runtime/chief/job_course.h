@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// In the order of a job: every phase up to kWorkerSetup comes before training, kStopping and kEnded after it.
+// The phases up to kWorkerSetup precede training; kStopping and kEnded end the job.
 enum class Phase { kGather, kServerSetup, kWorkerSetup, kTrain, kValidate, kTest, kSave, kStopping, kEnded };
 
 // The result of the epoch that the barrier closes.
@@ -28,7 +28,7 @@ enum class EpochResultStage {
 enum class SaveStage {
   kNotDue,
   kDue,
-  kTried,  // Saved, or failed: a state is saved at most once.
+  kTried,  // A save has begun; no state is saved twice, even if the save fails.
 };
 
 // Invariants:
@@ -50,9 +50,9 @@ class JobCourse {
   // Whether the job validates after each epoch, and whether it has a test split.
   JobCourse(bool validates, bool tests) : validates_(validates), tests_(tests) {}
 
-  // At a barrier. kReportEpoch and kStopInterrupted are no phases that last.
+  // The next stage at a barrier. kReportEpoch takes no time; after EpochReported, ask again.
   enum class NextStep { kValidate, kReportEpoch, kSave, kTrain, kTest, kStop, kStopInterrupted };
-  // `finished`: no step is left to train.
+  // Requires a barrier or the start of training. `finished`: no step is left to train.
   NextStep Next(bool finished) const;
 
   // Entering kTrain leaves the barrier; entering kSave counts as the try to save it. Requires invariant 1.

@@ -1,6 +1,6 @@
-// Which failure a job ends with. Failures that merely follow from another ("my peer vanished") often arrive
-// first; they are held back for a moment, so that the cause is reported and not the echo. Pure; belongs to
-// the controller.
+// Chooses the failure that a job ends with. An echo, a failure that merely follows from another ("my peer
+// vanished"), often arrives before its cause. It is held back for a moment, so that the cause is reported.
+// Pure; belongs to the controller.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 
@@ -10,19 +10,19 @@
 
 namespace tethys {
 
-// Invariant: the first certain failure stands; before there is one, the first that may be an echo.
+// Invariant: the chosen failure is the first certain one; until there is one, the first that may be an echo.
 class JobFailure {
  public:
-  // How long a failure that looks like an echo waits for its cause.
+  // Time for which a failure that looks like an echo waits for its cause.
   static constexpr Nanoseconds kEchoPatience = 500 * kMillisecond;
 
-  // What the chief itself has seen. `culprit` without a role: nobody in particular.
+  // A failure that the chief itself has seen. A `culprit` without a role means no single task.
   void Note(const absl::Status& status, TaskId culprit, Nanoseconds now);
-  // A task's own word, which may be an echo.
+  // A failure that a task reported, which may be an echo.
   void NoteReport(const absl::Status& status, TaskId culprit, Nanoseconds now);
 
   bool any() const { return !status_.ok(); }
-  // It is time to end the job with it.
+  // Whether it is time to end the job with the failure.
   bool Due(Nanoseconds now) const { return any() && now >= due_; }
   const absl::Status& status() const { return status_; }
   TaskId culprit() const { return culprit_; }

@@ -10,7 +10,7 @@
 namespace tethys::journal {
 namespace {
 
-// What others say of themselves, as one word or more of one line.
+// Text from another process, without characters that would break the line.
 std::string Line(absl::string_view text) {
   std::string line(text);
   std::replace_if(

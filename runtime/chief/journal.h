@@ -1,9 +1,9 @@
-// RUN_DIR/journal: what happened to the members and to every sample, as lines of text, appended while the job
-// runs. A restarted or resumed job appends a new attempt; the checker (journal_check.h) reads it all. A last
-// line without its end was torn by a crash and does not count.
+// RUN_DIR/journal records what happened to the members and to every sample, as lines of text that are
+// appended while the job runs. A resumed job appends another attempt; the checker (journal_check.h) reads all
+// attempts. A last line without its newline was cut off by a crash and does not count.
 //
 //   attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY
-//                                           the state it starts from; SAMPLES per epoch
+//                                           the state that it starts from; SAMPLES per epoch
 //   member ROLE INDEX INCARNATION HOST ADDRESS
 //   lost ROLE INDEX REASON...
 //   lease WORKER EPOCH BEGIN END            positions of the epoch's order
@@ -13,7 +13,7 @@
 //   torn WORKER BEGIN COUNT SERVER...       lost in the middle of a push that only these servers applied
 //   epoch EPOCH END                         all positions [0, END) of the epoch are used
 //   saved STEP EPOCH POSITION               a checkpoint is committed
-//   end EPOCH POSITION                      the job ended well, there
+//   end EPOCH POSITION                      the job ended well at this position
 //
 // BEGIN of `used`, `applied` and `torn` counts over the whole job: epoch x SAMPLES + position.
 #ifndef TETHYS_RUNTIME_CHIEF_JOURNAL_H_
@@ -29,14 +29,14 @@ namespace tethys::journal {
 
 inline constexpr char kFileName[] = "journal";
 
-// Each gives a whole line.
+// Each function returns one line with its newline.
 std::string Attempt(const proto::TrainingState& start, int workers, int servers, const std::string& strategy);
 std::string Member(const proto::Member& member);
 std::string Lost(proto::Role role, int index, const std::string& reason);
 std::string Lease(int worker, int64_t epoch, int64_t begin, int64_t end);
 std::string Used(int worker, int64_t step, int64_t begin, int64_t count);
 std::string Applied(int server, const proto::AppliedPush& push);
-// Positions over the whole job.
+// `begin` is a position over the whole job.
 std::string Torn(int worker, int64_t begin, int64_t count, const std::vector<int>& servers);
 std::string EpochDone(int64_t epoch, int64_t end);
 std::string Saved(const proto::TrainingState& state);

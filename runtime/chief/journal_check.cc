@@ -20,24 +20,24 @@
 namespace tethys::journal {
 namespace {
 
-// Of all numbers in a journal, and of positions over the whole job: sums of two do not overflow.
+// Bounds all numbers in a journal and positions over the whole job, so that sums of two do not overflow.
 constexpr int64_t kMaxNumber = int64_t{1} << 61;
-// Of an attempt; job files are held to fewer.
+// Tasks of one attempt; job files allow fewer.
 constexpr int64_t kMaxTasks = 1 << 16;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 constexpr size_t kReadBytes = 1 << 20;
-// What a task says of itself and of its failure fits in a message of 4 MiB.
+// Above any line of ours: a task's text about itself comes in a message of at most 4 MiB.
 constexpr size_t kMaxLineBytes = 16 << 20;
 
 // ---------------------------------------------------------------------------------------------- reading
 
-// Lines of a text that can be read again. A last line without its end is none.
+// Lines of a text that can be read repeatedly. A last line without its newline does not count.
 class Lines {
  public:
   virtual ~Lines() = default;
   virtual absl::Status Rewind() = 0;
-  // Absent: there are no more. The line is valid until the next call.
+  // Absent: no line is left. The line is valid until the next call.
   virtual absl::StatusOr<absl::optional<absl::string_view>> Next() = 0;
 };
 
@@ -101,7 +101,7 @@ class FileLines final : public Lines {
     return absl::UnavailableError(ErrnoStatus(errno, absl::StrCat("cannot read ", path)).message());
   }
 
-  // Behind what is left of the buffer, which moves to its front.
+  // Moves the unread bytes to the buffer's front and appends more.
   absl::Status ReadMore() {
     std::copy(buffer_.begin() + begin_, buffer_.begin() + end_, buffer_.begin());
     end_ -= begin_;
@@ -127,19 +127,19 @@ class FileLines final : public Lines {
   const FileDescriptor fd_;
   const std::string path_;
   const int64_t size_;
-  int64_t left_ = 0;  // Not read yet.
+  int64_t left_ = 0;  // Bytes not read yet.
   std::string buffer_;
-  size_t begin_ = 0, end_ = 0;  // Of what is in the buffer.
+  size_t begin_ = 0, end_ = 0;  // The unread bytes of the buffer.
 };
 
 // ---------------------------------------------------------------------------------------------- a line
 
-// Its words, one after the other.
+// The words of a line, one after the other.
 class Words {
  public:
   Words(absl::string_view line, int64_t number) : rest_(line), number_(number) {}
 
-  // Empty: there are no more.
+  // Empty: no word is left.
   absl::string_view Next() {
     const size_t end = std::min(rest_.find(' '), rest_.size());
     const absl::string_view word = rest_.substr(0, end);
@@ -187,9 +187,9 @@ class Words {
 
 // ------------------------------------------------------------------------------------------- an attempt
 
-// "attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY", behind its first word.
+// The words behind the first of "attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY".
 struct AttemptLine {
-  int64_t start = 0;  // A position over the whole job, as all below.
+  int64_t start = 0;  // A position over the whole job, as are all positions below.
   int64_t samples_per_epoch = 0;
   int64_t servers = 0;
 
@@ -206,12 +206,12 @@ struct AttemptLine {
   }
 };
 
-// What one attempt did up to `cut`, where a later one starts over; kNever: none does.
+// The uses of one attempt up to `cut`, where a later attempt starts over; kNever: no later one does.
 class Attempt {
  public:
   Attempt(const AttemptLine& line, int64_t cut) : line_(line), cut_(cut) {}
 
-  // Any line of it but the first. `kind`: the first word.
+  // Takes any line of the attempt but its first. `kind` is the line's first word.
   absl::Status Take(absl::string_view kind, Words& words, int64_t number) {
     if (kind == "used") return TakeUse(words, number, 1, nullptr);
     if (kind == "applied") return TakeUse(words, number, 2, &applied_);
@@ -228,12 +228,12 @@ class Attempt {
   }
 
   bool ended() const { return end_ >= 0; }
-  // Samples used, once all lines are taken.
+  // Samples used. Requires that all lines were taken.
   absl::StatusOr<int64_t> Finish() {
     TETHYS_RETURN_IF_ERROR(CheckCover(used_, "the workers"));
     for (int64_t server = 0; server < line_.servers; ++server) {
       const std::string who = absl::StrCat("ps ", server);
-      // With what a loss kept it from applying.
+      // Torn batches that the server did not apply count as applied.
       IntervalSet applied = std::exchange(applied_[server], {});
       for (const auto& [interval, servers] : torn_) {
         if (servers.count(server) > 0) continue;
@@ -245,7 +245,7 @@ class Attempt {
   }
 
  private:
-  // `skipped`: words before BEGIN and COUNT behind the one that says who.
+  // `skipped`: the words between the worker or server and BEGIN.
   absl::Status TakeUse(Words& words, int64_t number, int skipped, std::map<int64_t, IntervalSet>* servers) {
     TETHYS_ASSIGN_OR_RETURN(const int64_t who, words.Number());
     for (int i = 0; i < skipped; ++i) words.Next();
@@ -257,7 +257,7 @@ class Attempt {
     return Add((*servers)[who], begin, begin + count, absl::StrCat("ps ", who));
   }
 
-  // Samples [begin, begin + count) are there and not undone.
+  // Whether samples [begin, begin + count) count: they are not empty and not undone.
   absl::StatusOr<bool> Counts(int64_t begin, int64_t count, int64_t number) const {
     if (count == 0 || begin >= cut_) return false;
     if (count <= line_.samples_per_epoch - begin % line_.samples_per_epoch && begin + count <= cut_) {
@@ -288,21 +288,21 @@ class Attempt {
     return absl::DataLossError(absl::StrCat(PositionText(twice), " was used twice by ", who));
   }
 
-  // Where the use of `epoch` must end: not in its tail where it ends early (a dropped remainder).
+  // The end of the samples that `epoch` must use, before its tail if that was dropped (drop_remainder).
   int64_t RequiredEnd(int64_t epoch) const {
     const auto closed = epoch_end_.find(epoch);
     const int64_t length = closed == epoch_end_.end() ? line_.samples_per_epoch : closed->second;
     return epoch * line_.samples_per_epoch + length;
   }
 
-  // All from the start to the cut or the end, and nothing else. Of an attempt that did not end and is not cut
-  // nothing is known to be missing.
+  // Checks that all samples from the start to the cut or the end were used, and no others. An attempt that
+  // neither ended nor is cut can lack any, so it always passes.
   absl::Status CheckCover(const IntervalSet& found, const std::string& who) const {
     const int64_t end = cut_ != kNever ? cut_ : end_;
     if (end < 0) return absl::OkStatus();
     auto next = found.intervals().begin();
     const auto last = found.intervals().end();
-    int64_t done = 0;  // Everything before it is looked at.
+    int64_t done = 0;  // All positions before it are checked.
     for (int64_t begin = line_.start; begin < end;) {
       const int64_t epoch = begin / line_.samples_per_epoch;
       const int64_t required = std::max(begin, std::min(end, RequiredEnd(epoch)));
@@ -334,15 +334,15 @@ class Attempt {
   const int64_t cut_;
   IntervalSet used_;
   std::map<int64_t, IntervalSet> applied_;  // By server.
-  // With the servers that applied them.
+  // Torn batches, with the servers that applied them.
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
   std::map<int64_t, int64_t> epoch_end_;  // Epochs closed in this attempt: positions used.
-  int64_t end_ = -1;                      // Where the job ended, if it did.
+  int64_t end_ = -1;                      // Position at which the job ended; -1: it did not end well.
 };
 
 constexpr absl::string_view kAttemptWord = "attempt ";
 
-// By attempt: the least start of the later ones, from which on what it did is undone; kNever of the last.
+// For each attempt, the earliest start of a later one: uses from there on are undone. kNever for the last.
 absl::StatusOr<std::vector<int64_t>> FindCuts(Lines& lines) {
   std::vector<int64_t> starts;
   TETHYS_RETURN_IF_ERROR(lines.Rewind());

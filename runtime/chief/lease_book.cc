@@ -54,7 +54,8 @@ void LeaseBook::Leave(int worker) {
 
 void LeaseBook::DealRound() {
   for (auto& [worker, batches] : dealt_) {
-    // The last round may have fewer batches than workers; a step without samples belongs to the round's last.
+    // The last round may have fewer batches than workers. The rest get steps without samples, which belong to
+    // the global batch of the round.
     BatchLease lease;
     if (!free_.empty()) {
       lease = TakeFree();
@@ -115,7 +116,7 @@ void LeaseBook::Applied(int server, Slice positions) {
 
 LeaseBook::Settlement LeaseBook::Settle(int worker, int servers) {
   Settlement settlement;
-  // From the end, so that what comes back lies in order before the rest.
+  // Backwards, so that returned batches precede the other free ones in order.
   for (auto held = held_.end(); held != held_.begin();) {
     --held;
     if (held->second.worker != worker) continue;

@@ -1,12 +1,13 @@
-// Which worker holds which batches of the running segment, where workers train on leases. Pure; the chief's
-// loop only.
+// Keeps which worker holds which batches of the running segment, for jobs that train on leases. Pure; used on
+// the chief's loop only.
 //
-//   asynchronously        batches go to whoever asks
+//   asynchronously        batches go to the workers that ask
 //   stale-synchronously   they go in rounds: round c gives every worker that takes part one batch, its step
 //                         of clock c, so that all clocks stay comparable; without losses, round c is what
 //                         bulk-synchronous workers use in step c
 //
-// What a lost worker held is settled by what the servers say they applied, never by the worker's word.
+// The batches of a lost worker are settled by the servers' reports of what they applied, never by the
+// worker's.
 #ifndef TETHYS_RUNTIME_CHIEF_LEASE_BOOK_H_
 #define TETHYS_RUNTIME_CHIEF_LEASE_BOOK_H_
 
@@ -22,45 +23,46 @@ namespace tethys {
 
 struct BatchLease {
   Slice positions;    // May be empty in a round: a step without samples.
-  Slice step;         // The global batch that they are a part of; else the positions themselves.
+  Slice step;         // The global batch that holds the positions; asynchronously the positions themselves.
   int64_t clock = 0;  // The round.
   bool operator==(const BatchLease&) const = default;
 };
 
-// A segment as batches to lease, in order.
+// Cuts a segment into batches to lease, in order.
 std::vector<BatchLease> SingleBatches(Slice segment, int64_t batch);
 std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int workers);
 
 // Invariants:
 //  1. A batch is free, dealt to one worker and not sent, held by one worker, or done.
-//  2. A closed book gives out nothing that it had not dealt before: a worker that was told "last" gets no
-//  more, so no other may wait for it.
+//  2. A closed book deals no further batches: a worker that was told "last" gets no more, so no other worker
+//  may wait for it.
 class LeaseBook {
  public:
   explicit LeaseBook(bool in_rounds) : in_rounds_(in_rounds) {}
 
-  // Takes part from the next round on.
+  // The worker takes part from the next round on.
   void Join(int worker) { dealt_[worker]; }
-  // What it holds stays held until it is settled.
+  // The worker's batches stay held until Settle.
   void Leave(int worker);
 
-  // The next segment. Requires that nothing is held or free.
+  // Begins the next segment. Requires that no batch is held or free.
   void Open(const std::vector<BatchLease>& batches);
-  // The segment is to end early: batches behind the last one that was dealt are never given out. Returns
-  // where that one ends; nothing of the segment was dealt: its begin. What a lost worker gave back is still
+  // Ends the segment early: batches behind the last dealt one are never leased. Returns the end of that
+  // batch, or the segment's begin if none was dealt. Batches that came back from a lost worker are still
   // leased.
   int64_t CutToDealt();
-  // Batches that came back after the book was closed are given out again. All workers are at rest.
+  // Leases batches that came back after the book was closed. Requires that all workers have ended the run.
   void Reopen() { closed_ = false; }
 
   struct Leases {
     std::vector<BatchLease> batches;
-    bool last = false;  // This worker gets no more.
+    bool last = false;  // The worker gets no more.
   };
-  // At most `batches` for a worker that takes part; fewer towards the end, so that the last ones are spread.
+  // At most `batches` for a worker that takes part. Towards the end it gets fewer, so that the last batches
+  // are spread over the workers.
   Leases Lease(int worker, int batches);
 
-  // The worker has used what it held. FailedPrecondition: it did not hold that.
+  // The worker has used a batch. FailedPrecondition: it does not hold that batch.
   absl::Status Use(int worker, Slice positions);
   // A server has applied a push of these positions.
   void Applied(int server, Slice positions);
@@ -70,11 +72,12 @@ class LeaseBook {
     std::vector<int> servers;  // Those that applied it.
   };
   struct Settlement {
-    std::vector<Slice> applied;  // Everywhere.
+    std::vector<Slice> applied;  // By every server.
     std::vector<TornBatch> torn;
-    int64_t returned = 0;  // Applied nowhere: free again.
+    int64_t returned = 0;  // Batches that no server applied; they are free again.
   };
-  // Of a worker that has left and can apply nothing any more. `servers`: how many take pushes.
+  // Settles the batches of a worker that has left and can push no more. `servers`: the number that take
+  // pushes.
   Settlement Settle(int worker, int servers);
 
   bool closed() const { return closed_; }
@@ -93,7 +96,7 @@ class LeaseBook {
 
   const bool in_rounds_;
   std::deque<BatchLease> free_;
-  int64_t dealt_end_ = 0;  // Of the segment's batches, the end of the last that was ever dealt.
+  int64_t dealt_end_ = 0;                        // End of the last batch of the segment that was ever dealt.
   std::map<int, std::deque<BatchLease>> dealt_;  // By worker that takes part.
   std::map<int64_t, Held> held_;                 // By first position.
   bool closed_ = false;

@@ -16,7 +16,7 @@
 
 namespace tethys {
 
-// At most one segment of a job is paused: the one in which it is interrupted.
+// A job pauses at most one segment, the one in which it is interrupted.
 class PauseCoordinator {
  public:
   enum class State { kIdle, kPausing, kCut };

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// Worth nothing once there is a later event.
+// Whether the event is obsolete once a later one exists.
 bool IsPassing(const proto::ProgressEvent& event) {
   return event.has_progress() || event.event_case() == proto::ProgressEvent::EVENT_NOT_SET;
 }
@@ -40,7 +40,7 @@ void ProgressPipe::Add(proto::ProgressEvent event) {
   MutexLock lock(mu_);
   if (broken_) return;
   if (!waiting_.empty() && IsPassing(waiting_.back())) {
-    // A sign of life says less than the progress that waits.
+    // The queued progress shows more than a sign of life.
     if (event.event_case() == proto::ProgressEvent::EVENT_NOT_SET) return;
     waiting_.pop_back();
   }
@@ -53,7 +53,7 @@ void ProgressPipe::Add(proto::ProgressEvent event) {
     proto::ProgressEvent note;
     note.set_note(
         absl::StrCat("warning: ", std::exchange(left_out_, 0),
-                     " lines about epochs and checkpoints were left out: nobody read them in time"));
+                     " lines about epochs and checkpoints were left out: they were not read in time"));
     waiting_.push_back(std::move(note));
   }
   waiting_.push_back(std::move(event));
@@ -65,7 +65,7 @@ void ProgressPipe::Run() {
   while (Take(event)) {
     const std::string line = JsonLine(event);
     if (WriteFully(fd_, line.data(), static_cast<int64_t>(line.size()), "progress").ok()) continue;
-    // A launcher that went away is noticed elsewhere: the pipe on standard input closes.
+    // The launcher's end is noticed elsewhere: its pipe to our standard input closes.
     MutexLock lock(mu_);
     broken_ = true;
     waiting_.clear();

@@ -1,6 +1,6 @@
-// Tells whoever reads a descriptor how the job goes: one proto::ProgressEvent a line, as JSON. A thread of
-// its own writes, so that the chief never waits for its reader: a launcher that is stopped, or one whose
-// terminal takes nothing. Thread-safe; only the destructor blocks.
+// Writes the job's progress to a descriptor: one proto::ProgressEvent a line, as JSON. A thread of its own
+// writes, so that the chief never waits for a reader that is slow or stopped. Thread-safe; only the
+// destructor blocks.
 #ifndef TETHYS_RUNTIME_CHIEF_PROGRESS_PIPE_H_
 #define TETHYS_RUNTIME_CHIEF_PROGRESS_PIPE_H_
 
@@ -15,34 +15,34 @@
 namespace tethys {
 
 // Invariants:
-//  1. Events are written in the order in which they were added. Of those that only say how far the job is
-//  (Progress), or that the chief lives (no event), the newest waits, and none behind which another was added.
-//  2. Every other event is written, but for epochs and notes beyond kMostWaiting; a note says how many.
+//  1. Events are written in the order in which they were added. At most one Progress or empty event (a sign
+//  of life) is queued, and only as the last; later events replace it.
+//  2. Every other event is written, except epochs and notes beyond kMostWaiting; a note gives their number.
 class ProgressPipe {
  public:
   static constexpr int kMostWaiting = 1 << 14;
 
-  // -1: nobody is told. The descriptor outlives the pipe.
+  // -1: events are discarded. The descriptor outlives the pipe.
   explicit ProgressPipe(int fd);
-  // Waits until everything is read, or the reader is gone: the last event is how the job ended.
+  // Blocks until all events are read or the reader is gone, because the last event is the job's result.
   ~ProgressPipe();
 
   void Add(proto::ProgressEvent event);
 
  private:
   void Run();
-  // False: there is nothing more to write.
+  // False: no event is left, and the pipe is closing.
   bool Take(proto::ProgressEvent& event);
 
   const int fd_;
   Mutex mu_;
   CondVar changed_;
   std::deque<proto::ProgressEvent> waiting_ ABSL_GUARDED_BY(mu_);
-  int64_t left_out_ ABSL_GUARDED_BY(mu_) = 0;  // Since the last note on it.
+  int64_t left_out_ ABSL_GUARDED_BY(mu_) = 0;  // Events since the last note about them.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::thread thread_;  // Last: it uses all of the above.
+  std::thread thread_;  // Declared last: it uses all of the above.
 };
 
 }  // namespace tethys

@@ -1,4 +1,4 @@
-// Loss and hits added up over samples, of an epoch or of an evaluation.
+// Sums of loss and correct predictions over the samples of an epoch or an evaluation.
 #ifndef TETHYS_RUNTIME_CHIEF_QUALITY_SUMS_H_
 #define TETHYS_RUNTIME_CHIEF_QUALITY_SUMS_H_
 
@@ -13,7 +13,7 @@ struct QualitySums {
   int64_t correct = 0;
   int64_t samples = 0;
 
-  // A worker's share: a step's record or its part of an evaluation.
+  // Adds a worker's share: a step's record or its part of an evaluation.
   template <typename Share>
   void Add(const Share& share) {
     loss += share.loss_sum();
@@ -21,7 +21,7 @@ struct QualitySums {
     samples += share.samples();
   }
 
-  // Per sample; zero without any.
+  // Means over the samples; zero if there are none.
   proto::Quality Quality() const {
     proto::Quality quality;
     quality.set_samples(samples);

@@ -90,7 +90,7 @@ std::vector<TaskId> Roster::FindSilent(Nanoseconds now, Nanoseconds patience) {
 
 std::vector<proto::LateTask> Roster::LateTasks(Nanoseconds now, bool own_pace) const {
   constexpr Nanoseconds kSilent = 2 * kSecond;
-  constexpr int64_t kFewSteps = 20;  // Too few to say who is slow.
+  constexpr int64_t kFewSteps = 20;  // With fewer steps, no worker is called slow.
   std::vector<int64_t> steps;
   for (const auto& [id, task] : tasks_) {
     const bool there = task.last_heard != 0 && !task.gone && !task.lost;

@@ -1,4 +1,4 @@
-// Who belongs to the job, and what the chief knows of each task. Pure; belongs to the controller.
+// The tasks of the job, and the state of each as the chief sees it. Pure; belongs to the controller.
 #ifndef TETHYS_RUNTIME_CHIEF_ROSTER_H_
 #define TETHYS_RUNTIME_CHIEF_ROSTER_H_
 
@@ -19,20 +19,20 @@ struct TaskState {
   bool joined = false;
   bool ready = false;
   bool gone = false;
-  bool failed = false;  // It said why it ends.
-  std::string failure;  // Its words, where the job may survive that; held back for a moment.
+  bool failed = false;  // It has reported a failure.
+  std::string failure;  // The report, if the job can survive it; acted on a moment later.
   Nanoseconds failed_at = 0;
   bool segment_done = false;   // A worker has ended the running segment.
-  Nanoseconds last_heard = 0;  // 0: not yet, or not since it was lost.
+  Nanoseconds last_heard = 0;  // 0: never, or not since it was lost.
   proto::Heartbeat heartbeat;
   int64_t setup_ns = 0;
   int64_t step = 0;
-  // Of workers that hold leases:
-  bool lost = false;       // Not waited for; nothing it says is heard.
-  bool late = false;       // A replacement that does not take part yet.
-  uint32_t candidate = 0;  // Incarnation admitted to take its place, when it joins.
+  // Used for workers that hold leases only.
+  bool lost = false;       // It is not waited for, and its messages are ignored.
+  bool late = false;       // It is a replacement that does not take part yet.
+  uint32_t candidate = 0;  // The incarnation that is admitted to replace it, and has not joined yet.
 
-  // A new life of the task: a first one, or a replacement.
+  // Begins a new life of the task, its first or that of a replacement.
   void Begin(TaskId id, uint32_t incarnation, Nanoseconds now);
 };
 
@@ -47,27 +47,28 @@ class Roster {
   std::map<TaskId, TaskState>& tasks() { return tasks_; }
   const std::map<TaskId, TaskState>& tasks() const { return tasks_; }
 
-  // Those of a role that take part.
+  // The tasks of a role that take part.
   std::vector<TaskId> Present(proto::Role role) const;
-  // There is somebody of that role who takes part, and it is true of all of them.
+  // Whether some task of the role takes part, and `flag` is true of all that do.
   bool All(proto::Role role, bool TaskState::*flag) const;
-  // Workers that are not lost, replacements that do not take part yet included.
+  // The number of workers that are not lost, including replacements that do not take part yet.
   int workers_left() const;
-  // By its last heartbeat, a worker other than `id` is within a step and not yet waiting for its exchange.
+  // Whether the last heartbeat of some worker other than `id` says that it computes: it is within a step and
+  // does not wait for its exchange yet.
   bool AnotherComputes(TaskId id) const;
-  // Nobody's session is open any more.
+  // Whether no session is open any more.
   bool all_gone() const;
-  // These workers are about to be set up: each gets, in this order, the least local rank that no other worker
-  // of its host has. Those that are set up keep theirs, so a replacement never gets the GPU of one that is
-  // still there, whoever else was lost and in whichever order they come back.
+  // Gives each of these workers, in this order, the least local rank that no other worker of its host has.
+  // All other workers keep theirs, so a replacement never gets the GPU of a worker that still runs, in
+  // whichever order lost ones come back.
   void AssignLocalRanks(const std::vector<TaskId>& workers);
 
-  // Those of whom nothing was heard for longer than `patience`. Asked at every tick: of a long pause between
-  // two, in which nobody was listened to, nobody is blamed.
+  // The tasks that have been silent for longer than `patience`. Called at every tick; time in which the chief
+  // itself stalled between ticks is not counted.
   std::vector<TaskId> FindSilent(Nanoseconds now, Nanoseconds patience);
 
-  // For the user: tasks of which nothing was heard for 2 s or more and, where `own_pace`, workers that have
-  // made less than three quarters of the median's steps. Replacements are not counted as behind.
+  // For the user: tasks that have been silent for 2 s or more and, if `own_pace`, workers with less than
+  // three quarters of the median's steps. Replacements do not count as behind.
   std::vector<proto::LateTask> LateTasks(Nanoseconds now, bool own_pace) const;
 
   std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"

@@ -1,6 +1,5 @@
-// What a run's summary says before anything has run: which job, under which strategy, made by which build.
-// The chief begins its summary with it, and so does whoever writes one in place of a chief that no longer
-// could. Pure.
+// The part of a run's summary that is known before it runs: job, strategy, build. The chief starts its
+// summary from it, and so does the launcher when it writes one for a chief that was lost. Pure.
 #ifndef TETHYS_RUNTIME_CHIEF_RUN_SUMMARY_H_
 #define TETHYS_RUNTIME_CHIEF_RUN_SUMMARY_H_
 

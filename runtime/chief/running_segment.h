@@ -1,6 +1,6 @@
-// The segment under way: which of its samples are used and, where workers train on leases, who holds which.
-// Speaks to workers and journal about samples, and translates between positions of the epoch's order and
-// those over the whole job. Pure; belongs to the controller.
+// The running segment: its used samples and, if workers train on leases, the worker that holds each batch.
+// Translates between positions in the epoch's order and positions over the whole job, which workers and the
+// journal use. Pure; belongs to the controller.
 #ifndef TETHYS_RUNTIME_CHIEF_RUNNING_SEGMENT_H_
 #define TETHYS_RUNTIME_CHIEF_RUNNING_SEGMENT_H_
 
@@ -18,37 +18,39 @@ namespace tethys {
 
 class RunningSegment {
  public:
-  // Batches a worker holds ahead.
+  // Batches that a worker holds ahead.
   static constexpr int kLeasesAhead = 4;
 
   // `planner` outlives it.
   RunningSegment(const SegmentPlanner& planner, int64_t train_samples)
       : planner_(planner), train_samples_(train_samples), leases_(planner.in_rounds()) {}
 
-  // Requires that nothing of the last one is held.
+  // Begins a segment. Requires that no batch of the last one is held.
   void Open(const TrainingSegment& segment);
-  // A run over it that workers are to begin: the first, or another for what came back from lost workers.
+  // Begins a run over the segment: the first, or another for batches that came back from lost workers.
   void BeginRun() { ++run_; }
-  // Batches came back after every worker was told that it gets no more. All workers are at rest.
+  // Returns whether batches came back after every worker was told that it gets no more; if so, they can be
+  // leased again. Requires that all workers have ended the run.
   bool ReopenIfUnfinished();
 
-  // The segment ends after so many of its steps, or, on leases, behind the last one given out. Requires Open.
+  // Ends the segment early: after `steps` of its steps, or behind the last leased batch. Requires Open.
   void CutAfter(int64_t steps);
   void CutToLeased();
 
-  // The order to take part in the run. `first_step`: the global step it begins with.
+  // The order to take part in the run. `first_step`: the global step that the run begins with.
   proto::Run RunOrder(int64_t first_step) const;
-  // The next batches for a worker, into the journal too.
+  // Leases the next batches to a worker, and records them in the journal.
   void SendLeases(int worker, int batches, Actions& actions);
 
-  // The worker has used these positions of the epoch. FailedPrecondition: not its own, or used already.
+  // The worker has used these positions of the epoch. FailedPrecondition: it does not hold them, or they are
+  // used already.
   absl::Status Use(int worker, Slice positions);
-  // Internal: a position was not used, though every worker says it is done.
+  // Internal: a position was not used, though every worker has ended the run.
   absl::Status CheckAllUsed() const;
   int64_t used_count() const { return ledger_.has_value() ? ledger_->used_count() : 0; }
 
-  // Of samples that are counted over the whole job. Any numbers may be given: those that no job counts up to
-  // give [-1, 0), which is in no segment.
+  // Positions in the epoch of samples that are counted over the whole job. Any numbers may be given; numbers
+  // beyond the limits of a job give [-1, 0), which is in no segment.
   Slice Positions(int64_t sample_begin, int64_t count) const;
   int64_t SampleBegin(Slice positions) const;
 

@@ -1,5 +1,4 @@
-// Where the job goes next: cuts training into segments that end at barriers (an epoch's end, a checkpoint,
-// the last step). Pure.
+// Cuts training into segments that end at barriers (an epoch's end, a checkpoint, the last step). Pure.
 #ifndef TETHYS_RUNTIME_CHIEF_SEGMENT_PLANNER_H_
 #define TETHYS_RUNTIME_CHIEF_SEGMENT_PLANNER_H_
 
@@ -15,7 +14,7 @@ namespace tethys {
 struct TrainingSegment {
   int64_t epoch = 0;
   Slice positions;
-  int64_t steps = 0;  // Updates it makes.
+  int64_t steps = 0;  // Updates that the segment makes.
   bool ends_epoch = false;
 };
 
@@ -23,26 +22,27 @@ class SegmentPlanner {
  public:
   explicit SegmentPlanner(const proto::JobPlan& plan);
 
-  // Samples of one update.
+  // Samples per update.
   int64_t batch() const { return batch_; }
   bool leased() const { return leased_; }
-  // Leased in rounds, one batch for every worker.
+  // Batches are leased in rounds, one for every worker.
   bool in_rounds() const { return job_.strategy().parameter_server().has_stale_synchronous(); }
-  // What of it each lease holds.
+  // The batches that the segment is leased in.
   std::vector<BatchLease> Batches(const TrainingSegment& segment) const;
-  // Positions of an epoch that are used.
+  // Used positions per epoch.
   int64_t epoch_positions() const { return epoch_positions_; }
   // Updates of a whole job from its start; for progress only.
   int64_t total_steps() const;
 
   bool Finished(const proto::TrainingState& state) const;
-  // Because validation no longer improves.
+  // The job is finished because validation no longer improves.
   bool StoppedEarly(const proto::TrainingState& state) const;
   // Requires !Finished(state).
   TrainingSegment Next(const proto::TrainingState& state) const;
-  // The part of it before position `end`.
+  // The part of the segment before position `end`.
   TrainingSegment CutAt(const TrainingSegment& segment, int64_t end) const;
-  // A checkpoint is due at a barrier in this state, so long after the last one or after training began.
+  // Whether a checkpoint is due at a barrier in this state. `seconds_since`: since the last checkpoint, or
+  // since training began.
   bool SaveDue(const proto::TrainingState& state, bool epoch_ended, double seconds_since) const;
 
  private:

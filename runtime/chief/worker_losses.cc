@@ -59,7 +59,7 @@ WorkerLosses::Answer WorkerLosses::OnFenced(const proto::Fenced& fenced) {
   const auto it = questions_.find({proto::WORKER, fenced.worker()});
   if (it == questions_.end()) return Answer::kNotYet;
   Question& question = it->second;
-  // An answer to a fence that another has overtaken is none.
+  // An answer to an earlier fence than the last does not count.
   const bool expected = fenced.incarnation() == question.fence.incarnation() &&
                         fenced.takes_part() == question.fence.takes_part() && question.unanswered > 0;
   if (!expected || --question.unanswered > 0) return Answer::kNotYet;
@@ -72,7 +72,7 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
   proto::WorkerLoss& loss = LastOf(id);
   loss.set_batches_returned(loss.batches_returned() + settlement.returned);
   const auto use = [&](Slice positions) {
-    // They were free of other use: the book holds a batch once.
+    // Use cannot fail: the book holds a batch once.
     TETHYS_CHECK(segment_.ledger().Use(id.index, positions).ok());
     actions.push_back(WriteJournal{
         journal::Used(id.index, roster_.at(id).step, segment_.SampleBegin(positions), positions.count())});
@@ -96,7 +96,8 @@ void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   task.segment_done = true;  // It was not asked to train.
   segment_.leases().Join(id.index);
   Question& question = questions_.at(id);
-  // Rounds that were dealt since the servers were asked are not its own: nobody may wait for it there.
+  // The replacement has no step in rounds dealt since the servers were asked, so they must not wait for it
+  // there.
   if (segment_.leases().next_round() > question.fence.clock()) SendToServers(question.fence, actions);
   const double seconds = ToSeconds(now - question.lost_at);
   LastOf(id).set_replaced_seconds(seconds);

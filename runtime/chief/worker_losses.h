@@ -1,8 +1,8 @@
-// Workers that are lost while the others go on (docs/design.md, When a worker is lost): tells servers to
-// refuse what a lost one still sends, finds out what became of the batches it held, and lets a replacement
-// in. Pure; belongs to the controller, which knows when each of these is due.
+// Handles workers that are lost while the others train on (docs/design.md, When a worker is lost): has
+// servers refuse the frames of a lost worker, settles the batches that it held, and admits its replacement.
+// Pure; belongs to the controller, which decides when each of these is due.
 //
-//   Lose -> Fence ... OnFenced: kLostIsFenced -> Settle           the others go on meanwhile
+//   Lose -> Fence ... OnFenced: kLostIsFenced -> Settle           the others train on meanwhile
 //   a replacement is ready -> Enrol ... OnFenced: kEnrolled -> TakesPart
 #ifndef TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
 #define TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
@@ -25,40 +25,42 @@ class WorkerLosses {
   WorkerLosses(const proto::JobPlan& plan, Roster& roster, RunningSegment& segment, Nanoseconds started)
       : plan_(plan), roster_(roster), segment_(segment), started_(started) {}
 
-  // From now on nothing that worker says is heard. `text`: the loss in a sentence. Returns whether another is
-  // to take its place.
+  // Marks the worker as lost; from now on its messages are ignored. `text`: the loss in a sentence. Returns
+  // whether a replacement is to come.
   bool Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now, Actions& actions);
 
-  // Asks all servers to refuse the frames of the lost incarnation,
+  // Asks all servers to refuse the frames of the lost incarnation.
   void Fence(TaskId id, Actions& actions);
-  // or to wait for its replacement from the next round on.
+  // Asks all servers to wait for the replacement from the next round on.
   void Enrol(TaskId id, Actions& actions);
 
   enum class Answer { kNotYet, kLostIsFenced, kEnrolled };
-  // Other than kNotYet: all servers have answered what was asked last of that worker.
+  // Any answer but kNotYet: all servers have answered the last request about that worker.
   Answer OnFenced(const proto::Fenced& fenced);
 
-  // What it held goes by what the servers applied: used, torn, or free again.
+  // Settles the batches that the worker held by what the servers applied: used, torn, or free again.
   void Settle(TaskId id, Actions& actions);
+  // The replacement takes part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
 
-  // Servers have not answered yet what was asked about this worker; about any lost one.
+  // Whether some server has not answered the last request about this worker.
   bool asking(TaskId id) const;
+  // Whether some server has not fenced a lost worker yet.
   bool settling() const;
-  // The last loss; 0: none.
+  // Time of the last loss; 0: none.
   Nanoseconds last() const { return last_; }
   void FillSummary(proto::RunSummary& summary) const { *summary.mutable_worker_loss() = losses_; }
 
  private:
-  // Of one worker, about its loss or its replacement.
+  // The last request to all servers about one worker's loss or replacement.
   struct Question {
     proto::Fence fence;
-    int unanswered = 0;  // By so many servers.
+    int unanswered = 0;  // Servers that have not answered.
     Nanoseconds lost_at = 0;
   };
 
   void Ask(TaskId id, bool takes_part, Actions& actions);
-  void SendToServers(proto::Fence& fence, Actions& actions);  // With the clock as it is.
+  void SendToServers(proto::Fence& fence, Actions& actions);  // Sets the current clock in `fence`.
   proto::WorkerLoss& LastOf(TaskId id);
 
   const proto::JobPlan& plan_;

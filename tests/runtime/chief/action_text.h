@@ -1,4 +1,4 @@
-// What the chief's pure classes order, in words, for their tests.
+// The actions of the chief's pure classes as words, for their tests.
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_ACTION_TEXT_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_ACTION_TEXT_H_
 

@@ -14,7 +14,7 @@ void Add(int64_t first_step, int64_t end_step, double seconds, Attempts& attempt
   attempt.set_total_seconds(seconds);
 }
 
-TEST(AttemptsTest, WithoutASummary_TheCheckpointsCount) {
+TEST(AttemptsTest, NoSummary_TakesAttemptsOfCheckpoint) {
   proto::TrainingState state;
   state.set_step(8);
   Add(0, 8, 3, *state.mutable_attempt());
@@ -24,7 +24,7 @@ TEST(AttemptsTest, WithoutASummary_TheCheckpointsCount) {
   EXPECT_DOUBLE_EQ(TotalSeconds(earlier), 3);
 }
 
-TEST(AttemptsTest, SummaryOfTheLastAttempt_KnowsItsTimeAfterTheCheckpoint) {
+TEST(AttemptsTest, Summary_AddsTimeAfterCheckpoint) {
   proto::TrainingState state;
   state.set_step(8);
   Add(0, 8, 3, *state.mutable_attempt());
@@ -39,7 +39,7 @@ TEST(AttemptsTest, SummaryOfTheLastAttempt_KnowsItsTimeAfterTheCheckpoint) {
   EXPECT_DOUBLE_EQ(TotalSeconds(earlier), 7);
 }
 
-TEST(AttemptsTest, SummaryOlderThanTheCheckpoint_DoesNotCount) {
+TEST(AttemptsTest, SummaryOlderThanCheckpoint_IsIgnored) {
   proto::TrainingState state;
   state.set_step(8);
   Add(0, 4, 3, *state.mutable_attempt());
@@ -49,7 +49,7 @@ TEST(AttemptsTest, SummaryOlderThanTheCheckpoint_DoesNotCount) {
   EXPECT_EQ(EarlierAttempts(state, summary).size(), 2);
 }
 
-TEST(AttemptsTest, NewAttempt_SaysWhatRuns) {
+TEST(AttemptsTest, NewAttempt_DescribesPlan) {
   const proto::Attempt attempt =
       NewAttempt(Plan("workers: 2 strategy { parameter_server { servers: 3 } }"), 7);
   EXPECT_EQ(attempt.strategy(), "ps_sync");

@@ -33,7 +33,7 @@ TEST_F(BestEpochTest, FirstValidatedEpoch_IsBest) {
   EXPECT_EQ(state_.best().validation_loss(), 4);
 }
 
-TEST_F(BestEpochTest, LowerLoss_IsBetterWhateverTheAccuracy) {
+TEST_F(BestEpochTest, ByLoss_LowerIsBetterAtAnyAccuracy) {
   EXPECT_TRUE(Note(4, 0.5));
   EXPECT_TRUE(Note(3, 0.4));
   EXPECT_FALSE(Note(3, 0.9)) << "the first of equal ones stays";
@@ -48,7 +48,7 @@ TEST_F(BestEpochTest, ByAccuracy_HigherIsBetter) {
   EXPECT_TRUE(Note(5, 0.6));
 }
 
-TEST_F(BestEpochTest, NotANumber_IsNeverBest) {
+TEST_F(BestEpochTest, NaN_IsNeverBest) {
   EXPECT_FALSE(Note(NAN, 0.5));
   EXPECT_TRUE(Note(4, 0.5));
 }

@@ -48,7 +48,7 @@ class CheckpointSaverTest : public ::testing::Test {
   }
 
   const testing::TempDirectory directory_;
-  int64_t best_step_ = 0;  // Of the states that are committed; 0: none is best.
+  int64_t best_step_ = 0;  // Best step in committed states; 0: none.
   MonotonicClock clock_;
   CheckpointSaver saver_{
       {.root = directory_.path(), .job_name = "job", .variables = Variables(), .slots = {}, .keep = 2},
@@ -57,7 +57,7 @@ class CheckpointSaverTest : public ::testing::Test {
 
 absl::Status Nothing() { return absl::OkStatus(); }
 
-TEST_F(CheckpointSaverTest, KeepsTheNewest) {
+TEST_F(CheckpointSaverTest, NewestCheckpointsAreKept) {
   for (int64_t id = 1; id <= 3; ++id) {
     ASSERT_TRUE(Open(id).ok());
     ASSERT_TRUE(Write(id).ok());
@@ -68,7 +68,7 @@ TEST_F(CheckpointSaverTest, KeepsTheNewest) {
   EXPECT_THAT(Saved(), ElementsAre(20, 30));
 }
 
-TEST_F(CheckpointSaverTest, WithLaterStepsThere_TheOneJustSavedStays) {
+TEST_F(CheckpointSaverTest, CheckpointBeforeLaterSteps_IsKept) {
   for (const int64_t id : {8, 9, 1}) {
     ASSERT_TRUE(Open(id).ok());
     ASSERT_TRUE(Write(id).ok());
@@ -77,7 +77,7 @@ TEST_F(CheckpointSaverTest, WithLaterStepsThere_TheOneJustSavedStays) {
   EXPECT_THAT(Saved(), ElementsAre(10, 90));
 }
 
-TEST_F(CheckpointSaverTest, TheBest_IsKeptAndLinkedUntilABetterComes) {
+TEST_F(CheckpointSaverTest, BestCheckpoint_IsKeptAndLinkedUntilBetterOne) {
   const auto save = [this](int64_t id) {
     ASSERT_TRUE(Open(id).ok());
     ASSERT_TRUE(Write(id).ok());
@@ -94,7 +94,7 @@ TEST_F(CheckpointSaverTest, TheBest_IsKeptAndLinkedUntilABetterComes) {
   EXPECT_EQ(std::filesystem::read_symlink(directory_.Path("best")), "step-50");
 }
 
-TEST_F(CheckpointSaverTest, WhoCommitsDoesNotWaitForTheDisk) {
+TEST_F(CheckpointSaverTest, CommitDoesNotWaitForDisk) {
   ASSERT_TRUE(Open(1).ok());
   ASSERT_TRUE(Write(1).ok());
   std::promise<void> disk;
@@ -108,7 +108,7 @@ TEST_F(CheckpointSaverTest, WhoCommitsDoesNotWaitForTheDisk) {
   EXPECT_THAT(Saved(), ElementsAre(10));
 }
 
-TEST_F(CheckpointSaverTest, WhatItStandsOnComesFirstOrThereIsNone) {
+TEST_F(CheckpointSaverTest, CommitFailsIfJournalSyncFails) {
   ASSERT_TRUE(Open(1).ok());
   ASSERT_TRUE(Write(1).ok());
   const auto full = [] { return absl::ResourceExhaustedError("no room for the journal"); };
@@ -116,7 +116,7 @@ TEST_F(CheckpointSaverTest, WhatItStandsOnComesFirstOrThereIsNone) {
   EXPECT_THAT(Saved(), IsEmpty());
 }
 
-TEST_F(CheckpointSaverTest, TakesWritesOfTheOpenSaveOnly) {
+TEST_F(CheckpointSaverTest, WriteToAnotherSaveIsRefused) {
   EXPECT_THAT(std::string(Write(1).message()), HasSubstr("no save 1 is open"));
   ASSERT_TRUE(Open(1).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Write(2)));

@@ -1,4 +1,4 @@
-// The chief's server and tasks that do not behave, over real sockets in one process.
+// The chief's server with tasks that read no orders, over real sockets in one process.
 #include "runtime/chief/chief_server.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ class BareTask {
     stream_->Finish();
   }
 
-  // A connection of its own, as processes have.
+  // Makes a separate connection, as a separate process would.
   static std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -91,7 +91,7 @@ class BareTask {
 
 class ChiefServerTest : public ::testing::Test {
  protected:
-  // Orders reach a task once the server has heard of it.
+  // Returns once the server has received the task's first message; orders reach the task from then on.
   std::unique_ptr<BareTask> Join(int worker) {
     auto task = std::make_unique<BareTask>(server_->address(), token_, worker);
     chief_.WaitUntilHeard(worker);
@@ -116,7 +116,7 @@ class ChiefServerTest : public ::testing::Test {
       ChiefServer::Start("127.0.0.1:0", {token_, "job", {}}, clock_, chief_).value();
 };
 
-TEST_F(ChiefServerTest, ATaskThatReadsNothing_HoldsUpNoOther) {
+TEST_F(ChiefServerTest, TaskThatReadsNothing_DoesNotDelayOthers) {
   const auto deaf = Join(0);
   const auto other = Join(1);
   for (int i = 0; i < 64; ++i) SendBig(0);
@@ -124,14 +124,14 @@ TEST_F(ChiefServerTest, ATaskThatReadsNothing_HoldsUpNoOther) {
   EXPECT_EQ(other->NextSegment(), 42);
 }
 
-TEST_F(ChiefServerTest, ATaskWithTooManyOrdersUnread_LosesItsSession) {
+TEST_F(ChiefServerTest, TaskWithTooManyUnreadOrders_LosesSession) {
   const auto deaf = Join(0);
   for (int i = 0; i < 64; ++i) SendBig(0);
   for (int i = 0; i < ChiefServer::kMostWaiting; ++i) SendRun(0, i);
   chief_.WaitUntilGone(0);
 }
 
-TEST_F(ChiefServerTest, TheServersEnd_WaitsForNoTaskThatReadsNothing) {
+TEST_F(ChiefServerTest, TaskThatReadsNothing_DoesNotDelayShutdown) {
   const auto deaf = Join(0);
   for (int i = 0; i < 64; ++i) SendBig(0);
   server_.reset();

@@ -29,7 +29,7 @@ int64_t StopsAfter(const std::string& text, const std::vector<double>& losses) {
 
 TEST(EarlyStoppingTest, ImprovingLoss_TrainsOn) { EXPECT_EQ(StopsAfter("patience: 1", {4, 3, 2, 1}), 0); }
 
-TEST(EarlyStoppingTest, Patience_IsEpochsInARowWithoutAnImprovement) {
+TEST(EarlyStoppingTest, Patience_CountsEpochsInRowWithoutImprovement) {
   EXPECT_EQ(StopsAfter("patience: 2", {4, 5, 3, 4, 5}), 5);
   EXPECT_EQ(StopsAfter("patience: 3", {4, 5, 3, 4, 5}), 0);
 }
@@ -53,11 +53,11 @@ TEST(EarlyStoppingTest, Accuracy_MustGrow) {
   EXPECT_EQ(StopsAfter("patience: 1 monitor: VALIDATION_ACCURACY min_delta: 0.25", {0.5, 0.25}), 2);
 }
 
-TEST(EarlyStoppingTest, EpochsBeforeTheStart_AreNotLookedAt) {
+TEST(EarlyStoppingTest, EpochsBeforeStart_AreIgnored) {
   EXPECT_EQ(StopsAfter("patience: 1 start_from_epoch: 2", {1, 2, 3, 4}), 4);
 }
 
-TEST(EarlyStoppingTest, NotANumber_IsNoImprovement) {
+TEST(EarlyStoppingTest, NaN_IsNoImprovement) {
   EXPECT_EQ(StopsAfter("patience: 2", {NAN, NAN}), 2);
   EXPECT_EQ(StopsAfter("patience: 2", {NAN, 4, 3}), 0);
 }

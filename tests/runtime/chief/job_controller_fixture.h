@@ -1,4 +1,4 @@
-// Plays tasks against a JobController, in words, for its tests.
+// A fixture for tests of JobController that plays the tasks in words.
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 
@@ -16,8 +16,7 @@
 
 namespace tethys {
 
-// Plays tasks against a controller. Orders come out as words: "w0 run", "w1 evaluate", "p0 save"; other
-// actions as "open", "commit", "abandon", "end CODE".
+// Plays tasks against a controller. Actions are logged as words (ActionText): "w0 run", "p0 save", "commit".
 class JobControllerTest : public ::testing::Test {
  protected:
   void Start(const std::string& job) {
@@ -32,7 +31,7 @@ class JobControllerTest : public ::testing::Test {
       ASSERT_TRUE(controller_->Admit(Server(i), 1, now_).ok());
     }
   }
-  // To the first segment.
+  // Brings the job to its first segment.
   void StartAndMakeReady(const std::string& job) {
     Start(job);
     for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "join {}");
@@ -40,7 +39,7 @@ class JobControllerTest : public ::testing::Test {
     for (int i = 0; i < plan_.placement().servers(); ++i) Say(Server(i), "ready {}");
     for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "ready {}");
   }
-  // One worker's records and end of a segment.
+  // Sends one worker's records and end of a run.
   void Train(int worker, int64_t segment, std::vector<Slice> slices) {
     for (const Slice slice : slices) {
       Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
@@ -103,10 +102,10 @@ class JobControllerTest : public ::testing::Test {
       }
     }
   }
-  // What was logged since the last call.
+  // The words logged since the last call.
   std::vector<std::string> Log() { return std::exchange(log_, {}); }
 
-  // From the end of the only epoch to the end of the job.
+  // Answers both evaluations, from the end of the only epoch to the last save.
   void FinishWell() {
     for (int order = 1; order <= 2; ++order) {
       for (int i = 0; i < plan_.job().workers(); ++i) {
@@ -117,7 +116,7 @@ class JobControllerTest : public ::testing::Test {
     }
   }
 
-  // By that order: samples.
+  // The number of samples in that Evaluate order.
   int64_t AskedToEvaluate(int worker, int64_t order) const {
     for (const SendOrder& sent : orders_) {
       const proto::Evaluate& evaluate = sent.order.evaluate();
@@ -127,7 +126,7 @@ class JobControllerTest : public ::testing::Test {
   }
 
   Nanoseconds now_ = 1 * kSecond;
-  uint32_t incarnation_ = 1;  // Of the worker that speaks.
+  uint32_t incarnation_ = 1;  // The sending worker's.
   int64_t train_samples_ = 20;
   int64_t job_epochs_ = 1;
   proto::JobPlan plan_;

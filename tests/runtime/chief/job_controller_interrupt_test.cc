@@ -16,7 +16,7 @@ class JobControllerInterruptTest : public JobControllerTest {
   void Pausing(int worker, int64_t steps) {
     Say(Worker(worker), absl::StrCat("pausing { segment: 1 steps: ", steps, " }"));
   }
-  // From the save's opening to the job's end, for one or two workers.
+  // Brings the job from OpenSave to its end.
   void SaveAndEnd() {
     SaveOpened(absl::OkStatus());
     for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "save_done { id: 1 }");
@@ -25,7 +25,7 @@ class JobControllerInterruptTest : public JobControllerTest {
   }
 };
 
-TEST_F(JobControllerInterruptTest, LockStep_EndsWithTheFurthestWorkersStep) {
+TEST_F(JobControllerInterruptTest, LockStep_EndsAfterFurthestWorkersStep) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Log();
   Interrupt();
@@ -43,7 +43,7 @@ TEST_F(JobControllerInterruptTest, LockStep_EndsWithTheFurthestWorkersStep) {
   EXPECT_THAT(journal_, HasSubstr("saved 2 0 20\n"));
 }
 
-TEST_F(JobControllerInterruptTest, SegmentDoneAfterThePause_CountsAsAllSteps) {
+TEST_F(JobControllerInterruptTest, SegmentDoneAfterPause_EndsEpochAsUsual) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Log();
@@ -53,7 +53,7 @@ TEST_F(JobControllerInterruptTest, SegmentDoneAfterThePause_CountsAsAllSteps) {
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
-TEST_F(JobControllerInterruptTest, OnLeases_WorkersUseWhatTheyHold) {
+TEST_F(JobControllerInterruptTest, OnLeases_WorkersUseHeldBatchesOnly) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   Log();
   Interrupt();
@@ -63,7 +63,7 @@ TEST_F(JobControllerInterruptTest, OnLeases_WorkersUseWhatTheyHold) {
   EXPECT_EQ(orders_.back().order.lease().range_size(), 0);
 }
 
-TEST_F(JobControllerInterruptTest, BeforeTraining_StopsAtOnce) {
+TEST_F(JobControllerInterruptTest, BeforeTraining_StopsJobAtOnce) {
   Start("workers: 1 strategy { local {} }");
   Say(Worker(0), "join {}");
   Log();
@@ -73,7 +73,7 @@ TEST_F(JobControllerInterruptTest, BeforeTraining_StopsAtOnce) {
   EXPECT_TRUE(absl::IsCancelled(end_)) << end_;
 }
 
-TEST_F(JobControllerInterruptTest, DuringASave_SavesNoSecondTime) {
+TEST_F(JobControllerInterruptTest, DuringSave_CausesNoSecondSave) {
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { every_steps: 1 }");
   Train(0, 1, {{0, 10}});
   Interrupt();
@@ -82,7 +82,7 @@ TEST_F(JobControllerInterruptTest, DuringASave_SavesNoSecondTime) {
   EXPECT_THAT(Log(), ElementsAre("w0 save", "commit", "w0 stop", "end CANCELLED"));
 }
 
-TEST_F(JobControllerInterruptTest, SaveThatFails_EndsTheJobAllTheSame) {
+TEST_F(JobControllerInterruptTest, FailedSave_StillEndsJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Pausing(0, 1);
@@ -93,7 +93,7 @@ TEST_F(JobControllerInterruptTest, SaveThatFails_EndsTheJobAllTheSame) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("disk full"));
 }
 
-TEST_F(JobControllerInterruptTest, ImpossiblePause_EndsTheJob) {
+TEST_F(JobControllerInterruptTest, ImpossiblePause_EndsJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Pausing(0, 7);

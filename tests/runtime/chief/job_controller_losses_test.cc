@@ -1,4 +1,4 @@
-// Jobs that go on when a worker is lost, at every point of their course.
+// Jobs that survive the loss of a worker, at every point of their course.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ class LossesTest : public JobControllerTest {
     Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", begin,
                                      " samples: 5 loss_sum: 1 correct: 1 } }"));
   }
-  // Asks until there is no more and uses it all.
+  // Uses all leases, asking for more until the last.
   void UseAll(int worker) {
     for (bool last = false; !last;) {
       const proto::Lease lease = NewestLease(worker);
@@ -78,7 +78,7 @@ class LossesTest : public JobControllerTest {
 
 // ------------------------------------------------------------------------------------------- settling
 
-TEST_F(LossesTest, WhatTheLostHeldGoesToTheOthers) {
+TEST_F(LossesTest, LostWorkersBatchesGoToOthers) {
   for (const char* job : {kAsynchronous, kStale}) {
     Begin(job);
     Vanish(Worker(1));
@@ -86,13 +86,13 @@ TEST_F(LossesTest, WhatTheLostHeldGoesToTheOthers) {
     Fenced();
     UseAll(0);
     if (absl::StrContains(job, "stale"))
-      UseAll(0);  // All rounds were dealt: those given back make a new run.
+      UseAll(0);  // All rounds were dealt, so returned batches make a new run.
     EXPECT_THAT(Log(), Contains("w0 evaluate")) << job;
     EXPECT_THAT(journal_, HasSubstr("lost worker 1 its session ended\n"));
   }
 }
 
-TEST_F(LossesTest, WhatTheServersAppliedIsUsedWhateverTheWorkerSaid) {
+TEST_F(LossesTest, AppliedBatchIsUsedWithoutWorkersRecord) {
   Begin(kAsynchronous);
   Applied(0, 1, 5);
   Vanish(Worker(1));
@@ -103,7 +103,7 @@ TEST_F(LossesTest, WhatTheServersAppliedIsUsedWhateverTheWorkerSaid) {
   EXPECT_EQ(Summary().worker_loss(0).batches_returned(), 0);
 }
 
-TEST_F(LossesTest, WhatOneOfTwoServersAppliedIsTornAndListed) {
+TEST_F(LossesTest, BatchAppliedByOneOfTwoServersIsTorn) {
   Begin("workers: 2 strategy { parameter_server { servers: 2 asynchronous {} } }");
   Applied(1, 1, 5);
   Vanish(Worker(1));
@@ -115,7 +115,7 @@ TEST_F(LossesTest, WhatOneOfTwoServersAppliedIsTornAndListed) {
   EXPECT_THAT(loss.torn(0).server(), ElementsAre(1));
 }
 
-TEST_F(LossesTest, NoSegmentEndsBeforeEveryServerHasFencedTheLost) {
+TEST_F(LossesTest, SegmentEndsOnlyAfterServersFencedLostWorker) {
   Begin(kAsynchronous);
   Use(1, 5);
   UseAll(0);
@@ -125,7 +125,7 @@ TEST_F(LossesTest, NoSegmentEndsBeforeEveryServerHasFencedTheLost) {
   EXPECT_THAT(Log(), Contains("w0 evaluate"));
 }
 
-TEST_F(LossesTest, WhatComesBackAfterTheOthersAreDoneIsAnotherRun) {
+TEST_F(LossesTest, BatchesReturnedAfterRunBeginAnotherRun) {
   Begin(kAsynchronous);
   UseAll(0);
   Log();
@@ -137,7 +137,7 @@ TEST_F(LossesTest, WhatComesBackAfterTheOthersAreDoneIsAnotherRun) {
   EXPECT_THAT(Log(), ElementsAre("w0 evaluate"));
 }
 
-TEST_F(LossesTest, TheLastWorkerLostToSilenceHasTimeToBeReplaced) {
+TEST_F(LossesTest, SilentLastWorkerMayBeReplacedUntilTimeout) {
   now_ = 1000 * kSecond;
   Begin("workers: 1 max_restarts: 1 strategy { parameter_server { asynchronous {} } } ");
   for (int i = 0; i < 50; ++i) {
@@ -152,7 +152,7 @@ TEST_F(LossesTest, TheLastWorkerLostToSilenceHasTimeToBeReplaced) {
   EXPECT_THAT(Log(), Contains("p0 stop"));
 }
 
-TEST_F(LossesTest, ASilentWorkerIsLostAndNotHeardAgain) {
+TEST_F(LossesTest, SilentWorkerIsLostAndItsMessagesIgnored) {
   Begin(kAsynchronous);
   for (int i = 0; i < 11; ++i) {
     Say(Worker(0), "heartbeat {}");
@@ -171,12 +171,12 @@ TEST_F(LossesTest, ASilentWorkerIsLostAndNotHeardAgain) {
 
 // -------------------------------------------------------------------------------------------- replacing
 
-TEST_F(LossesTest, AReplacementIsSetUpOnceTheLostIsFencedAndTakesPartOnceItIsEnrolled) {
+TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
   for (const char* job : {kAsynchronous, kStale}) {
     Begin(absl::StrCat(job, " max_restarts: 1"));
     Vanish(Worker(1));
     JoinAgain();
-    EXPECT_THAT(Log(), ElementsAre("p0 fence")) << "not before the servers refuse its predecessor";
+    EXPECT_THAT(Log(), ElementsAre("p0 fence")) << "the servers do not refuse its predecessor yet";
     Fenced();
     EXPECT_THAT(Log(), ElementsAre("w1 setup"));
     SayAs(2, Worker(1), "ready {}");
@@ -188,7 +188,7 @@ TEST_F(LossesTest, AReplacementIsSetUpOnceTheLostIsFencedAndTakesPartOnceItIsEnr
   }
 }
 
-TEST_F(LossesTest, AReplacementIsToldALocalRankThatNobodyOnItsHostHas) {
+TEST_F(LossesTest, ReplacementGetsFreeLocalRankOfItsHost) {
   Begin("workers: 3 max_restarts: 1 strategy { parameter_server { servers: 1 asynchronous {} } }");
   Vanish(Worker(0));
   Vanish(Worker(1));
@@ -200,7 +200,7 @@ TEST_F(LossesTest, AReplacementIsToldALocalRankThatNobodyOnItsHostHas) {
   EXPECT_EQ(setup.member(1).local_rank(), 2) << "worker 2 keeps its own";
 }
 
-TEST_F(LossesTest, AReplacementGetsLeasesOfTheRunningSegment) {
+TEST_F(LossesTest, ReplacementGetsLeasesOfRunningSegment) {
   Begin(kAsynchronous);
   Vanish(Worker(1));
   JoinAgain();
@@ -209,10 +209,10 @@ TEST_F(LossesTest, AReplacementGetsLeasesOfTheRunningSegment) {
   Log();
   Fenced(true);
   EXPECT_THAT(Log(), ElementsAre("w1 run", "w1 lease"));
-  EXPECT_EQ(NewestLease(1).range(0).begin(), 5) << "what its predecessor held";
+  EXPECT_EQ(NewestLease(1).range(0).begin(), 5) << "the batch that its predecessor held";
 }
 
-TEST_F(LossesTest, NobodyWaitsForAReplacementInRoundsDealtBeforeItTookPart) {
+TEST_F(LossesTest, ReplacementStartsAtFirstRoundNotYetDealt) {
   train_samples_ = 200;
   Begin(kStale);
   Vanish(Worker(1));
@@ -228,17 +228,17 @@ TEST_F(LossesTest, NobodyWaitsForAReplacementInRoundsDealtBeforeItTookPart) {
   EXPECT_EQ(NewestLease(1).range(0).clock(), 7);
 }
 
-TEST_F(LossesTest, AReplacementMayComeBeforeTheLossIsNoticed) {
+TEST_F(LossesTest, ReplacementJoinsBeforeLossIsNoticed) {
   Begin(kAsynchronous);
   JoinAgain();
   EXPECT_THAT(Log(), ElementsAre("p0 fence"));
-  Vanish(Worker(1));  // The session of the first life ends at last.
+  Vanish(Worker(1));  // The session of the first incarnation ends late.
   EXPECT_THAT(Log(), IsEmpty());
   Fenced();
   EXPECT_THAT(Log(), ElementsAre("w1 setup"));
 }
 
-TEST_F(LossesTest, AReplacementMayBeLostInItsTurn) {
+TEST_F(LossesTest, LostReplacementIsFencedAgain) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 2"));
   Vanish(Worker(1));
   JoinAgain();
@@ -254,19 +254,19 @@ TEST_F(LossesTest, AReplacementMayBeLostInItsTurn) {
   EXPECT_EQ(Summary().worker_loss_size(), 2);
 }
 
-TEST_F(LossesTest, OnlyALaterLifeOfAWorkerThatMayBeLostIsAdmitted) {
+TEST_F(LossesTest, OnlyLaterIncarnationOfLeasingWorkerIsAdmitted) {
   Begin(kAsynchronous);
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 1, now_)));
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Server(), 2, now_)));
   EXPECT_TRUE(controller_->Admit(Worker(1), 2, now_).ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 2, now_))) << "twice the same";
+  EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 2, now_))) << "the same incarnation twice";
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 2, now_)));
 }
 
 // ------------------------------------------------------------------------------------- points of the course
 
-TEST_F(LossesTest, BeforeAllHaveJoined) {
+TEST_F(LossesTest, LossBeforeAllHaveJoined_WaitsForReplacement) {
   Start(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   Say(Worker(1), "join {}");
   Vanish(Worker(1));
@@ -279,7 +279,7 @@ TEST_F(LossesTest, BeforeAllHaveJoined) {
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup"));
 }
 
-TEST_F(LossesTest, WhileTheServersAreSetUp) {
+TEST_F(LossesTest, LossDuringServerSetup_IsFencedOnceServersAreReady) {
   Start(kStale);
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Vanish(Worker(1));
@@ -290,7 +290,7 @@ TEST_F(LossesTest, WhileTheServersAreSetUp) {
   EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, WhileTheWorkersAreSetUp) {
+TEST_F(LossesTest, LossDuringWorkerSetup_LeavesOthersToTrain) {
   Start(kAsynchronous);
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Say(Server(), "ready {}");
@@ -300,7 +300,7 @@ TEST_F(LossesTest, WhileTheWorkersAreSetUp) {
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, JustBeforeTheBarrierWithAllItsWorkDone) {
+TEST_F(LossesTest, LossAfterLastBatch_ReachesBarrierOnceFenced) {
   Begin(kAsynchronous);
   Use(1, 5);
   UseAll(0);
@@ -311,7 +311,7 @@ TEST_F(LossesTest, JustBeforeTheBarrierWithAllItsWorkDone) {
   EXPECT_EQ(orders_.back().order.evaluate().end(), 2);
 }
 
-TEST_F(LossesTest, DuringEvaluationItIsDoneAgainByThoseLeft) {
+TEST_F(LossesTest, LossDuringEvaluation_RepeatsItOnRemainingWorkers) {
   Begin(kAsynchronous);
   Use(1, 5);
   Say(Worker(1), "segment_done { segment: 1 }");
@@ -326,8 +326,8 @@ TEST_F(LossesTest, DuringEvaluationItIsDoneAgainByThoseLeft) {
   EXPECT_EQ(epochs_[0].validation_accuracy(), 0.5);
 }
 
-// The only worker is lost while the server is busy saving, so nobody is there when the evaluation begins.
-TEST_F(LossesTest, AnEvaluationThatFindsNoWorkerWaitsForTheReplacement) {
+// The only worker is lost while the server is saving, so the evaluation begins without workers.
+TEST_F(LossesTest, EvaluationWithoutWorkersWaitsForReplacement) {
   Begin(
       "workers: 1 max_restarts: 1 strategy { parameter_server { asynchronous {} } } "
       "checkpoint { every_epochs: 1 }");
@@ -349,7 +349,7 @@ TEST_F(LossesTest, AnEvaluationThatFindsNoWorkerWaitsForTheReplacement) {
   EXPECT_EQ(Summary().test().accuracy(), 0.75);
 }
 
-TEST_F(LossesTest, DuringASaveThatGoesOn) {
+TEST_F(LossesTest, LossDuringSave_DoesNotStopSave) {
   Begin(absl::StrCat(kAsynchronous, " checkpoint { every_epochs: 1 }"));
   Use(1, 5);
   Say(Worker(1), "segment_done { segment: 1 }");
@@ -364,7 +364,7 @@ TEST_F(LossesTest, DuringASaveThatGoesOn) {
 
 // ---------------------------------------------------------------------------------------- reported failures
 
-TEST_F(LossesTest, AReportOfItsOwnFailure_LosesTheWorkerAndNotTheJob) {
+TEST_F(LossesTest, ReportOfOwnFailure_LosesWorkerAndNotJob) {
   using Code = absl::StatusCode;
   for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted,
                           Code::kInternal, Code::kUnknown, Code::kDataLoss}) {
@@ -382,7 +382,7 @@ TEST_F(LossesTest, AReportOfItsOwnFailure_LosesTheWorkerAndNotTheJob) {
   }
 }
 
-TEST_F(LossesTest, AReportThatAnyWorkerWouldMake_EndsTheJob) {
+TEST_F(LossesTest, ReportThatAnyWorkerWouldMake_EndsJob) {
   using Code = absl::StatusCode;
   for (const Code code : {Code::kInvalidArgument, Code::kFailedPrecondition, Code::kOutOfRange,
                           Code::kNotFound, Code::kPermissionDenied, Code::kUnimplemented}) {
@@ -394,7 +394,7 @@ TEST_F(LossesTest, AReportThatAnyWorkerWouldMake_EndsTheJob) {
   }
 }
 
-TEST_F(LossesTest, AReportBeforeTraining_EndsTheJob) {
+TEST_F(LossesTest, ReportBeforeTraining_EndsJob) {
   Start(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Report(Worker(1), absl::StatusCode::kResourceExhausted);
@@ -402,7 +402,7 @@ TEST_F(LossesTest, AReportBeforeTraining_EndsTheJob) {
   EXPECT_THAT(Log(), Contains("w0 stop"));
 }
 
-TEST_F(LossesTest, ReportsThatFollowFromALostServer_AreNoLosses) {
+TEST_F(LossesTest, ReportsThatFollowFromLostServer_AreNoLosses) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 2"));
   for (const int worker : {0, 1}) {
     Report(Worker(worker), absl::StatusCode::kUnavailable);
@@ -415,7 +415,7 @@ TEST_F(LossesTest, ReportsThatFollowFromALostServer_AreNoLosses) {
   EXPECT_EQ(Summary().worker_loss_size(), 0);
 }
 
-TEST_F(LossesTest, AReplacementMayComeBeforeAReportIsHeeded) {
+TEST_F(LossesTest, ReplacementBeforeReportIsDue_CountsOneLoss) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   Report(Worker(1), absl::StatusCode::kInternal);
   JoinAgain();
@@ -424,9 +424,9 @@ TEST_F(LossesTest, AReplacementMayComeBeforeAReportIsHeeded) {
   EXPECT_EQ(Summary().worker_loss_size(), 1);
 }
 
-// ------------------------------------------------------------------------------------------- nobody left
+// ---------------------------------------------------------------------------------------- the last worker
 
-TEST_F(LossesTest, TheLastWorkersLossEndsTheJobAndSaysWhy) {
+TEST_F(LossesTest, LossOfLastWorkerEndsJobAndSaysWhy) {
   Begin("workers: 1 strategy { parameter_server { asynchronous {} } }");
   Vanish(Worker(0));
   Tick(3);
@@ -435,7 +435,7 @@ TEST_F(LossesTest, TheLastWorkersLossEndsTheJobAndSaysWhy) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("no worker is left"));
 }
 
-TEST_F(LossesTest, ALastWorkerThatIsToBeReplacedIsWaitedForButNotForEver) {
+TEST_F(LossesTest, ReplacementOfLastWorkerIsAwaitedUntilTimeout) {
   Begin("workers: 1 max_restarts: 1 strategy { parameter_server { asynchronous {} } }");
   Vanish(Worker(0));
   for (int i = 0; i < 59; ++i) {
@@ -447,7 +447,7 @@ TEST_F(LossesTest, ALastWorkerThatIsToBeReplacedIsWaitedForButNotForEver) {
   EXPECT_THAT(Log(), ElementsAre("p0 stop"));
 }
 
-TEST_F(LossesTest, TheOnlyWorkerIsReplacedAndTrains) {
+TEST_F(LossesTest, OnlyWorkerIsReplacedAndTrains) {
   Begin("workers: 1 max_restarts: 1 strategy { parameter_server { stale_synchronous {} } }");
   Vanish(Worker(0));
   Fenced(false, 0);
@@ -459,7 +459,7 @@ TEST_F(LossesTest, TheOnlyWorkerIsReplacedAndTrains) {
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 setup", "p0 fence", "w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, WorkersThatGoHomeFromAFailedJobAreNotLost) {
+TEST_F(LossesTest, WorkersThatLeaveFailedJobAreNotLost) {
   Begin(kAsynchronous);
   Report(Server(), absl::StatusCode::kDeadlineExceeded);
   Vanish(Worker(0));
@@ -471,7 +471,7 @@ TEST_F(LossesTest, WorkersThatGoHomeFromAFailedJobAreNotLost) {
   EXPECT_EQ(culprit_, Server());
 }
 
-TEST_F(LossesTest, ALostServerStillEndsTheJob) {
+TEST_F(LossesTest, LostServerEndsJob) {
   Begin(kAsynchronous);
   Vanish(Server());
   EXPECT_THAT(Log(), ElementsAre("w0 stop", "w1 stop"));

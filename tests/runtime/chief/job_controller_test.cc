@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST_F(JobControllerTest, AMirroredJobRunsItsCourse) {
+TEST_F(JobControllerTest, MirroredJobRunsItsCourse) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup", "w0 run", "w1 run"));
   Train(0, 1, {{0, 5}, {10, 15}});
@@ -34,7 +34,7 @@ TEST_F(JobControllerTest, AMirroredJobRunsItsCourse) {
   EXPECT_THAT(Log(), ElementsAre("end OK"));
 }
 
-TEST_F(JobControllerTest, ServersAreSetUpBeforeWorkersAndSaveInTheirStead) {
+TEST_F(JobControllerTest, ServersAreSetUpFirstAndSaveInsteadOfWorkers) {
   StartAndMakeReady("workers: 1 strategy { parameter_server { bulk_synchronous {} } }");
   EXPECT_THAT(Log(), ElementsAre("p0 setup", "w0 setup", "w0 run"));
   Train(0, 1, {{0, 10}, {10, 20}});
@@ -44,7 +44,7 @@ TEST_F(JobControllerTest, ServersAreSetUpBeforeWorkersAndSaveInTheirStead) {
   EXPECT_THAT(Log(), ElementsAre("p0 save"));
 }
 
-TEST_F(JobControllerTest, HowGradientsAreExchangedIsToldOnceAllAreReady) {
+TEST_F(JobControllerTest, ExchangeIsReportedOnceAllWorkersAreReady) {
   Start("workers: 2 strategy { mirrored {} }");
   for (const int worker : {0, 1}) Say(Worker(worker), "join {}");
   Say(Worker(0), "ready { exchange: 'a ring: rank 1 on the CPU' }");
@@ -53,7 +53,7 @@ TEST_F(JobControllerTest, HowGradientsAreExchangedIsToldOnceAllAreReady) {
   EXPECT_THAT(notes_, ElementsAre("gradients are exchanged by a ring: rank 1 on the CPU"));
 }
 
-TEST_F(JobControllerTest, AsynchronousWorkersGetLeasesUnaskedAndOnRequest) {
+TEST_F(JobControllerTest, AsynchronousWorkersGetLeasesAtStartAndOnRequest) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   EXPECT_THAT(Log(),
               ElementsAre("p0 setup", "w0 setup", "w1 setup", "w0 run", "w0 lease", "w1 run", "w1 lease"));
@@ -61,7 +61,7 @@ TEST_F(JobControllerTest, AsynchronousWorkersGetLeasesUnaskedAndOnRequest) {
   EXPECT_THAT(Log(), ElementsAre("w0 lease"));
 }
 
-TEST_F(JobControllerTest, SamplesNobodyLeasedEndTheJob) {
+TEST_F(JobControllerTest, UseOfUnleasedSamplesEndsJob) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   Log();
   Say(Worker(1), "steps { record { rank: 1 sample_begin: 0 samples: 5 } }");
@@ -69,7 +69,7 @@ TEST_F(JobControllerTest, SamplesNobodyLeasedEndTheJob) {
   EXPECT_THAT(Log(), ElementsAre("w0 stop", "w1 stop", "p0 stop"));
 }
 
-TEST_F(JobControllerTest, ASegmentWithAnUnusedSampleEndsTheJob) {
+TEST_F(JobControllerTest, SegmentWithUnusedSampleEndsJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Train(0, 1, {{0, 10}});
   Tick(0.1);
@@ -77,7 +77,7 @@ TEST_F(JobControllerTest, ASegmentWithAnUnusedSampleEndsTheJob) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("position 10 of epoch 0"));
 }
 
-TEST_F(JobControllerTest, ARecordThatNoStepCanHaveEndsTheJob) {
+TEST_F(JobControllerTest, ImpossibleStepRecordEndsJob) {
   for (const char* numbers : {"samples: 5 correct: 6", "samples: -1 correct: -1", "step: -1",
                               "total_ns: 9223372036854775807", "samples: 9223372036854775807"}) {
     StartAndMakeReady("workers: 1 strategy { local {} }");
@@ -89,7 +89,7 @@ TEST_F(JobControllerTest, ARecordThatNoStepCanHaveEndsTheJob) {
   }
 }
 
-TEST_F(JobControllerTest, AnEvaluationOnMoreSamplesThanThereAreEndsTheJob) {
+TEST_F(JobControllerTest, ImpossibleEvaluationEndsJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Train(0, 1, {{0, 10}, {10, 20}});
   Say(Worker(0), "evaluation_done { id: 1 samples: 3 correct: 1 }");
@@ -99,7 +99,7 @@ TEST_F(JobControllerTest, AnEvaluationOnMoreSamplesThanThereAreEndsTheJob) {
               HasSubstr("worker 0: it evaluated on 2 samples and says that of 3"));
 }
 
-TEST_F(JobControllerTest, ALostTaskEndsTheJobAndIsNamed) {
+TEST_F(JobControllerTest, LostTaskEndsJobAndIsNamed) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Log();
   Vanish(Worker(1));
@@ -110,7 +110,7 @@ TEST_F(JobControllerTest, ALostTaskEndsTheJobAndIsNamed) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("lost worker 1"));
 }
 
-TEST_F(JobControllerTest, AnEchoWaitsForItsCause) {
+TEST_F(JobControllerTest, EchoWaitsForItsCause) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Log();
   Say(Worker(0), absl::StrCat("failure { message: 'lost worker 1' status_code: ",
@@ -122,7 +122,7 @@ TEST_F(JobControllerTest, AnEchoWaitsForItsCause) {
   EXPECT_EQ(culprit_, Worker(1));
 }
 
-TEST_F(JobControllerTest, WhoseEchoIsNotTheFirstIsNotLostWhenItLeaves) {
+TEST_F(JobControllerTest, TaskThatLeavesAfterSecondEchoIsNotCulprit) {
   StartAndMakeReady("workers: 3 strategy { mirrored {} }");
   for (const int worker : {2, 0}) {
     Say(Worker(worker), absl::StrCat("failure { message: 'lost worker 1' status_code: ",
@@ -135,7 +135,7 @@ TEST_F(JobControllerTest, WhoseEchoIsNotTheFirstIsNotLostWhenItLeaves) {
   EXPECT_EQ(culprit_, Worker(1));
 }
 
-TEST_F(JobControllerTest, AnEchoWithoutCauseEndsTheJobAllTheSame) {
+TEST_F(JobControllerTest, EchoWithoutCauseEndsJob) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Say(Worker(0), absl::StrCat("failure { message: 'no progress' status_code: ",
                               static_cast<int>(absl::StatusCode::kDeadlineExceeded), " }"));
@@ -145,7 +145,7 @@ TEST_F(JobControllerTest, AnEchoWithoutCauseEndsTheJobAllTheSame) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("no progress"));
 }
 
-TEST_F(JobControllerTest, ASilentTaskIsLost) {
+TEST_F(JobControllerTest, SilentTaskIsLost) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   for (int i = 0; i < 11; ++i) {
     Say(Worker(0), "heartbeat {}");
@@ -156,7 +156,7 @@ TEST_F(JobControllerTest, ASilentTaskIsLost) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("silent for 10 s"));
 }
 
-TEST_F(JobControllerTest, AChiefThatWasPausedBlamesNobody) {
+TEST_F(JobControllerTest, PausedChiefLosesNoTask) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Tick(0.1);
   Tick(60);
@@ -165,7 +165,7 @@ TEST_F(JobControllerTest, AChiefThatWasPausedBlamesNobody) {
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup", "w0 run", "w1 run"));
 }
 
-TEST_F(JobControllerTest, WhoIsMissingAtTheStartIsNamed) {
+TEST_F(JobControllerTest, TaskMissingAtStartIsNamed) {
   Start("workers: 2 strategy { mirrored {} }");
   Say(Worker(0), "join {}");
   for (int i = 0; i < 61; ++i) {
@@ -177,14 +177,14 @@ TEST_F(JobControllerTest, WhoIsMissingAtTheStartIsNamed) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("timeouts.start): worker 1"));
 }
 
-TEST_F(JobControllerTest, RefusesTasksItDoesNotKnowOrHasAlready) {
+TEST_F(JobControllerTest, UnknownOrRepeatedTaskIsRefused) {
   Start("workers: 1 strategy { local {} }");
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(0), 1, now_)));
   EXPECT_TRUE(absl::IsInvalidArgument(controller_->Admit(Worker(1), 1, now_)));
   EXPECT_TRUE(absl::IsInvalidArgument(controller_->Admit(Server(), 1, now_)));
 }
 
-TEST_F(JobControllerTest, AFailedSaveDoesNotEndTheTraining) {
+TEST_F(JobControllerTest, FailedSaveDoesNotEndTraining) {
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { every_steps: 1 }");
   Train(0, 1, {{0, 10}});
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w0 run", "open"));
@@ -194,7 +194,7 @@ TEST_F(JobControllerTest, AFailedSaveDoesNotEndTheTraining) {
   EXPECT_THAT(notes_.back(), HasSubstr("disk full"));
 }
 
-TEST_F(JobControllerTest, PatienceUsedUp_EndsTheJobAsIfItHadNoMoreEpochs) {
+TEST_F(JobControllerTest, ExhaustedPatience_EndsJobLikeItsLastEpoch) {
   job_epochs_ = 9;
   StartAndMakeReady("workers: 1 strategy { local {} } early_stopping { patience: 1 }");
   Train(0, 1, {{0, 10}, {10, 20}});
@@ -208,7 +208,7 @@ TEST_F(JobControllerTest, PatienceUsedUp_EndsTheJobAsIfItHadNoMoreEpochs) {
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
-TEST_F(JobControllerTest, KeepBest_SavesAfterEpochsThatAreBetterThanAllBefore) {
+TEST_F(JobControllerTest, KeepBest_SavesAfterEachNewBestEpoch) {
   job_epochs_ = 9;
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { keep_best: true }");
   Train(0, 1, {{0, 10}, {10, 20}});
@@ -218,7 +218,7 @@ TEST_F(JobControllerTest, KeepBest_SavesAfterEpochsThatAreBetterThanAllBefore) {
   SaveOpened(absl::ResourceExhaustedError("disk full"));
   Train(0, 2, {{20, 30}, {30, 40}});
   Say(Worker(0), "evaluation_done { id: 3 samples: 2 correct: 1 loss_sum: 2 }");
-  EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 evaluate", "open")) << "better than nothing that is kept";
+  EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 evaluate", "open")) << "no saved epoch is best";
   SaveOpened(absl::OkStatus());
   Say(Worker(0), "save_done { id: 4 }");
   SaveCommitted(absl::OkStatus());
@@ -231,7 +231,7 @@ TEST_F(JobControllerTest, KeepBest_SavesAfterEpochsThatAreBetterThanAllBefore) {
   EXPECT_EQ(summary.best().epoch(), 1);
 }
 
-TEST_F(JobControllerTest, ALastSaveThatFailsFailsTheJob) {
+TEST_F(JobControllerTest, FailedLastSaveFailsJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Train(0, 1, {{0, 10}, {10, 20}});
   FinishWell();

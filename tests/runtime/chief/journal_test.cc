@@ -48,45 +48,45 @@ void ExpectBad(const std::string& text, const std::string& fragment) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr(fragment));
 }
 
-TEST(JournalCheckTest, TwoWholeEpochsInAnyOrderAreGood) {
+TEST(JournalCheckTest, CompleteEpochsInAnyOrderPass) {
   ExpectGood(Attempt(0, 0) + Used(5, 5) + Used(0, 5) + Used(10, 10) + Used(20, 0) + End(2, 0), 20);
 }
 
-TEST(JournalCheckTest, NamesASampleThatIsMissing) {
+TEST(JournalCheckTest, MissingSampleIsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 4) + Used(15, 5) + End(2, 0),
             "position 4 of epoch 1 was not used");
 }
 
-TEST(JournalCheckTest, NamesASampleThatIsRepeated) {
+TEST(JournalCheckTest, RepeatedSampleIsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(9, 1) + End(1, 0), "position 9 of epoch 0 was used twice");
 }
 
-TEST(JournalCheckTest, AResumeUndoesWhatCameAfterItsStart) {
+TEST(JournalCheckTest, ResumeUndoesUsesBeyondItsStart) {
   ExpectGood(Attempt(0, 0) + Used(0, 4) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), 10);
   ExpectBad(Attempt(0, 0) + Used(0, 3) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), "position 3");
 }
 
-TEST(JournalCheckTest, AnEarlierStartThanTheNext_UndoesItsAttemptsToo) {
+TEST(JournalCheckTest, EarlierResume_UndoesAllAttemptsBeyondIt) {
   const std::string text = Attempt(0, 0) + Used(0, 4) + Used(4, 4) + Attempt(0, 8) + Used(8, 2);
   ExpectGood(text + Attempt(0, 4) + Used(4, 6) + End(1, 0), 10);
   ExpectBad(text + Attempt(0, 4) + Used(5, 5) + End(1, 0), "position 4 of epoch 0 was not used");
   ExpectGood(text + Attempt(0, 0) + Used(0, 10) + End(1, 0), 10);
 }
 
-TEST(JournalCheckTest, AnAttemptThatStartsWithinABatch_IsRefused) {
+TEST(JournalCheckTest, AttemptThatStartsWithinBatch_IsRefused) {
   ExpectBad(Attempt(0, 0) + Used(0, 8) + Attempt(0, 4) + Used(4, 6) + End(1, 0), "journal line 2: 8 samples");
 }
 
-TEST(JournalCheckTest, ABatchOverTheEpochsEnd_IsRefused) {
+TEST(JournalCheckTest, BatchOverEpochEnd_IsRefused) {
   ExpectBad(Attempt(0, 0) + Used(8, 4), "journal line 2: 4 samples from position 8 of epoch 0 reach over");
 }
 
-TEST(JournalCheckTest, UseBeyondTheEnd_IsNamed) {
+TEST(JournalCheckTest, UseBeyondJobEnd_IsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 1) + End(1, 0), "position 0 of epoch 1 was used");
 }
 
-// Lines cross the borders of what is read at a time.
-TEST(JournalCheckTest, ALongFile_IsCheckedLikeItsText) {
+// Lines cross the boundaries of the reader's buffer.
+TEST(JournalCheckTest, LongFile_IsCheckedLikeItsText) {
   const testing::TempDirectory directory;
   const std::string path = directory.Path("journal");
   const std::string member = absl::StrCat("member worker 0 1 ", std::string(3 << 20, 'x'), " y\n");
@@ -103,13 +103,13 @@ TEST(JournalCheckTest, ALongFile_IsCheckedLikeItsText) {
   EXPECT_EQ(check(End(100'001, 0)).status(), journal::Check(text + End(100'001, 0)).status());
 }
 
-TEST(JournalCheckTest, AFileThatCannotBeRead_IsNoFindingOnSamples) {
+TEST(JournalCheckTest, UnreadableFile_IsUnavailableAndNotDataLoss) {
   const absl::Status status = journal::CheckFile("/no/such/journal").status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot read /no/such/journal: No such file"));
 }
 
-TEST(IntervalSetTest, TouchingIntervals_AreOne) {
+TEST(IntervalSetTest, AdjacentIntervals_AreMerged) {
   IntervalSet set;
   for (const auto& [begin, end] : {std::pair(0, 2), std::pair(6, 8), std::pair(4, 6), std::pair(2, 4)}) {
     EXPECT_EQ(set.Add(begin, end), IntervalSet::kNone);
@@ -122,26 +122,26 @@ TEST(IntervalSetTest, TouchingIntervals_AreOne) {
   EXPECT_EQ(set.count(), 10);
 }
 
-TEST(JournalCheckTest, AnUnfinishedJobIsCheckedForRepeatsOnly) {
+TEST(JournalCheckTest, UnfinishedJobIsCheckedForRepeatsOnly) {
   ExpectGood(Attempt(0, 0) + Used(0, 2) + Used(6, 2), 4);
   ExpectBad(Attempt(0, 0) + Used(0, 2) + Used(1, 2), "used twice");
 }
 
-TEST(JournalCheckTest, EveryServerAppliesEverySample) {
+TEST(JournalCheckTest, SampleMissingOnOneServerIsNamed) {
   const std::string used = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10);
   ExpectGood(used + Applied(1, 0, 5) + Applied(1, 5, 5) + End(1, 0), 10);
   ExpectBad(used + End(1, 0), "ps 1");
   ExpectBad(used + Applied(1, 0, 10) + Applied(1, 3, 2) + End(1, 0), "ps 1");
 }
 
-TEST(JournalCheckTest, ATornBatchMayBeMissingWhereItsLineSaysAndIsThereOnceElsewhere) {
+TEST(JournalCheckTest, TornBatchIsMissingOnlyOnOtherServers) {
   const std::string begin = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10) + Applied(1, 0, 6);
   ExpectBad(begin + End(1, 0), "position 6 of epoch 0 was not used by ps 1");
   ExpectGood(begin + journal::Torn(1, 6, 4, {0}) + End(1, 0), 10);
   ExpectBad(begin + journal::Torn(1, 6, 4, {1}) + End(1, 0), "used twice by ps 0");
 }
 
-TEST(JournalCheckTest, ADroppedRemainderIsNotMissed) {
+TEST(JournalCheckTest, DroppedRemainderIsNotMissing) {
   ExpectGood(Attempt(0, 0) + Used(0, 8) + journal::EpochDone(0, 8) + Used(10, 8) + journal::EpochDone(1, 8) +
                  End(2, 0),
              16);
@@ -149,9 +149,7 @@ TEST(JournalCheckTest, ADroppedRemainderIsNotMissed) {
             "though it should not");
 }
 
-TEST(JournalCheckTest, ATornLastLineDoesNotCount) {
-  ExpectGood(Attempt(0, 0) + Used(0, 4) + "used 0 0 4 60", 4);
-}
+TEST(JournalCheckTest, TornLastLineIsIgnored) { ExpectGood(Attempt(0, 0) + Used(0, 4) + "used 0 0 4 60", 4); }
 
 TEST(JournalCheckTest, DamagedTextIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(journal::Check("").status()));
@@ -160,7 +158,7 @@ TEST(JournalCheckTest, DamagedTextIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(journal::Check(Attempt(0, 0) + "used 0 0 zero 1\n").status()));
 }
 
-TEST(JournalCheckTest, NumbersAreBoundedBeforeTheyAreAdded) {
+TEST(JournalCheckTest, NumbersBeyondBoundsAreRefused) {
   const std::string most = std::to_string(INT64_MAX);
   ExpectBad(Attempt(0, 0) + "used 0 0 0 " + most + "\n", "line 2: field 4 is not a number from 0 to");
   ExpectBad("attempt 0 0 0 10 1 " + most + " ps_sync\n", "line 1: field 6 is not a number from 0 to");
@@ -168,7 +166,7 @@ TEST(JournalCheckTest, NumbersAreBoundedBeforeTheyAreAdded) {
   ExpectBad(Attempt(0, 0) + End(int64_t{1} << 57, 0), "position 0 of epoch 0 was not used");
 }
 
-TEST(JournalTest, WhatOthersSayOfThemselvesStaysInItsLine) {
+TEST(JournalTest, ControlCharactersOfOthersAreReplaced) {
   proto::Member member;
   member.set_role(proto::WORKER);
   member.set_host("a\nused 0 0 0 10");

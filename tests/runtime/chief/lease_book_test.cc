@@ -29,7 +29,7 @@ LeaseBook Opened(bool in_rounds, int workers, const std::vector<BatchLease>& bat
 
 // ------------------------------------------------------------------------------------------ on demand
 
-TEST(LeaseBookTest, LeasesAreConsecutiveBatchesAndTheLastIsShort) {
+TEST(LeaseBookTest, LeasesAreConsecutiveAndLastIsShort) {
   LeaseBook book = Opened(false, 1, SingleBatches({10, 45}, 10));
   std::vector<Slice> leases;
   for (int i = 0; i < 4; ++i) {
@@ -41,24 +41,24 @@ TEST(LeaseBookTest, LeasesAreConsecutiveBatchesAndTheLastIsShort) {
   EXPECT_TRUE(book.Lease(0, 1).last);
 }
 
-TEST(LeaseBookTest, TheLastBatchesAreSpread) {
+TEST(LeaseBookTest, LastBatchesAreSpreadOverWorkers) {
   LeaseBook book = Opened(false, 3, SingleBatches({0, 60}, 10));
-  EXPECT_EQ(book.Lease(0, 4).batches.size(), 1u) << "six batches for three workers are not given to one";
+  EXPECT_EQ(book.Lease(0, 4).batches.size(), 1u) << "one worker does not get all of the last six batches";
   LeaseBook long_book = Opened(false, 3, SingleBatches({0, 1000}, 10));
   EXPECT_EQ(long_book.Lease(0, 4).batches.size(), 4u);
 }
 
-TEST(LeaseBookTest, OnlyTheHolderMayUseALeaseAndOnlyOnce) {
+TEST(LeaseBookTest, LeaseIsUsedOnceAndByItsHolderOnly) {
   LeaseBook book = Opened(false, 2, SingleBatches({0, 100}, 10));
   const Slice lease = PositionsOf(book.Lease(0, 1)).at(0);
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(1, lease)));
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(0, {lease.begin, lease.end - 1}))) << "a part of it";
   EXPECT_TRUE(book.Use(0, lease).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(0, lease)));
-  EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(0, {50, 60}))) << "nobody holds that lease";
+  EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(0, {50, 60}))) << "no worker holds that lease";
 }
 
-TEST(LeaseBookTest, CutBook_GivesOutOnlyWhatWasGivenBack) {
+TEST(LeaseBookTest, CutBook_LeasesReturnedBatchesOnly) {
   LeaseBook book = Opened(false, 2, SingleBatches({10, 1000}, 10));
   EXPECT_EQ(book.Lease(0, 2).batches.size(), 2u);
   const Slice kept = PositionsOf(book.Lease(1, 1)).at(0);
@@ -71,13 +71,13 @@ TEST(LeaseBookTest, CutBook_GivesOutOnlyWhatWasGivenBack) {
   EXPECT_EQ(kept, (Slice{30, 40}));
 }
 
-TEST(LeaseBookTest, CutBeforeAnyLease_EndsAtTheBegin) {
+TEST(LeaseBookTest, CutBeforeAnyLease_EndsAtSegmentBegin) {
   LeaseBook book = Opened(false, 1, SingleBatches({10, 100}, 10));
   EXPECT_EQ(book.CutToDealt(), 10);
   EXPECT_TRUE(book.Lease(0, 1).last);
 }
 
-TEST(LeaseBookTest, CutInRounds_EveryWorkerGetsTheSameRounds) {
+TEST(LeaseBookTest, CutInRounds_AllWorkersGetSameRounds) {
   LeaseBook book = Opened(true, 2, BatchesOfSteps({0, 100}, 10, 2));
   EXPECT_THAT(ClocksOf(book.Lease(0, 3)), ElementsAre(0, 1, 2));
   EXPECT_EQ(book.CutToDealt(), 30);
@@ -87,7 +87,7 @@ TEST(LeaseBookTest, CutInRounds_EveryWorkerGetsTheSameRounds) {
 
 // ------------------------------------------------------------------------------------------- in rounds
 
-TEST(LeaseBookTest, RoundsAreTheStepsOfBulkSynchronousWorkers) {
+TEST(LeaseBookTest, RoundsEqualStepsOfBulkSynchronousWorkers) {
   LeaseBook book = Opened(true, 3, BatchesOfSteps({0, 20}, 8, 3));
   for (int worker = 2; worker >= 0; --worker) {
     const LeaseBook::Leases leases = book.Lease(worker, 4);
@@ -99,13 +99,13 @@ TEST(LeaseBookTest, RoundsAreTheStepsOfBulkSynchronousWorkers) {
   }
 }
 
-TEST(LeaseBookTest, WhoHasNoBatchInTheLastRoundStillMakesItsStep) {
+TEST(LeaseBookTest, WorkerWithoutBatchInLastRoundMakesEmptyStep) {
   LeaseBook book = Opened(true, 3, BatchesOfSteps({0, 8}, 6, 3));
   EXPECT_THAT(PositionsOf(book.Lease(2, 4)), ElementsAre(Slice{4, 6}, Slice{8, 8}));
   EXPECT_TRUE(book.Use(2, {8, 8}).ok());
 }
 
-TEST(LeaseBookTest, WhoJoinsTakesPartFromTheNextRound) {
+TEST(LeaseBookTest, JoiningWorkerTakesPartFromNextRound) {
   LeaseBook book = Opened(true, 2, BatchesOfSteps({0, 100}, 10, 2));
   book.Lease(0, 4);
   book.Join(2);
@@ -114,7 +114,7 @@ TEST(LeaseBookTest, WhoJoinsTakesPartFromTheNextRound) {
   EXPECT_THAT(ClocksOf(book.Lease(1, 6)), ElementsAre(0, 1, 2, 3, 4, 5));
 }
 
-TEST(LeaseBookTest, ClocksGoOnOverSegments) {
+TEST(LeaseBookTest, ClocksContinueOverSegments) {
   LeaseBook book = Opened(true, 1, BatchesOfSteps({0, 10}, 10, 1));
   EXPECT_THAT(ClocksOf(book.Lease(0, 4)), ElementsAre(0));
   ASSERT_TRUE(book.Use(0, {0, 10}).ok());
@@ -124,7 +124,7 @@ TEST(LeaseBookTest, ClocksGoOnOverSegments) {
 
 // ---------------------------------------------------------------------------------------------- losses
 
-// Worker 0 of two holds [0, 10), [10, 20), [20, 30) and is lost; two servers.
+// Worker 0 of two holds [0, 10), [10, 20), [20, 30) and is lost. There are two servers.
 class SettlementTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -137,12 +137,12 @@ class SettlementTest : public ::testing::Test {
   LeaseBook book_{false};
 };
 
-TEST_F(SettlementTest, WhatNoServerAppliedGoesToOthersFirst) {
+TEST_F(SettlementTest, BatchesAppliedNowhereGoToOthersFirst) {
   EXPECT_EQ(book_.Settle(0, 2).returned, 3);
   EXPECT_EQ(PositionsOf(book_.Lease(1, 2)), (std::vector<Slice>{{0, 10}, {10, 20}}));
 }
 
-TEST_F(SettlementTest, WhatAllServersAppliedIsUsed) {
+TEST_F(SettlementTest, BatchAppliedByAllServersIsUsed) {
   book_.Applied(0, {0, 10});
   book_.Applied(1, {0, 10});
   const LeaseBook::Settlement settlement = book_.Settle(0, 2);
@@ -151,7 +151,7 @@ TEST_F(SettlementTest, WhatAllServersAppliedIsUsed) {
   EXPECT_EQ(settlement.returned, 2);
 }
 
-TEST_F(SettlementTest, WhatSomeServersAppliedIsTornAndNotGivenOutAgain) {
+TEST_F(SettlementTest, BatchAppliedBySomeServersIsTornAndNotLeased) {
   book_.Applied(1, {10, 20});
   const LeaseBook::Settlement settlement = book_.Settle(0, 2);
   ASSERT_EQ(settlement.torn.size(), 1u);
@@ -160,7 +160,7 @@ TEST_F(SettlementTest, WhatSomeServersAppliedIsTornAndNotGivenOutAgain) {
   EXPECT_EQ(PositionsOf(book_.Lease(1, 2)), (std::vector<Slice>{{0, 10}, {20, 30}}));
 }
 
-TEST_F(SettlementTest, WhoWasToldLastGetsNothingBeforeTheBookIsOpenedAgain) {
+TEST_F(SettlementTest, ClosedBookLeasesNothingUntilReopened) {
   while (!book_.Lease(1, 4).last) continue;
   book_.Settle(0, 2);
   EXPECT_THAT(book_.Lease(1, 4).batches, IsEmpty());
@@ -169,7 +169,7 @@ TEST_F(SettlementTest, WhoWasToldLastGetsNothingBeforeTheBookIsOpenedAgain) {
   EXPECT_FALSE(book_.Lease(1, 4).batches.empty());
 }
 
-TEST_F(SettlementTest, WhatWasDealtToTheLostAndNotSentIsFreeAtOnce) {
+TEST_F(SettlementTest, BatchesDealtToLostWorkerAndNotSentAreFree) {
   LeaseBook book = Opened(true, 2, BatchesOfSteps({0, 80}, 10, 2));
   book.Lease(0, 4);
   book.Leave(1);

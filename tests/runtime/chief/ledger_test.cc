@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-TEST(SampleLedgerTest, IsDoneWhenEveryPositionWasUsedInAnyOrder) {
+TEST(SampleLedgerTest, PositionsUsedInAnyOrderCompleteSegment) {
   SampleLedger ledger({100, 130});
   EXPECT_TRUE(ledger.Use(1, {110, 120}).ok());
   EXPECT_EQ(ledger.first_unused(), 100);
@@ -16,13 +16,13 @@ TEST(SampleLedgerTest, IsDoneWhenEveryPositionWasUsedInAnyOrder) {
   EXPECT_TRUE(ledger.all_used());
 }
 
-TEST(SampleLedgerTest, AWorkerWithoutSamplesUsesNone) {
+TEST(SampleLedgerTest, EmptyUseCountsNothing) {
   SampleLedger ledger({0, 4});
   EXPECT_TRUE(ledger.Use(1, {4, 4}).ok());
   EXPECT_EQ(ledger.used_count(), 0);
 }
 
-TEST(SampleLedgerTest, RefusesWhatWasUsedBefore) {
+TEST(SampleLedgerTest, RepeatedUseIsRefused) {
   SampleLedger ledger({0, 100});
   ASSERT_TRUE(ledger.Use(0, {20, 40}).ok());
   for (const Slice again : {Slice{20, 40}, Slice{10, 21}, Slice{39, 50}, Slice{0, 100}, Slice{25, 30}}) {
@@ -31,7 +31,7 @@ TEST(SampleLedgerTest, RefusesWhatWasUsedBefore) {
   EXPECT_EQ(ledger.used_count(), 20);
 }
 
-TEST(SampleLedgerTest, RefusesWhatLiesOutside) {
+TEST(SampleLedgerTest, UseOutsideSegmentIsRefused) {
   SampleLedger ledger({50, 60});
   for (const Slice outside : {Slice{40, 51}, Slice{59, 61}, Slice{58, 52}}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(ledger.Use(0, outside))) << outside.begin;

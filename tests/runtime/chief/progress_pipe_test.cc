@@ -37,7 +37,7 @@ proto::ProgressEvent Finished() {
   return event;
 }
 
-// A pipe of one page, full of lines that nobody has read.
+// A pipe of one page, full of unread lines.
 class ProgressPipeTest : public ::testing::Test {
  protected:
   ProgressPipeTest() {
@@ -49,7 +49,7 @@ class ProgressPipeTest : public ::testing::Test {
     capacity_ = fcntl(write_.get(), F_SETPIPE_SZ, 4096);
     TETHYS_CHECK(capacity_ > 0);
     pipe_ = std::make_unique<ProgressPipe>(write_.get());
-    // The first is in the middle of being written, whatever comes next waits.
+    // The writing thread blocks within the first event, so later ones are queued.
     pipe_->Add(Note(std::string(3 * capacity_, 'x')));
     char first;
     TETHYS_CHECK(read(read_.get(), &first, 1) == 1);
@@ -84,7 +84,7 @@ class ProgressPipeTest : public ::testing::Test {
   std::unique_ptr<ProgressPipe> pipe_;
 };
 
-TEST_F(ProgressPipeTest, AReaderThatReadsNothing_HoldsUpNobodyAndGetsTheNewest) {
+TEST_F(ProgressPipeTest, StoppedReader_DoesNotBlockAndGetsNewestProgress) {
   for (int step = 0; step < 100'000; ++step) pipe_->Add(Progress(step));
   EXPECT_THAT(End(), ElementsAre("progress 99999"));
 }
@@ -102,7 +102,7 @@ TEST_F(ProgressPipeTest, EpochsAndNotes_AreKeptInOrder) {
   EXPECT_THAT(End(), ElementsAre("epoch 4", "saved step-3", "progress 4"));
 }
 
-TEST_F(ProgressPipeTest, TooManyNotes_AreCountedAndTheEndIsTold) {
+TEST_F(ProgressPipeTest, TooManyNotes_AreCountedAndEndIsKept) {
   for (int i = 0; i < ProgressPipe::kMostWaiting + 7; ++i) pipe_->Add(Note("n"));
   pipe_->Add(Finished());
   const std::vector<std::string> words = End();
@@ -111,7 +111,7 @@ TEST_F(ProgressPipeTest, TooManyNotes_AreCountedAndTheEndIsTold) {
   EXPECT_EQ(words.back(), "finished");
 }
 
-TEST_F(ProgressPipeTest, AReaderThatIsGone_IsNotWaitedFor) {
+TEST_F(ProgressPipeTest, ClosedReader_IsNotWaitedFor) {
   pipe_->Add(Finished());
   read_.Close();
   pipe_.reset();

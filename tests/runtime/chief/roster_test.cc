@@ -1,4 +1,4 @@
-// Who has which GPU of a host, through losses and replacements.
+// Local ranks on a host, through losses and replacements, and tasks that are late.
 #include "runtime/chief/roster.h"
 
 #include "gmock/gmock.h"
@@ -36,12 +36,12 @@ class RosterTest : public ::testing::Test {
   Roster roster_{5, 1};
 };
 
-TEST_F(RosterTest, WorkersOfAHostAreCountedInTheOrderOfTheirIndices) {
+TEST_F(RosterTest, LocalRanksFollowIndicesOnEachHost) {
   Start({"a", "b", "a", "a", "b"});
   EXPECT_THAT(LocalRanks(5), ElementsAre(0, 0, 1, 2, 1));
 }
 
-TEST_F(RosterTest, ComputingWorker_IsToldToTheOthersUntilItIsLost) {
+TEST_F(RosterTest, ComputingWorker_CountsForOthersUntilLost) {
   Start({"a", "a"});
   EXPECT_FALSE(roster_.AnotherComputes(Worker(0)));
   roster_.at(Worker(1)).heartbeat.set_computing(true);
@@ -51,7 +51,7 @@ TEST_F(RosterTest, ComputingWorker_IsToldToTheOthersUntilItIsLost) {
   EXPECT_FALSE(roster_.AnotherComputes(Worker(0)));
 }
 
-TEST_F(RosterTest, AReplacementGetsWhatItsPredecessorHad) {
+TEST_F(RosterTest, ReplacementGetsPredecessorsLocalRank) {
   Start({"a", "a", "a"});
   Lose(1);
   Join(1, "a");
@@ -59,7 +59,7 @@ TEST_F(RosterTest, AReplacementGetsWhatItsPredecessorHad) {
   EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 2));
 }
 
-TEST_F(RosterTest, TwoReplacementsNeverShareWhicheverComesFirst) {
+TEST_F(RosterTest, TwoReplacementsInAnyOrderShareNoLocalRank) {
   Start({"a", "a"});
   Lose(0);
   Lose(1);
@@ -71,16 +71,16 @@ TEST_F(RosterTest, TwoReplacementsNeverShareWhicheverComesFirst) {
   EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
 }
 
-TEST_F(RosterTest, ALossForGoodDoesNotMoveTheOthers) {
+TEST_F(RosterTest, LossWithoutReplacementMovesNoOther) {
   Start({"a", "a", "a"});
   Lose(0);
   Lose(2);
   Join(2, "a");
   BeSetUp(2);
-  EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 0)) << "worker 0 is lost, worker 1 still has the second";
+  EXPECT_THAT(LocalRanks(3), ElementsAre(0, 1, 0)) << "worker 0 is lost; worker 1 keeps local rank 1";
 }
 
-TEST_F(RosterTest, AReplacementThatWaitsToBeSetUpHoldsNothing) {
+TEST_F(RosterTest, ReplacementBeforeSetupHoldsNoLocalRank) {
   Start({"a", "a"});
   Lose(0);
   Lose(1);
@@ -91,7 +91,7 @@ TEST_F(RosterTest, AReplacementThatWaitsToBeSetUpHoldsNothing) {
   EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
 }
 
-TEST_F(RosterTest, AReplacementOnAnotherHostTakesWhatIsFreeThere) {
+TEST_F(RosterTest, ReplacementOnAnotherHostTakesFreeLocalRank) {
   Start({"a", "b", "b"});
   Lose(0);
   Join(0, "b");
@@ -99,7 +99,7 @@ TEST_F(RosterTest, AReplacementOnAnotherHostTakesWhatIsFreeThere) {
   EXPECT_THAT(LocalRanks(3), ElementsAre(2, 0, 1));
 }
 
-TEST_F(RosterTest, WhoIsSilentForTwoSecondsIsLate) {
+TEST_F(RosterTest, TaskSilentForTwoSecondsIsLate) {
   constexpr Nanoseconds kBegin = 10 * kSecond;
   for (int i = 0; i < 3; ++i) {
     Join(i, "a");
@@ -114,7 +114,7 @@ TEST_F(RosterTest, WhoIsSilentForTwoSecondsIsLate) {
   EXPECT_EQ(late[0].silent_seconds(), 2.5);
 }
 
-TEST_F(RosterTest, WhoMadeFarFewerStepsAtItsOwnPaceIsLate) {
+TEST_F(RosterTest, WorkerFarBehindAtItsOwnPaceIsLate) {
   const int64_t steps[] = {100, 60, 90};
   for (int i = 0; i < 3; ++i) {
     Join(i, "a");

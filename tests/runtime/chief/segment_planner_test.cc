@@ -24,14 +24,14 @@ proto::TrainingState State(int64_t step, int64_t epoch, int64_t position) {
   return state;
 }
 
-TEST(SegmentPlannerTest, WithoutSavesASegmentIsAnEpoch) {
+TEST(SegmentPlannerTest, SegmentWithoutSavesIsAnEpoch) {
   const TrainingSegment segment = Planner("epochs: 2").Next(State(4, 1, 0));
   EXPECT_EQ(segment.positions, (Slice{0, 100}));
   EXPECT_EQ(segment.steps, 4);
   EXPECT_TRUE(segment.ends_epoch);
 }
 
-TEST(SegmentPlannerTest, SavesCutTheEpoch) {
+TEST(SegmentPlannerTest, SavesCutEpochIntoSegments) {
   const SegmentPlanner planner = Planner("epochs: 2 checkpoint { every_steps: 3 }");
   TrainingSegment segment = planner.Next(State(0, 0, 0));
   EXPECT_EQ(segment.positions, (Slice{0, 90}));
@@ -43,7 +43,7 @@ TEST(SegmentPlannerTest, SavesCutTheEpoch) {
   EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true, 0));
 }
 
-TEST(SegmentPlannerTest, MaxStepsEndsWithinAnEpoch) {
+TEST(SegmentPlannerTest, MaxStepsEndsJobWithinEpoch) {
   const SegmentPlanner planner = Planner("epochs: 9 max_steps: 6");
   const TrainingSegment segment = planner.Next(State(4, 1, 0));
   EXPECT_EQ(segment.positions, (Slice{0, 60}));
@@ -52,39 +52,39 @@ TEST(SegmentPlannerTest, MaxStepsEndsWithinAnEpoch) {
   EXPECT_FALSE(planner.Finished(State(5, 1, 30)));
 }
 
-TEST(SegmentPlannerTest, ADroppedRemainderIsNotPlanned) {
+TEST(SegmentPlannerTest, DroppedRemainderIsNotPlanned) {
   const TrainingSegment segment = Planner("epochs: 1 drop_remainder: true").Next(State(0, 0, 0));
   EXPECT_EQ(segment.positions, (Slice{0, 90}));
   EXPECT_TRUE(segment.ends_epoch);
 }
 
-TEST(SegmentPlannerTest, AsynchronousUpdatesAreWorkersBatches) {
+TEST(SegmentPlannerTest, AsynchronousUpdateIsOneWorkersBatch) {
   const SegmentPlanner planner = Planner("epochs: 1 strategy { parameter_server { asynchronous {} } }");
   EXPECT_TRUE(planner.leased());
   EXPECT_EQ(planner.batch(), 10);
   EXPECT_EQ(planner.Next(State(0, 0, 0)).steps, 10);
 }
 
-TEST(SegmentPlannerTest, ResumingElsewhereCountsFromThere) {
+TEST(SegmentPlannerTest, ResumeWithinEpochPlansItsRest) {
   const TrainingSegment segment = Planner("epochs: 1").Next(State(7, 0, 35));
   EXPECT_EQ(segment.positions, (Slice{35, 100}));
   EXPECT_EQ(segment.steps, 3) << "30, 30 and 5 samples";
 }
 
-TEST(SegmentPlannerTest, EpochSavesAreDueAtTheirEnds) {
+TEST(SegmentPlannerTest, EpochSavesAreDueAtEpochEnds) {
   const SegmentPlanner planner = Planner("epochs: 9 checkpoint { every_epochs: 2 }");
   EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true, 0));
   EXPECT_TRUE(planner.SaveDue(State(8, 2, 0), true, 0));
   EXPECT_FALSE(planner.SaveDue(State(9, 2, 30), false, 0));
 }
 
-TEST(SegmentPlannerTest, SaveDueTooSoonAfterTheLast_IsLeftOut) {
+TEST(SegmentPlannerTest, SaveWithinMinSecondsOfLast_IsSkipped) {
   const SegmentPlanner planner = Planner("epochs: 9 checkpoint { every_epochs: 1 min_seconds: 60 }");
   EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true, 59));
   EXPECT_TRUE(planner.SaveDue(State(8, 2, 0), true, 60));
 }
 
-TEST(SegmentPlannerTest, PatienceUsedUp_FinishesTheJob) {
+TEST(SegmentPlannerTest, ExhaustedPatience_FinishesJob) {
   proto::TrainingState state = State(8, 2, 0);
   state.mutable_early_stopping()->set_epochs_without(2);
   EXPECT_TRUE(Planner("epochs: 9 early_stopping { patience: 2 }").Finished(state));
@@ -92,7 +92,7 @@ TEST(SegmentPlannerTest, PatienceUsedUp_FinishesTheJob) {
   EXPECT_FALSE(Planner("epochs: 9").Finished(state)) << "resumed without the rule";
 }
 
-TEST(SegmentPlannerTest, CutSegment_EndsBetweenItsSteps) {
+TEST(SegmentPlannerTest, CutSegment_EndsBetweenSteps) {
   const SegmentPlanner planner = Planner("epochs: 2");
   const TrainingSegment whole = planner.Next(State(4, 1, 0));
   const TrainingSegment cut = planner.CutAt(whole, 60);

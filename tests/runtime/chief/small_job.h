@@ -1,4 +1,4 @@
-// The plan of a job so small that a test can follow every step of it.
+// The plan of a job that is small enough for tests to follow every step.
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_SMALL_JOB_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_SMALL_JOB_H_
 
@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// Twenty samples in batches of ten, two of validation, four of test: two steps an epoch, one epoch.
+// One epoch of two steps: twenty training samples in batches of ten. Two validation and four test samples.
 inline proto::JobPlan Plan(const std::string& job) {
   proto::JobPlan plan;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
