@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Packs the tethys command with every library it needs, the C library and its loader included, into one file that
-# runs wherever it is unpacked: any x86-64 or arm64 Linux of the build's architecture, nothing installed.
+# runs where it is unpacked: on any x86-64 or arm64 Linux of the build's architecture, without installed packages.
 #
 #   deploy/bundle.sh [PROGRAM [BUNDLE [FOLDER]]]
+# Defaults: PROGRAM is build/release/deploy/tethys; BUNDLE is tethys-bundle.tar.gz beside it; FOLDER, which may
+# contain libtethys_cuda.so, is that of PROGRAM. The command contains this script and runs it when machines lack its
+# build. BUNDLE_LEVEL is the level of gzip (6), which every machine with tar has.
 #
-# PROGRAM: build/release/deploy/tethys. BUNDLE: tethys-bundle.tar.gz beside it. FOLDER, where libtethys_cuda.so may
-# lie: that of PROGRAM. The command itself runs this script, which lies in it, when machines lack its build.
-# BUNDLE_LEVEL is gzip's (6): gzip is there on every machine that has a tar.
-#
-#   build               what the program says of its build
+#   build               the output of the program's --version
 #   tethys              start script: the bundle's own loader runs lib/tethys with the bundle's own libraries
 #   lib/                the program without its debugging symbols, the loader, the libraries, libtethys_cuda.so
 set -euo pipefail
@@ -24,20 +23,20 @@ folder=$(mktemp -d)
 new=$(mktemp "$bundle.XXXXXX")
 trap 'rm -rf "$folder" "$new"' EXIT
 mkdir "$folder/lib"
-# Without binutils it is only larger.
+# Without binutils the bundle is only larger.
 if command -v strip >/dev/null; then pack_binary() { strip -o "$2" "$1"; }; else pack_binary() { cp -L "$1" "$2"; }; fi
 pack_binary "$program" "$folder/lib/tethys"
 "$program" --version > "$folder/build"
 
-# "name => /path (address)" for a library, "/path (address)" for the loader.
+# ldd prints "name => /path (address)" for a library, "/path (address)" for the loader.
 missing=$(ldd "$program" | grep 'not found' || true)
 [ -z "$missing" ] || { echo "bundle.sh: libraries of $program are missing here:"$'\n'"$missing" >&2; exit 1; }
 loader=$(ldd "$program" | awk '$1 ~ /^\// && $1 ~ /ld-linux/ {print $1}')
 [ -n "$loader" ] || { echo "bundle.sh: $program names no loader: is it linked dynamically?" >&2; exit 1; }
-# For jobs on GPUs, where it was built; NVIDIA's own libraries are found on the host (--cuda_library_path).
+# For jobs on GPUs, if it was built; NVIDIA's own libraries are found on the host (--cuda_library_path).
 [ ! -e "$cuda" ] || pack_binary "$cuda" "$folder/lib/libtethys_cuda.so"
 cp -L $(ldd "$program" | awk '$2 == "=>" {print $3}') "$loader" "$folder/lib/"
-# NVIDIA's libraries need these parts of the C library, and must not get those of the host's beside the bundle's own.
+# NVIDIA's libraries need these parts of the C library, which must not come from the host's C library.
 libc=$(ldd "$program" | awk '$1 ~ /^libc\.so/ {print $3}')
 for name in libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2; do
   cp -L "$(dirname "$libc")/$name" "$folder/lib/"
@@ -45,8 +44,8 @@ done
 
 cat > "$folder/tethys" <<SCRIPT
 #!/bin/sh
-# The path is made absolute: the program starts itself again, maybe from another folder. The loader heeds no
-# LD_LIBRARY_PATH beside --library-path, and a GPU's driver may lie there.
+# The path is made absolute because the program starts itself again, maybe from another folder. The loader ignores
+# LD_LIBRARY_PATH if --library-path is given, but a GPU's driver may be there.
 case \$0 in */*) folder=\${0%/*} ;; *) folder=. ;; esac
 folder=\$(cd "\$folder" && pwd) || exit
 exec "\$folder/lib/${loader##*/}" --library-path "\$folder/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" "\$folder/lib/tethys" "\$@"

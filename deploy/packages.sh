@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2034
-# What Tethys needs from the distribution, and how it gets there. Sourced by quickstart.sh, tests/run.sh and
+# Packages that Tethys needs from the distribution, and their installation. Sourced by quickstart.sh, tests/run.sh and
 # .ci/run; not run by itself. Names are those of Debian 12 and 13 and of Ubuntu 24.04. None of them starts a service.
 
 BUILD_PACKAGES=(
@@ -7,15 +7,15 @@ BUILD_PACKAGES=(
   protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev  # control plane, wire contracts
   libabsl-dev libdnnl-dev                                                 # Status and strings; CPU compute
   libssl-dev zlib1g-dev                                                   # HMAC of the handshake; gzip, CRC-32
-  libjs-chart.js                                                          # pictures of reports
+  libjs-chart.js                                                          # charts of reports
 )
-DATA_PACKAGES=(dataset-fashion-mnist)                  # What the examples train on.
+DATA_PACKAGES=(dataset-fashion-mnist)                  # Data of the examples.
 TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without our code.
                libbenchmark-dev libgloo-dev            # Benchmarks, and the peer of the all-reduce.
-               python3-yaml                            # Looks at the Kubernetes manifest.
-               strace                                  # Disks that fail.
+               python3-yaml                            # Reads the Kubernetes manifest.
+               strace                                  # Simulates failing disks.
                iproute2 openssh-client)                # A cluster of namespaces on one machine.
-# Of Debian 12 alone, where .ci/run runs. The last brings libFuzzer.
+# Only in Debian 12, where .ci/run runs. The last one has libFuzzer.
 LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
@@ -24,10 +24,10 @@ as_root() {
   if ((EUID == 0)); then "$@"; else sudo "$@"; fi
 }
 
-# install_missing PACKAGE...: installs those that are not there; touches neither network nor system otherwise.
+# install_missing PACKAGE...: installs the missing ones; uses neither network nor root if there are none.
 install_missing() {
   if ! command -v apt-get >/dev/null; then
-    echo "No apt-get here. Make sure that you have what these Debian packages bring: $*" >&2
+    echo "There is no apt-get here. Make sure that you have the contents of these Debian packages: $*" >&2
     return 0
   fi
   local package missing=()
@@ -38,7 +38,7 @@ install_missing() {
 
   echo "Installing with apt-get: ${missing[*]}"
   if ((EUID != 0)) && ! command -v sudo >/dev/null; then
-    echo "That needs root, and sudo is not here. As root: apt-get install ${missing[*]}" >&2
+    echo "That needs root, and there is no sudo. As root: apt-get install ${missing[*]}" >&2
     return 1
   fi
   as_root apt-get update -q

@@ -3,7 +3,7 @@
 #
 #   deploy/quickstart.sh
 #
-# Installs the packages that are missing (as root, or through sudo), builds the tethys command into build/release,
+# Installs missing packages (as root, or through sudo), builds the tethys command into build/release,
 # and trains one small network on Fashion-MNIST in four ways. It takes about six minutes on two cores and 0.9 GB of
 # disk, packages included. Run again, it installs and builds nothing.
 set -euo pipefail
@@ -13,12 +13,12 @@ source deploy/packages.sh
 echo "The first time this takes about six minutes on two cores and 0.9 GB of disk; again, half a minute."
 install_missing "${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}"
 
-# tests/run.sh turns the tests on later, in this same build directory.
+# tests/run.sh enables the tests later, in this same build directory.
 [[ -f build/release/build.ninja ]] || cmake --preset release -DTETHYS_BUILD_TESTS=OFF
 cmake --build --preset release --target tethys
 
 run_dir=runs/quickstart-$(date +%Y%m%d-%H%M%S)
 echo
-echo "Training in one process, with mirrored workers, and with parameter servers, synchronous and not."
+echo "Training in one process, with mirrored workers, and with parameter servers, synchronous and asynchronous."
 build/release/deploy/tethys compare --run_dir="$run_dir" \
   examples/fashion_mnist_{local,mirrored,ps_sync,ps_async}.textproto

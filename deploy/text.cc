@@ -20,7 +20,7 @@ std::string Padded(const std::string& text, int width, bool left) {
 
 constexpr int kGap = 2;
 
-// The cells of these columns.
+// A line of the cells of the columns `chosen`.
 std::string Line(const std::vector<std::string>& cells, const std::vector<Column>& columns,
                  const std::vector<int>& widths, const std::vector<size_t>& chosen) {
   std::string line;
@@ -32,7 +32,7 @@ std::string Line(const std::vector<std::string>& cells, const std::vector<Column
   return absl::StrCat(line, "\n");
 }
 
-// Columns by table, in which the first `keys` are repeated.
+// The columns of each table; the first `keys` are repeated in all.
 std::vector<std::vector<size_t>> Parts(const std::vector<int>& widths, int width, size_t keys) {
   std::vector<std::vector<size_t>> parts = {{}};
   int used = 0;

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds and runs the tests; the last lines are CTest's.
+# Builds and runs the tests; the last lines of output are CTest's.
 #
-#   tests/run.sh          everything, as users build it
+#   tests/run.sh          all tests, as users build them
 #   tests/run.sh quick    without the tests labelled slow or cluster
-#   tests/run.sh asan     all but the cluster under AddressSanitizer and UndefinedBehaviorSanitizer
+#   tests/run.sh asan     all tests not labelled cluster, under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tests/run.sh tsan     the tests labelled tsan under ThreadSanitizer
 #
-# Installs the packages that are missing. TESTS=REGEX runs only the tests whose names match.
+# Installs missing packages. TESTS=REGEX runs only the tests whose names match.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/packages.sh
@@ -32,10 +32,10 @@ cmake --preset "$preset" -DTETHYS_BUILD_TESTS=ON
 
 targets=(all)
 if [[ $mode == tsan ]]; then
-  # A test is named as its target. Whatever uses gRPC need not be built here.
+  # A test has the name of its target. Building only these leaves out all code that uses gRPC.
   mapfile -t targets < <(ctest --preset tsan --show-only | sed -nE 's/^ *Test +#[0-9]+: +//p')
 fi
 cmake --build --preset "$preset" --target "${targets[@]}"
 
-# Tests that start and kill processes run alone (see tethys_test); all others two at a time.
+# Tests that start and kill processes run alone (see tethys_test), all others two at a time.
 ctest --preset "$preset" --parallel 2 --no-tests=error "${select[@]}"
