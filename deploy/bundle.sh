@@ -3,6 +3,7 @@
 # runs where it is unpacked: on any x86-64 or arm64 Linux of the build's architecture, without installed packages.
 #
 #   deploy/bundle.sh [PROGRAM [BUNDLE [FOLDER]]]
+#
 # Defaults: PROGRAM is build/release/deploy/tethys; BUNDLE is tethys-bundle.tar.gz beside it; FOLDER, which may
 # contain libtethys_cuda.so, is that of PROGRAM. The command contains this script and runs it when machines lack its
 # build. BUNDLE_LEVEL is the level of gzip (6), which every machine with tar has.

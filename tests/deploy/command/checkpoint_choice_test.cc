@@ -14,7 +14,7 @@ using ::testing::Not;
 
 class CheckpointChoiceTest : public ::testing::Test {
  protected:
-  // A directory that has a manifest is a checkpoint; whether it is damaged is not asked here.
+  // A directory with a manifest counts as a checkpoint; here it is a damaged one.
   void Save(const std::string& path) {
     ASSERT_TRUE(CreateDirectories(directory_.Path(path)).ok());
     ASSERT_TRUE(WriteFileAtomically(directory_.Path(path) + "/manifest.textproto", "").ok());
@@ -28,14 +28,14 @@ class CheckpointChoiceTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(CheckpointChoiceTest, ACheckpoint_IsItself) {
+TEST_F(CheckpointChoiceTest, PathOfCheckpoint_IsReturnedWithoutSlash) {
   Save("a/checkpoints/step-3");
   const auto found = FindCheckpoint(directory_.Path("a/checkpoints/step-3/"));
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(*found, directory_.Path("a/checkpoints/step-3"));
 }
 
-TEST_F(CheckpointChoiceTest, MissingStep_NamesThoseOfItsRun) {
+TEST_F(CheckpointChoiceTest, MissingStep_NamesCheckpointsOfItsRun) {
   Save("a/checkpoints/step-3");
   Save("a/checkpoints/step-6");
   EXPECT_THAT(Refusal("a/checkpoints/step-9"),
@@ -43,7 +43,7 @@ TEST_F(CheckpointChoiceTest, MissingStep_NamesThoseOfItsRun) {
                     HasSubstr("a/checkpoints/step-6")));
 }
 
-TEST_F(CheckpointChoiceTest, MissingRun_NamesTheNewestOfTheRunsBesideIt) {
+TEST_F(CheckpointChoiceTest, MissingRun_NamesNewestCheckpointsOfRunsBesideIt) {
   Save("a/checkpoints/step-3");
   Save("a/checkpoints/step-6");
   Save("b/checkpoints/step-1");
@@ -52,12 +52,12 @@ TEST_F(CheckpointChoiceTest, MissingRun_NamesTheNewestOfTheRunsBesideIt) {
                     HasSubstr("b/checkpoints/step-1"), Not(HasSubstr("step-3"))));
 }
 
-TEST_F(CheckpointChoiceTest, RunWithoutCheckpoints_SaysSo) {
+TEST_F(CheckpointChoiceTest, RunWithoutCheckpoints_IsRefused) {
   ASSERT_TRUE(CreateDirectories(directory_.Path("a/checkpoints")).ok());
   EXPECT_THAT(Refusal("a"), HasSubstr("a holds no checkpoint"));
 }
 
-TEST_F(CheckpointChoiceTest, RunWithADamagedCheckpointOnly_SaysWhatIsWrong) {
+TEST_F(CheckpointChoiceTest, RunWithDamagedCheckpointOnly_NamesIt) {
   Save("a/checkpoints/step-3");
   EXPECT_THAT(Refusal("a"), AllOf(HasSubstr("no undamaged checkpoint"), HasSubstr("step-3")));
 }

@@ -1,4 +1,4 @@
-// What `tethys` refuses, and what it prints without starting anything.
+// Tests of what `tethys` refuses and of what it prints without starting a job.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -100,7 +100,7 @@ class CommandTest : public ::testing::Test {
     outcome.error = *ReadFile(log);
     return outcome;
   }
-  // Runs a train that must be refused, with nothing started and no directory made.
+  // Runs a `tethys train` that must be refused without making a directory; returns the error.
   std::string Refused(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"train", job(), "--run_dir=" + run_dir()});
     const Outcome outcome = Tethys(arguments);
@@ -132,12 +132,12 @@ TEST_F(CommandTest, VersionNamesCommitAndBuild) {
                                "Tethys [0-9]+\\.[0-9]+\\.[0-9]+, (commit [0-9a-f]+, )?build [0-9a-f]+\n"));
 }
 
-TEST_F(CommandTest, AFieldOfAnotherStrategyIsRefused) {
+TEST_F(CommandTest, FieldOfAnotherStrategyIsRefused) {
   EXPECT_THAT(Refused({"--set=strategy.mirrored.bucket_bytes=4096"}),
               HasSubstr("write --set=strategy=mirrored before"));
 }
 
-TEST_F(CommandTest, AVariationThatConcernsNoJobIsRefused) {
+TEST_F(CommandTest, VariationThatAppliesToNoJobIsRefused) {
   const Outcome outcome =
       Tethys({"compare", job(), "--vary=strategy.mirrored.bucket_bytes=4096", "--run_dir=" + run_dir()});
   EXPECT_EQ(outcome.status, 2);
@@ -146,14 +146,14 @@ TEST_F(CommandTest, AVariationThatConcernsNoJobIsRefused) {
   EXPECT_FALSE(FileExists(run_dir()));
 }
 
-TEST_F(CommandTest, SuggestsTheVerbThatWasMeant) {
+TEST_F(CommandTest, MisspelledVerbGetsSuggestion) {
   const Outcome outcome = Tethys({"trian"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.error,
             "tethys: there is no verb 'trian'; did you mean train? (tethys --help lists them)\n");
 }
 
-TEST_F(CommandTest, SuggestsTheFlagThatWasMeant) {
+TEST_F(CommandTest, MisspelledFlagGetsSuggestion) {
   EXPECT_THAT(Refused({"--resum"}), HasSubstr("there is no flag --resum; did you mean --resume?"));
 }
 
@@ -162,22 +162,22 @@ TEST_F(CommandTest, RefusesAJobWithAnUnknownField) {
   EXPECT_THAT(Refused({}), HasSubstr("tiny.textproto:"));
 }
 
-TEST_F(CommandTest, RefusesAnOverrideOfNoField) {
+TEST_F(CommandTest, RefusesOverrideOfUnknownField) {
   EXPECT_THAT(Refused({"--set=wrokers=3"}), HasSubstr("wrokers"));
 }
 
-TEST_F(CommandTest, RefusesAJobFileThatIsNotThere) {
+TEST_F(CommandTest, RefusesMissingJobFile) {
   const Outcome outcome = Tethys({"train", directory_ + "/none.textproto"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.error, HasSubstr("none.textproto"));
 }
 
-TEST_F(CommandTest, RefusesDataBeforeAnythingIsStarted) {
+TEST_F(CommandTest, RefusesWrongLabelsBeforeStart) {
   WriteData(directory_, 40, 12);
   EXPECT_THAT(Refused({}), HasSubstr("label"));
 }
 
-TEST_F(CommandTest, RefusesAGpuThatIsNotThereOnce) {
+TEST_F(CommandTest, MissingGpuLibraryIsReportedOnce) {
   const std::string error = Refused({"--set=device.kind=CUDA", "--cuda_library_path=/no/such/folder"});
   const std::string reason = "there is no folder /no/such/folder on this host";
   EXPECT_THAT(error, AllOf(StartsWith("tethys train: host "), HasSubstr(reason)));
@@ -212,11 +212,11 @@ TEST_F(CommandTest, RefusesToOverwriteARun) {
   EXPECT_THAT(outcome.error, HasSubstr("--resume"));
 }
 
-TEST_F(CommandTest, RefusesToResumeWhatWasNotRun) {
+TEST_F(CommandTest, RefusesToResumeMissingRun) {
   EXPECT_THAT(Refused({"--resume"}), HasSubstr("holds no run to resume"));
 }
 
-TEST_F(CommandTest, PlanPrintsThePlacementAndStartsNothing) {
+TEST_F(CommandTest, PlanPrintsJobAndProcesses) {
   const Outcome outcome = Tethys({"plan", job()});
   EXPECT_EQ(outcome.status, 0) << outcome.error;
   EXPECT_THAT(outcome.out, StartsWith("tiny: ps_sync, 2 workers, 2 servers\n"));
@@ -235,19 +235,19 @@ TEST_F(CommandTest, CompareRefusesAJobGivenTwice) {
   EXPECT_FALSE(FileExists(run_dir()));
 }
 
-TEST_F(CommandTest, ARoleWithoutALauncherSaysWhatItNeeds) {
+TEST_F(CommandTest, RoleWithoutSecretExplainsItsInput) {
   const Outcome outcome = Tethys({"worker", "--chief=127.0.0.1:1", "--index=0"});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.error, HasSubstr("the first line on standard input must be TOKEN JOB_ID"));
 }
 
-TEST_F(CommandTest, DescriptorsAreLimitedByTheHardLimitOnly) {
+TEST_F(CommandTest, DescriptorLimitIsRaisedToHardLimit) {
   rlimit before, low;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   low = before;
   low.rlim_cur = 64;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  // Waits for its secret.
+  // This worker waits for its secret.
   auto worker = Subprocess::Spawn({.program = TETHYS_COMMAND,
                                    .arguments = {"worker", "--chief=127.0.0.1:1", "--index=0"},
                                    .log_path = directory_ + "/stderr"});

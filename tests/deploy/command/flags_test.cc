@@ -42,7 +42,7 @@ TEST(FlagsTest, TakesArgumentsAndFlagsInAnyOrder) {
   EXPECT_FALSE(flags.Has("set"));
 }
 
-TEST(FlagsTest, TakesAValueAsTheNextWord) { EXPECT_EQ(Parse({"job", "--run_dir", "a"}).Get("run_dir"), "a"); }
+TEST(FlagsTest, TakesNextWordAsValue) { EXPECT_EQ(Parse({"job", "--run_dir", "a"}).Get("run_dir"), "a"); }
 
 TEST(FlagsTest, KeepsEqualSignsOfAValue) {
   EXPECT_THAT(Parse({"job", "--set=a=1", "--set", "b.c=2"}).GetAll("set"), ElementsAre("a=1", "b.c=2"));
@@ -57,7 +57,7 @@ TEST(FlagsTest, SuggestsTheNearestFlag) {
             "there is no flag --rundir; did you mean --run_dir? (tethys train --help lists them)");
 }
 
-TEST(FlagsTest, AFieldOfTheJobIsToldHowToBeSet) {
+TEST(FlagsTest, JobFieldUsedAsFlagSuggestsSet) {
   EXPECT_EQ(Error({"job", "--epochs=3"}),
             "there is no flag --epochs, but a field of the job: write --set=epochs=3");
   EXPECT_EQ(Error({"job", "--optimizer.learning_rate", "0.1"}),
@@ -66,7 +66,7 @@ TEST(FlagsTest, AFieldOfTheJobIsToldHowToBeSet) {
   EXPECT_EQ(Error({"job", "-n", "2"}), "there is no flag -n (tethys train --help lists them)");
 }
 
-TEST(FlagsTest, SuggestsNothingForAWordThatResemblesNone) {
+TEST(FlagsTest, FlagUnlikeAnyOtherGetsNoSuggestion) {
   EXPECT_EQ(Error({"job", "--bandwidth=3"}), "there is no flag --bandwidth (tethys train --help lists them)");
 }
 

@@ -65,7 +65,7 @@ proto::JobPlan ServerPlan() {
   )pb");
 }
 
-TEST(JobSummaryTest, SaysWhatWillRun) {
+TEST(JobSummaryTest, ListsModelDataAndPlacement) {
   EXPECT_EQ(JobSummary(ServerPlan()),
             "mnist: ps_sync, 3 workers, 2 servers\n"
             "  model          2 variables, 7,850 parameters (31 KiB)\n"
@@ -77,7 +77,7 @@ TEST(JobSummaryTest, SaysWhatWillRun) {
             "  placement      3 shards: ps 0 15 KiB, ps 1 15 KiB\n");
 }
 
-TEST(JobSummaryTest, SaysOverHowManySamplesTheLearningRateDecays) {
+TEST(JobSummaryTest, ShowsSamplesOverWhichLearningRateDecays) {
   proto::JobPlan plan = ServerPlan();
   proto::LinearDecay& decay =
       *plan.mutable_job()->mutable_optimizer()->mutable_schedule()->mutable_linear_decay();
@@ -86,13 +86,13 @@ TEST(JobSummaryTest, SaysOverHowManySamplesTheLearningRateDecays) {
   EXPECT_THAT(JobSummary(plan), HasSubstr(", decaying to 0 over 77 samples\n"));
 }
 
-TEST(JobSummaryTest, SaysHowAsynchronousPushesAreScaled) {
+TEST(JobSummaryTest, ShowsScaleOfAsynchronousPushes) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_strategy()->mutable_parameter_server()->mutable_asynchronous();
   EXPECT_THAT(JobSummary(plan), HasSubstr("gradients      mean of each push (PUSH_MEAN)\n"));
 }
 
-TEST(PlanReportTest, SaysWhereRangesLieAndWhatAStepSends) {
+TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
   const absl::StatusOr<std::string> report = PlanReport(ServerPlan(), ProcessesHere(ServerPlan()));
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(*report,
@@ -114,7 +114,7 @@ TEST(PlanReportTest, ServerKeepsGradientsOfEachWorkerItAddsInOrder) {
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
 }
 
-TEST(PlanReportTest, LongListsAreCutShort) {
+TEST(PlanReportTest, LongListsAreShortened) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->set_workers(100);
   plan.mutable_placement()->set_servers(1000);
@@ -131,7 +131,7 @@ TEST(PlanReportTest, LongListsAreCutShort) {
 }
 
 // The bytes are those that a run measures: the communicators' tests count them.
-TEST(PlanReportTest, MirroredWorkers_MoveWhatTheirPlacesAskFor) {
+TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
   proto::Mirrored& mirrored = *plan.mutable_job()->mutable_strategy()->mutable_mirrored();
@@ -156,7 +156,7 @@ TEST(PlanReportTest, GradientsInBfloat16AreHalfAsManyBytes) {
   EXPECT_THAT(report, ContainsRegex("each worker +20 KiB +20 KiB .* in bfloat16, by NCCL"));
 }
 
-TEST(PlanReportTest, SaysWhatAGpuAndItsWorkerHold) {
+TEST(PlanReportTest, ListsMemoryOfGpuAndItsWorker) {
   proto::JobPlan plan = ServerPlan();
   EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("GPU")));
   plan.mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);

@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Elements on each server; 54,000 samples, three workers with 128 each.
+// A plan with these numbers of elements on servers, 54,000 samples, and three workers with 128 each.
 proto::JobPlan Plan(const std::vector<int64_t>& servers) {
   proto::JobPlan plan;
   plan.mutable_job()->set_workers(3);
@@ -44,7 +44,7 @@ TEST(JobRemarks, ServersWithoutParametersAreCounted) {
               ElementsAre(HasSubstr("of 5 servers 3 hold no parameters: servers: 2 does the same")));
 }
 
-TEST(JobRemarks, ServerWithAlmostNothingIsSaidWithItsShare) {
+TEST(JobRemarks, ServerWithTinyShareIsNamedWithIt) {
   EXPECT_THAT(JobRemarks(Plan({493, 493, 14})),
               ElementsAre(HasSubstr("of 3 servers 1 holds 1.4 % of the parameters: servers: 2 does nearly")));
   EXPECT_THAT(JobRemarks(Plan({493, 493, 7, 7, 0})),
@@ -57,7 +57,7 @@ TEST(JobRemarks, WorkersBeyondTheBatchAreCounted) {
               ElementsAre(HasSubstr("a step has 128 samples: 72 of 200 workers get none")));
 }
 
-TEST(JobRemarks, BatchBeyondTheDataIsSaid) {
+TEST(JobRemarks, BatchLargerThanDataGetsRemark) {
   EXPECT_THAT(JobRemarks(Workers(4096, 524288)),
               ElementsAre(HasSubstr("global batch of 524,288 samples is larger than the 54,000")));
 }

@@ -20,7 +20,7 @@ using ::testing::Not;
 
 constexpr char kToken[] = "00112233445566778899aabbccddeeff";
 
-// A role in a process of its own, whose standard input the test holds.
+// Runs a role in a process of its own, whose standard input the test holds.
 class RoleProcessTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -74,9 +74,9 @@ TEST_F(RoleProcessTest, RefusesAMissingJobId) {
 
 TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCat(kToken, " job-7")).ok()); }
 
-TEST_F(RoleProcessTest, RefusesATokenThatIsNone) { EXPECT_FALSE(Read("token job-7\n").ok()); }
+TEST_F(RoleProcessTest, RefusesMalformedToken) { EXPECT_FALSE(Read("token job-7\n").ok()); }
 
-// A token file of the given mode.
+// Reads a token file of a given mode.
 class TokenFileTest : public ::testing::Test {
  protected:
   absl::StatusOr<JobSecret> Read(const std::string& text, mode_t mode) {
@@ -88,7 +88,7 @@ class TokenFileTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(TokenFileTest, HoldsTheSameLine) {
+TEST_F(TokenFileTest, HasSameLineAsStandardInput) {
   const auto secret = Read(absl::StrCat(kToken, " job-7\n"), 0600);
   ASSERT_TRUE(secret.ok()) << secret.status();
   EXPECT_EQ(secret->token.ToHex(), kToken);
@@ -96,7 +96,7 @@ TEST_F(TokenFileTest, HoldsTheSameLine) {
   EXPECT_TRUE(Read(absl::StrCat(kToken, " job-7\n"), 0400).ok());
 }
 
-TEST_F(TokenFileTest, IsRefusedWhereOthersMayReadIt) {
+TEST_F(TokenFileTest, FileReadableByOthersIsRefused) {
   for (const mode_t mode : {0640, 0604, 0660, 0644}) {
     const absl::Status status = Read(absl::StrCat(kToken, " job-7\n"), mode).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
@@ -104,7 +104,7 @@ TEST_F(TokenFileTest, IsRefusedWhereOthersMayReadIt) {
   }
 }
 
-TEST_F(TokenFileTest, SaysWhatItMustHoldAndNeverWhatItHolds) {
+TEST_F(TokenFileTest, ErrorExplainsFormatWithoutToken) {
   const absl::Status status = Read(absl::StrCat(kToken, "\n"), 0600).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("its first line must be TOKEN JOB_ID"));
@@ -113,7 +113,7 @@ TEST_F(TokenFileTest, SaysWhatItMustHoldAndNeverWhatItHolds) {
   EXPECT_EQ(ReadSecretFile("/nowhere/token").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(TokenFileTest, AChiefWithoutAPortIsRefusedBeforeAnythingStarts) {
+TEST_F(TokenFileTest, MalformedChiefAddressIsRefused) {
   ASSERT_TRUE(Read(absl::StrCat(kToken, " job-7\n"), 0600).ok());
   for (const char* chief : {"127.0.0.1", "127.0.0.1:99999", ":4000"}) {
     const auto flags = ParseFlags(TaskCommandSpec("worker", "", ""),
@@ -131,13 +131,13 @@ TEST_F(RoleProcessTest, EndsWhenItsStandardInputEnds) {
   EXPECT_EQ(ExitStatus(), 1);
 }
 
-TEST_F(RoleProcessTest, WithoutASecretNothingRuns) {
+TEST_F(RoleProcessTest, MissingSecretIsBadRequest) {
   Start(WaitForever);
   write_.Close();
   EXPECT_EQ(ExitStatus(), 2);
 }
 
-TEST_F(RoleProcessTest, ReturnsWhatTheRoleReturns) {
+TEST_F(RoleProcessTest, ExitStatusFollowsRolesStatus) {
   Start([](const JobSecret& secret) {
     return secret.job_id == "good" ? absl::OkStatus() : absl::AbortedError("bad");
   });

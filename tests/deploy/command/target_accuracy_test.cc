@@ -17,7 +17,7 @@ absl::StatusOr<absl::optional<double>> Given(const std::vector<std::string>& wor
   return GivenTarget(ParseFlags({.verb = "report", .flags = {TargetAccuracyFlag()}}, words).value());
 }
 
-TEST(TargetAccuracyTest, FlagIsAShareAboveZeroAndAtMostOne) {
+TEST(TargetAccuracyTest, ValueMustBeAboveZeroAndAtMostOne) {
   EXPECT_EQ(**Given({"--target_accuracy=0.85"}), 0.85);
   EXPECT_FALSE(Given({})->has_value());
   for (const char* wrong : {"85", "0", "-0.5", "nan", "inf", "85%", "much"}) {

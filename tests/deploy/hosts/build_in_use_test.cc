@@ -25,7 +25,7 @@ class BuildInUseTest : public ::testing::Test {
   const testing::TempDirectory folder_;
 };
 
-TEST_F(BuildInUseTest, AFolderInUseIsTouchedAgainAndAgain) {
+TEST_F(BuildInUseTest, FolderIsTouchedEveryInterval) {
   const BuildInUse in_use(folder_.path(), kMillisecond);
   for (int round = 0; round < 3; ++round) {
     MakeOld();
@@ -33,7 +33,7 @@ TEST_F(BuildInUseTest, AFolderInUseIsTouchedAgainAndAgain) {
   }
 }
 
-TEST_F(BuildInUseTest, ALongIntervalDoesNotHoldUpTheEnd) {
+TEST_F(BuildInUseTest, LongIntervalDoesNotDelayDestructor) {
   MakeOld();
   {
     const BuildInUse in_use(folder_.path(), BuildInUse::kInterval);
@@ -43,7 +43,7 @@ TEST_F(BuildInUseTest, ALongIntervalDoesNotHoldUpTheEnd) {
   EXPECT_TRUE(IsOld());
 }
 
-TEST_F(BuildInUseTest, WithoutAFolderNothingIsDone) { const BuildInUse in_use("", BuildInUse::kInterval); }
+TEST_F(BuildInUseTest, EmptyFolderIsAccepted) { const BuildInUse in_use("", BuildInUse::kInterval); }
 
 }  // namespace
 }  // namespace tethys

@@ -17,7 +17,7 @@ constexpr char kAnswer[] =
     "tethys-probe free 2048\n"
     "tethys-probe build yes\n";
 
-TEST(HostProbeTest, ReadsWhatAHostSaysAmongWhatItsShellWrites) {
+TEST(HostProbeTest, ReadsMarkedLinesAndIgnoresOthers) {
   const absl::StatusOr<HostProbe> probe = ParseProbe(kAnswer);
   ASSERT_TRUE(probe.ok()) << probe.status();
   EXPECT_EQ(probe->home, "/home/a b");
@@ -27,7 +27,7 @@ TEST(HostProbeTest, ReadsWhatAHostSaysAmongWhatItsShellWrites) {
   EXPECT_TRUE(probe->has_build);
 }
 
-TEST(HostProbeTest, ABareHostNeedNotTellEverything) {
+TEST(HostProbeTest, MissingFactsArePermitted) {
   const absl::StatusOr<HostProbe> probe = ParseProbe(
       "tethys-probe home /root\ntethys-probe architecture \ntethys-probe time \ntethys-probe free \n");
   ASSERT_TRUE(probe.ok()) << probe.status();
@@ -36,14 +36,14 @@ TEST(HostProbeTest, ABareHostNeedNotTellEverything) {
   EXPECT_TRUE(CheckSpace(*probe, 1e6).ok());
 }
 
-TEST(HostProbeTest, AnythingElseIsNoAnswer) {
+TEST(HostProbeTest, OutputWithoutHomeFolderIsRefused) {
   for (const char* output :
        {"", "This account is not available.\n", "tethys-probe home \n", "tethys-probe home x\n"}) {
     EXPECT_FALSE(ParseProbe(output).ok()) << output;
   }
 }
 
-TEST(HostProbeTest, NumbersThatAreNoneAreNotBelieved) {
+TEST(HostProbeTest, MalformedNumbersAreUnknown) {
   for (const char* number : {"many", "-5", "nan", "inf", "1e999"}) {
     const auto probe = ParseProbe(absl::StrCat("tethys-probe home /\ntethys-probe free ", number, "\n"));
     ASSERT_TRUE(probe.ok());

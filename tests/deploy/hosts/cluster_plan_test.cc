@@ -22,12 +22,12 @@ class ClusterPlanTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(ClusterPlanTest, CostsWhatTheHostsItUsesCost) {
+TEST_F(ClusterPlanTest, PriceIsSumOverUsedHosts) {
   EXPECT_DOUBLE_EQ(PlanOn("m price=1\na price=0.5\nb price=0.25\n", 1)->PricePerHour(), 1.5);
   EXPECT_EQ(PlanOn("m price=1\na\n", 1)->PricePerHour(), 0) << "a host used has no price";
 }
 
-TEST_F(ClusterPlanTest, ListsEveryHostWithWhatItRuns) {
+TEST_F(ClusterPlanTest, TableListsEveryHostWithItsProcesses) {
   const std::string table = ClusterTable(PlanOn("m price=1\na slots=2 price=0.5\nb price=1", 2).value());
   EXPECT_THAT(table, HasSubstr("chief\n"));
   EXPECT_THAT(table, HasSubstr("worker 0 1\n"));
@@ -35,7 +35,7 @@ TEST_F(ClusterPlanTest, ListsEveryHostWithWhatItRuns) {
   EXPECT_THAT(table, HasSubstr("price of an hour: 1.5\n"));
 }
 
-TEST_F(ClusterPlanTest, WorkersComputeOnWhatTheirHostsSayElseAsTheJobDoes) {
+TEST_F(ClusterPlanTest, WorkersUseDeviceOfHostOrElseOfJob) {
   const std::string hosts = "m\na slots=2 device=cuda\nb\n";
   EXPECT_EQ(WorkerDevicesText(PlanOn(hosts, 3)->worker_devices), "cuda,cuda,cpu");
   EXPECT_THAT(ClusterTable(PlanOn(hosts, 3).value()), HasSubstr("cuda    worker 0 1\n"));
@@ -43,7 +43,7 @@ TEST_F(ClusterPlanTest, WorkersComputeOnWhatTheirHostsSayElseAsTheJobDoes) {
   EXPECT_THAT(ClusterTable(PlanOn("m\na\nb\n", 2).value()), Not(HasSubstr("device")));
 }
 
-TEST_F(ClusterPlanTest, ACpuCannotHaveThePrecisionOfGpus) {
+TEST_F(ClusterPlanTest, CpuWorkerWithGpuPrecisionIsRefused) {
   proto::Job job;
   job.mutable_device()->set_kind(proto::Device::CUDA);
   job.mutable_device()->set_precision(proto::Device::BF16);
@@ -58,7 +58,7 @@ TEST_F(ClusterPlanTest, ACpuCannotHaveThePrecisionOfGpus) {
                         "strategy.mirrored.gradients BF16, which only GPUs have"));
 }
 
-TEST(WorkerDevices, AreReadBackForThatManyWorkers) {
+TEST(WorkerDevices, ParsedTextMustNameDevicePerWorker) {
   EXPECT_THAT(ParseWorkerDevices("cuda,cpu", 2).value(),
               ::testing::ElementsAre(proto::Device::CUDA, proto::Device::CPU));
   EXPECT_TRUE(ParseWorkerDevices("", 2)->empty());

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST(RoundsOfPairsTest, EachPairMeetsOnceAndNobodyTwiceInARound) {
+TEST(RoundsOfPairsTest, EachPairOccursOnceAndNoneTwiceInRound) {
   for (int count = 2; count <= 12; ++count) {
     std::set<std::pair<int, int>> pairs;
     for (const auto& round : RoundsOfPairs(count, 100)) {
@@ -57,7 +57,7 @@ TEST(ClusterCheckTextTest, ShowsHostsAndLinksByNumber) {
   EXPECT_THAT(text, HasSubstr("1  master       -  120\n"));
 }
 
-TEST(ClusterCheckTextTest, SaysWhatIsWrongAndWhatToDo) {
+TEST(ClusterCheckTextTest, ListsProblemsAndRemedies) {
   ClusterCheck check = Three();
   check.hosts[0].clock = ClockOffset{.seconds = -6, .error = 0.5};
   check.hosts[0].links = absl::NotFoundError("no build");
@@ -72,7 +72,7 @@ TEST(ClusterCheckTextTest, SaysWhatIsWrongAndWhatToDo) {
             HasSubstr("slave2 to master: too slow\n"), Not(HasSubstr("Bandwidth"))));
 }
 
-TEST(ClusterCheckTextTest, AClockThatMayBeRightIsNoComplaint) {
+TEST(ClusterCheckTextTest, ClockOffsetWithinErrorIsNotReported) {
   ClusterCheck check = Three();
   check.hosts[1].clock = ClockOffset{.seconds = 7, .error = 3};
   EXPECT_THAT(ClusterCheckText(check), Not(HasSubstr("NTP")));

@@ -18,7 +18,7 @@ Answer TimeAnswer(const std::string& time, Nanoseconds asked, Nanoseconds heard)
   return {.lines = {"time " + time}, .asked = kNow + asked, .heard = kNow + heard};
 }
 
-TEST(HostFactsTest, ReadsWhatAMachineSays) {
+TEST(HostFactsTest, ReadsEveryFact) {
   const HostFacts facts =
       ParseFacts({"architecture x86_64", "cores 8", "memory 2048", "available 1024", "disk 512",
                   "gpu NVIDIA A", "gpu NVIDIA B", "program /home/a b/tethys"});
@@ -31,7 +31,7 @@ TEST(HostFactsTest, ReadsWhatAMachineSays) {
   EXPECT_EQ(facts.program, "/home/a b/tethys");
 }
 
-TEST(HostFactsTest, WhatIsNoNumberIsUnknown) {
+TEST(HostFactsTest, MalformedNumbersAreUnknown) {
   for (const char* value : {"", "x", "-1", "1.5", "99999999999999999999", "9000000000000000"}) {
     const std::string text = value;
     const HostFacts facts =
@@ -43,7 +43,7 @@ TEST(HostFactsTest, WhatIsNoNumberIsUnknown) {
   }
 }
 
-TEST(ClockOffsetTest, TheLeastRoundTripSaysMost) {
+TEST(ClockOffsetTest, AnswerOfLeastRoundTripIsUsed) {
   const std::optional<ClockOffset> offset = FindClockOffset({
       TimeAnswer("1795000003.000000000", 0, 2 * kSecond),
       TimeAnswer("1795000005.001000000", 3 * kSecond, 3 * kSecond + 2 * kMillisecond),
@@ -54,7 +54,7 @@ TEST(ClockOffsetTest, TheLeastRoundTripSaysMost) {
   EXPECT_NEAR(offset->error, 1e-3, 1e-6);
 }
 
-TEST(ClockOffsetTest, AClockOfWholeSecondsIsOffByHalfOfOne) {
+TEST(ClockOffsetTest, ClockOfWholeSecondsHasErrorOfHalfSecond) {
   for (const char* time : {"1795000002", "1795000002.", "1795000002.N"}) {
     const std::optional<ClockOffset> offset = FindClockOffset({TimeAnswer(time, 0, 0)});
     ASSERT_TRUE(offset.has_value()) << time;
@@ -63,7 +63,7 @@ TEST(ClockOffsetTest, AClockOfWholeSecondsIsOffByHalfOfOne) {
   }
 }
 
-TEST(ClockOffsetTest, WhoTellsNoTimeHasNoOffset) {
+TEST(ClockOffsetTest, AnswersWithoutTimeGiveNoOffset) {
   Answer failed = TimeAnswer("1795000002.0", 0, 0);
   failed.status = absl::UnavailableError("gone");
   EXPECT_FALSE(FindClockOffset({failed, TimeAnswer("", 0, 0), TimeAnswer("-3.0", 0, 0),
@@ -71,8 +71,8 @@ TEST(ClockOffsetTest, WhoTellsNoTimeHasNoOffset) {
                    .has_value());
 }
 
-// The script itself, on this machine.
-TEST(FactsScriptTest, SaysWhatThisMachineIsAndItsTime) {
+// Runs the script itself on this machine.
+TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   signal(SIGPIPE, SIG_IGN);
   const testing::TempDirectory directory;
   std::vector<std::unique_ptr<Conversation>> here;
@@ -88,7 +88,7 @@ TEST(FactsScriptTest, SaysWhatThisMachineIsAndItsTime) {
   EXPECT_GT(facts.disk_free_bytes, 0);
   EXPECT_EQ(facts.program, "");
 
-  // Its clock is ours: the truth lies within the error that is claimed.
+  // Both clocks are the same, so the true offset, 0, lies within the error.
   const std::optional<ClockOffset> offset = FindClockOffset(AskAll(here, {"time"}, 60 * kSecond));
   ASSERT_TRUE(offset.has_value());
   EXPECT_LE(std::abs(offset->seconds), offset->error);

@@ -24,7 +24,7 @@ class HostNeedsTest : public ::testing::Test {
     places_.workers = {At("slave1"), At("slave1"), At("slave2")};
   }
 
-  // Another machine, which a shell stands for: it makes every word of ours a program that says `answer`.
+  // Another machine, simulated by a shell that ignores the command and prints `answer`.
   static Place At(const std::string& host, const std::string& answer = "") {
     return {
         .host = host, .ssh = {"sh", "-c", absl::StrCat("printf '", answer, "'")}, .program = "/there/tethys"};
@@ -43,7 +43,7 @@ class HostNeedsTest : public ::testing::Test {
   Places places_;
 };
 
-TEST_F(HostNeedsTest, WhoeverReadsTheDataNeedsItAsItIsHere) {
+TEST_F(HostNeedsTest, ChiefAndWorkersNeedFilesOfSameSize) {
   const auto files =
       UnorderedElementsAre(Pair(directory_.Path("images"), 4), Pair(directory_.Path("labels"), 2));
   const std::map<std::string, HostNeeds> needs = Needs();
@@ -51,13 +51,13 @@ TEST_F(HostNeedsTest, WhoeverReadsTheDataNeedsItAsItIsHere) {
   for (const auto& [host, of_host] : needs) EXPECT_THAT(of_host.files, files) << host;
 }
 
-TEST_F(HostNeedsTest, OnThisMachineTheDataWasRead) {
+TEST_F(HostNeedsTest, ThisMachineNeedsNoFiles) {
   places_.workers[0].ssh = places_.workers[1].ssh = {};
   EXPECT_TRUE(Needs()["slave1"].empty());
   EXPECT_FALSE(Needs()["slave2"].empty());
 }
 
-TEST_F(HostNeedsTest, EveryWorkerOnAGpuNeedsOne) {
+TEST_F(HostNeedsTest, EachGpuWorkerNeedsGpu) {
   job_.mutable_device()->set_kind(proto::Device::CUDA);
   job_.mutable_device()->set_tf32(true);
   std::map<std::string, HostNeeds> needs = Needs();
@@ -72,7 +72,7 @@ TEST_F(HostNeedsTest, EveryWorkerOnAGpuNeedsOne) {
   EXPECT_EQ(needs["slave2"].gpus, 0);
 }
 
-TEST_F(HostNeedsTest, SeveralJobsNeedWhatAnyOfThemNeeds) {
+TEST_F(HostNeedsTest, NeedsOfSeveralJobsAreMerged) {
   HostNeeds needs = {.files = {{"a", 1}}, .gpus = 2, .bf16 = true, .cuda_library_path = {"x"}};
   AddNeeds({.files = {{"b", 2}}}, needs);
   AddNeeds({.gpus = 1, .tf32 = true, .cuda_library_path = {"x"}}, needs);
@@ -82,7 +82,7 @@ TEST_F(HostNeedsTest, SeveralJobsNeedWhatAnyOfThemNeeds) {
   EXPECT_THAT(needs.cuda_library_path, ElementsAre("x"));
 }
 
-TEST_F(HostNeedsTest, AFileThatIsMissingOrAnotherIsNamed) {
+TEST_F(HostNeedsTest, MissingFileOrWrongSizeIsNamed) {
   EXPECT_THAT(LackingFiles({.files = {{directory_.Path("images"), 4}}}), IsEmpty());
   EXPECT_THAT(
       LackingFiles({.files = {{directory_.Path("images"), 5}}}),
@@ -92,21 +92,21 @@ TEST_F(HostNeedsTest, AFileThatIsMissingOrAnotherIsNamed) {
       ElementsAre(AllOf(HasSubstr("data file " + directory_.Path("none")), HasSubstr("No such file"))));
 }
 
-TEST_F(HostNeedsTest, WhatIsLackingIsSaidOnceForEachMachine) {
+TEST_F(HostNeedsTest, LackingThingsAreListedWithTheirHosts) {
   const std::string lacks = LackText({"the moon", "a star\nor two"});
   const absl::Status status = Ask({At("slave1", "Welcome!\n" + lacks), At("slave2", LackText({}))});
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_EQ(status.message(), "host slave1: the moon\n    host slave1: a star; or two");
 }
 
-TEST_F(HostNeedsTest, AMachineThatDoesNotAnswerIsNamed) {
+TEST_F(HostNeedsTest, HostWithoutAnswerIsNamed) {
   EXPECT_THAT(std::string(Ask({At("slave1", "hello")}).message()), HasSubstr("host slave1: tethys ready"));
   Place broken = At("slave2");
   broken.ssh = {"sh", "-c", "echo no route >&2; exit 255"};
   EXPECT_EQ(Ask({broken}).message(), "host slave2: ssh: no route");
 }
 
-TEST_F(HostNeedsTest, WhereNothingIsNeededNothingIsAsked) {
+TEST_F(HostNeedsTest, HostWithoutNeedsIsNotAsked) {
   Place broken = At("elsewhere");
   broken.ssh = {"false"};
   EXPECT_TRUE(Ask({broken}).ok());

@@ -26,21 +26,21 @@ TEST(LinkMeterTest, MeasuresBothWays) {
   EXPECT_GT(speed->back, 0);
 }
 
-TEST(LinkMeterTest, AStrangerIsRefusedAndTheNextCallerServed) {
+TEST(LinkMeterTest, CallerWithWrongTokenIsRefusedAndNextServed) {
   const JobSecret secret = Secret();
   const std::unique_ptr<LinkListener> listener = Listen(secret);
   EXPECT_TRUE(absl::IsUnavailable(MeasureLink(Secret(), listener->address()).status()));
   EXPECT_TRUE(MeasureLink(secret, listener->address()).ok());
 }
 
-TEST(LinkMeterTest, AnotherCheckIsRefused) {
+TEST(LinkMeterTest, CallerOfAnotherJobIsRefused) {
   JobSecret secret = Secret();
   const std::unique_ptr<LinkListener> listener = Listen(secret);
   secret.job_id = "another";
   EXPECT_TRUE(absl::IsUnavailable(MeasureLink(secret, listener->address()).status()));
 }
 
-TEST(LinkMeterTest, WhoSaysNothingDoesNotKeepOthersOut) {
+TEST(LinkMeterTest, SilentCallerDoesNotBlockOthers) {
   const JobSecret secret = Secret();
   const std::unique_ptr<LinkListener> listener = Listen(secret);
   const absl::StatusOr<FileDescriptor> silent = StartConnectTcp(listener->address());
@@ -48,7 +48,7 @@ TEST(LinkMeterTest, WhoSaysNothingDoesNotKeepOthersOut) {
   EXPECT_TRUE(MeasureLink(secret, listener->address()).ok());
 }
 
-TEST(LinkMeterTest, WhereNobodyListensIsSaid) {
+TEST(LinkMeterTest, MissingListenerIsError) {
   const JobSecret secret = Secret();
   std::unique_ptr<LinkListener> listener = Listen(secret);
   const HostPort address = listener->address();
@@ -56,7 +56,7 @@ TEST(LinkMeterTest, WhereNobodyListensIsSaid) {
   EXPECT_FALSE(MeasureLink(secret, address).ok());
 }
 
-TEST(LinkMeterTest, AListenerThatServesSomebodyEndsWhenItIsTold) {
+TEST(LinkMeterTest, DestructorEndsListenerWhileItServes) {
   const JobSecret secret = Secret();
   std::unique_ptr<LinkListener> listener = Listen(secret);
   const absl::StatusOr<FileDescriptor> silent = StartConnectTcp(listener->address());

@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A program of the distribution stands for ours: it says its name and version, and needs libraries.
+// A program of the distribution in place of ours: it prints its name and version, and needs libraries.
 constexpr char kProgram[] = "/bin/true";
 constexpr char kBuild[] = "coreutils";
 
@@ -33,7 +33,7 @@ class PayloadTest : public ::testing::Test {
     Run({"cp", "-L", kProgram, Path("a/tethys")});
     return Path("a/tethys");
   }
-  // An unpacked bundle; its start script, as OwnProgram names it.
+  // Makes an unpacked bundle; returns its start script as OwnProgram does.
   std::string Unpacked() {
     for (const char* name : {"u/tethys", "u/lib/tethys", "u/build"}) directory_.Write(name, kBuild);
     return Path("u/lib/../tethys");
@@ -58,7 +58,7 @@ class PayloadTest : public ::testing::Test {
   std::vector<std::string> notes_;
 };
 
-TEST_F(PayloadTest, AProgramGetsABundleWithItsLibraries) {
+TEST_F(PayloadTest, BundleWithLibrariesIsMadeBesideProgram) {
   const absl::StatusOr<Payload> payload = Find(Program());
   ASSERT_TRUE(payload.ok()) << payload.status();
   EXPECT_EQ(payload->path, Path("a/tethys-bundle.tar.gz"));
@@ -70,14 +70,14 @@ TEST_F(PayloadTest, AProgramGetsABundleWithItsLibraries) {
   Run({Path("u/tethys")});
 }
 
-TEST_F(PayloadTest, TheBundleOfThisBuildIsKept) {
+TEST_F(PayloadTest, BundleOfThisBuildIsReused) {
   const std::string program = Program();
   ASSERT_TRUE(Find(program).ok());
   EXPECT_EQ(Find(program)->path, Path("a/tethys-bundle.tar.gz"));
   EXPECT_THAT(notes_, IsEmpty());
 }
 
-TEST_F(PayloadTest, ABundleOfAnotherBuildIsMadeAnew) {
+TEST_F(PayloadTest, BundleOfAnotherBuildIsReplaced) {
   const std::string program = Program();
   Unpacked();
   directory_.Write("u/build", "tethys build of yesterday");
@@ -88,12 +88,12 @@ TEST_F(PayloadTest, ABundleOfAnotherBuildIsMadeAnew) {
   EXPECT_THAT(notes_, IsEmpty());
 }
 
-TEST_F(PayloadTest, ALinkLeadsToTheBundleBesideTheProgram) {
+TEST_F(PayloadTest, LinkToProgramFindsBundleBesideIt) {
   ASSERT_EQ(symlink(Program().c_str(), Path("link").c_str()), 0);
   EXPECT_EQ(Find(Path("link"))->path, Path("a/tethys-bundle.tar.gz"));
 }
 
-TEST_F(PayloadTest, AProgramThatIsNoneTellsTheWayOut) {
+TEST_F(PayloadTest, FileThatIsNoProgramGivesRemedy) {
   directory_.Write("a/tethys", "no program");
   EXPECT_THAT(std::string(Find(Path("a/tethys")).status().message()),
               AllOf(HasSubstr("deploy/bundle.sh"), HasSubstr("--bundle")));
@@ -105,20 +105,20 @@ TEST_F(PayloadTest, AnUnpackedBundleIsPackedAgain) {
   EXPECT_EQ(Run({"tar", "-tzf", payload->path}), "build\ntethys\nlib/\nlib/tethys\n");
 }
 
-TEST_F(PayloadTest, WhatCannotBePackedIsTold) {
+TEST_F(PayloadTest, PackingFailureNamesFolder) {
   const std::string unpacked = Unpacked();
   ASSERT_TRUE(RemoveRecursively(Path("u/build")).ok());
   EXPECT_THAT(std::string(Find(unpacked).status().message()),
               HasSubstr("cannot pack the bundle in " + Path("u")));
 }
 
-TEST_F(PayloadTest, ABundleThatIsNamedMustBeThere) {
+TEST_F(PayloadTest, MissingNamedBundleIsNotFound) {
   const absl::Status status = Find(Program(), Path("other")).status();
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("/other"), HasSubstr("deploy/bundle.sh")));
 }
 
-TEST_F(PayloadTest, ABundleThatIsNamedMustBeOfThisBuild) {
+TEST_F(PayloadTest, NamedBundleOfAnotherBuildIsRefused) {
   const std::string bundle = Find(Program())->path;
   EXPECT_EQ(Find(Program(), bundle)->path, bundle);
   const absl::Status other = Find(Program(), bundle, "another-build").status();

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// "There" is another folder of this machine, which a shell reaches in place of ssh.
+// The remote machine is another folder of this one, and a shell takes the place of ssh.
 class RemoteRunDirTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -40,13 +40,13 @@ class RemoteRunDirTest : public ::testing::Test {
   Place there_;
 };
 
-TEST_F(RemoteRunDirTest, AChiefHereWritesHere) {
+TEST_F(RemoteRunDirTest, LocalChiefUsesRunDirItself) {
   EXPECT_EQ(ChiefRunDir({}, here_), here_);
   EXPECT_TRUE(SendRunDir({}, here_).ok());
   EXPECT_TRUE(FetchRunDir({}, here_).ok());
 }
 
-TEST_F(RemoteRunDirTest, EachRunHasItsDirectoryThere) {
+TEST_F(RemoteRunDirTest, EachRunHasOwnRemoteDirectory) {
   EXPECT_THAT(Chief(), StartsWith(root_ + "/there/runs/it's a run-"));
   EXPECT_EQ(Chief(), ChiefRunDir(there_, here_));
   EXPECT_NE(Chief(), ChiefRunDir(there_, here_ + "2"));
@@ -62,7 +62,7 @@ TEST_F(RemoteRunDirTest, SendsTheJobAndFetchesTheResults) {
   EXPECT_FALSE(FileExists(Chief()));
 }
 
-TEST_F(RemoteRunDirTest, LogsAndTheLockStayWhereTheyAre) {
+TEST_F(RemoteRunDirTest, LogsAndLockAreNotSent) {
   Write(here_, ".lock", "");
   Write(here_ + "/log", "chief-0.log", "here");
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
@@ -71,18 +71,18 @@ TEST_F(RemoteRunDirTest, LogsAndTheLockStayWhereTheyAre) {
   EXPECT_FALSE(FileExists(here_ + "/.transfer.tar"));
 }
 
-TEST_F(RemoteRunDirTest, WhereNothingIsNothingIsFetched) {
+TEST_F(RemoteRunDirTest, MissingRemoteDirectoryFetchesNothing) {
   EXPECT_TRUE(FetchRunDir(there_, here_).ok());
   EXPECT_EQ(*ReadFile(here_ + "/job.textproto"), "job");
 }
 
-TEST_F(RemoteRunDirTest, AFailedTransferSaysWhereTheFilesAre) {
+TEST_F(RemoteRunDirTest, FailedFetchNamesHostAndPath) {
   there_.ssh = {"sh", "-c", "echo 'no route' >&2; exit 255"};
   EXPECT_THAT(std::string(FetchRunDir(there_, here_).message()),
               AllOf(HasSubstr("cannot fetch the results from slave1:" + Chief()), HasSubstr("no route")));
 }
 
-TEST_F(RemoteRunDirTest, WhereResultsAreIsKnownUntilTheyAreFetched) {
+TEST_F(RemoteRunDirTest, UnfetchedAtNamesPlaceUntilFetched) {
   EXPECT_EQ(UnfetchedAt(here_), "");
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   EXPECT_EQ(UnfetchedAt(here_), "slave1:" + Chief());
@@ -90,7 +90,7 @@ TEST_F(RemoteRunDirTest, WhereResultsAreIsKnownUntilTheyAreFetched) {
   EXPECT_EQ(UnfetchedAt(here_), "");
 }
 
-TEST_F(RemoteRunDirTest, ResultsThatWereNotFetchedAreNeverRemoved) {
+TEST_F(RemoteRunDirTest, UnfetchedResultsAreNeverRemoved) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   Write(Chief() + "/checkpoints/step-7", "manifest", "saved");
   for (const absl::Status& refused : {CheckNothingLeft(there_, here_), SendRunDir(there_, here_)}) {
@@ -101,19 +101,19 @@ TEST_F(RemoteRunDirTest, ResultsThatWereNotFetchedAreNeverRemoved) {
   EXPECT_EQ(*ReadFile(Chief() + "/checkpoints/step-7/manifest"), "saved");
 }
 
-TEST_F(RemoteRunDirTest, AJobThatNeverBeganIsReplaced) {
+TEST_F(RemoteRunDirTest, JobThatNeverStartedIsReplaced) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   EXPECT_TRUE(CheckNothingLeft(there_, here_).ok());
   EXPECT_TRUE(SendRunDir(there_, here_).ok());
 }
 
-TEST_F(RemoteRunDirTest, ADirectoryHasOneNameBeforeAndAfterItIsMade) {
+TEST_F(RemoteRunDirTest, PathIsSameBeforeAndAfterCreation) {
   const std::string before = ChiefRunDir(there_, root_ + "/later/");
   Write(root_ + "/later", "job.textproto", "job");
   EXPECT_EQ(ChiefRunDir(there_, root_ + "/later"), before);
 }
 
-TEST_F(RemoteRunDirTest, HalfADirectoryIsNoResult) {
+TEST_F(RemoteRunDirTest, IncompleteTransferLeavesNoDirectory) {
   Write(here_ + "/checkpoints/step-7", "manifest", "good");
   const std::vector<std::string> ssh = there_.ssh;
   there_.ssh = {"sh", "-c", "(eval \"$0\"); exit 255"};  // The connection breaks at the end.
@@ -122,7 +122,7 @@ TEST_F(RemoteRunDirTest, HalfADirectoryIsNoResult) {
   EXPECT_EQ(UnfetchedAt(here_), "");
 }
 
-TEST_F(RemoteRunDirTest, AFetchThatBreaksOffChangesNothing) {
+TEST_F(RemoteRunDirTest, BrokenFetchChangesNothing) {
   Write(here_, "journal", "old");
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   Write(Chief(), "journal", "new");
@@ -133,7 +133,7 @@ TEST_F(RemoteRunDirTest, AFetchThatBreaksOffChangesNothing) {
   EXPECT_FALSE(FileExists(here_ + "/.transfer.tar"));
 }
 
-TEST_F(RemoteRunDirTest, ACheckpointThatWasRemovedThereGoesHereToo) {
+TEST_F(RemoteRunDirTest, CheckpointRemovedRemotelyIsRemovedHere) {
   Write(here_ + "/checkpoints/step-7", "manifest", "old");
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   ASSERT_TRUE(RemoveRecursively(Chief() + "/checkpoints/step-7").ok());
@@ -143,7 +143,7 @@ TEST_F(RemoteRunDirTest, ACheckpointThatWasRemovedThereGoesHereToo) {
   EXPECT_TRUE(FileExists(here_ + "/checkpoints/step-9"));
 }
 
-// ssh is the first on PATH in this one.
+// Here a script named ssh comes first on PATH.
 class LeftRunDirTest : public RemoteRunDirTest {
  protected:
   void SetUp() override {
@@ -168,7 +168,7 @@ class LeftRunDirTest : public RemoteRunDirTest {
   std::vector<std::string> notes_;
 };
 
-TEST_F(LeftRunDirTest, WhateverTheNextChiefTheOldOnesResultsAreFetched) {
+TEST_F(LeftRunDirTest, ResultsOfEarlierChiefAreFetched) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   Write(Chief() + "/checkpoints/step-7", "manifest", "saved");
   ASSERT_TRUE(FetchLeft().ok());
@@ -177,12 +177,12 @@ TEST_F(LeftRunDirTest, WhateverTheNextChiefTheOldOnesResultsAreFetched) {
   EXPECT_FALSE(FileExists(Chief()));
 }
 
-TEST_F(LeftRunDirTest, WithoutAnEarlierChiefElsewhereNothingIsFetched) {
+TEST_F(LeftRunDirTest, WithoutRecordNothingIsFetched) {
   EXPECT_TRUE(FetchLeft().ok());
   EXPECT_THAT(notes_, IsEmpty());
 }
 
-TEST_F(LeftRunDirTest, AMachineThatIsNotReachedIsNamedWithTheWaysOut) {
+TEST_F(LeftRunDirTest, UnreachableHostIsNamedWithRemedies) {
   ASSERT_TRUE(SendRunDir(there_, here_).ok());
   WriteSsh("echo 'no route' >&2; exit 255");
   EXPECT_THAT(
@@ -192,7 +192,7 @@ TEST_F(LeftRunDirTest, AMachineThatIsNotReachedIsNamedWithTheWaysOut) {
   EXPECT_EQ(UnfetchedAt(here_), "slave1:" + Chief());
 }
 
-TEST_F(LeftRunDirTest, ARecordThatSaysNothingIsRefused) {
+TEST_F(LeftRunDirTest, UnusableRecordIsRefused) {
   for (const char* text : {"", "host: \"a\"", "path: \"/x\"", "host: 1", "\xff"}) {
     Write(here_, ".remote_run.textproto", text);
     EXPECT_THAT(std::string(FetchLeft().message()), HasSubstr(".remote_run.textproto does not say")) << text;

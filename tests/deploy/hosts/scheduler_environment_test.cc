@@ -31,7 +31,7 @@ std::string TfConfigProblem(const std::string& text) {
 const std::string kCluster =
     R"({"cluster": {"chief": ["m:4000"], "worker": ["a:1", "b:2"], "ps": ["c:3"]}, "task": )";
 
-TEST(TfConfigTest, TellsAWorkerItsPlace) {
+TEST(TfConfigTest, WorkerGetsIndexCountsAndChief) {
   const auto task = TfConfig(kCluster + R"({"type": "worker", "index": 1}})");
   ASSERT_TRUE(task.ok()) << task.status();
   EXPECT_EQ(task->role, proto::WORKER);
@@ -44,7 +44,7 @@ TEST(TfConfigTest, TellsAWorkerItsPlace) {
   EXPECT_FALSE(task->starts_chief);
 }
 
-TEST(TfConfigTest, TellsTheChiefAndAServerTheirPlaces) {
+TEST(TfConfigTest, ChiefAndServerGetTheirRoles) {
   const auto chief = TfConfig(kCluster + R"({"type": "chief", "index": 0}})");
   ASSERT_TRUE(chief.ok()) << chief.status();
   EXPECT_EQ(chief->role, proto::CHIEF);
@@ -64,14 +64,14 @@ TEST(TfConfigTest, WithoutAChiefTheFirstWorkerStartsIt) {
   EXPECT_EQ(second->chief_port, 1);
 }
 
-TEST(TfConfigTest, TakesTheNameOfTensorFlow1AndIgnoresTheRest) {
+TEST(TfConfigTest, AcceptsMasterOfTensorFlow1AndIgnoresTheRest) {
   const auto task = TfConfig(R"({"cluster": {"master": ["m:4"], "worker": ["a:1"], "evaluator": ["e:1"]},
       "task": {"type": "master", "index": "0"}, "environment": "cloud", "rpc_layer": "grpc"})");
   ASSERT_TRUE(task.ok()) << task.status();
   EXPECT_EQ(task->role, proto::CHIEF);
 }
 
-TEST(TfConfigTest, RefusesWhatIsNoConfiguration) {
+TEST(TfConfigTest, RefusesMalformedConfiguration) {
   EXPECT_THAT(std::string(TaskFromTfConfig(From({})).status().message()), HasSubstr("TF_CONFIG: is not set"));
   for (const char* text : {"", "{", "[]", "worker", R"({"cluster": 3})", R"({"cluster": {"worker": "a:1"}})",
                            R"({"cluster": {"worker": {"0": "a:1"}}})"}) {
@@ -80,7 +80,7 @@ TEST(TfConfigTest, RefusesWhatIsNoConfiguration) {
   EXPECT_THAT(TfConfigProblem("{]"), HasSubstr("TF_CONFIG: is not the JSON expected"));
 }
 
-TEST(TfConfigTest, RefusesTasksThatThereAreNot) {
+TEST(TfConfigTest, RefusesTasksOutsideTheCluster) {
   EXPECT_THAT(TfConfigProblem(kCluster + R"({"type": "evaluator", "index": 0}})"),
               HasSubstr("task.type is 'evaluator'"));
   EXPECT_THAT(TfConfigProblem(kCluster + R"({"type": "worker", "index": 2}})"),
@@ -92,7 +92,7 @@ TEST(TfConfigTest, RefusesTasksThatThereAreNot) {
               HasSubstr("cluster.worker[0]: "));
 }
 
-// Process `process` of six, started by srun on three nodes.
+// The variables of process `process` of six, started by srun on three nodes.
 Variables Slurm(const std::string& process) {
   return {{"SLURM_PROCID", process},
           {"SLURM_NTASKS", "6"},
@@ -108,7 +108,7 @@ TEST(SlurmTest, TheFirstProcessIsTheChief) {
   EXPECT_EQ(task->workers, 3);
 }
 
-TEST(SlurmTest, ThenComeServersThenWorkers) {
+TEST(SlurmTest, NextProcessesAreServersThenWorkers) {
   const auto server = TaskFromSlurm(From(Slurm("2")), 2);
   EXPECT_EQ(server->role, proto::PS);
   EXPECT_EQ(server->index, 1);
@@ -119,13 +119,13 @@ TEST(SlurmTest, ThenComeServersThenWorkers) {
   EXPECT_EQ(worker->chief_host, "node01");
 }
 
-TEST(SlurmTest, TheStepsNodesCountBeforeTheJobs) {
+TEST(SlurmTest, NodelistOfStepPrecedesThatOfJob) {
   Variables variables = Slurm("1");
   variables["SLURM_STEP_NODELIST"] = "node03";
   EXPECT_EQ(TaskFromSlurm(From(variables), 0)->chief_host, "node03");
 }
 
-TEST(SlurmTest, RefusesWhatDoesNotFit) {
+TEST(SlurmTest, RefusesMissingOrWrongVariables) {
   for (const char* missing : {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_JOB_NODELIST", "SLURMD_NODENAME"}) {
     Variables variables = Slurm("1");
     variables.erase(missing);
@@ -139,11 +139,11 @@ TEST(SlurmTest, RefusesWhatDoesNotFit) {
 
 absl::StatusOr<bool> OwnGpus(const Variables& variables) { return SlurmGivesOwnGpus(From(variables)); }
 
-TEST(SlurmGpusTest, ATaskThatIsShownAsManyGpusAsATaskGetsHasThemToItself) {
+TEST(SlurmGpusTest, TaskWithGpusPerTaskVisibleOwnsThem) {
   for (const char* visible : {"0", "3", "GPU-3a23c669-1f69-c64e-cf85-44e9b07e7a2a"}) {
     EXPECT_TRUE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", visible}})) << visible;
   }
-  // Slurm lists the task's own here, or the step's.
+  // This variable lists the task's own GPUs or the step's.
   for (const char* step : {"2", "0,1,2,3"}) {
     EXPECT_TRUE(
         *OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", step}}));
@@ -151,7 +151,7 @@ TEST(SlurmGpusTest, ATaskThatIsShownAsManyGpusAsATaskGetsHasThemToItself) {
   EXPECT_TRUE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "a100:1,h100:1"}, {"CUDA_VISIBLE_DEVICES", "2,5"}}));
 }
 
-TEST(SlurmGpusTest, TasksThatAreShownAllOfTheStepShareThem) {
+TEST(SlurmGpusTest, TasksWithAllGpusOfStepVisibleShareThem) {
   EXPECT_FALSE(*OwnGpus({}));
   EXPECT_FALSE(*OwnGpus({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}, {"SLURM_STEP_GPUS", "0,1,2,3"}}));
   const Variables unbound = {{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
@@ -161,17 +161,17 @@ TEST(SlurmGpusTest, TasksThatAreShownAllOfTheStepShareThem) {
     variables[variable] = "4,5,6,7";
     EXPECT_FALSE(*OwnGpus(variables)) << variable;
   }
-  EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}}));  // Nothing is hidden.
+  EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}}));  // No GPU is hidden.
 }
 
-TEST(SlurmGpusTest, TheStepsGpusCountBeforeTheJobs) {
+TEST(SlurmGpusTest, GpusOfStepPrecedeThoseOfJob) {
   EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"},
                          {"CUDA_VISIBLE_DEVICES", "0,1"},
                          {"SLURM_STEP_GPUS", "0,1"},
                          {"SLURM_JOB_GPUS", "0,1,2,3"}}));
 }
 
-TEST(SlurmGpusTest, RefusesVariablesThatContradictOneAnother) {
+TEST(SlurmGpusTest, RefusesContradictoryVariables) {
   for (const char* visible : {"0", "0,1,2", "", "NoDevFiles"}) {
     const absl::Status problem =
         OwnGpus(
@@ -185,7 +185,7 @@ TEST(SlurmGpusTest, RefusesVariablesThatContradictOneAnother) {
   }
 }
 
-TEST(SlurmGpusTest, RefusesWhatIsNoNumberOfGpus) {
+TEST(SlurmGpusTest, RefusesMalformedNumberOfGpus) {
   for (const char* text : {"", "0", "-1", "one", "a100", "a100:", "1,", "1025", "99999999999"}) {
     const absl::Status problem =
         OwnGpus({{"SLURM_GPUS_PER_TASK", text}, {"CUDA_VISIBLE_DEVICES", "0"}}).status();
@@ -193,7 +193,7 @@ TEST(SlurmGpusTest, RefusesWhatIsNoNumberOfGpus) {
   }
 }
 
-TEST(NodelistTest, ExpandsRangesAsWideAsTheyAreWritten) {
+TEST(NodelistTest, ExpandedNumbersKeepTheirWidth) {
   EXPECT_THAT(*ParseNodelist("node[01-03,7]"), ElementsAre("node01", "node02", "node03", "node7"));
   EXPECT_THAT(*ParseNodelist("n[9-11]"), ElementsAre("n9", "n10", "n11"));
 }
@@ -204,7 +204,7 @@ TEST(NodelistTest, TakesPlainNamesSeveralEntriesAndSeveralBrackets) {
   EXPECT_THAT(*ParseNodelist("r[0-1]n[1-2]"), ElementsAre("r0n1", "r0n2", "r1n1", "r1n2"));
 }
 
-TEST(NodelistTest, RefusesWhatIsNone) {
+TEST(NodelistTest, RefusesMalformedLists) {
   for (const char* text : {"",
                            ",",
                            "a,,b",
@@ -229,7 +229,7 @@ TEST(NodelistTest, RefusesWhatIsNone) {
   }
 }
 
-TEST(NodelistTest, NamesAreBounded) {
+TEST(NodelistTest, RefusesTooLongNames) {
   EXPECT_TRUE(ParseNodelist(std::string(255, 'x')).ok());
   EXPECT_THAT(std::string(ParseNodelist("n[1-9]" + std::string(255, 'x')).status().message()),
               HasSubstr("longer than 255 characters"));
