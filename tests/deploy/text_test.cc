@@ -16,14 +16,14 @@ TEST(TextTest, GroupsDigits) {
   EXPECT_EQ(CountText(-1234), "-1,234");
 }
 
-TEST(TextTest, SaysBytesInTheUnitThatFits) {
+TEST(TextTest, ShowsBytesInFittingUnit) {
   EXPECT_EQ(BytesText(512), "512 B");
   EXPECT_EQ(BytesText(1536), "1.5 KiB");
   EXPECT_EQ(BytesText(407080), "398 KiB");
   EXPECT_EQ(BytesText(int64_t{3} << 30), "3.0 GiB");
 }
 
-TEST(TextTest, SaysDurationsAsClocksDo) {
+TEST(TextTest, ShowsDurationsAsOnClock) {
   EXPECT_EQ(DurationText(0), "0:00");
   EXPECT_EQ(DurationText(83.4), "1:23");
   EXPECT_EQ(DurationText(3723), "1:02:03");
@@ -46,12 +46,12 @@ TEST(TextTest, AlignsColumnsUnderHeadersOfSeveralLines) {
             "mirrored    1,234\n");
 }
 
-TEST(TextTest, QuotesWhatCsvMustQuote) {
+TEST(TextTest, QuotesCsvCellsIfNecessary) {
   EXPECT_EQ(CsvLine({"a", "b,c", "say \"no\"", "two\nlines", ""}),
             "a,\"b,c\",\"say \"\"no\"\"\",\"two\nlines\",\n");
 }
 
-TEST(TableTest, WiderThanTheTerminalIsCutAndKeepsItsKeys) {
+TEST(TableTest, TableWiderThanTerminalIsCutWithKeysRepeated) {
   const std::vector<Column> columns = {{{"job"}, true}, {{"seconds"}}, {{"global", "batch"}}, {{"KiB"}}};
   const std::vector<std::vector<std::string>> rows = {{"mirrored", "1.5", "384", "530"}};
   EXPECT_EQ(Table(columns, rows, 26),

@@ -14,7 +14,7 @@ proto::AgentOrder OrderOfSize(size_t bytes) {
   return order;
 }
 
-// What `reader` makes of the next message, read as an order.
+// The input size of the next message, parsed as an order; nullopt if there is none.
 std::optional<size_t> NextSize(FrameReader& reader) {
   const auto message = reader.Next();
   EXPECT_TRUE(message.ok()) << message.status();
@@ -24,7 +24,7 @@ std::optional<size_t> NextSize(FrameReader& reader) {
   return order.start().input().size();
 }
 
-TEST(AgentFramesTest, MessagesOfAnySizeComeBack) {
+TEST(AgentFramesTest, MessagesOfAnySizeAreReassembled) {
   for (const size_t size : {size_t{1}, kMaxFramePiece - 1, kMaxFramePiece, 3 * kMaxFramePiece}) {
     FrameReader reader;
     const std::vector<std::string> frames = *FramesOf(OrderOfSize(size));
@@ -60,7 +60,7 @@ TEST(AgentFramesTest, TooLongMessageIsRefusedBeforeItsEnd) {
   EXPECT_EQ(reader.Next().status().message(), "a message of more than 262144 bytes");
 }
 
-TEST(AgentFramesTest, WordsBeforeTheHelloAreSkipped) {
+TEST(AgentFramesTest, BytesBeforeHelloAreSkipped) {
   FrameReader reader(kAgentHello);
   for (const char byte : std::string("Welcome\n\xff\xff\xff\xff\ntethys-agent 1")) reader.Append({&byte, 1});
   EXPECT_FALSE(reader.greeted());

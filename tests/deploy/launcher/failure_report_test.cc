@@ -32,14 +32,14 @@ class FailureReportTest : public ::testing::Test {
   JobEnd end_ = {.last_step = 312};
 };
 
-TEST_F(FailureReportTest, ADoneJobIsNoFailureWhateverHappensAfterwards) {
+TEST_F(FailureReportTest, ProcessKilledAfterSuccessIsNoFailure) {
   end_.verdict.emplace();
   end_.verdict->set_ok(true);
   Killed("worker 1", SIGKILL);
   EXPECT_TRUE(FindFirstFailure(end_, "host").status.ok());
 }
 
-TEST_F(FailureReportTest, AKilledProcessIsTheCauseOfTheOthersGivingUp) {
+TEST_F(FailureReportTest, KilledProcessPrecedesExitsOfOthers) {
   Exited("worker 0", 1);
   Killed("worker 1", SIGKILL);
   Exited("chief", 1);
@@ -47,7 +47,7 @@ TEST_F(FailureReportTest, AKilledProcessIsTheCauseOfTheOthersGivingUp) {
   EXPECT_EQ(Task(), "worker 1");
 }
 
-TEST_F(FailureReportTest, TheChiefsWordStandsBesideTheSignal) {
+TEST_F(FailureReportTest, ChiefsReportFollowsSignal) {
   Killed("ps 0", SIGSEGV);
   ChiefSays("ps 0: its session broke", "ps 0");
   EXPECT_EQ(Message(),
@@ -55,20 +55,20 @@ TEST_F(FailureReportTest, TheChiefsWordStandsBesideTheSignal) {
             "  the chief reports: ps 0: its session broke");
 }
 
-TEST_F(FailureReportTest, AProcessTheChiefBlamesMayBeReapedAfterItsWord) {
+TEST_F(FailureReportTest, CulpritReapedAfterVerdictIsNamed) {
   ChiefSays("worker 1: its session broke", "worker 1");
   Killed("worker 1", SIGKILL);
   EXPECT_THAT(Message(), HasSubstr("worker 1 on host was killed by signal 9"));
 }
 
-TEST_F(FailureReportTest, ADeathAfterTheChiefBlamedAnotherIsAConsequence) {
+TEST_F(FailureReportTest, DeathAfterVerdictOnAnotherIsNotTheCause) {
   ChiefSays("worker 0 at step 311: gradients are not finite", "worker 0");
   Killed("ps 1", SIGABRT);
   EXPECT_EQ(Message(), "worker 0 at step 311: gradients are not finite");
   EXPECT_EQ(Task(), "worker 0");
 }
 
-TEST_F(FailureReportTest, TheChiefsWordStandsBeforeExitStatuses) {
+TEST_F(FailureReportTest, VerdictPrecedesExitStatuses) {
   Exited("worker 2", 1);
   ChiefSays("worker 1 has been silent for 10 s", "worker 1");
   Exited("worker 1", 1);
@@ -77,32 +77,32 @@ TEST_F(FailureReportTest, TheChiefsWordStandsBeforeExitStatuses) {
   EXPECT_EQ(FindFirstFailure(end_, "host").status.code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(FailureReportTest, WithoutTheChiefsWordTheFirstToGiveUpIsNamed) {
+TEST_F(FailureReportTest, WithoutVerdictFirstExitIsNamed) {
   Exited("worker 2", 1);
   Exited("worker 0", 1);
   EXPECT_EQ(Message(), "worker 2 on host exited with status 1 at step 312");
 }
 
-TEST_F(FailureReportTest, ASilentChiefIsNamed) {
+TEST_F(FailureReportTest, SilentChiefIsNamed) {
   end_.chief_silent_for = 12;
   EXPECT_THAT(Message(), HasSubstr("chief on host has reported nothing for 12 s (last step 312)"));
   EXPECT_EQ(Task(), "chief");
 }
 
-TEST_F(FailureReportTest, AnInterruptIsNobodysFault) {
+TEST_F(FailureReportTest, InterruptNamesNoTask) {
   end_.interrupt = SIGINT;
   const FirstFailure failure = FindFirstFailure(end_, "host");
   EXPECT_EQ(failure.status, absl::CancelledError("interrupted by SIGINT at step 312"));
   EXPECT_EQ(failure.task, "");
 }
 
-TEST_F(FailureReportTest, AnImpossibleStatusCodeIsTakenAsUnknown) {
+TEST_F(FailureReportTest, InvalidStatusCodeBecomesUnknown) {
   ChiefSays("odd");
   end_.verdict->set_status_code(4711);
   EXPECT_EQ(FindFirstFailure(end_, "host").status.code(), absl::StatusCode::kUnknown);
 }
 
-TEST_F(FailureReportTest, AChiefThatEndsWithoutAWordIsAFailure) {
+TEST_F(FailureReportTest, ChiefWithoutVerdictIsFailure) {
   EXPECT_EQ(Message(), "the chief ended without saying how the job went");
 }
 

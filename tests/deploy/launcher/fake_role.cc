@@ -1,8 +1,7 @@
-// Stands in for chief, worker and ps under the launcher: speaks their contract with it (standard input,
-// progress lines, exit statuses) and otherwise does what the test wrote for it, in RUN_DIR/behaviour: a line
-// "worker-1 crash". What the processes of a run must tell one another they tell by files in the run
-// directory; the chief gives that directory out as its address. As `agent` it is the real one, and starts
-// these.
+// A fake chief, worker or ps for tests of the launcher. It keeps their contract with the launcher (standard
+// input, progress lines, exit statuses) and otherwise behaves as the test wrote in RUN_DIR/behaviour: a line
+// "worker-1 crash". The processes of a run communicate by files in the run directory, which the chief reports
+// as its address. With the verb `agent` it runs the real agent, which starts these fakes.
 #include <signal.h>
 #include <unistd.h>
 
@@ -28,7 +27,7 @@ struct Role {
   std::string name;  // "chief", "worker-1"
   std::string run_dir;
   std::string behaviour = "work";
-  int tasks = 0;  // Workers and servers.
+  int tasks = 0;  // The number of workers and servers.
   int incarnation = 1;
 
   bool Sees(const std::string& file) const { return FileExists(absl::StrCat(run_dir, "/", file)); }
@@ -50,7 +49,7 @@ void Say(const std::string& json) {
   while (true) pause();
 }
 
-// As the real roles do.
+// Ends this process with standard input, as the real roles do.
 void EndWithLauncher() {
   std::thread([] {
     char c;
@@ -66,14 +65,14 @@ int FinishWith(const std::string& error, const std::string& culprit) {
   return 1;
 }
 
-// The tasks that have come up.
+// The tasks that have started.
 std::vector<std::string> Alive(const Role& role) {
   std::vector<std::string> names = *ListDirectory(role.run_dir + "/alive");
   std::erase_if(names, [](const std::string& name) { return absl::EndsWith(name, ".tmp"); });
   return names;
 }
 
-// Until a task is gone, and its launcher has noticed.
+// Waits until a task has been reaped by its launcher; returns its name.
 std::string WaitForLoss(const Role& role) {
   std::string lost;
   role.Until([&] {
@@ -100,7 +99,7 @@ int RunChief(const Role& role) {
   }
   Say(absl::StrCat("{\"listening\":{\"address\":\"", role.run_dir, "\"}}"));
   role.Until([&] { return Alive(role).size() == role.tasks; });
-  // In one write: who is silent is so from here on.
+  // In one write, so that a silent chief is silent from here on.
   Say("{\"started\":{\"workers\":2,\"epochs\":\"1\"}}\n{\"progress\":{\"step\":\"7\"}}");
   role.Leave("started");
   if (role.behaviour == "silent") WaitForever();
@@ -173,7 +172,7 @@ int Main(int argc, char** argv) {
   }
   char secret[64] = "";
   if (scanf("%63[0-9a-f] %*16[0-9a-f]", secret) != 1 || std::string(secret).size() != 32) return 4;
-  if (role.behaviour == "saves") {  // Before there is another thread that the signal could end.
+  if (role.behaviour == "saves") {  // Before there are threads that it could interrupt.
     const sigset_t interrupt = InterruptSet();
     sigprocmask(SIG_BLOCK, &interrupt, nullptr);
   }
@@ -188,6 +187,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tethys
 
-// Ends at once: a sanitizer that looked for leaks first would do so in a process of its own, which outlives
-// this one where it is killed meanwhile.
+// Uses _exit, because a sanitizer's leak check would run in a process of its own, which outlives this one if
+// it is killed meanwhile.
 int main(int argc, char** argv) { _exit(tethys::Main(argc, argv)); }

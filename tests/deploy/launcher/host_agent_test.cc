@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// An agent, whose processes are words in a list, and the launcher's end of its connection.
+// An agent with fake processes, recorded in a list, and the launcher's end of its connection.
 class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
  protected:
   absl::Status Start(const proto::StartProcess& order) override {
@@ -40,14 +40,14 @@ class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
   }
   void Wait(Nanoseconds time) { agent_.OnTime(now_ += time); }
 
-  // Takes what waits, at most so many bytes.
+  // Takes at most `most` of the waiting bytes.
   size_t Take(size_t most = SIZE_MAX) {
     const std::string bytes(agent_.waiting().substr(0, most));
     agent_.OnSent(bytes.size());
     reports_.Append(bytes);
     return bytes.size();
   }
-  // "log 1 text", "output 1 text", "exit 1 signal 9", "exit 1 code 3": what was reported since the last call.
+  // The reports since the last call: "log 1 text", "output 1 text", "exit 1 signal 9", "exit 1 code 3".
   std::vector<std::string> Reports() {
     Take();
     std::vector<std::string> texts;
@@ -71,7 +71,7 @@ class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
   std::string EndReason() const {
     return agent_.end().has_value() ? std::string(agent_.end()->message()) : "none";
   }
-  // Log lines until the connection takes no more.
+  // Adds log lines until the agent takes no more output.
   void FillUp(uint32_t id) {
     while (agent_.TakesOutput()) agent_.OnOutput(id, proto::ProcessOutput::LOG, std::string(60'000, 'x'));
   }
@@ -113,7 +113,7 @@ TEST_F(HostAgentTest, SignalToAnEndedProcessIsNoError) {
   EXPECT_EQ(EndReason(), "none");
 }
 
-TEST_F(HostAgentTest, BeatsWhileItHasNothingToSay) {
+TEST_F(HostAgentTest, SendsHeartbeatsWhenIdle) {
   Take();
   for (int i = 0; i < 3; ++i) {
     Wait(kAgentBeat);
@@ -121,7 +121,7 @@ TEST_F(HostAgentTest, BeatsWhileItHasNothingToSay) {
   }
 }
 
-TEST_F(HostAgentTest, BeatsDoNotPileUp) {
+TEST_F(HostAgentTest, UnsentHeartbeatsDoNotPileUp) {
   Take();
   agent_.OnInput(HeartbeatFrame(), now_);
   for (int i = 0; i < 15; ++i) Wait(kAgentBeat);
@@ -143,13 +143,13 @@ TEST_F(HostAgentTest, HeartbeatIsASignOfLife) {
   EXPECT_EQ(EndReason(), "none");
 }
 
-TEST_F(HostAgentTest, EndOfItsInputEndsIt) {
+TEST_F(HostAgentTest, EndOfInputEndsAgent) {
   agent_.OnInputEnd();
   ASSERT_TRUE(agent_.end().has_value());
   EXPECT_TRUE(agent_.end()->ok());
 }
 
-TEST_F(HostAgentTest, BytesThatAreNoOrderEndIt) {
+TEST_F(HostAgentTest, MalformedOrderEndsAgent) {
   agent_.OnInput({"\2\0\0\0\xff\xff", 6}, now_);
   EXPECT_EQ(EndReason(), "bytes that are no order");
   OrderStart(1);
@@ -176,7 +176,7 @@ TEST_F(HostAgentTest, TooLongInputIsRefused) {
   EXPECT_EQ(EndReason(), "an order with an input of 4097 bytes; at most 4096");
 }
 
-TEST_F(HostAgentTest, LogIsDroppedWhileNothingIsTaken) {
+TEST_F(HostAgentTest, LogIsDroppedWhileConnectionIsBlocked) {
   OrderStart(1);
   OrderStart(2);
   FillUp(1);
@@ -192,7 +192,7 @@ TEST_F(HostAgentTest, LogIsDroppedWhileNothingIsTaken) {
                                      absl::StrCat("log 2 \n[3", kMissing), "exit 2 code 3"));
 }
 
-TEST_F(HostAgentTest, AllIsSentInAnyPieces) {
+TEST_F(HostAgentTest, PartialWritesSendEverything) {
   OrderStart(1);
   FillUp(1);
   agent_.OnExit(1, {});

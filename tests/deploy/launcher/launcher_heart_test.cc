@@ -23,7 +23,7 @@ class LauncherHeartTest : public ::testing::Test {
     write_ = FileDescriptor(ends[1]);
     fcntl(write_.get(), F_SETFL, O_NONBLOCK);
   }
-  // Waits for one.
+  // Waits for a heartbeat.
   std::string NextBeat() {
     std::string frame(kFrameHeaderBytes, '?');
     EXPECT_TRUE(ReadAll(frame)) << "the pipe has ended";
@@ -50,7 +50,7 @@ TEST_F(LauncherHeartTest, BeatsWhileTheLauncherIsStopped) {
   ASSERT_TRUE(WIFSTOPPED(status));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(NextBeat(), HeartbeatFrame());
   kill(launcher, SIGKILL);
-  // Both end, and with them the pipe, or this waits until the test's time limit.
+  // Both processes end, and with them the pipe; otherwise this waits until the test's time limit.
   std::string rest(kFrameHeaderBytes, '?');
   while (ReadAll(rest)) {
   }

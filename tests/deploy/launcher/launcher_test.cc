@@ -35,20 +35,19 @@ class Recorder final : public ProgressListener {
     return on_behind != nullptr;
   }
   std::vector<std::string> notes;
-  std::function<void()> on_progress;  // Called once, when training is under way.
-  std::function<void()>
-      on_behind;  // Called from then on, before logs are shown; where it is given, they wait.
+  std::function<void()> on_progress;  // Called once, when training has started.
+  std::function<void()> on_behind;    // If set, logs must wait, and it is called before they would be shown,
+                                      // once training has started.
 
  private:
   bool training_ = false;
 };
 
-// Runs two workers and a server of tests/deploy/launcher/fake_role.cc. Whatever a test does, at its end no
-// process is left: this process adopts what its children leave behind, so a wait for all of them sees orphans
-// too.
+// Runs two workers and a server of tests/deploy/launcher/fake_role.cc. At the end of every test no process
+// may be left: this process adopts its children's orphans, so a wait for all children sees these, too.
 class LauncherTest : public ::testing::Test {
  protected:
-  static constexpr double kNotInThisTest = 600;  // Seconds: longer than any machine takes for what is due.
+  static constexpr double kNotInThisTest = 600;  // Seconds; longer than any machine needs.
 
   void SetUp() override {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -102,7 +101,7 @@ TEST_F(LauncherTest, ShowsLogsWithTheNamesOfTheirProcesses) {
   EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] ps-0 says work")));
 }
 
-TEST_F(LauncherTest, LogsWaitForADisplayThatIsBehind) {
+TEST_F(LauncherTest, LogsWaitWhileDisplayIsBehind) {
   options_.show_logs = true;
   Behave("chief", "pause");
   recorder_.on_behind = [&] { std::ofstream(options_.run_dir + "/go"); };
@@ -124,7 +123,7 @@ TEST_F(LauncherTest, NamesTheProcessThatCrashed) {
                     HasSubstr("worker-1 says crash")));
 }
 
-TEST_F(LauncherTest, LinesOfAnEarlierAttempt_AreNotQuotedAsTheLogsEnd) {
+TEST_F(LauncherTest, LinesOfEarlierAttempt_AreNotInLogTail) {
   ASSERT_TRUE(CreateDirectories(options_.run_dir + "/log").ok());
   std::ofstream(options_.run_dir + "/log/worker-1.log") << "lost worker 0 a year ago\n";
   Behave("chief", "train");
@@ -132,7 +131,7 @@ TEST_F(LauncherTest, LinesOfAnEarlierAttempt_AreNotQuotedAsTheLogsEnd) {
   EXPECT_THAT(Failure(), AllOf(HasSubstr("worker-1 says crash"), Not(HasSubstr("a year ago"))));
 }
 
-TEST_F(LauncherTest, NamesTheProcessThatSomebodyKilled) {
+TEST_F(LauncherTest, NamesTheProcessThatWasKilled) {
   options_.verdict_grace = FromSeconds(kNotInThisTest);
   Behave("chief", "watch");
   WhenTraining([&] { kill(PidOf("ps-0"), SIGKILL); });
@@ -140,13 +139,13 @@ TEST_F(LauncherTest, NamesTheProcessThatSomebodyKilled) {
                                HasSubstr("the chief reports: ps 0: its session broke")));
 }
 
-TEST_F(LauncherTest, NamesTheProcessThatGaveUp) {
+TEST_F(LauncherTest, NamesTheProcessThatExited) {
   Behave("chief", "train");
   Behave("worker-0", "exit");
   EXPECT_THAT(Failure(), AllOf(HasSubstr("worker 0 on "), HasSubstr("exited with status 3")));
 }
 
-TEST_F(LauncherTest, StartsADeadWorkerAgainWhereTheJobSurvivesIt) {
+TEST_F(LauncherTest, DeadWorkerOfSurvivingJobIsRestarted) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 1;
   Behave("chief", "replace");
@@ -154,7 +153,7 @@ TEST_F(LauncherTest, StartsADeadWorkerAgainWhereTheJobSurvivesIt) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LauncherTest, AWorkerThatReportsAMishapAfterTheStart_IsReplaced) {
+TEST_F(LauncherTest, WorkerWithMishapAfterStart_IsReplaced) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 1;
   Behave("chief", "replace");
@@ -162,13 +161,13 @@ TEST_F(LauncherTest, AWorkerThatReportsAMishapAfterTheStart_IsReplaced) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LauncherTest, AMishapOfAJobThatSurvivesNoLoss_EndsIt) {
+TEST_F(LauncherTest, MishapOfJobThatSurvivesNoLoss_EndsIt) {
   Behave("chief", "train");
   Behave("worker-1", "mishap");
   EXPECT_THAT(Failure(), HasSubstr("exited with status 75"));
 }
 
-TEST_F(LauncherTest, LetsASurvivingJobGoOnWithoutTheDead) {
+TEST_F(LauncherTest, SurvivingJobContinuesWithoutDeadWorker) {
   options_.survives_worker_loss = true;
   Behave("chief", "go-on");
   Behave("worker-1", "crash");
@@ -176,16 +175,16 @@ TEST_F(LauncherTest, LetsASurvivingJobGoOnWithoutTheDead) {
   EXPECT_FALSE(FileExists(options_.run_dir + "/second-worker-1"));
 }
 
-TEST_F(LauncherTest, EndsAndReplacesAWorkerThatTheChiefGaveUp) {
+TEST_F(LauncherTest, WorkerGivenUpByChiefIsKilledAndReplaced) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 1;
   Behave("chief", "give-up");
   Behave("worker-1", "stubborn");
-  WhenTraining([&] { Behave("worker-1", "work"); });  // Its second life.
+  WhenTraining([&] { Behave("worker-1", "work"); });  // Applies to its second incarnation.
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LauncherTest, ASurvivingJobEndsWithAServerOrWithAWorkerThatChoseToEnd) {
+TEST_F(LauncherTest, WorkerThatExitsItselfEndsSurvivingJob) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 5;
   Behave("chief", "train");
@@ -193,7 +192,7 @@ TEST_F(LauncherTest, ASurvivingJobEndsWithAServerOrWithAWorkerThatChoseToEnd) {
   EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
 }
 
-TEST_F(LauncherTest, TellsTheChiefsReason) {
+TEST_F(LauncherTest, ReportsTheChiefsReason) {
   Behave("chief", "fail");
   EXPECT_THAT(Failure(),
               AllOf(HasSubstr("worker 0 at step 7: the loss is not finite"), HasSubstr("worker-0 says")));
@@ -210,7 +209,7 @@ TEST_F(LauncherTest, NamesAChiefThatCannotStart) {
               AllOf(HasSubstr("chief on "), HasSubstr("exited with status 3"), HasSubstr("cannot listen")));
 }
 
-TEST_F(LauncherTest, AChiefThatEndsWithoutAVerdictFailedTheJob) {
+TEST_F(LauncherTest, ChiefWithoutVerdictFailsTheJob) {
   Behave("chief", "quit");
   EXPECT_THAT(Failure(), HasSubstr("the chief ended without saying how the job went"));
 }
@@ -221,7 +220,7 @@ TEST_F(LauncherTest, EndsAJobWhoseChiefIsSilent) {
   EXPECT_THAT(Failure(), HasSubstr("has reported nothing for 1 s (last step 7)"));
 }
 
-TEST_F(LauncherTest, KillsWhoDoesNotListen) {
+TEST_F(LauncherTest, KillsProcessThatIgnoresSigterm) {
   options_.timeouts.set_shutdown(0.2);
   Behave("chief", "train");
   Behave("worker-0", "stubborn");
@@ -229,7 +228,7 @@ TEST_F(LauncherTest, KillsWhoDoesNotListen) {
   EXPECT_THAT(Failure(), HasSubstr("worker 1 on "));
 }
 
-TEST_F(LauncherTest, ATaskThatStaysAfterTheEndDoesNotSpoilTheJob) {
+TEST_F(LauncherTest, TaskThatStaysAfterTheEndIsKilledAndNoted) {
   options_.timeouts.set_shutdown(0.2);
   Behave("worker-0", "stubborn");
   EXPECT_TRUE(Run().status.ok());
@@ -261,7 +260,7 @@ TEST_F(LauncherTest, FirstInterruptOfATrainingJob_LetsTheChiefSave) {
   }
 }
 
-// Interrupts that come when no launcher listens are held back, and dropped in the end.
+// Blocks interrupts that arrive while no launcher handles them, and drops them at the end.
 class LateInterruptsDropped {
  public:
   LateInterruptsDropped() {
@@ -279,7 +278,7 @@ class LateInterruptsDropped {
   sigset_t interrupt_;
 };
 
-TEST_F(LauncherTest, ASecondInterruptDoesNotWait) {
+TEST_F(LauncherTest, SecondInterruptKillsAtOnce) {
   const LateInterruptsDropped dropped;
   Behave("chief", "train");
   Behave("worker-0", "stubborn");
@@ -287,7 +286,7 @@ TEST_F(LauncherTest, ASecondInterruptDoesNotWait) {
   pid_t impatient = -1;
   WhenTraining([&] {
     raise(SIGINT);
-    // Comes back until the launcher, which has children only of its own to wait for, has killed the stubborn
+    // Sends interrupts until the launcher, which waits only for children of its own, has killed the stubborn
     // one.
     const pid_t worker = PidOf("worker-0");
     impatient = fork();
@@ -312,13 +311,13 @@ TEST_F(LauncherTest, NoOrphanOutlivesAKilledLauncher) {
     Run();
     _exit(0);
   }
-  // Launcher, chief, a server and two workers: each ends, or this waits until the test's time limit.
+  // Launcher, chief, a server and two workers all end; otherwise this waits until the test's time limit.
   int ended = 0;
   while (waitpid(-1, nullptr, 0) > 0) ++ended;
   EXPECT_EQ(ended, 5);
 }
 
-// The tasks are on other machines: what stands in for ssh is a shell here, which notes its process id.
+// The tasks are on other machines; a local shell, which records its process id, takes the place of ssh.
 class RemoteLauncherTest : public LauncherTest {
  protected:
   void SetUp() override {
@@ -334,21 +333,21 @@ class RemoteLauncherTest : public LauncherTest {
   std::string Connections(const std::string& host) const {
     return absl::StrCat(options_.run_dir, "/ssh-", host);
   }
-  // Of each connection to it.
+  // The process of each connection to it.
   std::vector<pid_t> SshTo(const std::string& host) const {
     std::vector<pid_t> found;
     std::ifstream file(Connections(host));
     for (pid_t pid; file >> pid;) found.push_back(pid);
     return found;
   }
-  // Its parent is the shell that ssh would have started.
+  // The agent, whose parent is the shell that ssh would have started.
   pid_t AgentOn(const std::string& host) const {
     const pid_t shell = SshTo(host)[0];
     pid_t agent = -1;
     std::ifstream(absl::StrCat("/proc/", shell, "/task/", shell, "/children")) >> agent;
     return agent;
   }
-  // What connections left when they broke ends by itself.
+  // Waits for the processes left by broken connections, which end by themselves.
   static void WaitForAdopted() {
     while (waitpid(-1, nullptr, 0) > 0) {
     }
@@ -362,7 +361,7 @@ TEST_F(RemoteLauncherTest, StartsAllProcessesOfAHostOverOneConnection) {
   EXPECT_EQ(*ReadFile(options_.run_dir + "/log/worker-1.log"), "worker-1 says work\n");
 }
 
-TEST_F(RemoteLauncherTest, HearsAChiefElsewhere) {
+TEST_F(RemoteLauncherTest, ReadsProgressOfRemoteChief) {
   PutOn("slave2", options_.places.chief);
   const RunResult result = Run();
   EXPECT_TRUE(result.status.ok()) << result.status;
@@ -371,7 +370,7 @@ TEST_F(RemoteLauncherTest, HearsAChiefElsewhere) {
   EXPECT_EQ(SshTo("slave2").size(), 1);
 }
 
-TEST_F(RemoteLauncherTest, NamesTheProcessThatCrashedElsewhere) {
+TEST_F(RemoteLauncherTest, NamesRemoteProcessThatCrashed) {
   Behave("chief", "train");
   Behave("worker-1", "crash");
   EXPECT_THAT(Failure(), AllOf(HasSubstr("worker 1 on slave1 was killed by signal 6 (Aborted) at step "),
@@ -387,13 +386,13 @@ TEST_F(RemoteLauncherTest, NamesAConnectionThatBroke) {
   WaitForAdopted();
 }
 
-TEST_F(RemoteLauncherTest, TellsTheWordsOfAnSshThatFailed) {
+TEST_F(RemoteLauncherTest, ReportsErrorOfFailedSsh) {
   Behave("chief", "train");
   options_.places.servers[0].ssh = {"/bin/sh", "-c", "echo 'Connection refused' >&2; exit 255"};
   EXPECT_THAT(Failure(), HasSubstr("ps 0 on slave2 lost its ssh connection (Connection refused)"));
 }
 
-TEST_F(RemoteLauncherTest, SkipsWhatAShellSaysBeforeTheAgent) {
+TEST_F(RemoteLauncherTest, SkipsShellOutputBeforeAgent) {
   options_.places.servers[0].ssh[2] =
       absl::StrCat("echo 'Welcome to slave2'; ", options_.places.servers[0].ssh[2]);
   EXPECT_TRUE(Run().status.ok());
@@ -409,7 +408,7 @@ TEST_F(RemoteLauncherTest, ReplacesWorkersOverANewConnection) {
   WaitForAdopted();
 }
 
-TEST_F(RemoteLauncherTest, KillsAStoppedWorkerThatTheChiefGaveUp) {
+TEST_F(RemoteLauncherTest, StoppedWorkerGivenUpByChiefIsKilled) {
   options_.survives_worker_loss = true;
   options_.max_restarts = 1;
   Behave("chief", "give-up-later");
@@ -420,7 +419,7 @@ TEST_F(RemoteLauncherTest, KillsAStoppedWorkerThatTheChiefGaveUp) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(RemoteLauncherTest, EndsThoughAnAgentIsStopped) {
+TEST_F(RemoteLauncherTest, InterruptEndsJobWithStoppedAgent) {
   options_.timeouts.set_shutdown(0.2);
   Behave("chief", "train");
   pid_t agent = -1;
@@ -446,7 +445,7 @@ TEST_F(RemoteLauncherTest, NoStoppedProcessOutlivesAKilledLauncher) {
     Run();
     _exit(0);
   }
-  WaitForAdopted();  // All of them, or this waits until the test's time limit.
+  WaitForAdopted();  // All end; otherwise this waits until the test's time limit.
 }
 
 TEST_F(RemoteLauncherTest, NoStoppedProcessOutlivesAKilledAgent) {
@@ -461,7 +460,7 @@ TEST_F(RemoteLauncherTest, NoStoppedProcessOutlivesAKilledAgent) {
   WaitForAdopted();
 }
 
-TEST_F(LauncherTest, SaysThatAProgramIsNotThere) {
+TEST_F(LauncherTest, NamesMissingProgram) {
   options_.places.chief.program = "/no/such/tethys";
   EXPECT_THAT(Failure(), HasSubstr(": cannot execute /no/such/tethys: No such file or directory"));
 }

@@ -5,13 +5,13 @@
 namespace tethys {
 namespace {
 
-TEST(OthersShareTest, IsWhatNobodyOfOursUsed) {
+TEST(OthersShareTest, IsShareNotUsedByTheJob) {
   const CpuMark begin = {.at_ns = kSecond, .busy_ns = 50 * kSecond, .own_ns = kSecond, .cores = 2};
   const CpuMark end = {.at_ns = 2 * kSecond, .busy_ns = 52 * kSecond, .own_ns = 2 * kSecond, .cores = 2};
   EXPECT_DOUBLE_EQ(OthersShare(begin, end).value(), 0.5);
 }
 
-TEST(OthersShareTest, TheKernelsCoarseClockGivesNothingBelowZero) {
+TEST(OthersShareTest, CoarseClockGivesNoNegativeShare) {
   const CpuMark begin = {.cores = 2};
   const CpuMark end = {.at_ns = kSecond, .busy_ns = kSecond, .own_ns = kSecond + 1, .cores = 2};
   EXPECT_EQ(OthersShare(begin, end).value(), 0);

@@ -35,7 +35,7 @@ proto::EpochResult SomeEpoch() {
   return result;
 }
 
-// A display on a pipe, whose output a test reads at the end.
+// A display on a pipe, whose output the test reads at the end.
 class Screen {
  public:
   explicit Screen(bool live) {
@@ -68,7 +68,7 @@ class Screen {
   std::unique_ptr<ProgressListener> display_;
 };
 
-TEST(ProgressDisplayTest, LiveLineSaysWhereTheJobStands) {
+TEST(ProgressDisplayTest, LiveLineShowsProgressRateAndTimeLeft) {
   EXPECT_EQ(
       LiveLine(SomeProgress(), 25, 120),
       "epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left");
@@ -108,7 +108,7 @@ TEST(ProgressDisplayTest, EpochLineFitsNarrowTerminals) {
   EXPECT_EQ(EpochLine(SomeEpoch(), 25, 59), "epoch  3/25  accuracy 0.8512  validation 0.8600  2.3 s");
 }
 
-TEST(ProgressDisplayTest, EpochLineLeavesOutAValidationThatWasNot) {
+TEST(ProgressDisplayTest, EpochLineOmitsMissingValidation) {
   proto::EpochResult result = SomeEpoch();
   result.set_validated(false);
   EXPECT_EQ(EpochLine(result, 5, 0), "epoch 3/5  loss 0.4123  accuracy 0.8512  2.3 s  23,377 samples/s");
@@ -126,7 +126,7 @@ proto::Progress LateProgress() {
   return progress;
 }
 
-TEST(ProgressDisplayTest, WhoIsSilentOrBehindHasALine) {
+TEST(ProgressDisplayTest, SilentOrLateTasksHaveLines) {
   EXPECT_THAT(LateTaskLines(LateProgress()),
               ::testing::ElementsAre("  worker 2 on slave1: silent for 3 s",
                                      "  worker 4 on slave3: behind, at step 1,120 of 2,240"));
@@ -136,7 +136,7 @@ TEST(ProgressDisplayTest, WhoIsSilentOrBehindHasALine) {
   EXPECT_EQ(LateTaskLines(progress).back(), "  and 92 more");
 }
 
-TEST(ProgressDisplayTest, LateLinesGoWhenTheTasksAreHeardAgain) {
+TEST(ProgressDisplayTest, LateLinesAreClearedWhenTasksRecover) {
   Screen screen(/*live=*/true);
   screen.Progress(LateProgress());
   screen.Progress(SomeProgress());
@@ -148,7 +148,7 @@ TEST(ProgressDisplayTest, LateLinesGoWhenTheTasksAreHeardAgain) {
                                  live + "\n\x1b[J\x1b[A" + "\r\x1b[K");
 }
 
-TEST(ProgressDisplayTest, ALossIsRedOnlyInColour) {
+TEST(ProgressDisplayTest, LossIsRedOnlyInColour) {
   proto::ProgressEvent event;
   event.mutable_worker_lost()->set_reason("lost worker 2");
   Screen plain(/*live=*/false), coloured(/*live=*/true);
@@ -165,7 +165,7 @@ TEST(ProgressDisplayTest, PlainDisplayWritesLinesOnly) {
   EXPECT_EQ(screen.Output(), "saved checkpoints/step-100\n");
 }
 
-TEST(ProgressDisplayTest, LiveLineMakesRoomForALineAndForTheEnd) {
+TEST(ProgressDisplayTest, LiveLineIsClearedForNotesAndAtEnd) {
   Screen screen(/*live=*/true);
   screen.Progress();
   screen.Note("saved");
@@ -180,7 +180,7 @@ TEST(ProgressDisplayTest, UnreadDisplayKeepsLinesAndDropsLiveOnes) {
   const FileDescriptor read_end(ends[0]), write_end(ends[1]);
   auto display = CreateProgressDisplay(write_end.get(), {.live = true});
   proto::ProgressEvent note, progress;
-  note.set_note(std::string(100'000, 'n'));  // More than a pipe takes.
+  note.set_note(std::string(100'000, 'n'));  // More than a pipe holds.
   *progress.mutable_progress() = SomeProgress();
   display->OnEvent(note);
   for (int i = 0; i < 100'000; ++i) display->OnEvent(progress);

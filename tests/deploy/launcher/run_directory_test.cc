@@ -17,7 +17,7 @@ class RunDirectoryTest : public ::testing::Test {
   const std::string path_ = directory_.Path("deep/run");
 };
 
-TEST_F(RunDirectoryTest, IsMadeWithItsParents) {
+TEST_F(RunDirectoryTest, CreateMakesParents) {
   const auto directory = RunDirectory::Create(path_);
   ASSERT_TRUE(directory.ok()) << directory.status();
   EXPECT_TRUE(FileExists(path_));
@@ -30,7 +30,7 @@ TEST_F(RunDirectoryTest, RefusesADirectoryInUse) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("in use"));
 }
 
-TEST_F(RunDirectoryTest, RefusesToOverwriteARunAndSaysHow) {
+TEST_F(RunDirectoryTest, RefusesToOverwriteRunAndSuggestsResume) {
   ASSERT_TRUE(RunDirectory::Create(path_)->WriteJob(proto::Job()).ok());
   const auto again = RunDirectory::Create(path_);
   EXPECT_EQ(again.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -42,11 +42,11 @@ TEST_F(RunDirectoryTest, OpensARunToResumeIt) {
   EXPECT_TRUE(RunDirectory::Open(path_).ok());
 }
 
-TEST_F(RunDirectoryTest, RefusesToResumeWhatIsNoRun) {
+TEST_F(RunDirectoryTest, RefusesToResumeMissingRun) {
   EXPECT_EQ(RunDirectory::Open(path_).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(RunPathTest, FreshPathsCarryNameAndTime) {
+TEST(RunPathTest, FreshPathHasNameAndTime) {
   EXPECT_THAT(FreshRunPath("my job/7"), MatchesRegex("runs/my_job_7-[0-9]+-[0-9]+"));
 }
 

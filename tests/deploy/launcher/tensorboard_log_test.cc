@@ -56,7 +56,7 @@ class TensorboardLogTest : public ::testing::Test {
     epoch.set_validation_accuracy(0.75);
     return event;
   }
-  // "STEP TAG VALUE" of all scalars; whatever else an event says, by its name.
+  // All scalars as "STEP TAG VALUE", and starts of sessions as "STEP start".
   std::vector<std::string> Written() {
     std::vector<std::string> written;
     const std::vector<std::string> files = *ListDirectory(directory_.path());
@@ -83,14 +83,14 @@ class TensorboardLogTest : public ::testing::Test {
   Recorder recorder_;
 };
 
-TEST_F(TensorboardLogTest, AnEpochIsWrittenByItsLastStep) {
+TEST_F(TensorboardLogTest, EpochIsWrittenAtItsLastStep) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Epoch(2, 7));
   EXPECT_THAT(Written(), IsSupersetOf({"7 loss/train 0.25", "7 accuracy/train 0.875", "7 loss/validation 0.5",
                                        "7 accuracy/validation 0.75", "7 epoch/learning_rate 2"}));
 }
 
-TEST_F(TensorboardLogTest, ValidationThatWasNotIsLeftOut) {
+TEST_F(TensorboardLogTest, MissingValidationIsLeftOut) {
   TensorboardLog log(Options(), recorder_);
   proto::ProgressEvent event = Epoch(0, 7);
   event.mutable_epoch()->set_validated(false);
@@ -105,7 +105,7 @@ TEST_F(TensorboardLogTest, ProgressHasTheLearningRateOfItsSamples) {
                                      "9 progress/samples_per_second 1000", "9 progress/learning_rate 1.5"));
 }
 
-TEST_F(TensorboardLogTest, ProgressThatSaysNothingNewIsLeftOut) {
+TEST_F(TensorboardLogTest, ProgressWithoutNewSamplesIsLeftOut) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Progress(9, 0));
   EXPECT_THAT(Written(), IsEmpty());
@@ -114,7 +114,7 @@ TEST_F(TensorboardLogTest, ProgressThatSaysNothingNewIsLeftOut) {
   EXPECT_THAT(Written(), SizeIs(4));
 }
 
-TEST_F(TensorboardLogTest, ARunThatGoesOnDoesNotRepeatThePointOfItsCheckpoint) {
+TEST_F(TensorboardLogTest, ResumedRunDoesNotRepeatCheckpointsPoint) {
   TensorboardOptions options = Options();
   options.resumed_from = 9;
   TensorboardLog log(options, recorder_);
@@ -124,7 +124,7 @@ TEST_F(TensorboardLogTest, ARunThatGoesOnDoesNotRepeatThePointOfItsCheckpoint) {
   EXPECT_THAT(Written(), SizeIs(5));
 }
 
-TEST_F(TensorboardLogTest, PhasesAreMeansOverTheStepsOfTheEpochsThatEnded) {
+TEST_F(TensorboardLogTest, PhasesAreMeansOverStepsOfEndedEpochs) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Epoch(1, 7));
   log.AddResults({},
@@ -135,7 +135,7 @@ TEST_F(TensorboardLogTest, PhasesAreMeansOverTheStepsOfTheEpochsThatEnded) {
   EXPECT_THAT(Written(), IsSupersetOf({"7 step_us/data 2", "7 step_us/total 15"}));
 }
 
-TEST_F(TensorboardLogTest, TheTestIsWrittenAtTheEnd) {
+TEST_F(TensorboardLogTest, TestResultIsWrittenAtEnd) {
   TensorboardLog log(Options(), recorder_);
   proto::RunSummary summary;
   summary.set_steps(21);
@@ -145,14 +145,14 @@ TEST_F(TensorboardLogTest, TheTestIsWrittenAtTheEnd) {
   EXPECT_THAT(Written(), ElementsAre("21 loss/test 0.5", "21 accuracy/test 0.75"));
 }
 
-TEST_F(TensorboardLogTest, ARunThatGoesOnVoidsWhatCameAfterItsCheckpoint) {
+TEST_F(TensorboardLogTest, ResumedRunVoidsStepsAfterCheckpoint) {
   TensorboardOptions options = Options();
   options.resumed_from = 7;
   TensorboardLog log(options, recorder_);
   EXPECT_THAT(Written(), ElementsAre("8 start"));
 }
 
-TEST_F(TensorboardLogTest, AFileThatCannotBeWrittenIsToldOnceAndTheRunGoesOn) {
+TEST_F(TensorboardLogTest, UnwritableFileIsNotedOnceAndRunContinues) {
   TensorboardOptions options = Options();
   options.run_dir = "/nowhere";
   TensorboardLog log(options, recorder_);

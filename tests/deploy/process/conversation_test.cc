@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Answers each line with itself.
+// A script that answers each line with itself.
 constexpr char kEcho[] =
     R"(while read -r q; do echo noise; echo "tethys-check $q"; echo "tethys-check end"; done)";
 
@@ -34,7 +34,7 @@ class ConversationTest : public ::testing::Test {
   std::vector<std::unique_ptr<Conversation>> conversations_;
 };
 
-TEST_F(ConversationTest, EachAnswersItsOwnQuestionsOneAfterTheOther) {
+TEST_F(ConversationTest, EachAnswersItsOwnQuestionsInOrder) {
   Talk(kEcho);
   Talk(kEcho);
   EXPECT_THAT(Ask({"a", "b"})[1].lines, ElementsAre("b"));
@@ -43,7 +43,7 @@ TEST_F(ConversationTest, EachAnswersItsOwnQuestionsOneAfterTheOther) {
   EXPECT_THAT(answers[1].lines, IsEmpty());
 }
 
-TEST_F(ConversationTest, AnAnswerComesBetweenItsTimes) {
+TEST_F(ConversationTest, AnswerHasTimesAskedAndHeard) {
   Talk(kEcho);
   const Answer answer = Ask({"a"})[0];
   EXPECT_GT(answer.asked, 0);
@@ -55,13 +55,13 @@ TEST_F(ConversationTest, InputComesBeforeQuestions) {
   EXPECT_THAT(Ask({"a"})[0].lines, ElementsAre("s3cret", "a"));
 }
 
-TEST_F(ConversationTest, TheCommandIsOneWordForSsh) {
+TEST_F(ConversationTest, CommandIsPassedToSshAsOneWord) {
   Talk("echo 'it''s' >&2; echo \"tethys-check  a\"; echo tethys-check end; read -r _", "",
        {"sh", "-c", "eval \"$1\"", "ssh"});
   EXPECT_THAT(Ask({"x"})[0].lines, ElementsAre(" a"));
 }
 
-TEST_F(ConversationTest, OneThatEndedSaysWhyEveryTime) {
+TEST_F(ConversationTest, EndedProgramReportsReasonEveryTime) {
   Talk("echo 'Permission denied' >&2; exit 255");
   Talk("exit 0");
   Talk("echo 'no such thing' >&2; exit 3");
@@ -75,7 +75,7 @@ TEST_F(ConversationTest, OneThatEndedSaysWhyEveryTime) {
   }
 }
 
-TEST_F(ConversationTest, WhoAnswersAndEndsIsHeard) {
+TEST_F(ConversationTest, AnswerBeforeExitIsRead) {
   for (int i = 0; i < 50; ++i) {
     Talk("read -r q; echo \"tethys-check $q\"; echo tethys-check end");
     EXPECT_THAT(Ask(std::vector<std::string>(1, "a"))[0].lines, ElementsAre("a"));
@@ -83,13 +83,13 @@ TEST_F(ConversationTest, WhoAnswersAndEndsIsHeard) {
   }
 }
 
-TEST_F(ConversationTest, WhoDoesNotAnswerIsGivenUp) {
+TEST_F(ConversationTest, MissingAnswerIsDeadlineExceeded) {
   Talk("exec sleep 1000");
   EXPECT_EQ(Ask({"a"}, 50 * kMillisecond)[0].status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(Ask({"a"})[0].status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST_F(ConversationTest, AnAnswerWithoutAnEndIsGivenUp) {
+TEST_F(ConversationTest, EndlessAnswerIsRefused) {
   Talk("while echo tethys-check more; do :; done");
   EXPECT_EQ(Ask({"a"})[0].status.code(), absl::StatusCode::kInternal);
 }

@@ -48,7 +48,7 @@ TEST_F(LogFollowerTest, EveryLineNamesItsProcess) {
   EXPECT_THAT(NewLines(), IsEmpty());
 }
 
-TEST_F(LogFollowerTest, TheBeginningOfALineWaitsForItsEnd) {
+TEST_F(LogFollowerTest, IncompleteLineWaitsForNewline) {
   Follow("a", "chief");
   Append("a", "first, sec");
   EXPECT_THAT(NewLines(), IsEmpty());
@@ -57,14 +57,14 @@ TEST_F(LogFollowerTest, TheBeginningOfALineWaitsForItsEnd) {
   EXPECT_THAT(LastLines(), ElementsAre("[chief] thi"));
 }
 
-TEST_F(LogFollowerTest, WhatAnEarlierAttemptWroteIsNotShown) {
+TEST_F(LogFollowerTest, LinesOfEarlierAttemptAreNotShown) {
   Append("a", "old\n");
   Follow("a", "chief");
   Append("a", "new\n");
   EXPECT_THAT(NewLines(), ElementsAre("[chief] new"));
 }
 
-TEST_F(LogFollowerTest, AReplacementWritesOnInTheFileOfItsPredecessor) {
+TEST_F(LogFollowerTest, ReplacementAppendsToSameFile) {
   Follow("a", "worker 1");
   Append("a", "first life\n");
   Follow("a", "worker 1");
@@ -72,21 +72,21 @@ TEST_F(LogFollowerTest, AReplacementWritesOnInTheFileOfItsPredecessor) {
   EXPECT_THAT(NewLines(), ElementsAre("[worker 1] first life", "[worker 1] second life"));
 }
 
-TEST_F(LogFollowerTest, NothingReachesATerminalThatItWouldObey) {
+TEST_F(LogFollowerTest, ControlCharactersAreReplaced) {
   Follow("a", "worker 1");
   Append("a", "\x1b[2J\tand\a \xc3\xbc\r\n");
   EXPECT_THAT(NewLines(), ElementsAre("[worker 1] ?[2J\tand? \xc3\xbc"));
 }
 
-TEST_F(LogFollowerTest, ALineWithoutEndComesInPieces) {
+TEST_F(LogFollowerTest, TooLongLineIsShownInPieces) {
   Follow("a", "w");
   Append("a", std::string(LogFollower::kMaxLineBytes + 1, 'x') + "\n");
   EXPECT_THAT(NewLines(), ElementsAre("[w] " + std::string(LogFollower::kMaxLineBytes, 'x'), "[w] x"));
 }
 
-TEST_F(LogFollowerTest, WhoWritesALotIsLookedAtInPieces) {
+TEST_F(LogFollowerTest, LongLogIsReadInPieces) {
   Follow("a", "w");
-  const size_t lines = LogFollower::kMaxLookBytes;  // Of two bytes each.
+  const size_t lines = LogFollower::kMaxLookBytes;  // Lines of two bytes.
   std::string text;
   for (size_t i = 0; i < lines; ++i) text += "x\n";
   Append("a", text);
@@ -94,7 +94,7 @@ TEST_F(LogFollowerTest, WhoWritesALotIsLookedAtInPieces) {
   EXPECT_EQ(LastLines().size(), lines / 2);
 }
 
-TEST_F(LogFollowerTest, AFileThatCannotBeReadIsNamed) {
+TEST_F(LogFollowerTest, UnreadableFileIsNamed) {
   const absl::Status status = follower_.Follow("/nowhere/log", "w");
   EXPECT_NE(status.message().find("/nowhere/log"), absl::string_view::npos);
 }
@@ -109,7 +109,7 @@ TEST(LogTailTest, ShowsTheLastLines) {
   EXPECT_EQ(LogTail(path + ".none", 2), "");
 }
 
-TEST(LogTailTest, LinesBeforeTheBeginAreLeftOut) {
+TEST(LogTailTest, LinesBeforeBeginAreLeftOut) {
   const testing::TempDirectory directory;
   const std::string path = directory.Write("log", "old\nnew\n");
   EXPECT_EQ(LogTail(path, 9, 4), "    new\n");

@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// A queue on a pipe, which is read when the test says so.
+// A queue on a pipe, which only the test's Read reads.
 class OutputQueueTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -55,7 +55,7 @@ TEST_F(OutputQueueTest, WriterNeverWaitsForAReader) {
   for (int i = 0; i < 30; ++i) EXPECT_EQ(Read(line.size()), line);
 }
 
-TEST_F(OutputQueueTest, TooMuchIsLeftOutAndSaid) {
+TEST_F(OutputQueueTest, ExcessTextIsReplacedByNote) {
   const std::string text(OutputQueue::kMaxBytes, 'x');
   queue_->Write(text);
   queue_->Write("lost\n");
@@ -68,7 +68,7 @@ TEST_F(OutputQueueTest, TooMuchIsLeftOutAndSaid) {
   EXPECT_EQ(Read(53), "[10 bytes are left out here: they were not read]\nend\n");
 }
 
-TEST_F(OutputQueueTest, ReaderThatIsGoneIsNoError) {
+TEST_F(OutputQueueTest, ClosedReaderIsIgnored) {
   signal(SIGPIPE, SIG_IGN);
   read_.Close();
   for (int i = 0; i < 100; ++i) queue_->Write(std::string(10'000, 'x'));

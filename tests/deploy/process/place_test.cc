@@ -12,13 +12,13 @@ const Place kHere = {.host = "here", .program = "/opt/tethys"};
 const Place kThere = {
     .host = "slave1", .ssh = {"ssh", "-F", "my config", "slave1"}, .program = "/home/me/tethys"};
 
-TEST(PlaceTest, AProcessHereIsAChild) {
+TEST(PlaceTest, LocalProcessIsChild) {
   const SpawnOptions spawn = CommandAt(kHere, {"worker", "--index=0"});
   EXPECT_EQ(spawn.program, "/opt/tethys");
   EXPECT_THAT(spawn.arguments, ElementsAre("worker", "--index=0"));
 }
 
-TEST(PlaceTest, AProcessElsewhereIsOneSshWithOneWordForItsShell) {
+TEST(PlaceTest, RemoteProcessIsSshWithOneWordForShell) {
   const SpawnOptions spawn = CommandAt(kThere, {"ps", "--chief=a:1"});
   EXPECT_EQ(spawn.program, "ssh");
   EXPECT_THAT(
@@ -27,7 +27,7 @@ TEST(PlaceTest, AProcessElsewhereIsOneSshWithOneWordForItsShell) {
                   "exec sh -c ''\\''/home/me/tethys'\\'' '\\''ps'\\'' '\\''--chief=a:1'\\''; exit $?'"));
 }
 
-TEST(PlaceTest, QuotesWhatAShellWouldTakeApart) {
+TEST(PlaceTest, QuotesCharactersSpecialToShell) {
   EXPECT_EQ(ShellQuote("a b;$c"), "'a b;$c'");
   EXPECT_EQ(ShellQuote("it's"), "'it'\\''s'");
 }

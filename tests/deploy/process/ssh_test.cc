@@ -13,7 +13,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// `script` stands where ssh and its host would; it finds the command for the other side as $1.
+// `script` takes the place of ssh and its host; the remote command is its $1.
 RemoteCommand Instead(const std::string& script, const std::string& command = "") {
   return {.ssh = {"sh", "-c", script, "ssh"}, .command = command};
 }
@@ -24,7 +24,7 @@ std::vector<RemoteResult> Call(const std::vector<RemoteCommand>& commands,
   return RunEverywhere(commands, deadline, scratch.path());
 }
 
-TEST(SshTest, NamesTheHostLastSoThatItIsNoOption) {
+TEST(SshTest, HostComesLastAndIsNoOption) {
   const std::vector<std::string> words =
       SshCall("my config", {.host = "-oProxyCommand=x", .user = "me", .port = 23});
   EXPECT_EQ(words[0], "ssh");
@@ -33,13 +33,13 @@ TEST(SshTest, NamesTheHostLastSoThatItIsNoOption) {
               ElementsAre("-l", "me", "-p", "23", "--", "-oProxyCommand=x"));
 }
 
-TEST(SshTest, TheCommandReachesAShellAsItIs) {
+TEST(SshTest, CommandReachesShellUnchanged) {
   const std::vector<RemoteResult> results = Call({Instead("eval \"$1\"", "printf '%s|' \"it's\" 'a  b'")});
   EXPECT_TRUE(results[0].status.ok()) << results[0].status;
   EXPECT_EQ(results[0].output, "it's|a  b|");
 }
 
-TEST(SshTest, ResultsComeInTheOrderOfTheCommands) {
+TEST(SshTest, ResultsAreInOrderOfCommands) {
   const std::vector<RemoteResult> results =
       Call({Instead("echo a"), Instead("echo b >&2; exit 3"), Instead("echo c")});
   EXPECT_EQ(results[0].output, "a\n");
@@ -47,7 +47,7 @@ TEST(SshTest, ResultsComeInTheOrderOfTheCommands) {
   EXPECT_EQ(results[2].output, "c\n");
 }
 
-TEST(SshTest, TellsAFailureOfSshFromOneOfTheCommand) {
+TEST(SshTest, FailureOfSshDiffersFromThatOfCommand) {
   const std::vector<RemoteResult> results =
       Call({Instead("echo 'ssh: connect to host x: No route' >&2; exit 255"), Instead("exit 255"),
             Instead("exit 7")});
@@ -56,19 +56,19 @@ TEST(SshTest, TellsAFailureOfSshFromOneOfTheCommand) {
   EXPECT_EQ(results[2].status, absl::AbortedError("exited with status 7"));
 }
 
-TEST(SshTest, WhoDoesNotAnswerIsGivenUp) {
+TEST(SshTest, MissingAnswerIsDeadlineExceeded) {
   const RemoteResult result = Call({Instead("exec sleep 1000")}, 50 * kMillisecond)[0];
   EXPECT_EQ(result.status.code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-TEST(SshTest, AFileIsReadOnTheOtherSide) {
+TEST(SshTest, InputFileIsReadByCommand) {
   const testing::TempDirectory directory;
   RemoteCommand command = Instead("wc -c");
   command.input_path = directory.Write("input", std::string(100'000, 'x'));
   EXPECT_THAT(Call({command})[0].output, HasSubstr("100000"));
 }
 
-TEST(SshTest, OutputOfAnyLengthGoesToAFile) {
+TEST(SshTest, LongOutputGoesToFile) {
   const testing::TempDirectory directory;
   RemoteCommand command = Instead("cat");
   command.input_path = directory.Write("input", std::string(3'000'000, 'x'));
@@ -79,14 +79,14 @@ TEST(SshTest, OutputOfAnyLengthGoesToAFile) {
   EXPECT_EQ(result.moved, 6'000'000) << "as much came as was sent";
 }
 
-TEST(SshTest, AFileThatCannotBeWrittenEndsTheCommand) {
+TEST(SshTest, UnwritableOutputFileEndsCommand) {
   RemoteCommand command = Instead("cat /dev/zero");
   command.output_path = "/dev/full";
   EXPECT_THAT(std::string(Call({command})[0].status.message()),
               AllOf(HasSubstr("/dev/full"), HasSubstr("No space left")));
 }
 
-TEST(SshTest, WhatNoLongerMovesDataIsGivenUp) {
+TEST(SshTest, StalledTransferIsDeadlineExceeded) {
   RemoteCommand command = Instead("echo a; exec sleep 1000");
   command.moves_data = true;
   const absl::Status status = Call({command}, 50 * kMillisecond)[0].status;
@@ -94,13 +94,13 @@ TEST(SshTest, WhatNoLongerMovesDataIsGivenUp) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("nothing has moved"));
 }
 
-TEST(PatienceTest, LastsInAllWhereNoDataMoves) {
+TEST(PatienceTest, WithoutDataLimitIsTotalTime) {
   Patience patience(10, false, 100);
   EXPECT_FALSE(patience.IsOver(1, 109));
   EXPECT_TRUE(patience.IsOver(2, 110));
 }
 
-TEST(PatienceTest, LastsFromTheLastByteWhereDataMoves) {
+TEST(PatienceTest, WithDataLimitRunsFromLastByte) {
   Patience patience(10, true, 100);
   for (Nanoseconds now = 109; now < 2000; now += 9) EXPECT_FALSE(patience.IsOver(now, now));
   const int64_t moved = 5000;
@@ -110,13 +110,13 @@ TEST(PatienceTest, LastsFromTheLastByteWhereDataMoves) {
   EXPECT_THAT(std::string(patience.Error().message()), HasSubstr("after 5000 bytes"));
 }
 
-TEST(SshTest, AUserMayTryTheConnectionHimself) {
+TEST(SshTest, TrialCommandCanBeTypedByUser) {
   EXPECT_EQ(SshTrial("", {.host = "h"}), "ssh -o BatchMode=yes h true");
   EXPECT_EQ(SshTrial("my config", {.host = "h", .user = "me", .port = 23}),
             "ssh -F 'my config' -o BatchMode=yes -l me -p 23 h true");
 }
 
-TEST(SshTest, AProgramThatIsNotThereIsTold) {
+TEST(SshTest, MissingProgramIsNamed) {
   const RemoteResult result = Call({{.ssh = {"no-such-ssh"}}})[0];
   EXPECT_THAT(std::string(result.status.message()), HasSubstr("cannot execute no-such-ssh"));
 }

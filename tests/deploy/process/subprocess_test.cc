@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// Shell scripts as children.
+// The children are shell scripts.
 class SubprocessTest : public ::testing::Test {
  protected:
   Subprocess Start(const std::string& script, const std::string& input = "") {
@@ -25,7 +25,7 @@ class SubprocessTest : public ::testing::Test {
     TETHYS_CHECK(child.ok(), child.status().message());
     return *std::move(child);
   }
-  // Everything the child writes until it closes its standard output.
+  // All output of the child until it closes its standard output.
   static std::string ReadAll(const Subprocess& child) {
     std::string all;
     while (true) {
@@ -47,12 +47,12 @@ class SubprocessTest : public ::testing::Test {
   const std::string log_ = directory_.Path("log");
 };
 
-TEST_F(SubprocessTest, ChildFindsItsInput) {
+TEST_F(SubprocessTest, ChildReadsItsInput) {
   EXPECT_EQ(ReadAll(Start("read line; echo \"got $line\"", "secret\n")), "got secret\n");
 }
 
 TEST_F(SubprocessTest, ChildHoldsOnlyTheThreeStandardDescriptors) {
-  FileDescriptor leaky(open("/dev/null", O_RDONLY));  // Without close-on-exec, as callers may have left some.
+  FileDescriptor leaky(open("/dev/null", O_RDONLY));  // Lacks close-on-exec, as a caller's may.
   Subprocess other = Start("read forever");
   // The shell expands the pattern itself, with one descriptor on the directory it reads.
   const std::string listing = ReadAll(Start("cd /proc/$$/fd; for i in *; do test -e $i && echo $i; done"));
@@ -65,7 +65,7 @@ TEST_F(SubprocessTest, StandardErrorIsAppendedToTheLog) {
   EXPECT_EQ(*ReadFile(log_), "first\nsecond\n");
 }
 
-TEST_F(SubprocessTest, OutputGoesToTheLogUnlessItIsRead) {
+TEST_F(SubprocessTest, OutputGoesToLogUnlessRead) {
   auto child = Subprocess::Spawn({.program = "/bin/sh", .arguments = {"-c", "echo out"}, .log_path = log_});
   ASSERT_TRUE(child.ok());
   EXPECT_EQ(child->output(), -1);
@@ -73,7 +73,7 @@ TEST_F(SubprocessTest, OutputGoesToTheLogUnlessItIsRead) {
   EXPECT_EQ(*ReadFile(log_), "out\n");
 }
 
-TEST_F(SubprocessTest, SaysHowAChildEnded) {
+TEST_F(SubprocessTest, ReportsHowChildEnded) {
   Subprocess well = Start("exit 0"), badly = Start("exit 3"), killed = Start("kill -9 $$");
   EXPECT_TRUE(Wait(well).clean());
   EXPECT_EQ(ExitText(Wait(badly)), "exited with status 3");
@@ -85,7 +85,7 @@ TEST_F(SubprocessTest, ARunningChildHasNoExit) {
   EXPECT_FALSE(child.Poll().has_value());
 }
 
-TEST_F(SubprocessTest, AStoppedChildHearsSignals) {
+TEST_F(SubprocessTest, StoppedChildReceivesSignals) {
   Subprocess child = Start("kill -STOP $$");
   siginfo_t info;
   waitid(P_PID, child.pid(), &info, WSTOPPED | WNOWAIT);
@@ -98,7 +98,7 @@ TEST_F(SubprocessTest, ChildIsInAGroupOfItsOwn) {
   EXPECT_EQ(getpgid(child.pid()), child.pid());
 }
 
-TEST_F(SubprocessTest, DestroyingLeavesNoProcess) {
+TEST_F(SubprocessTest, DestructorLeavesNoProcess) {
   pid_t pid;
   {
     Subprocess child = Start("trap '' TERM; echo ready; read forever");
@@ -107,13 +107,13 @@ TEST_F(SubprocessTest, DestroyingLeavesNoProcess) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
-TEST_F(SubprocessTest, RefusesAProgramThatIsNotThere) {
+TEST_F(SubprocessTest, RefusesMissingProgram) {
   const auto child = Subprocess::Spawn({.program = "/no/such/program", .log_path = log_});
   EXPECT_EQ(child.status(),
             absl::NotFoundError("cannot execute /no/such/program: No such file or directory"));
 }
 
-TEST_F(SubprocessTest, ChildStartsWithSignalsAsTheyComeByDefault) {
+TEST_F(SubprocessTest, ChildStartsWithDefaultSignals) {
   sigset_t blocked, before;
   sigfillset(&blocked);
   sigprocmask(SIG_BLOCK, &blocked, &before);

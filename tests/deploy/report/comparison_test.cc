@@ -43,13 +43,13 @@ TEST(VariationTest, ReadsFieldAndValues) {
   EXPECT_THAT(variation.values, ElementsAre("64", "128"));
 }
 
-TEST(VariationTest, RefusesWhatIsNoVariation) {
+TEST(VariationTest, RefusesMalformedVariations) {
   for (const char* text : {"", "workers", "=1", "workers=", "workers=1,,2", "workers=1,2,1"}) {
     EXPECT_EQ(ParseVariation(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
   }
 }
 
-TEST(VariantTest, AreAllCombinationsOfJobsAndValues) {
+TEST(VariantTest, AllCombinationsOfJobsAndValuesAreMade) {
   const std::vector<Variation> variations = {{"workers", {"1", "2"}}, {"seed", {"7", "8"}}};
   const std::vector<Variant> variants = AllVariants(2, variations);
   ASSERT_EQ(variants.size(), 8);
@@ -86,7 +86,7 @@ TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
       "± is the standard error of the mean over runs.\n");
 }
 
-TEST(ComparisonTableTest, FitsATerminal) {
+TEST(ComparisonTableTest, FitsTerminalOf120Columns) {
   const std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 100), OneRun(1, 0, 0.85, 120),
                                        OneRun(0, 1, 0.88, 112), OneRun(1, 1, 0.86, 122)};
   for (absl::string_view line : absl::StrSplit(ComparisonTable(Labels(), {}, runs), '\n')) {
@@ -105,7 +105,7 @@ TEST(ComparisonTableTest, FitsNarrowTerminals) {
   }
 }
 
-TEST(ComparisonTableTest, ShowsWhatVariesInColumnsOfItsOwn) {
+TEST(ComparisonTableTest, VariedFieldHasItsOwnColumn) {
   std::vector<VariantLabel> labels = {{"mnist", "local", 1, 0, 64, "global", {"64"}},
                                       {"mnist", "local", 1, 0, 128, "global", {"128"}}};
   const std::vector<Variation> variations = {{"batch_size_per_worker", {"64", "128"}}};
@@ -116,14 +116,14 @@ TEST(ComparisonTableTest, ShowsWhatVariesInColumnsOfItsOwn) {
   EXPECT_THAT(table, HasSubstr("\nmnist         128  local"));
 }
 
-TEST(ComparisonTableTest, AFailedRunIsNamedWithItsReasonAndLeftOutOfTheMeans) {
+TEST(ComparisonTableTest, FailedRunIsNamedAndLeftOutOfMeans) {
   const std::string table =
       ComparisonTable(Labels(), {}, {OneRun(0, 0, 0.86, 10), FailedRun(1, 0), OneRun(1, 1, 0.85, 20)});
   EXPECT_THAT(table, HasSubstr("85.00 "));
   EXPECT_THAT(table, HasSubstr("failed: runs/ps-r0: worker 1 on host, killed\n"));
 }
 
-TEST(ComparisonTableTest, VariantOfDifferentExchanges_IsNamedWithThem) {
+TEST(ComparisonTableTest, VariantOfDifferentExchanges_IsListed) {
   std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(0, 1, 0.86, 20), OneRun(0, 2, 0.86, 20),
                                  OneRun(1, 0, 0.85, 20), FailedRun(1, 1)};
   for (RunRecord& run : runs) run.summary.set_exchange("shared memory among 3 workers");
@@ -136,13 +136,13 @@ TEST(ComparisonTableTest, VariantOfDifferentExchanges_IsNamedWithThem) {
   EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt), HasSubstr(",TCP among 3 workers,runs/r,"));
 }
 
-TEST(ComparisonTableTest, AVariantWithoutAnySuccessHasNoNumbers) {
+TEST(ComparisonTableTest, VariantWithoutSuccessHasNoNumbers) {
   const Aggregate aggregate = AggregateRuns({{FailedRun(1, 0)}}, 1, absl::nullopt);
   EXPECT_EQ(aggregate.failed, 1);
   EXPECT_EQ(aggregate.accuracy.count, 0);
 }
 
-TEST(ComparisonTableTest, ShowsCostsOnlyWhereAPriceIsKnown) {
+TEST(ComparisonTableTest, ShowsCostsOnlyIfPriceIsKnown) {
   RunRecord run = OneRun(0, 0, 0.85, 10);
   EXPECT_THAT(ComparisonTable(Labels(), {}, {&run, 1}), Not(HasSubstr("cost of")));
   run.summary.mutable_cost()->set_run(0.0125);
@@ -179,7 +179,7 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
             "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
-// Ends of epochs, a second apart.
+// Adds ends of epochs, one second apart.
 RunRecord WithCourse(RunRecord run, const std::vector<double>& accuracies) {
   for (const double accuracy : accuracies) {
     proto::EpochPoint& epoch = run.epochs.emplace_back();
@@ -189,14 +189,14 @@ RunRecord WithCourse(RunRecord run, const std::vector<double>& accuracies) {
   return run;
 }
 
-TEST(SecondsLeftTest, TakesRunsOfOneVariantToBeAlike) {
+TEST(SecondsLeftTest, EstimateUsesMeanOfVariantOrElseOfAll) {
   EXPECT_FALSE(SecondsLeft({}, {{0, 1}}).has_value());
   const std::vector<RunTime> made = {{0, 10}, {0, 12}, {1, 20}};
   EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{0, 1}), 31);
   EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{2}), 14) << "of which nothing is known";
 }
 
-TEST(TimeToTargetTest, IsTheMeanOverTheRunsThatGotThere) {
+TEST(TimeToTargetTest, IsMeanOverRunsThatReachedTarget) {
   const std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.8, 0.9}),
                                        WithCourse(OneRun(0, 1, 0.9, 3), {0.8, 0.9, 0.9}),
                                        WithCourse(OneRun(0, 2, 0.7, 3), {0.6, 0.6, 0.7}), FailedRun(0, 3)};
@@ -210,7 +210,7 @@ TEST(TimeToTargetTest, IsTheMeanOverTheRunsThatGotThere) {
   EXPECT_EQ(aggregate.target_cost.count, 0) << "no price";
 }
 
-TEST(TimeToTargetTest, WithoutATargetGivenEveryRunThatSucceededReachesIt) {
+TEST(TimeToTargetTest, ChosenTargetIsReachedByAllSuccessfulRuns) {
   std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}),
                                  WithCourse(OneRun(1, 0, 0.9, 3), {0.8123, 0.7}),
                                  WithCourse(FailedRun(1, 1), {0.1})};
@@ -219,13 +219,13 @@ TEST(TimeToTargetTest, WithoutATargetGivenEveryRunThatSucceededReachesIt) {
   EXPECT_DOUBLE_EQ(AggregateRuns(runs, 1, TargetOf(runs, absl::nullopt)).target_cost.mean, 2);
 }
 
-TEST(TimeToTargetTest, WithoutValidationThereIsNone) {
+TEST(TimeToTargetTest, WithoutValidationThereIsNoTarget) {
   const RunRecord run = OneRun(0, 0, 0.9, 3);
   EXPECT_FALSE(TargetOf({&run, 1}, 0.8).has_value());
   EXPECT_EQ(TargetTable(Labels(), {}, {&run, 1}, absl::nullopt), "");
 }
 
-TEST(TimeToTargetTest, TheTableSaysWhatIsShownAndWhoDidNotGetThere) {
+TEST(TimeToTargetTest, TableHasCaptionAndRunsThatReachedTarget) {
   const std::vector<RunRecord> runs = {
       WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}), WithCourse(OneRun(0, 1, 0.9, 3), {0.9, 0.9}),
       WithCourse(OneRun(1, 0, 0.9, 3), {0.7, 0.8}), WithCourse(OneRun(1, 1, 0.9, 3), {0.7, 0.8})};
@@ -239,7 +239,7 @@ TEST(TimeToTargetTest, TheTableSaysWhatIsShownAndWhoDidNotGetThere) {
             "ps_async  ps_async            -          -     80.00 ± 0.00  0 of 2\n");
 }
 
-TEST(TimeToTargetTest, TheTableFitsATerminal) {
+TEST(TimeToTargetTest, TableFitsTerminalOf120Columns) {
   std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), std::vector<double>(200, 0.5)),
                                  WithCourse(OneRun(0, 1, 0.9, 3), {0.5, 0.85})};
   for (RunRecord& run : runs) run.summary.mutable_cost()->set_price_per_hour(1);
@@ -248,7 +248,7 @@ TEST(TimeToTargetTest, TheTableFitsATerminal) {
   EXPECT_THAT(table, HasSubstr("(the highest whole percent that every run reached)\n"));
 }
 
-TEST(TimeToTargetTest, StandsInTheCsvForEveryRun) {
+TEST(TimeToTargetTest, CsvHasTargetOfEveryRun) {
   const RunRecord run = WithCourse(OneRun(0, 0, 0.75, 8), {0.5, 0.75});
   const std::vector<std::string> lines =
       absl::StrSplit(ComparisonCsv({Labels().data(), 1}, {}, {&run, 1}, TargetOf({&run, 1}, 0.75)), '\n');

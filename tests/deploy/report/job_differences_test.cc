@@ -30,7 +30,7 @@ const char kSynchronous[] =
     "name: 'c' workers: 3 batch_size_per_worker: 64 optimizer { sgd { momentum: 0.9 } learning_rate: 0.05 } "
     "strategy { parameter_server { servers: 2 bulk_synchronous { } } }";
 
-// "field: value, value" of each.
+// Each difference as "field: value, value".
 std::vector<std::string> Texts(const std::vector<proto::Job>& jobs) {
   std::vector<std::string> texts;
   for (const proto::JobDifference& difference : JobDifferences(jobs)) {
@@ -45,7 +45,7 @@ TEST(JobDifferencesTest, NamesFieldsAndValuesInTheFilesOrder) {
                           "strategy: mirrored, parameter_server"));
 }
 
-TEST(JobDifferencesTest, AStrategysFieldsAreComparedAmongItsJobs) {
+TEST(JobDifferencesTest, StrategyFieldsAreComparedAmongItsJobs) {
   proto::Job more = Job(kAsynchronous);
   more.mutable_strategy()->mutable_parameter_server()->set_servers(3);
   EXPECT_THAT(Texts({Job(kMirrored), Job(kAsynchronous), more}),
@@ -54,7 +54,7 @@ TEST(JobDifferencesTest, AStrategysFieldsAreComparedAmongItsJobs) {
               ::testing::Contains("strategy.parameter_server.consistency: bulk_synchronous, asynchronous"));
 }
 
-TEST(JobDifferencesTest, ADefaultThatFollowsTheServersIsNone) {
+TEST(JobDifferencesTest, DefaultThatFollowsServersIsNoDifference) {
   proto::Job two = Job(kSynchronous), three = two;
   const auto set = [](int servers, int shards, proto::Job& job) {
     proto::ParameterServer& ps = *job.mutable_strategy()->mutable_parameter_server();
@@ -69,7 +69,7 @@ TEST(JobDifferencesTest, ADefaultThatFollowsTheServersIsNone) {
               ::testing::Contains("strategy.parameter_server.partitioner.min_size.max_shards: 2, 1"));
 }
 
-TEST(JobDifferencesTest, ListsAndMissingFieldsAreTold) {
+TEST(JobDifferencesTest, ListsAndMissingFieldsAreCompared) {
   const proto::Job one = Job("model { layer { dense { units: 1 } } }"),
                    two = Job("model { layer { dense { units: 2 } } }");
   const proto::Job longer = Job("max_steps: 5 model { layer { dense { } } layer { flatten { } } }");
@@ -79,7 +79,7 @@ TEST(JobDifferencesTest, ListsAndMissingFieldsAreTold) {
   EXPECT_THAT(Texts({one}), ElementsAre());
 }
 
-TEST(DifferencesTextTest, SaysWhatNamesDoNot) {
+TEST(DifferencesTextTest, ListsDifferencesThatNamesDoNotShow) {
   const std::vector<proto::Job> jobs = {Job(kMirrored), Job(kSynchronous), Job(kAsynchronous)};
   EXPECT_EQ(DifferencesText(JobDifferences(jobs), ShortNames(jobs)),
             "optimizer.sgd.momentum: 0 in PS async, 0.9 in all others; optimizer.learning_rate: 0.1 in PS "
@@ -88,7 +88,7 @@ TEST(DifferencesTextTest, SaysWhatNamesDoNot) {
   EXPECT_EQ(DifferencesText(JobDifferences({jobs[0], jobs[1]}), ShortNames({jobs[0], jobs[1]})), "");
 }
 
-TEST(ShortNamesTest, SayAsMuchAsTellsThemApart) {
+TEST(ShortNamesTest, NamesHaveEveryFieldThatDiffers) {
   proto::Job larger = Job(kMirrored), slower = Job(kMirrored);
   larger.set_batch_size_per_worker(128);
   larger.set_workers(1);

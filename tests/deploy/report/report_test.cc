@@ -17,7 +17,7 @@ using ::testing::Not;
 
 class ReportTest : public ::testing::Test {
  protected:
-  // A run as the chief leaves it, with three steps of two ranks.
+  // Writes a run's directory as a chief does, with three steps of two ranks.
   std::string MakeRun(const std::string& name, const std::string& status, double seconds) {
     const std::string path = directory_.path() + "/" + name;
     EXPECT_TRUE(CreateDirectories(path).ok());
@@ -53,7 +53,7 @@ class ReportTest : public ::testing::Test {
   testing::TempDirectory directory_;
 };
 
-TEST_F(ReportTest, ReadsWhatARunLeft) {
+TEST_F(ReportTest, ReadsFilesOfRun) {
   const proto::Report report = CollectReport(MakeRun("job", "succeeded", 5)).value();
   ASSERT_EQ(report.variant_size(), 1);
   const proto::ReportVariant& variant = report.variant(0);
@@ -67,7 +67,7 @@ TEST_F(ReportTest, ReadsWhatARunLeft) {
   EXPECT_EQ(report.missing_size(), 0);
 }
 
-TEST_F(ReportTest, ShowsWhatProcessesTellOfTheirGpus) {
+TEST_F(ReportTest, ShowsGpusThatProcessesReport) {
   const std::string path = MakeRun("job", "succeeded", 5);
   EXPECT_EQ(CollectReport(path)->variant(0).gpu_size(), 0) << "resources.csv of an older build";
   Write(path + "/resources.csv",
@@ -80,7 +80,7 @@ TEST_F(ReportTest, ShowsWhatProcessesTellOfTheirGpus) {
   EXPECT_EQ(report.variant(0).gpu(0).power_watts(0), 412.5);
 }
 
-TEST_F(ReportTest, WhatMachinesDidIsTakenFromTheTimeOfTraining) {
+TEST_F(ReportTest, MachineUseIsThatDuringTraining) {
   const std::string path = MakeRun("job", "succeeded", 2.5);
   Write(path + "/resources.csv",
         "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes\n"
@@ -93,12 +93,12 @@ TEST_F(ReportTest, WhatMachinesDidIsTakenFromTheTimeOfTraining) {
   EXPECT_EQ(use.job_network_mb_per_second(), 4);
 }
 
-TEST_F(ReportTest, WhatSamplesHardlyCoverIsNotKnown) {
+TEST_F(ReportTest, MachineUseNeedsSamplesOfHalfTheTraining) {
   const std::string path = MakeRun("job", "succeeded", 30);
   EXPECT_FALSE(CollectReport(path)->variant(0).machine(0).has_training()) << "three seconds of 30";
 }
 
-TEST_F(ReportTest, ATargetIsChosenOrGiven) {
+TEST_F(ReportTest, TargetIsChosenOrGiven) {
   MakeRun("a-r0", "succeeded", 9);
   const proto::Report report = CollectReport(directory_.path()).value();
   EXPECT_EQ(report.target().accuracy(), 0.9);
@@ -111,20 +111,20 @@ TEST_F(ReportTest, ATargetIsChosenOrGiven) {
   EXPECT_FALSE(never.variant(0).run(0).has_seconds_to_target());
 }
 
-TEST_F(ReportTest, ATargetWithoutValidationIsSaidToBeMissing) {
+TEST_F(ReportTest, GivenTargetWithoutValidationIsMissing) {
   const std::string path = MakeRun("a", "succeeded", 9);
   Write(path + "/epochs.csv", "epoch,train_seconds,validation_loss,validation_accuracy\n0,2,,\n");
   EXPECT_EQ(CollectReport(path)->missing_size(), 0);
   EXPECT_THAT(CollectReport(path, 0.95)->missing(0), HasSubstr("no run was validated"));
 }
 
-TEST_F(ReportTest, WhatAResumedComparisonPutAsideIsNoVariant) {
+TEST_F(ReportTest, RunPutAsideByResumedComparisonIsIgnored) {
   MakeRun("a-r0", "succeeded", 9);
   MakeRun("a-r0.old-1", "failed", 1);
   EXPECT_EQ(CollectReport(directory_.path())->variant_size(), 1);
 }
 
-TEST_F(ReportTest, TheRunOfMedianTimeIsShown) {
+TEST_F(ReportTest, RunOfMedianTimeIsShown) {
   MakeRun("a-r0", "succeeded", 9);
   MakeRun("a-r1", "failed", 1);
   MakeRun("a-r2", "succeeded", 5);
@@ -142,7 +142,7 @@ TEST_F(ReportTest, SetupIsWhatAllRunsShare) {
   EXPECT_EQ(report.setup(0), "Model: flatten, dense 10.");
 }
 
-TEST_F(ReportTest, RunsThatDifferInTheirRepeatAreOneVariant) {
+TEST_F(ReportTest, RepeatsAreOneVariant) {
   MakeRun("a-r0", "succeeded", 4);
   MakeRun("a-r1", "succeeded", 6);
   MakeRun("b-r0", "failed", 1);
@@ -158,7 +158,7 @@ TEST_F(ReportTest, RunsThatDifferInTheirRepeatAreOneVariant) {
   EXPECT_THAT(report.variant(1).name(), HasSubstr("(b)")) << "names are unlike";
 }
 
-TEST_F(ReportTest, SaysWhatIsMissing) {
+TEST_F(ReportTest, MissingFileIsListed) {
   const std::string path = MakeRun("job", "succeeded", 5);
   ASSERT_TRUE(RemoveRecursively(path + "/resources.csv").ok());
   const proto::Report report = CollectReport(path).value();
@@ -167,7 +167,7 @@ TEST_F(ReportTest, SaysWhatIsMissing) {
   EXPECT_THAT(CollectReport("/nowhere").status().message(), HasSubstr("/nowhere"));
 }
 
-TEST_F(ReportTest, ThePageIsWholeAndNamesCannotBreakIt) {
+TEST_F(ReportTest, PageIsSelfContainedAndNamesCannotBreakIt) {
   const std::string html = ReportHtml(CollectReport(MakeRun("job", "succeeded", 5)).value());
   EXPECT_THAT(html, HasSubstr("Chart.js v")) << "the library is in it, with its licence";
   EXPECT_THAT(html, HasSubstr("\\u003c/script"));
@@ -180,7 +180,7 @@ constexpr char kSmallJob[] =
     "model { layer { dense { units: 10 } } } data { classes: 10 } workers: 2 batch_size_per_worker: 64 "
     "strategy { mirrored {} } optimizer { learning_rate: 0.1 sgd {} }";
 
-TEST_F(ReportTest, SaysWhereTheJobsDiffer) {
+TEST_F(ReportTest, ListsDifferencesBetweenJobs) {
   Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto", kSmallJob);
   Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto", std::string(kSmallJob) + " max_steps: 5");
   const proto::Report report = CollectReport(directory_.path()).value();
@@ -192,7 +192,7 @@ TEST_F(ReportTest, SaysWhereTheJobsDiffer) {
   EXPECT_THAT(report.title(), HasSubstr("not made together"));
 }
 
-TEST_F(ReportTest, RunsOfUnlikeModelsAreRefusedUnlessCompared) {
+TEST_F(ReportTest, RunsOfDifferentModelsNeedComparison) {
   Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto", kSmallJob);
   Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
         "model { layer { dense { units: 20 } } } data { classes: 20 }");
@@ -205,25 +205,25 @@ TEST_F(ReportTest, RunsOfUnlikeModelsAreRefusedUnlessCompared) {
   EXPECT_TRUE(CollectReport(directory_.path()).ok());
 }
 
-TEST_F(ReportTest, ARunThatFailedShowsWhatItGotTo) {
+TEST_F(ReportTest, UnfinishedRunShowsItsProgress) {
   const proto::Report report = CollectReport(MakeRun("a", "interrupted", 9)).value();
   EXPECT_THAT(report.verdict(0), HasSubstr("This run was interrupted after"));
   EXPECT_EQ(report.variant(0).epoch_size(), 2);
 }
 
-TEST_F(ReportTest, MarkdownListsWhatIsMissing) {
+TEST_F(ReportTest, MarkdownListsMissingFiles) {
   const std::string path = MakeRun("job", "succeeded", 5);
   ASSERT_TRUE(RemoveRecursively(path + "/steps.csv").ok());
   EXPECT_THAT(ReportMarkdown(CollectReport(path).value()), HasSubstr("What could not be shown"));
   EXPECT_THAT(ReportMarkdown(CollectReport(path).value()), HasSubstr("steps.csv"));
 }
 
-TEST_F(ReportTest, OneRunIsNotEveryRun) {
+TEST_F(ReportTest, TargetOfSingleRunIsWordedForOne) {
   EXPECT_THAT(ReportMarkdown(CollectReport(MakeRun("a", "succeeded", 9)).value()),
               HasSubstr("the highest whole percent that the run reached"));
 }
 
-TEST_F(ReportTest, WritesBothFormsBesideTheRun) {
+TEST_F(ReportTest, WritesHtmlAndMarkdownIntoRunDirectory) {
   const std::string path = MakeRun("job|x", "succeeded", 5);
   ASSERT_TRUE(WriteReport(CollectReport(path).value(), path).ok());
   EXPECT_TRUE(FileExists(path + "/report.html"));

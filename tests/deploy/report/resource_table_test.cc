@@ -28,7 +28,7 @@ void AddUse(const std::string& host, const std::string& process, int cores, doub
   SetRange(1.5e6, 1e6, 2e6, *line.mutable_network_in_bytes_per_second());
 }
 
-// A run on two machines, whose processors are busy for `cpu` percent of one core.
+// A run on two machines with a CPU load of `cpu` percent of one core.
 RunRecord OneRun(int variant, double cpu) {
   RunRecord run{.variant = variant, .run_dir = "runs/r"};
   AddUse("", "", 8, cpu, run.summary);
@@ -39,7 +39,7 @@ RunRecord OneRun(int variant, double cpu) {
   return run;
 }
 
-// Its worker's GPU was busy for `percent` of the time, and does not tell its power.
+// The same with a GPU of its worker, busy for `percent` of the time; the power is not reported.
 RunRecord OneRunOnAGpu(int variant, double percent) {
   RunRecord run = OneRun(variant, 80);
   proto::ResourceSummary& worker = *run.summary.mutable_resources(4);
@@ -53,7 +53,7 @@ std::vector<VariantLabel> Labels() {
           {"fashion_mnist_ps_async", "ps_async", 6, 2, 768, "push", {}}};
 }
 
-// The cells of the first line of `text` that holds `word`.
+// The cells of the first line of `text` that contains `word`.
 std::vector<std::string> Row(const std::string& text, const std::string& word) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<std::string> cells = absl::StrSplit(line, ' ', absl::SkipEmpty());
@@ -62,14 +62,14 @@ std::vector<std::string> Row(const std::string& text, const std::string& word) {
   return {};
 }
 
-TEST(ResourceTablesTest, ShowMeanAndMostOfAllMachinesAndTheJobsPart) {
+TEST(ResourceTablesTest, ShowsMeanAndMaximumAndJobsPart) {
   const std::vector<RunRecord> runs = {OneRun(0, 80)};
   EXPECT_THAT(Row(ResourceTables(Labels(), {}, runs), "mirrored"),
               ::testing::ElementsAre("mirrored", "mirrored", "128", "8", "10.0", "10.5", "11.4", "3", "5",
                                      "6", "1.5", "2.0", "0.0", "0.0"));
 }
 
-TEST(ResourceTablesTest, OverRepeatsMeansAreAveragedAndExtremesKept) {
+TEST(ResourceTablesTest, RepeatsAverageMeansAndKeepExtremes) {
   const std::vector<RunRecord> runs = {OneRun(0, 80), OneRun(0, 160)};
   const std::vector<std::string> row = Row(ResourceTables(Labels(), {}, runs), "mirrored");
   ASSERT_GT(row.size(), 6);
@@ -77,7 +77,7 @@ TEST(ResourceTablesTest, OverRepeatsMeansAreAveragedAndExtremesKept) {
   EXPECT_EQ(row[5], "20.5");
 }
 
-TEST(ResourceTablesTest, ShowTheLoadOfEachMachineAndWhatRunsThere) {
+TEST(ResourceTablesTest, ShowsLoadAndProcessesOfEachMachine) {
   const std::vector<RunRecord> runs = {OneRun(1, 80)};
   const std::string text = ResourceTables(Labels(), {}, runs);
   EXPECT_THAT(text, HasSubstr("Load of each machine"));
@@ -95,7 +95,7 @@ TEST(ResourceTablesTest, OneMachineHasOneTable) {
   EXPECT_THAT(text, Not(HasSubstr("Load of each machine")));
 }
 
-TEST(ResourceTablesTest, TellOfGpusWhereAnyRunDoes) {
+TEST(ResourceTablesTest, HasGpuColumnsIfAnyRunReportsGpu) {
   EXPECT_THAT(ResourceTables(Labels(), {}, {{OneRun(0, 80)}}), Not(HasSubstr("GPU")));
   const std::vector<RunRecord> runs = {OneRunOnAGpu(0, 50), OneRunOnAGpu(0, 60), OneRun(1, 80)};
   const std::string text = ResourceTables(Labels(), {}, runs);
@@ -109,12 +109,12 @@ TEST(ResourceTablesTest, TellOfGpusWhereAnyRunDoes) {
   EXPECT_THAT(last(without), ::testing::Each("-"));
 }
 
-TEST(ResourceTablesTest, AreEmptyWhereNothingWasSampled) {
+TEST(ResourceTablesTest, IsEmptyWithoutSamples) {
   const std::vector<RunRecord> runs = {{.variant = 0, .run_dir = "runs/r"}};
   EXPECT_EQ(ResourceTables(Labels(), {}, runs), "");
 }
 
-TEST(ResourceTablesTest, LeaveFailedRunsOut) {
+TEST(ResourceTablesTest, LeavesFailedRunsOut) {
   RunRecord failed = OneRun(0, 80);
   failed.status = absl::AbortedError("lost");
   const std::vector<RunRecord> runs = {failed, OneRun(1, 80)};

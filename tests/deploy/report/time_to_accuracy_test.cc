@@ -13,14 +13,14 @@ constexpr char kHeader[] =
 
 std::vector<proto::EpochPoint> Epochs(const std::string& lines) { return ParseEpochs(kHeader + lines); }
 
-TEST(EpochsTest, TimeAddsUpOverEpochsAndTheLaterLineOfAnEpochCounts) {
+TEST(EpochsTest, TimesAddUpAndLaterLineOfEpochCounts) {
   const auto epochs = Epochs("0,1,0.5,1,0.5,2\n1,1,0.5,1,0.6,50\n1,1,0.5,1,0.7,3\n2,1,");
   ASSERT_EQ(epochs.size(), 2);
   EXPECT_EQ(epochs[1].seconds(), 5);
   EXPECT_EQ(epochs[1].validation_accuracy(), 0.7);
 }
 
-TEST(EpochsTest, DamageIsNoTimeAndNoAccuracy) {
+TEST(EpochsTest, DamagedNumbersAreZero) {
   EXPECT_TRUE(ParseEpochs("").empty());
   const auto epochs = Epochs("1e300,x,x,nan,nan,inf\n");
   ASSERT_EQ(epochs.size(), 1);
@@ -36,14 +36,14 @@ TEST(TimeToAccuracyTest, IsTheFirstEndOfAnEpochAtOrAboveTheTarget) {
   EXPECT_FALSE(FirstAtOrAbove(0.91, epochs).has_value());
 }
 
-TEST(TimeToAccuracyTest, EpochsThatWereNotValidatedReachNothing) {
+TEST(TimeToAccuracyTest, UnvalidatedEpochsReachNoTarget) {
   const auto epochs = Epochs("0,1,1,,,2\n1,1,1,1,0.85,2\n");
   EXPECT_EQ(FirstAtOrAbove(0.5, epochs)->epochs, 2);
   EXPECT_EQ(BestAccuracy(epochs), 0.85);
   EXPECT_FALSE(BestAccuracy(Epochs("0,1,1,,,2\n")).has_value());
 }
 
-TEST(TargetTest, IsTheHighestWholePercentThatAllReached) {
+TEST(TargetTest, IsHighestIntegerPercentThatAllReached) {
   EXPECT_DOUBLE_EQ(*CommonTarget({0.899, 0.8571}), 0.85);
   EXPECT_DOUBLE_EQ(*CommonTarget({0.29}), 0.29) << "100 * 0.29 is below 29";
   EXPECT_FALSE(CommonTarget({0.9, 0.009}).has_value());

@@ -17,7 +17,7 @@ constexpr char kSteps[] =
     "0,7,1,128,1000000,1000,2000,3000,4000,0,10500,400,2\n"
     "1,7,1,128,1000500,1000,2000,3000,4000,500,11000,400,0\n";
 
-// Events in the format's own words.
+// The trace's events, as parsed from JSON.
 std::vector<google::protobuf::Struct> Events(const std::string& json) {
   google::protobuf::Struct trace;
   const auto parsed = google::protobuf::util::JsonStringToMessage(json, &trace);
@@ -36,7 +36,7 @@ double Number(const google::protobuf::Struct& event, const char* field) {
   return event.fields().at(field).number_value();
 }
 
-TEST(ChromeTraceTest, AStepIsASliceWithItsPhasesEndToEndInIt) {
+TEST(ChromeTraceTest, StepIsSliceWithConsecutivePhases) {
   std::vector<std::string> slices;
   for (const auto& event : Events(ChromeTrace(kSteps, {}))) {
     if (Text(event, "ph") != "X" || Number(event, "pid") != 1) continue;
@@ -46,7 +46,7 @@ TEST(ChromeTraceTest, AStepIsASliceWithItsPhasesEndToEndInIt) {
                                   "exchange 1006+4"));
 }
 
-TEST(ChromeTraceTest, RowsAreNamedByWorkerAndHostWhateverTheHostIsCalled) {
+TEST(ChromeTraceTest, RowsAreNamedByWorkerAndEscapedHost) {
   proto::RunSummary summary;
   proto::TaskSummary& task = *summary.add_task();
   task.set_role("worker");

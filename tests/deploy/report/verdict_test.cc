@@ -39,18 +39,18 @@ class VerdictTest : public ::testing::Test {
   proto::Report report_;
 };
 
-TEST(ReportValueTest, TheQuotientOfMeansCarriesTheirStandardErrors) {
+TEST(ReportValueTest, QuotientOfMeansPropagatesErrors) {
   const Ratio ratio = RatioOf(Value(4, 20, 2), Value(4, 10, 0));
   EXPECT_DOUBLE_EQ(ratio.value, 2);
   EXPECT_DOUBLE_EQ(ratio.error, 0.1);  // 2 * (2 / sqrt 4) / 20
   EXPECT_LT(RatioOf(Value(1, 20), Value(4, 10, 1)).error, 0);
 }
 
-TEST(ReportValueTest, MeansAreEqualWithinNoiseWhicheverIsLarger) {
+TEST(ReportValueTest, EqualityWithinNoiseIsSymmetric) {
   EXPECT_TRUE(EqualWithinNoise(Value(3, 10, 1), Value(3, 10.5, 1)));
   EXPECT_TRUE(EqualWithinNoise(Value(3, 10.5, 1), Value(3, 10, 1)));
   EXPECT_FALSE(EqualWithinNoise(Value(3, 20, 1), Value(3, 10, 1)));
-  EXPECT_FALSE(EqualWithinNoise(Value(1, 10), Value(3, 10.5, 1))) << "of one run nothing is known";
+  EXPECT_FALSE(EqualWithinNoise(Value(1, 10), Value(3, 10.5, 1))) << "the error of one run is unknown";
 }
 
 TEST(ReportValueTest, OneRunShowsNoDifference) {
@@ -70,7 +70,7 @@ TEST_F(VerdictTest, NamesTheFastestAndByHowMuch) {
   EXPECT_THAT(Text(), HasSubstr("equal within noise"));
 }
 
-TEST_F(VerdictTest, ADifferenceWithinTheNoiseIsNone) {
+TEST_F(VerdictTest, DifferenceWithinNoiseIsNotShown) {
   Add("mirrored", Value(3, 10, 1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 10.5, 1), Value(3, 0.90, 0.001));
   EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));
@@ -85,13 +85,13 @@ TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
   EXPECT_THAT(Text(), HasSubstr("difference -0.50 ± 0.10 points; these runs cannot show one below 1.3"));
 }
 
-TEST_F(VerdictTest, NamesTheMostAccurateWhereThatIsNotTheFastest) {
+TEST_F(VerdictTest, NamesMostAccurateIfNotFastest) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 17, 0.2), Value(3, 0.89, 0.001));
   EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.000 ± 0.058 % in 17.00 ± 0.12 s."));
 }
 
-// All runs of a variant got to 85 %, but for those missed.
+// All runs of the variant reached the target, except `missed` of them.
 void SetTarget(proto::ReportVariant& variant, proto::ReportValue seconds, int missed = 0) {
   variant.mutable_to_target()->set_runs(seconds.count() + missed);
   variant.mutable_to_target()->set_reached(seconds.count());
@@ -115,25 +115,25 @@ class TargetVerdictTest : public VerdictTest {
   }
 };
 
-TEST_F(TargetVerdictTest, SaysSoWhereTheFastestIsNotFirstAtTheTarget) {
+TEST_F(TargetVerdictTest, FastestThatIsNotFirstAtTargetIsNoted) {
   SetTargets(Value(3, 6, 0.1), Value(3, 4, 0.1));
   EXPECT_THAT(Text(),
               HasSubstr("But ps is first at 85 % validation accuracy: in 4.000 ± 0.058 s, against 6.000 ± "
                         "0.058 s for mirrored, which uses 1.30 ± 0.00 times as many samples a second."));
 }
 
-TEST_F(TargetVerdictTest, SaysSoWhereTheFastestIsAlsoFirst) {
+TEST_F(TargetVerdictTest, FastestThatIsAlsoFirstAtTargetIsNoted) {
   SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
   EXPECT_THAT(Text(), HasSubstr("mirrored is also first at 85 % validation accuracy: in 4"));
   EXPECT_THAT(Text(), Not(HasSubstr("But")));
 }
 
-TEST_F(TargetVerdictTest, ADifferenceWithinNoiseIsNone) {
+TEST_F(TargetVerdictTest, DifferenceWithinNoiseIsNotShown) {
   SetTargets(Value(3, 4.1, 0.5), Value(3, 4, 0.5));
   EXPECT_THAT(Text(), HasSubstr("No difference is shown in the time to 85 %"));
 }
 
-TEST_F(TargetVerdictTest, WhoDidNotAlwaysGetThereIsNamedAndNotFirst) {
+TEST_F(TargetVerdictTest, VariantWithMissedTargetIsNamedAndNotFirst) {
   SetTargets(Value(3, 6, 0.1), Value(2, 1, 0.1), 1);
   EXPECT_THAT(Text(),
               HasSubstr("mirrored reached 85 % validation accuracy in 6.000 ± 0.058 s. Not reached by "
@@ -142,7 +142,7 @@ TEST_F(TargetVerdictTest, WhoDidNotAlwaysGetThereIsNamedAndNotFirst) {
   EXPECT_THAT(Text(), HasSubstr("Not reached by 3 of 3 runs of ps."));
 }
 
-TEST_F(TargetVerdictTest, ATargetReachedAtOnceIsSaidToTellLittle) {
+TEST_F(TargetVerdictTest, TargetReachedInFirstEpochSuggestsHigherOne) {
   SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
   for (proto::ReportVariant& variant : *report_.mutable_variant()) {
     *variant.mutable_to_target()->mutable_epochs() = Value(3, 1);
@@ -180,7 +180,7 @@ TEST_F(VerdictTest, ComparesWithTheBestOfAnotherStrategy) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("Global batches ("), HasSubstr("differ")));
 }
 
-TEST_F(VerdictTest, SetsServersAgainstMirroredWhoeverIsFastest) {
+TEST_F(VerdictTest, ComparesServersWithMirroredIfLocalIsFastest) {
   Add("local", Value(3, 5, 0.1), Value(3, 0.87, 0.001));
   Add("mirrored", Value(3, 9, 0.1), Value(3, 0.87, 0.001)).set_global_batch(128);
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_global_batch(384);
@@ -209,7 +209,7 @@ TEST_F(VerdictTest, RecommendsTheFastestOfTheMostAccurate) {
                         "1.00 points of accuracy."));
 }
 
-TEST_F(VerdictTest, RecommendationNamesWhatIsLevelAndTheDistributed) {
+TEST_F(VerdictTest, RecommendationNamesEqualAndDistributedOnes) {
   Add("local", Value(3, 5, 0.1), Value(3, 0.87, 0.001)).set_workers(1);
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
   Add("ps_sync", Value(3, 10.1, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
@@ -217,7 +217,7 @@ TEST_F(VerdictTest, RecommendationNamesWhatIsLevelAndTheDistributed) {
   EXPECT_THAT(Text(), HasSubstr("With several workers: mirrored (level with it within noise: ps_sync)."));
 }
 
-TEST_F(VerdictTest, SaysInWhatElseTheJobsDiffer) {
+TEST_F(VerdictTest, ListsOtherDifferencesBetweenJobs) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps_async", Value(3, 20, 0.1), Value(3, 0.87, 0.001));
   proto::JobDifference& difference = *report_.add_difference();
@@ -227,14 +227,14 @@ TEST_F(VerdictTest, SaysInWhatElseTheJobsDiffer) {
                                 "optimizer.learning_rate: 0.05 in mirrored, 0.1 in ps_async."));
 }
 
-TEST_F(VerdictTest, WarnsWhereOtherProgramsTookTheMachine) {
+TEST_F(VerdictTest, WarnsIfOtherProgramsUsedTheCpu) {
   *Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.59, 0.1);
   *Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).mutable_others_cpu() = Value(3, 0.02, 0.01);
   EXPECT_THAT(Text(), HasSubstr("Other programs took a part of this machine's CPU, in the mean 59 % during "
                                 "mirrored: the times are not the jobs' alone."));
 }
 
-TEST_F(VerdictTest, RemarksATrainingThatStayedAtChance) {
+TEST_F(VerdictTest, NamesVariantThatStayedAtChance) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.15)).set_chance_accuracy(0.1);
   Add("ps_sync", Value(3, 20, 0.1), Value(3, 0.87)).set_chance_accuracy(0.1);
   EXPECT_THAT(Text(),
@@ -244,7 +244,7 @@ TEST_F(VerdictTest, RemarksATrainingThatStayedAtChance) {
   EXPECT_FALSE(IsAtChance(0.05, 0.01)) << "five times as often right as a guess among a hundred";
 }
 
-TEST_F(VerdictTest, TheOnlyRunThatFailedSaysHowFarItGot) {
+TEST_F(VerdictTest, SingleFailedRunShowsItsProgress) {
   proto::ReportVariant& variant = Add("mirrored", Value(0, 0), Value(0, 0));
   variant.add_run();
   variant.mutable_summary()->set_status("failed");
@@ -254,20 +254,20 @@ TEST_F(VerdictTest, TheOnlyRunThatFailedSaysHowFarItGot) {
   EXPECT_THAT(Text(), StartsWith("This run failed after 3 epochs and 423 updates: worker 1 was lost\n"));
 }
 
-TEST_F(VerdictTest, WhatFailedIsNamed) {
+TEST_F(VerdictTest, FailedRunsAreCounted) {
   Add("mirrored", Value(2, 10), Value(2, 0.87)).set_failed(1);
   Add("ps", Value(0, 0), Value(0, 0)).set_failed(3);
   EXPECT_THAT(Text(),
               HasSubstr("Failed, and left out of all this: 1 of 3 runs of mirrored; 3 of 3 runs of ps."));
 }
 
-TEST_F(VerdictTest, OneVariantAndNoneAreSaidPlainly) {
+TEST_F(VerdictTest, OneVariantAndNoneHaveOwnSentences) {
   EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
   Add("local", Value(1, 10), Value(1, 0.87));
   EXPECT_EQ(Text(), "local trained in 10 s, to a test accuracy of 87.00 %.");
 }
 
-TEST_F(VerdictTest, VariantOfDifferentExchanges_IsNamedWithThem) {
+TEST_F(VerdictTest, VariantOfDifferentExchanges_IsListed) {
   proto::ReportVariant& mirrored = Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   for (const char* exchange : {"TCP among 3 workers", "shared memory among 3 workers"}) {
     proto::RunPoint& run = *mirrored.add_run();
