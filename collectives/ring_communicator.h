@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
-#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/certificates.h"

@@ -20,6 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/optional.h"
 #include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/certificates.h"

@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 #include "ps/parameter_client.h"
 #include "runtime/strategy.h"
 

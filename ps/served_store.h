@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 #include "ps/parameter_store.h"
 #include "runtime/cluster/handshake.h"
 

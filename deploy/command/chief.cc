@@ -8,7 +8,7 @@
 #include "runtime/base/file.h"
 #include "runtime/chief/chief_process.h"
 #include "runtime/job/job_file.h"
-#include "workers/job_plan.h"
+#include "workers/plan_job.h"
 
 namespace tethys {
 namespace {
@@ -38,7 +38,7 @@ class InterruptSignal {
 absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const JobSecret& secret) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.Get("job"), {}));
   ChiefOptions options;
-  TETHYS_ASSIGN_OR_RETURN(options.plan, BuildJobPlan(job));
+  TETHYS_ASSIGN_OR_RETURN(options.plan, PlanJob(job));
   options.plan.set_job_id(secret.job_id);
   const auto devices = ParseWorkerDevices(flags.Get("worker_devices"), job.workers());
   if (!devices.ok()) return Annotate(devices.status(), "--worker_devices");

@@ -28,7 +28,7 @@
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
 #include "runtime/telemetry/summary.h"
-#include "workers/job_plan.h"
+#include "workers/plan_job.h"
 
 namespace tethys {
 namespace {
@@ -84,7 +84,7 @@ class JobPreparer {
  public:
   absl::StatusOr<proto::JobPlan> Prepare(const proto::Job& job) {
     const bool known = !checked_.insert(job.data().SerializeAsString()).second;
-    return known ? BuildJobPlan(job) : PrepareJob(job);
+    return known ? PlanJob(job) : PrepareJob(job);
   }
 
  private:

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 
 namespace tethys {
 

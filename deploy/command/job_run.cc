@@ -27,7 +27,7 @@
 #include "runtime/job/job.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/telemetry/summary.h"
-#include "workers/job_plan.h"
+#include "workers/plan_job.h"
 
 namespace tethys {
 namespace {
@@ -119,7 +119,7 @@ class EarlierRun {
 }  // namespace
 
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
-  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, BuildJobPlan(job));
+  TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PlanJob(job));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job.data()));
   TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets.train));
   plan.mutable_scaling()->set_mean(scaling.mean);

@@ -10,7 +10,8 @@
 #include "deploy/command/flags.h"
 #include "deploy/launcher/launcher.h"
 #include "deploy/launcher/run_directory.h"
-#include "proto/chief.pb.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/plan.pb.h"
 
 namespace tethys {
 

@@ -5,14 +5,14 @@
 #include "deploy/command/job_description.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "runtime/job/job_file.h"
-#include "workers/job_plan.h"
+#include "workers/plan_job.h"
 
 namespace tethys {
 namespace {
 
 absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
-  absl::StatusOr<proto::JobPlan> built = BuildJobPlan(job);
+  absl::StatusOr<proto::JobPlan> built = PlanJob(job);
   if (!built.ok()) return WithPlace(built.status(), flags.arguments()[0], flags.GetAll("set"));
   proto::JobPlan plan = *std::move(built);
   if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "deploy/command/flags.h"
-#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/job_secret.h"
 

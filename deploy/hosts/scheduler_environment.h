@@ -11,7 +11,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "runtime/base/status.h"
 
 namespace tethys {

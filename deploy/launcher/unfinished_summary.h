@@ -7,7 +7,7 @@
 
 #include "absl/types/optional.h"
 #include "deploy/launcher/launcher.h"
-#include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/attempts.h"

@@ -4,7 +4,8 @@
 #define TETHYS_RUNTIME_CHIEF_ATTEMPTS_H_
 
 #include "absl/types/optional.h"
-#include "proto/chief.pb.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/plan.pb.h"
 #include "proto/summary.pb.h"
 
 namespace tethys {

@@ -9,6 +9,7 @@
 
 #include "absl/types/variant.h"
 #include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"

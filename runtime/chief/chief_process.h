@@ -9,7 +9,8 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
+#include "proto/telemetry.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/certificates.h"
 #include "runtime/cluster/handshake.h"

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/member.pb.h"
+#include "proto/plan.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"

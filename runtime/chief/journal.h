@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 
 namespace tethys::journal {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/chief/chief_actions.h"

@@ -3,7 +3,7 @@
 #ifndef TETHYS_RUNTIME_CHIEF_RUN_SUMMARY_H_
 #define TETHYS_RUNTIME_CHIEF_RUN_SUMMARY_H_
 
-#include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 #include "proto/summary.pb.h"
 
 namespace tethys {

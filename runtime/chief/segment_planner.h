@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "proto/chief.pb.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/plan.pb.h"
 #include "runtime/chief/lease_book.h"
 #include "runtime/data/sharding.h"
 

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "proto/chief.pb.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/plan.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/tensor/variable.h"

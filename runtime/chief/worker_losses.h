@@ -11,6 +11,7 @@
 #include <string>
 
 #include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 #include "proto/summary.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/chief/chief_actions.h"

@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "runtime/base/status.h"
 
 namespace tethys {

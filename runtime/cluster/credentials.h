@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "absl/types/optional.h"
-#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/cluster/certificates.h"
 

@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"

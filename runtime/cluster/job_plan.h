@@ -4,7 +4,8 @@
 
 #include <string>
 
-#include "proto/chief.pb.h"
+#include "proto/member.pb.h"
+#include "proto/plan.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/tensor/variable.h"
 

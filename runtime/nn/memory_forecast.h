@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 #include "runtime/device/device.h"
 #include "runtime/nn/model.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <string>
 
-#include "proto/chief.pb.h"
+#include "proto/plan.pb.h"
 
 namespace tethys {
 

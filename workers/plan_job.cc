@@ -1,4 +1,4 @@
-#include "workers/job_plan.h"
+#include "workers/plan_job.h"
 
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-absl::StatusOr<proto::JobPlan> BuildJobPlan(const proto::Job& job) {
+absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   proto::JobPlan plan;
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, ReadDatasetSizes(job.data()));
   *plan.mutable_job() = job;
