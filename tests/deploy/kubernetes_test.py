@@ -1,4 +1,4 @@
-"""The Kubernetes manifest has the form that its parts expect of one another. Whether a cluster takes it is untried."""
+"""Checks that the parts of the Kubernetes manifest agree with each other. It is untried on a cluster."""
 import os
 import re
 import unittest
@@ -15,14 +15,14 @@ class ManifestTest(unittest.TestCase):
         self.pod = self.job["spec"]["template"]["spec"]
         (self.container,) = self.pod["containers"]
 
-    def test_the_service_is_headless_and_finds_the_jobs_pods(self):
+    def test_service_is_headless_and_selects_the_jobs_pods(self):
         self.assertEqual((self.service["apiVersion"], self.service["kind"]), ("v1", "Service"))
         self.assertEqual(self.service["spec"]["clusterIP"], "None")
         self.assertTrue(self.service["spec"]["publishNotReadyAddresses"])
         self.assertEqual(self.service["spec"]["selector"], {"job-name": self.job["metadata"]["name"]})
         self.assertEqual(self.pod["subdomain"], self.service["metadata"]["name"])
 
-    def test_the_job_is_indexed_and_starts_all_its_processes_at_once(self):
+    def test_job_is_indexed_and_starts_all_processes_at_once(self):
         self.assertEqual((self.job["apiVersion"], self.job["kind"]), ("batch/v1", "Job"))
         counts = {entry["name"]: int(entry["value"]) for entry in self.container["env"]}
         self.assertEqual(self.job["spec"]["completionMode"], "Indexed")
@@ -30,15 +30,15 @@ class ManifestTest(unittest.TestCase):
         self.assertEqual(self.job["spec"]["parallelism"], self.job["spec"]["completions"])
         self.assertEqual((self.job["spec"]["backoffLimit"], self.pod["restartPolicy"]), (0, "Never"))
 
-    def test_everybody_looks_for_the_chief_where_the_first_pod_is(self):
+    def test_script_looks_for_the_chief_on_the_first_pod(self):
         name = f"{self.job['metadata']['name']}-0.{self.service['metadata']['name']}"
         self.assertIn(f"chief={name}\n", self.container["args"][0])
 
-    def test_only_its_owner_may_read_the_token(self):
+    def test_token_is_readable_by_owner_only(self):
         (secret,) = [volume["secret"] for volume in self.pod["volumes"] if "secret" in volume]
         self.assertEqual(secret["defaultMode"] & 0o077, 0)
 
-    def test_every_file_that_the_command_names_is_mounted(self):
+    def test_every_file_named_by_the_command_is_mounted(self):
         mounts = {mount["mountPath"]: mount["name"] for mount in self.container["volumeMounts"]}
         self.assertEqual(set(mounts.values()), {volume["name"] for volume in self.pod["volumes"]})
         for path in re.findall(r"--(?:job|run_dir|token_file)=(/\w+)", self.container["args"][0]):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What cannot be trained is refused before anything starts (status 2); what breaks a run ends it with a reason
-(status 1); strangers change nothing."""
+"""Wrong jobs and data are refused before anything starts (status 2); a failure in a run ends it with a reason (status
+1); unauthenticated clients do not affect it."""
 import gzip
 import os
 import re
@@ -19,7 +19,7 @@ def idx(values, *shape, magic=0x08):
 
 
 class RefusedJobTest(TethysTest):
-    """Nothing is started: status 2, and the directory is not made."""
+    """Wrong jobs end with status 2, and no process is started."""
 
     def assert_refused(self, *fragments, overrides=(), job=JOB, flags=()):
         with Run(overrides, job=job, flags=flags) as run:
@@ -145,7 +145,7 @@ class RefusedDataTest(TethysTest):
 
 
 class RunningJobTest(TethysTest):
-    def test_a_lost_loss_ends_the_run_and_names_the_step(self):
+    def test_non_finite_loss_ends_run_and_names_step(self):
         for name, overrides in STRATEGIES.items():
             with self.subTest(strategy=name), Run([*overrides, "optimizer.learning_rate=1000000"]) as run:
                 self.assertEqual(run.start().finish(), 1, run.output)
@@ -154,7 +154,7 @@ class RunningJobTest(TethysTest):
                 self.assertRegex(run.output, r"step \d")
                 self.assert_nothing_runs(run)
 
-    def test_strangers_change_nothing(self):
+    def test_unauthenticated_clients_do_not_affect_the_run(self):
         for name in ("mirrored", "ps_async"):
             with self.subTest(strategy=name), Run([*STRATEGIES[name], "epochs=20"]) as run:
                 run.start()
@@ -179,7 +179,7 @@ class RunningJobTest(TethysTest):
                 try:
                     stranger.sendall(garbage)
                 except OSError:
-                    pass  # Turned away already.
+                    pass  # The connection was closed already.
 
     def test_damaged_checkpoints_are_refused(self):
         with Run(["strategy=local", "epochs=1"]).run() as run:
@@ -197,14 +197,14 @@ class RunningJobTest(TethysTest):
                     status, output = command(["train", "--resume", f"--run_dir={run.directory}", "--set=epochs=2"])
                     self.assertEqual(status, 2, output)
 
-    def test_a_checkpoint_of_another_model_is_refused(self):
+    def test_checkpoint_of_another_model_is_refused(self):
         with Run(["strategy=local", "epochs=1"]).run() as run:
             status, output = command(["train", "--resume", f"--run_dir={run.directory}",
                                       "--set=model.layer[1].dense.units=64"])
             self.assertEqual(status, 2, output)
             self.assertIn("dense_1/weights", output)
 
-    def test_evaluate_says_which_device_it_lacks(self):
+    def test_evaluate_names_missing_device(self):
         with Run(["strategy=local", "epochs=1"]).run() as run:
             for device, status, says in (("tpu", 2, "--device: 'tpu' is no device; write cpu or cuda"),
                                          ("cuda", 1, "NVIDIA driver|libtethys_cuda.so|is missing on this host")):
@@ -216,11 +216,11 @@ class RunningJobTest(TethysTest):
                     self.assertEqual(refused, status, output)
                     self.assertRegex(output, says)
 
-    def test_a_full_disk_costs_the_checkpoint_and_not_the_training(self):
+    def test_full_disk_fails_the_save_but_not_the_training(self):
         with Run([*STRATEGIES["ps_sync"], "checkpoint.every_epochs=1", "checkpoint.keep=10"]) as run:
             checkpoints = run.path("checkpoints")
             os.makedirs(checkpoints)
-            # Room for one checkpoint (0.8 MB with its momentum) and not for two.
+            # There is room for one checkpoint (0.8 MB with its momentum) but not for two.
             mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tethys-test", checkpoints],
                                      capture_output=True, text=True, check=False)
             if mounted.returncode != 0:
@@ -239,7 +239,7 @@ class RunningJobTest(TethysTest):
 
 
 class RefusedCheckTest(unittest.TestCase):
-    def test_hosts_to_check_must_be_named_in_a_file(self):
+    def test_hosts_check_needs_readable_host_file(self):
         for arguments, message in ((["check"], "--hostfile"), (["list", "--hostfile=x"], "tethys hosts check"),
                                    (["check", "--hostfile=/no/such/file"], "/no/such/file")):
             with self.subTest(arguments=arguments):

@@ -1,6 +1,6 @@
-"""The bundle runs where nothing is installed: a root that holds bash, the C library for it, and the bundle.
+"""The bundle runs without installed packages, in a root directory with only bash, its C library, and the bundle.
 
-Needs root, for chroot, and a mount namespace of its own, which cannot be had under another chroot; skipped without.
+Needs root, for chroot, and a mount namespace of its own, which is not available under another chroot; skipped without.
 """
 import os
 import shutil
@@ -14,7 +14,7 @@ DATA = "/usr/share/datasets/fashion-mnist"
 BUNDLE_SCRIPT = os.path.join(os.path.dirname(__file__), "../../deploy/bundle.sh")
 
 
-# In seconds.
+# Seconds.
 MONTH = 30 * 24 * 3600
 
 
@@ -25,7 +25,7 @@ def copy_into(root, path):
 
 
 def bare_root(root):
-    """bash as /bin/bash and /bin/sh, and what it is linked to."""
+    """Makes a root with bash as /bin/bash and /bin/sh, and the libraries it is linked to."""
     copy_into(root, "/bin/bash")
     os.symlink("bash", root + "/bin/sh")
     for word in subprocess.check_output(["ldd", "/bin/bash"], text=True).split():
@@ -36,11 +36,11 @@ def bare_root(root):
 
 
 def why_not():
-    """What a root of its own lacks here, in words; None when it can be made."""
+    """The reason why a root directory of its own cannot be made here, or None."""
     if os.geteuid() != 0:
-        return "a root of its own takes root's rights"
+        return "chroot needs root"
     if subprocess.run(["unshare", "--mount", "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
-        return "a root of its own takes a mount namespace, and unshare --mount fails here"
+        return "chroot needs a mount namespace, and unshare --mount fails here"
     return None
 
 
@@ -65,19 +65,19 @@ class BundleTest(unittest.TestCase):
         cls.folder.cleanup()
 
     def run_inside(self, *words):
-        """In a mount namespace of its own, so that nothing stays mounted."""
+        """Runs a command in a mount namespace of its own, so that nothing stays mounted."""
         script = 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && shift && exec chroot "$root" "$@"'
         return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", self.root, *words],
                               capture_output=True, text=True, timeout=PATIENCE)
 
-    def test_it_is_small_enough_to_be_sent_to_many(self):
+    def test_bundle_is_at_most_25_mib(self):
         self.assertLessEqual(os.path.getsize(self.bundle), 25 << 20)
 
-    def test_the_root_holds_no_library_but_bash_s(self):
+    def test_program_without_bundles_loader_finds_no_libraries(self):
         missing = self.run_inside("/bundle/lib/tethys", "--help")
         self.assertNotEqual(missing.returncode, 0, "the program found its libraries outside the bundle")
 
-    def test_a_job_of_several_processes_trains_there(self):
+    def test_job_of_several_processes_trains(self):
         with open(self.root + "/work/job.textproto", "w") as job:
             job.write(FULL_JOB)
         for strategy in ("mirrored", "parameter_server"):
@@ -85,11 +85,11 @@ class BundleTest(unittest.TestCase):
             done = self.run_inside("/bundle/tethys", "train", "/work/job.textproto", f"--run_dir=/work/{strategy}",
                                    f"--set=strategy={strategy}", "--set=workers=2", "--set=epochs=1")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertGreater(os.stat(self.root + "/bundle").st_mtime, MONTH, "it looks as if nobody used it")
+            self.assertGreater(os.stat(self.root + "/bundle").st_mtime, MONTH, "the bundle's folder was not touched")
             with open(f"{self.root}/work/{strategy}/summary.json") as summary:
                 self.assertIn('"succeeded"', summary.read())
 
-    def test_a_host_file_may_name_the_machine_itself(self):
+    def test_host_file_may_name_this_machine(self):
         with open(self.root + "/work/job.textproto", "w") as job:
             job.write(FULL_JOB)
         with open(self.root + "/work/hosts", "w") as hosts:
@@ -98,12 +98,12 @@ class BundleTest(unittest.TestCase):
                                "--hostfile=/work/hosts", "--set=strategy=mirrored", "--set=workers=2", "--set=epochs=1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_every_part_of_the_c_library_is_its_own(self):
-        # NVIDIA's libraries need them, and the host's need not fit the bundle's C library.
+    def test_bundle_has_every_part_of_the_c_library(self):
+        # NVIDIA's libraries need them, and those of the host may not fit the bundle's C library.
         for name in ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2"):
             self.assertTrue(os.path.exists(f"{self.root}/bundle/lib/{name}"), name)
 
-    def test_it_starts_from_any_folder(self):
+    def test_bundle_starts_from_any_folder(self):
         done = self.run_inside("/bin/sh", "-c", "cd /bundle && ./tethys --help && cd lib && ../tethys --help")
         self.assertEqual(done.returncode, 0, done.stderr)
 

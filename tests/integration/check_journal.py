@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks a run's journal by its own logic: every sample of every epoch used exactly once.
+"""Checks in a run's journal, with code of its own, that every sample of every epoch was used exactly once.
 
     check_journal.py RUN_DIR/journal ...
 
-Counts, position by position, what the workers used and what each server applied (the line format is described in
-runtime/chief/journal.h); a batch torn by a loss counts as applied. What an attempt did beyond the least state that a
-later attempt started from is undone and does not count. Exits with 1 and names the first wrong position otherwise.
+Counts, for each position, the samples used by workers and applied by each server (runtime/chief/journal.h describes
+the line format); a batch torn by a loss counts as applied. Steps of an attempt beyond the least state from which a
+later attempt started are undone and do not count. Otherwise exits with 1 and names the first wrong position.
 """
 import collections
 import sys
@@ -43,7 +43,7 @@ def parse(text):
 
 
 def check(text):
-    """The number of samples used; raises ValueError where one is missing or repeated."""
+    """Returns the number of samples used; raises ValueError if one is missing or repeated."""
     attempts = parse(text)
     if not attempts or attempts[-1].end is None:
         raise ValueError("the job did not end well")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Jobs on several machines, made of namespaces on this one, started by ssh from one of them; and what becomes of
-them when something dies. Needs root; says why where it cannot run.
+"""Jobs on several machines, made of namespaces on this one and started by ssh from one of them, and their behaviour
+when a process or machine dies. Needs root; a skip names the reason.
 
     cluster_test.py TETHYS                 the tests
-    cluster_test.py TETHYS --soak 20       each way of dying so often; prints how long processes outlived it
-    cluster_test.py TETHYS --starts 20     16 workers on one machine so often; prints how many jobs ran to their end
+    cluster_test.py TETHYS --soak 20       each way of dying 20 times; prints how long processes outlived it
+    cluster_test.py TETHYS --starts 20     16 workers on one machine, 20 times; prints how many jobs succeeded
     cluster_test.py TETHYS --study [RATE]  examples/okeanos on nine machines; prints the comparison
 """
 import glob
@@ -24,7 +24,7 @@ import namespaces
 from losses_test import BIG, BIG_JOB, FAST, FAST_JOB, OUTLIVED_SECONDS
 from tethys_run import FASHION_MNIST, FULL_JOB, JOB, PATIENCE, TETHYS
 
-# A copy by itself: without a bundle beside it, and nobody builds it anew.
+# A copy in a folder of its own, without a bundle, which no build replaces during the test.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
 BUNDLE_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/bundle.sh")
@@ -41,7 +41,7 @@ SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1", "
 LONG = ["epochs=100000", "evaluate_each_epoch=false"]
 CROWD_HOSTS = "master role=chief\nslave1 slots=16 role=worker\n"
 CROWD = ["strategy=mirrored", "workers=16"]
-# The command lines of roles, agents and the launcher; those of ssh and of the shells around agents contain the same.
+# Matches command lines of roles, agents and the launcher, and thereby those of ssh and of shells around agents.
 OF_A_JOB = re.compile(r"--(index|listen|hostfile|job_id)=")
 
 
@@ -71,7 +71,7 @@ class Run:
             return file.read()
 
     def finish(self):
-        """Exit status and output."""
+        """Waits for the end; returns exit status and output."""
         status = self.process.wait(timeout=PATIENCE)
         return status, self.output()
 
@@ -98,7 +98,7 @@ def of_a_job(cluster):
 
 
 def wait_until_nothing_runs(cluster):
-    """How long that took, in seconds."""
+    """Returns how long that took, in seconds."""
     begin = time.monotonic()
     while of_a_job(cluster):
         if time.monotonic() - begin > PATIENCE:
@@ -159,14 +159,14 @@ class ClusterTest(unittest.TestCase):
         return run
 
     def assert_refused(self, pattern, overrides=None, **options):
-        """Nothing is started, and the error says why."""
+        """Checks that nothing is started and that the error matches `pattern`."""
         status, output = Run(self.cluster, overrides or MIRRORED, **options).finish()
         self.assertRegex(output, pattern)
         self.assertEqual(status, 2, output)
         self.assertFalse(os.path.exists(os.path.join(self.cluster["master"].home, "run")))
 
     def program_of_host(self, name, program, script):
-        """Replaces a program of one machine, for commands that come by ssh."""
+        """Replaces a program on one machine, for commands that arrive by ssh."""
         home = self.cluster[name].home
         os.makedirs(home + "/bin", exist_ok=True)
         with open(f"{home}/bin/{program}", "w", encoding="utf-8") as file:
@@ -175,7 +175,7 @@ class ClusterTest(unittest.TestCase):
         with open(home + "/.bashrc", "w", encoding="utf-8") as file:
             file.write(f"PATH={home}/bin:$PATH\n")
 
-    def test_a_job_of_each_strategy_runs_to_its_end(self):
+    def test_job_of_each_strategy_finishes(self):
         mirrored = self.run_job(MIRRORED)
         self.assertIn("ready", mirrored.read("log", "worker-2.log"))
         self.assertIn("lack this build", mirrored.output())
@@ -183,23 +183,23 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("ready", servers.read("log", "ps-0.log"))
         self.assertNotIn("lack this build", servers.output())
 
-    def test_one_connection_starts_more_processes_than_sshd_lets_in_at_once(self):
+    def test_one_connection_starts_sixteen_processes(self):
         run = self.run_job(CROWD, hosts=CROWD_HOSTS)
         for worker in range(16):
             self.assertIn("ready", run.read("log", f"worker-{worker}.log"))
 
-    def test_logs_are_shown_behind_the_names_of_their_machines(self):
+    def test_shown_log_lines_name_task_and_machine(self):
         output = self.run_job(MIRRORED, flags=["--log_to_terminal"]).output()
         for worker, machine in enumerate(["slave1", "slave2", "slave3"]):
             self.assertRegex(output, rf"(?m)^\[worker {worker} on {machine}\] I .* ready after ")
 
-    def test_results_of_a_chief_elsewhere_are_fetched(self):
+    def test_results_of_remote_chief_are_fetched(self):
         run = self.run_job(MIRRORED, hosts=CHIEF_ELSEWHERE)
         for name in ("summary.json", "steps.csv", "resources.csv", "checkpoints"):
             self.assertTrue(os.path.exists(os.path.join(run.directory, name)), name)
         self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
 
-    def test_results_that_cannot_be_fetched_fail_the_run_and_are_kept(self):
+    def test_unfetchable_results_fail_the_run_and_are_kept(self):
         small = self.cluster["master"].home + "/small"
         run_dir = small + "/run"
         command = [PROGRAM, "train", "--plain", f"--run_dir={run_dir}", f"--ssh_config={self.cluster.ssh_config}"]
@@ -211,13 +211,13 @@ class ClusterTest(unittest.TestCase):
         self.assertRegex(output, f"(?s)tethys train: the job is done, but cannot fetch the results from {where}: "
                                  ".*No space left on device")
         self.assertRegex(output, f"what the run saved is still in {where}; .*--resume --run_dir={run_dir}")
-        # A fresh run of that name must not take their place.
+        # A new run of that name must not replace them.
         self.cluster.run("master", ["mv", run_dir, "other"])
         status, output = self.cluster.run("master", [
             *command, "--hostfile=hosts", "job.textproto", *(f"--set={value}" for value in MIRRORED)])
         self.assertEqual(status, 2, output)
         self.assertRegex(output, f"{where} holds the results of an earlier run in {run_dir}")
-        # They come once there is room, wherever the next chief runs.
+        # They are fetched once there is room, on whichever machine the next chief runs.
         self.cluster.run("master", ["mount", "-o", "remount,size=100m", small])
         self.cluster.run("master", ["mv", "other", run_dir])
         status, output = self.cluster.run("master", [*command, "--resume", "--set=epochs=4"])
@@ -227,7 +227,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(check_journal.check(journal), 4 * 3001)
         self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
 
-    def test_a_job_goes_on_after_its_launcher_died_beside_a_chief_elsewhere(self):
+    def test_run_of_remote_chief_resumes_after_launchers_death(self):
         hosts = CHIEF_ELSEWHERE
         saving = MIRRORED + ["epochs=100000", "checkpoint.every_epochs=1"]
         run = Run(self.cluster, saving, hosts=hosts)
@@ -244,7 +244,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertEqual(check_journal.check(run.read("journal")), epochs * 3001)
 
-    def test_nothing_outlives_a_death(self):
+    def test_no_process_outlives_any_kind_of_death(self):
         for die in WAYS_TO_DIE:
             with self.subTest(die.__name__):
                 self.cluster.close()
@@ -254,7 +254,7 @@ class ClusterTest(unittest.TestCase):
                 wait_until_nothing_runs(self.cluster)
                 self.assertNotEqual(run.finish()[0], 0)
 
-    def test_an_unpacked_bundle_brings_itself_to_the_others(self):
+    def test_unpacked_bundle_installs_itself_on_other_hosts(self):
         folder = tempfile.mkdtemp(dir=FOLDER.name)
         bundle = os.path.join(folder, "bundle.tar.gz")
         subprocess.run([BUNDLE_SCRIPT, os.path.abspath(TETHYS), bundle], check=True, stdout=subprocess.DEVNULL,
@@ -264,8 +264,8 @@ class ClusterTest(unittest.TestCase):
         self.assertRegex(run.output(), "copying .*tethys-bundle.tar.gz to 3 hosts that lack this build")
         self.assertTrue(glob.glob(self.cluster["slave1"].home + "/.cache/tethys/*/lib/tethys"))
 
-    def test_machines_that_have_nothing_installed_take_part(self):
-        """Neither our libraries nor xz; the bundle is made by itself, once."""
+    def test_machines_without_libraries_take_part(self):
+        """The machines have neither our libraries nor xz; the bundle is made automatically, once."""
         program = shutil.copy(TETHYS, tempfile.mkdtemp(dir=FOLDER.name))
         for name in ("slave1", "slave2", "slave3"):
             for library in glob.glob("/usr/lib/*-linux-gnu/lib*.so*"):
@@ -279,8 +279,8 @@ class ClusterTest(unittest.TestCase):
         self.assertTrue(os.path.exists(os.path.dirname(program) + "/tethys-bundle.tar.gz"))
         self.assertNotRegex(self.run_job(SERVERS, program=program).output(), "making|copying")
 
-    def test_a_killed_worker_is_named_with_its_machine(self):
-        for machine in MACHINES:  # As clones of one image do.
+    def test_killed_worker_is_named_with_its_machine(self):
+        for machine in MACHINES:  # Clones of one image have the same name.
             self.cluster.run(machine, ["hostname", "vm"])
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
         self.cluster["slave2"].kill("tethys worker ")
@@ -291,21 +291,21 @@ class ClusterTest(unittest.TestCase):
         self.assertNotIn(" vm", output)
         wait_until_nothing_runs(self.cluster)
 
-    def test_a_machine_that_is_gone_is_named(self):
+    def test_stopped_machine_is_named(self):
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
         self.cluster["slave2"].stop()
         _, output = run.finish()
         self.assertRegex(output, "worker 1 on slave2 lost its ssh connection \\(|worker 1[^\n]*(silent|broke|closed)")
         wait_until_nothing_runs(self.cluster)
 
-    def test_a_machine_that_is_cut_off_is_named_and_ends_by_itself(self):
+    def test_machine_cut_off_is_named_and_ends_its_processes(self):
         run = Run(self.cluster, MIRRORED + LONG + ["timeouts.silence=6", "timeouts.step=15"]).wait_for_training()
         self.cluster["slave2"].cut_off()
         _, output = run.finish()
         self.assertRegex(output, "tethys train: (lost )?worker 1 on slave2")
         wait_until_nothing_runs(self.cluster)
 
-    def test_no_task_outlives_a_cut_link_of_launcher_and_chief(self):
+    def test_no_task_outlives_cut_link_of_launcher_and_chief(self):
         saving = Run(self.cluster, [*BIG, "strategy.parameter_server.servers=1"], hosts="master role=chief\nslave2 role=worker\nslave3 role=ps", job=BIG_JOB,
                      name="saving")
         saving.wait_for(lambda: "started in" in saving.output(), "start")
@@ -317,7 +317,7 @@ class ClusterTest(unittest.TestCase):
         for run in (saving, fast):
             self.assertEqual(run.finish()[0], 1)
 
-    def test_a_machine_that_goes_during_launch_is_named(self):
+    def test_machine_stopped_during_launch_is_named(self):
         run = Run(self.cluster, MIRRORED + LONG)
         run.wait_for(lambda: self.cluster["slave2"].processes() and "run directory" in run.output(), "launch")
         self.cluster["slave2"].stop()
@@ -325,26 +325,26 @@ class ClusterTest(unittest.TestCase):
         self.assertRegex(output, "slave2|worker 1")
         wait_until_nothing_runs(self.cluster)
 
-    def test_a_host_without_an_address_is_refused(self):
+    def test_host_without_address_is_refused(self):
         self.assert_refused("nowhere.invalid: no address is known .*address=",
                             hosts=HOSTS.replace("slave1", "nowhere.invalid"))
 
-    def test_a_host_that_does_not_answer_is_refused(self):
+    def test_host_without_sshd_is_refused(self):
         self.cluster["slave2"].kill("sshd")
         self.cluster["slave3"].kill("sshd")
         self.assert_refused(r"(?s)host slave2: ssh: .*Connection refused \(try: ssh -F \S+ -o BatchMode=yes slave2 true\)"
                             "\n +host slave3: ssh: ")
 
-    def test_a_refused_key_is_told(self):
+    def test_refused_key_is_reported(self):
         with open(self.cluster.root + "/user_key.pub", "w", encoding="utf-8"):
             pass
         self.assert_refused(r"host slave1: ssh: .*Permission denied")
 
-    def test_a_host_without_space_is_refused(self):
+    def test_host_without_space_is_refused(self):
         self.program_of_host("slave3", "df", "echo heading; echo disk 2000 1900 100 95% /")
         self.assert_refused("host slave3: 0 MiB are free at .*, and this build needs [0-9]+ MiB")
 
-    def test_a_host_that_runs_out_of_space_is_told(self):
+    def test_host_that_runs_out_of_space_is_named(self):
         home = self.cluster["slave3"].home
         os.makedirs(home + "/.cache")
         self.cluster.run("slave3", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", home + "/.cache"])
@@ -355,12 +355,12 @@ class ClusterTest(unittest.TestCase):
         self.program_of_host("slave1", "uname", "echo aarch64")
         self.assert_refused("host slave1: its architecture is aarch64, and this build is for x86_64")
 
-    def test_a_clock_far_off_is_told(self):
+    def test_wrong_clock_gets_a_warning(self):
         self.program_of_host("slave1", "date", "echo 86400.5")
         run = self.run_job(MIRRORED)
         self.assertRegex(run.output(), "warning: the clock of slave1 is [0-9]+ s behind")
 
-    def test_data_that_a_machine_lacks_is_told(self):
+    def test_missing_or_different_data_is_reported(self):
         self.cluster.run("slave1", ["mount", "-t", "tmpfs", "tmpfs", "/usr/share/datasets"])
         other = self.cluster["slave3"].home + "/other"
         with open(other, "w", encoding="utf-8") as file:
@@ -370,7 +370,7 @@ class ClusterTest(unittest.TestCase):
                             r"host slave3: data file .*/t10k-labels-idx1-ubyte.gz has 9 bytes there and \d+ here",
                             job=FULL_JOB)
 
-    def test_a_second_launcher_on_a_run_directory_is_refused(self):
+    def test_second_launcher_on_run_directory_is_refused(self):
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
         status, output = self.cluster.run("master", [
             PROGRAM, "train", "--resume", "--run_dir=run", "--hostfile=hosts", f"--ssh_config={self.cluster.ssh_config}"])
@@ -381,7 +381,7 @@ class ClusterTest(unittest.TestCase):
 
 
 def soak(rounds):
-    """Each way of dying, at a random moment of training."""
+    """Tries each way of dying at random moments of training."""
     worst = {die: 0.0 for die in WAYS_TO_DIE}
     for round_number in range(rounds):
         for die in WAYS_TO_DIE:
@@ -398,7 +398,7 @@ def soak(rounds):
 
 
 def starts(rounds):
-    """More processes on one machine than its sshd lets in at once."""
+    """Starts more processes on one machine than its sshd accepts unauthenticated connections."""
     good = 0
     for round_number in range(rounds):
         with namespaces.Cluster(["master", "slave1"]) as cluster:
@@ -412,7 +412,7 @@ def starts(rounds):
 
 
 def study(rate):
-    """The nine machines of the study, all four combinations."""
+    """Runs all four combinations of the study on its nine machines."""
     examples = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/okeanos")
     results = os.path.abspath("runs/okeanos-" + time.strftime("%Y%m%d-%H%M%S"))
     with namespaces.Cluster(["master", *(f"slave{i}" for i in range(1, 9))], rate=rate) as cluster:

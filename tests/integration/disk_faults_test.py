@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A disk that fails while the command trains: training goes on, what could not be kept is named, the last good
-checkpoint stays, and a run that goes on ends where the straight run ends.
+"""The disk fails during training: training continues, files that could not be written are named, the last good
+checkpoint stays, and a resumed run ends with the same bits as an undisturbed one.
 
-The disk's errors are made by strace, for chosen system calls on chosen files; skipped where it is missing or may trace
-nothing. A crash or an error at every system call of a save is tried in tests/runtime/checkpoint.
+strace injects the disk's errors, for chosen system calls on chosen files; skipped if it is missing or may not trace.
+tests/runtime/checkpoint tries a crash and an error at every system call of a save.
 """
 import os
 import shutil
@@ -13,7 +13,7 @@ import unittest
 
 from tethys_run import Run, TethysTest
 
-# Steps 1 to 10, saved after 3, 6, 9 and at the end.
+# Ten steps, with checkpoints after steps 3, 6, 9 and 10.
 SMALL = ["strategy=local", "workers=1", "data.limit_samples=640", "data.validation_samples=100", "epochs=2",
          "checkpoint.every_steps=3"]
 SAMPLES = 2 * 640
@@ -21,16 +21,16 @@ SAMPLES = 2 * 640
 
 def why_not():
     if not shutil.which("strace"):
-        return "needs strace"
+        return "strace is not installed"
     tried = subprocess.run(["strace", "-f", "--seccomp-bpf", "-o", "/dev/null", "true"], capture_output=True, text=True,
                            check=False)
-    return f"strace may trace nothing here: {tried.stderr}" if tried.returncode != 0 else ""
+    return f"strace may not trace here: {tried.stderr}" if tried.returncode != 0 else ""
 
 
 def faults(run, injections, files):
-    """The words before a command that make system calls on files of the run fail; "fsync:error=EIO" is an injection."""
+    """The prefix of a command that makes system calls on files of the run fail; "fsync:error=EIO" is an injection."""
     calls = ",".join(injection.split(":")[0] for injection in injections)
-    # It makes strace quick, and deaf to the signals that it is to inject.
+    # This option makes strace fast, but keeps it from injecting signals.
     filtered = [] if any("signal=" in injection for injection in injections) else ["--seccomp-bpf"]
     return ["strace", "-f", "-qq", *filtered, "-o", "/dev/null", "-e", f"trace={calls}",
             *(f"--inject={injection}" for injection in injections), *(f"--trace-path={run.path(file)}" for file in files)]
@@ -45,7 +45,7 @@ class DiskFaultsTest(TethysTest):
         cls.straight = cls.enterClassContext(Run(SMALL)).run()
 
     def run_with(self, injections, files, overrides=(), contents=None):
-        """A finished run, where `contents`, texts by file, were there before; its exit status."""
+        """Runs to the end with `contents` (texts by file) written before; returns the run and its exit status."""
         run = self.enterContext(Run([*SMALL, *overrides]))
         for file, text in (contents or {}).items():
             os.makedirs(run.directory, exist_ok=True)
@@ -58,18 +58,18 @@ class DiskFaultsTest(TethysTest):
         return run, status
 
     def assert_ends_as_straight(self, run):
-        """Gone on with, where it is not at its end."""
+        """Checks that the run, at its end, equals the undisturbed one."""
         self.assertEqual(run.samples_used(), SAMPLES)
         self.assert_same_bits(run, self.straight)
         self.assertEqual(run.summary()["test"], self.straight.summary()["test"])
 
-    def test_a_signal_before_the_start_leaves_no_half_file(self):
+    def test_signal_before_start_leaves_no_temporary_file(self):
         run, status = self.run_with(["fdatasync:signal=SIGTERM"], ["job.textproto.tmp"])
         self.assertEqual(status, 1, run.output)
         self.assertEqual([path for path in run.contents() if path.endswith(".tmp")], [])
         self.assertEqual(run.summary()["status"], "interrupted")
 
-    def test_saves_that_fail_are_named_and_training_goes_on(self):
+    def test_failed_saves_are_named_and_training_continues(self):
         run, status = self.run_with(
             ["fdatasync:error=EIO", "pwrite64:error=ENOSPC", "/^rename:error=EIO"],
             ["checkpoints/step-3.tmp/manifest.textproto.tmp", "checkpoints/step-6.tmp/optimizer.safetensors",
@@ -82,22 +82,22 @@ class DiskFaultsTest(TethysTest):
         self.assertEqual([path.rpartition("-")[2] for path in run.checkpoints()], ["10"])
         self.assert_ends_as_straight(run)
 
-    def test_the_journal_may_take_longer_to_check_than_anybody_may_be_silent(self):
-        # Two reads: it is read twice.
+    def test_journal_check_may_exceed_silence_timeout(self):
+        # The journal is read twice.
         run, status = self.run_with(["read:delay_enter=3500ms"], ["journal"], ["timeouts.silence=5"])
         self.assertEqual(status, 0, run.output)
         self.assertEqual(run.summary()["journal_check"], "passed")
         self.assert_ends_as_straight(run)
 
-    def test_a_journal_that_cannot_be_read_fails_no_run(self):
+    def test_unreadable_journal_is_a_warning(self):
         run, status = self.run_with(["read:error=EIO"], ["journal"])
         self.assertEqual(status, 0, run.output)
         self.assertRegex(run.output, r"warning: the journal was not checked: cannot read .*/journal: Input/output error")
         self.assertRegex(run.summary()["journal_check"], r"not made: cannot read .*/journal: Input/output error")
         self.assert_ends_as_straight(run)
 
-    def test_writes_that_hang_for_longer_than_anybody_may_be_silent_end_nothing(self):
-        # By thread: the third write and every fourth after it. The first two of the main thread precede the start.
+    def test_writes_may_hang_beyond_silence_timeout(self):
+        # In each thread, delays the third write and every fourth after it. Two of the main thread precede the start.
         begin = time.monotonic()
         run, status = self.run_with(["write:delay_enter=7500ms:when=3+4"], ["journal", "resources.csv"],
                                     ["timeouts.silence=5"])
@@ -106,33 +106,33 @@ class DiskFaultsTest(TethysTest):
         self.assertNotIn("warning", run.output)
         self.assert_ends_as_straight(run)
 
-    def test_a_final_save_that_fails_fails_the_run_which_can_go_on(self):
+    def test_failed_final_save_fails_run_that_can_be_resumed(self):
         run, status = self.run_with(["fdatasync:error=EIO"], ["checkpoints/step-10.tmp/model.safetensors"])
         self.assertEqual(status, 1, run.output)
         self.assertRegex(run.output, r"final checkpoint was not saved.*step-10.tmp/model.safetensors: Input/output error")
         self.assertIn("go on from step 9", run.output)
         self.assert_ends_as_straight(run.run(resume=True))
 
-    def test_no_checkpoint_stands_on_a_journal_whose_sync_failed(self):
+    def test_no_checkpoint_is_made_after_failed_journal_sync(self):
         run, status = self.run_with(["fdatasync:error=EIO:when=1"], ["journal"])
         self.assertEqual(status, 1, run.output)
         self.assertEqual(run.output.count("warning: the checkpoint of step"), 4, run.output)
         self.assertRegex(run.output, r"final checkpoint was not saved.*cannot sync .*/journal: Input/output error")
         self.assertEqual(run.checkpoints(), [])
 
-    def test_a_journal_that_is_full_for_a_while_is_completed(self):
+    def test_journal_on_briefly_full_disk_is_completed(self):
         run, status = self.run_with(["write:error=ENOSPC:when=2..3"], ["journal"])
         self.assertEqual(status, 0, run.output)
         self.assertRegex(run.output, r"cannot write .*/journal: No space left on device")
         self.assert_ends_as_straight(run)
 
-    def test_a_journal_that_cannot_be_written_fails_the_run(self):
+    def test_unwritable_journal_fails_the_run(self):
         run, status = self.run_with(["write:error=ENOSPC:when=2+"], ["journal"])
         self.assertEqual(status, 1, run.output)
         self.assertRegex(run.output, r"final checkpoint was not saved.*/journal: No space left on device")
 
-    def test_measurements_that_cannot_be_written_cost_no_training(self):
-        # The first lines, the headers, are there: without them no run begins.
+    def test_unwritable_measurements_are_warnings(self):
+        # The files exist with their header lines, because no run starts without them.
         files = ["steps.csv", "epochs.csv", "resources.csv"]
         headers = {file: self.straight.read(file).splitlines(keepends=True)[0] for file in files}
         run, status = self.run_with(["write:error=EIO", "fdatasync:error=EIO"], [*files, "report.html.tmp"],
@@ -144,13 +144,13 @@ class DiskFaultsTest(TethysTest):
             self.assertEqual(len(run.read(file).splitlines()), 1, file)
         self.assert_ends_as_straight(run)
 
-    def test_a_summary_that_cannot_be_written_fails_the_run(self):
+    def test_unwritable_summary_fails_the_run(self):
         run, status = self.run_with(["fdatasync:error=EIO"], ["summary.json.tmp"])
         self.assertEqual(status, 1, run.output)
         self.assertRegex(run.output, r"cannot sync .*/summary.json.tmp: Input/output error")
         self.assert_ends_as_straight(run.run(resume=True))
 
-    def test_a_chief_killed_in_a_save_loses_that_save_only(self):
+    def test_chief_killed_during_save_loses_only_that_save(self):
         for call, file in (("fdatasync", "checkpoints/step-6.tmp/model.safetensors"),
                            ("/^rename", "checkpoints/step-6.tmp")):
             with self.subTest(call=call):
@@ -164,7 +164,7 @@ class DiskFaultsTest(TethysTest):
                 self.assertEqual({line.count(",") for line in steps}, {steps[0].count(",")})
 
     def tear_last_lines(self, run):
-        """As a power cut may."""
+        """Appends incomplete lines, as a power cut may leave them."""
         for file in ("journal", "steps.csv", "epochs.csv", "resources.csv"):
             with open(run.path(file), "a", encoding="utf-8") as torn:
                 torn.write("used 0 4 38")

@@ -5,7 +5,7 @@ import unittest
 
 from tethys_run import FULL_JOB, JOB, Run, SANITIZED, STRATEGIES, TethysTest
 
-# 128 over 5 workers does not divide, and 3,001 samples end each epoch with a short batch of 57: 24 steps an epoch.
+# 5 workers do not divide a batch of 128, and 3,001 samples end each epoch with a short batch of 57: 24 steps an epoch.
 STEPS = ["max_steps=50"]
 
 
@@ -21,8 +21,8 @@ def with_layers(layers):
     return JOB.replace("  layer { flatten {} }\n  layer { dense { units: 128 activation: RELU } }\n", layers)
 
 
-# No relu and no pooling: where a unit and 0, or two pixels of a window, are equal but for rounding, strategies go
-# separate ways at once. About one seed of thirty meets that with relu; which, depends on the processor.
+# No relu and no pooling: if a unit and 0, or two pixels of a window, are equal except for rounding, strategies diverge
+# at once. With relu this happens with about one seed in thirty; which one depends on the processor.
 DENSE = JOB.replace("activation: RELU", "")
 CONVOLUTIONS = with_layers("""
   layer { convolution { filters: 6 kernel_size: 5 stride: 2 padding: SAME } }
@@ -41,7 +41,7 @@ LENET = with_layers("""
 """)
 
 
-RUNS = {}  # That are over, by job and overrides: for all tests that ask for the same.
+RUNS = {}  # Finished runs by job and overrides, shared by tests.
 
 
 def first_run(overrides, job=DENSE):
@@ -54,7 +54,7 @@ def first_run(overrides, job=DENSE):
 
 
 class ConvolutionEqualityTest(TethysTest):
-    """As below, with filters in place of weights."""
+    """Like EqualityTest, with filters in place of weights."""
     STEPS = ["max_steps=30", "optimizer.learning_rate=0.01"]
     MIRRORED = [*mirrored(3), *STEPS]
     SERVERS = [*servers(2), *STEPS]
@@ -68,7 +68,7 @@ class ConvolutionEqualityTest(TethysTest):
                 with self.subTest(overrides=overrides), Run(overrides, job=CONVOLUTIONS).run() as run:
                     self.assert_close(run, local)
 
-    def test_lenet_equals_local_but_for_ties(self):
+    def test_lenet_equals_local_except_for_ties(self):
         few = "max_steps=5"
         with Run(["strategy=local", *self.STEPS, few], job=LENET).run() as local:
             for overrides in (self.MIRRORED, self.SHARDED_FILTERS):
@@ -143,7 +143,7 @@ class EqualityTest(TethysTest):
             with Run([*overrides, "drop_remainder=true", "max_steps=0", "epochs=2"]).run() as run:
                 self.assertEqual(run.samples_used(), 2 * 23 * 128)
 
-    def test_asynchronous_uses_every_sample_once_and_measures_staleness(self):
+    def test_asynchronous_uses_samples_once_and_measures_staleness(self):
         with Run([*STRATEGIES["ps_async"], "batch_size_per_worker=16", "optimizer.learning_rate=0.02"]).run() as run:
             self.assertEqual(run.samples_used(), 3 * 3001)
             communication = run.summary()["communication"]
@@ -152,7 +152,7 @@ class EqualityTest(TethysTest):
             self.assert_nothing_runs(run)
 
     @unittest.skipIf(SANITIZED, "memory is not measured under a sanitizer")
-    def test_memory_stays_within_the_small_machines_of_study_1(self):
+    def test_memory_fits_the_small_machines_of_study_1(self):
         overrides = [*STRATEGIES["ps_sync"], "data.limit_samples=0", "data.validation_samples=6000", "epochs=1"]
         with Run(overrides, job=FULL_JOB) as run:
             run.start()

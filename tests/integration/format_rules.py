@@ -1,8 +1,8 @@
-"""What strict readers of a file format have in common."""
+"""Common parts of strict readers of file formats."""
 
 
 class FormatError(Exception):
-    """A rule of the format that a file breaks."""
+    """A file breaks a rule of its format."""
 
 
 def require(condition, rule):

@@ -1,4 +1,4 @@
-"""tests/gpu.sh, tried without a GPU, so that it does not rot between those who have one."""
+"""Runs tests/gpu.sh without a GPU, so that it keeps working between its uses with one."""
 import glob
 import os
 import subprocess
@@ -9,7 +9,7 @@ from tethys_run import PATIENCE, TETHYS
 
 SCRIPT = os.path.join(os.path.dirname(__file__), "../gpu.sh")
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(TETHYS)))
-# Runs what it is to watch, and finds nothing.
+# A fake sanitizer that runs the program and reports no errors.
 SANITIZER = """#!/bin/bash
 while [[ $1 == --* ]]; do shift 2; done
 "$@" && echo "========= ERROR SUMMARY: 0 errors"
@@ -32,7 +32,7 @@ class GpuScriptTest(unittest.TestCase):
         return path
 
     def run_script(self, *words, device="cpu", build=BUILD, script=SCRIPT):
-        """Exit status, output and {(section, check): verdict}."""
+        """Returns exit status, output and {(section, check): verdict}."""
         done = subprocess.run([script, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False,
                               env=dict(os.environ, DEVICE=device, BUILD=build, OUT=self.folder, XZ_OPT="-0 -T0",
@@ -46,14 +46,14 @@ class GpuScriptTest(unittest.TestCase):
                     rows[section, check] = verdict
         return done.returncode, done.stdout, rows
 
-    def test_conformance_holds_every_test_and_every_sanitizer(self):
+    def test_conformance_runs_every_test_and_sanitizer(self):
         status, output, rows = self.run_script("conformance")
         self.assertEqual(status, 0, output)
         for section in ("suite", "memcheck", "racecheck"):
             self.assertEqual(rows[section, "tests failed"], "ok", output)
         self.assertEqual(rows["nccl", "exit status"], "ok", output)
 
-    def test_training_holds_losses_and_accuracies(self):
+    def test_training_compares_losses_and_accuracies(self):
         status, output, rows = self.run_script("training")
         self.assertEqual(status, 0, output)
         for check in (("curves", "lenet: losses differ by"), ("accuracy", "lenet: bf16 is below fp32 by"),
@@ -62,13 +62,13 @@ class GpuScriptTest(unittest.TestCase):
             self.assertEqual(rows[check], "ok", output)
 
     @unittest.skipUnless(glob.glob(f"{BUILD}/tests/**/update_bench", recursive=True), "benchmarks were not built")
-    def test_packed_and_unpacked_it_runs_the_same(self):
+    def test_packed_script_runs_the_same_checks(self):
         packed = os.path.join(self.folder, "gpu.tar.gz")
         status, output, _ = self.run_script("pack", packed)
         self.assertEqual(status, 0, output)
         subprocess.run(["tar", "-xzf", packed, "-C", self.folder], check=True)
         script = os.path.join(self.folder, "gpu", "gpu.sh")
-        # The rates of `bench update` are this machine's, so its rows are looked for and their verdicts are not.
+        # The rates of `bench update` depend on this machine, so only its rows are checked, not their verdicts.
         for words, row, verdicts in ((("conformance", "suite", "memcheck"), ("suite", "tests failed"), {"ok"}),
                                      (("training", "curves"), ("curves", "lenet: losses differ by"), {"ok"}),
                                      (("bench", "update"), ("update", "sgd"), {"ok", "MISSED"})):
@@ -77,21 +77,21 @@ class GpuScriptTest(unittest.TestCase):
             self.assertNotIn((words[1], f"{words[1]} did not come to its end"), rows, output)
 
     def test_bench_has_a_row_for_every_peer(self):
-        # Limits are those of a GPU, so the exit status may be either.
+        # The limits are meant for a GPU, so either exit status is right.
         _, output, rows = self.run_script("bench")
         self.assertIn(("steps", "lenet-16 fp32"), rows, output)
         for mode in ("eager", "graph"):
             self.assertIn(("steps", f"lenet-16 fp32 / PyTorch {mode}"), rows, output)
         self.assertNotIn(("steps", "steps did not come to its end"), rows, output)
 
-    def test_a_run_that_fails_is_a_row_and_an_exit_status(self):
+    def test_failed_run_is_row_and_exit_status(self):
         self.write("broken/deploy/tethys", "#!/bin/sh\necho the disk is full >&2\nexit 1\n")
         status, output, rows = self.run_script("training", "curves", build=os.path.join(self.folder, "broken"))
         self.assertEqual(status, 1, output)
         self.assertEqual(rows["curves", "lenet.reference"], "MISSED", output)
         self.assertIn("the disk is full", output)
 
-    def test_losses_that_differ_are_missed(self):
+    def test_different_losses_are_reported_as_missed(self):
         self.write("other/deploy/tethys", f"""#!/bin/sh
 for word; do case $word in --run_dir=*.curve) exec {TETHYS} "$@" --set=seed=2 ;; esac; done
 exec {TETHYS} "$@"
@@ -100,13 +100,13 @@ exec {TETHYS} "$@"
         self.assertEqual(status, 1, output)
         self.assertEqual(rows["curves", "lenet: losses differ by"], "MISSED", output)
 
-    def test_an_unknown_section_is_refused_with_those_there_are(self):
+    def test_unknown_section_is_refused_with_list(self):
         status, output, _ = self.run_script("bench", "speed")
         self.assertEqual(status, 2)
         self.assertIn("update steps", output)
 
     @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU here")
-    def test_without_a_gpu_it_says_what_it_lacked(self):
+    def test_missing_gpu_is_skipped_with_reason(self):
         status, output, _ = self.run_script("bench", device="cuda")
         self.assertEqual(status, 77, output)
         self.assertIn("nothing was run: FAILED_PRECONDITION", output)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tethys hosts check on machines made of namespaces, whose links are known. Needs root; says why where it cannot run.
+"""tethys hosts check on machines made of namespaces with known links. Needs root; a skip names the reason.
 
     hosts_check_test.py TETHYS
 """
@@ -13,7 +13,7 @@ import unittest
 import namespaces
 from tethys_run import TETHYS, command
 
-# A copy, which nobody builds anew meanwhile.
+# A copy, which no build replaces during the test.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-hosts-check-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
 MACHINES = ["master", "slave1", "slave2"]
@@ -21,7 +21,7 @@ MEGABITS = 100
 
 
 def cells(output, table):
-    """{row's host: cells} of the matrix below the line that begins with `table`."""
+    """{host of the row: cells} of the matrix below the line that begins with `table`."""
     lines = output[output.index("\n" + table):].split("\n")[3:]
     found = {}
     for line in lines:
@@ -45,7 +45,7 @@ class HostsCheckTest(unittest.TestCase):
         cls.build = version.split()[-1]
 
     def install(self, *machines):
-        """This build, where a launcher would have put it; elsewhere none."""
+        """Installs this build on these machines, as a launcher does, and removes it from the others."""
         for machine in MACHINES:
             program = os.path.join(self.cluster[machine].home, ".cache/tethys", self.build, "tethys")
             os.makedirs(os.path.dirname(program), exist_ok=True)
@@ -62,22 +62,22 @@ class HostsCheckTest(unittest.TestCase):
                                            f"--ssh_config={self.cluster.ssh_config}"])
 
     def processes(self, machine):
-        """Their command lines."""
+        """The command lines of the machine's processes."""
         return "\n".join(self.cluster[machine].processes().values())
 
     def assert_nothing_runs(self):
-        """What runs on other machines ends with its connection, a moment after the check."""
+        """Waits for the remote processes, which end with their connection a moment after the check."""
         for machine in MACHINES:
             for trace in ("tethys link", "tethys-check"):
                 self.wait(lambda: trace not in self.processes(machine), f"end of {trace} on {machine}")
 
-    def test_machines_and_links(self):
+    def test_machines_and_links_are_listed(self):
         self.install("slave1", "slave2")
         status, output = self.check("master\nslave1\nslave2\n")
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"1  master +\S+  is here +x86_64|1  master +\S+  is here +aarch64")
         self.assertRegex(output, r"2  slave1 +\S+  yes .* ± \d+\.\d ms\n")
-        # What waits in buffers while a busy machine keeps the receiver from reading makes a link look faster.
+        # A link looks faster if a busy machine delays the receiver while bytes wait in buffers.
         for table, least, most in (("Bandwidth", 1, MEGABITS * 1.5), ("Round trip", 1, 1e6)):
             rows = cells(output, table)
             self.assertEqual(list(rows), MACHINES, output)
@@ -87,14 +87,14 @@ class HostsCheckTest(unittest.TestCase):
                     self.assertTrue(least <= float(cell.replace(",", "")) <= most, output)
         self.assert_nothing_runs()
 
-    def test_a_machine_without_this_build_is_only_asked(self):
+    def test_machine_without_build_has_no_links(self):
         self.install("slave1")
         status, output = self.check("master\nslave1\nslave2\n")
         self.assertEqual(status, 0, output)
         self.assertRegex(output, rf"slave2: its links were not measured: .*{self.build}/tethys")
         self.assertEqual(cells(output, "Bandwidth")["slave2"], ["-", "-"])
 
-    def test_a_machine_that_is_not_reached_fails_the_check(self):
+    def test_unreachable_machine_fails_the_check(self):
         self.install()
         status, output = self.check("slave1\nslave9 address=10.1.2.3\n")
         self.assertEqual(status, 1, output)
@@ -102,7 +102,7 @@ class HostsCheckTest(unittest.TestCase):
         self.assertRegex(output, r"1  slave1 +\S+  yes ")
         self.assert_nothing_runs()
 
-    def test_nothing_outlives_a_check_that_is_killed(self):
+    def test_no_process_outlives_killed_check(self):
         self.install("slave1", "slave2")
         path = os.path.join(self.cluster["master"].home, "hosts")
         with open(path, "w", encoding="utf-8") as file:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A process lost ends the whole job: at once, named, with its log's end, and with nothing left running.
+"""The loss of a process ends the job at once, names the process, shows its log's end and leaves no process running.
 
     losses_test.py TETHYS             each loss once (a test)
     losses_test.py TETHYS --soak 20   each loss 20 times at random instants, under every strategy; prints the longest
-                                      time from the loss to the end, and fails above 5 s (silence + 2 s when stopped);
-                                      more words pick cases: --soak 20 ps_sync killed
+                                      time from the loss to the end, and fails above 5 s (silence + 2 s if stopped);
+                                      further words select cases: --soak 20 ps_sync killed
 """
 import contextlib
 import glob
@@ -17,27 +17,27 @@ import unittest
 
 from tethys_run import FULL_JOB, JOB, Run, STRATEGIES, TethysTest
 
-# Always interrupted.
+# Jobs that tests always interrupt.
 LONG = ["epochs=10000", "batch_size_per_worker=16"]
-# Longer than a busy machine keeps a process that runs from being heard.
+# Longer than a busy machine keeps a running process silent.
 SILENCE = 5.0
 SILENT = [f"timeouts.silence={SILENCE}"]
 SAVING = ["checkpoint.every_steps=50"]
 ROLES = {"local": ["chief", "worker"], "mirrored": ["chief", "worker"],
          "ps_sync": ["chief", "worker", "ps"],
-         "ps_async": ["chief", "ps"]}  # It survives a worker's loss: worker_loss_test.py.
-# The chief notices who stops, and the launcher a chief that does, whatever the strategy: each kind of wait once.
+         "ps_async": ["chief", "ps"]}  # It survives worker losses (worker_loss_test.py).
+# Under every strategy, the chief notices a stopped task and the launcher a stopped chief: each kind of wait once.
 STOPPED = [("local", "worker"), ("mirrored", "chief"), ("mirrored", "worker"), ("ps_sync", "worker"),
            ("ps_sync", "ps"), ("ps_async", "ps")]
-# Some ten thousand steps a second, with a time for each of 40 layers: their records fill the connection to a chief
-# that takes none.
+# Some ten thousand steps a second, with a time for each of 40 layers: the records fill the connection to a chief that
+# reads none.
 FAST = ["strategy=local", "workers=1", "global_batch_size=1", "epochs=10000", "evaluate_each_epoch=false"]
 FAST_JOB = FULL_JOB.replace("layer { dense { units: 128 activation: RELU } }",
                             "layer { dense { units: 1 } }\n" * 40).replace("limit_samples: 3001", "limit_samples: 59000")
-# Servers of some 100 MiB, optimizer's slot included, which are not saved at once.
+# Servers of about 100 MiB, optimizer's slot included, so that saving takes a while.
 BIG_JOB = JOB.replace("units: 128", "units: 20000").replace("limit_samples: 3001", "limit_samples: 300")
 BIG = [*STRATEGIES["ps_sync"], "workers=1", "checkpoint.every_steps=1", "epochs=10000", "evaluate_each_epoch=false"]
-# Tasks give a silent chief 20 s, and themselves 5 s to end.
+# Tasks give a silent chief up after 20 s and then have 5 s to end.
 OUTLIVED_SECONDS = 30
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
@@ -48,17 +48,17 @@ def long_run(strategy, number):
 
 class LossesTest(TethysTest):
     def strike(self, run, strategy, role, number, delay=0.0, early=False):
-        """Starts a run and signals one of its processes, once it trains or earlier."""
+        """Starts a run and signals one of its processes, once it trains or, if `early`, before."""
         run.start()
         tasks = {"worker": 1 if strategy == "local" else 3, "ps": 2}
         if not early:
-            run.wait_for_output("\nepoch ")  # Now the launcher knows of a step.
+            run.wait_for_output("\nepoch ")  # Now the launcher has a step to report.
             time.sleep(delay)
         index = 0 if early else random.randrange(tasks.get(role, 1))
         os.kill(run.launcher.pid if role == "launcher" else run.process(role, index), number)
 
     def assert_ends(self, run, role, number):
-        """The run's output."""
+        """Checks the end of the run; returns its output."""
         status = run.finish()
         self.assert_nothing_runs(run)
         killed_launcher = role == "launcher" and number == signal.SIGKILL
@@ -70,7 +70,7 @@ class LossesTest(TethysTest):
             self.strike(run, strategy, role, number, **moment)
             return self.assert_ends(run, role, number)
 
-    def test_a_killed_process_is_named_with_its_signal(self):
+    def test_killed_process_is_named_with_its_signal(self):
         for strategy, roles in ROLES.items():
             for role in roles:
                 with self.subTest(strategy=strategy, role=role):
@@ -80,7 +80,7 @@ class LossesTest(TethysTest):
                     if role != "chief":
                         self.assertIn(f"log/{role}-", output)
 
-    def test_a_stopped_process_is_named(self):
+    def test_stopped_process_is_named(self):
         with contextlib.ExitStack() as runs:
             stopped = {}
             for strategy, role in STOPPED:
@@ -90,7 +90,7 @@ class LossesTest(TethysTest):
                 with self.subTest(strategy=strategy, role=role):
                     self.assertRegex(self.assert_ends(run, role, signal.SIGSTOP), rf"{role}.*(silent|reported nothing)")
 
-    def test_the_launchers_end_is_everybodys(self):
+    def test_no_process_outlives_the_launcher(self):
         for strategy, numbers in (("mirrored", (signal.SIGINT, signal.SIGHUP, signal.SIGKILL)),
                                   ("ps_async", (signal.SIGTERM, signal.SIGKILL))):
             for number in numbers:
@@ -98,7 +98,7 @@ class LossesTest(TethysTest):
                     self.lose(strategy, "launcher", number)
 
     def freeze(self, run):
-        """The launcher and the chief stand still from now on."""
+        """Stops the launcher and the chief; returns the chief's pid and the time."""
         chief = run.process("chief")
         for pid in (run.launcher.pid, chief):
             os.kill(pid, signal.SIGSTOP)
@@ -109,7 +109,7 @@ class LossesTest(TethysTest):
             self.assertLess(time.monotonic() - begin, OUTLIVED_SECONDS, run.processes())
             time.sleep(0.05)
 
-    def test_no_task_outlives_a_frozen_chief_and_launcher(self):
+    def test_no_task_outlives_stopped_chief_and_launcher(self):
         with Run(FAST, job=FAST_JOB) as fast, Run(BIG, job=BIG_JOB) as saving:
             frozen = {}
             saving.start().wait_for(lambda: glob.glob(saving.path("checkpoints", "*.tmp", "*.safetensors")), "save")
@@ -119,14 +119,14 @@ class LossesTest(TethysTest):
             for run, (chief, begin) in frozen.items():
                 self.assert_outlives_briefly(run, chief, begin)
 
-    def test_a_loss_while_the_job_starts_ends_it(self):
+    def test_loss_during_start_ends_the_job(self):
         for role in ("chief", "worker", "ps", "launcher"):
             with self.subTest(role=role):
                 self.lose("ps_sync", role, signal.SIGKILL, early=True)
 
 
 def soak(repetitions, words):
-    """Of the cases, those that `words` (strategy, role, what happens) pick."""
+    """Repeats the cases that `words` (strategy, role, kind of loss) select."""
     test = LossesTest()
     failures = 0
     for strategy, roles in ROLES.items():

@@ -4,10 +4,10 @@ with an address, a shaped link to a common bridge, a home folder and an sshd of 
     with Cluster(["master", "slave1", "slave2"], rate="1gbit") as cluster:
         cluster.run("master", ["ssh", "-F", cluster.ssh_config, "slave1", "hostname"])
 
-Nothing outlives the test, however it ends: namespaces are never given a name, so they are gone with their last process,
-and every process is killed by the kernel with the one that started it, the test at the top. A folder that a killed
-test left is removed by the next. The host's configuration is not touched: sshd comes from the distribution's package,
-unpacked into a cache, not installed. Needs root; `why_not()` says what is missing.
+Nothing outlives the test, however it ends: namespaces have no names, so they vanish with their last process, and the
+kernel kills every process with the one that started it, up to the test. A folder that a killed test leaves is removed
+by the next test. The host's configuration is not changed: sshd comes from the distribution's package, unpacked into a
+cache, not installed. Needs root; `why_not()` names what is missing.
 """
 import contextlib
 import fcntl
@@ -23,7 +23,7 @@ PREFIX = "tethys-cluster-"
 CACHE = os.path.expanduser("~/.cache/tethys-tests/sshd")
 PACKAGES = ["openssh-server", "libwrap0"]
 TOOLS = ["ip", "tc", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen"]
-# A hang guard: a busy machine is slow.
+# Seconds; a hang guard, because a busy machine is slow.
 PATIENCE = 300
 
 SSHD_CONFIG = """
@@ -49,7 +49,7 @@ Host *
   UserKnownHostsFile {root}/known_hosts
 """
 
-# Process 1 of a machine. Waits for its link (a line on standard input), then shows that it is ready.
+# Process 1 of a machine. It waits for its link (a line on standard input), then prints "ready".
 INIT = """
 set -e
 mount --bind {folder}/passwd /etc/passwd
@@ -88,12 +88,12 @@ def fetch_sshd():
         try:
             os.rename(os.path.join(folder, "root"), CACHE)
         except OSError:
-            if not os.path.exists(sshd_path()):  # Another test was not faster.
+            if not os.path.exists(sshd_path()):  # No other test has unpacked it.
                 raise
 
 
 def why_not():
-    """What a cluster lacks here, in words; None when it can be made."""
+    """The reason why a cluster cannot be made here, or None."""
     if os.geteuid() != 0:
         return "needs root, for network namespaces"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -114,7 +114,7 @@ def dies_with_us(command):
 
 
 class Machine:
-    """Its processes are those in its network namespace; killing the first kills all."""
+    """A machine. Its processes are those in its network namespace; killing the first kills all."""
 
     def __init__(self, name, address, cluster):
         self.name = name
@@ -138,14 +138,14 @@ class Machine:
         return {"PATH": os.environ["PATH"], "HOME": self.home, "LANG": "C"}
 
     def start(self):
-        """Once the link is there."""
+        """Starts sshd; called once the link exists."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         if self.process.stdout.readline() != "ready\n":
             raise RuntimeError(f"{self.name} did not start")
 
     def processes(self):
-        """{process id: command line} of all but its first two, without which it would be gone."""
+        """{process id: command line} of all processes except the first two, which make up the machine."""
         found = {}
         for path in glob.glob("/proc/[0-9]*"):
             if int(path.split("/")[2]) in (self.process.pid, self.init):
@@ -162,7 +162,7 @@ class Machine:
         return found
 
     def kill(self, pattern, number=signal.SIGKILL):
-        """Signals every process whose command line contains `pattern`; the killed are gone when it returns."""
+        """Signals every process whose command line contains `pattern`; after SIGKILL waits until they are gone."""
         hit = [pid for pid, line in self.processes().items() if pattern in line]
         for pid in hit:
             with contextlib.suppress(ProcessLookupError):
@@ -174,7 +174,7 @@ class Machine:
             time.sleep(0.002)
 
     def cut_off(self):
-        """Its link is dead from now on; nobody is told."""
+        """Takes its link down, without closing any connection."""
         call(["nsenter", "--net", f"--target={self.init}", "ip", "link", "set", "eth0", "down"])
 
     def stop(self):
@@ -193,7 +193,7 @@ def has_ended(pid):
 
 
 def child_of(process):
-    """The process that unshare has forked."""
+    """The id of the process that unshare has forked."""
     path = f"/proc/{process.pid}/task/{process.pid}/children"
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -206,13 +206,13 @@ def child_of(process):
 
 
 class Cluster:
-    """`rate` of each link, both ways, as tc writes it ("1gbit"); None: not shaped."""
+    """Machines with links. `rate` is that of each link, both ways, as tc writes it ("1gbit"); None: not shaped."""
 
     def __init__(self, names, rate=None):
         remove_leftovers()
         self.root = tempfile.mkdtemp(prefix=PREFIX)
         os.chmod(self.root, 0o755)
-        # Held before it has its name: where a lock is free, nobody lives any more.
+        # Locked before it gets its name, so a free lock means that the test is gone.
         self.lock = open(os.path.join(self.root, "lock.new"), "w", encoding="utf-8")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         os.rename(self.lock.name, os.path.join(self.root, "lock"))
@@ -273,7 +273,7 @@ class Cluster:
         return self.machines[name]
 
     def command(self, name, words):
-        """What runs `words` on a machine, and dies with this test."""
+        """A command that runs `words` on a machine and dies with this test."""
         return dies_with_us(["nsenter", f"--target={self.machines[name].init}", f"--wd={self.machines[name].home}", "--net", "--mount", "--uts", "--pid",
                              "--", *words])
 
@@ -283,7 +283,7 @@ class Cluster:
                                 **options)
 
     def run(self, name, words, timeout=PATIENCE):
-        """Exit status and output, standard error included."""
+        """Runs a command; returns exit status and output, standard error included."""
         with self.popen(name, words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
             try:
                 output, _ = process.communicate(timeout=timeout)
@@ -310,7 +310,7 @@ def call(words):
 
 
 def remove_leftovers():
-    """Folders of tests that were killed: nobody holds their lock."""
+    """Removes the folders of killed tests, which no process locks."""
     for folder in glob.glob(os.path.join(tempfile.gettempdir(), PREFIX + "*")):
         try:
             with open(os.path.join(folder, "lock"), encoding="utf-8") as lock:

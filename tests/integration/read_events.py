@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Reads TensorBoard's event files by their rules, in pure Python and sharing no code with the writer.
+"""Reads TensorBoard's event files by their rules, in pure Python, without code of the writer.
 
     read_events.py PATH...      an event file, or the directory of a run
 
-Prints a line per scalar: file, step, tag, value. Exit status 1, with the rule that was broken, otherwise.
+Prints a line per scalar: file, step, tag, value. If a rule is broken, prints it and exits with status 1.
 
     TFRecord    length uint64, its masked CRC-32C uint32, event of that length, its masked CRC-32C uint32; little-endian
     Event       wall_time = 1 double, step = 2 int64, file_version = 3 string, summary = 5, session_log = 7
@@ -28,7 +28,7 @@ START = 1
 
 
 def crc32c(data):
-    """Bit by bit: x^32 + x^28 + x^27 + ... (0x1edc6f41), reflected."""
+    """CRC-32C computed bit by bit: x^32 + x^28 + x^27 + ... (0x1edc6f41), reflected."""
     remainder = 0xffffffff
     for byte in data:
         remainder ^= byte
@@ -103,17 +103,17 @@ def read_event(record):
 
 
 def read_file(path):
-    """The events of a file after its first, which must say what it is."""
+    """The events of a file after the first one, which must be the version."""
     require(os.path.basename(path).startswith("events.out.tfevents."), f"TensorBoard does not look at {path}")
     with open(path, "rb") as file:
         events = [read_event(record) for record in read_records(file.read())]
     require(events and events[0].get("file_version") == b"brain.Event:2", "the first event is not the version")
-    require(all("file_version" not in event for event in events[1:]), "the version stands twice")
+    require(all("file_version" not in event for event in events[1:]), "the version occurs twice")
     return events[1:]
 
 
 def read_run(directory):
-    """{tag: [(step, value)]} of all files of a run; a start voids what stands before it of its step and later ones."""
+    """{tag: [(step, value)]} of all files of a run; a start voids earlier points of its step and later steps."""
     scalars = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(directory), "events.out.tfevents.*"))):
         for event in read_file(path):

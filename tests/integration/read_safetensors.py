@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Reads checkpoints by the rules of the safetensors format, in pure Python and sharing no code with the writer.
+"""Reads checkpoints by the rules of the safetensors format, in pure Python, without code of the writer.
 
     read_safetensors.py PATH...      a .safetensors file, or a checkpoint's directory
 
-Prints a line per tensor. A directory's tensors are also held against the checksums of its manifest, and a file
-against the `safetensors` package where that is installed. Exit status 1, with the rule that was broken, otherwise.
+Prints a line per tensor. A directory's tensors are also compared with the checksums of its manifest, and files with
+the `safetensors` package if it is installed. If a rule is broken, prints it and exits with status 1.
 """
 
 import json
@@ -22,7 +22,7 @@ MAX_HEADER_BYTES = 100_000_000
 
 
 def unique_keys(pairs):
-    require(len({key for key, _ in pairs}) == len(pairs), "a key stands twice in the header")
+    require(len({key for key, _ in pairs}) == len(pairs), "a key occurs twice in the header")
     return dict(pairs)
 
 

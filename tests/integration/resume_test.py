@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A job that is stopped and resumed ends where the straight run ends; checkpoints load under any strategy."""
+"""A job that is stopped and resumed ends with the same bits as an undisturbed one; checkpoints fit any strategy."""
 import contextlib
 import os
 import random
@@ -8,7 +8,7 @@ import unittest
 
 from tethys_run import Run, STRATEGIES, TethysTest, command
 
-# Always interrupted; a limit that is set later must not change the learning rate.
+# Always interrupted. The decay has a length of its own, because a limit set later must not change it.
 LONG = ["epochs=1000", "optimizer.schedule.linear_decay.samples=30010"]
 SAVING = ["checkpoint.every_steps=7"]
 STOPS = {"launcher": signal.SIGINT, "chief": signal.SIGKILL, "worker": signal.SIGKILL}
@@ -43,7 +43,7 @@ class ResumeTest(TethysTest):
                         self.assertEqual(run.samples_used(), straight.samples_used())
                         self.assertEqual(run.summary()["test"], straight.summary()["test"])
 
-    def test_an_interrupted_job_is_saved_where_it_stands(self):
+    def test_interrupted_job_saves_checkpoint_and_resumes(self):
         for name, number in (("mirrored", signal.SIGINT), ("ps_sync", signal.SIGTERM), ("ps_async", signal.SIGHUP)):
             with self.subTest(strategy=name), Run([*STRATEGIES[name], *LONG, "checkpoint.every_epochs=0"]) as run:
                 run.start().wait_for_training()
@@ -62,10 +62,10 @@ class ResumeTest(TethysTest):
                                        run.summary()["timing"]["total_seconds"])
                 self.assertIn("over 2 attempts", run.output)
 
-    def test_a_second_interrupt_ends_the_job_at_once(self):
+    def test_second_interrupt_ends_the_job_at_once(self):
         with Run([*STRATEGIES["mirrored"], *LONG, "checkpoint.every_epochs=0"]) as run:
             run.start().wait_for_training()
-            with run.held("worker", 1):  # So that no state can be saved.
+            with run.held("worker", 1):  # No state can be saved meanwhile.
                 run.launcher.send_signal(signal.SIGINT)
                 run.wait_for_output("another interrupt ends the job at once")
                 run.launcher.send_signal(signal.SIGINT)
@@ -89,13 +89,13 @@ class ResumeTest(TethysTest):
                 self.assertEqual(run.samples_used(), epochs * 3001)
                 self.assertGreater(run.summary()["test"]["accuracy"], accuracy - 0.1)
 
-    def test_a_finished_run_can_be_made_longer(self):
+    def test_finished_run_can_be_resumed_with_more_epochs(self):
         with Run([*STRATEGIES["mirrored"], "epochs=1"]).run() as run:
             run.run(resume=True, overrides=["epochs=2"])
             self.assertEqual(run.samples_used(), 2 * 3001)
             self.assertIn("decaying to 0 over 6,002 samples", run.output)
 
-    def test_a_refused_resume_leaves_the_run_as_it_was(self):
+    def test_refused_resume_changes_no_file(self):
         with Run([*STRATEGIES["local"], "epochs=2"]).run() as run:
             before = run.contents()
             for overrides, reason in ((["data.limit_samples=1000", "epochs=3"], "was trained on 3001 samples"),
@@ -115,7 +115,7 @@ class ResumeTest(TethysTest):
                 status, output = command(["evaluate", f"--checkpoint={checkpoint}"])
                 self.assertEqual(status, 0, output)
                 self.assertIn(accuracy, output)
-            # The checkpoint's own mean and deviation count, not those of the training files as they are now.
+            # The checkpoint's own mean and deviation are used, not those of the present training files.
             os.rename(run.path("job.textproto"), run.path("moved.textproto"))
             status, output = command(["evaluate", f"--checkpoint={run.directory}"])
             self.assertEqual(status, 2, output)
@@ -127,7 +127,7 @@ class ResumeTest(TethysTest):
             with open(os.path.join(run.checkpoints()[-1], "manifest.textproto"), encoding="utf-8") as file:
                 self.assertRegex(file.read(), r"(?s)description .*sample_shape: 28.*classes: 10.*scaling .*mean: 0\.\d+")
 
-    def test_training_stops_early_and_the_best_epoch_is_kept(self):
+    def test_early_stopping_keeps_checkpoint_of_best_epoch(self):
         with Run([*STRATEGIES["local"], "epochs=200", "early_stopping.patience=2", "checkpoint.keep_best=true",
                   "checkpoint.every_epochs=0", "checkpoint.keep=1"]).run() as run:
             summary = run.summary()

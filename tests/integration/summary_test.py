@@ -1,4 +1,4 @@
-"""What a run leaves for those who come later: how it ended, what it used and cost, and comparisons that go on."""
+"""The records of a run (how it ended, its resources and cost), resumed comparisons, and jobs under schedulers."""
 import csv
 import fcntl
 import json
@@ -18,7 +18,7 @@ from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_sig
 LONG = ["epochs=100000", "strategy=mirrored", "workers=2"]
 HEADER = ("seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
           "disk_write_bytes,gpu_percent,gpu_memory_bytes,gpu_power_watts")
-# Of this process alone, so that nobody takes a port there between the look for it and its use.
+# An address for this process alone, so that no other takes a port between finding and using it.
 OWN_HOST = "127.{}.{}.{}".format(*struct.pack(">I", os.getpid())[1:])
 
 
@@ -29,14 +29,14 @@ def free_port():
 
 
 class EndsTest(TethysTest):
-    def test_an_interrupted_run_says_so(self):
+    def test_interrupted_run_has_status_interrupted(self):
         with Run(LONG) as run:
             run.start().wait_for_training()
             run.launcher.send_signal(signal.SIGINT)
             self.assertEqual(run.finish(), 1)
             self.assertEqual(run.summary()["status"], "interrupted")
 
-    def test_a_run_ends_though_nobody_reads_its_output(self):
+    def test_run_with_unread_output_finishes(self):
         with Run(["strategy=local", "workers=1", "data.limit_samples=1100", "epochs=100"]) as run:
             words = [TETHYS, "train", "--plain", f"--run_dir={run.directory}", run.job,
                      *(f"--set={value}" for value in run.overrides)]
@@ -55,7 +55,7 @@ class EndsTest(TethysTest):
             self.assertEqual(len(re.findall("(?m)^epoch ", output)), 100)
             self.assertIn("test accuracy", output)
 
-    def test_a_run_whose_chief_was_killed_has_failed_and_names_it(self):
+    def test_run_with_killed_chief_has_failed_and_names_it(self):
         with Run(LONG) as run:
             run.start().wait_for_training()
             os.kill(run.process("chief"), signal.SIGKILL)
@@ -65,7 +65,7 @@ class EndsTest(TethysTest):
             self.assertEqual(summary["first_failure"]["role"], "chief")
             self.assertIn("killed by signal 9", summary["first_failure"]["message"])
 
-    def test_a_run_that_goes_on_replaces_the_word_on_its_end(self):
+    def test_resumed_run_replaces_status_and_adds_times(self):
         with Run(["checkpoint.every_steps=5", "strategy=mirrored", "workers=2", "epochs=100000"]) as run:
             run.start().wait_for(run.checkpoints, "checkpoint")
             run.launcher.send_signal(signal.SIGINT)
@@ -78,7 +78,7 @@ class EndsTest(TethysTest):
 
 
 class ResourcesTest(TethysTest):
-    """Jobs are long enough on any machine: what lasts less than 0.1 s is not sampled."""
+    """Jobs are long enough on any machine, because processes that last less than 0.1 s are not sampled."""
 
     def test_every_process_and_the_machine_are_sampled(self):
         with Run(["strategy=parameter_server", "workers=2", "epochs=50", "resources.interval_seconds=0.25"]) as run:
@@ -99,7 +99,7 @@ class ResourcesTest(TethysTest):
             self.assertFalse(os.path.exists(run.path("resources.csv")))
             self.assertEqual(run.summary()["resources"], [])
 
-    def test_a_price_gives_the_cost_of_the_run_and_of_an_epoch(self):
+    def test_price_gives_cost_of_run_and_epoch(self):
         with Run(["strategy=local", "epochs=2", "price_per_hour=3600"]) as run:
             run.run()
             summary = run.summary()
@@ -134,7 +134,7 @@ class CompareTest(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(summary, file)
 
-    def test_resuming_keeps_what_succeeded_and_makes_the_rest_again(self):
+    def test_resuming_keeps_successful_runs_and_repeats_others(self):
         status, output = self.compare()
         self.assertEqual(status, 0, output)
         self.mark("job-global_batch_size=128-r0", "status", "interrupted")
@@ -145,7 +145,7 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(self.modified("job-global_batch_size=64-r0"), kept)
         self.assertTrue(os.path.exists(os.path.join(self.directory, "job-global_batch_size=128-r0.old-1")))
 
-    def test_another_build_or_job_is_not_kept(self):
+    def test_run_of_another_build_or_job_is_repeated(self):
         status, output = self.compare()
         self.assertEqual(status, 0, output)
         self.mark("job-global_batch_size=64-r0", "build_id", "other")
@@ -155,7 +155,7 @@ class CompareTest(unittest.TestCase):
         self.assertIn("another build made it", output)
         self.assertIn("its job has changed", output)
 
-    def test_prints_and_writes_what_the_runs_used(self):
+    def test_resources_of_runs_are_printed_and_written(self):
         status, output = self.compare("--set=price_per_hour=1", "--set=epochs=50")
         self.assertEqual(status, 0, output)
         self.assertIn("The machine: CPU", output)
@@ -182,7 +182,7 @@ class CompareTest(unittest.TestCase):
         with open(os.path.join(self.directory, "report.md"), encoding="utf-8") as file:
             self.assertIn("No variant reached 100 % validation accuracy", file.read())
 
-    def test_a_target_that_is_no_share_is_refused(self):
+    def test_target_above_one_is_refused(self):
         status, output = self.compare("--target_accuracy=85")
         self.assertEqual(status, 2)
         self.assertIn("0.85 for 85 %", output)
@@ -194,7 +194,7 @@ class CompareTest(unittest.TestCase):
 
 
 class SchedulerTest(unittest.TestCase):
-    """Processes that a scheduler would start, each by the same command."""
+    """Starts processes as a scheduler would, each by the same command."""
 
     def setUp(self):
         self.root = tempfile.TemporaryDirectory(prefix="tethys-scheduled-")
@@ -228,7 +228,7 @@ class SchedulerTest(unittest.TestCase):
     def tf_task(self, cluster, kind, index):
         return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})}
 
-    def test_tf_config_with_chief_workers_and_a_server(self):
+    def test_tf_config_with_chief_workers_and_server_trains(self):
         cluster = {"chief": [f"{OWN_HOST}:{free_port()}"], "worker": ["127.0.0.1:1", "127.0.0.1:2"],
                    "ps": ["127.0.0.1:3"]}
         tasks = [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0)]
@@ -236,27 +236,27 @@ class SchedulerTest(unittest.TestCase):
                                for task in tasks])
         self.assertEqual((summary["status"], summary["workers"], summary["servers"]), ("succeeded", 2, 1))
 
-    def test_tf_config_without_a_chief(self):
+    def test_tf_config_without_chief_trains(self):
         cluster = {"worker": [f"{OWN_HOST}:{free_port()}", "127.0.0.1:2"]}
         summary = self.finish([self.start("tf_config", self.tf_task(cluster, "worker", index), ["strategy=mirrored"])
                                for index in range(2)])
         self.assertEqual((summary["status"], summary["workers"]), ("succeeded", 2))
 
-    def test_slurm_variables(self):
+    def test_slurm_variables_start_a_job(self):
         self.port = free_port()
         variables = {"SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": OWN_HOST, "SLURMD_NODENAME": OWN_HOST}
         summary = self.finish([self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, ["strategy=mirrored"])
                                for i in range(3)])
         self.assertEqual((summary["status"], summary["workers"]), ("succeeded", 2))
 
-    def test_resuming_before_any_checkpoint_begins_the_job(self):
+    def test_resume_without_checkpoint_starts_the_job(self):
         self.port = free_port()
         variables = {"SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": OWN_HOST, "SLURMD_NODENAME": OWN_HOST}
         summary = self.finish([self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, ["strategy=local"], "--resume")
                                for i in range(2)])
         self.assertEqual((summary["status"], len(summary["attempt"])), ("succeeded", 1))
 
-    def test_a_signal_to_all_processes_saves_a_checkpoint(self):
+    def test_signal_to_all_processes_saves_a_checkpoint(self):
         self.port = free_port()
         variables = {"SLURM_NTASKS": "3", "SLURM_JOB_NODELIST": OWN_HOST, "SLURMD_NODENAME": OWN_HOST}
         processes = [self.start("slurm", {**variables, "SLURM_PROCID": str(i)},
@@ -274,7 +274,7 @@ class SchedulerTest(unittest.TestCase):
         with open(f"{self.root.name}/run/summary.json", encoding="utf-8") as file:
             self.assertEqual(json.load(file)["status"], "interrupted")
 
-    def test_a_token_that_others_may_read_is_refused(self):
+    def test_token_readable_by_others_is_refused(self):
         os.chmod(self.token, 0o644)
         cluster = {"worker": [f"{OWN_HOST}:{free_port()}"]}
         output, _ = self.start("tf_config", self.tf_task(cluster, "worker", 0), []).communicate(timeout=PATIENCE)

@@ -1,4 +1,4 @@
-"""Event files that TensorBoard shows, and logs on the terminal."""
+"""Event files for TensorBoard, and logs on the terminal."""
 import csv
 import glob
 import os
@@ -18,13 +18,13 @@ def float32(value):
 
 
 def epochs_of(run):
-    """{epoch: its last line}"""
+    """{epoch: its last line in epochs.csv}"""
     return {row["epoch"]: row for row in csv.DictReader(run.read("epochs.csv").splitlines())}
 
 
 class EventFileTest(TethysTest):
     def assert_epochs(self, run, scalars):
-        """The event files and epochs.csv say the same."""
+        """Checks that the event files agree with epochs.csv."""
         rows = epochs_of(run).values()
         self.assertTrue(rows)
         for tag, column in [("loss/train", "train_loss"), ("accuracy/train", "train_accuracy"),
@@ -35,7 +35,7 @@ class EventFileTest(TethysTest):
             for (_, value), (_, other) in zip(scalars[tag], expected):
                 self.assertAlmostEqual(value, other, delta=1e-5 * max(1, abs(other)), msg=tag)
 
-    def test_says_what_the_other_files_say(self):
+    def test_event_file_agrees_with_csv_files_and_summary(self):
         with Run(["strategy=mirrored", "workers=2", "epochs=3"]) as run:
             scalars = read_events.read_run(run.run().directory)
             self.assert_epochs(run, scalars)
@@ -50,14 +50,14 @@ class EventFileTest(TethysTest):
                     mean = sum(spent) / len(spent)
                     self.assertAlmostEqual(value, mean, delta=1e-6 * max(1, mean), msg=phase)
 
-    def test_the_learning_rate_is_that_of_the_schedule(self):
+    def test_learning_rate_follows_the_schedule(self):
         with Run(["strategy=local", "epochs=4"]) as run:
             rates = read_events.read_run(run.run().directory)["epoch/learning_rate"]
             self.assertEqual(len(rates), 4)
             for (_, rate), expected in zip(rates, [0.05, 0.0375, 0.025, 0.0125]):
                 self.assertAlmostEqual(rate, expected, places=7)
 
-    def test_a_run_that_goes_on_continues_its_curves(self):
+    def test_resumed_run_continues_its_curves(self):
         with Run(["strategy=mirrored", "workers=2", "epochs=100000", "checkpoint.every_steps=20"]) as run:
             run.start().wait_for(lambda: run.checkpoints() and run.saved_step() >= 60, "third checkpoint")
             run.launcher.send_signal(signal.SIGKILL)
@@ -69,7 +69,7 @@ class EventFileTest(TethysTest):
             for tag, points in scalars.items():
                 self.assertEqual([at for at, _ in points], sorted({at for at, _ in points}), tag)
 
-    def test_every_run_of_a_comparison_has_one(self):
+    def test_every_run_of_a_comparison_has_an_event_file(self):
         with Run() as run:
             status, output = command(["compare", run.job, f"--run_dir={run.directory}", "--vary=global_batch_size=64,128",
                                       "--plain", "--set=epochs=1"])
@@ -82,7 +82,7 @@ class EventFileTest(TethysTest):
 class LogToTerminalTest(TethysTest):
     OVERRIDES = ["strategy=parameter_server", "workers=2", "epochs=1"]
 
-    def test_shows_every_line_of_every_log_behind_the_name_of_its_process(self):
+    def test_every_log_line_is_shown_with_its_process(self):
         with Run(self.OVERRIDES, flags=["--log_to_terminal"]) as run:
             lines = run.run().output.splitlines()
             host = socket.gethostname()
@@ -95,7 +95,7 @@ class LogToTerminalTest(TethysTest):
                 shown += len(logged)
             self.assertGreater(shown, 0)
 
-    def test_shows_none_without_being_asked(self):
+    def test_logs_are_not_shown_by_default(self):
         with Run(self.OVERRIDES) as run:
             self.assertNotRegex(run.run().output, r"(?m)^\[")
 

@@ -4,7 +4,7 @@
         run.finish()
         run.parameters()
 
-What a test interrupts has no end of its own, or is held meanwhile (`Run.held`): machines differ by ten times.
+A job that a test interrupts must be endless or be held meanwhile (`Run.held`): machines differ in speed by ten times.
 
 The first argument of a test script is the command's path.
 """
@@ -27,12 +27,12 @@ import unittest
 import check_journal
 import read_safetensors
 
-# A shell's background jobs ignore interrupts, and so would all that is started here.
+# A shell's background jobs ignore interrupts, and all processes started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TETHYS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/release/deploy/tethys"
 SANITIZED = "/asan/" in TETHYS
-# Hang guards, not measurements: sanitizers and a busy machine are slow.
+# Seconds; a hang guard, not a measurement, because sanitizers and a busy machine are slow.
 PATIENCE = 300
 
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
@@ -66,7 +66,7 @@ seed: 7
 
 
 def first_samples(folder):
-    """FULL_JOB on the first images alone, unpacked: to read all takes every process longer than most of these jobs."""
+    """FULL_JOB on the first images only, unpacked: reading all would take longer than most of these jobs."""
     job = FULL_JOB
     for name, header, size, count in (("train-images-idx3-ubyte", 16, 28 * 28, 13000),
                                       ("train-labels-idx1-ubyte", 8, 1, 13000),
@@ -88,19 +88,19 @@ STRATEGIES = {
     "ps_sync": ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3"],
     "ps_async": ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3",
                  "strategy.parameter_server.consistency=asynchronous",
-                 "optimizer.sgd.momentum=0.5"],  # Staleness acts like more of it.
+                 "optimizer.sgd.momentum=0.5"],  # Staleness acts like additional momentum.
 }
 
 
 def command(arguments, **options):
-    """A finished call of tethys: exit status and its output, standard error included."""
+    """Calls tethys and waits for its end; returns exit status and output, standard error included."""
     done = subprocess.run([TETHYS, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False, **options)
     return done.returncode, done.stdout
 
 
 def processes_of(directory):
-    """{pid: command line} of living processes that work in `directory`, the launcher aside."""
+    """{pid: command line} of living processes with a log in `directory`, which the launcher has not."""
     found = {}
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         pid = int(path.split("/")[2])
@@ -118,7 +118,7 @@ def processes_of(directory):
 
 
 def heed_signals():
-    """A background job of a shell, or one under nohup, ignores these, and its children would inherit that."""
+    """Resets signals that a background job of a shell, or one under nohup, and its children would ignore."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
@@ -134,7 +134,7 @@ class Run:
             file.write(job)
         self.overrides = list(overrides)
         self.flags = list(flags)
-        self.prefix = []  # Words before the command, as of a tracer.
+        self.prefix = []  # Words before the command, such as a tracer's.
         self.launcher = None
         self.output = ""
 
@@ -161,7 +161,7 @@ class Run:
         return self
 
     def finish(self):
-        """Waits for the end; the exit status."""
+        """Waits for the end; returns the exit status."""
         status = self.launcher.wait(timeout=PATIENCE)
         self.output = self.so_far()
         return status
@@ -179,7 +179,7 @@ class Run:
     def wait_for(self, condition, what):
         deadline = time.monotonic() + PATIENCE
         while True:
-            ended = self.launcher.poll() is not None  # Looked at first: what came with the end counts.
+            ended = self.launcher.poll() is not None  # Polled before the condition, which the end may fulfil.
             if condition():
                 return
             if ended:
@@ -192,14 +192,14 @@ class Run:
         self.wait_for(lambda: text in self.so_far(), text.strip())
 
     def wait_for_training(self):
-        """Until steps are being made."""
+        """Waits until the first steps are recorded."""
         self.wait_for(lambda: os.path.exists(self.path("journal")) and "\nused " in self.read("journal"), "step")
 
     def processes(self):
         return processes_of(self.directory)
 
     def process(self, role, index=0):
-        """The pid of a task, once it runs."""
+        """Waits until a task runs; returns its pid."""
         pattern = r" chief " if role == "chief" else rf" {role} .*--index={index}( |$)"
         found = []
 
@@ -211,13 +211,13 @@ class Run:
 
     @contextlib.contextmanager
     def held(self, role, index):
-        """That task stands still meanwhile. No epoch ends without it, so the job cannot be over."""
+        """Stops that task meanwhile. No epoch ends without it, so the job cannot end."""
         pid = self.process(role, index)
         os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            with contextlib.suppress(ProcessLookupError):  # Held for so long that it was taken for lost.
+            with contextlib.suppress(ProcessLookupError):  # Held for so long that it was given up as lost.
                 os.kill(pid, signal.SIGCONT)
 
     def path(self, *parts):
@@ -248,17 +248,17 @@ class Run:
                       key=lambda path: int(path.rpartition("-")[2]))
 
     def saved_step(self):
-        """Of the newest checkpoint."""
+        """The step of the newest checkpoint."""
         return int(self.checkpoints()[-1].rpartition("-")[2])
 
     def saved_epoch(self):
-        """In which the newest checkpoint was made, or at whose beginning."""
+        """The epoch in which, or at whose beginning, the newest checkpoint was made."""
         with open(os.path.join(self.checkpoints()[-1], "manifest.textproto"), encoding="utf-8") as file:
             epoch = re.search(r"^  epoch: (\d+)$", file.read(), re.MULTILINE)
         return int(epoch[1]) if epoch else 0
 
     def parameters(self):
-        """{tensor: values} of the newest checkpoint, parameters and the optimizer's slots."""
+        """{tensor: values} of the newest checkpoint's parameters and optimizer slots."""
         tensors = {}
         for path in glob.glob(os.path.join(self.checkpoints()[-1], "*.safetensors")):
             with open(path, "rb") as file:
@@ -293,7 +293,7 @@ class TethysTest(unittest.TestCase):
             self.assertLessEqual(distance, tolerance, name)
 
     def assert_nothing_runs(self, run):
-        """Tasks end with their launcher; the kernel may take a moment to tell."""
+        """Waits until all tasks have ended, which may be a moment after their launcher."""
         deadline = time.monotonic() + PATIENCE
         while run.processes() and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whole jobs under mutual TLS, and strangers at every door of a job that runs."""
+"""Jobs under mutual TLS, and clients without a certificate at every port of a running job."""
 import os
 import re
 import socket
@@ -22,14 +22,14 @@ def doors(pid):
         if match:
             inodes.add(match.group(1))
     rows = []
-    for table in ("tcp", "tcp6"):  # gRPC takes IPv4 connections, too, by sockets of IPv6.
+    for table in ("tcp", "tcp6"):  # gRPC also accepts IPv4 connections on IPv6 sockets.
         with open(f"/proc/{pid}/net/{table}", encoding="utf-8") as file:
             rows += [line.split() for line in file.readlines()[1:]]
     return [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in inodes]
 
 
 def knock_without_certificate(port):
-    """What a stranger who speaks TLS 1.3 hears, as bytes or as an error."""
+    """The answer to a TLS 1.3 client without a certificate, as bytes or as an error."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -53,12 +53,12 @@ def knock_without_tls(port):
 
 
 def is_refusal(heard):
-    """An error, the end, or nothing but a TLS alert (RFC 8446: record type 21)."""
+    """Whether the answer is an error, end of stream, or just a TLS alert (RFC 8446: record type 21)."""
     return isinstance(heard, OSError) or heard == b"" or (heard[0] == 21 and len(heard) == 7)
 
 
 class TlsTest(TethysTest):
-    def test_jobs_train_under_tls_to_the_same_bits_as_without(self):
+    def test_jobs_with_and_without_tls_are_bit_equal(self):
         for name in ("mirrored", "ps_sync"):
             with self.subTest(strategy=name), Run(STRATEGIES[name]).run() as bare, \
                     Run(STRATEGIES[name], flags=TLS).run() as secure:
@@ -74,7 +74,7 @@ class TlsTest(TethysTest):
         with Run(STRATEGIES["ps_async"], flags=TLS).run() as run:
             self.assertEqual(run.samples_used(), 3 * 3001)
 
-    def test_strangers_are_refused_at_every_door_and_logged_and_the_job_goes_on(self):
+    def test_clients_without_certificate_are_refused_at_every_port(self):
         with Run([*STRATEGIES["ps_async"], "epochs=100000"], flags=TLS).start() as run:
             run.wait_for_training()
             for role in ("chief", "ps"):
@@ -89,7 +89,7 @@ class TlsTest(TethysTest):
             step = run.read("journal").count("\nused ")
             run.wait_for(lambda: run.read("journal").count("\nused ") > step + 100, "further steps")
 
-    def test_no_secret_is_left_behind(self):
+    def test_no_private_key_is_left_in_files(self):
         with Run(STRATEGIES["ps_sync"], flags=TLS).run() as run:
             for folder, _, names in os.walk(run.root):
                 for name in names:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Asynchronous and stale-synchronous jobs go on when a worker is lost, and use every sample exactly once.
+"""Asynchronous and stale-synchronous jobs survive the loss of a worker and use every sample exactly once.
 
     worker_loss_test.py TETHYS              each case once or twice (a test)
-    worker_loss_test.py TETHYS --soak 50    kill -9 of one of six workers at so many random instants, each consistency;
+    worker_loss_test.py TETHYS --soak 50    kill -9 of one of six workers at 50 random instants, for each consistency;
                                             prints the longest time until a replacement takes part, and the accuracies
 """
 import collections
@@ -30,7 +30,7 @@ WORKERS = 6
 EPOCHS = 2
 SHORT = [f"workers={WORKERS}", f"epochs={EPOCHS}", "global_batch_size=96", "data.limit_samples=12000"]
 SAMPLES = EPOCHS * 12000
-LONGER = 8  # Epochs: some seconds on two cores.
+LONGER = 8  # Epochs; some seconds on two cores.
 
 
 def bound(value):
@@ -42,7 +42,7 @@ def stalest(summary):
 
 
 class StaleSynchronousTest(TethysTest):
-    def test_with_bound_zero_it_is_bulk_synchronous_training(self):
+    def test_bound_zero_equals_bulk_synchronous_training(self):
         with Run(STRATEGIES["ps_sync"]) as bulk, Run([*STRATEGIES["ps_sync"], *STALE[2:3], *bound(0)]) as stale:
             self.assert_same_bits(stale.run(), bulk.run())
             self.assertEqual(stalest(stale.summary()), 0)
@@ -53,17 +53,17 @@ class StaleSynchronousTest(TethysTest):
                 self.assertLessEqual(stalest(run.run().summary()), (WORKERS - 1) * (2 * value + 1))
                 self.assertEqual(run.samples_used(), SAMPLES)
 
-    def test_a_slow_worker_holds_the_others_at_the_bound_and_not_before(self):
+    def test_slow_worker_holds_others_exactly_at_the_bound(self):
         with ByHand("workers: 3 strategy { parameter_server { servers: 2 stale_synchronous { bound: 3 } } }") as run:
             run.start_all(servers=2, workers=3, flags={0: ["--slow_down=200"]})
             self.assertEqual(run.wait(), 0)
             gaps = run.gaps()
-        # Of steps that servers have applied: one is under way where the bound holds a worker.
+        # Gaps count applied steps, and a worker held by the bound has one step in flight.
         self.assertEqual(set(gaps.values()), {3 + 1})
 
 
 class SlowWorkerTest(TethysTest):
-    def test_a_worker_that_computes_beyond_timeouts_step_is_waited_for(self):
+    def test_worker_that_computes_beyond_timeout_is_not_lost(self):
         timeouts = "workers: 2 timeouts { silence: 5 step: 6 } strategy "
         with ByHand(timeouts + "{ mirrored {} }", steps=1) as mirrored, \
                 ByHand(timeouts + "{ parameter_server { servers: 1 } }", steps=1) as servers:
@@ -75,7 +75,7 @@ class SlowWorkerTest(TethysTest):
 
 
 class ByHand(Run):
-    """A run whose processes are started one by one."""
+    """A run whose processes the test starts one by one."""
 
     def __init__(self, strategy, steps=10):
         super().__init__(job=JOB.replace("limit_samples: 3001", f"limit_samples: {128 * steps}")
@@ -111,7 +111,7 @@ class ByHand(Run):
         return self.tasks[0].wait(timeout=PATIENCE)
 
     def gaps(self):
-        """By server: the most steps by which a worker was ahead of another there."""
+        """{server: the most steps by which one worker was ahead of another there}"""
         made = collections.defaultdict(lambda: [0, 0, 0])
         gaps = collections.Counter()
         for line in self.read("journal").splitlines():
@@ -131,7 +131,7 @@ class WorkerLossTest(TethysTest):
         self.assertEqual(run.finish(), 0, run.output)
         self.assertEqual(run.samples_used(), SAMPLES)
 
-    def test_a_killed_worker_is_replaced_and_every_sample_is_used_once(self):
+    def test_killed_worker_is_replaced_and_samples_used_once(self):
         for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), \
                     Run([*CONSISTENCIES[consistency], *SHORT, "max_restarts=1"]) as run:
@@ -141,7 +141,7 @@ class WorkerLossTest(TethysTest):
                     run.wait_for_output("takes part again")
                 self.assert_ends_well(run)
 
-    def test_without_restarts_the_others_go_on(self):
+    def test_without_restarts_the_other_workers_continue(self):
         for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), Run([*CONSISTENCIES[consistency], *SHORT]) as run:
                 run.start().wait_for_training()
@@ -149,7 +149,7 @@ class WorkerLossTest(TethysTest):
                 self.assert_ends_well(run)
                 self.assertEqual([loss["replaced_seconds"] for loss in run.summary()["worker_loss"]], [0])
 
-    def test_losses_around_barriers_and_checkpoints_are_survived(self):
+    def test_job_survives_losses_near_barriers_and_checkpoints(self):
         for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), \
                     Run([*CONSISTENCIES[consistency], *SHORT, "max_restarts=3", "checkpoint.every_steps=25"]) as run:
@@ -159,7 +159,7 @@ class WorkerLossTest(TethysTest):
                     run.wait_for_output(f"lost worker {worker} on")
                 self.assert_ends_well(run)
 
-    def test_a_stopped_worker_is_given_up_and_replaced(self):
+    def test_stopped_worker_is_replaced(self):
         with Run([*STALE, *SHORT, "max_restarts=1", "timeouts.silence=5"]) as run:
             run.start().wait_for_training()
             os.kill(run.process("worker", 2), signal.SIGSTOP)
@@ -168,14 +168,14 @@ class WorkerLossTest(TethysTest):
                 run.wait_for_output("takes part again")
             self.assert_ends_well(run)
 
-    def test_a_worker_killed_while_the_job_starts_is_replaced(self):
+    def test_worker_killed_during_start_is_replaced(self):
         for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), \
                     Run([*CONSISTENCIES[consistency], *SHORT, "max_restarts=1"]) as run:
                 self.kill(run.start(), 2)
                 self.assert_ends_well(run)
 
-    def test_replacements_that_report_a_damaged_file_of_their_host_are_losses(self):
+    def test_replacements_with_damaged_data_are_losses(self):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="tethys-data-"))
         images = shutil.copy(f"{DATA.name}/train-images-idx3-ubyte", folder)
         with Run([*ASYNCHRONOUS, *SHORT, "workers=3", "max_restarts=2", "timeouts.silence=30", "timeouts.step=60"],
@@ -191,7 +191,7 @@ class WorkerLossTest(TethysTest):
         for reason in reasons[1:]:
             self.assertIn(images, reason)
 
-    def test_the_loss_of_the_last_worker_ends_the_job(self):
+    def test_loss_of_the_last_worker_ends_the_job(self):
         with Run([*ASYNCHRONOUS, "workers=1", "epochs=1000"]) as run:
             run.start().wait_for_training()
             self.kill(run, 0)
@@ -211,7 +211,7 @@ def accuracies(consistency, seeds):
 
 
 def lose(consistency):
-    """A run that loses a random worker at a random moment of some seconds; its summary."""
+    """Makes a run lose a random worker at a random moment; returns its summary."""
     test = WorkerLossTest()
     with Run([*CONSISTENCIES[consistency], *SHORT, f"epochs={LONGER}", "max_restarts=1"]) as run:
         run.start().wait_for_training()
