@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
-constexpr size_t kListedShards = 8;   // Of a variable, in a table.
-constexpr int kListedProcesses = 16;  // Of a role, in a line.
+constexpr size_t kListedShards = 8;   // Shards of a variable listed in a table.
+constexpr int kListedProcesses = 16;  // Processes of a role listed in a line.
 
 std::string PluralText(int64_t count, const std::string& noun) {
   return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
@@ -173,14 +173,13 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     const MemoryForecast on_gpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CUDA));
     add("each GPU", {on_gpu.parameters, on_gpu.gradients, on_gpu.slots,
                      on_gpu.activations + on_gpu.batches + on_gpu.copies, 0});
-    // Servers exchange host memory; whether mirrored workers do, they find out together.
+    // Servers exchange host memory; mirrored workers decide at run time whether they do.
     const bool staged = plan.placement().servers() > 0;
     add("its worker", {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
     note = absl::StrCat("cuBLAS and cuDNN take workspace on each GPU besides, at most ",
                         BytesText(on_gpu.workspaces), ".\n");
   }
-  // A server keeps every worker's push, whole, but where it adds them as they come: bulk-synchronously in any
-  // order.
+  // A server keeps every worker's push unless it adds them on arrival (bulk-synchronous with ARRIVAL).
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
   const bool adds_at_once =
       !LeasesBatches(plan.job()) && config.bulk_synchronous().summation() == proto::BulkSynchronous::ARRIVAL;
@@ -192,7 +191,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   return Table(columns, rows) + note;
 }
 
-// Bytes that a mirrored worker moves in a step, each way.
+// The bytes that a mirrored worker sends and receives in a step.
 struct Moved {
   std::string worker;
   int64_t out = 0;
@@ -200,8 +199,8 @@ struct Moved {
   std::string how;
 };
 
-// What the run then measures (Communicator::traffic). Within a host each worker adds up its share of the
-// gradients of all, where they lie, and writes the sums to all. A ring takes twice the way.
+// Computes the bytes that the run will measure (Communicator::traffic). Within a host each worker sums its
+// share of all gradients in place and writes the sums to all. A ring moves each byte twice.
 std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
                                    const std::vector<int>& worker_hosts) {
   const int64_t workers = plan.job().workers();

@@ -1,5 +1,4 @@
-// A job in words: what `tethys train` prints before it starts, and what `tethys plan` prints. Pure; any
-// thread.
+// Descriptions of a job, which `tethys train` prints before it starts, and `tethys plan`. Pure; any thread.
 #ifndef TETHYS_DEPLOY_COMMAND_JOB_DESCRIPTION_H_
 #define TETHYS_DEPLOY_COMMAND_JOB_DESCRIPTION_H_
 
@@ -11,17 +10,17 @@
 
 namespace tethys {
 
-// Strategy, batch, devices where there are GPUs, learning rate as scaled, gradient scale, sizes of the data,
-// placement: a line each, and one for each remark (job_remarks.h).
+// A line each for strategy, batch, devices if there are GPUs, learning rate as scaled, gradient scale, sizes
+// of the data and placement, and for each remark (job_remarks.h).
 std::string JobSummary(const proto::JobPlan& plan);
 
-// The processes of a job that runs on this machine, in a line.
+// A line with the processes of a job that runs on this machine.
 std::string ProcessesHere(const proto::JobPlan& plan);
 
-// The same as JobSummary, `places` (what runs where, lines of text), and: which range of which variable lies
-// on which server; memory of each process; bytes each sends and receives per step. Sizes are computed from
-// the plan: live buffers, without the program itself.
-// `worker_hosts`: a number for each worker, equal where they share a host; empty: all do.
+// JobSummary, then `places` (lines of text on which process runs where), then the ranges of variables on each
+// server, the memory of each process, and the bytes that each sends and receives per step. Sizes are computed
+// from the plan: live buffers, without the program itself. `worker_hosts`: a number for each worker, equal
+// for those on one host; empty: all are.
 absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places,
                                        const std::vector<int>& worker_hosts = {});
 

@@ -15,7 +15,7 @@ std::string LossText(const LostTask& task, int64_t step) {
                       step > 0 ? absl::StrCat(" at step ", step) : "");
 }
 
-// What the chief says of a loss that is told already, on a line of its own.
+// The chief's report on a loss that is already named, on a line of its own.
 std::string ChiefAdds(const JobEnd& end) {
   if (!end.verdict.has_value() || end.verdict->error().empty()) return "";
   return absl::StrCat("\n  the chief reports: ", end.verdict->error());

@@ -1,5 +1,5 @@
-// Why a job failed, in the words the user reads. Of all that goes wrong when a process is lost, one thing was
-// first; the rest follows from it and is not told. Choosing is pure; the report reads the ends of log files.
+// Finds why a job failed, for the message to the user. When a process is lost, other errors follow from the
+// first one and are not reported. Pure; any thread.
 #ifndef TETHYS_DEPLOY_LAUNCHER_FAILURE_REPORT_H_
 #define TETHYS_DEPLOY_LAUNCHER_FAILURE_REPORT_H_
 
@@ -14,32 +14,32 @@
 
 namespace tethys {
 
-// A process that ended, not cleanly, before the launcher asked it to.
+// A process that ended with an error before the launcher asked it to end.
 struct LostTask {
   std::string name;  // "worker 1", "chief".
   std::string host;
   ProcessExit exit;
-  bool after_verdict = false;  // The chief had reported the job's end by then.
+  bool after_verdict = false;  // The chief had already reported the job's end.
 };
 
 struct JobEnd {
-  int interrupt = 0;                            // The signal with which the user ended the job; 0: none.
+  int interrupt = 0;                            // The signal by which the user ended the job; 0: none.
   double chief_silent_for = 0;                  // Seconds; 0: it was not silent.
-  absl::Status launch = {};                     // Not OK: a process could not be started.
-  std::optional<proto::Finished> verdict = {};  // The chief's.
-  std::vector<LostTask> lost = {};              // In order of time.
-  std::vector<LostTask> survived = {};          // Workers that the job went on without.
+  absl::Status launch = {};                     // If not OK, a process could not be started.
+  std::optional<proto::Finished> verdict = {};  // The chief's report.
+  std::vector<LostTask> lost = {};              // In order of their ends.
+  std::vector<LostTask> survived = {};          // Lost workers without which the job continued.
   int64_t last_step = 0;
 };
 
 struct FirstFailure {
   absl::Status status;  // OK: the job is done.
-  std::string task;     // Whose log says more; empty: nobody's.
+  std::string task;     // The task whose log says more, or empty.
 };
 
-// In order: the user's interrupt; a process that could not be started; a process killed by a signal, or cut
-// off from here, before the chief knew of anything, or the one it blames; the chief's own verdict; its
-// silence; the first process that gave up.
+// The first of these that applies: the user's interrupt; a process that could not be started; a process
+// killed by a signal or cut off before the chief's verdict, or the culprit it names; the chief's verdict; its
+// silence; the first process that exited with an error.
 FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host);
 
 }  // namespace tethys

@@ -15,7 +15,7 @@
 namespace tethys {
 namespace {
 
-// `culprit`: "worker 1", "chief", or empty.
+// The failure in the summary. `result.culprit` is "worker 1", "chief" or empty.
 proto::FirstFailure FailureOf(const RunResult& result) {
   const std::vector<std::string> words = absl::StrSplit(result.culprit, ' ');
   proto::FirstFailure failure;

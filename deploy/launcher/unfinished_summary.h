@@ -1,5 +1,5 @@
-// The summary of a run whose chief could not write one: it was killed, or the user interrupted. The launcher
-// writes it from what it saw pass by. Blocking; thread-compatible.
+// The summary of a run whose chief could not write one, because it was killed or the user interrupted. The
+// launcher writes it from the events that it received. Blocking; thread-compatible.
 #ifndef TETHYS_DEPLOY_LAUNCHER_UNFINISHED_SUMMARY_H_
 #define TETHYS_DEPLOY_LAUNCHER_UNFINISHED_SUMMARY_H_
 
@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// Hands everything on, and remembers whether training began and the last epoch that ended.
+// Forwards all events, and remembers whether training started and the last epoch that ended.
 class EpochWatcher final : public ProgressListener {
  public:
   explicit EpochWatcher(ProgressListener& next) : next_(next) {}
@@ -33,11 +33,11 @@ class EpochWatcher final : public ProgressListener {
   absl::optional<proto::EpochResult> last_;
 };
 
-// What an earlier attempt left no longer holds once another trains.
+// Removes the summary of an earlier attempt, which is invalid once another one trains.
 absl::Status RemoveSummary(const std::string& run_dir);
 
-// After a run. Nothing is done where the chief has written what became of it; but a run that the user
-// interrupted is "interrupted", whatever the chief took it for. `earlier`: the attempts before this one.
+// Called after a run. No-op if the run succeeded or the chief has written its summary, except that a run
+// interrupted by the user always gets the status "interrupted". `earlier`: the attempts before this one.
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
                              const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier);
 

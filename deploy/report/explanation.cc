@@ -22,7 +22,7 @@ constexpr double kFullCpu = 0.9;    // Of all cores, in the mean of the training
 constexpr double kOthersCpu = 0.1;  // Of all cores: what other programs may use without being mentioned.
 constexpr double kStraggler = 1.2;  // Own work over the median's; the page's table uses the same.
 
-// A variant, and what to call it.
+// A variant and its name in the text.
 struct Subject {
   const ReportVariant* variant = nullptr;
   std::string name;
@@ -45,7 +45,7 @@ double RestSeconds(const ReportVariant& variant) {
   return variant.seconds().mean() - variant.compute_seconds().mean() - variant.exchange_seconds().mean();
 }
 
-// "3.20 ± 0.05 s (40 %)" of the training time.
+// A part of the training time with its share: "3.20 ± 0.05 s (40 %)".
 std::string PartText(const ReportValue& part, const ReportValue& whole) {
   const double percent = 100 * part.mean() / whole.mean();
   if (percent < 0.5) return "next to nothing";
@@ -61,7 +61,7 @@ std::string WhereTimeWent(const Subject& subject) {
       PartText(variant.exchange_seconds(), variant.seconds()), std::max(0.0, RestSeconds(variant)));
 }
 
-// What the difference in training time is made of.
+// The parts of the difference in training time.
 std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
   if (EqualWithinNoise(best.seconds(), rival.seconds())) {
     return "Their difference in training time is within noise, so there is nothing to explain in it.";
@@ -95,8 +95,8 @@ std::string ExchangeText(const ReportVariant& variant) {
   return exchange.empty() ? "" : absl::StrCat(", by ", exchange);
 }
 
-// The machine whose part of the job moved the most while it trained. One machine alone talks to itself, and
-// both ends would be counted.
+// The machine whose processes moved the most during training. With one machine only, both ends of every
+// connection would be counted, so the text is empty.
 std::string BusiestMachine(const ReportVariant& variant) {
   const auto traffic = [](const proto::MachineSeries& machine) {
     return machine.training().job_network_mb_per_second();
@@ -147,12 +147,13 @@ std::string Staleness(const std::vector<Subject>& subjects) {
       !EqualWithinNoise(subjects[0].variant->test_accuracy(), subjects[1].variant->test_accuracy());
   if (text.empty() || !accuracy_differs) return text;
   return absl::StrFormat(
-      "%s What of the difference in accuracy comes from that is not measured: the number of updates differs, "
-      "too (%d and %d).",
+      "%s How much of the difference in accuracy comes from that is not measured: the number of updates "
+      "differs, too (%d and %d).",
       text, subjects[0].variant->summary().steps(), subjects[1].variant->summary().steps());
 }
 
-// Under lock step everybody waits for the slowest, and that shows as waiting for the exchange.
+// Names a slow worker. In lock step all workers wait for the slowest, which shows as waiting for the
+// exchange.
 std::string SlowWorker(const Subject& subject) {
   const std::string& strategy = subject.variant->strategy();
   const bool lock_step = strategy == "mirrored" || strategy == "ps_sync";
@@ -169,8 +170,8 @@ std::string SlowWorker(const Subject& subject) {
       slowest.compute_us() / median);
 }
 
-// The CPU of a computer while it trained, as parts of all its cores. Machines made of network namespaces or
-// containers share theirs.
+// The CPU load of a computer during training, as shares of all its cores. Machines made of network namespaces
+// or containers share their computer's.
 struct CpuUse {
   std::string host;
   int cores = 0;
@@ -178,9 +179,9 @@ struct CpuUse {
   double job = 0;
 };
 
-// Of the computer that was busiest; no cores: not known.
+// The load of the busiest computer; cores is 0 if it is not known.
 CpuUse BusiestCpu(const ReportVariant& variant) {
-  std::map<std::string, std::pair<std::string, int>> computers;  // And its cores, by host.
+  std::map<std::string, std::pair<std::string, int>> computers;  // With cores, by host.
   for (const proto::ResourceSummary& line : variant.summary().resources()) {
     if (line.host().empty() || !line.process().empty()) continue;
     computers[line.host()] = {line.boot_id().empty() ? line.host() : line.boot_id(), line.cores()};
@@ -229,12 +230,12 @@ std::string Limits(const std::vector<Subject>& subjects) {
                                   absl::StrJoin(parts, ", and "), ".");
   if (full) {
     text +=
-        " Times are by the clock: where a CPU is full, waiting for a core counts as what was to be done on "
+        " Times are by the clock: if a CPU is full, waiting for a core counts as the work to be done on "
         "it.";
   }
   if (several) {
     text +=
-        " What the links between the machines can carry is not known to a run: compare with `tethys hosts "
+        " A run does not measure the capacity of the links between machines: compare with `tethys hosts "
         "check`.";
   }
   return text;
@@ -250,7 +251,7 @@ std::vector<std::string> Explanation(const proto::Report& report) {
   if (subjects.size() == 2) sentences.push_back(WhatDiffers(*subjects[0].variant, *subjects[1].variant));
   if (std::any_of(subjects.begin(), subjects.end(),
                   [](const Subject& subject) { return subject.variant->runs() > 1; })) {
-    sentences.push_back("All that follows is of the one run of each variant that details are shown of.");
+    sentences.push_back("The rest is about the one run of each variant that is shown in detail.");
   }
   sentences.push_back(EndsOfEpochs(subjects));
   sentences.push_back(WhatMoved(subjects));

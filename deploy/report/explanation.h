@@ -1,6 +1,6 @@
-// Why the fastest variant of a comparison was faster than the one it is held against: where a worker's
-// training time went, what was moved, how stale gradients were, whether a worker was slow or a CPU full. It
-// says what was measured, and where that does not suffice, so. Pure; any thread.
+// The reasons why the fastest variant of a comparison was faster than its rival: the parts of a worker's
+// training time, the bytes moved, the staleness of gradients, slow workers and full CPUs. It states
+// measurements, and says if they do not suffice. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_EXPLANATION_H_
 #define TETHYS_DEPLOY_REPORT_EXPLANATION_H_
 
@@ -11,8 +11,8 @@
 
 namespace tethys {
 
-// Sentences, the most important first; none where nothing was measured. Of one variant alone: where its time
-// went.
+// Sentences, the most important first; none if nothing was measured. For a single variant, the parts of its
+// training time.
 std::vector<std::string> Explanation(const proto::Report& report);
 
 }  // namespace tethys

@@ -17,7 +17,7 @@ proto::JobPlan Parse(const std::string& text) {
   return plan;
 }
 
-// 784-10 on two servers with three workers.
+// A 784-10 network on two servers with three workers.
 proto::JobPlan ServerPlan() {
   return Parse(R"pb(
     job {
@@ -98,7 +98,7 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
   EXPECT_THAT(*report,
               HasSubstr("processes on this host: chief, ps 0, ps 1, worker 0 (rank 0), worker 1 (rank 1)"));
   EXPECT_THAT(*report, HasSubstr("ps 0 [0, 3920), ps 1 [3920, 7840)"));
-  // 7,850 floats a worker; on a server its share from each of three workers.
+  // 7,850 floats per worker; a server receives its share from each of three workers.
   EXPECT_THAT(*report, HasSubstr("each worker  31 KiB    31 KiB"));
   EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB"));
 }
@@ -106,7 +106,7 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
 TEST(PlanReportTest, ServerKeepsGradientsOfEachWorkerItAddsInOrder) {
   proto::JobPlan plan = ServerPlan();
   proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
-  // 3,920 floats on ps 1: parameters, gradients, momentum.
+  // 3,920 floats on ps 1, for parameters, gradients and momentum each.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
   config.mutable_bulk_synchronous()->set_summation(proto::BulkSynchronous::ARRIVAL);
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +15 KiB +15 KiB .* 46 KiB"));
@@ -130,7 +130,7 @@ TEST(PlanReportTest, LongListsAreShortened) {
   EXPECT_THAT(report, HasSubstr("note           of 1,000 servers 998 hold no parameters"));
 }
 
-// The bytes are those that a run measures: the communicators' tests count them.
+// A run measures the same bytes, which the communicators' tests count.
 TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();

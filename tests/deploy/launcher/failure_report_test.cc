@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What a test says happened, in order of time.
+// Tests call these functions in the order in which the events happen.
 class FailureReportTest : public ::testing::Test {
  protected:
   void Killed(const std::string& task, int signal) {

@@ -22,7 +22,7 @@ proto::ReportValue Value(double mean, double deviation) {
 
 class ExplanationTest : public ::testing::Test {
  protected:
-  // Of a worker's training time, in seconds.
+  // Adds a variant with a worker's training time and its parts, in seconds.
   proto::ReportVariant& Add(const std::string& strategy, double seconds, double compute, double exchange) {
     proto::ReportVariant& variant = *report_.add_variant();
     variant.set_name(strategy + ", 2 workers");
@@ -36,7 +36,7 @@ class ExplanationTest : public ::testing::Test {
     *variant.mutable_test_accuracy() = Value(0.87, 0.001);
     return variant;
   }
-  // A machine of two cores, in percent of one.
+  // Adds a machine with two cores and loads in percent of one.
   static void AddCpu(double busy, double job, const std::string& host, proto::ReportVariant& variant) {
     proto::MachineSeries& machine = *variant.add_machine();
     machine.set_host(host);
@@ -67,7 +67,7 @@ TEST_F(ExplanationTest, SaysWhereAWorkersTimeWentAndWhatTheDifferenceIsMadeOf) {
       HasSubstr("Of its 10.000 ± 0.058 s of training, a worker of mirrored needed 6.000 ± 0.058 s (60 %) "
                 "to compute (forward and backward), 3.000 ± 0.058 s (30 %) to wait for the exchange"));
   EXPECT_THAT(Text(), HasSubstr("a worker of ps_async needed"));
-  EXPECT_THAT(Text(), HasSubstr("of the one run of each variant that details are shown of"));
+  EXPECT_THAT(Text(), HasSubstr("the one run of each variant that is shown in detail"));
   EXPECT_THAT(Text(),
               HasSubstr("So the 4 s between them are: computing +0.5 s, waiting for the exchange +3.2 s, "
                         "all else +0.3 s."));
