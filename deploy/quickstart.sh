@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 or 13, or Ubuntu 24.04, to a comparison of training strategies on this machine:
+# Compares training strategies on this machine, starting from a fresh Debian 12 or 13, or Ubuntu 24.04:
 #
 #   deploy/quickstart.sh
 #

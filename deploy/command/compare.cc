@@ -57,7 +57,7 @@ struct Request {
   std::vector<VariantLabel> labels;   // One per variant.
   std::vector<PlannedRun> runs;       // In the order of execution.
   std::string differences;            // Those of the jobs (DifferencesText).
-  JobRunOptions options;              // For every run, except its places.
+  JobRunOptions options;              // Options of every run, except its places.
   absl::optional<double> target;      // --target_accuracy
 };
 

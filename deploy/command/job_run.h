@@ -30,10 +30,10 @@ absl::Status CheckPortFree(int port);
 struct JobRunOptions {
   int chief_port = 0;                     // 0: any free port.
   absl::optional<Places> places = {};     // For processes started here; nullopt: all, on this machine.
-  absl::optional<JobSecret> secret = {};  // As in LaunchOptions.
+  absl::optional<JobSecret> secret = {};  // See LaunchOptions.
   bool resume = false;
   proto::TrainingState resumed = {};                // The state from which a resumed run continues.
-  std::vector<std::string> cuda_library_path = {};  // As in LaunchOptions.
+  std::vector<std::string> cuda_library_path = {};  // See LaunchOptions.
   bool live = false;                                // Shows the live line on standard output.
   bool show_logs = false;                           // Shows the processes' logs there, too.
 };

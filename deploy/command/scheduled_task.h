@@ -20,7 +20,7 @@ struct ScheduledRun {
   ScheduledTask task;
   std::vector<std::string> overrides;  // --set, then the scheduler's numbers of workers and servers.
   double start_timeout = 0;            // Seconds within which all processes must join.
-  bool own_gpus = false;               // As in TaskOptions.
+  bool own_gpus = false;               // See TaskOptions.
 };
 // Reads JOB and the environment, which libraries must not read. InvalidArgument: they contradict each other.
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);

@@ -30,9 +30,9 @@ struct ClusterHost {
 };
 
 struct ClusterOptions {
-  std::string ssh_config = {};                        // As in SshCall.
-  std::string bundle = {};                            // As in PayloadOptions.
-  std::string scratch = {};                           // As in RunEverywhere.
+  std::string ssh_config = {};                        // See SshCall.
+  std::string bundle = {};                            // See PayloadOptions.
+  std::string scratch = {};                           // See RunEverywhere.
   std::function<void(const std::string&)> note = {};  // Takes lines for the user.
 };
 

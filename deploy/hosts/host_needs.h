@@ -23,7 +23,7 @@ struct HostNeeds {
   int gpus = 0;                               // The number of workers that compute on GPUs there.
   bool bf16 = false;                          // With gpus, as in CudaDeviceOptions.
   bool tf32 = false;
-  std::vector<std::string> cuda_library_path = {};  // As in TaskOptions.
+  std::vector<std::string> cuda_library_path = {};  // See TaskOptions.
 
   bool empty() const { return files.empty() && gpus == 0; }
 };

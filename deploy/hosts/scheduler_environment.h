@@ -22,7 +22,7 @@ struct ScheduledTask {
   int index = 0;
   int workers = 0;
   int servers = 0;
-  std::string host;  // At which other processes reach this one.
+  std::string host;  // Address of this process for the others.
   std::string chief_host;
   int chief_port = 0;         // 0: unknown to the scheduler.
   bool starts_chief = false;  // This process also runs the chief: the chief itself, or worker 0 in its stead.

@@ -10,7 +10,7 @@ namespace tethys {
 namespace {
 
 constexpr uint32_t kMore = uint32_t{1} << 31;
-// With more consumed bytes than this, the buffer is compacted.
+// The buffer is compacted above this number of consumed bytes.
 constexpr size_t kCompactBytes = 64 << 10;
 
 std::string Frame(absl::string_view piece, bool more) {

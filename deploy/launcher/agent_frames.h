@@ -54,7 +54,7 @@ class FrameReader {
  private:
   std::string hello_;  // Empty once received.
   std::string buffer_;
-  size_t begin_ = 0;  // Where the unconsumed bytes of the buffer begin.
+  size_t begin_ = 0;  // Position of the first unconsumed byte.
   std::string message_;
 };
 

@@ -23,7 +23,7 @@ namespace tethys {
 class HostAgent {
  public:
   static constexpr size_t kMaxWaiting = 1 << 20;
-  static constexpr size_t kMaxOutput = 64 << 10;  // In one report.
+  static constexpr size_t kMaxOutput = 64 << 10;  // The most in one report.
 
   // The processes of this host.
   class Processes {

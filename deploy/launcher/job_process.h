@@ -73,7 +73,7 @@ class JobProcesses {
 
   const std::string job_id_;
   const std::string log_folder_;
-  std::map<std::string, std::shared_ptr<AgentConnection>> connections_;  // By ssh call.
+  std::map<std::string, std::shared_ptr<AgentConnection>> connections_;  // Keyed by ssh call.
   LauncherHeart heart_;
 };
 

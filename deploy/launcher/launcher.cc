@@ -242,7 +242,7 @@ bool JobLaunch::AskToSave() {
 
 void JobLaunch::ReapTasks() {
   const bool asked_to_end = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
-  for (size_t i = 0; i < tasks_.size(); ++i) {  // By index: Replace appends tasks.
+  for (size_t i = 0; i < tasks_.size(); ++i) {  // Replace appends tasks meanwhile.
     Task& task = tasks_[i];
     if (task.ended || !task.process->Poll().has_value()) continue;
     task.ended = true;

@@ -11,9 +11,9 @@ namespace tethys {
 
 // CPU time used up to a moment.
 struct CpuMark {
-  Nanoseconds at_ns = 0;    // By the monotonic clock.
-  Nanoseconds busy_ns = 0;  // By all programs, on all cores.
-  Nanoseconds own_ns = 0;   // By this process and its descendants that have been waited for.
+  Nanoseconds at_ns = 0;    // Monotonic clock.
+  Nanoseconds busy_ns = 0;  // Used by all programs, on all cores.
+  Nanoseconds own_ns = 0;   // Used by this process and its reaped descendants.
   int cores = 0;
 };
 // Errors of reading /proc/stat.

@@ -29,7 +29,7 @@ std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int colu
 
 struct DisplayOptions {
   bool live = false;    // Show live lines.
-  bool colour = false;  // By ECMA-48 sequences.
+  bool colour = false;  // Use ECMA-48 colours.
 };
 // Writes to `fd`. Only the destructor waits for a slow reader; until then lines are queued
 // (deploy/process/output_queue.h), and live lines are left out.

@@ -47,7 +47,7 @@ class LogFollower {
   void ShowPending(Log& log);
 
   const Show show_;
-  std::map<std::string, Log> logs_;  // By path.
+  std::map<std::string, Log> logs_;  // Keyed by path.
 };
 
 // The last `lines` lines of a file, each indented; empty if there are none. Only lines from byte `begin` on

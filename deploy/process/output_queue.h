@@ -14,7 +14,7 @@ namespace tethys {
 
 class OutputQueue {
  public:
-  // With more bytes queued, behind() is true: text of momentary interest had better be left out.
+  // The number of queued bytes above which behind() is true: text of momentary interest should be left out.
   static constexpr size_t kBehindBytes = 4 << 10;
   // Text written while this many bytes are queued is dropped. A line in its place says how many bytes.
   static constexpr size_t kMaxBytes = 4 << 20;

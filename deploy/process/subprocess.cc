@@ -32,7 +32,7 @@ absl::StatusOr<Pipe> MakePipe() {
 
 void CloseFrom(int first) {
   if (close_range(first, ~0u, 0) == 0) return;
-  for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);  // For kernels before 5.9.
+  for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);  // Kernels before 5.9.
 }
 
 // Makes fds[i] descriptor i, for each i.

@@ -75,14 +75,14 @@ struct Aggregate {
   int runs = 0;  // Failed ones included.
   int failed = 0;
   Spread accuracy;  // On the test split; count 0 without one.
-  Spread seconds;   // Of training.
+  Spread seconds;   // Training time.
   Spread samples_per_second;
   Spread exposed_share;
   Spread bytes_per_step;  // Sent and received, per worker.
   Spread staleness;
   Spread run_cost;  // Count 0 if no price is known.
   Spread epoch_cost;
-  Spread others_cpu;    // As in summary.proto; in [0, 1].
+  Spread others_cpu;    // See summary.proto; in [0, 1].
   Spread step_seconds;  // These three: parts of a worker's training time.
   Spread compute_seconds;
   Spread exchange_seconds;

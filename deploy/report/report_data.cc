@@ -35,7 +35,7 @@ struct Run {
   std::string path;
   std::string variant;  // Runs of one variant share it.
   RunRecord record;
-  absl::optional<proto::Job> job;  // As resolved; nullopt: not readable.
+  absl::optional<proto::Job> job;  // The resolved job; nullopt: not readable.
 };
 
 absl::optional<proto::Job> JobIn(const std::string& path) {

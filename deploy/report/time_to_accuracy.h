@@ -22,7 +22,7 @@ std::vector<proto::EpochPoint> ParseEpochs(absl::string_view csv);
 absl::optional<double> BestAccuracy(absl::Span<const proto::EpochPoint> epochs);
 
 struct Reached {
-  double seconds = 0;  // Of training.
+  double seconds = 0;  // Training time.
   int epochs = 0;
 };
 // nullopt: not reached by the run's end.
