@@ -385,6 +385,7 @@ RunResult JobLaunch::Result() const {
   result.seconds = ToSeconds(clock_.Now() - begin_);
   for (const Task& task : tasks_) {
     if (task.name != failure.task) continue;
+    result.host = task.place->host;
     if (const std::string tail = LogTail(task.log_path, kLogTailLines, task.log_begin); !tail.empty()) {
       result.log_tail = absl::StrCat("  end of ", task.log_path, ":\n", tail);
     }

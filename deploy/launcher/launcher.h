@@ -53,6 +53,7 @@ struct RunResult {
   // what happened to it, the step.
   absl::Status status;
   std::string culprit;   // The process that failed first, "worker 1"; or empty.
+  std::string host;      // The culprit's host, as the user calls it; empty if it was not started from here.
   std::string log_tail;  // Lines to print after the status: the end of that process's log.
   int64_t last_step = 0;
   double seconds = 0;

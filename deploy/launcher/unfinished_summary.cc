@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "runtime/base/file.h"
-#include "runtime/base/process.h"
 #include "runtime/chief/run_summary.h"
 #include "runtime/telemetry/summary.h"
 
@@ -22,7 +21,7 @@ proto::FirstFailure FailureOf(const RunResult& result) {
   failure.set_role(words[0]);
   int index = 0;
   if (words.size() > 1 && absl::SimpleAtoi(words[1], &index)) failure.set_index(index);
-  failure.set_host(HostName());
+  failure.set_host(result.host);
   failure.set_message(std::string(result.status.message()));
   failure.set_last_step(result.last_step);
   return failure;

@@ -123,6 +123,15 @@ TEST_F(LauncherTest, NamesTheProcessThatCrashed) {
                     HasSubstr("worker-1 says crash")));
 }
 
+TEST_F(LauncherTest, CulpritOnAnotherHost_IsNamedWithItsHost) {
+  options_.places.workers[1].host = "slave2";
+  Behave("chief", "train");
+  Behave("worker-1", "crash");
+  const RunResult result = Run();
+  EXPECT_EQ(result.culprit, "worker 1");
+  EXPECT_EQ(result.host, "slave2");
+}
+
 TEST_F(LauncherTest, LinesOfEarlierAttempt_AreNotInLogTail) {
   ASSERT_TRUE(CreateDirectories(options_.run_dir + "/log").ok());
   std::ofstream(options_.run_dir + "/log/worker-1.log") << "lost worker 0 a year ago\n";
