@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/str_join.h"
+
 namespace tethys {
 namespace {
+
+constexpr size_t kNamedVariables = 3;  // In a message.
 
 bool SamePush(const Frame& a, const Frame& b) {
   return a.sequence == b.sequence && a.step == b.step && a.flags == b.flags &&
@@ -198,10 +202,20 @@ ParameterReply ParameterStore::AnswerTo(const Frame& frame, Range local) const {
 }
 
 absl::Status ParameterStore::NotFinite(const Frame& frame) const {
-  return absl::FailedPreconditionError(absl::StrCat(
-      Who(frame), "a gradient, or its sum with those of other workers, is NaN or infinite (among parameters ",
-      frame.range_begin, " to ", frame.range_begin + frame.range_count - 1,
-      "); the step is not made. Lower optimizer.learning_rate, or check the data"));
+  const Range arena{static_cast<int64_t>(frame.range_begin), static_cast<int64_t>(frame.range_count)};
+  std::vector<std::string> variables;
+  for (const ShardLayout::Shard& shard : layout_.shards()) {
+    const bool among = shard.arena.begin < arena.end() && arena.begin < shard.arena.end();
+    if (among && (variables.empty() || variables.back() != shard.variable)) {
+      variables.push_back(shard.variable);
+    }
+  }
+  const size_t more = variables.size() - std::min(variables.size(), kNamedVariables);
+  variables.resize(variables.size() - more);
+  return absl::FailedPreconditionError(
+      absl::StrCat(Who(frame), "a gradient, or its sum with those of other workers, is NaN or infinite (in ",
+                   absl::StrJoin(variables, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
+                   "); the step is not made. Lower optimizer.learning_rate, or check the data"));
 }
 
 absl::Status ParameterStore::Break(absl::Status reason, StoreActions& actions) {

@@ -224,7 +224,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   return result;
 }
 
-std::string ResumeHint(const std::string& run_dir, bool scheduled) {
+std::string ResumeHint(const std::string& run_dir, bool scheduled, const absl::Status& status) {
   if (const std::string where = UnfetchedAt(run_dir); !where.empty()) {
     return absl::StrCat("what the run saved is still in ", where,
                         "; this fetches it and goes on, with the flags for hosts and ssh as before: tethys "
@@ -232,15 +232,21 @@ std::string ResumeHint(const std::string& run_dir, bool scheduled) {
                         run_dir);
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
-  if (!checkpoints.ok() || checkpoints->empty()) {
-    return "no checkpoint was saved yet: train again (checkpoint in the job says how often to save)";
+  const bool saved = checkpoints.ok() && !checkpoints->empty();
+  // Such a run fails again where nothing changes.
+  const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
+  const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
+  const std::string first = by_job && saved ? "once that is mended (--set changes fields of the job), "
+                            : recurs        ? "once that is mended, "
+                                            : "";
+  if (!saved) {
+    return absl::StrCat(first,
+                        "train from the start: no checkpoint was saved yet (checkpoint in the job says how "
+                        "often to save)");
   }
-  if (scheduled) {
-    return absl::StrCat("go on from step ", checkpoints->back().step,
-                        " by the same command on every machine, with --resume --run_dir=", run_dir);
-  }
-  return absl::StrCat("go on from step ", checkpoints->back().step,
-                      " with: tethys train --resume --run_dir=", run_dir);
+  absl::string_view how = " with: tethys train --resume --run_dir=";
+  if (scheduled) how = " by the same command on every machine, with --resume --run_dir=";
+  return absl::StrCat(first, "go on from step ", checkpoints->back().step, how, run_dir);
 }
 
 std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {

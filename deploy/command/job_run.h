@@ -45,8 +45,8 @@ void ReadDisplayFlags(const Flags& flags, JobRunOptions& options);
 // Writes the job into the directory, runs it, shows progress on standard output.
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options);
 
-// How to resume after a failure. `scheduled`: a scheduler starts the processes.
-std::string ResumeHint(const std::string& run_dir, bool scheduled);
+// How to resume after a failure with `status`. `scheduled`: a scheduler starts the processes.
+std::string ResumeHint(const std::string& run_dir, bool scheduled, const absl::Status& status);
 
 // A line on the run's result, from its summary: test accuracy and times. Another line follows if the model is
 // hardly better than a guess.

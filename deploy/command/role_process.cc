@@ -112,7 +112,9 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
   const absl::Status status = role(*secret);
   if (status.ok()) return kExitSuccess;
   const bool mishap = verb == "worker" && MayBefallOneProcess(status);
-  return Fail(verb, status, mishap ? kExitMishap : kExitFailed);
+  // The one line on it in this process's log.
+  TETHYS_LOG(Error, StatusText(status));
+  return mishap ? kExitMishap : kExitFailed;
 }
 
 CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,

@@ -127,7 +127,7 @@ int RunToEnd(absl::StatusOr<Request> request) {
   if (!result.status.ok()) {
     Fail("train", result.status, kExitFailed);
     std::fprintf(stderr, "%s%s\n", result.log_tail.c_str(),
-                 ResumeHint(run_dir, request->options.secret.has_value()).c_str());
+                 ResumeHint(run_dir, request->options.secret.has_value(), result.status).c_str());
     return kExitFailed;
   }
   std::printf("%s\nresults in %s; %s\n", OutcomeText(request->plan.job(), run_dir).c_str(), run_dir.c_str(),

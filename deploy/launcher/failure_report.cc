@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "deploy/process/exit_status.h"
 
 namespace tethys {
 namespace {
@@ -19,6 +18,11 @@ std::string LossText(const LostTask& task, int64_t step) {
 std::string ChiefAdds(const JobEnd& end) {
   if (!end.verdict.has_value() || end.verdict->error().empty()) return "";
   return absl::StrCat("\n  the chief reports: ", end.verdict->error());
+}
+
+// The exit status of a process that has reported why it fails: it adds nothing.
+bool FollowsAReport(const ProcessExit& exit) {
+  return !exit.abrupt() && (exit.code == kExitFailed || exit.code == kExitMishap);
 }
 
 const LostTask* FindKilled(const JobEnd& end) {
@@ -35,13 +39,14 @@ FirstFailure FromVerdict(const JobEnd& end) {
       end.verdict->error().empty() ? "the chief reports a failure without a reason" : end.verdict->error();
   for (const std::vector<LostTask>* tasks : {&end.survived, &end.lost}) {
     for (const LostTask& task : *tasks) {
-      if (task.name == culprit) absl::StrAppend(&message, "\n  ", LossText(task, end.last_step));
+      if (task.name != culprit || FollowsAReport(task.exit)) continue;
+      absl::StrAppend(&message, "\n  ", LossText(task, end.last_step));
     }
   }
   const int code = end.verdict->status_code();
   const bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
   return {absl::Status(known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, message),
-          culprit.empty() ? "chief" : culprit};
+          culprit.empty() ? "chief" : culprit, end.verdict->error()};
 }
 
 }  // namespace
@@ -51,11 +56,12 @@ FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) 
   if (end.interrupt != 0) {
     return {absl::CancelledError(absl::StrFormat("interrupted by SIG%s at step %d",
                                                  sigabbrev_np(end.interrupt), end.last_step)),
-            ""};
+            "", ""};
   }
-  if (!end.launch.ok()) return {end.launch, ""};
+  if (!end.launch.ok()) return {end.launch, "", ""};
   if (const LostTask* killed = FindKilled(end); killed != nullptr) {
-    return {absl::AbortedError(LossText(*killed, end.last_step) + ChiefAdds(end)), killed->name};
+    return {absl::AbortedError(LossText(*killed, end.last_step) + ChiefAdds(end)), killed->name,
+            end.verdict.has_value() ? end.verdict->error() : ""};
   }
   if (end.verdict.has_value()) return FromVerdict(end);
   if (end.chief_silent_for > 0) {
@@ -64,10 +70,16 @@ FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) 
             "chief on %s has reported nothing for %.0f s (last step %d): it is stopped, stuck or overloaded; "
             "timeouts.silence in the job says how long to wait",
             chief_host, end.chief_silent_for, end.last_step)),
-        "chief"};
+        "chief", ""};
   }
-  if (!end.lost.empty()) return {absl::AbortedError(LossText(end.lost[0], end.last_step)), end.lost[0].name};
-  return {absl::InternalError("the chief ended without saying how the job went"), "chief"};
+  if (!end.lost.empty()) {
+    return {absl::AbortedError(LossText(end.lost[0], end.last_step)), end.lost[0].name, ""};
+  }
+  return {absl::InternalError("the chief ended without saying how the job went"), "chief", ""};
+}
+
+std::string ReasonOf(const FirstFailure& failure, const std::string& host) {
+  return std::string(absl::StripPrefix(failure.error, absl::StrCat(failure.task, " on ", host, ": ")));
 }
 
 }  // namespace tethys

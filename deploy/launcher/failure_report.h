@@ -35,12 +35,17 @@ struct JobEnd {
 struct FirstFailure {
   absl::Status status;  // OK: the job is done.
   std::string task;     // The task whose log says more, or empty.
+  std::string error;    // The chief's words, if the status has them.
 };
 
 // The first of these that applies: the user's interrupt; a process that could not be started; a process
 // killed by a signal or cut off before the chief's verdict, or the culprit it names; the chief's verdict; its
 // silence; the first process that exited with an error.
 FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host);
+
+// The reason that the task itself reported, and wrote to its log, too: the chief's words without those by
+// which the chief names the task, "worker 1 on HOST: ".
+std::string ReasonOf(const FirstFailure& failure, const std::string& host);
 
 }  // namespace tethys
 

@@ -386,7 +386,9 @@ RunResult JobLaunch::Result() const {
   for (const Task& task : tasks_) {
     if (task.name != failure.task) continue;
     result.host = task.place->host;
-    if (const std::string tail = LogTail(task.log_path, kLogTailLines, task.log_begin); !tail.empty()) {
+    const std::string tail =
+        LogTail(task.log_path, kLogTailLines, task.log_begin, ReasonOf(failure, result.host));
+    if (!tail.empty()) {
       result.log_tail = absl::StrCat("  end of ", task.log_path, ":\n", tail);
     }
   }

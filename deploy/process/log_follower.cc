@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -80,7 +81,7 @@ bool LogFollower::Look(Log& log) {
   return true;
 }
 
-std::string LogTail(const std::string& path, int lines, int64_t begin) {
+std::string LogTail(const std::string& path, int lines, int64_t begin, const std::string& told) {
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info;
   if (!fd.valid() || fstat(fd.get(), &info) != 0) return "";
@@ -89,7 +90,13 @@ std::string LogTail(const std::string& path, int lines, int64_t begin) {
   std::string text(info.st_size - begin, '\0');
   if (!ReadFullyAt(fd.get(), text.data(), text.size(), begin, path).ok()) return "";
   std::vector<std::string> all = absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
-  if (all.size() == 1 && all[0].empty()) return "";
+  const std::vector<std::string> told_lines = absl::StrSplit(told, '\n', absl::SkipWhitespace());
+  const auto is_told = [&](const std::string& line) {
+    return std::any_of(told_lines.begin(), told_lines.end(),
+                       [&](const std::string& known) { return absl::StrContains(line, known); });
+  };
+  all.erase(std::remove_if(all.begin(), all.end(), is_told), all.end());
+  if (all.empty() || (all.size() == 1 && all[0].empty())) return "";
   const size_t first = all.size() > static_cast<size_t>(lines) ? all.size() - lines : 0;
   return absl::StrCat("    ", absl::StrJoin(all.begin() + first, all.end(), "\n    "), "\n");
 }

@@ -122,10 +122,7 @@ absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const 
   const absl::Status status = Live(options, session, clock, data_address, life, sampler);
   sampler.End();
   session.Beat();
-  if (!status.ok()) {
-    TETHYS_LOG(Error, StatusText(status));
-    SendFailure(session, status, life.step());
-  }
+  if (!status.ok()) SendFailure(session, status, life.step());
   session.Close();
   return status;
 }

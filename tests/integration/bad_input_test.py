@@ -5,6 +5,7 @@ import gzip
 import os
 import re
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -154,6 +155,25 @@ class RunningJobTest(TethysTest):
                 self.assertRegex(run.output, r"step \d")
                 self.assert_nothing_runs(run)
 
+    def test_what_failed_is_told_once(self):
+        for name, overrides in STRATEGIES.items():
+            with self.subTest(strategy=name), Run([*overrides, "optimizer.learning_rate=1000000"]) as run:
+                self.assertEqual(run.start().finish(), 1, run.output)
+                self.assertEqual(run.output.count("optimizer.learning_rate"), 1, run.output)
+                self.assertEqual(len(re.findall(r"(nan|NaN|inf\b)", run.output)), 1, run.output)
+                self.assertNotRegex(run.output, r"\[\d+, \+\d+\)|exited with status|go on from")
+                self.assertIn("once that is mended, train from the start", run.output)
+
+    def test_a_killed_worker_is_told_once(self):
+        for name in ("mirrored", "ps_sync"):
+            with self.subTest(strategy=name), Run([*STRATEGIES[name], "epochs=10000"]) as run:
+                run.start()
+                run.wait_for_training()
+                os.kill(run.process("worker", 1), signal.SIGKILL)
+                self.assertEqual(run.finish(), 1, run.output)
+                self.assertEqual(len(re.findall("worker 1 on .* was killed by signal 9", run.output)), 1, run.output)
+                self.assertEqual(len(re.findall("no checkpoint was saved yet|go on from step", run.output)), 1, run.output)
+
     def test_unauthenticated_clients_do_not_affect_the_run(self):
         for name in ("mirrored", "ps_async"):
             with self.subTest(strategy=name), Run([*STRATEGIES[name], "epochs=20"]) as run:
@@ -229,6 +249,7 @@ class RunningJobTest(TethysTest):
                 self.assertEqual(run.start().finish(), 1, run.output)
                 self.assertIn("was not saved", run.output)
                 self.assertIn("epoch 3/3", run.output)
+                self.assertEqual(run.output.count("the final checkpoint was not saved"), 1, run.output)
                 kept = run.checkpoints()
                 self.assertEqual(len(kept), 1)
                 status, output = command(["evaluate", run.job, f"--checkpoint={kept[0]}"])

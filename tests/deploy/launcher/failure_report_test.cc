@@ -71,10 +71,26 @@ TEST_F(FailureReportTest, DeathAfterVerdictOnAnotherIsNotTheCause) {
 TEST_F(FailureReportTest, VerdictPrecedesExitStatuses) {
   Exited("worker 2", 1);
   ChiefSays("worker 1 has been silent for 10 s", "worker 1");
-  Exited("worker 1", 1);
+  Exited("worker 1", 3);
   EXPECT_EQ(Message(),
-            "worker 1 has been silent for 10 s\n  worker 1 on host exited with status 1 at step 312");
+            "worker 1 has been silent for 10 s\n  worker 1 on host exited with status 3 at step 312");
   EXPECT_EQ(FindFirstFailure(end_, "host").status.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(FailureReportTest, StatusOfAReportedFailure_AddsNothing) {
+  for (const int code : {1, 75}) {
+    end_ = {.last_step = 312};
+    Exited("worker 1", code);
+    ChiefSays("worker 1 on host: the loss became nan", "worker 1");
+    EXPECT_EQ(Message(), "worker 1 on host: the loss became nan");
+  }
+}
+
+TEST_F(FailureReportTest, ReasonIsWhatTheTaskItselfReported) {
+  ChiefSays("worker 1 on host: the loss became nan", "worker 1");
+  EXPECT_EQ(ReasonOf(FindFirstFailure(end_, "host"), "host"), "the loss became nan");
+  ChiefSays("the disk is full", "");
+  EXPECT_EQ(ReasonOf(FindFirstFailure(end_, "host"), "host"), "the disk is full");
 }
 
 TEST_F(FailureReportTest, WithoutVerdictFirstExitIsNamed) {

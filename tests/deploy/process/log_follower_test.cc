@@ -116,5 +116,14 @@ TEST(LogTailTest, LinesBeforeBeginAreLeftOut) {
   EXPECT_EQ(LogTail(path, 9, 8), "");
 }
 
+TEST(LogTailTest, LinesThatSayWhatIsToldAlready_AreLeftOut) {
+  const testing::TempDirectory directory;
+  const std::string path = directory.Write(
+      "log", "I ready\nE FAILED_PRECONDITION: step 6: nan\n  at host b\nABORTED: step 6: nan\n");
+  EXPECT_EQ(LogTail(path, 9, 0, "step 6: nan\n  at host b"), "    I ready\n");
+  EXPECT_EQ(LogTail(path, 1, 0, "step 6: nan"), "      at host b\n");
+  EXPECT_EQ(LogTail(directory.Write("log", "E step 6: nan\n"), 9, 0, "step 6: nan"), "");
+}
+
 }  // namespace
 }  // namespace tethys
