@@ -30,14 +30,51 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
                            proto::Asynchronous::WITH_ANSWER),
       optimizer_(std::move(optimizer)),
       stream_(stream),
-      parameters_(layout_.local_size()),
-      sum_(bulk_ ? layout_.local_size() : 0),
       inboxes_(config_.workers),
-      arrived_(config_.workers, bulk_ ? layout_.local_size() : 0) {
-  for (size_t i = 0; i < SlotNames(config_.optimizer).size(); ++i) slots_.emplace_back(layout_.local_size());
-  for (Arena& slot : slots_) slot_pointers_.push_back(slot.data());
-  all_workers_.resize(config_.workers);
+      arrived_(config_.workers, bulk_ ? layout_.local_size() : 0),
+      all_workers_(config_.workers) {
   std::iota(all_workers_.begin(), all_workers_.end(), 0);
+}
+
+absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(StoreConfig config, ShardLayout layout,
+                                                                       std::unique_ptr<Optimizer> optimizer,
+                                                                       Stream& stream) {
+  std::unique_ptr<ParameterStore> store(
+      new ParameterStore(std::move(config), std::move(layout), std::move(optimizer), stream));
+  TETHYS_RETURN_IF_ERROR(store->Allocate());
+  return store;
+}
+
+absl::Status ParameterStore::Allocate() {
+  slots_.resize(SlotNames(config_.optimizer).size());
+  std::vector<Arena*> arenas = {&parameters_};
+  for (Arena& slot : slots_) arenas.push_back(&slot);
+  if (bulk_) arenas.push_back(&sum_);
+  for (const int worker : all_workers_) {
+    if (Stages(worker)) arenas.push_back(&inboxes_[worker].staging);
+  }
+  const int64_t installed = InstalledMemory();
+  const auto count = static_cast<int64_t>(arenas.size());
+  constexpr int64_t kFloatsPerMebibyte = (1 << 20) / sizeof(float);
+  // Linux may grant more than it has, piece by piece, and then kills whoever touches it.
+  bool fits = layout_.local_size() <= installed / static_cast<int64_t>(sizeof(float)) / count;
+  for (Arena* arena : arenas) {
+    if (!fits) break;
+    absl::StatusOr<Arena> allocated = Arena::Allocate(layout_.local_size());
+    fits = allocated.ok();
+    if (fits) *arena = *std::move(allocated);
+  }
+  if (!fits) {
+    const int64_t gradients = count - 1 - static_cast<int64_t>(slots_.size());
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "server ", config_.server, " needs ", count, " times ", layout_.local_size() / kFloatsPerMebibyte,
+        " MiB of memory (parameters, optimizer slots: ", slots_.size(),
+        ", gradients that wait for their update: ", gradients, "), and this host has ", installed >> 20,
+        " MiB in all: share the parameters among more servers (strategy.parameter_server.servers) on more "
+        "hosts, or take a smaller model"));
+  }
+  for (Arena& slot : slots_) slot_pointers_.push_back(slot.data());
+  return absl::OkStatus();
 }
 
 std::string ParameterStore::Who(const Frame& frame) const {
@@ -242,7 +279,6 @@ bool ParameterStore::TakePart(const Frame& frame, Range local, PayloadPieces pay
     return true;
   }
   if (!has_samples) return true;
-  if (inbox.staging.size() == 0) inbox.staging = Arena(layout_.local_size());
   return CopyPayload(payload, local.count, inbox.staging.data() + local.begin);
 }
 

@@ -53,10 +53,12 @@ namespace tethys {
 // for steps before c - s, and its own.
 class ParameterStore {
  public:
-  // `optimizer` updates segments of the layout's local ranges; `stream` belongs to its device and outlives
-  // the store. Parameters and slots start as zeros, at version 0.
-  ParameterStore(StoreConfig config, ShardLayout layout, std::unique_ptr<Optimizer> optimizer,
-                 Stream& stream);
+  // Allocates all memory of the store. `optimizer` updates segments of the layout's local ranges; `stream`
+  // belongs to its device and outlives the store. Parameters and slots start as zeros, at version 0.
+  // ResourceExhausted: this host has too little memory; the error gives the sizes and a remedy.
+  static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(StoreConfig config, ShardLayout layout,
+                                                                std::unique_ptr<Optimizer> optimizer,
+                                                                Stream& stream);
 
   // Takes a part of a push. An error refuses the frame: InvalidArgument (malformed), FailedPrecondition (old
   // generation or incarnation), OutOfRange (range, step out of order), DataLoss (checksum). These change
@@ -86,6 +88,11 @@ class ParameterStore {
   absl::Status SetVersion(int64_t version);
 
  private:
+  ParameterStore(StoreConfig config, ShardLayout layout, std::unique_ptr<Optimizer> optimizer,
+                 Stream& stream);
+  absl::Status Allocate();
+  // Whether the worker's pushes are kept until they are applied, rather than added to the sum as they come.
+  bool Stages(int worker) const { return !bulk_ || (ordered_ && worker != 0); }
   absl::Status Admit(const Frame& frame);
   absl::Status LostWithinStep(const PushInbox& inbox) const;
   absl::Status CheckPush(const Frame& frame, PayloadPieces payload) const;

@@ -25,7 +25,7 @@ struct PushInbox {
   bool takes_part = true;
   uint64_t clock = 0;              // Steps made: one more than the step of the last complete push.
   std::map<int64_t, Frame> pulls;  // Pulls held back, by first element.
-  Arena staging;                   // Allocated on first use.
+  Arena staging;                   // Empty where pushes are added to the sum as they arrive.
 
   void ForgetPush() {
     push = Frame{};

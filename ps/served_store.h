@@ -20,7 +20,7 @@ struct ServedStore {
 
   // Creates a store with the plan's initial values, at version 0, on a device with `threads` threads.
   // InvalidArgument: the plan contradicts itself (variables that are not consecutive, another signature, a
-  // bad placement).
+  // bad placement). ResourceExhausted: as ParameterStore::Create.
   static absl::StatusOr<std::shared_ptr<ServedStore>> Create(const proto::JobPlan& plan, int server,
                                                              uint32_t generation, int threads);
 };

@@ -6,11 +6,13 @@
 
 namespace tethys {
 
+int64_t InstalledMemory() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
+
 absl::StatusOr<Arena> Arena::Allocate(int64_t size) {
   Arena arena;
   if (size == 0) return arena;
   const int64_t bytes = AlignUp(size) * static_cast<int64_t>(sizeof(float));
-  const int64_t installed = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  const int64_t installed = InstalledMemory();
   // Linux may grant more memory than it has, and then kills the process that touches it.
   if (bytes <= installed) {
     arena.data_.reset(

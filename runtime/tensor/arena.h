@@ -12,6 +12,9 @@
 
 namespace tethys {
 
+// Bytes of memory that this host has in all, whoever uses it.
+int64_t InstalledMemory();
+
 class Arena {
  public:
   Arena() = default;

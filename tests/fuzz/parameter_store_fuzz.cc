@@ -114,8 +114,8 @@ std::unique_ptr<ParameterStore> MakeStore(const proto::ParameterServer& consiste
                      .total_samples = 1000};
   config.optimizer.set_learning_rate(1);
   config.optimizer.mutable_schedule()->mutable_linear_decay();
-  return std::make_unique<ParameterStore>(std::move(config), *ShardLayout::Create(placement, 0, 32),
-                                          std::make_unique<Sgd>(), stream);
+  return *ParameterStore::Create(std::move(config), *ShardLayout::Create(placement, 0, 32),
+                                 std::make_unique<Sgd>(), stream);
 }
 
 Frame TakeFrame(ByteReader& bytes) {

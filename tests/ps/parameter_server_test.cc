@@ -380,6 +380,26 @@ TEST(ParameterServerTest, ContradictoryPlanIsRefused) {
   EXPECT_EQ(configure([](auto&) {}), absl::StatusCode::kOk);
 }
 
+TEST(ParameterServerTest, PlanBeyondTheHostsMemory_IsRefusedWithARemedy) {
+  const MonotonicClock clock;
+  ParameterServerOptions options;
+  options.token = JobToken::Random();
+  options.clock = &clock;
+  const auto server = *ParameterServer::Start(options);
+  VariableSet variables;
+  ASSERT_TRUE(variables.Add("w", {1 << 20, 1 << 18}, "in,out", InitialValue::kZeros, 1, 1).ok());
+  proto::JobPlan plan = TestPlan(3, "");
+  plan.clear_variable();
+  AddVariables(variables, plan);
+  *plan.mutable_placement() = *PlaceShards(variables, plan.job().strategy().parameter_server());
+  const absl::Status refused = server->Configure(plan, 0, 1);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(),
+              AllOf(HasSubstr("server 0 needs 4 times 1048576 MiB of memory"), HasSubstr("this host has "),
+                    HasSubstr("strategy.parameter_server.servers")));
+  EXPECT_TRUE(server->Configure(TestPlan(3, ""), 0, 1).ok()) << "it lives";
+}
+
 TEST(ParameterServerTest, StateRestoresOntoAnotherNumberOfServers) {
   proto::JobPlan two = TestPlan(1, "servers: 2", InitialValue::kGlorotUniform);
   two.mutable_job()->mutable_optimizer()->mutable_sgd()->set_momentum(0.5);

@@ -47,15 +47,14 @@ class ParameterStoreTest : public ::testing::Test {
     std::vector<Range> segments;
     for (const auto& shard : layout.shards()) segments.push_back(shard.local);
     optimizer_.set_learning_rate(1);
-    store_ = std::make_unique<ParameterStore>(StoreConfig{.server = 2,
-                                                          .workers = workers,
-                                                          .generation = 7,
-                                                          .optimizer = optimizer_,
-                                                          .parameter_server = parameter_server,
-                                                          .global_batch = 100,
-                                                          .total_samples = 1000},
-                                              std::move(layout), std::make_unique<FakeOptimizer>(segments),
-                                              stream_);
+    store_ = *ParameterStore::Create(StoreConfig{.server = 2,
+                                                 .workers = workers,
+                                                 .generation = 7,
+                                                 .optimizer = optimizer_,
+                                                 .parameter_server = parameter_server,
+                                                 .global_batch = 100,
+                                                 .total_samples = 1000},
+                                     std::move(layout), std::make_unique<FakeOptimizer>(segments), stream_);
   }
   void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {
     proto::ParameterServer config;
