@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/command/job_remarks.h"
+#include "deploy/report/medium.h"
 #include "deploy/text.h"
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
@@ -196,6 +197,7 @@ struct Moved {
   std::string worker;
   int64_t out = 0;
   int64_t in = 0;
+  std::string through;
   std::string how;
 };
 
@@ -214,15 +216,15 @@ std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& mode
 
   const bool by_tcp = plan.job().strategy().mirrored().transport() == proto::Mirrored::TCP;
   if (by_tcp || hosts == workers || AnyOnGpu(plan)) {
-    const std::string medium = InBfloat16(plan.job()) ? "in bfloat16, by NCCL"
-                               : AnyOnGpu(plan)       ? "by NCCL where every worker has a GPU of its own"
-                                                      : "by TCP";
-    return {{"each worker", ring(workers), ring(workers),
-             absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d; %s", workers, medium)}};
+    const std::string note = InBfloat16(plan.job()) ? ", in bfloat16"
+                             : AnyOnGpu(plan)       ? "; NCCL where every worker has a GPU of its own"
+                                                    : "";
+    return {{"each worker", ring(workers), ring(workers), AnyOnGpu(plan) ? kThroughNccl : kThroughTcp,
+             absl::StrFormat("all-reduce: 2 (n - 1) / n of the gradients, n = %d%s", workers, note)}};
   }
   if (hosts == 1) {
-    return {{"each worker", in_memory(workers), in_memory(workers),
-             absl::StrFormat("all-reduce: (n - 1) / n of the gradients, n = %d; in shared memory", workers)}};
+    return {{"each worker", in_memory(workers), in_memory(workers), kThroughMemory,
+             absl::StrFormat("all-reduce: (n - 1) / n of the gradients, n = %d", workers)}};
   }
   std::vector<Moved> moved;
   std::map<int64_t, int> sizes;
@@ -230,12 +232,12 @@ std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& mode
   for (const auto& [count, of_that_size] : sizes) {
     const std::string of_so_many = absl::StrCat(" of ", count, " on a host");
     moved.push_back({absl::StrCat("the first", of_so_many), ring(hosts) + in_memory(count),
-                     ring(hosts) + in_memory(count),
-                     absl::StrFormat("%s by TCP among %d hosts, the rest in shared memory",
-                                     BytesText(ring(hosts)), hosts)});
+                     ring(hosts) + in_memory(count), count == 1 ? kThroughTcp : kThroughBoth,
+                     absl::StrFormat("all-reduce: %s through TCP among %d hosts%s", BytesText(ring(hosts)),
+                                     hosts, count == 1 ? "" : ", the rest through memory")});
     if (count == 1) continue;
-    moved.push_back(
-        {absl::StrCat("others", of_so_many), in_memory(count), in_memory(count) + bytes, "in shared memory"});
+    moved.push_back({absl::StrCat("others", of_so_many), in_memory(count), in_memory(count) + bytes,
+                     kThroughMemory, "all-reduce inside the host"});
   }
   return moved;
 }
@@ -243,11 +245,13 @@ std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& mode
 std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
                          const std::vector<int>& worker_hosts) {
   const int64_t workers = plan.job().workers();
-  std::vector<Column> columns = {{{"per step"}, true}, {{"sends"}}, {{"receives"}}, {{"how"}, true}};
+  std::vector<Column> columns = {
+      {{"per step"}, true}, {{"sends"}}, {{"receives"}}, {{"through"}, true}, {{"how"}, true}};
   std::vector<std::vector<std::string>> rows;
   const auto add = [&](const std::string& process, int64_t bytes, const std::string& how) {
-    rows.push_back({process, BytesText(bytes), BytesText(bytes), how});
+    rows.push_back({process, BytesText(bytes), BytesText(bytes), kThroughTcp, how});
   };
+  bool memory = false;
   if (plan.placement().servers() > 0) {
     const bool pulls =
         plan.job().strategy().parameter_server().asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
@@ -259,12 +263,13 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
     }
   } else if (workers > 1) {
     for (const Moved& moved : MirroredTraffic(plan, model, worker_hosts)) {
-      rows.push_back({moved.worker, BytesText(moved.out), BytesText(moved.in), moved.how});
+      rows.push_back({moved.worker, BytesText(moved.out), BytesText(moved.in), moved.through, moved.how});
+      memory = memory || moved.through == kThroughMemory;
     }
   } else {
-    rows.push_back({"the worker", "0 B", "0 B", "one worker exchanges nothing"});
+    rows.push_back({"the worker", "0 B", "0 B", "-", "one worker exchanges nothing"});
   }
-  return Table(columns, rows);
+  return absl::StrCat(Table(columns, rows), memory ? absl::StrCat(kMemoryNote, "\n") : "");
 }
 
 }  // namespace

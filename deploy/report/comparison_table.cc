@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/medium.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/text.h"
 
@@ -38,7 +41,7 @@ std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool co
                                         {{"training", "s"}},
                                         {{"samples", "/s"}},
                                         {{"exposed", "share", "%"}},
-                                        {{"KiB per", "step"}},
+                                        {{"KiB per", "step", "through"}},
                                         {{"mean", "stale-", "ness"}},
                                         {{"gradient", "scale"}, true}};
   columns.insert(columns.end(), measured.begin(), measured.end());
@@ -73,6 +76,23 @@ std::string ExchangeLines(absl::Span<const VariantLabel> labels, absl::Span<cons
   return text;
 }
 
+// " memory": the media through which the runs of a variant exchanged; empty where nothing was.
+std::string MediumText(absl::Span<const RunRecord> runs, int variant) {
+  std::set<std::string> media;
+  for (const RunRecord& run : runs) {
+    if (!run.status.ok() || run.variant != variant) continue;
+    const std::string medium = MediumOf(run.summary);
+    if (!medium.empty()) media.insert(medium);
+  }
+  return media.empty() ? "" : absl::StrCat(" ", absl::StrJoin(media, " or "));
+}
+
+bool AnyThroughMemory(absl::Span<const RunRecord> runs) {
+  return std::any_of(runs.begin(), runs.end(), [](const RunRecord& run) {
+    return run.status.ok() && absl::StrContains(MediumOf(run.summary), kThroughMemory);
+  });
+}
+
 std::string MeanCell(const Spread& spread) { return spread.count == 0 ? "" : NumberCell(spread.mean); }
 std::string DeviationCell(const Spread& spread) {
   return spread.count < 2 ? "" : NumberCell(spread.deviation);
@@ -101,7 +121,7 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
     header.push_back(name);
     header.push_back(absl::StrCat(name, "_sd"));
   }
-  for (const char* name : {"target_accuracy", "reached_target", "exchange", "run_dir", "error"})
+  for (const char* name : {"target_accuracy", "reached_target", "through", "exchange", "run_dir", "error"})
     header.push_back(name);
   return CsvLine(header);
 }
@@ -192,8 +212,10 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
         values.samples_per_second.count == 0 ? kNothing
                                              : CountText(std::llround(values.samples_per_second.mean)),
         MeanText(values.exposed_share, 100, 1),
-        values.bytes_per_step.count == 0 ? kNothing
-                                         : CountText(std::llround(values.bytes_per_step.mean / 1024)),
+        values.bytes_per_step.count == 0
+            ? kNothing
+            : absl::StrCat(CountText(std::llround(values.bytes_per_step.mean / 1024)),
+                           MediumText(runs, static_cast<int>(i))),
         MeanText(values.staleness, 1, 2),
         label.gradient_scale};
     row.insert(row.end(), cells.begin(), cells.end());
@@ -205,6 +227,7 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
   return absl::StrCat(title,
                       Table(TableColumns(variations, costs, others), rows, width, 1 + variations.size()),
                       repeated ? "± is the standard error of the mean over runs.\n" : "",
+                      AnyThroughMemory(runs) ? absl::StrCat(kMemoryNote, "\n") : "",
                       ExchangeLines(labels, runs), FailureLines(runs));
 }
 
@@ -246,7 +269,7 @@ std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<cons
   std::string csv = CsvHeader(variations);
   const auto add = [&](const std::string& kind, int variant, const std::string& repeat,
                        const std::string& seed, absl::Span<const RunRecord> of, const std::string& run_dir,
-                       const std::string& exchange, const std::string& error) {
+                       const std::string& through, const std::string& exchange, const std::string& error) {
     const Aggregate values = AggregateRuns(of, variant, target);
     std::vector<std::string> cells = {kind};
     const auto append = [&](const std::vector<std::string>& more) {
@@ -257,14 +280,14 @@ std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<cons
     append(MeasuredCells(values));
     append({target.has_value() ? NumberCell(target->accuracy()) : "",
             target.has_value() ? std::to_string(values.target_seconds.count) : ""});
-    append({exchange, run_dir, error});
+    append({through, exchange, run_dir, error});
     absl::StrAppend(&csv, CsvLine(cells));
   };
   for (const RunRecord& run : runs) {
     add("run", run.variant, std::to_string(run.repeat), std::to_string(run.seed), {&run, 1}, run.run_dir,
-        ExchangeOf(run.summary), std::string(run.status.message()));
+        MediumOf(run.summary), ExchangeOf(run.summary), std::string(run.status.message()));
   }
-  for (size_t i = 0; i < labels.size(); ++i) add("mean", i, "", "", runs, "", "", "");
+  for (size_t i = 0; i < labels.size(); ++i) add("mean", i, "", "", runs, "", "", "", "");
   return csv;
 }
 

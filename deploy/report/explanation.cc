@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
+#include "deploy/report/medium.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/verdict.h"
 
@@ -89,10 +90,10 @@ std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
                       absl::StrJoin(validation, " and "), ".");
 }
 
-// ", by shared memory among 3 workers".
+// ", by shared memory among 3 workers", ", by TCP".
 std::string ExchangeText(const ReportVariant& variant) {
   const std::string exchange = ExchangeOf(variant.summary());
-  return exchange.empty() ? "" : absl::StrCat(", by ", exchange);
+  return absl::StrCat(", by ", exchange.empty() ? MediumOf(variant.summary()) : exchange);
 }
 
 // The machine whose processes moved the most during training. With one machine only, both ends of every

@@ -103,14 +103,15 @@ std::string ReportMarkdown(const proto::Report& report) {
   }
   absl::StrAppend(
       &text,
-      "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB a "
-      "step | cost of a run | cost of an epoch |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+      "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB per "
+      "step | through | cost of a run | cost of an epoch |\n|---|--:|--:|--:|--:|--:|--:|---|--:|--:|\n");
   for (const proto::ReportVariant& variant : report.variant()) {
     absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", variant.runs(), " | ",
                     ValueText(variant.seconds(), 1), " | ", ValueText(variant.test_accuracy(), 100), " | ",
                     ValueText(variant.samples_per_second(), 1), " | ",
                     ValueText(variant.exposed_share(), 100), " | ",
-                    ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ", ValueText(variant.cost(), 1),
+                    ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ",
+                    variant.through().empty() ? "–" : variant.through(), " | ", ValueText(variant.cost(), 1),
                     " | ", ValueText(variant.epoch_cost(), 1), " |\n");
   }
   AppendTimeToTarget(report, text);

@@ -16,6 +16,7 @@
 #include "deploy/report/comparison.h"
 #include "deploy/report/explanation.h"
 #include "deploy/report/job_differences.h"
+#include "deploy/report/medium.h"
 #include "deploy/report/setup_text.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/report/verdict.h"
@@ -315,6 +316,7 @@ void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto
   *variant.mutable_summary() = summary;
   for (const proto::EpochPoint& epoch : shown.record.epochs) *variant.add_epoch() = epoch;
   if (shown.record.epochs.empty()) ReadOrNote(shown, "epochs.csv", report);
+  variant.set_through(MediumOf(summary));
   const std::string resources = ReadOrNote(shown, "resources.csv", report);
   AddMachines(resources, variant);
   AddGpus(resources, variant);

@@ -99,8 +99,9 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
               HasSubstr("processes on this host: chief, ps 0, ps 1, worker 0 (rank 0), worker 1 (rank 1)"));
   EXPECT_THAT(*report, HasSubstr("ps 0 [0, 3920), ps 1 [3920, 7840)"));
   // 7,850 floats per worker; a server receives its share from each of three workers.
-  EXPECT_THAT(*report, HasSubstr("each worker  31 KiB    31 KiB"));
-  EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB"));
+  EXPECT_THAT(*report, HasSubstr("each worker  31 KiB    31 KiB  TCP "));
+  EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB  TCP "));
+  EXPECT_THAT(*report, Not(HasSubstr("Through memory")));
 }
 
 TEST(PlanReportTest, ServerKeepsGradientsOfEachWorkerItAddsInOrder) {
@@ -136,14 +137,19 @@ TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   plan.clear_placement();
   proto::Mirrored& mirrored = *plan.mutable_job()->mutable_strategy()->mutable_mirrored();
   // 2/3 of an arena of 7,856 floats; by TCP twice that.
-  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB .* in shared memory"));
-  EXPECT_THAT(*PlanReport(plan, "", {0, 1, 2}), ContainsRegex("each worker +41 KiB +41 KiB .* by TCP"));
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB +memory +all-reduce"));
+  EXPECT_THAT(*PlanReport(plan, ""),
+              HasSubstr("\nThrough memory: shared by the processes of one host, 0 bytes"));
+  EXPECT_THAT(*PlanReport(plan, "", {0, 1, 2}),
+              ContainsRegex("each worker +41 KiB +41 KiB +TCP +all-reduce"));
   const std::string two_hosts = *PlanReport(plan, "", {0, 0, 1});
-  EXPECT_THAT(two_hosts, ContainsRegex("the first of 1 on a host +31 KiB +31 KiB +31 KiB by TCP"));
-  EXPECT_THAT(two_hosts, ContainsRegex("the first of 2 on a host +46 KiB +46 KiB +31 KiB by TCP"));
-  EXPECT_THAT(two_hosts, ContainsRegex("others of 2 on a host +15 KiB +46 KiB +in shared memory"));
+  EXPECT_THAT(two_hosts, ContainsRegex("the first of 1 on a host +31 KiB +31 KiB +TCP +all-reduce: 31 KiB"));
+  EXPECT_THAT(two_hosts,
+              ContainsRegex("the first of 2 on a host +46 KiB +46 KiB +TCP, memory +all-reduce: 31 "
+                            "KiB through TCP among 2 hosts, the rest through memory"));
+  EXPECT_THAT(two_hosts, ContainsRegex("others of 2 on a host +15 KiB +46 KiB +memory "));
   mirrored.set_transport(proto::Mirrored::TCP);
-  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +41 KiB +41 KiB .* by TCP"));
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +41 KiB +41 KiB +TCP "));
 }
 
 TEST(PlanReportTest, GradientsInBfloat16AreHalfAsManyBytes) {
@@ -153,7 +159,7 @@ TEST(PlanReportTest, GradientsInBfloat16AreHalfAsManyBytes) {
   plan.mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(proto::Device::BF16);
   const std::string report = *PlanReport(plan, "");
   EXPECT_THAT(report, HasSubstr("gradients      mean over the global batch, summed in bfloat16\n"));
-  EXPECT_THAT(report, ContainsRegex("each worker +20 KiB +20 KiB .* in bfloat16, by NCCL"));
+  EXPECT_THAT(report, ContainsRegex("each worker +20 KiB +20 KiB +NCCL .* in bfloat16"));
 }
 
 TEST(PlanReportTest, ListsMemoryOfGpuAndItsWorker) {

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_split.h"
+#include "deploy/report/medium.h"
 #include "deploy/text.h"
 
 namespace tethys {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -69,21 +71,50 @@ TEST(SpreadTest, IsMeanAndSampleDeviation) {
 TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
   const std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20), OneRun(0, 1, 0.88, 12),
                                        OneRun(1, 1, 0.86, 22)};
-  EXPECT_EQ(
-      ComparisonTable(Labels(), {}, runs),
-      "Jobs fashion_mnist_*\n"
-      "\n"
-      "                                                      test                       exposed             "
-      "mean\n"
-      "                                      global      accuracy    training  samples    share  KiB per  "
-      "stale-  gradient\n"
-      "job       strategy  workers  servers   batch             %           s       /s        %     step    "
-      "ness  scale\n"
-      "local     local           1        0     128  87.00 ± 1.00  11.0 ± 1.0    4,950     25.0      795    "
-      "0.00  global\n"
-      "ps_async  ps_async        6        2     768  85.50 ± 0.50  21.0 ± 1.0    2,577     25.0      795    "
-      "1.00  push\n"
-      "± is the standard error of the mean over runs.\n");
+  EXPECT_EQ(ComparisonTable(Labels(), {}, runs),
+            "Jobs fashion_mnist_*\n"
+            "\n"
+            "                                                      test                       exposed  KiB "
+            "per    mean\n"
+            "                                      global      accuracy    training  samples    share     "
+            "step  stale-  gradient\n"
+            "job       strategy  workers  servers   batch             %           s       /s        %  "
+            "through    ness  scale\n"
+            "local     local           1        0     128  87.00 ± 1.00  11.0 ± 1.0    4,950     25.0  795 "
+            "TCP    0.00  global\n"
+            "ps_async  ps_async        6        2     768  85.50 ± 0.50  21.0 ± 1.0    2,577     25.0  795 "
+            "TCP    1.00  push\n"
+            "± is the standard error of the mean over runs.\n");
+}
+
+TEST(ComparisonTableTest, BytesThroughMemory_AreToldFromThoseOfSockets) {
+  std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20)};
+  EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("memory")));
+  runs[0].summary.set_exchange("shared memory among 3 workers");
+  const std::string table = ComparisonTable(Labels(), {}, runs);
+  EXPECT_THAT(table, ContainsRegex("local .* 795 memory .*\nps_async .* 795 TCP "));
+  EXPECT_THAT(table,
+              HasSubstr("Through memory: shared by the processes of one host, 0 bytes of it on a network"));
+  EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt),
+              HasSubstr(",memory,shared memory among 3 workers,runs/r,"));
+  runs.push_back(OneRun(0, 1, 0.86, 10));
+  runs[2].summary.set_exchange("TCP among 3 workers: worker 1 on h cannot share memory");
+  EXPECT_THAT(ComparisonTable(Labels(), {}, runs), HasSubstr("795 TCP or memory"));
+}
+
+TEST(MediumTest, FollowsFromTheExchange) {
+  proto::RunSummary summary = OneRun(0, 0, 0.86, 10).summary;
+  for (const auto& [exchange, medium] :
+       {std::pair{"", "TCP"}, std::pair{"shared memory among 3 workers", "memory"},
+        std::pair{"TCP among 3 workers: no two of them share a host", "TCP"},
+        std::pair{"TCP among 3 workers: worker 1 has no shared memory", "TCP"},
+        std::pair{"shared memory inside 2 hosts and TCP between them, 3 workers", "TCP, memory"},
+        std::pair{"NCCL among 2 GPUs", "NCCL"}}) {
+    summary.set_exchange(exchange);
+    EXPECT_EQ(MediumOf(summary), medium) << exchange;
+  }
+  summary.clear_communication();
+  EXPECT_EQ(MediumOf(summary), "");
 }
 
 TEST(ComparisonTableTest, FitsTerminalOf120Columns) {
@@ -164,19 +195,19 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
       "cpu_sd,run_cost,run_cost_sd,epoch_cost,epoch_cost_sd,best_validation_accuracy,best_validation_"
       "accuracy_sd,"
       "seconds_to_target,seconds_to_target_sd,epochs_to_target,epochs_to_target_sd,cost_to_target,"
-      "cost_to_target_sd,target_accuracy,reached_target,exchange,run_dir,error");
+      "cost_to_target_sd,target_accuracy,reached_target,through,exchange,run_dir,error");
   EXPECT_EQ(lines[1],
             "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,"
-            ",,,,,,runs/r,");
+            ",,,,,TCP,,runs/r,");
   EXPECT_EQ(
       lines[2],
-      "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
+      "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
       "\"worker 1 on host, killed");
   EXPECT_EQ(lines[4],
             "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,"
-            ",,,,,,");
+            ",,,,,,,");
   EXPECT_EQ(lines[5],
-            "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
+            "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
 // Adds ends of epochs, one second apart.
@@ -252,7 +283,7 @@ TEST(TimeToTargetTest, CsvHasTargetOfEveryRun) {
   const RunRecord run = WithCourse(OneRun(0, 0, 0.75, 8), {0.5, 0.75});
   const std::vector<std::string> lines =
       absl::StrSplit(ComparisonCsv({Labels().data(), 1}, {}, {&run, 1}, TargetOf({&run, 1}, 0.75)), '\n');
-  EXPECT_THAT(lines[1], HasSubstr(",0.75,,2,,2,,,,0.75,1,,runs/r,"));
+  EXPECT_THAT(lines[1], HasSubstr(",0.75,,2,,2,,,,0.75,1,TCP,,runs/r,"));
   EXPECT_THAT(lines[2], HasSubstr(",0.75,,2,,2,,,,0.75,1,,"));
 }
 

@@ -128,6 +128,8 @@ TEST_F(ExplanationTest, StalenessIsNotBlamedForWhatItNeedNotCause) {
   *ps.mutable_test_accuracy() = Value(0.8, 0.001);
   EXPECT_THAT(Text(), HasSubstr("is not measured: the number of updates differs, too (100 and 300)"));
 }
+  mirrored.mutable_summary()->clear_exchange();
+  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by TCP (its processes on slave1"));
 
 TEST_F(ExplanationTest, ASlowWorkerIsNamedWhereOthersWaitForIt) {
   proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
