@@ -85,15 +85,27 @@ Spread SpreadOfSummaries(const Runs& runs, Measure measure) {
   return SpreadOver(runs, [&measure](const RunRecord& run) { return measure(run.summary); });
 }
 
-// A phase's part of a worker's training time, in seconds. nullopt unless nearly all steps were recorded: they
-// are recorded by attempt, so a resumed run has only those of its last one.
-Number WorkerSeconds(const proto::RunSummary& summary, double phase_us) {
+// Steps are recorded by attempt, so a resumed run has only those of its last one.
+bool RecordsNearlyAllSteps(const proto::RunSummary& summary) {
   const double rate = summary.timing().samples_per_second();
-  if (!summary.has_phases() || summary.workers() == 0 || rate <= 0) return absl::nullopt;
+  if (!summary.has_phases() || summary.workers() == 0 || rate <= 0) return false;
   constexpr double kNearlyAll = 0.99;
   const double recorded_seconds = static_cast<double>(summary.samples_recorded()) / rate;
-  if (recorded_seconds < kNearlyAll * summary.timing().training_seconds()) return absl::nullopt;
+  return recorded_seconds >= kNearlyAll * summary.timing().training_seconds();
+}
+
+// A phase's part of a worker's training time, in seconds.
+Number WorkerSeconds(const proto::RunSummary& summary, double phase_us) {
+  if (!RecordsNearlyAllSteps(summary)) return absl::nullopt;
   return phase_us / 1e6 * static_cast<double>(summary.steps_recorded()) / summary.workers();
+}
+
+// The mean over workers.
+Number RecordStallSeconds(const proto::RunSummary& summary) {
+  if (!RecordsNearlyAllSteps(summary)) return absl::nullopt;
+  double seconds = 0;
+  for (const proto::TaskSummary& task : summary.task()) seconds += task.record_stall_seconds();
+  return seconds / summary.workers();
 }
 
 void AddWorkerTimes(const Runs& runs, Aggregate& aggregate) {
@@ -105,6 +117,9 @@ void AddWorkerTimes(const Runs& runs, Aggregate& aggregate) {
   });
   aggregate.exchange_seconds = SpreadOfSummaries(
       runs, [](const Summary& summary) { return WorkerSeconds(summary, summary.phases().exchange_us()); });
+  aggregate.data_seconds = SpreadOfSummaries(
+      runs, [](const Summary& summary) { return WorkerSeconds(summary, summary.phases().data_us()); });
+  aggregate.record_stall_seconds = SpreadOfSummaries(runs, RecordStallSeconds);
 }
 
 void AddTimeToTarget(const Runs& runs, const Target& target, Aggregate& aggregate) {

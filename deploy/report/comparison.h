@@ -83,9 +83,11 @@ struct Aggregate {
   Spread run_cost;  // Count 0 if no price is known.
   Spread epoch_cost;
   Spread others_cpu;    // See summary.proto; in [0, 1].
-  Spread step_seconds;  // These three: parts of a worker's training time.
+  Spread step_seconds;  // These five: parts of a worker's training time.
   Spread compute_seconds;
   Spread exchange_seconds;
+  Spread data_seconds;
+  Spread record_stall_seconds;
   Spread best_accuracy;   // On the validation split, over the runs that were validated.
   Spread target_seconds;  // These three: until the target, over the runs that reached it.
   Spread target_epochs;

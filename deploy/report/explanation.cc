@@ -20,6 +20,7 @@ using proto::ReportValue;
 using proto::ReportVariant;
 
 constexpr double kFullCpu = 0.9;    // Of all cores, in the mean of the training: near its limit.
+constexpr double kVisible = 0.01;   // Of the training time.
 constexpr double kOthersCpu = 0.1;  // Of all cores: what other programs may use without being mentioned.
 constexpr double kStraggler = 1.2;  // Own work over the median's; the page's table uses the same.
 
@@ -41,9 +42,31 @@ std::vector<Subject> SubjectsOf(const proto::Report& report) {
 
 bool Timed(const Subject& subject) { return subject.variant->step_seconds().count() > 0; }
 
-// Of the training time of a worker, what is neither computing nor waiting for the exchange.
-double RestSeconds(const ReportVariant& variant) {
-  return variant.seconds().mean() - variant.compute_seconds().mean() - variant.exchange_seconds().mean();
+// Whether a part of the training time is named: it is a visible share.
+bool IsNamed(const ReportValue& part, const ReportVariant& variant) {
+  return part.count() > 0 && part.mean() >= kVisible * variant.seconds().mean();
+}
+
+// Parts that are named only where they are visible in one of the variants that are compared.
+struct Named {
+  bool data = false;
+  bool records = false;
+};
+
+Named NamedParts(const std::vector<const ReportVariant*>& variants) {
+  Named named;
+  for (const ReportVariant* variant : variants) {
+    named.data = named.data || IsNamed(variant->data_seconds(), *variant);
+    named.records = named.records || IsNamed(variant->record_stall_seconds(), *variant);
+  }
+  return named;
+}
+
+// Of the training time of a worker, what is in no part that is named.
+double RestSeconds(const ReportVariant& variant, const Named& named) {
+  return variant.seconds().mean() - variant.compute_seconds().mean() - variant.exchange_seconds().mean() -
+         (named.data ? variant.data_seconds().mean() : 0) -
+         (named.records ? variant.record_stall_seconds().mean() : 0);
 }
 
 // A part of the training time with its share: "3.20 ± 0.05 s (40 %)".
@@ -55,11 +78,22 @@ std::string PartText(const ReportValue& part, const ReportValue& whole) {
 
 std::string WhereTimeWent(const Subject& subject) {
   const ReportVariant& variant = *subject.variant;
-  return absl::StrFormat(
+  const ReportValue& whole = variant.seconds();
+  const Named named = NamedParts({&variant});
+  std::string text = absl::StrFormat(
       "Of its %s of training, a worker of %s needed %s to compute (forward and backward), %s to wait for the "
-      "exchange of gradients and parameters, and %.3g s for all else (data, updates, ends of epochs).",
-      SecondsText(variant.seconds()), subject.name, PartText(variant.compute_seconds(), variant.seconds()),
-      PartText(variant.exchange_seconds(), variant.seconds()), std::max(0.0, RestSeconds(variant)));
+      "exchange of gradients and parameters, ",
+      SecondsText(whole), subject.name, PartText(variant.compute_seconds(), whole),
+      PartText(variant.exchange_seconds(), whole));
+  if (named.data)
+    absl::StrAppend(&text, PartText(variant.data_seconds(), whole), " to get batches of data, ");
+  if (named.records) {
+    absl::StrAppend(&text, PartText(variant.record_stall_seconds(), whole),
+                    " to wait until the records of its steps were sent to the chief, ");
+  }
+  absl::StrAppendFormat(&text, "and %.3g s for all else (%supdates, ends of epochs).",
+                        std::max(0.0, RestSeconds(variant, named)), named.data ? "" : "data, ");
+  return text;
 }
 
 // The parts of the difference in training time.
@@ -69,12 +103,22 @@ std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
   }
   const double compute = rival.compute_seconds().mean() - best.compute_seconds().mean();
   const double exchange = rival.exchange_seconds().mean() - best.exchange_seconds().mean();
-  const double rest = RestSeconds(rival) - RestSeconds(best);
+  const Named named = NamedParts({&best, &rival});
+  std::string others;
+  if (named.data) {
+    absl::StrAppendFormat(&others, "getting batches of data %+.3g s, ",
+                          rival.data_seconds().mean() - best.data_seconds().mean());
+  }
+  if (named.records) {
+    absl::StrAppendFormat(&others, "waiting to send records of steps %+.3g s, ",
+                          rival.record_stall_seconds().mean() - best.record_stall_seconds().mean());
+  }
+  const double rest = RestSeconds(rival, named) - RestSeconds(best, named);
   const bool single = std::min(best.seconds().count(), rival.seconds().count()) < 2;
   return absl::StrFormat(
-      "So the %.3g s between them are: computing %+.3g s, waiting for the exchange %+.3g s, all else %+.3g "
-      "s%s.",
-      rival.seconds().mean() - best.seconds().mean(), compute, exchange, rest,
+      "So the %.3g s between them are: computing %+.3g s, waiting for the exchange %+.3g s, %sall else "
+      "%+.3g s%s.",
+      rival.seconds().mean() - best.seconds().mean(), compute, exchange, others, rest,
       single ? "; how much of it is chance, one run cannot tell" : "");
 }
 

@@ -292,6 +292,8 @@ void SetMeans(const Aggregate& aggregate, proto::ReportVariant& variant) {
   SetValue(aggregate.step_seconds, *variant.mutable_step_seconds());
   SetValue(aggregate.compute_seconds, *variant.mutable_compute_seconds());
   SetValue(aggregate.exchange_seconds, *variant.mutable_exchange_seconds());
+  SetValue(aggregate.data_seconds, *variant.mutable_data_seconds());
+  SetValue(aggregate.record_stall_seconds, *variant.mutable_record_stall_seconds());
   SetValue(aggregate.best_accuracy, *variant.mutable_best_accuracy());
 }
 
@@ -314,9 +316,9 @@ void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto
   const proto::RunSummary& summary = shown.record.summary;
   variant.set_batch_per_worker(static_cast<int32_t>(summary.global_batch() / std::max(1, summary.workers())));
   *variant.mutable_summary() = summary;
+  variant.set_through(MediumOf(summary));
   for (const proto::EpochPoint& epoch : shown.record.epochs) *variant.add_epoch() = epoch;
   if (shown.record.epochs.empty()) ReadOrNote(shown, "epochs.csv", report);
-  variant.set_through(MediumOf(summary));
   const std::string resources = ReadOrNote(shown, "resources.csv", report);
   AddMachines(resources, variant);
   AddGpus(resources, variant);

@@ -73,6 +73,19 @@ TEST_F(ExplanationTest, SaysWhereAWorkersTimeWentAndWhatTheDifferenceIsMadeOf) {
                         "all else +0.3 s."));
 }
 
+TEST_F(ExplanationTest, StallsOfAVisibleShare_HaveTheirOwnWords) {
+  *Add("mirrored", 10, 6, 1).mutable_record_stall_seconds() = Value(0.01, 0);
+  *Add("ps_async", 14, 6.5, 1.2).mutable_record_stall_seconds() = Value(3, 0.1);
+  *report_.mutable_variant(1)->mutable_data_seconds() = Value(2, 0.1);
+  EXPECT_THAT(Text(), HasSubstr("and 3 s for all else (data, updates, ends of epochs)"));
+  EXPECT_THAT(Text(),
+              HasSubstr("2.000 ± 0.058 s (14 %) to get batches of data, 3.000 ± 0.058 s (21 %) to wait "
+                        "until the records of its steps were sent to the chief, and 1.3 s for all "
+                        "else (updates, ends of epochs)."));
+  EXPECT_THAT(Text(), HasSubstr("getting batches of data +2 s, waiting to send records of steps +2.99 s, all "
+                                "else -1.69 s."));
+}
+
 TEST_F(ExplanationTest, WhoExchangesNothingHardlyWaits) {
   Add("local", 10, 9, 0.001);
   EXPECT_THAT(Text(), HasSubstr("next to nothing to wait for the exchange"));
@@ -115,6 +128,8 @@ TEST_F(ExplanationTest, SaysWhatWasMovedAndOverWhat) {
   AddCpu(100, 100, "slave2", mirrored);
   EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by shared memory among 2 workers (its processes "
                                 "on slave1: 12.5 MB/s over TCP)."));
+  mirrored.mutable_summary()->clear_exchange();
+  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by TCP (its processes on slave1"));
 }
 
 TEST_F(ExplanationTest, StalenessIsNotBlamedForWhatItNeedNotCause) {
@@ -128,8 +143,6 @@ TEST_F(ExplanationTest, StalenessIsNotBlamedForWhatItNeedNotCause) {
   *ps.mutable_test_accuracy() = Value(0.8, 0.001);
   EXPECT_THAT(Text(), HasSubstr("is not measured: the number of updates differs, too (100 and 300)"));
 }
-  mirrored.mutable_summary()->clear_exchange();
-  EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by TCP (its processes on slave1"));
 
 TEST_F(ExplanationTest, ASlowWorkerIsNamedWhereOthersWaitForIt) {
   proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
