@@ -34,8 +34,8 @@ struct ClockOffset {
   double error = 0;    // Seconds; the offset is within seconds ± error.
 };
 
-// Computed from the answer with the smallest error, which the round trip bounds. nullopt if no answer has a
-// time.
+// Computed from the answer with the smallest error: half its round trip and half its last digit. nullopt if
+// no answer has a time.
 std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers);
 
 }  // namespace tethys
