@@ -6,6 +6,7 @@
 #include "collectives/ring_communicator.h"
 #include "ps/data_stream.h"
 #include "runtime/base/logging.h"
+#include "runtime/base/process.h"
 #include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_session.h"
 #include "workers/trainer.h"
@@ -82,6 +83,7 @@ class Worker final : public TaskLife {
 
 absl::Status RunWorker(const TaskOptions& options) {
   KeepMessageMemory();
+  KeepSignalsOffThisThread();
   const MonotonicClock clock;
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<RingListener> listener,
                           RingListener::Listen(options.bind_host));

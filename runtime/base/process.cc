@@ -1,9 +1,14 @@
 #include "runtime/base/process.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <thread>
+
+#include "runtime/base/status.h"
 
 namespace tethys {
 
@@ -29,6 +34,18 @@ void RaiseDescriptorLimit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void KeepSignalsOffThisThread() {
+  std::thread([] {
+    while (true) pause();
+  }).detach();
+  sigset_t blocked;
+  sigfillset(&blocked);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
+    sigdelset(&blocked, fault);
+  }
+  TETHYS_CHECK(pthread_sigmask(SIG_BLOCK, &blocked, nullptr) == 0);
 }
 
 }  // namespace tethys

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The same training under every strategy: equal results, equal reruns, every sample once."""
+import os
 import time
 import unittest
 
-from tethys_run import FULL_JOB, JOB, Run, SANITIZED, STRATEGIES, TethysTest
+from tethys_run import FULL_JOB, JOB, Run, SANITIZED, STRATEGIES, TETHYS, TethysTest
 
 # 5 workers do not divide a batch of 128, and 3,001 samples end each epoch with a short batch of 57: 24 steps an epoch.
 STEPS = ["max_steps=50"]
@@ -128,6 +129,15 @@ class EqualityTest(TethysTest):
         for overrides in (mirrored(5), mirrored(3, "data.prefetch_batches=2"), servers(2), servers(3)):
             with self.subTest(overrides=overrides), Run(overrides, job=DENSE).run() as again:
                 self.assert_same_bits(again, first_run(overrides))
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's library must be loaded before any other")
+    def test_signals_during_training_change_no_bit(self):
+        storm = os.path.join(os.path.dirname(TETHYS), "../tests/integration/libsignal_storm.so")
+        self.assertTrue(os.path.exists(storm), storm)
+        for overrides in ([*STRATEGIES["local"], *STEPS], mirrored(2), servers(2)):
+            with self.subTest(overrides=overrides), Run(overrides, job=DENSE) as run:
+                run.prefix = ["env", f"LD_PRELOAD={os.path.abspath(storm)}"]
+                self.assert_same_bits(run.run(), first_run(overrides))
 
     def test_transports_give_the_same_bits(self):
         def over(transport):

@@ -1,0 +1,41 @@
+#include "runtime/base/process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace tethys {
+namespace {
+
+std::atomic<pid_t> g_handled_by{0};  // Set by a signal handler.
+
+pid_t ThreadThatHandlesSignal() {
+  g_handled_by = 0;
+  kill(getpid(), SIGUSR1);
+  while (g_handled_by == 0) usleep(1000);
+  return g_handled_by;
+}
+
+// The main thread leaves the signal to the others: the kernel would prefer it.
+TEST(KeepSignalsOffThisThreadTest, HandlersRunOnAnotherThread) {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { g_handled_by = gettid(); };
+  ASSERT_EQ(sigaction(SIGUSR1, &action, nullptr), 0);
+  sigset_t signal;
+  sigemptyset(&signal);
+  sigaddset(&signal, SIGUSR1);
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &signal, nullptr), 0);
+  std::thread([&signal] {
+    ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &signal, nullptr), 0);
+    EXPECT_EQ(ThreadThatHandlesSignal(), gettid()) << "the only thread that takes it so far";
+    KeepSignalsOffThisThread();
+    EXPECT_NE(ThreadThatHandlesSignal(), gettid());
+    std::thread([] { EXPECT_NE(ThreadThatHandlesSignal(), gettid()); }).join();
+  }).join();
+}
+
+}  // namespace
+}  // namespace tethys
