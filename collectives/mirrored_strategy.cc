@@ -3,29 +3,26 @@
 #include <thread>
 #include <utility>
 
-#include "absl/types/optional.h"
 #include "collectives/bucket_plan.h"
 #include "runtime/base/mutex.h"
-#include "runtime/replica_update.h"
 
 namespace tethys {
 namespace {
 
 // Invariants:
 // 1. The communicator is used by one thread at a time, which has set reducing_: the communication thread
-// while backward goes on; in FinishStep, having nothing else to do, also the training thread, which saves
-// handing over.
+// while backward runs; in EnqueueEnd also the training thread, which is idle then and saves a hand-over.
 // 2. Bucket i is reduced after bucket i-1, on every worker, so that all reduce the same ranges in the same
 // order.
-// 3. Between BeginStep and the end of FinishStep a bucket belongs to the training thread until all its ranges
+// 3. Between BeginStep and the end of EnqueueEnd a bucket belongs to the training thread until all its ranges
 // are announced, and to the communication thread from then on.
 class MirroredStrategy final : public Strategy {
  public:
-  MirroredStrategy(std::unique_ptr<Communicator> communicator, std::unique_ptr<Optimizer> optimizer,
-                   MirroredOptions options, Stream& stream, const Clock& clock)
+  MirroredStrategy(std::unique_ptr<Communicator> communicator, absl::optional<ReplicaUpdate> update,
+                   MirroredOptions options)
       : communicator_(std::move(communicator)),
         options_(std::move(options)),
-        update_(MakeUpdate(std::move(optimizer), stream, clock)),
+        update_(std::move(update)),
         thread_([this] { ReduceBuckets(); }) {}
 
   ~MirroredStrategy() override {
@@ -60,12 +57,12 @@ class MirroredStrategy final : public Strategy {
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Prepare(arenas));
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     MutexLock lock(mu_);
-    // What was sent to form the group is no part of a step.
+    // Traffic that formed the group belongs to no step.
     traffic_ = reported_ = communicator_->traffic();
     buckets_ = std::move(buckets);
     gradient_sums_ = arenas.gradient_sums;
     next_bucket_ = static_cast<int64_t>(buckets_.size());
-    return StrategyTraits();
+    return StrategyTraits{.updates_here = update_.has_value()};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {
@@ -73,6 +70,7 @@ class MirroredStrategy final : public Strategy {
       return absl::InvalidArgumentError(absl::StrCat("step ", step.step, " has no samples on any worker"));
     }
     step_ = step;
+    if (update_.has_value()) update_->SetRates(step);
     announced_ = 0;
     MutexLock lock(mu_);
     if (!failure_.ok()) return failure_;
@@ -90,14 +88,14 @@ class MirroredStrategy final : public Strategy {
       ready_ = announced_;
       closes_bucket = BucketWaits();
     }
-    // After the last range FinishStep is next, and does what is left.
+    // After the last range EnqueueEnd is next, and reduces the rest.
     if (closes_bucket && announced_ < ready_ranges_) work_.NotifyOne();
     return absl::OkStatus();
   }
 
-  absl::StatusOr<StepOutcome> FinishStep() override {
+  absl::Status EnqueueEnd(int slot) override {
     TETHYS_CHECK(announced_ == ready_ranges_, announced_, " of ", ready_ranges_, " ranges were announced");
-    StepOutcome outcome{.version = step_.step + 1};
+    outcome_ = {.version = step_.step + 1};
     {
       MutexLock lock(mu_);
       // Every wait within a collective has the communicator's deadline, so this one ends too.
@@ -109,15 +107,21 @@ class MirroredStrategy final : public Strategy {
         }
       }
       if (!failure_.ok()) return Annotate(failure_, absl::StrCat("step ", step_.step));
-      outcome.bytes_out = traffic_.bytes_out - reported_.bytes_out;
-      outcome.bytes_in = traffic_.bytes_in - reported_.bytes_in;
+      outcome_.bytes_out = traffic_.bytes_out - reported_.bytes_out;
+      outcome_.bytes_in = traffic_.bytes_in - reported_.bytes_in;
       reported_ = traffic_;
     }
-    // The sums are the same bits on every worker, so all of them refuse them or none.
     if (update_.has_value()) {
-      TETHYS_ASSIGN_OR_RETURN(outcome.update_ns, update_->Apply(step_));
+      TETHYS_ASSIGN_OR_RETURN(outcome_.update_ns, update_->Enqueue(slot));
     }
-    return outcome;
+    return absl::OkStatus();
+  }
+
+  // The arenas are host memory, so the update has happened. The sums are the same bits on every worker, so
+  // all workers refuse them or none does.
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event&) override {
+    if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Check(step));
+    return outcome_;
   }
 
   absl::Status Refresh() override { return absl::OkStatus(); }
@@ -127,19 +131,12 @@ class MirroredStrategy final : public Strategy {
   }
 
  private:
-  absl::optional<ReplicaUpdate> MakeUpdate(std::unique_ptr<Optimizer> optimizer, Stream& stream,
-                                           const Clock& clock) const {
-    if (optimizer == nullptr) return absl::nullopt;
-    return ReplicaUpdate(std::move(optimizer), options_.optimizer, options_.total_samples,
-                         communicator_->world_size(), stream, clock);
-  }
-
   bool BucketWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return failure_.ok() && next_bucket_ < static_cast<int64_t>(buckets_.size()) &&
            buckets_[next_bucket_].last_ready < ready_;
   }
 
-  // Without the lock while the ranks exchange.
+  // Releases the lock while the ranks exchange.
   void ReduceNextBucket() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const Range range = buckets_[next_bucket_].range;
     const absl::Span<float> sums(gradient_sums_ + range.begin, static_cast<size_t>(range.count));
@@ -154,7 +151,7 @@ class MirroredStrategy final : public Strategy {
     if (reduced.ok()) ++next_bucket_;
   }
 
-  // The communication thread.
+  // The body of the communication thread.
   void ReduceBuckets() {
     MutexLock lock(mu_);
     while (!stopping_) {
@@ -178,32 +175,31 @@ class MirroredStrategy final : public Strategy {
   std::vector<Bucket> buckets_ ABSL_GUARDED_BY(mu_);
   float* gradient_sums_ ABSL_GUARDED_BY(mu_) = nullptr;
   int64_t ready_ ABSL_GUARDED_BY(mu_) = 0;        // Ranges announced in this step.
-  int64_t next_bucket_ ABSL_GUARDED_BY(mu_) = 0;  // The first that is not reduced yet.
+  int64_t next_bucket_ ABSL_GUARDED_BY(mu_) = 0;  // The first bucket that is not reduced.
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
   TrafficCount traffic_ ABSL_GUARDED_BY(mu_);
 
   // Owned by the training thread.
   absl::optional<ReplicaUpdate> update_;
   StepInfo step_;
+  StepOutcome outcome_;
   int64_t ready_ranges_ = 0;
   int64_t announced_ = 0;
   TrafficCount reported_;
 
-  std::thread thread_;  // Last: it starts once all of the above is there.
+  std::thread thread_;  // Declared last: it starts once all members above exist.
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr<Communicator> communicator,
-                                                                 std::unique_ptr<Optimizer> optimizer,
-                                                                 MirroredOptions options, Stream& stream,
-                                                                 const Clock& clock) {
+                                                                 absl::optional<ReplicaUpdate> update,
+                                                                 MirroredOptions options) {
   if (options.bucket_bytes < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("mirrored.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
   }
-  return std::make_unique<MirroredStrategy>(std::move(communicator), std::move(optimizer), std::move(options),
-                                            stream, clock);
+  return std::make_unique<MirroredStrategy>(std::move(communicator), std::move(update), std::move(options));
 }
 
 }  // namespace tethys

@@ -1,8 +1,8 @@
-// Every worker holds all parameters. Gradients are summed over the workers by all-reduce, bucket after bucket
-// while backward goes on, by a thread of the strategy's own, what is left in FinishStep; then every worker
-// applies the same update to the same sums, so that parameters stay equal bit by bit without ever being sent.
+// Every worker holds all parameters. A thread of the strategy sums gradients over the workers by all-reduce,
+// bucket by bucket, while backward runs; EnqueueEnd reduces the rest. Then every worker applies the same
+// update to the same sums, so that parameters stay bit-equal without ever being sent.
 //
-// Made and called by the training thread. FinishStep blocks for the exchange; its deadline is the
+// Made and called by the training thread. EnqueueEnd blocks for the exchange; its deadline is the
 // communicator's.
 #ifndef TETHYS_COLLECTIVES_MIRRORED_STRATEGY_H_
 #define TETHYS_COLLECTIVES_MIRRORED_STRATEGY_H_
@@ -10,32 +10,26 @@
 #include <memory>
 #include <string>
 
+#include "absl/types/optional.h"
 #include "collectives/communicator.h"
-#include "proto/job.pb.h"
-#include "runtime/base/clock.h"
-#include "runtime/optim/optimizer.h"
+#include "runtime/replica_update.h"
 #include "runtime/strategy.h"
 
 namespace tethys {
 
 struct MirroredOptions {
-  proto::Optimizer optimizer;          // What the Optimizer was made from.
-  int64_t total_samples = 0;           // Of the whole job, for the schedule.
-  int64_t bucket_bytes = 1024 * 1024;  // A bucket closes once it holds so many.
-  std::string exchange;                // What the communicator is, for people.
-  // Gradients may lie in the communicator's own memory. The same on every rank; false where some are staged,
-  // who need memory of their device's.
+  int64_t bucket_bytes = 1024 * 1024;  // A bucket closes once it holds this many.
+  std::string exchange = {};           // Describes the communicator, for logs and reports.
+  // Gradients may lie in the communicator's own memory. The same on every rank; false where some ranks are
+  // staged, because those need memory of their device.
   bool in_memory_of_communicator = true;
 };
 
-// `optimizer` covers all variables of the arena; null: the sums stay in the gradient arena, and who asked for
-// them updates. The learning rate of an update is LearningRate(options.optimizer, schedule position,
-// total_samples, world size). Arenas and slots are host memory. `stream` and `clock` outlive the strategy.
-// InvalidArgument: bucket_bytes < 1.
+// `update` covers all variables of the arena; absent: the sums stay in the gradient arena, and the caller
+// updates. Arenas and slots are host memory. InvalidArgument: bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr<Communicator> communicator,
-                                                                 std::unique_ptr<Optimizer> optimizer,
-                                                                 MirroredOptions options, Stream& stream,
-                                                                 const Clock& clock);
+                                                                 absl::optional<ReplicaUpdate> update,
+                                                                 MirroredOptions options);
 
 }  // namespace tethys
 

@@ -1,7 +1,5 @@
 #include "collectives/stream_mirrored_strategy.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -9,21 +7,23 @@
 #include <vector>
 
 #include "collectives/bucket_plan.h"
+#include "runtime/base/poll_until.h"
 #include "runtime/device/bfloat16.h"
 
 namespace tethys {
 namespace {
 
 // Invariants:
-// 1. Buckets are put on reductions_ in the order of the plan, so that all ranks reduce the same ranges in the
-//    same order, each behind the event after which its last range is final.
+// 1. Buckets are enqueued on reductions_ in the order of the plan, so that all ranks reduce the same ranges
+// in
+//    the same order, each behind the event after which its last range is final.
 // 2. The update is on stream_ behind the last bucket, and the next step's backward behind the update: sums
 //    are never overwritten while they are reduced or used.
-// 3. Behind each bucket its number comes down to the host memory of the step's turn. So an error can name the
-//    bucket that was awaited when a graph reduces them all.
+// 3. Behind each bucket its number is copied to the host memory of the step's slot. So an error can name the
+//    bucket that was awaited even when a graph reduces them all.
 // 4. In bfloat16 a bucket is rounded, reduced and widened again on reductions_, at its place in rounded_: the
-//    sums in the arena are float32 for whoever reads them.
-class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
+//    sums in the arena are always float32.
+class StreamMirroredStrategy final : public Strategy {
  public:
   StreamMirroredStrategy(std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update,
                          Device& device, Stream& stream, StreamMirroredOptions options)
@@ -36,13 +36,12 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   absl::Status Initialize() {
     TETHYS_ASSIGN_OR_RETURN(reductions_, device_.CreateStream());
     TETHYS_ASSIGN_OR_RETURN(reduced_, device_.CreateEvent());
-    TETHYS_ASSIGN_OR_RETURN(done_, device_.CreateEvent());
     TETHYS_ASSIGN_OR_RETURN(progress_, device_.Allocate(2 * sizeof(int32_t), MemoryKind::kPinnedHost));
     return absl::OkStatus();
   }
 
   // Ends the reductions of a failed step, which wait for a lost rank and would never end. The step's graphs
-  // are gone by now (StreamedSteps), as Abort asks.
+  // were destroyed before (workers/step_pipeline.h), as Abort requires.
   ~StreamMirroredStrategy() override {
     if (steps_in_flight_ > 0) communicator_->Abort();
   }
@@ -71,7 +70,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     gradient_sums_ = arenas.gradient_sums;
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     TETHYS_RETURN_IF_ERROR(update_.Prepare(arenas));
-    return StrategyTraits{.streamed = this};
+    return StrategyTraits{.stream_only = true, .updates_here = true};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {
@@ -81,7 +80,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     TETHYS_RETURN_IF_ERROR(failure_);
     step_ = step;
     update_.SetRates(step);
-    Progress(step.turn) = 0;
+    Progress(step.slot) = 0;
     announced_ = 0;
     next_bucket_ = 0;
     ++steps_in_flight_;
@@ -92,32 +91,26 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     TETHYS_CHECK(index == announced_, "range ", index, " was announced, ", announced_, " comes next");
     ++announced_;
     for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].last_ready < announced_; ++next_bucket_) {
-      const absl::Status put = PutReduction(next_bucket_, event);
-      if (!put.ok()) return Failed(put, step_, next_bucket_);
+      const absl::Status enqueued = EnqueueReduction(next_bucket_, event);
+      if (!enqueued.ok()) return Failed(enqueued, step_, next_bucket_);
     }
     return absl::OkStatus();
   }
 
-  absl::Status PutUpdate(int turn) override {
+  absl::Status EnqueueEnd(int slot) override {
     TETHYS_CHECK(announced_ == ready_ranges_, announced_, " of ", ready_ranges_, " ranges were announced");
     TETHYS_RETURN_IF_ERROR(reduced_->Record(*reductions_));
     TETHYS_RETURN_IF_ERROR(reduced_->Wait(stream_));
-    return update_.Put(turn);
+    return update_.Enqueue(slot).status();
   }
 
-  absl::StatusOr<StepOutcome> AwaitStep(const StepInfo& step, const Event& done) override {
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
     const absl::Status happened = Await(done);
-    if (!happened.ok()) return Failed(happened, step, Progress(step.turn));
+    if (!happened.ok()) return Failed(happened, step, Progress(step.slot));
     --steps_in_flight_;
-    // The sums are the same bits on every worker, so all of them refuse them or none.
+    // The sums are the same bits on every worker, so all workers refuse them or none does.
     TETHYS_RETURN_IF_ERROR(update_.Check(step));
     return StepOutcome{.version = step.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
-  }
-
-  absl::StatusOr<StepOutcome> FinishStep() override {
-    TETHYS_RETURN_IF_ERROR(PutUpdate(step_.turn));
-    TETHYS_RETURN_IF_ERROR(done_->Record(stream_));
-    return AwaitStep(step_, *done_);
   }
 
   absl::Status Refresh() override { return absl::OkStatus(); }
@@ -125,7 +118,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   std::vector<absl::Span<float>> slots() override { return update_.slots(); }
 
  private:
-  // On the device: 1 to the number of buckets.
+  // Copies 1 to the number of buckets to the device.
   absl::Status UploadNumbers() {
     std::vector<int32_t> numbers(buckets_.size());
     std::iota(numbers.begin(), numbers.end(), 1);
@@ -134,19 +127,19 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     return device_.CopyToDevice(stream_, numbers_->data(), numbers.data(), bytes);
   }
 
-  absl::Status PutReduction(size_t bucket, const Event& ready) {
+  absl::Status EnqueueReduction(size_t bucket, const Event& ready) {
     const Range range = buckets_[bucket].range;
     TETHYS_RETURN_IF_ERROR(ready.Wait(*reductions_));
-    TETHYS_RETURN_IF_ERROR(options_.in_bfloat16 ? PutSumInBfloat16(range) : PutSum(range));
-    return device_.CopyToHost(*reductions_, &Progress(step_.turn),
+    TETHYS_RETURN_IF_ERROR(options_.in_bfloat16 ? EnqueueSumInBfloat16(range) : EnqueueSum(range));
+    return device_.CopyToHost(*reductions_, &Progress(step_.slot),
                               static_cast<const int32_t*>(numbers_->data()) + bucket, sizeof(int32_t));
   }
 
-  absl::Status PutSum(const Range& range) {
+  absl::Status EnqueueSum(const Range& range) {
     return communicator_->AllReduce(*reductions_, gradient_sums_ + range.begin, range.count);
   }
 
-  absl::Status PutSumInBfloat16(const Range& range) {
+  absl::Status EnqueueSumInBfloat16(const Range& range) {
     float* const sums = gradient_sums_ + range.begin;
     Bfloat16* const rounded = static_cast<Bfloat16*>(rounded_->data()) + range.begin;
     TETHYS_RETURN_IF_ERROR(device_.RoundToBfloat16(*reductions_, sums, rounded, range.count));
@@ -155,24 +148,23 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   }
 
   absl::Status Await(const Event& done) {
-    const Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
-    while (true) {
+    const auto happened_or_failed = [&]() -> absl::StatusOr<bool> {
       TETHYS_ASSIGN_OR_RETURN(const bool happened, done.Happened());
       TETHYS_RETURN_IF_ERROR(communicator_->Check());
-      if (happened) return absl::OkStatus();
-      if (options_.clock->Now() > deadline) {
-        return absl::DeadlineExceededError(absl::StrCat("the gradients were not summed within ",
-                                                        ToSeconds(options_.step_timeout),
-                                                        " s (timeouts.step): another rank is lost or stuck"));
-      }
-      sched_yield();
-    }
+      return happened;
+    };
+    TETHYS_ASSIGN_OR_RETURN(const bool in_time,
+                            PollUntil(happened_or_failed, options_.step_timeout, *options_.clock));
+    if (in_time) return absl::OkStatus();
+    return absl::DeadlineExceededError(absl::StrCat("the gradients were not summed within ",
+                                                    ToSeconds(options_.step_timeout),
+                                                    " s (timeouts.step): another rank is lost or stuck"));
   }
 
-  // No step begins after an error. The communicator is aborted by the destructor and not here: the caller's
-  // graphs are alive, and NCCL's abort would wait for them without end.
+  // No step begins after an error. The communicator is aborted by the destructor and not here, because the
+  // caller's graphs are alive and NCCL's abort would wait for them forever.
   absl::Status Failed(const absl::Status& status, const StepInfo& step, size_t bucket) {
-    const size_t last = std::min(bucket, buckets_.size() - 1);  // Behind it lies the update.
+    const size_t last = std::min(bucket, buckets_.size() - 1);  // The update follows it.
     const Range range = buckets_[last].range;
     failure_ = Annotate(
         status, absl::StrCat("step ", step.step, ", rank ", communicator_->rank(), " of ",
@@ -181,12 +173,12 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
     return failure_;
   }
 
-  // How many buckets the last step of a turn has reduced.
-  int32_t& Progress(int turn) { return static_cast<int32_t*>(progress_->data())[turn]; }
+  // How many buckets the last step of a slot has reduced.
+  int32_t& Progress(int slot) { return static_cast<int32_t*>(progress_->data())[slot]; }
 
   int64_t Elements(int64_t bytes) const { return (bytes + element_bytes_ - 1) / element_bytes_; }
 
-  // By a bandwidth-optimal ring, which is what NCCL reports bus bandwidth by: 2 (n - 1) / n of the vector.
+  // Bytes of a bandwidth-optimal ring, by which NCCL reports bus bandwidth: 2 (n - 1) / n of the vector.
   int64_t BytesMoved() const {
     int64_t bytes = 0;
     for (const Bucket& bucket : buckets_) bytes += bucket.range.count * element_bytes_;
@@ -199,11 +191,10 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
   Device& device_;
   Stream& stream_;
   const StreamMirroredOptions options_;
-  const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // As they travel.
+  const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // As sent.
   std::unique_ptr<Stream> reductions_;
-  std::unique_ptr<Event> reduced_;    // The step's last bucket.
-  std::unique_ptr<Event> done_;       // FinishStep's.
-  std::unique_ptr<Buffer> progress_;  // [2] int32, by turn.
+  std::unique_ptr<Event> reduced_;    // Recorded behind the step's last bucket.
+  std::unique_ptr<Buffer> progress_;  // [2] int32, by slot.
   std::unique_ptr<Buffer> numbers_;   // [buckets] int32.
   std::unique_ptr<Buffer> rounded_;   // [arena] bfloat16; null in float32.
 
@@ -213,7 +204,7 @@ class StreamMirroredStrategy final : public Strategy, private StreamedSteps {
 
   StepInfo step_;  // Begun last.
   int64_t announced_ = 0;
-  size_t next_bucket_ = 0;   // The first that is not on the stream yet.
+  size_t next_bucket_ = 0;   // The first bucket that is not enqueued.
   int steps_in_flight_ = 0;  // Begun and not known to be done, a failed one included.
   absl::Status failure_;
 };

@@ -1,8 +1,8 @@
-// Mirrored training whose exchange is work on streams: gradients are summed bucket after bucket on a stream
-// beside backward's, ordered by events, and every replica applies the same update on its device. No thread,
-// no copy through the host; the same promises as MirroredStrategy (mirrored_strategy.h).
+// Mirrored training whose exchange is stream work: gradients are summed bucket by bucket on a stream beside
+// backward's, ordered by events, and every replica applies the same update on its device. No thread, no copy
+// through the host; the same promises as MirroredStrategy (mirrored_strategy.h).
 //
-// Made and called by the training thread. FinishStep watches the streams under its deadline.
+// Made and called by the training thread. AwaitEnd polls the streams under its deadline.
 #ifndef TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
 #define TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
 
@@ -17,13 +17,13 @@
 namespace tethys {
 
 struct StreamMirroredOptions {
-  int64_t bucket_bytes = 25 << 20;  // A bucket closes once it holds so many, as they travel.
+  int64_t bucket_bytes = 25 << 20;  // A bucket closes once it holds this many, as sent.
   int64_t first_bucket_bytes =
-      1 << 20;               // The first closes at the smaller of the two: it begins the exchange.
-  bool in_bfloat16 = false;  // What travels and is summed; the update takes float32.
-  Nanoseconds step_timeout = 30 * kSecond;  // Without a bucket done for so long, a step has failed.
+      1 << 20;               // The first bucket closes at the smaller of both: it begins the exchange.
+  bool in_bfloat16 = false;  // Format that is sent and summed; the update takes float32.
+  Nanoseconds step_timeout = 30 * kSecond;  // A step that takes longer has failed.
   const Clock* clock = nullptr;             // Outlives the strategy.
-  std::string reason = {};                  // Why the exchange is the devices', for people.
+  std::string reason = {};                  // Why the devices exchange, for logs and reports.
 };
 
 // `device` and `stream`, on which plan and update work, outlive the strategy. InvalidArgument: bucket_bytes

@@ -10,23 +10,23 @@
 namespace tethys {
 namespace {
 
-// Several messages a MiB let the receiver copy one while the next is on its way; more of them cost more than
+// Several messages a MiB let the receiver copy one while the next is being sent; more messages cost more than
 // that hides. Measured on loopback, 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in
 // four.
 constexpr int64_t kWholePushMessageBytes = 344 << 10;
-// Where parts are answered one by one and over a link, the last answer follows the last gradients by a
-// message's time, so a push goes in 16 messages: no smaller than fit one frame of HTTP/2 (16 KiB), no larger
-// than hides what a message costs.
+// Over a link, where parts are answered one by one, the last answer follows the last gradients by the time of
+// one message, so a push is sent in 16 messages: no smaller than one HTTP/2 frame (16 KiB) holds, no larger
+// than hides the cost of a message.
 constexpr int64_t kMessagesPerPush = 16;
 constexpr int64_t kLeastLinkMessageBytes = 12 << 10;
 constexpr int64_t kMostLinkMessageBytes = 128 << 10;
-// Unanswered messages to a server. Without a window gradients run ahead of the other workers', or of the
-// answers, and fill the links' queues. Over links of 200 Mbit/s, two workers and two servers, 400 KB in
+// The most unanswered messages to a server. Without a window gradients run ahead of the other workers', or of
+// the answers, and fill the links' queues. Over links of 200 Mbit/s, two workers and two servers, 400 KB in
 // messages of 12 KiB: 1.07 of the bound with two, 1.10 with three, 1.15 with four; one worker and one server,
 // 4 MB: 1.10 with three, 1.33 without. Two are too few for longer links.
 constexpr int kWindow = 3;
 constexpr double kDefaultStepTimeout = 30;  // Seconds.
-// Pulls have sequences of their own, beyond those of all pushes.
+// Sequence numbers of pulls begin here, beyond those of all pushes.
 constexpr uint64_t kFirstPull = uint64_t{1} << 63;
 
 bool IsBulkSynchronous(const proto::ParameterServer& config) {
@@ -64,7 +64,9 @@ class ParameterServerStrategy final : public Strategy {
                                          absl::Span<const Range> ready_order) override;
   absl::Status BeginStep(const StepInfo& step) override;
   absl::Status GradientReady(int64_t index, const Event& event) override;
-  absl::StatusOr<StepOutcome> FinishStep() override;
+  absl::Status EnqueueEnd(int slot) override;
+  // The arenas are host memory: EnqueueEnd has made the step.
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return outcome_; }
   absl::Status Refresh() override;
   std::vector<absl::Span<float>> slots() override { return {}; }
 
@@ -74,10 +76,10 @@ class ParameterServerStrategy final : public Strategy {
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
   absl::Status Pull();
-  // At most step_timeout beyond the time during which other workers compute.
+  // Waits at most step_timeout beyond the time during which other workers compute.
   absl::Status AwaitAnswer(int index);
-  // Waits for all answers and puts each into the parameter arena as it comes, but of answers to pushes only
-  // where they bring parameters; the worst staleness they tell of.
+  // Waits for all answers and copies each to the parameter arena as it comes; returns the worst staleness
+  // they report. `with_values`: they bring parameters.
   absl::StatusOr<int64_t> TakeAnswers(bool with_values);
 
   const ParameterServerStrategyOptions options_;
@@ -86,16 +88,17 @@ class ParameterServerStrategy final : public Strategy {
 
   StepArenas arenas_;
   std::vector<StepMessage> messages_;
-  std::vector<std::vector<int>> waiting_on_;  // By range of the ready order: messages that wait for it.
+  std::vector<std::vector<int>> waiting_on_;  // Messages that wait for a range, by its place in ready order.
 
   StepInfo step_;
-  uint64_t sequence_ = 0;     // Of this step's push.
-  uint64_t pulls_ = 0;        // Begun; numbers the next.
+  StepOutcome outcome_;       // The last step that EnqueueEnd made.
+  uint64_t sequence_ = 0;     // Sequence of this step's push.
+  uint64_t pulls_ = 0;        // Begun so far; numbers the next.
   std::vector<int> missing_;  // By message: ranges not yet announced.
-  // By server: of the parameters held, the oldest of its messages. Each message of a pull is answered by
-  // itself, and an update of another worker may come between two.
+  // By server: the least version of the parameters held, over its messages. Each message of a pull is
+  // answered by itself, and an update of another worker may come between two.
   std::vector<int64_t> versions_;
-  std::vector<int64_t> taken_versions_;  // Of those that TakeAnswers has taken so far.
+  std::vector<int64_t> taken_versions_;  // Likewise, over the answers that TakeAnswers has taken so far.
   int64_t bytes_out_before_ = 0;
   int64_t bytes_in_before_ = 0;
 };
@@ -122,8 +125,8 @@ absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   step_ = step;
   bytes_out_before_ = client_->bytes_out();
   bytes_in_before_ = client_->bytes_in();
-  // The first step gets what others have made since Prepare; stale-synchronously it says how much of it must
-  // be there.
+  // The first step gets the updates of others since Prepare; in stale-synchronous training the pull says how
+  // many of them it needs.
   const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !bulk_synchronous());
   if (pulls) TETHYS_RETURN_IF_ERROR(Pull());
   ++sequence_;
@@ -139,7 +142,7 @@ absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&)
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepOutcome> ParameterServerStrategy::FinishStep() {
+absl::Status ParameterServerStrategy::EnqueueEnd(int) {
   for (size_t message = 0; message < messages_.size(); ++message) {
     if (missing_[message] == 0) continue;
     // A worker without samples may have run no backward pass; its pushes are empty, and count.
@@ -150,15 +153,14 @@ absl::StatusOr<StepOutcome> ParameterServerStrategy::FinishStep() {
     }
     TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
   }
-  StepOutcome outcome;
-  TETHYS_ASSIGN_OR_RETURN(outcome.staleness, TakeAnswers(!PullsBeforeStep(config())));
-  outcome.version = INT64_MAX;
+  outcome_ = {.version = INT64_MAX};
+  TETHYS_ASSIGN_OR_RETURN(outcome_.staleness, TakeAnswers(!PullsBeforeStep(config())));
   for (const StepMessage& message : messages_) {
-    outcome.version = std::min(outcome.version, versions_[message.server]);
+    outcome_.version = std::min(outcome_.version, versions_[message.server]);
   }
-  outcome.bytes_out = client_->bytes_out() - bytes_out_before_;
-  outcome.bytes_in = client_->bytes_in() - bytes_in_before_;
-  return outcome;
+  outcome_.bytes_out = client_->bytes_out() - bytes_out_before_;
+  outcome_.bytes_in = client_->bytes_in() - bytes_in_before_;
+  return absl::OkStatus();
 }
 
 // Bulk-synchronous parameters are up to date after every step.
@@ -186,7 +188,8 @@ absl::Status ParameterServerStrategy::Push(int message) {
   return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
 }
 
-// The number tells a late second answer to an earlier pull of the same step from the answer to this one.
+// The number distinguishes a late second answer to an earlier pull of the same step from the answer to this
+// pull.
 absl::Status ParameterServerStrategy::Pull() {
   Frame frame = MakeFrame(FrameKind::kPull);
   frame.sequence = kFirstPull + pulls_++;

@@ -1,11 +1,12 @@
-// Training with parameter servers, as the training step sees it: gradients are pushed to the servers that
+// Training with parameter servers, as the training step sees it. Gradients are pushed to the servers that
 // hold their ranges as soon as they are ready, updates happen there, and the answer to a push is the new
 // parameters.
 //
-// Answers are held until FinishStep and reach the parameter arena only there. Where the job says so, the
-// answer to an asynchronous push has no parameters, and each step begins with a pull instead. Gradients are
-// sent from the live arena, host memory, in messages of about message_bytes: runs of one server's shards,
-// closed in ready order.
+// Answers are held until EnqueueEnd, which waits for all of them and copies them to the parameter arena.
+// Where the job says so, the answer to an asynchronous push has no parameters, and each step begins with a
+// pull instead; unless training is bulk-synchronous, the first step does in any case. Gradients are sent from
+// the live arena, host memory, in messages of about message_bytes: runs of one server's shards, closed in
+// ready order.
 #ifndef TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 #define TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 
@@ -23,17 +24,17 @@ struct ParameterServerStrategyOptions {
   int worker = 0;
   uint32_t incarnation = 0;
   uint32_t generation = 0;
-  std::vector<ServerAddress> servers;  // By server index.
+  std::vector<ServerAddress> servers;  // Indexed by server.
   JobToken token;
-  absl::optional<TlsIdentity> tls = {};  // Of this worker.
-  // Payloads on bare streams have checksums, but for those that do not leave the machine: also these, in
-  // tests.
+  absl::optional<TlsIdentity> tls = {};  // This worker's.
+  // Adds checksums to payloads that do not leave the machine, for tests. Other payloads on streams without
+  // TLS always have them.
   bool checksums_on_loopback = false;
   const Clock* clock = nullptr;          // Outlives the strategy.
-  PeersCompute peers_compute = nullptr;  // Where answers may wait for other workers' gradients.
+  PeersCompute peers_compute = nullptr;  // Absent where no answer waits for another worker.
 };
 
-// Begins to connect and returns; Prepare waits. InvalidArgument when plan and servers do not fit.
+// Begins to connect and returns; Prepare waits. InvalidArgument: plan and servers do not fit.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
     ParameterServerStrategyOptions options);
 

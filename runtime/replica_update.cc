@@ -23,29 +23,20 @@ absl::Status ReplicaUpdate::Prepare(const StepArenas& arenas) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Nanoseconds> ReplicaUpdate::Apply(const StepInfo& step) {
+void ReplicaUpdate::SetRates(const StepInfo& step) { optimizer_->SetRates(step.slot, MakeUpdate(step)); }
+
+absl::StatusOr<Nanoseconds> ReplicaUpdate::Enqueue(int slot) {
   const Nanoseconds start = clock_.Now();
-  TETHYS_RETURN_IF_ERROR(RecordBegin(step.turn));
-  const absl::Status updated =
-      optimizer_->Apply(stream_, MakeUpdate(step), arenas_.parameters, arenas_.gradient_sums, slot_pointers_);
-  if (!updated.ok()) return Annotate(updated, absl::StrCat("step ", step.step));
+  if (TimedEvent* begin = arenas_.update_events[slot]; begin != nullptr) {
+    TETHYS_RETURN_IF_ERROR(begin->Record(stream_));
+  }
+  TETHYS_RETURN_IF_ERROR(
+      optimizer_->Put(stream_, slot, {}, arenas_.parameters, arenas_.gradient_sums, slot_pointers_));
   return clock_.Now() - start;
 }
 
-void ReplicaUpdate::SetRates(const StepInfo& step) { optimizer_->SetRates(step.turn, MakeUpdate(step)); }
-
-absl::Status ReplicaUpdate::RecordBegin(int turn) {
-  TimedEvent* begin = arenas_.update_events[turn];
-  return begin != nullptr ? begin->Record(stream_) : absl::OkStatus();
-}
-
-absl::Status ReplicaUpdate::Put(int turn) {
-  TETHYS_RETURN_IF_ERROR(RecordBegin(turn));
-  return optimizer_->Put(stream_, turn, {}, arenas_.parameters, arenas_.gradient_sums, slot_pointers_);
-}
-
 absl::Status ReplicaUpdate::Check(const StepInfo& step) const {
-  const absl::Status status = optimizer_->Check(step.turn);
+  const absl::Status status = optimizer_->Check(step.slot);
   return status.ok() ? status : Annotate(status, absl::StrCat("step ", step.step));
 }
 

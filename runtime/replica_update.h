@@ -1,5 +1,5 @@
-// The update of a replica that holds all parameters: what local and mirrored training do once the gradient
-// sums over the global batch are there. Owns the optimizer's slots. Used by one thread, the training thread.
+// The update of a replica that holds all parameters: local and mirrored training make it from the gradient
+// sums over the global batch. Owns the optimizer's slots. Used by one thread, the training thread.
 #ifndef TETHYS_RUNTIME_REPLICA_UPDATE_H_
 #define TETHYS_RUNTIME_REPLICA_UPDATE_H_
 
@@ -20,25 +20,24 @@ class ReplicaUpdate {
   ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, const proto::Optimizer& config, int64_t total_samples,
                 int workers, Stream& stream, const Clock& clock);
 
-  // The arenas from now on. A second plan (another number of rows) goes on with the same slots.
+  // Sets the arenas of later updates. Another plan of the same arena size keeps the slots.
   absl::Status Prepare(const StepArenas& arenas);
 
-  // Divides by step.global_sample_count, which is at least 1. Returns the time it took. FailedPrecondition
-  // names the step: a gradient is not finite, and nothing was changed. Blocks until that is known.
-  absl::StatusOr<Nanoseconds> Apply(const StepInfo& step);
-
-  // The parts of Apply, as those of Optimizer::Apply: before the step's work is put on the stream; on the
-  // stream, the same work in every step of a turn; once it has happened.
+  // Writes the step's learning rate and 1 / step.global_sample_count, which is at least 1, to the host memory
+  // of its slot. Called before Enqueue.
   void SetRates(const StepInfo& step);
-  absl::Status Put(int turn);
+  // Enqueues the update: the same stream work in every step of a slot. Returns the host's time for it, which
+  // is that of the whole update on a device that reads host memory.
+  absl::StatusOr<Nanoseconds> Enqueue(int slot);
+  // Called once the update has happened. FailedPrecondition names the step: a gradient is not finite, and
+  // nothing was changed.
   absl::Status Check(const StepInfo& step) const;
 
-  // Device memory, as the arenas.
+  // The optimizer's slots, device memory as the arenas.
   std::vector<absl::Span<float>> slots();
 
  private:
   Update MakeUpdate(const StepInfo& step) const;
-  absl::Status RecordBegin(int turn);
 
   std::unique_ptr<Optimizer> optimizer_;
   proto::Optimizer config_;

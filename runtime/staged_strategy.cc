@@ -1,10 +1,11 @@
 #include "runtime/staged_strategy.h"
 
-#include <sched.h>
-
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "runtime/await_device.h"
+#include "runtime/base/poll_until.h"
 
 namespace tethys {
 namespace {
@@ -12,9 +13,9 @@ namespace {
 constexpr int64_t kFloatBytes = sizeof(float);
 
 // Invariants:
-// 1. Ranges are passed on to the inner strategy in ready order, each once it has come down.
-// 2. downloads_ works on a range after the stream has made it; the stream overwrites a range only behind the
-//    upload of the step before. So host gradients are never written while they are on their way up.
+// 1. Ranges are passed on to the inner strategy in ready order, each once it has reached the host.
+// 2. downloads_ copies a range after the stream has made it; the stream overwrites a range only behind the
+//    upload of the step before. So host gradients are never written while they are being uploaded.
 class StagedStrategy final : public Strategy {
  public:
   StagedStrategy(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update, Device& device,
@@ -26,7 +27,7 @@ class StagedStrategy final : public Strategy {
         options_(options),
         inner_(std::move(inner)) {}
 
-  // The work on the streams uses the host's arenas.
+  // Work on the streams uses the host's arenas, so it ends first.
   ~StagedStrategy() override {
     downloads_->Synchronize().IgnoreError();
     stream_.Synchronize().IgnoreError();
@@ -40,7 +41,7 @@ class StagedStrategy final : public Strategy {
     ready_order_.assign(ready_order.begin(), ready_order.end());
     const int64_t bytes = arenas.arena_size * kFloatBytes;
     TETHYS_ASSIGN_OR_RETURN(gradients_, device_.Allocate(bytes, MemoryKind::kPinnedHost));
-    // Where only sums are exchanged, the inner strategy never looks at parameters.
+    // The inner strategy never reads parameters if only sums are exchanged.
     if (!update_.has_value()) {
       TETHYS_ASSIGN_OR_RETURN(parameters_, device_.Allocate(bytes, MemoryKind::kPinnedHost));
     } else {
@@ -55,15 +56,17 @@ class StagedStrategy final : public Strategy {
     TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, inner_->Prepare(host, ready_order));
     pulls_before_step_ = traits.parameters_change_before_step;
     TETHYS_RETURN_IF_ERROR(UploadParameters());
-    return StrategyTraits{.parameters_change_before_step = pulls_before_step_};
+    return StrategyTraits{.parameters_change_before_step = pulls_before_step_,
+                          .updates_here = update_.has_value()};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {
     step_ = step;
     announced_ = passed_on_ = 0;
+    if (update_.has_value()) update_->SetRates(step);
     if (begun_ && !pulls_before_step_) return inner_->BeginStep(step);
-    // The first step may begin with a pull, like all where the inner strategy says so; what is on its way up
-    // must have left before.
+    // The first step may begin with a pull, and every step where the inner strategy says so. Earlier uploads
+    // must have left the host's parameters before.
     begun_ = true;
     TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
     TETHYS_RETURN_IF_ERROR(inner_->BeginStep(step));
@@ -82,26 +85,30 @@ class StagedStrategy final : public Strategy {
     return PassOn();
   }
 
-  absl::StatusOr<StepOutcome> FinishStep() override {
-    const Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
-    while (passed_on_ < announced_) {
+  absl::Status EnqueueEnd(int slot) override {
+    const auto all_passed_on = [this]() -> absl::StatusOr<bool> {
       TETHYS_RETURN_IF_ERROR(PassOn());
-      if (passed_on_ == announced_) break;
-      if (options_.clock->Now() > deadline) return LateError();
-      sched_yield();
-    }
-    TETHYS_ASSIGN_OR_RETURN(StepOutcome outcome, inner_->FinishStep());
-    if (!update_.has_value()) {
-      if (!pulls_before_step_) TETHYS_RETURN_IF_ERROR(UploadParameters());
-      return outcome;
-    }
+      return passed_on_ == announced_;
+    };
+    TETHYS_ASSIGN_OR_RETURN(const bool in_time,
+                            PollUntil(all_passed_on, options_.step_timeout, *options_.clock));
+    if (!in_time) return LateError();
+    TETHYS_RETURN_IF_ERROR(inner_->EnqueueEnd(slot));
+    TETHYS_ASSIGN_OR_RETURN(outcome_, inner_->AwaitEnd(step_, *down_.back()));
+    if (!update_.has_value()) return pulls_before_step_ ? absl::OkStatus() : UploadParameters();
     for (const Range& range : ready_order_) {
       TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream_, arenas_.gradient_sums + range.begin,
                                                   gradients_->floats() + range.begin,
                                                   range.count * kFloatBytes));
     }
-    TETHYS_ASSIGN_OR_RETURN(outcome.update_ns, update_->Apply(step_));
-    return outcome;
+    TETHYS_ASSIGN_OR_RETURN(outcome_.update_ns, update_->Enqueue(slot));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
+    TETHYS_RETURN_IF_ERROR(AwaitDevice(done, options_.step_timeout, *options_.clock));
+    if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Check(step));
+    return outcome_;
   }
 
   absl::Status Refresh() override {
@@ -115,7 +122,7 @@ class StagedStrategy final : public Strategy {
   }
 
  private:
-  // Those that have come down meanwhile.
+  // Passes on the ranges that have reached the host meanwhile.
   absl::Status PassOn() {
     for (; passed_on_ < announced_; ++passed_on_) {
       TETHYS_ASSIGN_OR_RETURN(const bool here, down_[passed_on_]->Happened());
@@ -133,11 +140,10 @@ class StagedStrategy final : public Strategy {
 
   absl::Status LateError() const {
     const Range range = ready_order_[passed_on_];
-    return absl::DeadlineExceededError(
+    return DeviceLateError(
         absl::StrCat("step ", step_.step, ": ", device_.Describe(), " did not finish the gradients of [",
-                     range.begin, ", ", range.end(), ") within ", ToSeconds(options_.step_timeout),
-                     " s (timeouts.step): it hangs, or computes longer than that; raise timeouts.step if it "
-                     "is only slow"));
+                     range.begin, ", ", range.end(), ")"),
+        options_.step_timeout);
   }
 
   absl::optional<ReplicaUpdate> update_;
@@ -146,12 +152,12 @@ class StagedStrategy final : public Strategy {
   const std::unique_ptr<Stream> downloads_;
   const StagingOptions options_;
 
-  StepArenas arenas_;  // The device's.
+  StepArenas arenas_;  // Device memory.
   std::vector<Range> ready_order_;
-  std::unique_ptr<Buffer> gradients_;         // Pinned, as the device's lie.
-  std::unique_ptr<Buffer> parameters_;        // Also; null where they are updated on the device.
-  std::vector<std::unique_ptr<Event>> down_;  // By range: it has come down.
-  // Goes before the host's arenas: threads of its own may still be at work on them.
+  std::unique_ptr<Buffer> gradients_;         // Pinned, laid out as the device's.
+  std::unique_ptr<Buffer> parameters_;        // Likewise; null where the device updates.
+  std::vector<std::unique_ptr<Event>> down_;  // Per range: it has reached the host.
+  // Destroyed before the host's arenas, because its threads may still use them.
   const std::unique_ptr<Strategy> inner_;
 
   bool begun_ = false;
@@ -159,6 +165,7 @@ class StagedStrategy final : public Strategy {
   StepInfo step_;
   int64_t announced_ = 0;
   int64_t passed_on_ = 0;
+  StepOutcome outcome_;
 };
 
 }  // namespace

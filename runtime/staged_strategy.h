@@ -1,6 +1,7 @@
-// A strategy that exchanges host memory, for a device whose memory the host cannot use: gradients come down
-// range by range as backward makes them, on a stream of their own, so that the exchange goes on while
-// backward does; what the exchange gives goes up in FinishStep. Everything else is the inner strategy's.
+// A strategy that exchanges host memory, for a device whose memory the host cannot use. Gradients are copied
+// to the host range by range as backward makes them, on a stream of their own, so that the exchange overlaps
+// with backward. EnqueueEnd copies the result of the exchange to the device. Everything else is left to the
+// inner strategy.
 //
 // Called by the training thread only, which is the device's.
 #ifndef TETHYS_RUNTIME_STAGED_STRATEGY_H_
@@ -16,15 +17,15 @@
 namespace tethys {
 
 struct StagingOptions {
-  // So long FinishStep waits for gradients to come down.
+  // How long EnqueueEnd waits for gradients to reach the host, and AwaitEnd for the device.
   Nanoseconds step_timeout = 30 * kSecond;
   const Clock* clock = nullptr;  // Outlives the strategy.
 };
 
-// Without `update`, `inner` makes parameters, and those go up (parameter servers). With it, `inner` only sums
-// gradients, those go up, and the device applies `update` (mirrored). `device` and `stream` outlive the
-// strategy. Beside the errors of `inner`, FinishStep gives DeadlineExceeded where the device does not finish
-// backward.
+// Without `update`, `inner` makes parameters, which are copied to the device (parameter servers). With it,
+// `inner` only sums gradients; the sums are copied, and the device applies `update` (mirrored). `device` and
+// `stream` outlive the strategy. Beside the errors of `inner`, EnqueueEnd and AwaitEnd return
+// DeadlineExceeded if the device does not finish backward or the update.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStagedStrategy(std::unique_ptr<Strategy> inner,
                                                                absl::optional<ReplicaUpdate> update,
                                                                Device& device, Stream& stream,

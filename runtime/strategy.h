@@ -1,10 +1,16 @@
-// The seam. A training step cannot tell under which strategy it runs: it announces gradients as backward
-// makes them, and when FinishStep returns, the step is made. Local, mirrored and parameter-server training,
-// and every later one, fulfil this interface; workers/strategy_factory.cc is the one place that chooses.
+// The seam between training and exchange. A training step cannot tell under which strategy it runs: it
+// announces gradients as backward makes them, enqueues the step's end and awaits it. Local, mirrored and
+// parameter-server training, and every later strategy, implement this interface; workers/strategy_factory.cc
+// is the one place that chooses.
 //
 //   strategy.BeginStep(step);
 //   ... forward, backward; for each range, in ready order: strategy.GradientReady(i, event)
-//   StepOutcome outcome = strategy.FinishStep();
+//   strategy.EnqueueEnd(step.slot);
+//   done.Record(stream);
+//   StepOutcome outcome = *strategy.AwaitEnd(step, done);
+//
+// The contract is asynchronous in form, as that of Device: a strategy that the host drives fulfils it by
+// having made the exchange when EnqueueEnd returns.
 //
 // Called by the training thread only; implementations may own threads of their own.
 #ifndef TETHYS_RUNTIME_STRATEGY_H_
@@ -24,19 +30,20 @@
 
 namespace tethys {
 
-// What one step is made of. Positions count samples over the whole job: epoch x samples per epoch + position.
+// The parameters of one step. Positions count samples over the whole job: epoch x samples per epoch +
+// position.
 struct StepInfo {
-  int64_t step = 0;  // Global step of this update (asynchronously: this worker's own count, stale-
-                     // synchronously: its clock).
+  int64_t step = 0;  // Global step of this update (asynchronous: this worker's own count;
+                     // stale-synchronous: its clock).
   int64_t epoch = 0;
   int64_t sample_begin = 0;  // First sample of this worker's batch.
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
   int64_t global_sample_count = 0;  // Over all workers, bulk-synchronous and mirrored; else sample_count.
   int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
-  int turn = 0;                     // 0 or 1: differs between two steps that are under way at once.
+  int slot = 0;                     // 0 or 1: two in-flight steps have different slots.
 };
 
-// Recorded where a device begins the update of a step, by turn. Null: nobody asks.
+// One per slot, recorded where a device begins the update of a step. Null: not needed.
 using UpdateEvents = std::array<TimedEvent*, 2>;
 
 // The memory a strategy works on: host pointers on a CPU, device pointers on a GPU. Not owned.
@@ -47,15 +54,16 @@ struct StepArenas {
   UpdateEvents update_events = {};
 };
 
-class StreamedSteps;
-
 struct StrategyTraits {
-  // Where the strategy's part of a step is work on streams only, so that one graph may hold the whole step
-  // and the next step be put behind it: how to do so. Lives as long as the strategy. Null: driven by the
-  // host.
-  StreamedSteps* streamed = nullptr;
-  // Each BeginStep brings other parameters; elsewhere only the first may.
+  // GradientReady and EnqueueEnd only enqueue stream work, the same for every step of a slot, and never
+  // block. What differs from step to step is what BeginStep writes to the slot's host memory. So one graph
+  // can hold the whole step, and the next step may be enqueued before AwaitEnd. False: the host drives the
+  // exchange, and each step ends before the next begins.
+  bool stream_only = false;
+  // Each BeginStep brings other parameters. False: only the first may.
   bool parameters_change_before_step = false;
+  // The worker's device updates the parameters; they are not made by servers.
+  bool updates_here = false;
 };
 
 struct StepOutcome {
@@ -66,33 +74,22 @@ struct StepOutcome {
   int64_t bytes_in = 0;
 };
 
-// FinishStep in two halves. Two steps may be under way; they differ in StepInfo::turn. In each step of a
-// turn, GradientReady and PutUpdate put the same work on the streams, so a graph of it serves them all; what
-// differs from step to step is what BeginStep leaves in the turn's host memory.
+// When parameters change: in Prepare and Refresh; in the first BeginStep and, where the traits say so, in
+// every one; between EnqueueEnd and the return of AwaitEnd. At no other time.
 //
-//   strategy.BeginStep(step);
-//   ... forward, backward with GradientReady, PutUpdate(turn): or the graph of all that
-//   ... the same for the next step
-//   StepOutcome outcome = streamed.AwaitStep(step, done);
-class StreamedSteps {
- public:
-  virtual ~StreamedSteps() = default;
-
-  // Puts on the stream what remains of a step behind backward: only there parameters change. Never blocks.
-  virtual absl::Status PutUpdate(int turn) = 0;
-
-  // Of the oldest step that was put on the stream; `done` happens behind all of it. Blocks under a deadline
-  // until it has. Errors of FinishStep; what was put there after a step that is not made is not made either.
-  virtual absl::StatusOr<StepOutcome> AwaitStep(const StepInfo& step, const Event& done) = 0;
-};
-
+// After a failed step: FailedPrecondition means that a gradient was not finite. Where the traits say
+// updates_here, parameters are then those before the step on every worker, and later enqueued steps have no
+// effect. With servers the arena may hold parameters of no step. After any other error parameters are
+// unspecified.
+//
 // Thread-compatible.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
   // Memory of `elements` zeroed floats that this strategy exchanges best: the gradient arena should lie in
-  // it. It lives as long as the strategy. Null: any memory does as well. Called at most once, before Prepare.
+  // it. It lives as long as the strategy. Null: any memory serves as well. Called at most once, before
+  // Prepare. Mirrored: collective, every rank calls it.
   virtual absl::StatusOr<float*> AllocateGradients(int64_t elements) {
     (void)elements;
     return nullptr;
@@ -102,26 +99,30 @@ class Strategy {
   virtual std::string Describe() const { return ""; }
 
   // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in
-  // the order backward will announce them; together they cover every variable. Where parameters live
-  // elsewhere (servers), they are there when this returns.
+  // the order in which backward will announce them; together they cover every variable. Parameters that live
+  // on servers are in the arena when this returns; blocks until then.
   virtual absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                                  absl::Span<const Range> ready_order) = 0;
 
+  // Begins a step. Blocks only where it brings parameters.
   virtual absl::Status BeginStep(const StepInfo& step) = 0;
 
   // Range `index` of ready_order holds its final sums once `event` has happened (always, on a CPU). May start
   // to send; never blocks.
   virtual absl::Status GradientReady(int64_t index, const Event& event) = 0;
 
-  // Blocks under a deadline until this worker's part of the step is made; then gradient_sums may be
-  // overwritten, and the parameters of the next step are in the arena, unless BeginStep brings them:
-  // parameters change only within this call, and within BeginStep as the traits say. DeadlineExceeded names
-  // whom it waited for; FailedPrecondition: non-finite gradients, the step is not made and the arena is of no
-  // step; Aborted: the membership changed.
-  virtual absl::StatusOr<StepOutcome> FinishStep() = 0;
+  // Enqueues what remains of the step behind backward. Where the host drives the exchange, blocks under a
+  // deadline until it is made. DeadlineExceeded names the ranks or servers it waited for; Aborted: the
+  // membership changed; FailedPrecondition: see above.
+  virtual absl::Status EnqueueEnd(int slot) = 0;
 
-  // Brings the parameters up to date with all updates of all workers (asynchronous servers; elsewhere they
-  // are). Called at barriers only, with no step under way.
+  // Awaits the oldest step whose end was enqueued; `done` was recorded behind all of its work. Blocks under a
+  // deadline until the step is made. Then gradient_sums may be overwritten, and the parameters of the next
+  // step are in the arena, unless BeginStep brings them. Errors as those of EnqueueEnd.
+  virtual absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) = 0;
+
+  // Brings the parameters up to date with all updates of all workers; a no-op unless servers update
+  // asynchronously or stale-synchronously. Called at barriers only, with no step in flight.
   virtual absl::Status Refresh() = 0;
 
   // Optimizer slots held on this worker, device memory as the arenas, in the optimizer's order; empty where

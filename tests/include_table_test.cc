@@ -201,6 +201,25 @@ TEST(IncludeTableTest, TakesNoPathThatIsNotFromTheRoot) {
   EXPECT_THAT(table.Violations("ps/planted.cc", "#include \"partitioner.h\"\n"), SizeIs(1));
 }
 
+// Every match of the first group of `pattern`, line by line.
+std::vector<std::string> FirstGroups(const std::string& text, const std::regex& pattern) {
+  std::vector<std::string> found;
+  std::smatch match;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, match, pattern)) found.push_back(match[1]);
+  }
+  return found;
+}
+
+TEST(SeamTableTest, NamesEveryCallOfStrategyInOrder) {
+  const std::string header = *ReadFile(TETHYS_SOURCE "/runtime/strategy.h");
+  const std::vector<std::string> calls =
+      FirstGroups(header, std::regex(R"(^  virtual [^~][^(]*[ >](\w+)\()"));
+  EXPECT_THAT(calls, SizeIs(9)) << "docs/design.md and README.md say nine";
+  EXPECT_EQ(FirstGroups(*ReadFile(TETHYS_SOURCE "/docs/design.md"), std::regex(R"(^\| `(\w+)\()")), calls);
+}
+
 TEST(IncludeTableTest, AsksForARowForANewFolder) {
   EXPECT_THAT(DesignTable().Violations("runtime/serving/planted.cc", ""), ElementsAre(HasSubstr("no row")));
 }

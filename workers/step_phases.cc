@@ -10,15 +10,15 @@ constexpr std::array<const char*, kPhases> kNames = {"data", "forward", "backwar
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StepPhases>> StepPhases::Create(Device& device, Stream& stream,
-                                                               StepRecorder& recorder, bool updates_here) {
-  std::unique_ptr<StepPhases> phases(new StepPhases(device, stream, recorder, updates_here));
+                                                               StepRecorder& recorder) {
+  std::unique_ptr<StepPhases> phases(new StepPhases(device, stream, recorder));
   if (!device.reads_host_memory()) TETHYS_RETURN_IF_ERROR(phases->CreateEvents());
   return phases;
 }
 
 absl::Status StepPhases::CreateEvents() {
   timed_ = true;
-  for (Events& events : turns_) {
+  for (Events& events : slots_) {
     TETHYS_ASSIGN_OR_RETURN(events.update, device_.CreateTimedEvent());
     for (auto& end : events.ends) {
       TETHYS_ASSIGN_OR_RETURN(end, device_.CreateTimedEvent());
@@ -32,12 +32,12 @@ absl::Status StepPhases::Run(Phase phase, absl::FunctionRef<absl::Status()> work
   const ProfilerRange range(device_, kNames[index], step_.step);
   TETHYS_RETURN_IF_ERROR(work());
   recorder_.Mark(phase);
-  return timed_ ? turns_[step_.turn].ends[index]->Record(stream_) : absl::OkStatus();
+  return timed_ ? slots_[step_.slot].ends[index]->Record(stream_) : absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<DeviceTimes>> StepPhases::OnDevice(const StepInfo& step) const {
   if (!timed_) return std::nullopt;
-  const auto& [ends, update] = turns_[step.turn];
+  const auto& [ends, update] = slots_[step.slot];
   const auto end = [&ends = ends](Phase phase) -> const TimedEvent& {
     return *ends[static_cast<size_t>(phase)];
   };

@@ -1,13 +1,13 @@
-// Tells where the time of a step goes: the recorder, what the host spent; a profiler, by name; and of a
-// device that goes on alone, by events on its stream, what each phase took there, once the step has happened.
+// Measures the phases of a step: for the recorder by the host's clock, for a profiler by named ranges. On an
+// asynchronous device, phase times come from events on its stream, readable after the step.
 //
 //   phases.Begin(step);
 //   phases.Run(Phase::kForward, [&] { return plan.Forward(); });   // and every other phase, in order
 //   ...
-//   phases.OnDevice(step)                                          // once it has happened
+//   phases.OnDevice(step)                                          // once the step has happened
 //
-// Run puts the same on the stream in every step of a turn, so a graph may hold it; times are then those of
-// the graph's last launch. Used by the training thread. Nothing blocks or allocates.
+// Run enqueues the same events in every step of a slot, so a graph may hold them; times are then those of the
+// graph's last launch. Used by the training thread. Nothing blocks or allocates.
 #ifndef TETHYS_WORKERS_STEP_PHASES_H_
 #define TETHYS_WORKERS_STEP_PHASES_H_
 
@@ -24,40 +24,43 @@ namespace tethys {
 
 class StepPhases {
  public:
-  // Work is on `stream`. `updates_here`: the strategy has the device update the parameters. What is borrowed
-  // outlives the phases.
+  // Work is on `stream`. What is borrowed outlives the phases.
   static absl::StatusOr<std::unique_ptr<StepPhases>> Create(Device& device, Stream& stream,
-                                                            StepRecorder& recorder, bool updates_here);
+                                                            StepRecorder& recorder);
 
-  // What follows, until the next Begin, is of this step.
+  // Takes StrategyTraits::updates_here: if false, no update time is read from the device. Initially true.
+  void set_updates_here(bool updates_here) { updates_here_ = updates_here; }
+
+  // Phases belong to this step until the next Begin.
   void Begin(const StepInfo& step) { step_ = step; }
 
-  // `work` is a phase of the step; its errors.
+  // Runs `work` as a phase of the step. Errors are those of `work`.
   absl::Status Run(Phase phase, absl::FunctionRef<absl::Status()> work);
 
-  // Of a step that has happened, before the next of its turn begins. Absent where the host's times tell all.
+  // Called once a step has happened, before the next of its slot begins. Absent where the host's times are
+  // those of the device.
   absl::StatusOr<std::optional<DeviceTimes>> OnDevice(const StepInfo& step) const;
 
-  // For StepArenas.
-  UpdateEvents update_events() const { return {turns_[0].update.get(), turns_[1].update.get()}; }
+  // The events of StepArenas.
+  UpdateEvents update_events() const { return {slots_[0].update.get(), slots_[1].update.get()}; }
 
  private:
-  // Recorded in each step of a turn; null where the host's times tell all.
+  // Recorded in each step of a slot; null where the host's times are those of the device.
   struct Events {
-    std::array<std::unique_ptr<TimedEvent>, kPhases> ends;  // Of each phase.
-    std::unique_ptr<TimedEvent> update;                     // Where it begins, within kExchange.
+    std::array<std::unique_ptr<TimedEvent>, kPhases> ends;  // By phase: its end.
+    std::unique_ptr<TimedEvent> update;                     // Where the update begins, within kExchange.
   };
 
-  StepPhases(Device& device, Stream& stream, StepRecorder& recorder, bool updates_here)
-      : device_(device), stream_(stream), recorder_(recorder), updates_here_(updates_here) {}
+  StepPhases(Device& device, Stream& stream, StepRecorder& recorder)
+      : device_(device), stream_(stream), recorder_(recorder) {}
   absl::Status CreateEvents();
 
   Device& device_;
   Stream& stream_;
   StepRecorder& recorder_;
-  const bool updates_here_;
+  bool updates_here_ = true;
   bool timed_ = false;
-  std::array<Events, 2> turns_;
+  std::array<Events, 2> slots_;  // By StepInfo::slot.
   StepInfo step_;
 };
 

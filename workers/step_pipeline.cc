@@ -1,5 +1,7 @@
 #include "workers/step_pipeline.h"
 
+#include <cmath>
+
 #include "runtime/device/profiler_range.h"
 
 namespace tethys {
@@ -12,97 +14,161 @@ absl::Status Named(const StepInfo& step, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StepPipeline>> StepPipeline::Create(const TrainStepParts& parts,
+absl::StatusOr<std::unique_ptr<StepPipeline>> StepPipeline::Create(const Parts& parts,
                                                                    const Options& options) {
   std::unique_ptr<StepPipeline> pipeline(new StepPipeline(parts, options));
-  if (!options.device.reads_host_memory()) TETHYS_RETURN_IF_ERROR(pipeline->Allocate());
+  TETHYS_RETURN_IF_ERROR(pipeline->Allocate());
   return pipeline;
 }
 
 absl::Status StepPipeline::Allocate() {
   Device& device = options_.device;
-  if (options_.streamed != nullptr) {
-    TETHYS_ASSIGN_OR_RETURN(losses_, device.Allocate(2 * sizeof(LossResult), MemoryKind::kPinnedHost));
-    for (auto& done : done_) {
-      TETHYS_ASSIGN_OR_RETURN(done, device.CreateEvent());
-    }
-  } else if (options_.graphs && device.captures()) {
-    for (int64_t i = 0; i < options_.ready_ranges; ++i) {
-      TETHYS_ASSIGN_OR_RETURN(ready_.emplace_back(), device.CreateTimedEvent());
-    }
+  TETHYS_ASSIGN_OR_RETURN(losses_, device.Allocate(2 * sizeof(LossResult), MemoryKind::kPinnedHost));
+  for (auto& done : done_) {
+    TETHYS_ASSIGN_OR_RETURN(done, device.CreateEvent());
+  }
+  if (options_.stream_only || !options_.graphs || !device.captures()) return absl::OkStatus();
+  // Only timed events that a graph records can be used outside of it.
+  for (int64_t i = 0; i < options_.ready_ranges; ++i) {
+    TETHYS_ASSIGN_OR_RETURN(ready_.emplace_back(), device.CreateTimedEvent());
   }
   return absl::OkStatus();
 }
 
 absl::Status StepPipeline::Run(StepInfo step) {
   const ProfilerRange range(options_.device, "step", step.step);
-  if (losses_ != nullptr) return RunAhead(step);
-  return Named(step, ready_.empty() ? TrainStep(parts_, step) : RunToEnd(step));
+  step.slot = in_flight_.has_value() ? 1 - in_flight_->slot : 0;
+  const absl::Status enqueued = Named(step, Enqueue(step));
+  TETHYS_RETURN_IF_ERROR(Finish());  // If the step before failed, that may be why this one did.
+  TETHYS_RETURN_IF_ERROR(enqueued);
+  in_flight_ = step;
+  return overlaps_ ? absl::OkStatus() : Finish();
 }
 
-absl::Status StepPipeline::RunAhead(StepInfo step) {
-  step.turn = under_way_.has_value() ? 1 - under_way_->turn : 0;
-  const absl::Status put = Named(step, PutAhead(step));
-  TETHYS_RETURN_IF_ERROR(Finish());  // What failed there may be why this step could not be put.
-  TETHYS_RETURN_IF_ERROR(put);
-  under_way_ = step;
+absl::Status StepPipeline::Enqueue(const StepInfo& step) {
+  TETHYS_RETURN_IF_ERROR(TakeBatch(step));
+  TETHYS_RETURN_IF_ERROR(BeginStep(step));
+  if (options_.stream_only) {
+    TETHYS_RETURN_IF_ERROR(Launch(step.slot, [&]() -> absl::Status {
+      TETHYS_RETURN_IF_ERROR(ComputeGradients());
+      return EnqueueEnd(step.slot);
+    }));
+    TETHYS_RETURN_IF_ERROR(done_[step.slot]->Record(options_.stream));
+    return parts_.feed.FeedAhead();
+  }
+  TETHYS_RETURN_IF_ERROR(Launch(step.slot, [&] { return ComputeGradients(); }));
+  TETHYS_RETURN_IF_ERROR(AnnounceRecorded());
+  TETHYS_RETURN_IF_ERROR(parts_.feed.FeedAhead());
+  parts_.recorder.BeginExchange();
+  const absl::Status ended = EnqueueEnd(step.slot);
+  if (!ended.ok()) return CauseOf(ended, step.slot);
+  return done_[step.slot]->Record(options_.stream);
+}
+
+absl::Status StepPipeline::TakeBatch(const StepInfo& step) {
+  TETHYS_RETURN_IF_ERROR(parts_.recorder.BeginStep({.step = step.step,
+                                                    .epoch = step.epoch,
+                                                    .sample_begin = step.sample_begin,
+                                                    .samples = step.sample_count}));
+  parts_.phases.Begin(step);
+  return parts_.phases.Run(Phase::kData, [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(parts_.feed.Feed());
+    return parts_.plan.TakeBatch();
+  });
+}
+
+// May wait for servers, so its time belongs to the exchange.
+absl::Status StepPipeline::BeginStep(const StepInfo& step) {
+  parts_.recorder.BeginExchange();
+  TETHYS_RETURN_IF_ERROR(parts_.strategy.BeginStep(step));
+  parts_.recorder.Mark(Phase::kExchange);
+  parts_.recorder.EndExchange();
   return absl::OkStatus();
 }
 
-absl::Status StepPipeline::Finish() {
-  if (!under_way_.has_value()) return absl::OkStatus();
-  const StepInfo step = *under_way_;
-  under_way_.reset();
-  parts_.recorder.BeginExchange();
-  const absl::StatusOr<StepOutcome> outcome = options_.streamed->AwaitStep(step, *done_[step.turn]);
-  return Named(step, EndTrainStep(parts_, step, outcome, Loss(step.turn)));
+// Stream work only on an asynchronous device, which a graph may capture.
+absl::Status StepPipeline::ComputeGradients() {
+  TETHYS_RETURN_IF_ERROR(parts_.phases.Run(Phase::kForward, [&] { return parts_.plan.Forward(); }));
+  return parts_.phases.Run(Phase::kBackward, [&] {
+    return parts_.plan.Backward([&](int64_t range, const Event& ready) {
+      return ready_.empty() ? Announce(range, ready) : ready_[range]->Record(options_.stream);
+    });
+  });
 }
 
-absl::Status StepPipeline::RunToEnd(const StepInfo& step) {
-  TETHYS_RETURN_IF_ERROR(BeginTrainStep(parts_, step));
-  TETHYS_RETURN_IF_ERROR(Put(step.turn, [this] { return PutGradients(); }));
+absl::Status StepPipeline::Announce(int64_t range, const Event& ready) {
+  parts_.recorder.BucketReady(static_cast<int>(range));
+  return parts_.strategy.GradientReady(range, ready);
+}
+
+// Announces the ranges whose events a graph records.
+absl::Status StepPipeline::AnnounceRecorded() {
   for (size_t i = 0; i < ready_.size(); ++i) {
-    TETHYS_RETURN_IF_ERROR(AnnounceGradients(parts_, static_cast<int64_t>(i), *ready_[i]));
+    TETHYS_RETURN_IF_ERROR(Announce(static_cast<int64_t>(i), *ready_[i]));
   }
-  return FinishTrainStep(parts_, step);
+  return absl::OkStatus();
 }
 
-absl::Status StepPipeline::PutAhead(const StepInfo& step) {
-  TETHYS_RETURN_IF_ERROR(BeginTrainStep(parts_, step));
-  TETHYS_RETURN_IF_ERROR(Put(step.turn, [this, &step] { return PutStep(step.turn); }));
-  TETHYS_RETURN_IF_ERROR(done_[step.turn]->Record(options_.stream));
-  return parts_.feed.FeedAhead();
-}
-
-absl::Status StepPipeline::PutStep(int turn) {
-  TETHYS_RETURN_IF_ERROR(ComputeGradients(
-      parts_, [this](int64_t index, const Event& event) { return AnnounceGradients(parts_, index, event); }));
+absl::Status StepPipeline::EnqueueEnd(int slot) {
   TETHYS_RETURN_IF_ERROR(
-      parts_.phases.Run(Phase::kExchange, [&] { return options_.streamed->PutUpdate(turn); }));
-  return parts_.plan.PutLoss(&Loss(turn));
+      parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(slot); }));
+  return parts_.plan.PutLoss(&Loss(slot));
 }
 
-// Of a graph only timed events are of use outside.
-absl::Status StepPipeline::PutGradients() {
-  return ComputeGradients(
-      parts_, [this](int64_t index, const Event&) { return ready_[index]->Record(options_.stream); });
+absl::Status StepPipeline::Finish() {
+  if (!in_flight_.has_value()) return absl::OkStatus();
+  const StepInfo step = *in_flight_;
+  in_flight_.reset();
+  parts_.recorder.BeginExchange();
+  return Named(step, Record(step, parts_.strategy.AwaitEnd(step, *done_[step.slot])));
 }
 
-// In the first step libraries set themselves up, which cannot be captured. A capture that fails is an error:
-// falling back to single launches would be this rank's alone, but a reduction must be captured by all or
-// none.
-absl::Status StepPipeline::Put(int turn, absl::FunctionRef<absl::Status()> work) {
-  if (warm_ && graphs_[turn] == nullptr && options_.graphs && options_.device.captures()) {
+absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<StepOutcome>& outcome) {
+  TETHYS_RETURN_IF_ERROR(CheckLoss(step.slot));
+  if (!outcome.ok()) return outcome.status();
+  TETHYS_ASSIGN_OR_RETURN(const std::optional<DeviceTimes> on_device, parts_.phases.OnDevice(step));
+  const LossResult& loss = Loss(step.slot);
+  parts_.recorder.EndStep({.loss_sum = loss.loss_sum,
+                           .correct = static_cast<int64_t>(loss.correct),
+                           .bytes_out = outcome->bytes_out,
+                           .bytes_in = outcome->bytes_in,
+                           .staleness = outcome->staleness,
+                           .update_ns = outcome->update_ns,
+                           .on_device = on_device});
+  return absl::OkStatus();
+}
+
+// A worker whose own loss is not finite says so, rather than that some sum or push is not.
+absl::Status StepPipeline::CheckLoss(int slot) {
+  const double loss_sum = Loss(slot).loss_sum;
+  if (std::isfinite(loss_sum)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the loss became ", loss_sum, ": lower optimizer.learning_rate, or check the data"));
+}
+
+// The loss may explain why an exchange failed. It is not looked at after a deadline, when the device may
+// hang.
+absl::Status StepPipeline::CauseOf(const absl::Status& failed, int slot) {
+  if (absl::IsDeadlineExceeded(failed)) return failed;
+  if (!parts_.plan.PutLoss(&Loss(slot)).ok() || !options_.stream.Synchronize().ok()) return failed;
+  TETHYS_RETURN_IF_ERROR(CheckLoss(slot));
+  return failed;
+}
+
+// The first step is not captured, because libraries set themselves up in it. A capture that fails is an
+// error: single launches instead would be this rank's alone, but all ranks must capture a reduction or none.
+absl::Status StepPipeline::Launch(int slot, absl::FunctionRef<absl::Status()> work) {
+  if (warm_ && graphs_[slot] == nullptr && options_.graphs && options_.device.captures()) {
     absl::StatusOr<std::unique_ptr<Graph>> graph = options_.device.Capture(options_.stream, work);
     if (!graph.ok()) {
       return Annotate(
           graph.status(),
           "it could not be captured as a graph (device { graph: false } in the job goes without)");
     }
-    graphs_[turn] = *std::move(graph);
+    graphs_[slot] = *std::move(graph);
   }
   warm_ = true;
-  return graphs_[turn] == nullptr ? work() : graphs_[turn]->Launch(options_.stream);
+  return graphs_[slot] == nullptr ? work() : graphs_[slot]->Launch(options_.stream);
 }
 
 }  // namespace tethys

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "workers/device_factory.h"
-#include "workers/device_memory.h"
 #include "workers/segment_pause.h"
 #include "workers/strategy_factory.h"
 
@@ -47,82 +47,47 @@ absl::Status Trainer::Build(RingListener& listener) {
                      plan.train_samples(), ": put the same files on every host"));
   }
   TETHYS_ASSIGN_OR_RETURN(scaling_, ResolveScaling(job.data(), *datasets_.train));
-  TETHYS_ASSIGN_OR_RETURN(model_,
+  TETHYS_ASSIGN_OR_RETURN(Model model,
                           Model::Create(job.model(), datasets_.train->sample_shape(), job.data().classes()));
-  if (model_->variables().signature() != plan.model_signature()) {
+  if (model.variables().signature() != plan.model_signature()) {
     return absl::FailedPreconditionError("the model built here has other variables than the job's plan");
   }
-  TETHYS_ASSIGN_OR_RETURN(device_, CreateWorkerDevice(task_, setup_));
-  TETHYS_RETURN_IF_ERROR(
-      CheckDeviceMemory(*device_, *model_, MemoryNeedsOf(plan, DeviceOf(plan, task_.index))));
-  TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
-  TETHYS_ASSIGN_OR_RETURN(strategy_, CreateStrategy(task_, setup_, *model_, *device_, *stream_, listener,
-                                                    clock_, [this] { return session_.peers_compute(); }));
-  TETHYS_RETURN_IF_ERROR(AllocateGradients());
-  TETHYS_RETURN_IF_ERROR(BuildPlans());
-  TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, datasets_.train,
-                                                   {.prefetch_batches = job.data().prefetch_batches(),
-                                                    .slow_down = task_.slow_down}));
-  recorder_ = std::make_unique<StepRecorder>(
-      clock_, task_.index, static_cast<int>(model_->ready_order().size()), StepRecorder::kCapacity,
-      StepRecorder::kPatience, [this] { session_.BeatSoon(); });
   steps_ = leased_ ? 0 : setup_.state().step();
-  TETHYS_RETURN_IF_ERROR(PrepareStrategy());
+  TETHYS_RETURN_IF_ERROR(CreateReplica(std::move(model)));
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> strategy,
+                          CreateStrategy(task_, setup_, *replica_, listener, clock_,
+                                         [this] { return session_.peers_compute(); }));
+  TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy)));
   return TakeParameters();
 }
 
-// Where the strategy would rather have them.
-absl::Status Trainer::AllocateGradients() {
-  TETHYS_ASSIGN_OR_RETURN(gradient_sums_, strategy_->AllocateGradients(ArenaSize()));
-  if (gradient_sums_ != nullptr) return absl::OkStatus();
-  const int64_t bytes = ArenaSize() * static_cast<int64_t>(sizeof(float));
-  TETHYS_ASSIGN_OR_RETURN(gradients_, device_->Allocate(bytes, MemoryKind::kDevice));
-  gradient_sums_ = gradients_->floats();
+absl::Status Trainer::CreateReplica(Model model) {
+  const proto::JobPlan& plan = setup_.plan();
+  const proto::Job& job = plan.job();
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateWorkerDevice(task_, setup_));
+  TETHYS_RETURN_IF_ERROR(CheckDeviceMemory(*device, model, MemoryNeedsOf(plan, DeviceOf(plan, task_.index))));
+  const int64_t rows = plan.batch_per_worker();
+  Replica::Options options{
+      .rank = task_.index,
+      .rows = rows,
+      .evaluation_rows = EvaluationRows(model, rows),
+      .scaling = scaling_,
+      .train = datasets_.train,
+      .feed = {.prefetch_batches = job.data().prefetch_batches(), .slow_down = task_.slow_down},
+      .graphs = job.device().graph(),
+      .records_wait = [this] { session_.BeatSoon(); }};
+  TETHYS_ASSIGN_OR_RETURN(replica_,
+                          Replica::Create(std::move(model), std::move(device), clock_, std::move(options)));
   return absl::OkStatus();
 }
 
-absl::Status Trainer::BuildPlans() {
-  const int64_t bytes = ArenaSize() * static_cast<int64_t>(sizeof(float));
-  TETHYS_ASSIGN_OR_RETURN(parameters_, device_->Allocate(bytes, MemoryKind::kDevice));
-  const int64_t rows = setup_.plan().batch_per_worker();
-  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(*model_, *device_, *stream_, rows, scaling_,
-                                               parameters_->floats(), gradient_sums_));
-  TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
-                          Plan::Compile(*model_, *device_, *stream_, EvaluationRows(*model_, rows), scaling_,
-                                        parameters_->floats(), nullptr));
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::PrepareStrategy() {
-  const bool updates_here = !setup_.plan().job().strategy().has_parameter_server();
-  TETHYS_ASSIGN_OR_RETURN(phases_, StepPhases::Create(*device_, *stream_, *recorder_, updates_here));
-  const StepArenas arenas{parameters_->floats(), gradient_sums_, ArenaSize(), phases_->update_events()};
-  TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, strategy_->Prepare(arenas, model_->ready_order()));
-  TETHYS_ASSIGN_OR_RETURN(
-      pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_, *phases_},
-                                      {.device = *device_,
-                                       .stream = *stream_,
-                                       .streamed = traits.streamed,
-                                       .ready_ranges = static_cast<int64_t>(model_->ready_order().size()),
-                                       .graphs = setup_.plan().job().device().graph()}));
-  return absl::OkStatus();
-}
-
-// Initial values or a checkpoint's where this worker keeps the parameters; from the servers otherwise.
+// Takes initial values or those of a checkpoint. With servers, Attach has brought the parameters.
 absl::Status Trainer::TakeParameters() {
   if (setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
-  const absl::Span<float> parameters(parameters_->floats(), static_cast<size_t>(ArenaSize()));
-  if (!setup_.restore()) {
-    return FillDeviceMemory(*device_, *stream_, parameters, [this](absl::Span<float> values) {
-      model_->variables().FillInitialValues(setup_.plan().job().seed(), {0, ArenaSize()}, values.data());
-      return absl::OkStatus();
-    });
-  }
-  std::vector<absl::Span<float>> parts = strategy_->slots();
-  parts.insert(parts.begin(), parameters);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    TETHYS_RETURN_IF_ERROR(FillDeviceMemory(*device_, *stream_, parts[i], [&](absl::Span<float> values) {
-      return session_.ReadCheckpoint(static_cast<int>(i), 0, values);
+  if (!setup_.restore()) return replica_->FillInitialValues(setup_.plan().job().seed());
+  for (size_t part = 0; part < replica_->Parts().size(); ++part) {
+    TETHYS_RETURN_IF_ERROR(replica_->FillPart(part, [&](absl::Span<float> values) {
+      return session_.ReadCheckpoint(static_cast<int>(part), 0, values);
     }));
   }
   return absl::OkStatus();
@@ -141,16 +106,16 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
   int64_t done = 0;
   while (true) {
     // Batches are announced as far ahead as the loader prefetches.
-    while (feed_->loader().room() > 0) {
+    while (replica_->loader().room() > 0) {
       TETHYS_ASSIGN_OR_RETURN(const absl::optional<BatchAssignment> next, sequence->Next(announced.empty()));
       if (!next.has_value()) break;
-      feed_->loader().Announce(order, next->positions);
+      replica_->loader().Announce(order, next->positions);
       announced.push_back(*next);
     }
     if (announced.empty()) break;
     if (!leased_) {
       TETHYS_ASSIGN_OR_RETURN(const bool goes_on, pause.GoesOn(done));
-      if (!goes_on) break;  // The job is about to end, so nobody asks for what was announced ahead.
+      if (!goes_on) break;  // The job is about to end: batches that were announced ahead are dropped.
     }
     const BatchAssignment batch = announced.front();
     announced.pop_front();
@@ -163,16 +128,15 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
                         .global_sample_count = batch.global_count,
                         .schedule_position = SamplesUsed(plan, run.epoch(), batch.step_begin)};
     TETHYS_RETURN_IF_ERROR(session_.status());
-    TETHYS_RETURN_IF_ERROR(pipeline_->Run(step));
+    TETHYS_RETURN_IF_ERROR(replica_->Step(step));
     ++steps_;
     ++done;
   }
-  TETHYS_RETURN_IF_ERROR(pipeline_->Finish());
+  TETHYS_RETURN_IF_ERROR(replica_->Finish());
   return done;
 }
 
 absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
-  TETHYS_RETURN_IF_ERROR(strategy_->Refresh());
   const std::shared_ptr<const Dataset> dataset = order.split() == proto::TEST    ? datasets_.test
                                                  : order.split() == proto::TRAIN ? datasets_.train
                                                                                  : datasets_.validation;
@@ -181,20 +145,18 @@ absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
     return absl::InvalidArgumentError(absl::StrCat("asked to evaluate samples [", order.begin(), ", ",
                                                    order.end(), ") that are not there"));
   }
-  return tethys::Evaluate(*device_, *evaluation_plan_, dataset, {order.begin(), order.end()});
+  return replica_->Evaluate(dataset, {order.begin(), order.end()});
 }
 
 absl::Status Trainer::Save(const proto::Save& order) {
-  if (order.first() < 0 || order.count() < 0 || order.first() + order.count() > ArenaSize()) {
+  if (order.first() < 0 || order.count() < 0 || order.first() + order.count() > replica_->arena_size()) {
     return absl::InvalidArgumentError("asked to save a range outside the arena");
   }
   return session_.WriteCheckpoint(order.id(), [&](TaskSession::WriteRange write) -> absl::Status {
-    std::vector<absl::Span<float>> parts = strategy_->slots();
-    parts.insert(parts.begin(), {parameters_->floats(), static_cast<size_t>(ArenaSize())});
-    for (size_t i = 0; i < parts.size(); ++i) {
-      const absl::Span<const float> part = parts[i].subspan(order.first(), order.count());
-      TETHYS_RETURN_IF_ERROR(ReadDeviceMemory(*device_, *stream_, part, [&](absl::Span<const float> values) {
-        return write(static_cast<int>(i), order.first(), values);
+    const Range range{order.first(), order.count()};
+    for (size_t part = 0; part < replica_->Parts().size(); ++part) {
+      TETHYS_RETURN_IF_ERROR(replica_->ReadPart(part, range, [&](absl::Span<const float> values) {
+        return write(static_cast<int>(part), range.begin, values);
       }));
     }
     return absl::OkStatus();
@@ -203,11 +165,11 @@ absl::Status Trainer::Save(const proto::Save& order) {
 
 void Trainer::FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) {
   heartbeat.set_step(steps_);
-  heartbeat.set_computing(recorder_->computing());
-  heartbeat.set_record_stall_ns(recorder_->stalled_ns());
+  heartbeat.set_computing(replica_->recorder().computing());
+  heartbeat.set_record_stall_ns(replica_->recorder().stalled_ns());
   while (true) {
     proto::FromTask message;
-    if (recorder_->Drain(*message.mutable_steps(), kRecordsPerMessage) == 0) return;
+    if (replica_->recorder().Drain(*message.mutable_steps(), kRecordsPerMessage) == 0) return;
     before.push_back(std::move(message));
   }
 }

@@ -14,9 +14,8 @@
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
 #include "runtime/nn/model.h"
-#include "runtime/nn/plan.h"
 #include "workers/device_factory.h"
-#include "workers/evaluator.h"
+#include "workers/replica.h"
 
 namespace tethys {
 namespace {
@@ -81,21 +80,16 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
 
 absl::StatusOr<EvaluationSums> EvaluateCheckpoint(const Request& request) {
   TETHYS_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Device> device,
+      std::unique_ptr<Device> device,
       CreateDeviceOf(request.device, request.job.device(), /*gpu=*/0, request.cuda_library_path));
-  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device->CreateStream());
-  const int64_t arena = request.model->variables().arena_size();
-  const int64_t bytes = arena * static_cast<int64_t>(sizeof(float));
-  std::vector<float> values(arena);
-  TETHYS_RETURN_IF_ERROR(request.reader->Read(0, 0, absl::MakeSpan(values)));
-  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Buffer> parameters,
-                          device->Allocate(bytes, MemoryKind::kDevice));
-  TETHYS_RETURN_IF_ERROR(device->CopyToDevice(*stream, parameters->data(), values.data(), bytes));
+  const MonotonicClock clock;
   const int64_t rows = std::min(BatchPerWorkerRows(request.job), request.dataset->size());
-  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Plan> plan,
-                          Plan::Compile(*request.model, *device, *stream, rows, request.scaling,
-                                        parameters->floats(), /*gradient_sums=*/nullptr));
-  return Evaluate(*device, *plan, request.dataset, {0, request.dataset->size()});
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
+                          Replica::Create(*request.model, std::move(device), clock,
+                                          {.evaluation_rows = rows, .scaling = request.scaling}));
+  TETHYS_RETURN_IF_ERROR(
+      replica->FillPart(0, [&](absl::Span<float> values) { return request.reader->Read(0, 0, values); }));
+  return replica->Evaluate(request.dataset, {0, request.dataset->size()});
 }
 
 int RunEvaluate(const Flags& flags) {

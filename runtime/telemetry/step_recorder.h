@@ -3,10 +3,12 @@
 // chief.
 //
 //   recorder.BeginStep({.step = 7, .epoch = 0, .sample_begin = 896, .samples = 128});
-//   batch = loader.Next();     recorder.Mark(Phase::kData);
-//   plan.Forward();            recorder.Mark(Phase::kForward);
-//   plan.Backward();           recorder.Mark(Phase::kBackward);     // meanwhile recorder.BucketReady(i)
-//   strategy.FinishStep();     recorder.Mark(Phase::kExchange);
+//   batch = loader.Next();                   recorder.Mark(Phase::kData);
+//   strategy.BeginStep(step);                recorder.Mark(Phase::kExchange);
+//   plan.Forward();                          recorder.Mark(Phase::kForward);
+//   plan.Backward();                         recorder.Mark(Phase::kBackward);  // meanwhile BucketReady(i)
+//   strategy.EnqueueEnd(slot);               recorder.Mark(Phase::kExchange);
+//   outcome = strategy.AwaitEnd(step, done);
 //   recorder.EndStep({.loss_sum = 81.2, .correct = 97, ...});
 //
 // The training thread calls BeginStep, Mark, BucketReady and EndStep; one other thread calls Drain. No heap

@@ -3,18 +3,12 @@
 #include <utility>
 
 #include "ps/partitioner.h"
+#include "tests/testing/happened_event.h"
 
 namespace tethys {
 namespace {
 
 constexpr int64_t kRowBytes = 2048;
-
-class NoEvent final : public Event {
- public:
-  absl::Status Record(Stream&) override { return absl::OkStatus(); }
-  absl::Status Wait(Stream&) const override { return absl::OkStatus(); }
-  absl::StatusOr<bool> Happened() const override { return true; }
-};
 
 proto::JobPlan MakePlan(const ExchangeOptions& options) {
   VariableSet variables;
@@ -93,9 +87,9 @@ PushPull::PushPull(const ExchangeFixture& fixture, int worker, std::vector<Serve
 void PushPull::Exchange() {
   const StepInfo step{.step = step_, .sample_count = 128, .schedule_position = step_ * 128};
   TETHYS_CHECK(strategy_->BeginStep(step).ok());
-  const absl::Status sent = strategy_->GradientReady(0, NoEvent());
+  const absl::Status sent = strategy_->GradientReady(0, HappenedEvent());
   TETHYS_CHECK(sent.ok(), StatusText(sent));
-  const auto outcome = strategy_->FinishStep();
+  const auto outcome = EndStep(*strategy_, step);
   TETHYS_CHECK(outcome.ok(), StatusText(outcome.status()));
   ++step_;
 }

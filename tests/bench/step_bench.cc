@@ -17,9 +17,9 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/local_strategy.h"
-#include "runtime/nn/plan.h"
-#include "runtime/tensor/arena.h"
 #include "tests/bench/dense_products.h"
+#include "tests/testing/happened_event.h"
+#include "workers/replica.h"
 
 namespace tethys {
 namespace {
@@ -83,46 +83,38 @@ proto::Model LenetConfig() {
   return config;
 }
 
-// Everything one worker of a local job holds.
+// The replica of a local job, stepped on one batch without feed and records.
 class Step {
  public:
   Step(const proto::Model& config, double momentum)
-      : model_(Must(Model::Create(config, {28, 28}, kClasses))),
-        device_(Must(CreateCpuDevice(1))),
-        stream_(Must(device_->CreateStream())),
-        parameters_(model_.variables().arena_size()),
-        gradients_(model_.variables().arena_size()),
+      : replica_(Must(Replica::Create(Must(Model::Create(config, {28, 28}, kClasses)),
+                                      Must(CreateCpuDevice(1)), clock_, {.rows = kRows}))),
         batch_(kRows, kPixels) {
+    MustBeOk(replica_->FillInitialValues(1));
     resident_before_plan_ = ResidentKiB();
-    model_.variables().FillInitialValues(1, {0, parameters_.size()}, parameters_.data());
-    plan_ = Must(Plan::Compile(model_, *device_, *stream_, kRows, {}, parameters_.data(), gradients_.data()));
-    resident_with_plan_ = ResidentKiB();
-    conversion_ = Must(device_->CreateInputConversion(kRows * kPixels, 0, 1));
-    converted_ = Must(device_->Allocate(kRows * kPixels * sizeof(float), MemoryKind::kDevice));
     proto::Optimizer optimizer;
     optimizer.mutable_sgd()->set_momentum(momentum);
     optimizer.set_learning_rate(1e-3);
-    std::vector<NamedRange> ranges;
-    for (const Variable& variable : model_.variables().variables()) {
-      ranges.push_back({variable.name, variable.range});
-    }
-    strategy_ =
-        CreateLocalStrategy(Must(CreateOptimizer(optimizer, *device_, MakeSegments(optimizer, ranges))),
-                            optimizer, 0, 1, *stream_, clock_);
-    Must(strategy_->Prepare({parameters_.data(), gradients_.data(), parameters_.size()},
-                            model_.ready_order()));
+    MustBeOk(replica_->Attach(CreateLocalStrategy(Must(replica_->MakeUpdate(optimizer, 0, 1)), clock_)));
+    resident_with_plan_ = ResidentKiB();
+    conversion_ = Must(replica_->device().CreateInputConversion(kRows * kPixels, 0, 1));
+    converted_ = Must(replica_->device().Allocate(kRows * kPixels * sizeof(float), MemoryKind::kDevice));
     FillBatch();
   }
 
   void Run() {
-    MustBeOk(strategy_->BeginStep({.sample_count = kRows, .global_sample_count = kRows}));
-    MustBeOk(plan_->Forward(batch_.batch()));
-    MustBeOk(plan_->Backward(
-        [this](int64_t index, const Event& event) { return strategy_->GradientReady(index, event); }));
-    Must(strategy_->FinishStep());
+    Strategy& strategy = *replica_->strategy();
+    const StepInfo step{.sample_count = kRows, .global_sample_count = kRows};
+    MustBeOk(strategy.BeginStep(step));
+    MustBeOk(replica_->plan().Forward(batch_.batch()));
+    MustBeOk(replica_->plan().Backward(
+        [&](int64_t index, const Event& event) { return strategy.GradientReady(index, event); }));
+    Must(EndStep(strategy, step));
   }
-  void Convert() { MustBeOk(conversion_->Run(*stream_, batch_.batch().inputs, converted_->floats())); }
-  const Model& model() const { return model_; }
+  void Convert() {
+    MustBeOk(conversion_->Run(replica_->stream(), batch_.batch().inputs, converted_->floats()));
+  }
+  const Model& model() const { return replica_->model(); }
   int64_t resident_before_plan() const { return resident_before_plan_; }
   int64_t resident_with_plan() const { return resident_with_plan_; }
 
@@ -139,19 +131,13 @@ class Step {
     }
   }
 
-  Model model_;
-  std::unique_ptr<Device> device_;
-  std::unique_ptr<Stream> stream_;
-  Arena parameters_;
-  Arena gradients_;
+  const MonotonicClock clock_;
+  const std::unique_ptr<Replica> replica_;
   BatchBuffer batch_;
-  MonotonicClock clock_;
   int64_t resident_before_plan_ = 0;
   int64_t resident_with_plan_ = 0;
-  std::unique_ptr<Plan> plan_;
   std::unique_ptr<InputConversionPrimitive> conversion_;
   std::unique_ptr<Buffer> converted_;
-  std::unique_ptr<Strategy> strategy_;
 };
 
 // Tries all algorithms of one product in turn, prints their medians and returns the fastest.
@@ -221,10 +207,11 @@ void PrintMemory() {
   Step step(MlpConfig({128, 10}), 0.9);
   const int64_t before_step = ResidentKiB();
   step.Run();
-  std::printf("resident memory, 784-128-10, KiB: start %ld, device +%ld, plan +%ld, first step +%ld\n\n",
-              static_cast<long>(start), static_cast<long>(with_device - start),
-              static_cast<long>(step.resident_with_plan() - step.resident_before_plan()),
-              static_cast<long>(ResidentKiB() - before_step));
+  std::printf(
+      "resident memory, 784-128-10, KiB: start %ld, device +%ld, plan and slots +%ld, first step +%ld\n\n",
+      static_cast<long>(start), static_cast<long>(with_device - start),
+      static_cast<long>(step.resident_with_plan() - step.resident_before_plan()),
+      static_cast<long>(ResidentKiB() - before_step));
 }
 
 void ServeLenet() {

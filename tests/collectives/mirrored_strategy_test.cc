@@ -1,12 +1,14 @@
 // Mirrored workers as threads: together they do what one process does with the sum of all gradients.
 #include "collectives/mirrored_strategy.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "gmock/gmock.h"
 #include "runtime/tensor/arena.h"
 #include "tests/collectives/ring_fixture.h"
 #include "tests/testing/allocation_counter.h"
+#include "tests/testing/happened_event.h"
 
 namespace tethys {
 namespace {
@@ -18,13 +20,6 @@ using ::testing::HasSubstr;
 class NoStream final : public Stream {
  public:
   absl::Status Synchronize() override { return absl::OkStatus(); }
-};
-
-class NoEvent final : public Event {
- public:
-  absl::Status Record(Stream&) override { return absl::OkStatus(); }
-  absl::Status Wait(Stream&) const override { return absl::OkStatus(); }
-  absl::StatusOr<bool> Happened() const override { return true; }
 };
 
 class HostBuffer final : public Buffer {
@@ -51,16 +46,17 @@ class PlainOptimizer final : public Optimizer {
   }
   absl::Status Put(Stream&, int, const Update&, float* parameters, const float* gradient_sums,
                    absl::Span<float* const>) override {
-    for (int64_t i = 0; i < size_; ++i) {
-      if (!std::isfinite(gradient_sums[i])) return absl::FailedPreconditionError("a gradient is not finite");
-    }
-    for (int64_t i = 0; i < size_; ++i) parameters[i] -= factor_ * gradient_sums[i];
+    finite_ = std::all_of(gradient_sums, gradient_sums + size_, [](float sum) { return std::isfinite(sum); });
+    for (int64_t i = 0; finite_ && i < size_; ++i) parameters[i] -= factor_ * gradient_sums[i];
     return absl::OkStatus();
   }
-  absl::Status Check(int) const override { return absl::OkStatus(); }
+  absl::Status Check(int) const override {
+    return finite_ ? absl::OkStatus() : absl::FailedPreconditionError("a gradient is not finite");
+  }
 
  private:
   const int64_t size_;
+  bool finite_ = true;
   float factor_ = 0;
 };
 
@@ -72,25 +68,24 @@ class Worker {
  public:
   explicit Worker(std::unique_ptr<Communicator> communicator)
       : rank_(communicator->rank()), world_(communicator->world_size()) {
-    MirroredOptions options;
-    options.optimizer.set_learning_rate(0.5);
-    options.optimizer.mutable_sgd()->set_momentum(0.9);
-    options.bucket_bytes = 128 * sizeof(float);
-    strategy_ = *CreateMirroredStrategy(std::move(communicator), std::make_unique<PlainOptimizer>(kArena),
-                                        options, stream_, TestClock());
+    proto::Optimizer config;
+    config.set_learning_rate(0.5);
+    ReplicaUpdate update(std::make_unique<PlainOptimizer>(kArena), config, 0, world_, stream_, TestClock());
+    strategy_ = *CreateMirroredStrategy(std::move(communicator), std::move(update),
+                                        {.bucket_bytes = 128 * sizeof(float)});
     const StepArenas arenas{parameters_.data(), gradients_.data(), kArena};
     EXPECT_TRUE(strategy_->Prepare(arenas, kReadyOrder).ok());
   }
 
   // A step in which every gradient sum of this worker is `gradient`.
   absl::StatusOr<StepOutcome> Step(int64_t step, float gradient, int64_t samples, int64_t global_samples) {
-    TETHYS_RETURN_IF_ERROR(
-        strategy_->BeginStep({.step = step, .sample_count = samples, .global_sample_count = global_samples}));
+    const StepInfo info{.step = step, .sample_count = samples, .global_sample_count = global_samples};
+    TETHYS_RETURN_IF_ERROR(strategy_->BeginStep(info));
     for (size_t i = 0; i < kReadyOrder.size(); ++i) {
       for (float& sum : gradients_.Slice(kReadyOrder[i])) sum = gradient;
-      TETHYS_RETURN_IF_ERROR(strategy_->GradientReady(static_cast<int64_t>(i), event_));
+      TETHYS_RETURN_IF_ERROR(strategy_->GradientReady(static_cast<int64_t>(i), HappenedEvent()));
     }
-    return strategy_->FinishStep();
+    return EndStep(*strategy_, info);
   }
 
   int rank() const { return rank_; }
@@ -102,7 +97,6 @@ class Worker {
   const int rank_;
   const int world_;
   NoStream stream_;
-  NoEvent event_;
   Arena parameters_{kArena};
   Arena gradients_{kArena};
   std::unique_ptr<Strategy> strategy_;

@@ -95,7 +95,7 @@ TEST(ParameterServerStrategyTest, PrepareFetchesTheInitialValues) {
   EXPECT_THAT(worker->parameters(), ::testing::ElementsAreArray(expected));
 }
 
-TEST(ParameterServerStrategyTest, WithAnswer_ParametersChangeOnlyInFinishStep) {
+TEST(ParameterServerStrategyTest, WithAnswer_ParametersChangeOnlyInEnqueueEnd) {
   PsCluster cluster(TestPlan(1, ""));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());

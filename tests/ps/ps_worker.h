@@ -15,15 +15,9 @@
 #include "runtime/cluster/job_plan.h"
 #include "runtime/strategy.h"
 #include "runtime/tensor/arena.h"
+#include "tests/testing/happened_event.h"
 
 namespace tethys {
-
-class HappenedEvent final : public Event {
- public:
-  absl::Status Record(Stream&) override { return absl::OkStatus(); }
-  absl::Status Wait(Stream&) const override { return absl::OkStatus(); }
-  absl::StatusOr<bool> Happened() const override { return true; }
-};
 
 // Two layers, w1 [20, 33], b1 [33], w2 [33, 10], b2 [10]; `initial_value` is that of the weights. Learning
 // rate 1/4. Gradients and counts of the tests are small integers, so every sum and quotient is exact.
@@ -86,16 +80,17 @@ class TestWorker {
     for (const Variable& variable : variables_.variables()) {
       for (float& value : gradients_.Slice(variable.range)) value = gradient;
     }
-    TETHYS_RETURN_IF_ERROR(strategy_->BeginStep({.step = step,
-                                                 .sample_begin = step * 8,
-                                                 .sample_count = samples,
-                                                 .global_sample_count = 8,
-                                                 .schedule_position = step * 8}));
+    step_ = {.step = step,
+             .sample_begin = step * 8,
+             .sample_count = samples,
+             .global_sample_count = 8,
+             .schedule_position = step * 8};
+    TETHYS_RETURN_IF_ERROR(strategy_->BeginStep(step_));
     if (samples == 0) return absl::OkStatus();
     TETHYS_RETURN_IF_ERROR(strategy_->GradientReady(0, event_));
     return strategy_->GradientReady(1, event_);
   }
-  absl::StatusOr<StepOutcome> Finish() { return strategy_->FinishStep(); }
+  absl::StatusOr<StepOutcome> Finish() { return EndStep(*strategy_, step_); }
   absl::Status Step(int64_t step, float gradient) {
     TETHYS_RETURN_IF_ERROR(Push(step, gradient));
     return Finish().status();
@@ -127,6 +122,7 @@ class TestWorker {
   std::unique_ptr<Strategy> strategy_;
   const int workers_;
   const HappenedEvent event_;
+  StepInfo step_;
 };
 
 }  // namespace tethys

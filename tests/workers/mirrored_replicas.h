@@ -12,11 +12,11 @@
 
 namespace tethys {
 
-using MakeStrategy =
-    std::function<std::unique_ptr<Strategy>(Replica& replica, std::unique_ptr<Communicator> communicator)>;
+using MakeStrategy = std::function<std::unique_ptr<Strategy>(TestReplica& replica,
+                                                             std::unique_ptr<Communicator> communicator)>;
 
-using TrainReplica = std::function<absl::Status(Replica& replica, std::unique_ptr<Strategy> strategy)>;
-inline absl::Status TrainBriefly(Replica& replica, std::unique_ptr<Strategy> strategy) {
+using TrainReplica = std::function<absl::Status(TestReplica& replica, std::unique_ptr<Strategy> strategy)>;
+inline absl::Status TrainBriefly(TestReplica& replica, std::unique_ptr<Strategy> strategy) {
   return replica.Train(std::move(strategy));
 }
 
@@ -24,11 +24,12 @@ inline absl::Status TrainBriefly(Replica& replica, std::unique_ptr<Strategy> str
 inline std::vector<std::vector<float>> TrainMirrored(int world,
                                                      const std::function<std::unique_ptr<Device>()>& device,
                                                      const MakeStrategy& strategy,
-                                                     const TrainReplica& train = TrainBriefly) {
+                                                     const TrainReplica& train = TrainBriefly,
+                                                     const Replica::Options& options = {}) {
   std::vector<std::vector<float>> parameters(world);
   ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
     const int rank = communicator->rank();
-    Replica replica(device(), rank, world);
+    TestReplica replica(device(), rank, world, options);
     TETHYS_RETURN_IF_ERROR(train(replica, strategy(replica, std::move(communicator))));
     parameters[rank] = replica.Parameters();
     return absl::OkStatus();
@@ -39,7 +40,7 @@ inline std::vector<std::vector<float>> TrainMirrored(int world,
 inline std::vector<std::vector<float>> MirroredOnTheCpu(int world, const TrainReplica& train = TrainBriefly) {
   return TrainMirrored(
       world, [] { return CreateCpuDevice(1).value(); },
-      [](Replica& replica, auto communicator) { return replica.MakeMirrored(std::move(communicator)); },
+      [](TestReplica& replica, auto communicator) { return replica.MakeMirrored(std::move(communicator)); },
       train);
 }
 

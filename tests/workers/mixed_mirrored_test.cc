@@ -1,5 +1,5 @@
-// A mirrored world of ranks on the CPU and on devices whose memory the host cannot use, joined as workers
-// are: by the factory that picks their strategies.
+// Mirrored training of ranks on the CPU and ranks on devices whose memory the host cannot use. They are
+// joined as workers are, by the factory that chooses their strategies.
 #include <mutex>
 #include <set>
 #include <string>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr auto kCpu = proto::Device::CPU;
 constexpr auto kCuda = proto::Device::CUDA;
 
-// Workers on one host that compute on these.
+// Workers on one host, each on the device of its kind.
 class MixedWorld {
  public:
   explicit MixedWorld(const std::vector<proto::Device::Kind>& kinds) : kinds_(kinds) {
@@ -47,11 +47,11 @@ class MixedWorld {
     setup_.mutable_plan()->mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(gradients);
   }
 
-  // What the ranks answer when they cannot be set up.
+  // The errors of ranks that cannot be set up.
   std::vector<std::string> Refusals() {
     std::vector<std::string> refusals(kinds_.size());
     OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
-      Replica replica(MakeDevice(rank), rank, static_cast<int>(kinds_.size()));
+      TestReplica replica(MakeDevice(rank), rank, static_cast<int>(kinds_.size()));
       refusals[rank] = StatusText(CreateOn(rank, replica).status());
     });
     return refusals;
@@ -61,15 +61,13 @@ class MixedWorld {
   std::vector<std::vector<float>> Train() {
     std::vector<std::vector<float>> parameters(kinds_.size());
     OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
-      Replica replica(MakeDevice(rank), rank, static_cast<int>(kinds_.size()));
+      TestReplica replica(MakeDevice(rank), rank, static_cast<int>(kinds_.size()));
       auto strategy = CreateOn(rank, replica);
       ASSERT_TRUE(strategy.ok()) << strategy.status();
       {
         const std::lock_guard<std::mutex> lock(mu_);
         exchanges_.insert((*strategy)->Describe());
       }
-      // As a worker does, which asks the strategy for memory first: all must agree here, too.
-      EXPECT_EQ((*strategy)->AllocateGradients(replica.model().variables().arena_size()).value(), nullptr);
       const absl::Status trained = replica.Train(*std::move(strategy));
       EXPECT_TRUE(trained.ok()) << StatusText(trained);
       parameters[rank] = replica.Parameters();
@@ -77,16 +75,15 @@ class MixedWorld {
     return parameters;
   }
 
-  // What the ranks said of their exchange.
+  // The ranks' descriptions of their exchange.
   const std::set<std::string>& exchanges() const { return exchanges_; }
 
  private:
-  absl::StatusOr<std::unique_ptr<Strategy>> CreateOn(int rank, Replica& replica) {
+  absl::StatusOr<std::unique_ptr<Strategy>> CreateOn(int rank, TestReplica& replica) {
     TaskOptions task;
     task.index = rank;
     task.token = token_;
-    return CreateStrategy(task, setup_, replica.model(), replica.device(), replica.stream(),
-                          *listeners_[rank], TestClock());
+    return CreateStrategy(task, setup_, replica.replica(), *listeners_[rank], TestClock());
   }
   std::unique_ptr<Device> MakeDevice(int rank) const {
     if (kinds_[rank] == kCpu) return CreateCpuDevice(1).value();
@@ -101,19 +98,19 @@ class MixedWorld {
   std::set<std::string> exchanges_;
 };
 
-TEST(MixedMirrored, GivesTheCpusBits) {
+TEST(MixedMirrored, GivesTheBitsOfTheCpu) {
   MixedWorld world({kCpu, kCuda, kCuda});
   EXPECT_EQ(world.Train(), MirroredOnTheCpu(3));
 }
 
-TEST(MixedMirrored, EveryRankNamesThoseOnTheCpu) {
+TEST(MixedMirrored, EveryRankNamesTheRanksOnTheCpu) {
   MixedWorld world({kCuda, kCpu, kCuda, kCpu});
   world.Train();
   ASSERT_EQ(world.exchanges().size(), 1);
   EXPECT_THAT(*world.exchanges().begin(), HasSubstr("GPUs staged through the host: ranks 1, 3 on the CPU"));
 }
 
-TEST(MixedMirrored, GradientsInBfloat16AreRefusedOnEveryRankWithTheReasonAndTheRemedy) {
+TEST(MixedMirrored, Bfloat16SumsAreRefusedOnEveryRankWithReasonAndRemedy) {
   MixedWorld world({kCuda, kCpu});
   world.SumIn(proto::Device::BF16);
   for (const std::string& refusal : world.Refusals()) {

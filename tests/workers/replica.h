@@ -1,4 +1,4 @@
-// A replica of a small model on a device of its choice, trained under a strategy of the test's choice.
+// A replica (workers/replica.h) of a small model on a device and under a strategy that the test chooses.
 #ifndef TETHYS_TESTS_WORKERS_REPLICA_H_
 #define TETHYS_TESTS_WORKERS_REPLICA_H_
 
@@ -13,11 +13,13 @@
 #include "tests/runtime/nn/network_fixture.h"
 #include "tests/workers/random_samples.h"
 #include "workers/device_memory.h"
+#include "workers/replica.h"
 
 namespace tethys {
 
 constexpr int64_t kRows = 16;
 constexpr int kSteps = 6;
+constexpr int64_t kSamples = 50;  // Each rank's: three full batches and one of 2.
 
 inline proto::Optimizer SgdConfig() {
   proto::Optimizer config;
@@ -29,113 +31,104 @@ inline proto::Optimizer SgdConfig() {
   return config;
 }
 
-// A replica on `device`, which trains on batches of its rank.
-class Replica {
+// Trains on samples of its rank: by steps of the replica, or by Train on batches that it makes itself.
+class TestReplica {
  public:
-  Replica(std::unique_ptr<Device> device, int rank, int world)
-      : rank_(rank),
-        world_(world),
-        device_(std::move(device)),
-        stream_(device_->CreateStream().value()),
-        parameters_(Allocate()),
-        gradients_(Allocate()),
-        samples_(kRows, model_.sample_elements()) {
-    plan_ = Plan::Compile(model_, *device_, *stream_, kRows, {.mean = 0.3f, .deviation = 0.35f},
-                          parameters_->floats(), gradients_->floats())
-                .value();
-    EXPECT_TRUE(
-        FillDeviceMemory(*device_, *stream_, {parameters_->floats(), Size()}, [&](absl::Span<float> values) {
-          model_.variables().FillInitialValues(5, {0, ArenaSize()}, values.data());
-          return absl::OkStatus();
-        }).ok());
+  TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {})
+      : rank_(rank), world_(world) {
+    options.rank = rank;
+    options.rows = options.evaluation_rows = kRows;
+    options.scaling = {.mean = 0.3f, .deviation = 0.35f};
+    options.train = RandomSamples(kSamples, rank);
+    replica_ =
+        Replica::Create(MakeMlp({6, 6}, {24, 12, 10}), std::move(device), TestClock(), options).value();
+    samples_ = std::make_unique<BatchBuffer>(kRows, model().sample_elements());
+    EXPECT_TRUE(replica_->FillInitialValues(5).ok());
+    done_ = this->device().CreateEvent().value();
   }
 
-  std::unique_ptr<Optimizer> MakeOptimizer(Device& device) const {
+  ReplicaUpdate MakeUpdate() { return replica_->MakeUpdate(SgdConfig(), 0, world_).value(); }
+  // An update of the same variables elsewhere.
+  ReplicaUpdate MakeUpdateOn(Device& device, Stream& stream) const {
     std::vector<NamedRange> ranges;
-    for (const Variable& variable : model_.variables().variables())
+    for (const Variable& variable : model().variables().variables())
       ranges.push_back({variable.name, variable.range});
-    return CreateOptimizer(SgdConfig(), device, MakeSegments(SgdConfig(), ranges)).value();
+    auto optimizer = CreateOptimizer(SgdConfig(), device, MakeSegments(SgdConfig(), ranges)).value();
+    return {std::move(optimizer), SgdConfig(), 0, 1, stream, TestClock()};
   }
-  ReplicaUpdate MakeUpdate() {
-    return {MakeOptimizer(*device_), SgdConfig(), 0, world_, *stream_, TestClock()};
+  std::unique_ptr<Strategy> MakeLocal(Nanoseconds timeout = 30 * kSecond) {
+    return CreateLocalStrategy(MakeUpdate(), TestClock(), timeout);
   }
+  // Only sums where the host cannot use the device's memory.
   std::unique_ptr<Strategy> MakeMirrored(std::unique_ptr<Communicator> communicator) {
-    MirroredOptions options;
-    options.optimizer = SgdConfig();
-    options.bucket_bytes = 256;
-    auto optimizer = device_->reads_host_memory() ? MakeOptimizer(*device_) : nullptr;
-    return CreateMirroredStrategy(std::move(communicator), std::move(optimizer), options, *stream_,
-                                  TestClock())
-        .value();
+    absl::optional<ReplicaUpdate> update;
+    if (device().reads_host_memory()) update.emplace(MakeUpdate());
+    return CreateMirroredStrategy(std::move(communicator), std::move(update), {.bucket_bytes = 256}).value();
   }
   std::unique_ptr<Strategy> Staged(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update,
                                    Nanoseconds timeout = 30 * kSecond) {
-    return CreateStagedStrategy(std::move(inner), std::move(update), *device_, *stream_,
+    return CreateStagedStrategy(std::move(inner), std::move(update), device(), stream(),
                                 {.step_timeout = timeout, .clock = &TestClock()})
         .value();
   }
 
-  absl::StatusOr<StrategyTraits> Prepare(Strategy& strategy, const UpdateEvents& update_events = {}) {
-    const StepArenas arenas{parameters_->floats(), gradients_->floats(), ArenaSize(), update_events};
-    return strategy.Prepare(arenas, model_.ready_order());
-  }
-
+  // Steps on random batches, driven by hand: each ends before the next begins.
   absl::Status Train(std::unique_ptr<Strategy> strategy) {
-    TETHYS_RETURN_IF_ERROR(Prepare(*strategy).status());
-    for (int64_t step = 0; step < kSteps; ++step) {
-      const HostBatch batch = samples_.batch();
-      FillRandom(batch, model_.sample_elements(), model_.classes(), step * world_ + rank_);
-      TETHYS_RETURN_IF_ERROR(
-          strategy->BeginStep({.step = step, .sample_count = kRows, .global_sample_count = kRows * world_}));
-      TETHYS_RETURN_IF_ERROR(plan_->Forward(batch));
-      TETHYS_RETURN_IF_ERROR(plan_->Backward(
-          [&](int64_t index, const Event& event) { return strategy->GradientReady(index, event); }));
-      TETHYS_RETURN_IF_ERROR(strategy->FinishStep().status());
-    }
-    return absl::OkStatus();
+    TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy)));
+    absl::Status trained;
+    for (int64_t step = 0; step < kSteps && trained.ok(); ++step) trained = StepByHand(step);
+    replica_->Detach();
+    return trained;
   }
 
   std::vector<float> Parameters() {
     std::vector<float> out;
-    EXPECT_TRUE(ReadDeviceMemory(*device_, *stream_, {parameters_->floats(), Size()},
-                                 [&](absl::Span<const float> values) {
-                                   out.assign(values.begin(), values.end());
-                                   return absl::OkStatus();
-                                 })
+    EXPECT_TRUE(replica_
+                    ->ReadPart(0, {0, replica_->arena_size()},
+                               [&](absl::Span<const float> values) {
+                                 out.assign(values.begin(), values.end());
+                                 return absl::OkStatus();
+                               })
                     .ok());
     return out;
   }
 
   absl::Status SetFirstWeight(float to) {
-    return FillDeviceMemory(*device_, *stream_, {parameters_->floats(), 1}, [to](absl::Span<float> weight) {
+    return FillDeviceMemory(device(), stream(), parameters().subspan(0, 1), [to](absl::Span<float> weight) {
       weight[0] = to;
       return absl::OkStatus();
     });
   }
 
-  const Model& model() const { return model_; }
-  Device& device() { return *device_; }
-  Stream& stream() { return *stream_; }
-  Plan& plan() { return *plan_; }
-  absl::Span<float> parameters() { return {parameters_->floats(), Size()}; }  // Device memory.
+  Replica& replica() { return *replica_; }
+  const Model& model() const { return replica_->model(); }
+  Device& device() { return replica_->device(); }
+  Stream& stream() { return replica_->stream(); }
+  Plan& plan() { return replica_->plan(); }
+  absl::Span<float> parameters() { return replica_->Parts()[0]; }  // Device memory.
   int rank() const { return rank_; }
   int world() const { return world_; }
 
  private:
-  std::unique_ptr<Buffer> Allocate() {
-    return device_->Allocate(ArenaSize() * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice).value();
+  absl::Status StepByHand(int64_t step) {
+    Strategy& strategy = *replica_->strategy();
+    const HostBatch batch = samples_->batch();
+    FillRandom(batch, model().sample_elements(), model().classes(), step * world_ + rank_);
+    const StepInfo info{.step = step, .sample_count = kRows, .global_sample_count = kRows * world_};
+    TETHYS_RETURN_IF_ERROR(strategy.BeginStep(info));
+    TETHYS_RETURN_IF_ERROR(plan().Forward(batch));
+    TETHYS_RETURN_IF_ERROR(plan().Backward(
+        [&](int64_t index, const Event& event) { return strategy.GradientReady(index, event); }));
+    TETHYS_RETURN_IF_ERROR(strategy.EnqueueEnd(info.slot));
+    TETHYS_RETURN_IF_ERROR(done_->Record(stream()));
+    return strategy.AwaitEnd(info, *done_).status();
   }
-  int64_t ArenaSize() const { return model_.variables().arena_size(); }
-  size_t Size() const { return static_cast<size_t>(ArenaSize()); }
 
   const int rank_;
   const int world_;
-  const Model model_ = MakeMlp({6, 6}, {24, 12, 10});
-  const std::unique_ptr<Device> device_;
-  const std::unique_ptr<Stream> stream_;
-  const std::unique_ptr<Buffer> parameters_, gradients_;
-  BatchBuffer samples_;
-  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<Replica> replica_;
+  std::unique_ptr<BatchBuffer> samples_;
+  std::unique_ptr<Event> done_;
 };
 
 }  // namespace tethys

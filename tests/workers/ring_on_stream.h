@@ -1,5 +1,5 @@
-// A ring of threads in the place of NCCL: sums when the stream of a late device comes to it. In bfloat16,
-// too, and then rounds each sum once, where NCCL rounds every partial sum.
+// A ring of threads in place of NCCL: sums when the stream of a late device reaches the work. In bfloat16 it
+// rounds each sum once, whereas NCCL rounds every partial sum.
 #ifndef TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
 #define TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
 
@@ -17,17 +17,17 @@
 
 namespace tethys {
 
-// What a rank's stream communicator is made to do.
+// Faults of a rank's stream communicator.
 struct Fault {
-  int64_t fails_at = -1;   // Call of AllReduce that fails when it is put on the stream.
-  int64_t breaks_at = -1;  // All-reduce that fails when it happens.
+  int64_t fails_at = -1;   // Index of the AllReduce that fails when it is enqueued.
+  int64_t breaks_at = -1;  // Index of the all-reduce that fails when it happens.
 };
 
-// What became of it.
+// The end of a communicator.
 struct Fate {
   bool aborted = false;
   int graphs_at_abort = 0;  // The most graphs of the device that were alive; NCCL would wait for them.
-  int graphs_left = 0;      // How many of the device's there were when it was destroyed.
+  int graphs_left = 0;      // Graphs of the device that were alive when it was destroyed.
 };
 
 class RingOnStream final : public StreamCommunicator {
@@ -80,11 +80,11 @@ class RingOnStream final : public StreamCommunicator {
   absl::Status error_;
 };
 
-// Buckets of 64 gradients, as those of Replica::MakeMirrored.
+// Buckets of 64 gradients, as in TestReplica::MakeMirrored.
 inline StreamMirroredOptions InFloat32() { return {.bucket_bytes = 256}; }
 inline StreamMirroredOptions InBfloat16() { return {.bucket_bytes = 128, .in_bfloat16 = true}; }
 
-inline std::unique_ptr<Strategy> MirroredOnStream(Replica& replica, std::unique_ptr<Communicator> ring,
+inline std::unique_ptr<Strategy> MirroredOnStream(TestReplica& replica, std::unique_ptr<Communicator> ring,
                                                   Fault fault, Fate& fate,
                                                   StreamMirroredOptions options = InFloat32()) {
   options.clock = &TestClock();
@@ -94,7 +94,7 @@ inline std::unique_ptr<Strategy> MirroredOnStream(Replica& replica, std::unique_
       .value();
 }
 
-// What the ring on a stream does in bfloat16, by hand.
+// Does by hand what the ring on a stream does in bfloat16.
 class RoundedByHand final : public Communicator {
  public:
   explicit RoundedByHand(std::unique_ptr<Communicator> ring) : ring_(std::move(ring)) {}
@@ -124,7 +124,7 @@ inline std::vector<std::vector<float>> MirroredOnTheCpuRoundedByHand(
     int world, const TrainReplica& train = TrainBriefly) {
   return TrainMirrored(
       world, [] { return CreateCpuDevice(1).value(); },
-      [](Replica& replica, auto ring) {
+      [](TestReplica& replica, auto ring) {
         return replica.MakeMirrored(std::make_unique<RoundedByHand>(std::move(ring)));
       },
       train);

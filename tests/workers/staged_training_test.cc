@@ -1,5 +1,5 @@
-// Training on a device whose memory is none of the host's and which does everything as late as it may: under
-// every strategy the parameters are those of the same training on the CPU, bit by bit.
+// Training on a late device, whose memory the host cannot use: under every strategy the parameters are those
+// of the same training on the CPU, bit by bit.
 #include <memory>
 #include <vector>
 
@@ -12,27 +12,24 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Stands for servers: keeps parameters and slots on the host, updates them there.
-std::unique_ptr<Strategy> HostUpdates(const Replica& replica, Device& cpu, Stream& stream) {
-  return CreateLocalStrategy(replica.MakeOptimizer(cpu), SgdConfig(), 0, 1, stream, TestClock());
+// Stands for servers: keeps parameters and slots on the host and updates them there.
+std::unique_ptr<Strategy> HostUpdates(const TestReplica& replica, Device& cpu, Stream& stream) {
+  return CreateLocalStrategy(replica.MakeUpdateOn(cpu, stream), TestClock());
 }
 
 std::vector<float> TrainedOnTheCpu() {
-  Replica replica(CreateCpuDevice(1).value(), 0, 1);
+  TestReplica replica(CreateCpuDevice(1).value(), 0, 1);
   EXPECT_TRUE(replica.Train(HostUpdates(replica, replica.device(), replica.stream())).ok());
   return replica.Parameters();
 }
 
-TEST(StagedTraining, LocallyOnALateDeviceGivesTheCpusBits) {
-  Replica replica(testing::CreateLateDevice(), 0, 1);
-  ASSERT_TRUE(replica
-                  .Train(CreateLocalStrategy(replica.MakeOptimizer(replica.device()), SgdConfig(), 0, 1,
-                                             replica.stream(), TestClock()))
-                  .ok());
+TEST(StagedTraining, LocalOnALateDeviceGivesTheBitsOfTheCpu) {
+  TestReplica replica(testing::CreateLateDevice(), 0, 1);
+  ASSERT_TRUE(replica.Train(replica.MakeLocal()).ok());
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
-// Its parameters come from elsewhere, so they are there before the first step.
+// A strategy that brings parameters before the first step, as servers do.
 class StartsWithInitialValues final : public Strategy {
  public:
   StartsWithInitialValues(std::unique_ptr<Strategy> inner, std::vector<float> initial)
@@ -46,7 +43,10 @@ class StartsWithInitialValues final : public Strategy {
     EXPECT_TRUE(*event.Happened());
     return inner_->GradientReady(index, event);
   }
-  absl::StatusOr<StepOutcome> FinishStep() override { return inner_->FinishStep(); }
+  absl::Status EnqueueEnd(int slot) override { return inner_->EnqueueEnd(slot); }
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
+    return inner_->AwaitEnd(step, done);
+  }
   absl::Status Refresh() override { return inner_->Refresh(); }
   std::vector<absl::Span<float>> slots() override { return {}; }
 
@@ -55,8 +55,8 @@ class StartsWithInitialValues final : public Strategy {
   const std::vector<float> initial_;
 };
 
-TEST(StagedTraining, WithParametersKeptElsewhereGivesTheCpusBits) {
-  Replica replica(testing::CreateLateDevice(), 0, 1);
+TEST(StagedTraining, ServersWithALateDeviceGiveTheBitsOfTheCpu) {
+  TestReplica replica(testing::CreateLateDevice(), 0, 1);
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();
   auto servers =
@@ -65,16 +65,16 @@ TEST(StagedTraining, WithParametersKeptElsewhereGivesTheCpusBits) {
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
-TEST(StagedTraining, MirroredOnLateDevicesGivesTheCpusBits) {
+TEST(StagedTraining, MirroredOnLateDevicesGivesTheBitsOfTheCpu) {
   const auto staged = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
-      [](Replica& replica, auto communicator) {
+      [](TestReplica& replica, auto communicator) {
         return replica.Staged(replica.MakeMirrored(std::move(communicator)), replica.MakeUpdate());
       });
   EXPECT_EQ(staged, MirroredOnTheCpu(3));
 }
 
-// Is at work on the gradients for as long as it lives, as a strategy with threads of its own may be.
+// Uses the gradients until it is destroyed, as a strategy with threads of its own may.
 class WorksToTheEnd final : public Strategy {
  public:
   ~WorksToTheEnd() override { gradients_[0] += 1; }
@@ -84,7 +84,8 @@ class WorksToTheEnd final : public Strategy {
   }
   absl::Status BeginStep(const StepInfo&) override { return absl::OkStatus(); }
   absl::Status GradientReady(int64_t, const Event&) override { return absl::OkStatus(); }
-  absl::StatusOr<StepOutcome> FinishStep() override { return absl::UnavailableError("lost a rank"); }
+  absl::Status EnqueueEnd(int) override { return absl::UnavailableError("lost a rank"); }
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return StepOutcome(); }
   absl::Status Refresh() override { return absl::OkStatus(); }
   std::vector<absl::Span<float>> slots() override { return {}; }
 
@@ -92,15 +93,15 @@ class WorksToTheEnd final : public Strategy {
   float* gradients_ = nullptr;
 };
 
-// AddressSanitizer sees it where they do not.
+// AddressSanitizer reports a violation.
 TEST(StagedTraining, GradientsOutliveTheStrategyThatExchangesThem) {
-  Replica replica(testing::CreateLateDevice(), 0, 1);
+  TestReplica replica(testing::CreateLateDevice(), 0, 1);
   const absl::Status status = replica.Train(replica.Staged(std::make_unique<WorksToTheEnd>(), absl::nullopt));
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
-TEST(StagedTraining, ADeviceThatHangsEndsTheStepByItsDeadline) {
-  Replica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
+TEST(StagedTraining, HungDeviceEndsTheStepByTheDeadline) {
+  TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();
   const absl::Status status =

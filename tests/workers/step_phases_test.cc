@@ -13,17 +13,19 @@ namespace {
 using ::testing::ElementsAre;
 using testing::kWorkTime;
 
-// On a late device every piece of work takes kWorkTime, and so does the recording of an event.
+// Every piece of work on a late device takes kWorkTime, and so does the recording of an event.
 class StepPhasesTest : public ::testing::Test {
  protected:
   std::unique_ptr<StepPhases> Create(bool updates_here = true) {
-    return StepPhases::Create(*device_, *stream_, recorder_, updates_here).value();
+    auto phases = StepPhases::Create(*device_, *stream_, recorder_).value();
+    phases->set_updates_here(updates_here);
+    return phases;
   }
   absl::Status Put(int pieces) {
     for (int i = 0; i < pieces; ++i) testing::PutWork(*stream_, [] { return absl::OkStatus(); });
     return absl::OkStatus();
   }
-  // A step whose phases are of so many pieces, the update's among those of the exchange.
+  // Enqueues a step whose phases have these numbers of pieces; the update's come after those of the exchange.
   void PutStep(StepPhases& phases, const StepInfo& step, int forward, int backward, int exchange,
                int update) {
     ASSERT_TRUE(recorder_.BeginStep({}).ok());
@@ -33,7 +35,7 @@ class StepPhasesTest : public ::testing::Test {
     ASSERT_TRUE(phases.Run(Phase::kBackward, [&] { return Put(backward); }).ok());
     const auto finish = [&]() -> absl::Status {
       TETHYS_RETURN_IF_ERROR(Put(exchange));
-      TETHYS_RETURN_IF_ERROR(phases.update_events()[step.turn]->Record(*stream_));
+      TETHYS_RETURN_IF_ERROR(phases.update_events()[step.slot]->Record(*stream_));
       return Put(update);
     };
     ASSERT_TRUE(phases.Run(Phase::kExchange, finish).ok());
@@ -46,9 +48,9 @@ class StepPhasesTest : public ::testing::Test {
   const std::unique_ptr<Stream> stream_ = device_->CreateStream().value();
 };
 
-TEST_F(StepPhasesTest, TellsWhatEachPhaseTookOnTheDevice) {
+TEST_F(StepPhasesTest, OnDeviceGivesTheTimeOfEachPhase) {
   const auto phases = Create();
-  const StepInfo step{.step = 7, .turn = 1};
+  const StepInfo step{.step = 7, .slot = 1};
   PutStep(*phases, step, 3, 2, 1, 4);
   ASSERT_TRUE(stream_->Synchronize().ok());
   const DeviceTimes times = phases->OnDevice(step).value().value();
@@ -58,9 +60,9 @@ TEST_F(StepPhasesTest, TellsWhatEachPhaseTookOnTheDevice) {
   EXPECT_EQ(times.update_ns, (4 + 1) * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, OfTwoStepsUnderWayEachHasItsOwnTimes) {
+TEST_F(StepPhasesTest, TwoStepsInFlightHaveTimesOfTheirOwn) {
   const auto phases = Create();
-  const StepInfo first{.step = 0, .turn = 0}, second{.step = 1, .turn = 1};
+  const StepInfo first{.step = 0, .slot = 0}, second{.step = 1, .slot = 1};
   PutStep(*phases, first, 10, 1, 1, 1);
   PutStep(*phases, second, 20, 1, 1, 1);
   ASSERT_TRUE(stream_->Synchronize().ok());
@@ -68,7 +70,7 @@ TEST_F(StepPhasesTest, OfTwoStepsUnderWayEachHasItsOwnTimes) {
   EXPECT_EQ(phases->OnDevice(second).value()->forward_ns, 21 * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, OfAGraphTimesAreThoseOfItsLastLaunch) {
+TEST_F(StepPhasesTest, GraphsTimesAreThoseOfItsLastLaunch) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
   PutStep(*phases, step, 1, 1, 1, 1);
@@ -83,7 +85,7 @@ TEST_F(StepPhasesTest, OfAGraphTimesAreThoseOfItsLastLaunch) {
   EXPECT_EQ(phases->OnDevice(step).value()->forward_ns, 6 * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, WhoUpdatesElsewhereSpendsNothingOnIt) {
+TEST_F(StepPhasesTest, UpdateElsewhereTakesNoTime) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
   PutStep(*phases, step, 1, 1, 1, 1);
@@ -91,7 +93,7 @@ TEST_F(StepPhasesTest, WhoUpdatesElsewhereSpendsNothingOnIt) {
   EXPECT_EQ(phases->OnDevice(step).value()->update_ns, 0);
 }
 
-TEST_F(StepPhasesTest, AStepThatHasNotHappenedHasNoTimes) {
+TEST_F(StepPhasesTest, StepThatHasNotHappenedHasNoTimes) {
   const auto phases = Create();
   PutStep(*phases, {}, 1, 1, 1, 1);
   EXPECT_FALSE(phases->OnDevice({}).ok());
@@ -109,10 +111,10 @@ TEST_F(StepPhasesTest, AnErrorEndsItsRange) {
   EXPECT_THAT(ranges_, ElementsAre("data 0", ""));
 }
 
-TEST_F(StepPhasesTest, OnTheCpuTheHostsTimesTellAll) {
+TEST_F(StepPhasesTest, CpuHasOnlyTheHostsTimes) {
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();
-  const auto phases = StepPhases::Create(*cpu, *stream, recorder_, true).value();
+  const auto phases = StepPhases::Create(*cpu, *stream, recorder_).value();
   EXPECT_EQ(phases->update_events(), UpdateEvents());
   ASSERT_TRUE(recorder_.BeginStep({}).ok());
   EXPECT_TRUE(phases->Run(Phase::kForward, [] { return absl::OkStatus(); }).ok());

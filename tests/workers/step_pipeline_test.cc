@@ -1,7 +1,8 @@
-// Steps put on a late device ahead of their predecessors' ends, as graphs: the parameters and losses are
+// Steps are enqueued on a late device ahead of their predecessors' ends, as graphs. Parameters and losses are
 // those of the CPU, where each step ends before the next begins, bit by bit.
 #include "workers/step_pipeline.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,65 +18,48 @@ using ::testing::Each;
 using ::testing::Field;
 using ::testing::HasSubstr;
 
-constexpr int64_t kSamples = 50;  // Of each rank: three whole batches and one of 2.
 constexpr int64_t kStepsPerEpoch = 4;
 constexpr int64_t kEpochs = 13;
 constexpr int64_t kAllSteps = kEpochs * kStepsPerEpoch;
 
-std::unique_ptr<Strategy> Local(Replica& replica, Nanoseconds timeout = 30 * kSecond) {
-  return CreateLocalStrategy(replica.MakeOptimizer(replica.device()), SgdConfig(), 0, 1, replica.stream(),
-                             TestClock(), timeout);
-}
-
-// The training of one replica, on samples of its own.
+// The training of one replica, by its own steps.
 class Training {
  public:
-  // `streamed` in place of the strategy's own.
-  Training(Replica& replica, std::unique_ptr<Strategy> strategy, bool graphs = true,
-           StreamedSteps* streamed = nullptr)
-      : replica_(replica), strategy_(std::move(strategy)) {
-    phases_ = StepPhases::Create(replica.device(), replica.stream(), recorder_, streamed == nullptr).value();
-    const StrategyTraits traits = replica.Prepare(*strategy_, phases_->update_events()).value();
-    feed_ = BatchFeed::Create(replica.device(), replica.plan(), RandomSamples(kSamples, replica.rank()),
-                              {.prefetch_batches = 1})
-                .value();
-    pipeline_ = StepPipeline::Create({replica.plan(), *strategy_, recorder_, *feed_, *phases_},
-                                     {.device = replica.device(),
-                                      .stream = replica.stream(),
-                                      .streamed = streamed != nullptr ? streamed : traits.streamed,
-                                      .ready_ranges = 3,
-                                      .graphs = graphs})
-                    .value();
+  Training(TestReplica& replica, std::unique_ptr<Strategy> strategy)
+      : world_(replica.world()), replica_(replica.replica()) {
+    const absl::Status attached = replica_.Attach(std::move(strategy));
+    EXPECT_TRUE(attached.ok()) << attached;
   }
+  ~Training() { replica_.Detach(); }
 
   absl::Status Step() {
-    for (; feed_->loader().room() > 0; ++announced_) {
+    for (; replica_.loader().room() > 0; ++announced_) {
       const auto order = std::make_shared<const EpochOrder>(1, announced_ / kStepsPerEpoch, kSamples);
-      feed_->loader().Announce(order, StepSlice(kSamples, kRows, announced_ % kStepsPerEpoch));
+      replica_.loader().Announce(order, StepSlice(kSamples, kRows, announced_ % kStepsPerEpoch));
     }
     const int64_t epoch = step_ / kStepsPerEpoch;
     const Slice slice = StepSlice(kSamples, kRows, step_ % kStepsPerEpoch);
-    return pipeline_->Run({.step = step_++,
-                           .epoch = epoch,
-                           .sample_count = slice.count(),
-                           .global_sample_count = slice.count() * replica_.world(),
-                           .schedule_position = epoch * kSamples + slice.begin});
+    return replica_.Step({.step = step_++,
+                          .epoch = epoch,
+                          .sample_count = slice.count(),
+                          .global_sample_count = slice.count() * world_,
+                          .schedule_position = epoch * kSamples + slice.begin});
   }
   absl::Status Steps(int64_t count) {
     for (int64_t i = 0; i < count; ++i) TETHYS_RETURN_IF_ERROR(Step());
     return absl::OkStatus();
   }
-  absl::Status Finish() { return pipeline_->Finish(); }
+  absl::Status Finish() { return replica_.Finish(); }
   absl::Status All() {
     TETHYS_RETURN_IF_ERROR(Steps(kAllSteps));
     return Finish();
   }
 
   int64_t step() const { return step_; }
-  // Of the steps recorded since the last call.
+  // The steps recorded since the last call.
   proto::StepRecords Records() {
     proto::StepRecords records;
-    recorder_.Drain(records);
+    replica_.recorder().Drain(records);
     return records;
   }
   std::vector<double> Losses() {
@@ -86,12 +70,8 @@ class Training {
   }
 
  private:
+  const int world_;
   Replica& replica_;
-  StepRecorder recorder_{TestClock(), 0, 8};
-  const std::unique_ptr<Strategy> strategy_;
-  std::unique_ptr<BatchFeed> feed_;
-  std::unique_ptr<StepPhases> phases_;
-  std::unique_ptr<StepPipeline> pipeline_;
   int64_t announced_ = 0;
   int64_t step_ = 0;
 };
@@ -102,13 +82,13 @@ struct Trained {
 };
 
 Trained TrainLocally(std::unique_ptr<Device> device, bool graphs) {
-  Replica replica(std::move(device), 0, 1);
-  Training training(replica, Local(replica), graphs);
+  TestReplica replica(std::move(device), 0, 1, {.graphs = graphs});
+  Training training(replica, replica.MakeLocal());
   EXPECT_EQ(StatusText(training.All()), "OK");
   return {training.Losses(), replica.Parameters()};
 }
 
-TEST(StepPipeline, LocallyGivesTheBitsOfTheCpuWithGraphsAndWithout) {
+TEST(StepPipeline, LocalGivesTheBitsOfTheCpuWithAndWithoutGraphs) {
   const Trained expected = TrainLocally(CreateCpuDevice(1).value(), true);
   ASSERT_EQ(expected.losses.size(), static_cast<size_t>(kAllSteps));
   for (const bool graphs : {true, false}) {
@@ -118,14 +98,14 @@ TEST(StepPipeline, LocallyGivesTheBitsOfTheCpuWithGraphsAndWithout) {
   }
 }
 
-TEST(StepPipeline, MirroredOnStreamsGivesTheBitsOfTheCpuAndGraphsGoBeforeTheCommunicator) {
-  const TrainReplica train = [](Replica& replica, std::unique_ptr<Strategy> strategy) {
+TEST(StepPipeline, MirroredOnStreamsGivesTheBitsOfTheCpuAndLeavesNoGraph) {
+  const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };
   Fate fates[2];
   const auto parameters = TrainMirrored(
       2, [] { return testing::CreateLateDevice(); },
-      [&](Replica& replica, auto ring) {
+      [&](TestReplica& replica, auto ring) {
         return MirroredOnStream(replica, std::move(ring), {}, fates[replica.rank()]);
       },
       train);
@@ -133,35 +113,33 @@ TEST(StepPipeline, MirroredOnStreamsGivesTheBitsOfTheCpuAndGraphsGoBeforeTheComm
   EXPECT_THAT(fates, Each(AllOf(Field(&Fate::aborted, false), Field(&Fate::graphs_left, 0))));
 }
 
-TEST(StepPipeline, MirroredInBfloat16GivesTheBitsOfRoundingByHandWithGraphsAndWithout) {
-  const auto train = [](bool graphs) -> TrainReplica {
-    return [graphs](Replica& replica, std::unique_ptr<Strategy> strategy) {
-      return Training(replica, std::move(strategy), graphs).All();
-    };
+TEST(StepPipeline, MirroredInBfloat16GivesTheBitsOfRoundingByHand) {
+  const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
+    return Training(replica, std::move(strategy)).All();
   };
-  const auto expected = MirroredOnTheCpuRoundedByHand(2, train(false));
+  const auto expected = MirroredOnTheCpuRoundedByHand(2, train);
   for (const bool graphs : {true, false}) {
     Fate fates[2];
     const auto parameters = TrainMirrored(
         2, [] { return testing::CreateLateDevice(); },
-        [&](Replica& replica, auto ring) {
+        [&](TestReplica& replica, auto ring) {
           return MirroredOnStream(replica, std::move(ring), {}, fates[replica.rank()], InBfloat16());
         },
-        train(graphs));
+        train, {.graphs = graphs});
     EXPECT_EQ(parameters, expected) << graphs;
   }
 }
 
-// Of the first of two ranks.
+// The records of the first of two ranks.
 proto::StepRecords MirroredSteps(const StreamMirroredOptions& options) {
   proto::StepRecords records;
   Fate fates[2];
   TrainMirrored(
       2, [] { return testing::CreateLateDevice(); },
-      [&](Replica& replica, auto ring) {
+      [&](TestReplica& replica, auto ring) {
         return MirroredOnStream(replica, std::move(ring), {}, fates[replica.rank()], options);
       },
-      [&records](Replica& replica, std::unique_ptr<Strategy> strategy) {
+      [&records](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
         Training training(replica, std::move(strategy));
         const absl::Status trained = training.All();
         if (replica.rank() == 0) records = training.Records();
@@ -170,7 +148,7 @@ proto::StepRecords MirroredSteps(const StreamMirroredOptions& options) {
   return records;
 }
 
-// Of the whole batches of an epoch, a sample.
+// The mean loss of a sample over the full batches of an epoch.
 double MeanLoss(const proto::StepRecords& steps, int64_t epoch) {
   const int first = static_cast<int>(epoch * kStepsPerEpoch);
   double sum = 0;
@@ -178,7 +156,7 @@ double MeanLoss(const proto::StepRecords& steps, int64_t epoch) {
   return sum / ((kStepsPerEpoch - 1) * kRows);
 }
 
-TEST(StepPipeline, GradientsInBfloat16AreHalfTheBytesAndTrainAsThoseInFloat32DoNearly) {
+TEST(StepPipeline, Bfloat16GradientsHalveBytesAndNearlyKeepLosses) {
   const proto::StepRecords exact = MirroredSteps(InFloat32()), rounded = MirroredSteps(InBfloat16());
   ASSERT_EQ(exact.record_size(), kAllSteps);
   ASSERT_EQ(rounded.record_size(), kAllSteps);
@@ -193,13 +171,13 @@ TEST(StepPipeline, GradientsInBfloat16AreHalfTheBytesAndTrainAsThoseInFloat32DoN
   }
 }
 
-// The device makes the update, the host the sums.
-std::unique_ptr<Strategy> MirroredByTheHost(Replica& replica, std::unique_ptr<Communicator> ring) {
+// The host sums gradients and the device updates.
+std::unique_ptr<Strategy> MirroredByTheHost(TestReplica& replica, std::unique_ptr<Communicator> ring) {
   return replica.Staged(replica.MakeMirrored(std::move(ring)), replica.MakeUpdate());
 }
 
 TEST(StepPipeline, MirroredByTheHostGivesTheBitsOfTheCpu) {
-  const TrainReplica train = [](Replica& replica, std::unique_ptr<Strategy> strategy) {
+  const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };
   EXPECT_EQ(TrainMirrored(
@@ -207,9 +185,9 @@ TEST(StepPipeline, MirroredByTheHostGivesTheBitsOfTheCpu) {
             MirroredOnTheCpu(2, train));
 }
 
-TEST(StepPipeline, WhereTheHostDrivesTheExchangeOneGraphServesAllSteps) {
+TEST(StepPipeline, HostDrivenExchangeUsesOneGraphForAllSteps) {
   ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
-    Replica replica(testing::CreateLateDevice(), 0, 1);
+    TestReplica replica(testing::CreateLateDevice(), 0, 1);
     Training training(replica, MirroredByTheHost(replica, std::move(ring)));
     for (const int graphs : {0, 1, 1, 1}) {
       EXPECT_EQ(StatusText(training.Step()), "OK");
@@ -219,19 +197,19 @@ TEST(StepPipeline, WhereTheHostDrivesTheExchangeOneGraphServesAllSteps) {
   }));
 }
 
-TEST(StepPipeline, CapturesAGraphForEachTurnAfterAFirstStepWithout) {
-  Replica replica(testing::CreateLateDevice(), 0, 1);
-  Training training(replica, Local(replica));
+TEST(StepPipeline, FirstStepIsNotCapturedThenEachSlotHasAGraph) {
+  TestReplica replica(testing::CreateLateDevice(), 0, 1);
+  Training training(replica, replica.MakeLocal());
   for (const int graphs : {0, 1, 2, 2, 2}) {
     ASSERT_TRUE(training.Step().ok());
     EXPECT_EQ(testing::LiveGraphs(replica.device()), graphs);
   }
 }
 
-TEST(StepPipeline, TheDeviceTellsTheTimeOfEachStepWithGraphsAndWithout) {
+TEST(StepPipeline, RecordsHaveDeviceTimesWithAndWithoutGraphs) {
   for (const bool graphs : {true, false}) {
-    Replica replica(testing::CreateLateDevice(), 0, 1);
-    Training training(replica, Local(replica), graphs);
+    TestReplica replica(testing::CreateLateDevice(), 0, 1, {.graphs = graphs});
+    Training training(replica, replica.MakeLocal());
     ASSERT_TRUE(training.Steps(8).ok() && training.Finish().ok());
     const proto::StepRecords records = training.Records();
     for (const proto::StepRecord& record : records.record()) {
@@ -244,9 +222,9 @@ TEST(StepPipeline, TheDeviceTellsTheTimeOfEachStepWithGraphsAndWithout) {
   }
 }
 
-TEST(StepPipeline, TheDeviceTellsTheTimeOfAStepThatTheHostDrivesToo) {
+TEST(StepPipeline, HostDrivenStepsHaveDeviceTimes) {
   ExpectAllOk(InRing(1, [](std::unique_ptr<Communicator>& ring) -> absl::Status {
-    Replica replica(testing::CreateLateDevice(), 0, 1);
+    TestReplica replica(testing::CreateLateDevice(), 0, 1);
     Training training(replica, replica.Staged(replica.MakeMirrored(std::move(ring)), replica.MakeUpdate()));
     TETHYS_RETURN_IF_ERROR(training.Steps(3));
     const proto::StepRecords records = training.Records();
@@ -260,9 +238,9 @@ TEST(StepPipeline, TheDeviceTellsTheTimeOfAStepThatTheHostDrivesToo) {
   }));
 }
 
-TEST(StepPipeline, AStepIsRecordedWhenTheNextIsPutOrTheSegmentEnds) {
-  Replica replica(testing::CreateLateDevice(), 0, 1);
-  Training training(replica, Local(replica));
+TEST(StepPipeline, StepIsRecordedWhenTheNextIsEnqueuedOrOnFinish) {
+  TestReplica replica(testing::CreateLateDevice(), 0, 1);
+  Training training(replica, replica.MakeLocal());
   ASSERT_TRUE(training.Steps(5).ok());
   EXPECT_EQ(training.Losses().size(), 4u);
   ASSERT_TRUE(training.Finish().ok());
@@ -274,14 +252,14 @@ TEST(StepPipeline, AStepIsRecordedWhenTheNextIsPutOrTheSegmentEnds) {
 struct Stopped {
   std::string error;
   size_t records;
-  int64_t steps_put;
+  int64_t steps_enqueued;
   std::vector<float> parameters;
 };
 
 // A weight is NaN for step 6 only.
 Stopped TrainUntilNan(std::unique_ptr<Device> device) {
-  Replica replica(std::move(device), 0, 1);
-  Training training(replica, Local(replica));
+  TestReplica replica(std::move(device), 0, 1);
+  Training training(replica, replica.MakeLocal());
   EXPECT_TRUE(training.Steps(6).ok());
   const float weight = replica.Parameters()[0];
   EXPECT_TRUE(replica.SetFirstWeight(kPoison).ok());
@@ -291,50 +269,70 @@ Stopped TrainUntilNan(std::unique_ptr<Device> device) {
   return {StatusText(status), training.Losses().size(), training.step(), replica.Parameters()};
 }
 
-TEST(StepPipeline, AStepThatIsNotFiniteIsNamedAndNothingIsChangedThoughTheNextWasPut) {
+TEST(StepPipeline, NonFiniteStepIsNamedAndNoStepBehindItChangesAnything) {
   const Stopped expected = TrainUntilNan(CreateCpuDevice(1).value());
   const Stopped stopped = TrainUntilNan(testing::CreateLateDevice());
   EXPECT_THAT(stopped.error, HasSubstr("step 6 of epoch 2: the loss became nan"));
   EXPECT_EQ(stopped.error, expected.error);
   EXPECT_EQ(stopped.records, 6u);
-  EXPECT_EQ(stopped.steps_put, expected.steps_put + 1);
+  EXPECT_EQ(stopped.steps_enqueued, expected.steps_enqueued + 1);
   EXPECT_EQ(stopped.parameters, expected.parameters);
 }
 
-// Puts what no graph can hold.
-class CopiesPageableMemory final : public StreamedSteps {
+// The local strategy, but for what a test makes of the end of its steps.
+class LocalBut : public Strategy {
  public:
-  explicit CopiesPageableMemory(Replica& replica) : replica_(replica) {}
-  absl::Status PutUpdate(int) override {
+  explicit LocalBut(TestReplica& replica) : inner_(replica.MakeLocal()) {}
+  absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range> order) override {
+    TETHYS_RETURN_IF_ERROR(inner_->Prepare(arenas, order).status());
+    return StrategyTraits{.stream_only = true};
+  }
+  absl::Status BeginStep(const StepInfo& step) override { return inner_->BeginStep(step); }
+  absl::Status GradientReady(int64_t index, const Event& event) override {
+    return inner_->GradientReady(index, event);
+  }
+  absl::Status Refresh() override { return absl::OkStatus(); }
+  std::vector<absl::Span<float>> slots() override { return inner_->slots(); }
+
+ private:
+  const std::unique_ptr<Strategy> inner_;
+};
+
+// Enqueues work that no graph can hold.
+class CopiesPageableMemory final : public LocalBut {
+ public:
+  explicit CopiesPageableMemory(TestReplica& replica) : LocalBut(replica), replica_(replica) {}
+  absl::Status EnqueueEnd(int) override {
     return replica_.device().CopyToHost(replica_.stream(), &value_, replica_.parameters().data(),
                                         sizeof(value_));
   }
-  absl::StatusOr<StepOutcome> AwaitStep(const StepInfo&, const Event&) override {
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override {
     TETHYS_RETURN_IF_ERROR(replica_.stream().Synchronize());
     return StepOutcome();
   }
 
  private:
-  Replica& replica_;
+  TestReplica& replica_;
   float value_ = 0;
 };
 
-TEST(StepPipeline, AStepThatCannotBeCapturedIsAnErrorThatSaysWhyAndHowToGoWithout) {
-  Replica replica(testing::CreateLateDevice(), 0, 1);
-  CopiesPageableMemory steps(replica);
-  const absl::Status refused = Training(replica, Local(replica), true, &steps).All();
+TEST(StepPipeline, StepThatCannotBeCapturedIsAnErrorWithTheRemedy) {
+  TestReplica replica(testing::CreateLateDevice(), 0, 1);
+  const absl::Status refused = Training(replica, std::make_unique<CopiesPageableMemory>(replica)).All();
   EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("step 1 of epoch 1: "), HasSubstr("graph: false"),
                                          HasSubstr("a copy of pageable memory was captured")));
-  EXPECT_TRUE(Training(replica, Local(replica), false, &steps).All().ok());
+  TestReplica without(testing::CreateLateDevice(), 0, 1, {.graphs = false});
+  EXPECT_TRUE(Training(without, std::make_unique<CopiesPageableMemory>(without)).All().ok());
 }
 
-// A step fails on the device, and what comes behind it can no longer be put there.
-class BreaksAtOnce final : public StreamedSteps {
+// A step fails on the device, and no work can be enqueued behind it.
+class BreaksAtOnce final : public LocalBut {
  public:
-  absl::Status PutUpdate(int) override {
+  using LocalBut::LocalBut;
+  absl::Status EnqueueEnd(int) override {
     return ++put_ == 1 ? absl::OkStatus() : absl::UnavailableError("the consequence");
   }
-  absl::StatusOr<StepOutcome> AwaitStep(const StepInfo&, const Event&) override {
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override {
     return absl::UnavailableError("the cause");
   }
 
@@ -342,27 +340,56 @@ class BreaksAtOnce final : public StreamedSteps {
   int put_ = 0;
 };
 
-TEST(StepPipeline, OfTwoStepsThatFailTheEarlierIsTheErrorsCause) {
-  Replica replica(testing::CreateLateDevice(), 0, 1);
-  BreaksAtOnce steps;
-  Training training(replica, Local(replica), false, &steps);
+TEST(StepPipeline, EarlierOfTwoFailedStepsIsNamed) {
+  TestReplica replica(testing::CreateLateDevice(), 0, 1, {.graphs = false});
+  Training training(replica, std::make_unique<BreaksAtOnce>(replica));
   ASSERT_TRUE(training.Step().ok());
   EXPECT_THAT(StatusText(training.Step()), HasSubstr("step 0 of epoch 1: the cause"));
 }
 
-TEST(StepPipeline, ADeviceThatHangsEndsTheStepByItsDeadline) {
-  Replica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
-  const absl::Status status = Training(replica, Local(replica, 20 * kMillisecond)).All();
+// Stands for servers: all parameters are `value`, and every push is refused.
+class RefusesPushes final : public Strategy {
+ public:
+  explicit RefusesPushes(float value) : value_(value) {}
+  absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range>) override {
+    std::fill_n(arenas.parameters, arenas.arena_size, value_);
+    return StrategyTraits();
+  }
+  absl::Status BeginStep(const StepInfo&) override { return absl::OkStatus(); }
+  absl::Status GradientReady(int64_t, const Event&) override { return absl::OkStatus(); }
+  absl::Status EnqueueEnd(int) override { return absl::FailedPreconditionError("refused"); }
+  absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return StepOutcome(); }
+  absl::Status Refresh() override { return absl::OkStatus(); }
+  std::vector<absl::Span<float>> slots() override { return {}; }
+
+ private:
+  const float value_;
+};
+
+TEST(StepPipeline, NonFiniteLossExplainsARefusedPush) {
+  for (const auto& [value, error] : {std::pair(0.0f, "refused"), std::pair(kPoison, "the loss became nan")}) {
+    TestReplica cpu(CreateCpuDevice(1).value(), 0, 1), late(testing::CreateLateDevice(), 0, 1);
+    EXPECT_THAT(StatusText(Training(cpu, std::make_unique<RefusesPushes>(value)).Step()),
+                HasSubstr(absl::StrCat("step 0 of epoch 1: ", error)));
+    auto staged = late.Staged(std::make_unique<RefusesPushes>(value), absl::nullopt);
+    EXPECT_THAT(StatusText(Training(late, std::move(staged)).Step()),
+                HasSubstr(absl::StrCat("step 0 of epoch 1: ", error)));
+  }
+}
+
+TEST(StepPipeline, HungDeviceEndsTheStepByTheDeadline) {
+  TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
+  const absl::Status status = Training(replica, replica.MakeLocal(20 * kMillisecond)).All();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(StatusText(status),
               HasSubstr("step 0 of epoch 1: the device did not finish the step within 0.02"));
 }
 
-TEST(StepPipeline, ARankThatBreaksWithinAGraphIsNamedWithItsBucketAndStep) {
+TEST(StepPipeline, BrokenReductionInAGraphIsNamedWithBucketAndStep) {
   Fate fate;
   absl::Status status;
   ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
-    Replica replica(testing::CreateLateDevice(), 0, 1);
+    TestReplica replica(testing::CreateLateDevice(), 0, 1);
     status =
         Training(replica, MirroredOnStream(replica, std::move(ring), {.breaks_at = 3 * 5 + 1}, fate)).All();
     return absl::OkStatus();

@@ -1,5 +1,4 @@
-// Mirrored training by work on streams, on devices that are as late as they may be, with a ring of threads in
-// the place of NCCL.
+// Mirrored training by stream work on late devices, with a ring of threads in place of NCCL.
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,11 +12,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(StreamMirrored, GivesTheCpusBits) {
+TEST(StreamMirrored, GivesTheBitsOfTheCpu) {
   Fate fates[3];
   const auto parameters = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
-      [&](Replica& replica, auto ring) {
+      [&](TestReplica& replica, auto ring) {
         Fate& fate = fates[ring->rank()];
         return MirroredOnStream(replica, std::move(ring), {}, fate);
       });
@@ -25,22 +24,22 @@ TEST(StreamMirrored, GivesTheCpusBits) {
   EXPECT_THAT(fates, ::testing::Each(::testing::Field(&Fate::aborted, false)));
 }
 
-TEST(StreamMirrored, InBfloat16GivesTheBitsOfRoundingByHandOnTheCpu) {
+TEST(StreamMirrored, Bfloat16GivesTheBitsOfRoundingByHandOnTheCpu) {
   Fate fates[3];
   const auto parameters = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
-      [&](Replica& replica, auto ring) {
+      [&](TestReplica& replica, auto ring) {
         return MirroredOnStream(replica, std::move(ring), {}, fates[replica.rank()], InBfloat16());
       });
   EXPECT_EQ(parameters, MirroredOnTheCpuRoundedByHand(3));
   EXPECT_NE(parameters, MirroredOnTheCpu(3)) << "nothing was rounded";
 }
 
-// The others' own gradients are finite.
-TEST(StreamMirrored, InBfloat16ANanOfOneRankEndsTheStepOfAll) {
+// The gradients of the other rank are finite.
+TEST(StreamMirrored, Bfloat16NanOfOneRankEndsTheStepOfAll) {
   Fate fates[2];
   const auto answers = InRing(2, [&](std::unique_ptr<Communicator>& ring) -> absl::Status {
-    Replica replica(testing::CreateLateDevice(), ring->rank(), 2);
+    TestReplica replica(testing::CreateLateDevice(), ring->rank(), 2);
     if (replica.rank() == 0) TETHYS_RETURN_IF_ERROR(replica.SetFirstWeight(kPoison));
     Fate& fate = fates[replica.rank()];
     return replica.Train(MirroredOnStream(replica, std::move(ring), {}, fate, InBfloat16()));
@@ -51,19 +50,19 @@ TEST(StreamMirrored, InBfloat16ANanOfOneRankEndsTheStepOfAll) {
   }
 }
 
-// One rank alone: what it does with an error does not need others.
+// Trains one rank alone: its errors need no other rank.
 absl::Status TrainAlone(Fault fault, Fate& fate, testing::LateDeviceOptions device = {},
                         StreamMirroredOptions options = InFloat32()) {
   absl::Status status;
   ExpectAllOk(InRing(1, [&](std::unique_ptr<Communicator>& ring) {
-    Replica replica(testing::CreateLateDevice(device), 0, 1);
+    TestReplica replica(testing::CreateLateDevice(device), 0, 1);
     status = replica.Train(MirroredOnStream(replica, std::move(ring), fault, fate, options));
     return absl::OkStatus();
   }));
   return status;
 }
 
-TEST(StreamMirrored, AnErrorOnTheWayToTheStreamNamesRankAndBucketAndAborts) {
+TEST(StreamMirrored, ErrorWhileEnqueuingNamesRankAndBucketAndAborts) {
   Fate fate;
   const absl::Status status = TrainAlone({.fails_at = 1}, fate);
   EXPECT_THAT(std::string(status.message()),
@@ -72,7 +71,7 @@ TEST(StreamMirrored, AnErrorOnTheWayToTheStreamNamesRankAndBucketAndAborts) {
   EXPECT_TRUE(fate.aborted);
 }
 
-TEST(StreamMirrored, AnErrorOnTheStreamIsSeenInFinishStepAndAborts) {
+TEST(StreamMirrored, StreamErrorEndsTheStepAndAborts) {
   Fate fate;
   const absl::Status status = TrainAlone({.breaks_at = 2}, fate);
   EXPECT_THAT(std::string(status.message()),
@@ -80,7 +79,7 @@ TEST(StreamMirrored, AnErrorOnTheStreamIsSeenInFinishStepAndAborts) {
   EXPECT_TRUE(fate.aborted);
 }
 
-TEST(StreamMirrored, AStreamThatHangsEndsByTheDeadlineAndAborts) {
+TEST(StreamMirrored, HungStreamEndsByTheDeadlineAndAborts) {
   Fate fate;
   const absl::Status status = TrainAlone({}, fate, {.hangs = true}, {.step_timeout = 20 * kMillisecond});
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);

@@ -74,11 +74,11 @@ Counts AllocationsOf(Network& network) {
   config.mutable_sgd()->set_momentum(0.9);
   const auto strategy = MakeLocalStrategy(network, config, clock);
   const auto step = [&](int64_t i) {
-    return strategy->BeginStep({.step = i, .sample_count = 128, .global_sample_count = 128}).ok() &&
-           network.plan->Forward(network.batch).ok() &&
+    const StepInfo info{.step = i, .sample_count = 128, .global_sample_count = 128};
+    return strategy->BeginStep(info).ok() && network.plan->Forward(network.batch).ok() &&
            network.plan->Backward([&](int64_t k, const Event& e) { return strategy->GradientReady(k, e); })
                .ok() &&
-           strategy->FinishStep().ok() && network.plan->Loss().ok();
+           EndStep(*strategy, info).ok() && network.plan->Loss().ok();
   };
   bool ok = step(0);
   news = mallocs = aligned = 0;

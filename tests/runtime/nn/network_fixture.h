@@ -11,6 +11,7 @@
 #include "runtime/local_strategy.h"
 #include "runtime/nn/plan.h"
 #include "runtime/tensor/arena.h"
+#include "tests/testing/happened_event.h"
 
 namespace tethys {
 
@@ -108,7 +109,7 @@ inline std::unique_ptr<Strategy> MakeLocalStrategy(Network& network, const proto
     ranges.push_back({variable.name, variable.range});
   }
   auto optimizer = CreateOptimizer(config, *network.device, MakeSegments(config, ranges)).value();
-  auto strategy = CreateLocalStrategy(std::move(optimizer), config, 0, 1, *network.stream, clock);
+  auto strategy = CreateLocalStrategy({std::move(optimizer), config, 0, 1, *network.stream, clock}, clock);
   const StepArenas arenas = {network.parameters.data(), network.gradients.data(), network.parameters.size()};
   strategy->Prepare(arenas, network.model.ready_order()).value();
   return strategy;

@@ -27,12 +27,12 @@ class TrainingRun {
     const int64_t samples = step % 5 == 4 ? network_.batch.rows / 3 : network_.batch.rows;
     FillRandom(network_.batch, network_.model.sample_elements(), network_.model.classes(), step);
     for (int64_t r = samples; r < network_.batch.rows; ++r) network_.batch.weights[r] = 0;
-    TETHYS_RETURN_IF_ERROR(
-        strategy_->BeginStep({.step = step, .sample_count = samples, .global_sample_count = samples}));
+    const StepInfo info{.step = step, .sample_count = samples, .global_sample_count = samples};
+    TETHYS_RETURN_IF_ERROR(strategy_->BeginStep(info));
     TETHYS_RETURN_IF_ERROR(network_.plan->Forward(network_.batch));
     TETHYS_RETURN_IF_ERROR(network_.plan->Backward(
         [this](int64_t index, const Event& event) { return strategy_->GradientReady(index, event); }));
-    return strategy_->FinishStep().status();
+    return EndStep(*strategy_, info).status();
   }
 
   // The same step, in double precision.

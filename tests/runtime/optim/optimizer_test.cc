@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/local_strategy.h"
 #include "runtime/tensor/arena.h"
+#include "tests/testing/happened_event.h"
 
 namespace tethys {
 namespace {
@@ -122,14 +123,14 @@ class LocalStrategyTest : public testing::Test {
   void Start(const std::string& text) {
     const proto::Optimizer config = Config(text);
     auto optimizer = CreateOptimizer(config, *device_, MakeSegments(config, {{"w", {0, 2}}})).value();
-    strategy_ = CreateLocalStrategy(std::move(optimizer), config, 100, 2, *stream_, clock_);
+    strategy_ = CreateLocalStrategy({std::move(optimizer), config, 100, 2, *stream_, clock_}, clock_);
     parameters_.data()[0] = parameters_.data()[1] = 1;
     gradients_.data()[0] = gradients_.data()[1] = 8;
     strategy_->Prepare({parameters_.data(), gradients_.data(), 16}, {}).value();
   }
   absl::StatusOr<StepOutcome> Step(const StepInfo& info) {
     TETHYS_RETURN_IF_ERROR(strategy_->BeginStep(info));
-    return strategy_->FinishStep();
+    return EndStep(*strategy_, info);
   }
 
   std::unique_ptr<Device> device_ = CreateCpuDevice(1).value();
@@ -150,13 +151,14 @@ TEST_F(LocalStrategyTest, DividesByTheGlobalBatchAndFollowsTheSchedule) {
   EXPECT_EQ(outcome.bytes_out, 0);
 }
 
-TEST_F(LocalStrategyTest, ChangesParametersInFinishStepOnly) {
+TEST_F(LocalStrategyTest, ChangesParametersAtTheStepsEndOnly) {
   Start("learning_rate: 1 sgd {}");
   auto event = device_->CreateEvent().value();
-  ASSERT_TRUE(strategy_->BeginStep({.global_sample_count = 8}).ok());
+  const StepInfo step{.global_sample_count = 8};
+  ASSERT_TRUE(strategy_->BeginStep(step).ok());
   ASSERT_TRUE(strategy_->GradientReady(0, *event).ok());
   EXPECT_EQ(parameters_.data()[0], 1);
-  ASSERT_TRUE(strategy_->FinishStep().ok());
+  ASSERT_TRUE(EndStep(*strategy_, step).ok());
   EXPECT_EQ(parameters_.data()[0], 0);
 }
 

@@ -1,0 +1,18 @@
+// Waits for a condition of which nothing tells but asking, such as an event of a device. Any thread.
+#ifndef TETHYS_RUNTIME_BASE_POLL_UNTIL_H_
+#define TETHYS_RUNTIME_BASE_POLL_UNTIL_H_
+
+#include "absl/functional/function_ref.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Calls `poll` at least once, and again until it returns true or an error; gives up the processor in between.
+// False: `timeout` passed. Reads the clock only where the first call returns false.
+absl::StatusOr<bool> PollUntil(absl::FunctionRef<absl::StatusOr<bool>()> poll, Nanoseconds timeout,
+                               const Clock& clock);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_POLL_UNTIL_H_

@@ -1,0 +1,131 @@
+#include "workers/replica.h"
+
+#include <utility>
+
+#include "workers/device_memory.h"
+
+namespace tethys {
+
+Replica::Replica(Model model, std::unique_ptr<Device> device, const Clock& clock, Options options)
+    : model_(std::move(model)), options_(std::move(options)), clock_(clock), device_(std::move(device)) {}
+
+Replica::~Replica() { Detach(); }
+
+absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Model model, std::unique_ptr<Device> device,
+                                                         const Clock& clock, Options options) {
+  std::unique_ptr<Replica> replica(
+      new Replica(std::move(model), std::move(device), clock, std::move(options)));
+  TETHYS_RETURN_IF_ERROR(replica->Allocate());
+  return replica;
+}
+
+absl::Status Replica::Allocate() {
+  TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
+  TETHYS_ASSIGN_OR_RETURN(parameters_, AllocateArena());
+  if (options_.evaluation_rows > 0) {
+    TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
+                            Plan::Compile(model_, *device_, *stream_, options_.evaluation_rows,
+                                          options_.scaling, parameters_->floats(), nullptr));
+  }
+  if (options_.train == nullptr) return absl::OkStatus();
+  recorder_ =
+      std::make_unique<StepRecorder>(clock_, options_.rank, static_cast<int>(model_.ready_order().size()),
+                                     StepRecorder::kCapacity, StepRecorder::kPatience, options_.records_wait);
+  TETHYS_ASSIGN_OR_RETURN(phases_, StepPhases::Create(*device_, *stream_, *recorder_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Buffer>> Replica::AllocateArena() {
+  return device_->Allocate(arena_size() * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice);
+}
+
+absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config, int64_t total_samples,
+                                                  int workers) {
+  std::vector<NamedRange> ranges;
+  for (const Variable& variable : model_.variables().variables()) {
+    ranges.push_back({variable.name, variable.range});
+  }
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
+                          CreateOptimizer(config, *device_, MakeSegments(config, ranges)));
+  return ReplicaUpdate(std::move(optimizer), config, total_samples, workers, *stream_, clock_);
+}
+
+absl::Status Replica::Attach(std::unique_ptr<Strategy> strategy) {
+  TETHYS_CHECK(strategy_ == nullptr, "a strategy is attached already");
+  strategy_ = std::move(strategy);
+  const absl::Status prepared = Prepare();
+  if (!prepared.ok()) Detach();
+  return prepared;
+}
+
+absl::Status Replica::Prepare() {
+  TETHYS_ASSIGN_OR_RETURN(float* const gradient_sums, GradientSums());
+  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(model_, *device_, *stream_, options_.rows, options_.scaling,
+                                               parameters_->floats(), gradient_sums));
+  StepArenas arenas{parameters_->floats(), gradient_sums, arena_size()};
+  if (options_.train != nullptr) {
+    TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, options_.train, options_.feed));
+    arenas.update_events = phases_->update_events();
+  }
+  TETHYS_ASSIGN_OR_RETURN(const StrategyTraits traits, strategy_->Prepare(arenas, model_.ready_order()));
+  return options_.train != nullptr ? CreatePipeline(traits) : absl::OkStatus();
+}
+
+// Gradients lie in the memory that the strategy exchanges best, if it has such memory.
+absl::StatusOr<float*> Replica::GradientSums() {
+  TETHYS_ASSIGN_OR_RETURN(float* const of_strategy, strategy_->AllocateGradients(arena_size()));
+  if (of_strategy != nullptr) return of_strategy;
+  if (gradients_ == nullptr) {
+    TETHYS_ASSIGN_OR_RETURN(gradients_, AllocateArena());
+  }
+  return gradients_->floats();
+}
+
+absl::Status Replica::CreatePipeline(const StrategyTraits& traits) {
+  phases_->set_updates_here(traits.updates_here);
+  TETHYS_ASSIGN_OR_RETURN(
+      pipeline_, StepPipeline::Create({*plan_, *strategy_, *recorder_, *feed_, *phases_},
+                                      {.device = *device_,
+                                       .stream = *stream_,
+                                       .stream_only = traits.stream_only,
+                                       .ready_ranges = static_cast<int64_t>(model_.ready_order().size()),
+                                       .graphs = options_.graphs}));
+  return absl::OkStatus();
+}
+
+void Replica::Detach() {
+  pipeline_.reset();
+  strategy_.reset();
+  feed_.reset();
+  plan_.reset();
+}
+
+absl::StatusOr<EvaluationSums> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice) {
+  if (strategy_ != nullptr) TETHYS_RETURN_IF_ERROR(strategy_->Refresh());
+  return tethys::Evaluate(*device_, *evaluation_plan_, std::move(dataset), slice);
+}
+
+absl::Status Replica::FillInitialValues(uint64_t seed) {
+  return FillPart(0, [&](absl::Span<float> values) {
+    model_.variables().FillInitialValues(seed, {0, arena_size()}, values.data());
+    return absl::OkStatus();
+  });
+}
+
+std::vector<absl::Span<float>> Replica::Parts() {
+  std::vector<absl::Span<float>> parts;
+  if (strategy_ != nullptr) parts = strategy_->slots();
+  parts.insert(parts.begin(), {parameters_->floats(), static_cast<size_t>(arena_size())});
+  return parts;
+}
+
+absl::Status Replica::FillPart(size_t part, absl::FunctionRef<absl::Status(absl::Span<float>)> fill) {
+  return FillDeviceMemory(*device_, *stream_, Parts()[part], fill);
+}
+
+absl::Status Replica::ReadPart(size_t part, Range range,
+                               absl::FunctionRef<absl::Status(absl::Span<const float>)> use) {
+  return ReadDeviceMemory(*device_, *stream_, Parts()[part].subspan(range.begin, range.count), use);
+}
+
+}  // namespace tethys

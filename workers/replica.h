@@ -1,0 +1,131 @@
+// One rank of a job: model, device, parameters, plans, batches, records and, while it trains, a strategy. It
+// has neither a session nor a chief. A worker process, `tethys evaluate`, benchmarks and programs that embed
+// the library (examples/embed/) each make one; a process may hold several.
+//
+//   auto replica = *Replica::Create(model, std::move(device), clock, {.rows = 128, .train = dataset});
+//   replica->Attach(strategy);                        // any strategy; another may follow after Detach
+//   replica->FillInitialValues(seed);                 // or FillPart, from a checkpoint
+//   for each batch:
+//     replica->loader().Announce(order, slice);
+//     replica->Step(step);
+//   replica->Finish();                                // parameters are now those of the last step
+//
+// Made and used by one thread, the device's. Only recorder().Drain may be called by another.
+#ifndef TETHYS_WORKERS_REPLICA_H_
+#define TETHYS_WORKERS_REPLICA_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "runtime/base/clock.h"
+#include "runtime/data/dataset.h"
+#include "runtime/device/device.h"
+#include "runtime/nn/model.h"
+#include "runtime/nn/plan.h"
+#include "runtime/replica_update.h"
+#include "runtime/strategy.h"
+#include "runtime/telemetry/step_recorder.h"
+#include "workers/batch_feed.h"
+#include "workers/evaluator.h"
+#include "workers/step_pipeline.h"
+
+namespace tethys {
+
+// Invariants:
+// 1. Parameters live as long as the replica. Plan, feed and pipeline of training live from Attach to Detach,
+//    because the gradients may lie in memory of the strategy.
+// 2. On Detach the pipeline goes before the strategy, whose communicator its graphs use, and the strategy
+//    before the plan, whose memory the strategy's work may still use.
+class Replica {
+ public:
+  struct Options {
+    int rank = 0;                 // Stands in records.
+    int64_t rows = 0;             // Rows of a training batch.
+    int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.
+    InputScaling scaling = {};
+    // Null: the owner drives plan() and strategy() itself; there are no loader, steps and records.
+    std::shared_ptr<const Dataset> train = nullptr;
+    BatchFeed::Options feed = {};
+    bool graphs = true;  // A device that captures graphs does. All ranks of a job agree on it.
+    std::function<void()> records_wait = nullptr;  // StepRecorder's half_full.
+  };
+
+  // Allocates parameters (zero) and compiles the plan that evaluates. `clock` outlives the replica.
+  // ResourceExhausted: the device lacks the memory.
+  static absl::StatusOr<std::unique_ptr<Replica>> Create(Model model, std::unique_ptr<Device> device,
+                                                         const Clock& clock, Options options);
+  ~Replica();
+
+  // The update of all variables on this replica's device, for strategies that keep parameters here.
+  // `total_samples` and `workers` as in ReplicaUpdate.
+  absl::StatusOr<ReplicaUpdate> MakeUpdate(const proto::Optimizer& config, int64_t total_samples,
+                                           int workers);
+
+  // Compiles the training plan and prepares the strategy; requires none attached. Blocks as
+  // Strategy::Prepare. After an error no strategy is attached.
+  absl::Status Attach(std::unique_ptr<Strategy> strategy);
+  // Destroys the strategy with its slots; parameters stay. Announced batches that were not trained on are
+  // dropped. No-op without a strategy.
+  void Detach();
+
+  // Requires a strategy, as do Step, Finish and plan().
+  BatchLoader& loader() { return feed_->loader(); }
+  // Makes the step of the oldest announced batch. Errors and blocking of StepPipeline::Run and Finish.
+  absl::Status Step(const StepInfo& step) { return pipeline_->Run(step); }
+  absl::Status Finish() { return pipeline_->Finish(); }
+
+  // Sums over samples [slice.begin, slice.end) of `dataset`, after Refresh of an attached strategy. Requires
+  // no step in flight.
+  absl::StatusOr<EvaluationSums> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice);
+
+  // The variables' own initializers; the same values on every rank.
+  absl::Status FillInitialValues(uint64_t seed);
+
+  // The state held here: part 0 is the parameters, the others are the attached strategy's slots, in the
+  // optimizer's order. Each has arena_size() elements of device memory.
+  std::vector<absl::Span<float>> Parts();
+  // `fill` gets host memory for a whole part; what it writes is in the part when this returns.
+  absl::Status FillPart(size_t part, absl::FunctionRef<absl::Status(absl::Span<float>)> fill);
+  // `use` gets the elements of a range, after all work on the stream. Requires a range within the arena.
+  absl::Status ReadPart(size_t part, Range range,
+                        absl::FunctionRef<absl::Status(absl::Span<const float>)> use);
+
+  const Model& model() const { return model_; }
+  int64_t arena_size() const { return model_.variables().arena_size(); }
+  Device& device() { return *device_; }
+  Stream& stream() { return *stream_; }
+  Plan& plan() { return *plan_; }
+  const std::unique_ptr<Strategy>& strategy() const { return strategy_; }
+  StepRecorder& recorder() { return *recorder_; }
+
+ private:
+  Replica(Model model, std::unique_ptr<Device> device, const Clock& clock, Options options);
+  absl::Status Allocate();
+  absl::Status Prepare();
+  absl::Status CreatePipeline(const StrategyTraits& traits);
+  absl::StatusOr<float*> GradientSums();
+  absl::StatusOr<std::unique_ptr<Buffer>> AllocateArena();
+
+  const Model model_;
+  const Options options_;
+  const Clock& clock_;
+  const std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Buffer> parameters_;
+  std::unique_ptr<Plan> evaluation_plan_;
+  std::unique_ptr<StepRecorder> recorder_;
+  std::unique_ptr<StepPhases> phases_;
+  std::unique_ptr<Buffer> gradients_;  // Null while every strategy brought memory of its own.
+
+  // These live from Attach to Detach.
+  std::unique_ptr<Plan> plan_;
+  std::unique_ptr<BatchFeed> feed_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<StepPipeline> pipeline_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_REPLICA_H_
