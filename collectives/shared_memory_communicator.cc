@@ -35,10 +35,9 @@ int64_t RoundUp(int64_t elements, int64_t unit) { return (elements + unit - 1) /
 
 // The first rank whose `own` is an error; -1: none.
 absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
-  std::vector<float> failed(all.world_size(), 0.0f);
-  if (!own.ok()) failed[all.rank()] = 1.0f;
-  TETHYS_RETURN_IF_ERROR(all.AllReduce(absl::MakeSpan(failed)));
-  const auto first = std::find(failed.begin(), failed.end(), 1.0f);
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<uint16_t> failed,
+                          AllGather(all, static_cast<uint16_t>(own.ok() ? 0 : 1)));
+  const auto first = std::find(failed.begin(), failed.end(), 1);
   return first == failed.end() ? -1 : static_cast<int>(first - failed.begin());
 }
 

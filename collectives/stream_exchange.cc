@@ -1,6 +1,7 @@
 #include "collectives/stream_exchange.h"
 
-#include <cstring>
+#include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 #include <vector>
@@ -13,19 +14,13 @@
 namespace tethys {
 namespace {
 
-// Groups' ids are short (NCCL's: 128 bytes).
-constexpr size_t kIdBytes = 256;
+// The id of a group of devices (of NCCL: 128 bytes), as rank 0 made it. Length 0: it could make none.
+struct GroupId {
+  uint16_t length = 0;
+  std::array<char, 256> bytes = {};
+};
 
-// Bytes of `root`, the same number on all ranks, as the bits of floats, which a broadcast leaves as they are.
-absl::Status BroadcastBytes(Communicator& all, int root, std::string& bytes) {
-  std::vector<float> words((bytes.size() + sizeof(float) - 1) / sizeof(float));
-  std::memcpy(words.data(), bytes.data(), bytes.size());
-  TETHYS_RETURN_IF_ERROR(all.Broadcast(absl::MakeSpan(words), root));
-  std::memcpy(bytes.data(), words.data(), bytes.size());
-  return absl::OkStatus();
-}
-
-// What a rank tells of its device: one of these, or a number that stands for that device alone.
+// A rank describes its device by one of these, or by a number that stands for that device alone.
 constexpr uint64_t kOnTheCpu = 0;
 constexpr uint64_t kCannotSum = 1;
 
@@ -45,7 +40,7 @@ std::string RanksWith(uint64_t key, const std::vector<uint64_t>& keys) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
 }
 
-// Why devices cannot do it, the same on every rank; empty when they can.
+// Why devices cannot sum, the same on every rank; empty when they can.
 std::string Obstacle(const std::vector<uint64_t>& keys) {
   const std::string on_the_cpu = RanksWith(kOnTheCpu, keys);
   if (!on_the_cpu.empty()) return on_the_cpu + " on the CPU";
@@ -67,26 +62,27 @@ absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& d
   std::string obstacle = Obstacle(keys);
   if (!obstacle.empty()) return StreamExchange{.communicator = nullptr, .reason = std::move(obstacle)};
 
-  // Rank 0's id, its length before it; length 0 when it could make none.
-  std::string id(1 + kIdBytes, '\0');
+  GroupId own;
   absl::Status made;
   if (all.rank() == 0) {
-    absl::StatusOr<std::string> fresh = device.NewGroupId();
+    const absl::StatusOr<std::string> fresh = device.NewGroupId();
     made = fresh.status();
-    if (made.ok() && (fresh->empty() || fresh->size() >= kIdBytes)) {
+    if (made.ok() && (fresh->empty() || fresh->size() > own.bytes.size())) {
       made = absl::InternalError(absl::StrCat("a group's id has ", fresh->size(), " bytes"));
     }
     if (made.ok()) {
-      id[0] = static_cast<char>(fresh->size());
-      id.replace(1, fresh->size(), *fresh);
+      own.length = static_cast<uint16_t>(fresh->size());
+      std::copy(fresh->begin(), fresh->end(), own.bytes.begin());
     }
   }
-  TETHYS_RETURN_IF_ERROR(BroadcastBytes(all, 0, id));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<GroupId> ids, AllGather(all, own));
   TETHYS_RETURN_IF_ERROR(Annotate(made, "rank 0"));
-  const auto length = static_cast<unsigned char>(id[0]);
-  if (length == 0) return absl::UnavailableError("rank 0 could not begin a group of devices");
+  const GroupId& id = ids[0];
+  if (id.length == 0 || id.length > id.bytes.size()) {
+    return absl::UnavailableError("rank 0 could not begin a group of devices");
+  }
 
-  auto joined = device.JoinGroup({.id = id.substr(1, length),
+  auto joined = device.JoinGroup({.id = std::string(id.bytes.data(), id.length),
                                   .rank = all.rank(),
                                   .world_size = all.world_size(),
                                   .timeout = timeout,

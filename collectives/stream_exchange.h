@@ -1,5 +1,5 @@
-// Whether the ranks of a mirrored group can leave the exchange to their devices (NCCL), and the group that
-// does it.
+// Finds out whether the devices of a mirrored group can make the exchange themselves (NCCL), and forms the
+// group that does.
 #ifndef TETHYS_COLLECTIVES_STREAM_EXCHANGE_H_
 #define TETHYS_COLLECTIVES_STREAM_EXCHANGE_H_
 
@@ -13,13 +13,13 @@
 namespace tethys {
 
 struct StreamExchange {
-  std::unique_ptr<StreamCommunicator> communicator;  // Null where the devices cannot.
-  std::string reason;                                // Why it is so, for people.
+  std::unique_ptr<StreamCommunicator> communicator;  // Null if the devices cannot.
+  std::string reason;                                // Why, for logs and reports.
 };
 
-// A collective of its own over `all`, which every rank calls with its device, the CPU too: the devices can
-// when each rank has one that knows how and no two ranks share one. Blocks until all have joined. Errors name
-// the rank that could not; Unavailable on the others.
+// A collective over `all`: every rank calls it with its device, which may be the CPU. The devices can
+// exchange if each rank has one that supports it and no two ranks share one. Blocks until all have joined.
+// Errors name the rank that failed; Unavailable on the others.
 absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device, Nanoseconds timeout,
                                                     const Clock& clock);
 
