@@ -36,8 +36,9 @@ absl::Status BatchFeed::FeedAhead() {
   return HandOver();
 }
 
-// Next may overwrite the batch before, which must have left. That waited at most for the last reader of its
-// slot on the device, two batches back, whose step is over: so no wait here is for a step under way.
+// Next may overwrite the batch before, so its copy must have ended. That copy waited at most for the last
+// reader of its slot on the device, two batches back, whose step is over: so this never waits for a step in
+// flight.
 absl::Status BatchFeed::HandOver() {
   TETHYS_RETURN_IF_ERROR(plan_.AwaitUploads());
   return plan_.Upload(loader_->Next());

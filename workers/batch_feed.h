@@ -1,13 +1,13 @@
-// Brings the batches of a dataset to a plan, in the order in which they are announced: builds them where the
-// plan's device copies from without staging, and uploads the next while the device computes, where it
-// computes while the host goes on.
+// Brings the batches of a dataset to a plan, in the order in which they are announced. It builds them in
+// memory from which the device copies without staging. On an asynchronous device it uploads the next batch
+// while the device computes.
 //
 //   while (feed.loader().room() > 0 && more) feed.loader().Announce(order, next_slice);
-//   feed.Feed();             // of the oldest announcement
+//   feed.Feed();             // the batch of the oldest announcement
 //   plan.TakeBatch();        // Forward, Backward ...
-//   feed.FeedAhead();        // once the device has its work
+//   feed.FeedAhead();        // once the device's work is enqueued
 //
-// Used by the plan's thread. Feed waits for the loader, and for the copy of the batch before.
+// Used by the plan's thread. Feed blocks for the loader, and for the copy of the batch before.
 #ifndef TETHYS_WORKERS_BATCH_FEED_H_
 #define TETHYS_WORKERS_BATCH_FEED_H_
 
@@ -25,8 +25,8 @@ namespace tethys {
 class BatchFeed {
  public:
   struct Options {
-    int prefetch_batches = 0;   // As the loader's.
-    Nanoseconds slow_down = 0;  // For trials: Feed waits so long first.
+    int prefetch_batches = 0;   // BatchLoader::Options::prefetch_batches.
+    Nanoseconds slow_down = 0;  // Feed sleeps this long first, to make a worker slow in tests.
   };
   // `device` and `plan` outlive the feed.
   static absl::StatusOr<std::unique_ptr<BatchFeed>> Create(Device& device, Plan& plan,
@@ -35,10 +35,10 @@ class BatchFeed {
 
   BatchLoader& loader() { return *loader_; }
 
-  // The plan may take the next batch. Requires one announced.
+  // Hands the next batch to the plan, which may then take it. Requires an announced batch.
   absl::Status Feed();
 
-  // Hands over the next batch already, where that gains anything and the batch is there.
+  // Hands over the next batch ahead of its step, on an asynchronous device and if the batch is built.
   absl::Status FeedAhead();
 
  private:
@@ -49,7 +49,7 @@ class BatchFeed {
   Plan& plan_;
   const bool feeds_ahead_;
   const Nanoseconds slow_down_;
-  std::vector<std::unique_ptr<Buffer>> memory_;  // Of the loader's batches.
+  std::vector<std::unique_ptr<Buffer>> memory_;  // Holds the loader's batches.
   std::unique_ptr<BatchLoader> loader_;
   bool fed_ahead_ = false;
 };

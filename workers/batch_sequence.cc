@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-// Ask for more when only so many batches are left, and for so many.
+// Requests kAskFor more batches when at most kLowWater are left.
 constexpr size_t kLowWater = 2;
 constexpr int kAskFor = 4;
 
@@ -94,7 +94,7 @@ class LeasedSequence final : public BatchSequence {
   const proto::Run run_;
   TaskSession& session_;
   std::deque<BatchAssignment> leases_;
-  bool received_ = false;  // The chief sends the first lease unasked.
+  bool received_ = false;  // The chief sends the first lease without a request.
   bool asked_ = false;
   bool last_ = false;
 };

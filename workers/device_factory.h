@@ -1,6 +1,6 @@
-// The one place that makes devices: a worker's, the CPU or its GPU among those of its host, and that of a
-// process that evaluates by itself. Called by the thread that uses the device, once; blocks while NVIDIA's
-// libraries load. FailedPrecondition and NotFound say what the host lacks.
+// The one place that makes devices: that of a worker (the CPU, or one GPU of its host) and that of
+// `tethys evaluate`. Called once, by the thread that uses the device; blocks while NVIDIA's libraries load.
+// FailedPrecondition and NotFound say what the host lacks.
 #ifndef TETHYS_WORKERS_DEVICE_FACTORY_H_
 #define TETHYS_WORKERS_DEVICE_FACTORY_H_
 
@@ -14,15 +14,16 @@
 
 namespace tethys {
 
-// Workers of a host take its GPUs by their local ranks, unless each is shown GPUs of its own.
+// The worker's GPU: its local rank among the workers of its host, or 0 if the process sees only GPUs of its
+// own.
 int GpuOf(const TaskOptions& task, const proto::Setup& setup);
 
-// GPU `gpu`, where the kind is CUDA; with the threads or the precision of `config`.
+// A CPU with the threads of `config`, or GPU `gpu` with its precision.
 absl::StatusOr<std::unique_ptr<Device>> CreateDeviceOf(proto::Device::Kind kind, const proto::Device& config,
                                                        int gpu,
                                                        const std::vector<std::string>& cuda_library_path);
 
-// As the job of `setup` and the worker's host ask.
+// The device that the job of `setup` and the worker's host ask for.
 absl::StatusOr<std::unique_ptr<Device>> CreateWorkerDevice(const TaskOptions& task,
                                                            const proto::Setup& setup);
 

@@ -1,5 +1,5 @@
-// Device memory seen from the host: itself where the host can use it, else by way of a copy. For set-up and
-// checkpoints, not for steps: copies are made and waited for.
+// Device memory seen from the host: the memory itself where the host can use it, else a copy. For set-up and
+// checkpoints, not for steps: both functions block for the copy.
 #ifndef TETHYS_WORKERS_DEVICE_MEMORY_H_
 #define TETHYS_WORKERS_DEVICE_MEMORY_H_
 
@@ -9,11 +9,11 @@
 
 namespace tethys {
 
-// What `fill` writes is in `memory` when this returns.
+// `memory` holds what `fill` wrote when this returns.
 absl::Status FillDeviceMemory(Device& device, Stream& stream, absl::Span<float> memory,
                               absl::FunctionRef<absl::Status(absl::Span<float>)> fill);
 
-// Hands what is in `memory`, after all work on the stream, to `use`.
+// Passes the contents of `memory`, after all work on the stream, to `use`.
 absl::Status ReadDeviceMemory(Device& device, Stream& stream, absl::Span<const float> memory,
                               absl::FunctionRef<absl::Status(absl::Span<const float>)> use);
 

@@ -1,4 +1,4 @@
-// Loss and accuracy over samples, with the parameters as they are.
+// Computes loss and accuracy over samples, with the current parameters.
 #ifndef TETHYS_WORKERS_EVALUATOR_H_
 #define TETHYS_WORKERS_EVALUATOR_H_
 
@@ -17,7 +17,8 @@ struct EvaluationSums {
   int64_t samples = 0;
 };
 
-// Samples [slice.begin, slice.end) in natural order, on the rows of `plan`, which is of `device`, at a time.
+// Evaluates samples [slice.begin, slice.end) in natural order, in batches of plan.rows(). `plan` was compiled
+// for `device`.
 absl::StatusOr<EvaluationSums> Evaluate(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset,
                                         Slice slice);
 

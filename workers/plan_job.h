@@ -1,5 +1,5 @@
-// From a job as written to a plan of everything its processes must agree on: variables, placement, sizes.
-// Reads the headers of the data files and nothing else; starts nothing.
+// Makes the job plan, which holds everything that a job's processes must agree on: variables, placement,
+// sizes. Reads only the headers of the data files; starts nothing.
 #ifndef TETHYS_WORKERS_PLAN_JOB_H_
 #define TETHYS_WORKERS_PLAN_JOB_H_
 
@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// `job` as LoadJob returns it. The job id is left empty; who starts the job chooses it. InvalidArgument,
-// NotFound: data files or model that cannot be trained, more shards than rows.
+// `job` is as LoadJob returns it. The job id is left empty; the starter of the job chooses it.
+// InvalidArgument, NotFound: data files or model that cannot be trained, more shards than rows.
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job);
 
 }  // namespace tethys

@@ -35,7 +35,7 @@ class Worker final : public TaskLife {
     if (order.has_run()) return Run(order.run());
     if (order.has_evaluate()) return Evaluate(order.evaluate());
     if (order.has_save()) return Save(order.save());
-    return absl::OkStatus();  // Not a worker's.
+    return absl::OkStatus();  // Other orders are not for workers.
   }
 
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) override {
@@ -66,7 +66,7 @@ class Worker final : public TaskLife {
     return absl::OkStatus();
   }
 
-  // A save that failed does not end the training: the chief is told.
+  // A save that failed is reported to the chief and does not end the training.
   absl::Status Save(const proto::Save& order) {
     SendSaveDone(session_, order.id(), trainer_->Save(order));
     return absl::OkStatus();

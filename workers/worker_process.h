@@ -1,4 +1,5 @@
-// A worker: joins the chief, builds what the job needs, then trains, evaluates and saves as it is told.
+// A worker process: joins the chief, builds its replica, then trains, evaluates and saves by the chief's
+// orders.
 #ifndef TETHYS_WORKERS_WORKER_PROCESS_H_
 #define TETHYS_WORKERS_WORKER_PROCESS_H_
 
@@ -7,8 +8,8 @@
 
 namespace tethys {
 
-// Blocks for the whole job. OK when the chief ended it well. A failure has been told to the chief when this
-// returns.
+// Blocks for the whole job. OK: the chief ended it without failure. A failure has been reported to the chief
+// when this returns.
 absl::Status RunWorker(const TaskOptions& options);
 
 }  // namespace tethys

@@ -16,7 +16,7 @@ proto::Run Positions(int64_t begin, int64_t end) {
   return run;
 }
 
-TEST(LockStepSequenceTest, TheWorkersTogetherCoverTheSegmentStepByStep) {
+TEST(LockStepSequenceTest, WorkersTogetherCoverTheSegmentStepByStep) {
   constexpr int kWorld = 5;
   std::vector<std::unique_ptr<BatchSequence>> workers;
   for (int rank = 0; rank < kWorld; ++rank)
@@ -101,7 +101,7 @@ class LeasedSequenceTest : public ::testing::Test {
   std::unique_ptr<BatchSequence> sequence_ = CreateLeasedSequence(Positions(0, 100), session_);
 };
 
-TEST_F(LeasedSequenceTest, GivesTheLeasesInOrderUntilTheLast) {
+TEST_F(LeasedSequenceTest, LeasesComeInOrderUntilTheLast) {
   session_.Lease({{0, 10}, {10, 20}}, false);
   session_.Lease({{40, 50}}, true);
   EXPECT_EQ(Next(), (Slice{0, 10}));
@@ -110,7 +110,7 @@ TEST_F(LeasedSequenceTest, GivesTheLeasesInOrderUntilTheLast) {
   EXPECT_EQ(Next(), kNone);
 }
 
-TEST_F(LeasedSequenceTest, AsksForMoreBeforeItRunsOut) {
+TEST_F(LeasedSequenceTest, RequestsMoreBeforeItRunsOut) {
   session_.Lease({{0, 10}, {10, 20}, {20, 30}, {30, 40}}, false);
   EXPECT_EQ(Next(), (Slice{0, 10}));
   EXPECT_EQ(session_.requests(), 0);
@@ -121,7 +121,7 @@ TEST_F(LeasedSequenceTest, AsksForMoreBeforeItRunsOut) {
   EXPECT_EQ(session_.requests(), 1) << "and not to ask again before the answer";
 }
 
-TEST_F(LeasedSequenceTest, WithoutWaitingAnEmptyHandIsNotTheEnd) {
+TEST_F(LeasedSequenceTest, NextWithoutWaitingGivesNothingBeforeTheEnd) {
   const auto batch = sequence_->Next(false);
   ASSERT_TRUE(batch.ok());
   EXPECT_FALSE(batch->has_value());
@@ -129,12 +129,12 @@ TEST_F(LeasedSequenceTest, WithoutWaitingAnEmptyHandIsNotTheEnd) {
   EXPECT_EQ(Next(), (Slice{0, 10}));
 }
 
-TEST_F(LeasedSequenceTest, AStoppedJobAbortsTheSegment) {
+TEST_F(LeasedSequenceTest, StoppedJobAbortsTheSegment) {
   session_.Stop();
   EXPECT_TRUE(absl::IsAborted(sequence_->Next(true).status()));
 }
 
-TEST_F(LeasedSequenceTest, RefusesLeasesThatAreNotItsOwn) {
+TEST_F(LeasedSequenceTest, LeasesOfAnotherSegmentAreRefused) {
   session_.Lease({{0, 10}}, false, 2);
   EXPECT_TRUE(absl::IsInternal(sequence_->Next(true).status()));
   session_.Lease({{90, 110}}, false);

@@ -32,18 +32,18 @@ TEST(DeviceFactory, WorkersTakeTheGpusOfTheirLocalRanks) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(GpuOf(Worker(i), setup), local_ranks[i]) << i;
 }
 
-TEST(DeviceFactory, AWorkerThatIsShownGpusOfItsOwnTakesTheFirst) {
+TEST(DeviceFactory, WorkerWithGpusOfItsOwnTakesTheFirst) {
   const proto::Setup setup = SetupOf({0, 1});
   for (const int i : {0, 1}) EXPECT_EQ(GpuOf(Worker(i, /*own_gpus=*/true), setup), 0) << i;
 }
 
-TEST(DeviceFactory, JobsComputeOnTheCpuUnlessTheySayOtherwise) {
+TEST(DeviceFactory, JobWithoutADeviceComputesOnTheCpu) {
   proto::Setup setup = SetupOf({0});
   setup.mutable_plan()->mutable_job()->mutable_device()->set_threads_per_rank(1);
   EXPECT_THAT(CreateWorkerDevice({}, setup).value()->Describe(), testing::StartsWith("cpu"));
 }
 
-TEST(DeviceFactory, AHostsWordCountsMoreThanTheJobs) {
+TEST(DeviceFactory, DeviceOfTheHostFileOverridesTheJobs) {
   proto::Setup setup = SetupOf({0, 0});
   setup.mutable_plan()->mutable_job()->mutable_device()->set_threads_per_rank(1);
   setup.mutable_plan()->mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
@@ -55,7 +55,7 @@ TEST(DeviceFactory, AHostsWordCountsMoreThanTheJobs) {
   EXPECT_THAT(CreateWorkerDevice(task, setup).value()->Describe(), testing::StartsWith("cpu"));
 }
 
-TEST(DeviceFactory, WithoutItsLibraryACudaJobIsRefused) {
+TEST(DeviceFactory, CudaJobWithoutTheLibraryIsRefused) {
   proto::Setup setup = SetupOf({0});
   setup.mutable_plan()->mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
   // No libtethys_cuda.so lies beside this test.

@@ -1,4 +1,4 @@
-// What replicas (replica.h) train on.
+// Random samples for replicas (replica.h).
 #ifndef TETHYS_TESTS_WORKERS_RANDOM_SAMPLES_H_
 #define TETHYS_TESTS_WORKERS_RANDOM_SAMPLES_H_
 
@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// Images of the replicas' model, with labels; others per `key`.
+// Images of the size of the replicas' model, with labels; different ones for each `key`.
 inline std::shared_ptr<const Dataset> RandomSamples(int64_t samples, uint64_t key) {
   auto store = std::make_shared<SampleStore>();
   store->sample_shape = {6, 6};

@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// Gives the orders it holds; Receive without one is a broken session.
+// Delivers the orders it holds; Receive without an order is a broken session.
 class ScriptedSession final : public TaskSession {
  public:
   void Pause(int64_t segment = 1) { orders_.emplace_back().mutable_pause()->set_segment(segment); }
@@ -63,12 +63,12 @@ class SegmentPauseTest : public ::testing::Test {
   SegmentPause pause_{Run(), 5, session_};
 };
 
-TEST_F(SegmentPauseTest, NobodyAsks_AllStepsAreMade) {
+TEST_F(SegmentPauseTest, NoPause_AllStepsAreMade) {
   for (int64_t done = 0; done < 5; ++done) EXPECT_TRUE(GoesOn(done));
   EXPECT_FALSE(GoesOn(5));
 }
 
-TEST_F(SegmentPauseTest, Pause_MakesOneMoreStepAndWaitsForTheCut) {
+TEST_F(SegmentPauseTest, Pause_OneMoreStepIsMadeBeforeTheCut) {
   session_.Pause();
   EXPECT_TRUE(GoesOn(2));
   EXPECT_EQ(session_.answers(), (std::vector<int64_t>{3}));
@@ -99,7 +99,7 @@ TEST_F(SegmentPauseTest, StopOrBrokenSessionWhileItWaits_IsAnError) {
   EXPECT_TRUE(absl::IsAborted(pause_.GoesOn(1).status()));
 }
 
-TEST_F(SegmentPauseTest, OrdersWithoutAPlaceHere_AreRefused) {
+TEST_F(SegmentPauseTest, OrdersOutsideOfThePause_AreRefused) {
   session_.Cut(3);
   EXPECT_TRUE(absl::IsInternal(pause_.GoesOn(0).status())) << "a cut that was not asked for";
   session_.Pause(2);
