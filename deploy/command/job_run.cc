@@ -233,7 +233,7 @@ std::string ResumeHint(const std::string& run_dir, bool scheduled, const absl::S
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   const bool saved = checkpoints.ok() && !checkpoints->empty();
-  // Such a run fails again where nothing changes.
+  // Such a run fails again if nothing is changed.
   const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
   const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
   const std::string first = by_job && saved ? "once that is mended (--set changes fields of the job), "

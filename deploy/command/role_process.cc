@@ -112,7 +112,7 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
   const absl::Status status = role(*secret);
   if (status.ok()) return kExitSuccess;
   const bool mishap = verb == "worker" && MayBefallOneProcess(status);
-  // The one line on it in this process's log.
+  // The only line about the failure in this process's log.
   TETHYS_LOG(Error, StatusText(status));
   return mishap ? kExitMishap : kExitFailed;
 }

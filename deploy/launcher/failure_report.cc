@@ -20,7 +20,7 @@ std::string ChiefAdds(const JobEnd& end) {
   return absl::StrCat("\n  the chief reports: ", end.verdict->error());
 }
 
-// The exit status of a process that has reported why it fails: it adds nothing.
+// Whether the exit status is that of a process that has reported its error, so that naming it adds nothing.
 bool FollowsAReport(const ProcessExit& exit) {
   return !exit.abrupt() && (exit.code == kExitFailed || exit.code == kExitMishap);
 }

@@ -35,7 +35,7 @@ struct JobEnd {
 struct FirstFailure {
   absl::Status status;  // OK: the job is done.
   std::string task;     // The task whose log says more, or empty.
-  std::string error;    // The chief's words, if the status has them.
+  std::string error;    // The chief's error, if the status contains it.
 };
 
 // The first of these that applies: the user's interrupt; a process that could not be started; a process
@@ -43,8 +43,8 @@ struct FirstFailure {
 // silence; the first process that exited with an error.
 FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host);
 
-// The reason that the task itself reported, and wrote to its log, too: the chief's words without those by
-// which the chief names the task, "worker 1 on HOST: ".
+// The reason that the task itself reported and also wrote to its log: the chief's error without the task's
+// name, "worker 1 on HOST: ".
 std::string ReasonOf(const FirstFailure& failure, const std::string& host);
 
 }  // namespace tethys

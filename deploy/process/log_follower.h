@@ -52,7 +52,7 @@ class LogFollower {
 
 // The last `lines` lines of a file, each indented; empty if there are none. Only lines from byte `begin` on
 // count, since those of earlier attempts may lie before it. Lines that contain a line of `told` are left out,
-// since the user has read it.
+// since the user has read that.
 std::string LogTail(const std::string& path, int lines, int64_t begin = 0, const std::string& told = "");
 
 }  // namespace tethys

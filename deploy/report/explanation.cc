@@ -19,10 +19,10 @@ namespace {
 using proto::ReportValue;
 using proto::ReportVariant;
 
-constexpr double kFullCpu = 0.9;    // Of all cores, in the mean of the training: near its limit.
-constexpr double kVisible = 0.01;   // Of the training time.
-constexpr double kOthersCpu = 0.1;  // Of all cores: what other programs may use without being mentioned.
-constexpr double kStraggler = 1.2;  // Own work over the median's; the page's table uses the same.
+constexpr double kFullCpu = 0.9;    // Mean share of all cores that counts as full.
+constexpr double kVisible = 0.01;   // Least named share of the training time.
+constexpr double kOthersCpu = 0.1;  // Other programs' share of all cores to mention.
+constexpr double kStraggler = 1.2;  // Own work over the median's, as in the page's table.
 
 // A variant and its name in the text.
 struct Subject {
@@ -42,12 +42,12 @@ std::vector<Subject> SubjectsOf(const proto::Report& report) {
 
 bool Timed(const Subject& subject) { return subject.variant->step_seconds().count() > 0; }
 
-// Whether a part of the training time is named: it is a visible share.
+// Whether a part of the training time is large enough to be named.
 bool IsNamed(const ReportValue& part, const ReportVariant& variant) {
   return part.count() > 0 && part.mean() >= kVisible * variant.seconds().mean();
 }
 
-// Parts that are named only where they are visible in one of the variants that are compared.
+// The parts that are large enough in one of the compared variants to be named.
 struct Named {
   bool data = false;
   bool records = false;
@@ -62,7 +62,7 @@ Named NamedParts(const std::vector<const ReportVariant*>& variants) {
   return named;
 }
 
-// Of the training time of a worker, what is in no part that is named.
+// The training time of a worker outside the named parts.
 double RestSeconds(const ReportVariant& variant, const Named& named) {
   return variant.seconds().mean() - variant.compute_seconds().mean() - variant.exchange_seconds().mean() -
          (named.data ? variant.data_seconds().mean() : 0) -

@@ -1,6 +1,5 @@
-// The medium through which a step's gradients and parameters travel, in the words that plans, tables and
-// reports share. Bytes through memory and bytes through sockets are counted alike, but are not alike. Pure;
-// any thread.
+// The medium of a step's gradients and parameters, in the words of plans, tables and reports. Bytes through
+// memory are counted like those through sockets, but use no network. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_MEDIUM_H_
 #define TETHYS_DEPLOY_REPORT_MEDIUM_H_
 
@@ -15,11 +14,11 @@ inline constexpr char kThroughTcp[] = "TCP";
 inline constexpr char kThroughNccl[] = "NCCL";
 inline constexpr char kThroughBoth[] = "TCP, memory";  // TCP among hosts, memory inside each.
 
-// Explains "memory", for a line below a table that has it.
+// The explanation of "memory", for a line below a table.
 inline constexpr char kMemoryNote[] =
     "Through memory: shared by the processes of one host, 0 bytes of it on a network.";
 
-// One of the above, of a run that was trained; empty: nothing is exchanged.
+// The medium of a finished run, one of the above; empty if nothing was exchanged.
 std::string MediumOf(const proto::RunSummary& summary);
 
 }  // namespace tethys

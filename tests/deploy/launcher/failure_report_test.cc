@@ -77,7 +77,7 @@ TEST_F(FailureReportTest, VerdictPrecedesExitStatuses) {
   EXPECT_EQ(FindFirstFailure(end_, "host").status.code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(FailureReportTest, StatusOfAReportedFailure_AddsNothing) {
+TEST_F(FailureReportTest, ExitStatusOfReportedFailure_IsLeftOut) {
   for (const int code : {1, 75}) {
     end_ = {.last_step = 312};
     Exited("worker 1", code);
@@ -86,7 +86,7 @@ TEST_F(FailureReportTest, StatusOfAReportedFailure_AddsNothing) {
   }
 }
 
-TEST_F(FailureReportTest, ReasonIsWhatTheTaskItselfReported) {
+TEST_F(FailureReportTest, ReasonIsErrorWithoutTasksName) {
   ChiefSays("worker 1 on host: the loss became nan", "worker 1");
   EXPECT_EQ(ReasonOf(FindFirstFailure(end_, "host"), "host"), "the loss became nan");
   ChiefSays("the disk is full", "");

@@ -116,7 +116,7 @@ TEST(LogTailTest, LinesBeforeBeginAreLeftOut) {
   EXPECT_EQ(LogTail(path, 9, 8), "");
 }
 
-TEST(LogTailTest, LinesThatSayWhatIsToldAlready_AreLeftOut) {
+TEST(LogTailTest, LinesWithReportedReason_AreLeftOut) {
   const testing::TempDirectory directory;
   const std::string path = directory.Write(
       "log", "I ready\nE FAILED_PRECONDITION: step 6: nan\n  at host b\nABORTED: step 6: nan\n");

@@ -87,7 +87,7 @@ TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
             "± is the standard error of the mean over runs.\n");
 }
 
-TEST(ComparisonTableTest, BytesThroughMemory_AreToldFromThoseOfSockets) {
+TEST(ComparisonTableTest, BytesThroughMemory_DifferFromThoseThroughTcp) {
   std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20)};
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("memory")));
   runs[0].summary.set_exchange("shared memory among 3 workers");

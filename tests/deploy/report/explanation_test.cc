@@ -59,7 +59,7 @@ class ExplanationTest : public ::testing::Test {
   proto::Report report_;
 };
 
-TEST_F(ExplanationTest, SaysWhereAWorkersTimeWentAndWhatTheDifferenceIsMadeOf) {
+TEST_F(ExplanationTest, SplitsTrainingTimesAndTheirDifference) {
   Add("mirrored", 10, 6, 3);
   Add("ps_async", 14, 6.5, 6.2);
   EXPECT_THAT(
@@ -73,7 +73,7 @@ TEST_F(ExplanationTest, SaysWhereAWorkersTimeWentAndWhatTheDifferenceIsMadeOf) {
                         "all else +0.3 s."));
 }
 
-TEST_F(ExplanationTest, StallsOfAVisibleShare_HaveTheirOwnWords) {
+TEST_F(ExplanationTest, StallsOfVisibleShare_AreNamed) {
   *Add("mirrored", 10, 6, 1).mutable_record_stall_seconds() = Value(0.01, 0);
   *Add("ps_async", 14, 6.5, 1.2).mutable_record_stall_seconds() = Value(3, 0.1);
   *report_.mutable_variant(1)->mutable_data_seconds() = Value(2, 0.1);
@@ -86,7 +86,7 @@ TEST_F(ExplanationTest, StallsOfAVisibleShare_HaveTheirOwnWords) {
                                 "else -1.69 s."));
 }
 
-TEST_F(ExplanationTest, WhoExchangesNothingHardlyWaits) {
+TEST_F(ExplanationTest, VariantWithoutExchangeHardlyWaits) {
   Add("local", 10, 9, 0.001);
   EXPECT_THAT(Text(), HasSubstr("next to nothing to wait for the exchange"));
   EXPECT_THAT(Text(), Not(HasSubstr("moved")));
@@ -98,7 +98,7 @@ TEST_F(ExplanationTest, NoiseIsNotExplained) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("within noise"), Not(HasSubstr("So the"))));
 }
 
-TEST_F(ExplanationTest, WithoutStepsOfTheWholeTrainingNothingIsSaid) {
+TEST_F(ExplanationTest, WithoutStepsOfAllTrainingIsEmpty) {
   Add("mirrored", 10, 6, 3).clear_step_seconds();
   Add("ps_async", 14, 6.5, 6.2);
   EXPECT_EQ(Text(), "");
@@ -106,12 +106,12 @@ TEST_F(ExplanationTest, WithoutStepsOfTheWholeTrainingNothingIsSaid) {
   EXPECT_EQ(Text(), "");
 }
 
-TEST_F(ExplanationTest, OneVariantAloneIsToldByItself) {
+TEST_F(ExplanationTest, SingleVariantIsExplainedWithoutDifference) {
   Add("mirrored", 10, 6, 3);
   EXPECT_THAT(Text(), AllOf(HasSubstr("a worker of mirrored needed"), Not(HasSubstr("So the"))));
 }
 
-TEST_F(ExplanationTest, VariantsGoByTheirShortNamesWhereTheyHaveThem) {
+TEST_F(ExplanationTest, VariantsHaveTheirShortNamesIfSet) {
   Add("mirrored", 10, 6, 3);
   Add("ps_async", 12, 6, 5).set_short_name("PS async, 2 servers");
   EXPECT_THAT(Text(), HasSubstr("a worker of PS async, 2 servers needed"));
@@ -119,7 +119,7 @@ TEST_F(ExplanationTest, VariantsGoByTheirShortNamesWhereTheyHaveThem) {
   EXPECT_THAT(Text(), HasSubstr("a worker of ps_async, 2 workers needed"));
 }
 
-TEST_F(ExplanationTest, SaysWhatWasMovedAndOverWhat) {
+TEST_F(ExplanationTest, NamesBytesMovedAndTheirMedium) {
   proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
   mirrored.mutable_summary()->mutable_communication()->set_bytes_in_per_step(2048);
   mirrored.mutable_summary()->set_exchange("shared memory among 2 workers");
@@ -132,7 +132,7 @@ TEST_F(ExplanationTest, SaysWhatWasMovedAndOverWhat) {
   EXPECT_THAT(Text(), HasSubstr("2 KiB with mirrored, by TCP (its processes on slave1"));
 }
 
-TEST_F(ExplanationTest, StalenessIsNotBlamedForWhatItNeedNotCause) {
+TEST_F(ExplanationTest, StalenessIsNotNamedAsCauseOfAccuracy) {
   Add("mirrored", 10, 6, 3).mutable_summary()->set_steps(100);
   proto::ReportVariant& ps = Add("ps_async", 14, 6.5, 6.2);
   ps.mutable_summary()->set_steps(300);
@@ -144,7 +144,7 @@ TEST_F(ExplanationTest, StalenessIsNotBlamedForWhatItNeedNotCause) {
   EXPECT_THAT(Text(), HasSubstr("is not measured: the number of updates differs, too (100 and 300)"));
 }
 
-TEST_F(ExplanationTest, ASlowWorkerIsNamedWhereOthersWaitForIt) {
+TEST_F(ExplanationTest, SlowWorkerIsNamedIfOthersWaitForIt) {
   proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
   proto::ReportVariant& ps = Add("ps_async", 14, 6.5, 6.2);
   for (proto::ReportVariant* variant : {&mirrored, &ps}) {
@@ -156,7 +156,7 @@ TEST_F(ExplanationTest, ASlowWorkerIsNamedWhereOthersWaitForIt) {
   EXPECT_THAT(Text(), Not(HasSubstr("With ps async the others")));
 }
 
-TEST_F(ExplanationTest, AFullCpuAndOtherProgramsAreSaid) {
+TEST_F(ExplanationTest, FullCpuAndOtherProgramsAreNamed) {
   AddCpu(198, 120, "slave1", Add("mirrored", 10, 6, 3));
   AddCpu(100, 90, "slave1", Add("ps_async", 14, 6.5, 6.2));
   EXPECT_THAT(
@@ -165,7 +165,7 @@ TEST_F(ExplanationTest, AFullCpuAndOtherProgramsAreSaid) {
   EXPECT_THAT(Text(), HasSubstr("and 50 % of the 2 cores of slave1 with ps_async. Times are by the clock"));
 }
 
-TEST_F(ExplanationTest, MachinesThatAreOneComputerShareItsCores) {
+TEST_F(ExplanationTest, MachinesOfOneComputerShareItsCores) {
   proto::ReportVariant& mirrored = Add("mirrored", 10, 6, 3);
   AddCpu(160, 75, "slave1", mirrored);
   AddCpu(160, 75, "slave2", mirrored);
