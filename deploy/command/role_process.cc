@@ -100,21 +100,25 @@ FlagSpec CudaLibraryPathFlag() {
       .repeated = true};
 }
 
-int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role) {
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role,
+            const std::string& caller) {
+  const std::string& shown = caller.empty() ? verb : caller;
   prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
   signal(SIGPIPE, SIG_IGN);  // A broken connection is then an error code.
   const bool file = flags.Has("token_file");
   const absl::StatusOr<JobSecret> secret =
       file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
-  if (!secret.ok()) return Fail(verb, secret.status(), kExitBadRequest);
+  if (!secret.ok()) return Fail(shown, secret.status(), kExitBadRequest);
   if (!file) WatchLauncher(STDIN_FILENO);
   const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);
   const absl::Status status = role(*secret);
   if (status.ok()) return kExitSuccess;
   const bool mishap = verb == "worker" && MayBefallOneProcess(status);
+  const int exit_status = mishap ? kExitMishap : kExitFailed;
+  if (!caller.empty()) return Fail(caller, status, exit_status);
   // The only line about the failure in this process's log.
   TETHYS_LOG(Error, StatusText(status));
-  return mishap ? kExitMishap : kExitFailed;
+  return exit_status;
 }
 
 CommandSpec TaskCommandSpec(const std::string& verb, const std::string& summary,

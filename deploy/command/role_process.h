@@ -27,8 +27,10 @@ using RoleFunction = std::function<absl::Status(const JobSecret&)>;
 
 // Reads the secret from --token_file, or from standard input, whose end then ends the process; runs `role`
 // and returns the exit status. The last line on standard error says why `role` failed. `ps` and `top` show
-// the process as tethys-`name`.
-int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role);
+// the process as tethys-`name`. `caller` is for a process whose standard error is shared ("worker 1 on
+// node2"): its last line begins with "tethys CALLER: ".
+int RunRole(const Flags& flags, const std::string& verb, const std::string& name, const RoleFunction& role,
+            const std::string& caller = "");
 // --token_file, for the verbs that take it.
 FlagSpec TokenFileFlag();
 // --host, the name of this machine in messages and results.

@@ -2,12 +2,19 @@
 
 #include <signal.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "deploy/command/role_process.h"
 #include "deploy/process/own_program.h"
 #include "ps/server_process.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/file.h"
+#include "runtime/base/process.h"
+#include "runtime/base/shared_log.h"
 #include "runtime/base/socket.h"
+#include "runtime/chief/refusal.h"
+#include "runtime/cluster/grpc_log.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
@@ -45,6 +52,21 @@ absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
                    ", or choose another by --set=strategy=..."));
 }
 
+// Every process reads the job: its strategy and number of servers determine the part of each.
+absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
+  if (!flags.arguments().empty()) return flags.arguments()[0];
+  if (!flags.Has("resume") || !flags.Has("run_dir")) {
+    return absl::InvalidArgumentError(
+        "--from needs JOB, on every machine; only --resume with --run_dir=DIR does without, once the run has "
+        "begun");
+  }
+  const std::string stored = flags.Get("run_dir") + "/job.textproto";
+  if (FileExists(stored)) return stored;
+  return absl::InvalidArgumentError(
+      absl::StrCat(stored, " is not there: either nothing was begun in that run directory, or this machine (",
+                   HostName(), ") does not share it; name JOB as well, on every machine"));
+}
+
 // A scheduler signals all processes of a job at once, but the chief needs its tasks for a last checkpoint. So
 // a task ignores the first signal of a kind and ends with the job; the second one ends it at once.
 void SpareFirstSignals() {
@@ -62,7 +84,6 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   if (!flags.Has("token_file")) {
     return absl::InvalidArgumentError("--from needs --token_file=FILE, the same on every machine");
   }
-  if (flags.arguments().empty()) return absl::InvalidArgumentError("--from needs JOB, on every machine");
   if (flags.Has("tls")) {
     return absl::InvalidArgumentError(
         "--tls cannot be used with --from: no launcher issues certificates to processes that a "
@@ -70,11 +91,14 @@ absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags) {
   }
   ScheduledRun run;
   run.overrides = flags.GetAll("set");
-  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], run.overrides));
+  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, ScheduledJobFile(flags));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, run.overrides));
   TETHYS_ASSIGN_OR_RETURN(run.task, TaskFrom(flags.Get("from"), job));
   TETHYS_RETURN_IF_ERROR(CheckFits(run.task, job));
   TETHYS_ASSIGN_OR_RETURN(run.own_gpus, HasOwnGpus(flags.Get("from"), run.task, job));
-  TETHYS_ASSIGN_OR_RETURN(const int64_t port, flags.GetInteger("chief_port", kScheduledChiefPort, 1, 65535));
+  TETHYS_ASSIGN_OR_RETURN(
+      const int64_t port,
+      flags.GetInteger("chief_port", kScheduledChiefPort + run.task.port_offset, 1, 65535));
   if (run.task.chief_port == 0) run.task.chief_port = static_cast<int>(port);
   run.start_timeout = job.timeouts().start();
   run.overrides.push_back(absl::StrCat("workers=", run.task.workers));
@@ -94,11 +118,30 @@ absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const Schedul
   return options;
 }
 
+void RefuseOthers(const Flags& flags, const ScheduledRun& run, const absl::Status& status) {
+  const absl::StatusOr<JobSecret> secret = ReadSecretFile(flags.Get("token_file"));
+  if (!secret.ok()) return;  // The others read the same file, and say so themselves.
+  const ScheduledTask& task = run.task;
+  ShareStandardError(absl::StrCat("chief on ", task.host), flags.Has("log_to_terminal"));
+  LogWhatGrpcLogs();
+  const int own = task.role == proto::WORKER ? 1 : 0;
+  const absl::Status told = RefuseTasks({.listen = HostPortText({task.host, task.chief_port}),
+                                         .secret = *secret,
+                                         .reason = absl::StrCat("the job does not begin: ", status.message()),
+                                         .tasks = task.workers + task.servers - own,
+                                         .timeout = FromSeconds(run.start_timeout)},
+                                        MonotonicClock());
+  if (!told.ok()) std::fprintf(stderr, "%s\n", std::string(told.message()).c_str());
+}
+
 int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
   SpareFirstSignals();
   const ScheduledTask& task = run.task;
   const std::string verb = task.role == proto::PS ? "ps" : "worker";
-  return RunRole(flags, verb, absl::StrCat(verb, "-", task.index), [&](const JobSecret& secret) {
+  const std::string owner = absl::StrCat(verb, " ", task.index, " on ", task.host);
+  ShareStandardError(owner, flags.Has("log_to_terminal"));
+  LogWhatGrpcLogs();
+  const auto role = [&](const JobSecret& secret) {
     TaskOptions options;
     options.chief_address = HostPortText({task.chief_host, task.chief_port});
     options.role = task.role;
@@ -110,7 +153,8 @@ int RunScheduledTask(const Flags& flags, const ScheduledRun& run) {
     options.job_id = secret.job_id;
     options.connect_timeout = FromSeconds(run.start_timeout);
     return task.role == proto::PS ? RunParameterServer(options) : RunWorker(options);
-  });
+  };
+  return RunRole(flags, verb, absl::StrCat(verb, "-", task.index), role, owner);
 }
 
 }  // namespace tethys

@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// The chief's port if neither the scheduler nor --chief_port sets it.
+// The chief's port if neither the scheduler nor --chief_port sets it; ScheduledTask::port_offset is added.
 constexpr int kScheduledChiefPort = 28200;
 
 struct ScheduledRun {
@@ -22,12 +22,17 @@ struct ScheduledRun {
   double start_timeout = 0;            // Seconds within which all processes must join.
   bool own_gpus = false;               // See TaskOptions.
 };
-// Reads JOB and the environment, which libraries must not read. InvalidArgument: they contradict each other.
+// Reads the environment, which libraries must not read, and JOB; without JOB but with --resume, the job in
+// --run_dir. InvalidArgument: they contradict each other.
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);
 
 // Options for the process that starts the chief: it starts its own part of the job, and the other processes
 // join.
 absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run);
+
+// Called by the process that cannot start the chief, because of `status`: refuses the job's workers and
+// servers with that reason as they join. Blocks until all were refused, for the job's timeouts.start at most.
+void RefuseOthers(const Flags& flags, const ScheduledRun& run, const absl::Status& status);
 
 // Runs this process's worker or server until the job ends; returns the exit status.
 int RunScheduledTask(const Flags& flags, const ScheduledRun& run);

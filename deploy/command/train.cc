@@ -141,7 +141,11 @@ int Train(const Flags& flags) {
   const absl::StatusOr<ScheduledRun> run = FindScheduledRun(flags);
   if (!run.ok()) return Fail("train", run.status(), kExitBadRequest);
   if (!run->task.starts_chief) return RunScheduledTask(flags, *run);
-  return RunToEnd(PrepareScheduled(flags, *run));
+  absl::StatusOr<Request> request = PrepareScheduled(flags, *run);
+  const absl::Status prepared = request.status();
+  const int exit_status = RunToEnd(std::move(request));
+  if (!prepared.ok()) RefuseOthers(flags, *run, prepared);
+  return exit_status;
 }
 
 }  // namespace
@@ -161,7 +165,8 @@ Command TrainCommand() {
              .help =
                  "Goes on from the newest checkpoint in --run_dir, with the job stored there (JOB is not "
                  "read) and what --set changes: other numbers of workers and servers or another strategy, "
-                 "too. With --from, JOB is named as before, and a run that has saved nothing yet begins."},
+                 "too. With --from, a run that has saved nothing yet begins; only "
+                 "where DIR holds no job yet is JOB needed."},
             {.name = "set",
              .value = "FIELD=VALUE",
              .help = "Replaces a field of the job, for example --set=workers=3, "
@@ -171,7 +176,8 @@ Command TrainCommand() {
              .repeated = true},
             {.name = "chief_port",
              .value = "PORT",
-             .help = "Port of the chief. Default: a free one; with --from=slurm 28200."},
+             .help = "Port of the chief. Default: a free one; with --from=slurm one from 28200 to 29199, by "
+                     "job and step."},
             {.name = "from",
              .value = "SCHEDULER",
              .help = "tf_config or slurm: a scheduler has started this command on every machine, and its "

@@ -202,6 +202,19 @@ absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment) {
   return task;
 }
 
+namespace {
+
+int SlurmPortOffset(const Environment& environment) {
+  constexpr uint32_t kStepsApart = 8;
+  uint32_t job = 0;
+  uint32_t step = 0;
+  if (!absl::SimpleAtoi(environment("SLURM_JOB_ID").value_or(""), &job)) job = 0;
+  if (!absl::SimpleAtoi(environment("SLURM_STEP_ID").value_or(""), &step)) step = 0;
+  return static_cast<int>((uint64_t{job} * kStepsApart + step) % 1000);
+}
+
+}  // namespace
+
 absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int servers) {
   TETHYS_ASSIGN_OR_RETURN(const int process, Number(environment, "SLURM_PROCID"));
   TETHYS_ASSIGN_OR_RETURN(const int processes, Number(environment, "SLURM_NTASKS"));
@@ -219,6 +232,7 @@ absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int 
   TETHYS_ASSIGN_OR_RETURN(task.chief_host, FirstNode(environment));
   task.host = environment("SLURMD_NODENAME").value_or("");
   if (task.host.empty()) return Bad("SLURMD_NODENAME", "is not set: start this command by srun");
+  task.port_offset = SlurmPortOffset(environment);
   task.starts_chief = process == 0;
   if (process == 0) {
     task.role = proto::CHIEF;

@@ -25,6 +25,7 @@ struct ScheduledTask {
   std::string host;  // Address of this process for the others.
   std::string chief_host;
   int chief_port = 0;         // 0: unknown to the scheduler.
+  int port_offset = 0;        // Added to the default port if chief_port is 0, so that jobs can share a node.
   bool starts_chief = false;  // This process also runs the chief: the chief itself, or worker 0 in its stead.
 };
 
@@ -37,7 +38,9 @@ using Environment = std::function<absl::optional<std::string>(const std::string&
 absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment);
 
 // Reads SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_NODELIST (or SLURM_JOB_NODELIST) and SLURMD_NODENAME. Process
-// 0 is the chief, on the first node; the next `servers` processes are servers; all others are workers.
+// 0 is the chief, on the first node; the next `servers` processes are servers; all others are workers. The
+// offset comes from SLURM_JOB_ID and SLURM_STEP_ID if they are numbers: 0 to 999, different for the first 8
+// steps of 125 consecutive jobs.
 absl::StatusOr<ScheduledTask> TaskFromSlurm(const Environment& environment, int servers);
 
 // Whether this process has GPUs of its own: with srun --gpus-per-task, each task's CUDA_VISIBLE_DEVICES names

@@ -6,9 +6,32 @@
 #include <cstdio>
 #include <ctime>
 
-namespace tethys::internal {
+#include "runtime/base/shared_log.h"
+
+namespace tethys {
+namespace {
+
+// A property of standard error, which a process has once.
+struct Sharing {
+  std::string prefix;
+  bool leaves_out_info = false;
+};
+Sharing& SharingOfStandardError() {
+  static Sharing& sharing = *new Sharing;
+  return sharing;
+}
+
+}  // namespace
+
+void ShareStandardError(const std::string& owner, bool all) {
+  SharingOfStandardError() = {.prefix = absl::StrCat("[", owner, "] "), .leaves_out_info = !all};
+}
+
+namespace internal {
 
 void LogLine(char severity, const char* file, int line, const std::string& text) {
+  const Sharing& sharing = SharingOfStandardError();
+  if (sharing.leaves_out_info && severity == 'I') return;
   timeval now;
   gettimeofday(&now, nullptr);
   tm parts;
@@ -18,10 +41,11 @@ void LogLine(char severity, const char* file, int line, const std::string& text)
   const char* base = std::strrchr(file, '/');
   char millis[8];
   std::snprintf(millis, sizeof(millis), ".%03d", static_cast<int>(now.tv_usec / 1000));
-  const std::string whole = absl::StrCat(std::string(1, severity), " ", stamp, millis, " ",
+  const std::string whole = absl::StrCat(sharing.prefix, std::string(1, severity), " ", stamp, millis, " ",
                                          base != nullptr ? base + 1 : file, ":", line, "] ", text, "\n");
   // A short or failed write of a log line cannot be reported anywhere.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, whole.data(), whole.size());
 }
 
-}  // namespace tethys::internal
+}  // namespace internal
+}  // namespace tethys

@@ -130,6 +130,10 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
 
   std::string address() const override { return address_; }
 
+  void EndCalls(Nanoseconds timeout) override {
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::nanoseconds(timeout));
+  }
+
   void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) override {
     MutexLock lock(mu_);
     const auto it = sessions_.find(task);

@@ -49,6 +49,8 @@ class ChiefServer {
   // has replaced it. Any thread; never blocks, because each session has a thread that writes. A task that
   // leaves kMostWaiting orders unread loses its session.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
+  // Takes no more calls, and waits until those under way have ended; cancels them after `timeout`.
+  virtual void EndCalls(Nanoseconds timeout) = 0;
 };
 
 }  // namespace tethys

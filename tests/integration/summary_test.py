@@ -200,6 +200,7 @@ class SchedulerTest(unittest.TestCase):
         self.root = tempfile.TemporaryDirectory(prefix="tethys-scheduled-")
         self.addCleanup(self.root.cleanup)
         self.job = os.path.join(self.root.name, "job.textproto")
+        self.positional = [self.job]
         self.token = os.path.join(self.root.name, "token")
         with open(self.job, "w", encoding="utf-8") as file:
             file.write(JOB)
@@ -208,7 +209,7 @@ class SchedulerTest(unittest.TestCase):
 
     def start(self, scheduler, environment, overrides, *flags):
         process = subprocess.Popen(
-            [TETHYS, "train", self.job, f"--from={scheduler}", f"--token_file={self.token}", "--plain",
+            [TETHYS, "train", *self.positional, f"--from={scheduler}", f"--token_file={self.token}", "--plain",
              f"--run_dir={self.root.name}/run", "--set=epochs=1", *(f"--set={value}" for value in overrides),
              *([f"--chief_port={self.port}"] if scheduler == "slurm" else []), *flags],
             env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -217,6 +218,11 @@ class SchedulerTest(unittest.TestCase):
         self.addCleanup(process.kill)
         self.addCleanup(process.stdout.close)
         return process
+
+    def start_slurm(self, tasks, overrides, *flags):
+        self.port = free_port()
+        variables = {"SLURM_NTASKS": str(tasks), "SLURM_JOB_NODELIST": OWN_HOST, "SLURMD_NODENAME": OWN_HOST}
+        return [self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, overrides, *flags) for i in range(tasks)]
 
     def finish(self, processes):
         for process in processes:
@@ -255,6 +261,42 @@ class SchedulerTest(unittest.TestCase):
         summary = self.finish([self.start("slurm", {**variables, "SLURM_PROCID": str(i)}, ["strategy=local"], "--resume")
                                for i in range(2)])
         self.assertEqual((summary["status"], len(summary["attempt"])), ("succeeded", 1))
+
+    def test_resume_without_job_takes_the_stored_job(self):
+        self.finish(self.start_slurm(4, ["strategy=parameter_server"]))
+        self.positional = []
+        summary = self.finish(self.start_slurm(5, ["epochs=2"], "--resume"))
+        self.assertEqual((summary["status"], len(summary["attempt"])), ("succeeded", 2))
+        self.assertEqual((summary["workers"], summary["servers"]), (3, 1))
+
+    def test_resume_without_job_and_run_is_refused(self):
+        self.positional = []
+        for process in self.start_slurm(2, [], "--resume"):
+            output, _ = process.communicate(timeout=PATIENCE)
+            self.assertEqual(process.returncode, 2, output)
+            self.assertIn("job.textproto is not there", output)
+
+    def test_refused_job_ends_every_process_with_the_reason(self):
+        self.finish(self.start_slurm(3, ["strategy=mirrored"]))
+        outputs = []
+        # They would try for longer than this test waits.
+        processes = self.start_slurm(3, ["strategy=mirrored", f"timeouts.start={2 * PATIENCE}"])
+        for process in processes:
+            outputs.append(process.communicate(timeout=PATIENCE)[0])
+            self.assertIn("holds a run already", outputs[-1])
+        self.assertEqual([process.returncode for process in processes], [2, 1, 1], outputs)
+
+    def test_lines_on_a_shared_terminal_name_the_process(self):
+        processes = self.start_slurm(3, ["strategy=mirrored"])
+        outputs = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+        self.assertIn("test accuracy", outputs[0])
+        self.assertEqual(outputs[1:], ["", ""])
+        processes = self.start_slurm(3, ["strategy=mirrored"], "--resume", "--log_to_terminal", "--set=epochs=2")
+        outputs = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+        for worker, output in enumerate(outputs[1:]):
+            self.assertIn("ready after", output)
+            for line in output.splitlines():
+                self.assertTrue(line.startswith(f"[worker {worker} on "), output)
 
     def test_signal_to_all_processes_saves_a_checkpoint(self):
         self.port = free_port()

@@ -55,7 +55,7 @@ class StaleSynchronousTest(TethysTest):
 
     def test_slow_worker_holds_others_exactly_at_the_bound(self):
         with ByHand("workers: 3 strategy { parameter_server { servers: 2 stale_synchronous { bound: 3 } } }") as run:
-            run.start_all(servers=2, workers=3, flags={0: ["--slow_down=200"]})
+            run.start_all(servers=2, workers=3, flags={0: ["--slow_down=600"]})
             self.assertEqual(run.wait(), 0)
             gaps = run.gaps()
         # Gaps count applied steps, and a worker held by the bound has one step in flight.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 namespace tethys {
 namespace {
@@ -123,6 +124,23 @@ TEST(SlurmTest, NodelistOfStepPrecedesThatOfJob) {
   Variables variables = Slurm("1");
   variables["SLURM_STEP_NODELIST"] = "node03";
   EXPECT_EQ(TaskFromSlurm(From(variables), 0)->chief_host, "node03");
+}
+
+TEST(SlurmTest, JobsAndStepsOnOneNodeGetDifferentPorts) {
+  std::set<int> offsets;
+  Variables variables = Slurm("1");
+  for (const char* job : {"7", "8", "4294967295"}) {
+    for (const char* step : {"0", "1", "7"}) {
+      variables["SLURM_JOB_ID"] = job;
+      variables["SLURM_STEP_ID"] = step;
+      const int offset = TaskFromSlurm(From(variables), 2)->port_offset;
+      EXPECT_GE(offset, 0);
+      EXPECT_LT(offset, 1000);
+      offsets.insert(offset);
+    }
+  }
+  EXPECT_EQ(offsets.size(), 9u);
+  EXPECT_EQ(TaskFromSlurm(From(Slurm("1")), 2)->port_offset, 0);
 }
 
 TEST(SlurmTest, RefusesMissingOrWrongVariables) {

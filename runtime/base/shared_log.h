@@ -1,0 +1,16 @@
+// The log (logging.h) of a process that shares its standard error with others, as under a scheduler: each
+// line names its process.
+#ifndef TETHYS_RUNTIME_BASE_SHARED_LOG_H_
+#define TETHYS_RUNTIME_BASE_SHARED_LOG_H_
+
+#include <string>
+
+namespace tethys {
+
+// From now on every line of the log begins with "[OWNER] ", and lines of severity Info are left out unless
+// `all`. Call it before other threads log.
+void ShareStandardError(const std::string& owner, bool all);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_BASE_SHARED_LOG_H_

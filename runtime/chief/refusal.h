@@ -1,0 +1,28 @@
+// A stand-in for the chief of a job that a scheduler has started and that cannot begin: workers and servers
+// on other machines get the reason, instead of trying to connect until timeouts.start.
+#ifndef TETHYS_RUNTIME_CHIEF_REFUSAL_H_
+#define TETHYS_RUNTIME_CHIEF_REFUSAL_H_
+
+#include <string>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/status.h"
+#include "runtime/cluster/job_secret.h"
+
+namespace tethys {
+
+struct Refusal {
+  std::string listen;  // host:port of the chief.
+  JobSecret secret;
+  std::string reason;
+  int tasks = 0;            // Workers and servers to be refused.
+  Nanoseconds timeout = 0;  // Time in which they must connect.
+};
+
+// Listens in the chief's place and refuses every session with FailedPrecondition and the reason. Blocks until
+// all tasks have been refused. DeadlineExceeded: some did not connect. AlreadyExists: the port is taken.
+absl::Status RefuseTasks(const Refusal& refusal, const Clock& clock);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_REFUSAL_H_
