@@ -9,7 +9,7 @@
 #include "collectives/all_gather.h"
 #include "collectives/block_cut.h"
 #include "collectives/rank_board.h"
-#include "collectives/shared_segment.h"
+#include "collectives/shared_memory.h"
 #include "collectives/vector_sum.h"
 #include "runtime/base/logging.h"
 
@@ -41,10 +41,10 @@ absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
   return first == failed.end() ? -1 : static_cast<int>(first - failed.begin());
 }
 
-// The segment holds the board, then for every rank
+// The memory holds the board, then for every rank
 //   2 short vectors     for even and odd collectives
 //   3 windows           used in rotation; a reduction cuts them into a chunk per rank
-// AllocateForReduction makes a second segment with an arena per rank to reduce in.
+// AllocateForReduction makes a second one with an arena per rank to reduce in.
 //
 // Invariants:
 // 1. The order of additions depends on the world size, the count and the position alone, and is the ring's.
@@ -55,22 +55,22 @@ class SharedMemoryCommunicator final : public Communicator {
 
   static int64_t Bytes(int world) { return RankBoard::Bytes(world) + world * kRankElements * kFloatBytes; }
 
-  SharedMemoryCommunicator(RankBoardOptions options, SharedSegment segment)
-      : segment_(std::move(segment)),
+  SharedMemoryCommunicator(RankBoardOptions options, SharedMemory memory)
+      : memory_(std::move(memory)),
         rank_(options.rank),
         world_(static_cast<int>(options.members.size())),
         chunk_elements_(kWindowElements / world_ / kLineElements * kLineElements),
-        vectors_(reinterpret_cast<float*>(segment_.data() + RankBoard::Bytes(world_))),
-        board_(std::move(options), segment_.data()) {}
+        vectors_(reinterpret_cast<float*>(memory_.data() + RankBoard::Bytes(world_))),
+        board_(std::move(options), memory_.data()) {}
 
   int rank() const override { return rank_; }
   int world_size() const override { return world_; }
   TrafficCount traffic() const override { return traffic_; }
   void Abort(const absl::Status& reason) override { board_.Abort(reason); }
 
-  // Called once all ranks have opened the segment.
+  // Called once all ranks have opened the memory.
   void Complete() {
-    segment_.CloseDescriptor();
+    memory_.CloseDescriptor();
     board_.WatchPeers();
   }
 
@@ -109,18 +109,18 @@ class SharedMemoryCommunicator final : public Communicator {
     if (world_ == 1) return nullptr;
     const int64_t arena_elements = RoundUp(count, kPageElements);
     const int64_t bytes = world_ * arena_elements * kFloatBytes;
-    absl::StatusOr<SharedSegment> segment = absl::UnknownError("");
-    if (rank_ == 0) segment = SharedSegment::Create(bytes);
-    TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses,
-                            AllGather(*this, segment.ok() ? segment->address() : SegmentAddress()));
-    if (rank_ != 0) segment = SharedSegment::Open(addresses[0], bytes);
-    TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(*this, segment.status()));
+    absl::StatusOr<SharedMemory> memory = absl::UnknownError("");
+    if (rank_ == 0) memory = SharedMemory::Create(bytes);
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<SharedMemoryAddress> addresses,
+                            AllGather(*this, memory.ok() ? memory->address() : SharedMemoryAddress()));
+    if (rank_ != 0) memory = SharedMemory::Open(addresses[0], bytes);
+    TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(*this, memory.status()));
     if (failed >= 0) {
-      if (!segment.ok()) TETHYS_LOG(Warning, "gradients are copied: ", segment.status().message());
+      if (!memory.ok()) TETHYS_LOG(Warning, "gradients are copied: ", memory.status().message());
       return nullptr;
     }
-    segment->CloseDescriptor();
-    arenas_ = *std::move(segment);
+    memory->CloseDescriptor();
+    arenas_ = *std::move(memory);
     arena_elements_ = arena_elements;
     return Arena(rank_);
   }
@@ -263,8 +263,8 @@ class SharedMemoryCommunicator final : public Communicator {
     }
   }
 
-  SharedSegment segment_;
-  absl::optional<SharedSegment> arenas_;
+  SharedMemory memory_;
+  absl::optional<SharedMemory> arenas_;
   int64_t arena_elements_ = 0;
   const int rank_;
   const int world_;
@@ -293,15 +293,15 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
   const auto world = static_cast<int>(neighbours.size());
   const int leader = neighbours.front();
   const int64_t bytes = SharedMemoryCommunicator::Bytes(world);
-  absl::StatusOr<SharedSegment> segment = absl::ResourceExhaustedError(
+  absl::StatusOr<SharedMemory> memory = absl::ResourceExhaustedError(
       absl::StrCat(world, " ranks on one host; at most ", kMaxRanks, " can share memory"));
-  if (leader == all.rank() && world <= kMaxRanks) segment = SharedSegment::Create(bytes);
-  const SegmentAddress own = segment.ok() ? segment->address() : SegmentAddress();
-  TETHYS_ASSIGN_OR_RETURN(const std::vector<SegmentAddress> addresses, AllGather(all, own));
-  if (leader != all.rank()) segment = SharedSegment::Open(addresses[leader], bytes);
+  if (leader == all.rank() && world <= kMaxRanks) memory = SharedMemory::Create(bytes);
+  const SharedMemoryAddress own = memory.ok() ? memory->address() : SharedMemoryAddress();
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<SharedMemoryAddress> addresses, AllGather(all, own));
+  if (leader != all.rank()) memory = SharedMemory::Open(addresses[leader], bytes);
 
   std::unique_ptr<SharedMemoryCommunicator> communicator;
-  if (segment.ok()) {
+  if (memory.ok()) {
     RankBoardOptions board;
     board.group = options.group;
     board.generation = options.generation;
@@ -313,11 +313,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> CreateSharedMemoryCommunicator(Com
       board.members.push_back(
           absl::StrCat("rank ", neighbours[i], " (", options.member_names[neighbours[i]], ")"));
     }
-    communicator = std::make_unique<SharedMemoryCommunicator>(std::move(board), *std::move(segment));
+    communicator = std::make_unique<SharedMemoryCommunicator>(std::move(board), *std::move(memory));
   }
-  TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(all, segment.status()));
+  TETHYS_ASSIGN_OR_RETURN(const int failed, FirstFailed(all, memory.status()));
   if (failed >= 0) {
-    if (!segment.ok()) TETHYS_LOG(Warning, "no memory is shared: ", segment.status().message());
+    if (!memory.ok()) TETHYS_LOG(Warning, "no memory is shared: ", memory.status().message());
     return absl::FailedPreconditionError(absl::StrCat(
         options.member_names[failed], " cannot share memory with the others on its host; its log says why"));
   }

@@ -53,7 +53,7 @@ namespace tethys {
 // for steps before c - s, and its own.
 class ParameterStore {
  public:
-  // Allocates all memory of the store. `optimizer` updates segments of the layout's local ranges; `stream`
+  // Allocates all memory of the store. `optimizer` updates regions of the layout's local ranges; `stream`
   // belongs to its device and outlives the store. Parameters and slots start as zeros, at version 0.
   // ResourceExhausted: this host has too little memory; the error gives the sizes and a remedy.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(StoreConfig config, ShardLayout layout,

@@ -25,7 +25,7 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
   const proto::Optimizer& optimizer_config = plan.job().optimizer();
   TETHYS_ASSIGN_OR_RETURN(
       std::unique_ptr<Optimizer> optimizer,
-      CreateOptimizer(optimizer_config, *served->device, MakeSegments(optimizer_config, ranges)));
+      CreateOptimizer(optimizer_config, *served->device, MakeUpdateRegions(optimizer_config, ranges)));
   TETHYS_ASSIGN_OR_RETURN(
       served->store,
       ParameterStore::Create(StoreConfig{.server = server,

@@ -46,7 +46,7 @@ absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config
     ranges.push_back({variable.name, variable.range});
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
-                          CreateOptimizer(config, *device_, MakeSegments(config, ranges)));
+                          CreateOptimizer(config, *device_, MakeUpdateRegions(config, ranges)));
   return ReplicaUpdate(std::move(optimizer), config, total_samples, workers, *stream_, clock_);
 }
 

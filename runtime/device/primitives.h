@@ -59,12 +59,12 @@ class InputConversionPrimitive {
 };
 
 // Part of an arena under one set of hyper-parameters.
-struct Segment {
+struct UpdateRegion {
   Range range;
   float weight_decay = 0;
 };
 
-// SGD with momentum over segments: g = gradient_sum * scale + weight_decay * w; v = momentum v + g; w -= lr
+// SGD with momentum over regions: g = gradient_sum * scale + weight_decay * w; v = momentum v + g; w -= lr
 // v.
 struct SgdRates {
   float learning_rate = 0;

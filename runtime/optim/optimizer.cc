@@ -90,22 +90,23 @@ std::vector<std::string> SlotNames(const proto::Optimizer& config) {
   return {"momentum"};
 }
 
-std::vector<Segment> MakeSegments(const proto::Optimizer& config, const std::vector<NamedRange>& ranges) {
-  std::vector<Segment> segments;
+std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
+                                            const std::vector<NamedRange>& ranges) {
+  std::vector<UpdateRegion> regions;
   for (const auto& [variable, range] : ranges) {
     const double weight_decay = IsDecayed(config, variable) ? config.weight_decay() : 0;
-    segments.push_back({.range = range, .weight_decay = static_cast<float>(weight_decay)});
+    regions.push_back({.range = range, .weight_decay = static_cast<float>(weight_decay)});
   }
-  return segments;
+  return regions;
 }
 
 absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimizer& config, Device& device,
-                                                           std::vector<Segment> segments) {
+                                                           std::vector<UpdateRegion> regions) {
   if (!config.has_sgd()) {
     return absl::InvalidArgumentError("optimizer: has no kind; write sgd {} or sgd { momentum: 0.9 }");
   }
   const auto momentum = static_cast<float>(config.sgd().momentum());
-  TETHYS_ASSIGN_OR_RETURN(auto sgd, device.CreateSgd(std::move(segments), momentum));
+  TETHYS_ASSIGN_OR_RETURN(auto sgd, device.CreateSgd(std::move(regions), momentum));
   auto optimizer = std::make_unique<SgdOptimizer>(device, std::move(sgd), SlotNames(config).size());
   TETHYS_RETURN_IF_ERROR(optimizer->Initialize());
   return optimizer;

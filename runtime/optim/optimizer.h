@@ -1,4 +1,4 @@
-// The update of parameters, over segments of an arena: on workers (local, mirrored) over all of it, on
+// The update of parameters, over regions of an arena: on workers (local, mirrored) over all of it, on
 // parameter servers over the server's own shards. Schedules are functions of samples used, so they mean the
 // same everywhere. Belongs to one thread, the device's.
 #ifndef TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
@@ -16,12 +16,13 @@ namespace tethys {
 // Names of the slots the optimizer keeps, in order: "momentum" for SGD with momentum; empty without.
 std::vector<std::string> SlotNames(const proto::Optimizer& config);
 
-// The segments of a set of (variable name, range in the arena at hand), with weight decay where it applies.
+// The regions of a set of (variable name, range in the arena at hand), with weight decay where it applies.
 struct NamedRange {
   std::string variable;
   Range range;
 };
-std::vector<Segment> MakeSegments(const proto::Optimizer& config, const std::vector<NamedRange>& ranges);
+std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
+                                            const std::vector<NamedRange>& ranges);
 
 // Learning rate for the update that follows `samples_used` samples. `total_samples` of the whole job bounds a
 // linear decay whose length is not given. Where the job asks for linear scaling, the whole schedule, its end
@@ -64,7 +65,7 @@ class Optimizer {
 
 // `device` outlives the optimizer. InvalidArgument names the field.
 absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimizer& config, Device& device,
-                                                           std::vector<Segment> segments);
+                                                           std::vector<UpdateRegion> regions);
 
 }  // namespace tethys
 

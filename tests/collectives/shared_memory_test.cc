@@ -1,4 +1,6 @@
-// Tests of shared memory only: vectors reduced in place, the segment itself, and a peer's death.
+// Tests of shared memory only: vectors reduced in place, the memory itself, and a peer's death.
+#include "collectives/shared_memory.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -7,7 +9,6 @@
 
 #include <cstring>
 
-#include "collectives/shared_segment.h"
 #include "gmock/gmock.h"
 #include "tests/collectives/ring_fixture.h"
 
@@ -142,35 +143,35 @@ TEST(SharedMemoryDeath, OfAProcessIsReportedBeforeTheDeadline) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(SharedSegment, OpenedByAddressIsTheSameMemory) {
-  const SharedSegment made = *SharedSegment::Create(1000);
-  const SharedSegment opened = *SharedSegment::Open(made.address(), 1000);
+TEST(SharedMemory, OpenedByAddressIsTheSameMemory) {
+  const SharedMemory made = *SharedMemory::Create(1000);
+  const SharedMemory opened = *SharedMemory::Open(made.address(), 1000);
   made.data()[999] = 'x';
   EXPECT_EQ(opened.data()[999], 'x');
 }
 
-TEST(SharedSegment, WithAnotherKeySizeOrDescriptorIsRefused) {
-  SharedSegment made = *SharedSegment::Create(1000);
-  SegmentAddress other_key = made.address();
+TEST(SharedMemory, WithAnotherKeySizeOrDescriptorIsRefused) {
+  SharedMemory made = *SharedMemory::Create(1000);
+  SharedMemoryAddress other_key = made.address();
   ++other_key.key[1];
-  EXPECT_EQ(SharedSegment::Open(other_key, 1000).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(SharedSegment::Open(made.address(), 1001).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(SharedMemory::Open(other_key, 1000).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(SharedMemory::Open(made.address(), 1001).status().code(), absl::StatusCode::kFailedPrecondition);
   made.CloseDescriptor();
-  EXPECT_EQ(SharedSegment::Open(made.address(), 1000).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(SharedMemory::Open(made.address(), 1000).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// A truncated segment would kill every process that touches memory beyond its end.
-TEST(SharedSegment, CannotBeTruncatedAndUnsealedFileIsRefused) {
-  const SharedSegment made = *SharedSegment::Create(1000);
+// Truncated shared memory would kill every process that touches memory beyond its end.
+TEST(SharedMemory, CannotBeTruncatedAndUnsealedFileIsRefused) {
+  const SharedMemory made = *SharedMemory::Create(1000);
   EXPECT_NE(ftruncate(static_cast<int>(made.address().descriptor), 10), 0);
   const FileDescriptor unsealed(memfd_create("test", MFD_CLOEXEC));
-  ASSERT_EQ(ftruncate(unsealed.get(), 1000 + sizeof(SegmentAddress::key)), 0);
-  const SegmentAddress address{.process = getpid(), .descriptor = unsealed.get()};
-  EXPECT_EQ(SharedSegment::Open(address, 1000).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(ftruncate(unsealed.get(), 1000 + sizeof(SharedMemoryAddress::key)), 0);
+  const SharedMemoryAddress address{.process = getpid(), .descriptor = unsealed.get()};
+  EXPECT_EQ(SharedMemory::Open(address, 1000).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(SharedSegment, TooLargeIsRefusedWithItsSize) {
-  const absl::Status status = SharedSegment::Create(int64_t{1} << 60).status();
+TEST(SharedMemory, TooLargeIsRefusedWithItsSize) {
+  const absl::Status status = SharedMemory::Create(int64_t{1} << 60).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("1152921504606846976 bytes"));
 }

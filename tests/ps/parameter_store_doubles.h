@@ -23,15 +23,15 @@ class NoStream final : public Stream {
 // Computes w -= lr * mean gradient over the shards; the slot counts updates.
 class FakeOptimizer final : public Optimizer {
  public:
-  explicit FakeOptimizer(std::vector<Range> segments) : segments_(std::move(segments)) {}
+  explicit FakeOptimizer(std::vector<Range> regions) : regions_(std::move(regions)) {}
   absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t) override {
     return std::vector<std::unique_ptr<Buffer>>();
   }
   void SetRates(int, const Update& update) override { rates_ = update; }
   absl::Status Put(Stream&, int, const Update& update, float* parameters, const float* sums,
                    absl::Span<float* const> slots) override {
-    for (const Range& segment : segments_) {
-      const Range range = Intersection(segment, update.part);
+    for (const Range& region : regions_) {
+      const Range range = Intersection(region, update.part);
       for (int64_t i = range.begin; i < range.end(); ++i) {
         EXPECT_TRUE(std::isfinite(sums[i])) << i;
         parameters[i] -= static_cast<float>(rates_.learning_rate * rates_.gradient_scale * sums[i]);
@@ -43,7 +43,7 @@ class FakeOptimizer final : public Optimizer {
   absl::Status Check(int) const override { return absl::OkStatus(); }
 
  private:
-  const std::vector<Range> segments_;
+  const std::vector<Range> regions_;
   Update rates_;
 };
 

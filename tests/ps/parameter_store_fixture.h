@@ -44,8 +44,8 @@ class ParameterStoreTest : public ::testing::Test {
       shard.set_count(range.count);
     }
     ShardLayout layout = *ShardLayout::Create(placement, 0, 32);
-    std::vector<Range> segments;
-    for (const auto& shard : layout.shards()) segments.push_back(shard.local);
+    std::vector<Range> regions;
+    for (const auto& shard : layout.shards()) regions.push_back(shard.local);
     optimizer_.set_learning_rate(1);
     store_ = *ParameterStore::Create(StoreConfig{.server = 2,
                                                  .workers = workers,
@@ -54,7 +54,7 @@ class ParameterStoreTest : public ::testing::Test {
                                                  .parameter_server = parameter_server,
                                                  .global_batch = 100,
                                                  .total_samples = 1000},
-                                     std::move(layout), std::make_unique<FakeOptimizer>(segments), stream_);
+                                     std::move(layout), std::make_unique<FakeOptimizer>(regions), stream_);
   }
   void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {
     proto::ParameterServer config;

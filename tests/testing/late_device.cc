@@ -232,9 +232,9 @@ class LateDevice final : public Device {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateInputConversion(count, mean, deviation));
     return std::make_unique<LateInputConversion>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<Segment> segments,
+  absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<UpdateRegion> regions,
                                                           float momentum) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSgd(std::move(segments), momentum));
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSgd(std::move(regions), momentum));
     return std::make_unique<LateSgd>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,

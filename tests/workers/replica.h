@@ -53,7 +53,7 @@ class TestReplica {
     std::vector<NamedRange> ranges;
     for (const Variable& variable : model().variables().variables())
       ranges.push_back({variable.name, variable.range});
-    auto optimizer = CreateOptimizer(SgdConfig(), device, MakeSegments(SgdConfig(), ranges)).value();
+    auto optimizer = CreateOptimizer(SgdConfig(), device, MakeUpdateRegions(SgdConfig(), ranges)).value();
     return {std::move(optimizer), SgdConfig(), 0, 1, stream, TestClock()};
   }
   std::unique_ptr<Strategy> MakeLocal(Nanoseconds timeout = 30 * kSecond) {

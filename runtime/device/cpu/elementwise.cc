@@ -31,69 +31,69 @@ class InputConversion final : public InputConversionPrimitive {
 
 class Sgd final : public SgdPrimitive {
  public:
-  Sgd(std::vector<Segment> segments, float momentum, const Kernels& kernels)
-      : segments_(InOrder(std::move(segments))), momentum_(momentum), kernels_(kernels) {}
+  Sgd(std::vector<UpdateRegion> regions, float momentum, const Kernels& kernels)
+      : regions_(InOrder(std::move(regions))), momentum_(momentum), kernels_(kernels) {}
 
   absl::Status Run(Stream&, const SgdStep& step, float* parameters, const float* gradient_sums,
                    float* velocity, int32_t* bad) override {
     const FlushDenormals flush;
-    const absl::Span<const Segment> segments = SegmentsOf(step.part);
+    const absl::Span<const UpdateRegion> regions = RegionsOf(step.part);
     if (step.check_finite) {
-      for (const Segment& segment : segments) {
-        const Range range = Intersection(segment.range, step.part);
+      for (const UpdateRegion& region : regions) {
+        const Range range = Intersection(region.range, step.part);
         if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *bad = 1;
       }
     }
     if (*bad != 0) return absl::OkStatus();
-    for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
-      const Range range = Intersection(segment->range, step.part);
-      Update(step, {range, segment->weight_decay}, parameters, gradient_sums, velocity);
+    for (auto region = regions.rbegin(); region != regions.rend(); ++region) {
+      const Range range = Intersection(region->range, step.part);
+      Update(step, {range, region->weight_decay}, parameters, gradient_sums, velocity);
     }
     return absl::OkStatus();
   }
 
  private:
-  static std::vector<Segment> InOrder(std::vector<Segment> segments) {
-    std::sort(segments.begin(), segments.end(),
-              [](const Segment& a, const Segment& b) { return a.range.begin < b.range.begin; });
-    return segments;
+  static std::vector<UpdateRegion> InOrder(std::vector<UpdateRegion> regions) {
+    std::sort(regions.begin(), regions.end(),
+              [](const UpdateRegion& a, const UpdateRegion& b) { return a.range.begin < b.range.begin; });
+    return regions;
   }
 
-  // Finds the segments that overlap the part by binary search: a server updates its memory in thousands of
+  // Finds the regions that overlap the part by binary search: a server updates its memory in thousands of
   // parts.
-  absl::Span<const Segment> SegmentsOf(Range part) const {
-    const auto ends_before = [](const Segment& segment, int64_t position) {
-      return segment.range.end() <= position;
+  absl::Span<const UpdateRegion> RegionsOf(Range part) const {
+    const auto ends_before = [](const UpdateRegion& region, int64_t position) {
+      return region.range.end() <= position;
     };
-    const auto begins_before = [](const Segment& segment, int64_t position) {
-      return segment.range.begin < position;
+    const auto begins_before = [](const UpdateRegion& region, int64_t position) {
+      return region.range.begin < position;
     };
-    const auto first = std::lower_bound(segments_.begin(), segments_.end(), part.begin, ends_before);
-    const auto last = std::lower_bound(first, segments_.end(), part.end(), begins_before);
-    return {segments_.data() + (first - segments_.begin()), static_cast<size_t>(last - first)};
+    const auto first = std::lower_bound(regions_.begin(), regions_.end(), part.begin, ends_before);
+    const auto last = std::lower_bound(first, regions_.end(), part.end(), begins_before);
+    return {regions_.data() + (first - regions_.begin()), static_cast<size_t>(last - first)};
   }
 
   // Updates in blocks from the end to the start: the elements that the check read last are still in the
   // cache, and the next forward pass begins with those that the update touched last. (A step of
   // 784-300-100-10 takes 1 to 2 % less time.)
-  void Update(const SgdStep& step, const Segment& segment, float* parameters, const float* gradient_sums,
+  void Update(const SgdStep& step, const UpdateRegion& region, float* parameters, const float* gradient_sums,
               float* velocity) const {
     constexpr int64_t kBlock = 4096;
     const auto [rate, scale] = *step.rates;
-    for (int64_t end = segment.range.end(); end > segment.range.begin; end -= kBlock) {
-      const int64_t begin = std::max(segment.range.begin, end - kBlock);
+    for (int64_t end = region.range.end(); end > region.range.begin; end -= kBlock) {
+      const int64_t begin = std::max(region.range.begin, end - kBlock);
       float* w = parameters + begin;
       const float* gradient = gradient_sums + begin;
       if (velocity == nullptr) {
-        kernels_.sgd(end - begin, rate, scale, segment.weight_decay, w, gradient);
+        kernels_.sgd(end - begin, rate, scale, region.weight_decay, w, gradient);
       } else {
-        kernels_.sgd_momentum(end - begin, rate, scale, segment.weight_decay, momentum_, w, gradient,
+        kernels_.sgd_momentum(end - begin, rate, scale, region.weight_decay, momentum_, w, gradient,
                               velocity + begin);
       }
     }
   }
 
-  const std::vector<Segment> segments_;
+  const std::vector<UpdateRegion> regions_;
   const float momentum_;
   const Kernels& kernels_;
 };
@@ -121,9 +121,9 @@ std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, f
   return std::make_unique<InputConversion>(count, mean, deviation, kernels);
 }
 
-std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<Segment> segments, float momentum,
+std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<UpdateRegion> regions, float momentum,
                                         const Kernels& kernels) {
-  return std::make_unique<Sgd>(std::move(segments), momentum, kernels);
+  return std::make_unique<Sgd>(std::move(regions), momentum, kernels);
 }
 
 std::unique_ptr<UniformPrimitive> CreateUniform(int64_t count, PhiloxKey key, const Kernels& kernels) {

@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCross
     int64_t rows, int64_t classes, const Kernels& kernels);
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
                                                                 const Kernels& kernels);
-std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<Segment> segments, float momentum,
+std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<UpdateRegion> regions, float momentum,
                                         const Kernels& kernels);
 std::unique_ptr<UniformPrimitive> CreateUniform(int64_t count, PhiloxKey key, const Kernels& kernels);
 

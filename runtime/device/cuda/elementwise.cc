@@ -109,12 +109,12 @@ class UniformNumbers final : public UniformPrimitive {
   const PhiloxKey key_;
 };
 
-std::vector<SgdTile> CutIntoTiles(const std::vector<Segment>& segments) {
+std::vector<SgdTile> CutIntoTiles(const std::vector<UpdateRegion>& regions) {
   std::vector<SgdTile> tiles;
-  for (const Segment& segment : segments) {
-    for (int64_t begin = segment.range.begin; begin < segment.range.end(); begin += kSgdTileElements) {
-      const int64_t count = std::min<int64_t>(kSgdTileElements, segment.range.end() - begin);
-      tiles.push_back({begin, static_cast<int32_t>(count), segment.weight_decay});
+  for (const UpdateRegion& region : regions) {
+    for (int64_t begin = region.range.begin; begin < region.range.end(); begin += kSgdTileElements) {
+      const int64_t count = std::min<int64_t>(kSgdTileElements, region.range.end() - begin);
+      tiles.push_back({begin, static_cast<int32_t>(count), region.weight_decay});
     }
   }
   return tiles;
@@ -153,9 +153,9 @@ absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxP
 }
 
 absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& libraries,
-                                                        const std::vector<Segment>& segments,
+                                                        const std::vector<UpdateRegion>& regions,
                                                         float momentum) {
-  const std::vector<SgdTile> tiles = CutIntoTiles(segments);
+  const std::vector<SgdTile> tiles = CutIntoTiles(regions);
   const auto bytes = static_cast<int64_t>(tiles.size() * sizeof(SgdTile));
   TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
   TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));

@@ -33,7 +33,8 @@ absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCross
 absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
                                                                                 float deviation);
 absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& libraries,
-                                                        const std::vector<Segment>& segments, float momentum);
+                                                        const std::vector<UpdateRegion>& regions,
+                                                        float momentum);
 absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key);
 
 }  // namespace tethys::cuda

@@ -20,11 +20,11 @@ TEST_P(DeviceConformance, BytesAreStandardised) {
   for (size_t i = 0; i < bytes.size(); ++i) EXPECT_NEAR(host[i], (bytes[i] / 255.0 - 0.2860) / 0.3530, 1e-6);
 }
 
-TEST_P(DeviceConformance, SgdUpdatesItsSegmentsAndNothingElse) {
+TEST_P(DeviceConformance, SgdUpdatesItsRegionsAndNothingElse) {
   const std::vector<float> w = RandomFloats(100, 1), g = RandomFloats(100, 2), v = RandomFloats(100, 3);
-  const std::vector<Segment> segments = {{{0, 33}, 0.1f}, {{48, 50}, 0}};
+  const std::vector<UpdateRegion> regions = {{{0, 33}, 0.1f}, {{48, 50}, 0}};
   for (const float momentum : {0.0f, 0.9f}) {
-    auto sgd = device_->CreateSgd(segments, momentum).value();
+    auto sgd = device_->CreateSgd(regions, momentum).value();
     auto w_device = Floats(w), g_device = Floats(g), v_device = Floats(v);
     Array<SgdRates> rates(*this, {{.learning_rate = 0.5f, .gradient_scale = 0.25f}});
     Array<int32_t> bad(*this, {0});
@@ -32,7 +32,7 @@ TEST_P(DeviceConformance, SgdUpdatesItsSegmentsAndNothingElse) {
                          momentum == 0 ? nullptr : v_device.data(), bad.data())
                     .ok());
     std::vector<double> expected_w(w.begin(), w.end()), expected_v(v.begin(), v.end());
-    for (const auto& [range, decay] : segments) {
+    for (const auto& [range, decay] : regions) {
       for (int64_t i = range.begin; i < range.end(); ++i) {
         const double step = g[i] * 0.25 + double{decay} * w[i] + double{momentum} * v[i];
         if (momentum != 0) expected_v[i] = step;

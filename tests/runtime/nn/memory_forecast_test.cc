@@ -25,7 +25,7 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   const auto gradients = device->Allocate(bytes, MemoryKind::kDevice).value();
   proto::Optimizer sgd;
   sgd.mutable_sgd()->set_momentum(0.9);
-  const auto optimizer = CreateOptimizer(sgd, *device, MakeSegments(sgd, {{"all", {0, arena}}})).value();
+  const auto optimizer = CreateOptimizer(sgd, *device, MakeUpdateRegions(sgd, {{"all", {0, arena}}})).value();
   const auto slots = optimizer->AllocateSlots(arena).value();
   const auto training =
       Plan::Compile(model, *device, *stream, rows, {}, parameters->floats(), gradients->floats()).value();

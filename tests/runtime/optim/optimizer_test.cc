@@ -58,9 +58,9 @@ TEST(Optimizer, KeepsASlotOnlyWithMomentum) {
 
 std::vector<float> Decays(const std::string& config) {
   std::vector<float> decays;
-  for (const Segment& segment :
-       MakeSegments(Config(config), {{"a/weights", {0, 4}}, {"a/bias", {16, 2}}, {"b/weights", {32, 4}}})) {
-    decays.push_back(segment.weight_decay);
+  for (const UpdateRegion& region : MakeUpdateRegions(
+           Config(config), {{"a/weights", {0, 4}}, {"a/bias", {16, 2}}, {"b/weights", {32, 4}}})) {
+    decays.push_back(region.weight_decay);
   }
   return decays;
 }
@@ -122,7 +122,7 @@ class LocalStrategyTest : public testing::Test {
  protected:
   void Start(const std::string& text) {
     const proto::Optimizer config = Config(text);
-    auto optimizer = CreateOptimizer(config, *device_, MakeSegments(config, {{"w", {0, 2}}})).value();
+    auto optimizer = CreateOptimizer(config, *device_, MakeUpdateRegions(config, {{"w", {0, 2}}})).value();
     strategy_ = CreateLocalStrategy({std::move(optimizer), config, 100, 2, *stream_, clock_}, clock_);
     parameters_.data()[0] = parameters_.data()[1] = 1;
     gradients_.data()[0] = gradients_.data()[1] = 8;

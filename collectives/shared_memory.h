@@ -4,8 +4,8 @@
 // namespace.
 //
 // Move-only; any thread may use the memory itself.
-#ifndef TETHYS_COLLECTIVES_SHARED_SEGMENT_H_
-#define TETHYS_COLLECTIVES_SHARED_SEGMENT_H_
+#ifndef TETHYS_COLLECTIVES_SHARED_MEMORY_H_
+#define TETHYS_COLLECTIVES_SHARED_MEMORY_H_
 
 #include <sys/types.h>
 
@@ -17,11 +17,12 @@
 
 namespace tethys {
 
-// The address of a segment. Trivially copyable, since ranks exchange it as bytes.
-struct SegmentAddress {
+// The address of shared memory. Trivially copyable, since ranks exchange it as bytes.
+struct SharedMemoryAddress {
   int64_t process = 0;
   int64_t descriptor = -1;
-  uint64_t key[2] = {};  // Random; also stored at the segment's end, so that no other is mistaken for it.
+  uint64_t key[2] =
+      {};  // Random; also stored at the memory's end, so that no other memory is mistaken for it.
 };
 
 struct UnmapMemory {
@@ -29,26 +30,26 @@ struct UnmapMemory {
   void operator()(char* memory) const;
 };
 
-class SharedSegment {
+class SharedMemory {
  public:
   // Creates zeroed memory and reserves all of it. ResourceExhausted names the size.
-  static absl::StatusOr<SharedSegment> Create(int64_t bytes);
-  // FailedPrecondition: the segment cannot be opened, is another one or has another size.
-  static absl::StatusOr<SharedSegment> Open(const SegmentAddress& address, int64_t bytes);
+  static absl::StatusOr<SharedMemory> Create(int64_t bytes);
+  // FailedPrecondition: the memory cannot be opened, is another process's or has another size.
+  static absl::StatusOr<SharedMemory> Open(const SharedMemoryAddress& address, int64_t bytes);
 
-  const SegmentAddress& address() const { return address_; }
+  const SharedMemoryAddress& address() const { return address_; }
   char* data() const { return memory_.get(); }  // Page-aligned.
   // Prevents further processes from opening it through this one; existing mappings stay.
   void CloseDescriptor() { descriptor_.Close(); }
 
  private:
-  static absl::StatusOr<SharedSegment> Map(FileDescriptor descriptor, int64_t bytes);
+  static absl::StatusOr<SharedMemory> Map(FileDescriptor descriptor, int64_t bytes);
 
-  SegmentAddress address_;
+  SharedMemoryAddress address_;
   FileDescriptor descriptor_;
   std::unique_ptr<char, UnmapMemory> memory_;
 };
 
 }  // namespace tethys
 
-#endif  // TETHYS_COLLECTIVES_SHARED_SEGMENT_H_
+#endif  // TETHYS_COLLECTIVES_SHARED_MEMORY_H_

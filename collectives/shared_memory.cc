@@ -1,4 +1,4 @@
-#include "collectives/shared_segment.h"
+#include "collectives/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-constexpr int64_t kKeyBytes = sizeof(SegmentAddress::key);
+constexpr int64_t kKeyBytes = sizeof(SharedMemoryAddress::key);
 
 // No process can truncate the file afterwards, which would kill every process that touches memory beyond its
 // end.
@@ -29,17 +29,17 @@ absl::Status NoRoom(int64_t bytes, absl::string_view why) {
 
 void UnmapMemory::operator()(char* memory) const { munmap(memory, bytes); }
 
-absl::StatusOr<SharedSegment> SharedSegment::Map(FileDescriptor descriptor, int64_t bytes) {
+absl::StatusOr<SharedMemory> SharedMemory::Map(FileDescriptor descriptor, int64_t bytes) {
   const auto size = static_cast<size_t>(bytes + kKeyBytes);
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
   if (memory == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("cannot map ", size, " shared bytes"));
-  SharedSegment segment;
-  segment.descriptor_ = std::move(descriptor);
-  segment.memory_ = {static_cast<char*>(memory), UnmapMemory{.bytes = size}};
-  return segment;
+  SharedMemory shared;
+  shared.descriptor_ = std::move(descriptor);
+  shared.memory_ = {static_cast<char*>(memory), UnmapMemory{.bytes = size}};
+  return shared;
 }
 
-absl::StatusOr<SharedSegment> SharedSegment::Create(int64_t bytes) {
+absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t bytes) {
   // The kernel would not refuse more memory than there is, but kill the largest process.
   const int64_t bound = sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
   if (bytes > bound) return NoRoom(bytes, absl::StrCat("half of this host's memory is ", bound));
@@ -51,15 +51,14 @@ absl::StatusOr<SharedSegment> SharedSegment::Create(int64_t bytes) {
   if (fcntl(descriptor.get(), F_ADD_SEALS, kSeals) != 0)
     return ErrnoStatus(errno, "cannot seal shared memory");
   const int number = descriptor.get();
-  TETHYS_ASSIGN_OR_RETURN(SharedSegment segment, Map(std::move(descriptor), bytes));
-  segment.address_ = {.process = getpid(), .descriptor = number};
-  if (getrandom(segment.address_.key, kKeyBytes, 0) != kKeyBytes)
-    return ErrnoStatus(errno, "no random bytes");
-  std::memcpy(segment.data() + bytes, segment.address_.key, kKeyBytes);
-  return segment;
+  TETHYS_ASSIGN_OR_RETURN(SharedMemory shared, Map(std::move(descriptor), bytes));
+  shared.address_ = {.process = getpid(), .descriptor = number};
+  if (getrandom(shared.address_.key, kKeyBytes, 0) != kKeyBytes) return ErrnoStatus(errno, "no random bytes");
+  std::memcpy(shared.data() + bytes, shared.address_.key, kKeyBytes);
+  return shared;
 }
 
-absl::StatusOr<SharedSegment> SharedSegment::Open(const SegmentAddress& address, int64_t bytes) {
+absl::StatusOr<SharedMemory> SharedMemory::Open(const SharedMemoryAddress& address, int64_t bytes) {
   const std::string path = absl::StrCat("/proc/", address.process, "/fd/", address.descriptor);
   // Does not block, even if the path is now another kind of file.
   FileDescriptor descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
@@ -72,14 +71,15 @@ absl::StatusOr<SharedSegment> SharedSegment::Open(const SegmentAddress& address,
   const bool fits = fstat(descriptor.get(), &status) == 0 && status.st_size == bytes + kKeyBytes &&
                     fcntl(descriptor.get(), F_GET_SEALS) == kSeals;
   if (!fits) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is not a sealed segment of ", bytes, " bytes"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, " is not sealed shared memory of ", bytes, " bytes"));
   }
-  TETHYS_ASSIGN_OR_RETURN(SharedSegment segment, Map(std::move(descriptor), bytes));
-  if (std::memcmp(segment.data() + bytes, address.key, kKeyBytes) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is the segment of another process"));
+  TETHYS_ASSIGN_OR_RETURN(SharedMemory shared, Map(std::move(descriptor), bytes));
+  if (std::memcmp(shared.data() + bytes, address.key, kKeyBytes) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is the shared memory of another process"));
   }
-  segment.address_ = address;
-  return segment;
+  shared.address_ = address;
+  return shared;
 }
 
 }  // namespace tethys
