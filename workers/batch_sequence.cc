@@ -70,7 +70,7 @@ class LeasedSequence final : public BatchSequence {
   absl::Status Take(const proto::ToTask& order) {
     if (order.has_stop())
       return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
-    if (!order.has_lease() || order.lease().segment() != run_.segment()) {
+    if (!order.has_lease() || order.lease().run() != run_.number()) {
       return absl::InternalError("the chief sent something else than leases within a segment");
     }
     for (const proto::LeaseRange& range : order.lease().range()) {

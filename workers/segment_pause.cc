@@ -25,16 +25,16 @@ absl::Status SegmentPause::Take(const proto::ToTask& order, int64_t done) {
   if (order.has_stop()) {
     return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
   }
-  if (order.has_pause() && order.pause().segment() == segment_ && rest_at_ < 0) {
+  if (order.has_pause() && order.pause().run() == run_ && rest_at_ < 0) {
     rest_at_ = std::min(done + 1, steps_);
     proto::FromTask message;
-    message.mutable_pausing()->set_segment(segment_);
+    message.mutable_pausing()->set_run(run_);
     message.mutable_pausing()->set_steps(rest_at_);
     session_.Send(std::move(message));
     return absl::OkStatus();
   }
-  const bool may_cut = rest_at_ >= 0 && order.cut().segment() == segment_ &&
-                       order.cut().steps() >= rest_at_ && order.cut().steps() <= steps_;
+  const bool may_cut = rest_at_ >= 0 && order.cut().run() == run_ && order.cut().steps() >= rest_at_ &&
+                       order.cut().steps() <= steps_;
   if (!order.has_cut() || !may_cut) {
     return absl::InternalError("the chief sent an order that has no place in a segment");
   }

@@ -22,7 +22,7 @@ class SegmentPause {
  public:
   // A segment of `steps` steps. `session` outlives this.
   SegmentPause(const proto::Run& run, int64_t steps, TaskSession& session)
-      : segment_(run.segment()), steps_(steps), session_(session) {}
+      : run_(run.number()), steps_(steps), session_(session) {}
 
   // True if the step after `done` steps of the segment is to be made. Blocks only between a Pause and its
   // Cut. Aborted: the chief ended the job. Unavailable: the session broke. Internal: the order is not allowed
@@ -32,8 +32,8 @@ class SegmentPause {
  private:
   absl::Status Take(const proto::ToTask& order, int64_t done);
 
-  const int64_t segment_;
-  int64_t steps_;  // Steps of the segment; once it is cut, those before the cut.
+  const int64_t run_;  // Its number.
+  int64_t steps_;      // Steps of the segment; once it is cut, those before the cut.
   TaskSession& session_;
   int64_t rest_at_ = -1;  // Steps after which it waits for the cut; -1: no Pause came.
   bool cut_ = false;

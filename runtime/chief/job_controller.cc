@@ -215,7 +215,7 @@ void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Ac
 
 void JobController::OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nanoseconds now,
                                   Actions& actions) {
-  if (course_.phase() != Phase::kTrain || done.segment() != running_.run()) return;
+  if (course_.phase() != Phase::kTrain || done.run() != running_.run()) return;
   if (first_done_ == 0) first_done_ = now;
   roster_.at(id).segment_done = true;
   pause_.OnSegmentDone(id, actions);

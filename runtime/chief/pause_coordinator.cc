@@ -10,7 +10,7 @@ void PauseCoordinator::Begin(Actions& actions) {
   TETHYS_CHECK(state_ == State::kIdle);
   state_ = State::kPausing;
   proto::ToTask order;
-  order.mutable_pause()->set_segment(segment_.run());
+  order.mutable_pause()->set_run(segment_.run());
   for (const TaskId worker : roster_.Present(proto::WORKER)) {
     if (roster_.at(worker).segment_done) {
       Note(worker, segment_.segment().steps, actions);
@@ -21,7 +21,7 @@ void PauseCoordinator::Begin(Actions& actions) {
 }
 
 absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions) {
-  if (state_ == State::kIdle || pausing.segment() != segment_.run()) return absl::OkStatus();
+  if (state_ == State::kIdle || pausing.run() != segment_.run()) return absl::OkStatus();
   const int64_t steps = segment_.segment().steps;
   if (pausing.steps() < 0 || pausing.steps() > steps) {
     return absl::InvalidArgumentError(
@@ -45,7 +45,7 @@ void PauseCoordinator::Note(TaskId worker, int64_t steps, Actions& actions) {
   for (const auto& [paused, made] : steps_) cut = std::max(cut, made);
   segment_.CutAfter(cut);
   proto::ToTask order;
-  order.mutable_cut()->set_segment(segment_.run());
+  order.mutable_cut()->set_run(segment_.run());
   order.mutable_cut()->set_steps(cut);
   for (const TaskId paused : workers) {
     if (!roster_.at(paused).segment_done) actions.push_back(SendOrder{paused, order});

@@ -37,7 +37,7 @@ void RunningSegment::CutAt(int64_t end) {
 
 proto::Run RunningSegment::RunOrder(int64_t first_step) const {
   proto::Run run;
-  run.set_segment(run_);
+  run.set_number(run_);
   run.set_epoch(segment_.epoch);
   run.set_begin(segment_.positions.begin);
   run.set_end(segment_.positions.end);
@@ -48,7 +48,7 @@ proto::Run RunningSegment::RunOrder(int64_t first_step) const {
 void RunningSegment::SendLeases(int worker, int batches, Actions& actions) {
   proto::ToTask order;
   proto::Lease& lease = *order.mutable_lease();
-  lease.set_segment(run_);
+  lease.set_run(run_);
   const LeaseBook::Leases leases = leases_.Lease(worker, batches);
   for (const BatchLease& batch : leases.batches) {
     proto::LeaseRange& range = *lease.add_range();

@@ -10,7 +10,7 @@ namespace {
 
 proto::Run Positions(int64_t begin, int64_t end) {
   proto::Run run;
-  run.set_segment(1);
+  run.set_number(1);
   run.set_begin(begin);
   run.set_end(end);
   return run;
@@ -47,9 +47,9 @@ TEST(LockStepSequenceTest, WorkersTogetherCoverTheSegmentStepByStep) {
 // Gives the orders it holds; Receive without one is a broken session.
 class ScriptedSession final : public TaskSession {
  public:
-  void Lease(std::vector<Slice> ranges, bool last, int64_t segment = 1) {
+  void Lease(std::vector<Slice> ranges, bool last, int64_t run = 1) {
     proto::ToTask order;
-    order.mutable_lease()->set_segment(segment);
+    order.mutable_lease()->set_run(run);
     order.mutable_lease()->set_last(last);
     for (const Slice range : ranges) {
       proto::LeaseRange& added = *order.mutable_lease()->add_range();

@@ -11,10 +11,10 @@ namespace {
 // Delivers the orders it holds; Receive without an order is a broken session.
 class ScriptedSession final : public TaskSession {
  public:
-  void Pause(int64_t segment = 1) { orders_.emplace_back().mutable_pause()->set_segment(segment); }
+  void Pause(int64_t run = 1) { orders_.emplace_back().mutable_pause()->set_run(run); }
   void Cut(int64_t steps) {
     proto::Cut& cut = *orders_.emplace_back().mutable_cut();
-    cut.set_segment(1);
+    cut.set_run(1);
     cut.set_steps(steps);
   }
   void Stop() { orders_.emplace_back().mutable_stop()->set_reason("enough"); }
@@ -50,7 +50,7 @@ class SegmentPauseTest : public ::testing::Test {
  protected:
   static proto::Run Run() {
     proto::Run run;
-    run.set_segment(1);
+    run.set_number(1);
     return run;
   }
   bool GoesOn(int64_t done) {

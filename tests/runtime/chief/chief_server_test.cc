@@ -78,9 +78,9 @@ class BareTask {
     return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
   }
 
-  int64_t NextSegment() {
+  int64_t NextRun() {
     proto::ToTask order;
-    return stream_->Read(&order) ? order.run().segment() : -1;
+    return stream_->Read(&order) ? order.run().number() : -1;
   }
 
  private:
@@ -103,9 +103,9 @@ class ChiefServerTest : public ::testing::Test {
     order.mutable_stop()->set_reason(std::string(1 << 20, 'x'));
     server_->Send({proto::WORKER, worker}, 1, order);
   }
-  void SendRun(int worker, int64_t segment) {
+  void SendRun(int worker, int64_t number) {
     proto::ToTask order;
-    order.mutable_run()->set_segment(segment);
+    order.mutable_run()->set_number(number);
     server_->Send({proto::WORKER, worker}, 1, order);
   }
 
@@ -121,7 +121,7 @@ TEST_F(ChiefServerTest, TaskThatReadsNothing_DoesNotDelayOthers) {
   const auto other = Join(1);
   for (int i = 0; i < 64; ++i) SendBig(0);
   SendRun(1, 42);
-  EXPECT_EQ(other->NextSegment(), 42);
+  EXPECT_EQ(other->NextRun(), 42);
 }
 
 TEST_F(ChiefServerTest, TaskWithTooManyUnreadOrders_LosesSession) {

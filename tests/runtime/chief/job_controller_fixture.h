@@ -40,12 +40,12 @@ class JobControllerTest : public ::testing::Test {
     for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "ready {}");
   }
   // Sends one worker's records and end of a run.
-  void Train(int worker, int64_t segment, std::vector<Slice> slices) {
+  void Train(int worker, int64_t run, std::vector<Slice> slices) {
     for (const Slice slice : slices) {
       Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
                                        " samples: ", slice.count(), " loss_sum: 1 correct: 1 } }"));
     }
-    Say(Worker(worker), absl::StrCat("segment_done { segment: ", segment, " }"));
+    Say(Worker(worker), absl::StrCat("segment_done { run: ", run, " }"));
   }
 
   static TaskId Worker(int index) { return {proto::WORKER, index}; }

@@ -14,7 +14,7 @@ class JobControllerInterruptTest : public JobControllerTest {
  protected:
   JobControllerInterruptTest() { train_samples_ = 60; }
   void Pausing(int worker, int64_t steps) {
-    Say(Worker(worker), absl::StrCat("pausing { segment: 1 steps: ", steps, " }"));
+    Say(Worker(worker), absl::StrCat("pausing { run: 1 steps: ", steps, " }"));
   }
   // Brings the job from OpenSave to its end.
   void SaveAndEnd() {

@@ -27,7 +27,7 @@ class PauseCoordinatorTest : public ::testing::Test {
   }
   absl::Status Pausing(int worker, int64_t steps, int64_t run = 1) {
     proto::Pausing pausing;
-    pausing.set_segment(run);
+    pausing.set_run(run);
     pausing.set_steps(steps);
     return pause_.OnPausing(Worker(worker), pausing, actions_);
   }

@@ -109,13 +109,13 @@ class ControlPlaneTest : public ::testing::Test {
 TEST_F(ControlPlaneTest, MessagesAndOrdersArrive) {
   const auto session = Join();
   proto::FromTask message;
-  message.mutable_segment_done()->set_segment(42);
+  message.mutable_segment_done()->set_run(42);
   session->Send(message);
-  chief_.WaitFor("segment: 42");
+  chief_.WaitFor("run: 42");
   proto::ToTask order;
-  order.mutable_run()->set_segment(43);
+  order.mutable_run()->set_number(43);
   server_->Send({proto::WORKER, 0}, options_.incarnation, order);
-  EXPECT_EQ(session->Receive()->run().segment(), 43);
+  EXPECT_EQ(session->Receive()->run().number(), 43);
   session->Close();
   chief_.WaitFor("gone");
 }
@@ -148,10 +148,10 @@ TEST_F(ControlPlaneTest, OrderForAnEarlierIncarnationIsDropped) {
   chief_.WaitFor("join");
   proto::ToTask order;
   for (const uint32_t incarnation : {1, 2}) {
-    order.mutable_run()->set_segment(incarnation);
+    order.mutable_run()->set_number(incarnation);
     server_->Send({proto::WORKER, 0}, incarnation, order);
   }
-  EXPECT_EQ(later->Receive()->run().segment(), 2);
+  EXPECT_EQ(later->Receive()->run().number(), 2);
 }
 
 TEST_F(ControlPlaneTest, BeatIsSentBeforeTheNextMessage) {
@@ -326,9 +326,9 @@ TEST_F(ControlPlaneTlsTest, MessagesOfACertifiedTaskArrive) {
   options_.connect_timeout = 30 * kSecond;
   const auto session = Join();
   proto::FromTask message;
-  message.mutable_segment_done()->set_segment(42);
+  message.mutable_segment_done()->set_run(42);
   session->Send(message);
-  chief_.WaitFor("segment: 42");
+  chief_.WaitFor("run: 42");
 }
 
 TEST_F(ControlPlaneTlsTest, RefusesACallerWithoutTls) {
