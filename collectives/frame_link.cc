@@ -18,9 +18,9 @@ iovec PartOf(const void* data, int64_t bytes) {
 }  // namespace
 
 absl::Status ErrorOf(const Frame& frame, absl::string_view message) {
-  const bool known = frame.flags >= static_cast<uint32_t>(absl::StatusCode::kCancelled) &&
-                     frame.flags <= static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
-  return absl::Status(known ? static_cast<absl::StatusCode>(frame.flags) : absl::StatusCode::kUnknown,
+  const bool known = frame.status_code >= static_cast<uint32_t>(absl::StatusCode::kCancelled) &&
+                     frame.status_code <= static_cast<uint32_t>(absl::StatusCode::kUnauthenticated);
+  return absl::Status(known ? static_cast<absl::StatusCode>(frame.status_code) : absl::StatusCode::kUnknown,
                       message);
 }
 
@@ -40,7 +40,7 @@ void FrameSender::StartError(const Frame& header, const absl::Status& error) {
   header_ = header;
   header_.kind = FrameKind::kError;
   header_.dtype = FrameDType::kNone;
-  header_.flags = static_cast<uint32_t>(error.code());
+  header_.status_code = static_cast<uint32_t>(error.code());
   pieces_.clear();
   next_piece_ = 0;
   opened_ = false;

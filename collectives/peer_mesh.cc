@@ -48,18 +48,18 @@ PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections,
   polled_ranks_.reserve(peers_.size() + 1);
 }
 
-absl::Status PeerMesh::Begin(FrameKind kind, FrameDType dtype, int64_t count, int flags) {
+absl::Status PeerMesh::Begin(FrameKind kind, FrameDType dtype, int64_t count, int root) {
   if (!broken_.ok()) return broken_;
   if (aborted_.load(std::memory_order_acquire)) return Fail(AbortReason());
   header_ = {.kind = kind,
              .dtype = dtype,
-             .flags = static_cast<uint32_t>(flags),
              .generation = options_.generation,
              .group = options_.group,
              .rank = static_cast<uint32_t>(options_.rank),
              .incarnation = options_.incarnation,
              .step = ++step_,
-             .range_count = static_cast<uint64_t>(count)};
+             .range_count = static_cast<uint64_t>(count),
+             .root = static_cast<uint32_t>(root)};
   return absl::OkStatus();
 }
 

@@ -39,8 +39,8 @@ class PeerMesh {
   int world_size() const { return static_cast<int>(peers_.size()); }
   TrafficCount traffic() const { return traffic_; }
 
-  // Starts a collective with these fields in the headers of its frames. `flags` is the root, if there is one.
-  absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, int flags);
+  // Starts a collective with these fields in the headers of its frames. `root`: that of a broadcast.
+  absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, int root = 0);
   // Sends `pieces` to `peer`: the first `available` elements at once, the rest as Move makes them available.
   void Send(int peer, absl::Span<const Piece> pieces, int64_t available);
   void Receive(int peer, absl::Span<const Piece> pieces);

@@ -64,7 +64,7 @@ struct alignas(kLineBytes) RankBoard::Line {
   uint32_t code;
   uint32_t message_bytes;
   std::array<char, kMaxErrorBytes> message;
-  std::array<Frame, 2> notices;  // For even and odd collectives.
+  std::array<Notice, 2> notices;  // For even and odd collectives.
 };
 
 int64_t RankBoard::Bytes(int world) { return kLineBytes + world * static_cast<int64_t>(sizeof(Line)); }
@@ -82,13 +82,13 @@ RankBoard::~RankBoard() {
   FutexWake(lines_[rank()].posts);
 }
 
-absl::Status RankBoard::Begin(const Frame& call) {
+absl::Status RankBoard::Begin(const Frame& call, bool in_arenas) {
   if (!broken_.ok()) return broken_;
-  notice_ = call;
-  notice_.generation = options_.generation;
-  notice_.group = options_.group;
-  notice_.rank = static_cast<uint32_t>(rank());
-  notice_.step = ++step_;
+  notice_ = {.frame = call, .in_arenas = in_arenas};
+  notice_.frame.generation = options_.generation;
+  notice_.frame.group = options_.group;
+  notice_.frame.rank = static_cast<uint32_t>(rank());
+  notice_.frame.step = ++step_;
   if (aborted_.load(std::memory_order_acquire)) return Fail(LastWords(rank()));
   if (const int32_t failed = *first_failed_; failed != 0) return Fail(LastWords(failed - 1));
   lines_[rank()].notices[step_ % 2] = notice_;
@@ -161,19 +161,19 @@ absl::Status RankBoard::CheckPeer(int peer, uint32_t number) {
   if ((farewell == kNone && !died) || Posted(peer, number)) return absl::OkStatus();
   if (farewell == kBeingWritten || farewell == kWritten) return LastWords(peer);
   return absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer],
-                                             " in collective ", step_, " [", FrameText(notice_),
+                                             " in collective ", step_, " [", FrameText(notice_.frame),
                                              "]: its process ended, or closed the shared memory"));
 }
 
 absl::Status RankBoard::CheckNotices() {
   checked_notices_ = true;
   for (int peer = 0; peer < world_size(); ++peer) {
-    const Frame notice = lines_[peer].notices[step_ % 2];
-    Frame expected = notice_;
-    expected.rank = static_cast<uint32_t>(peer);
+    const Notice notice = lines_[peer].notices[step_ % 2];
+    Notice expected = notice_;
+    expected.frame.rank = static_cast<uint32_t>(peer);
     if (notice == expected) continue;
     return Fail(absl::InvalidArgumentError(
-        absl::StrCat("[", FrameText(notice), "] meets [", FrameText(notice_),
+        absl::StrCat("[", FrameText(notice.frame), "] meets [", FrameText(notice_.frame),
                      "]: every rank must call the same collectives with the same counts in the same order")));
   }
   return absl::OkStatus();
@@ -188,7 +188,7 @@ absl::Status RankBoard::SilenceError() const {
   }
   return absl::DeadlineExceededError(
       absl::StrCat(options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s in vain for ",
-                   options_.members[silent], " in collective ", step_, " [", FrameText(notice_),
+                   options_.members[silent], " in collective ", step_, " [", FrameText(notice_.frame),
                    "]: it may be stopped or overloaded; its log shows what it did last"));
 }
 
@@ -226,7 +226,7 @@ absl::Status RankBoard::LastWords(int peer) const {
   const size_t bytes = std::min<size_t>(line.message_bytes, line.message.size());
   if (!written)
     return absl::UnavailableError(absl::StrCat(options_.members[peer], " failed without an error message"));
-  return ErrorOf(Frame{.flags = line.code}, absl::string_view(line.message.data(), bytes));
+  return ErrorOf(Frame{.status_code = line.code}, absl::string_view(line.message.data(), bytes));
 }
 
 // OK means that the rank leaves without an error.

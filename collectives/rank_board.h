@@ -53,8 +53,9 @@ class RankBoard {
   int world_size() const { return static_cast<int>(options_.members.size()); }
   uint64_t step() const { return step_; }  // Collectives begun.
 
-  // Starts a collective. `call` holds the fields that must be equal on every rank, without rank and step.
-  absl::Status Begin(const Frame& call);
+  // Starts a collective. All arguments must be equal on every rank: `call`, without rank and step, and
+  // whether the vectors are in the arenas.
+  absl::Status Begin(const Frame& call, bool in_arenas = false);
   // Publishes this rank's earlier writes to all ranks that see the post. Returns the post's number, the same
   // on all ranks.
   uint32_t Post();
@@ -67,6 +68,12 @@ class RankBoard {
 
  private:
   struct Line;
+  // The call that a rank has begun, for the others to compare with their own.
+  struct Notice {
+    Frame frame;
+    bool in_arenas = false;
+    bool operator==(const Notice&) const = default;
+  };
 
   bool Posted(int peer, uint32_t number) const;
   absl::Status WaitFor(int peer, uint32_t number);
@@ -96,7 +103,7 @@ class RankBoard {
 
   // Owned by the calling thread.
   std::vector<FileDescriptor> processes_;
-  Frame notice_;
+  Notice notice_;
   uint64_t step_ = 0;
   uint32_t posts_ = 0;
   bool checked_notices_ = false;

@@ -34,7 +34,7 @@ class RingCommunicator final : public Communicator {
 
   absl::Status AllReduce(absl::Span<float> data) override {
     const auto count = static_cast<int64_t>(data.size());
-    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kReduce, FrameDType::kFloat32, count, 0));
+    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kReduce, FrameDType::kFloat32, count));
     if (world_ == 1) return absl::OkStatus();
     return count <= kDirectElements ? ReduceDirectly(data.data(), count)
                                     : ReduceAroundRing(data.data(), count);
@@ -61,7 +61,7 @@ class RingCommunicator final : public Communicator {
   }
 
   absl::Status Barrier() override {
-    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kBarrier, FrameDType::kNone, 0, 0));
+    TETHYS_RETURN_IF_ERROR(mesh_.Begin(FrameKind::kBarrier, FrameDType::kNone, 0));
     for (int peer = 0; peer < world_; ++peer) {
       if (peer == rank_) continue;
       mesh_.Receive(peer, {});

@@ -212,7 +212,7 @@ class RingFormation {
     }
     if (!status.ok()) {
       Frame refusal = OwnFrame(FrameKind::kError);
-      refusal.flags = static_cast<uint32_t>(status.code());
+      refusal.status_code = static_cast<uint32_t>(status.code());
       SendMessage(knock, refusal, std::string(status.message())).IgnoreError();
       return status;
     }

@@ -27,8 +27,6 @@ constexpr int64_t kLineElements = 16;
 // The part that is summed in place at a time; it stays in the L1 cache between reading and writing.
 constexpr int64_t kLapElements = 4 * 1024;
 constexpr int64_t kPageElements = 4096 / kFloatBytes;
-// A flag of a notice: the vector is in the arenas, at `range_begin`.
-constexpr uint32_t kInArenas = 1u << 31;
 constexpr int kMaxRanks = kWindowElements / kLineElements;
 
 int64_t RoundUp(int64_t elements, int64_t unit) { return (elements + unit - 1) / unit * unit; }
@@ -76,11 +74,14 @@ class SharedMemoryCommunicator final : public Communicator {
 
   absl::Status AllReduce(absl::Span<float> data) override {
     const auto count = static_cast<int64_t>(data.size());
-    const Frame call = CallOn(FrameKind::kReduce, data, 0);
-    TETHYS_RETURN_IF_ERROR(board_.Begin(call));
+    const absl::optional<int64_t> at = PositionInArena(data);
+    TETHYS_RETURN_IF_ERROR(board_.Begin({.kind = FrameKind::kReduce,
+                                         .range_begin = static_cast<uint64_t>(at.value_or(0)),
+                                         .range_count = data.size()},
+                                        at.has_value()));
     if (world_ == 1) return absl::OkStatus();
     if (count <= kDirectElements) return ReduceDirectly(data.data(), count);
-    if ((call.flags & kInArenas) != 0) return ReduceInArenas(static_cast<int64_t>(call.range_begin), count);
+    if (at.has_value()) return ReduceInArenas(*at, count);
     return ReduceByBlocks(data.data(), count);
   }
 
@@ -89,12 +90,16 @@ class SharedMemoryCommunicator final : public Communicator {
       return absl::InvalidArgumentError(
           absl::StrCat("broadcast from rank ", root, " in a world of ", world_));
     }
-    const Frame call = CallOn(FrameKind::kBroadcast, data, root);
-    TETHYS_RETURN_IF_ERROR(board_.Begin(call));
+    const absl::optional<int64_t> at = PositionInArena(data);
+    TETHYS_RETURN_IF_ERROR(board_.Begin({.kind = FrameKind::kBroadcast,
+                                         .range_begin = static_cast<uint64_t>(at.value_or(0)),
+                                         .range_count = data.size(),
+                                         .root = static_cast<uint32_t>(root)},
+                                        at.has_value()));
     const auto count = static_cast<int64_t>(data.size());
-    if ((call.flags & kInArenas) == 0) return BroadcastByWindows(data.data(), count, root);
+    if (!at.has_value()) return BroadcastByWindows(data.data(), count, root);
     TETHYS_RETURN_IF_ERROR(board_.Meet());
-    if (rank_ != root) Read(data.data(), Arena(root) + call.range_begin, count);
+    if (rank_ != root) Read(data.data(), Arena(root) + *at, count);
     return board_.Meet();
   }
 
@@ -135,16 +140,14 @@ class SharedMemoryCommunicator final : public Communicator {
 
   float* Arena(int rank) const { return reinterpret_cast<float*>(arenas_->data()) + rank * arena_elements_; }
 
-  Frame CallOn(FrameKind kind, absl::Span<const float> data, int flags) const {
-    Frame call{.kind = kind, .flags = static_cast<uint32_t>(flags), .range_count = data.size()};
-    if (!arenas_.has_value() || data.empty()) return call;
+  // The vector's first element in this rank's arena; absent: the vector is in other memory, or empty.
+  absl::optional<int64_t> PositionInArena(absl::Span<const float> data) const {
+    if (!arenas_.has_value() || data.empty()) return absl::nullopt;
     const std::less_equal<const float*> not_behind;
     const float* const own = Arena(rank_);
-    if (not_behind(own, data.data()) && not_behind(data.data() + data.size(), own + arena_elements_)) {
-      call.flags |= kInArenas;
-      call.range_begin = static_cast<uint64_t>(data.data() - own);
-    }
-    return call;
+    const bool inside =
+        not_behind(own, data.data()) && not_behind(data.data() + data.size(), own + arena_elements_);
+    return inside ? absl::optional<int64_t>(data.data() - own) : absl::nullopt;
   }
 
   void Write(float* shared, const float* own, int64_t count) {

@@ -2,7 +2,7 @@
 //
 // A message is one ByteBuffer: a frame header (runtime/tensor/frame.h, 104 bytes), then the payload, a slice
 // of a live arena. Worker to server: kPush, kPull. Server to worker: kParameters, whose `base version` is the
-// version sent and whose `flags` hold the staleness of the push it answers. If workers pull before each step,
+// version sent and whose `staleness` is that of the push it answers. If workers pull before each step,
 // the answer to a push has no payload. Errors end the stream with a gRPC status.
 #ifndef TETHYS_PS_DATA_STREAM_H_
 #define TETHYS_PS_DATA_STREAM_H_

@@ -333,7 +333,7 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   if (streams_[reply.worker] == nullptr) return;
   Frame frame;
   frame.kind = FrameKind::kParameters;
-  frame.flags = static_cast<uint32_t>(std::min<int64_t>(reply.staleness, UINT32_MAX));
+  frame.staleness = static_cast<uint32_t>(std::min<int64_t>(reply.staleness, UINT32_MAX));
   frame.generation = served_->expected.generation;
   frame.rank = static_cast<uint32_t>(reply.worker);
   frame.step = reply.step;

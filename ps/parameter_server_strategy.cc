@@ -183,7 +183,8 @@ absl::Status ParameterServerStrategy::Push(int message) {
   frame.sample_count = static_cast<uint64_t>(step_.sample_count);
   frame.schedule_position = static_cast<uint64_t>(step_.schedule_position);
   frame.base_version = static_cast<uint64_t>(versions_[messages_[message].server]);
-  if (config().has_stale_synchronous()) frame.flags = static_cast<uint32_t>(step_.global_sample_count);
+  if (config().has_stale_synchronous())
+    frame.global_sample_count = static_cast<uint32_t>(step_.global_sample_count);
   const float* payload = arenas_.gradient_sums + messages_[message].range.begin;
   return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
 }
@@ -217,7 +218,7 @@ absl::StatusOr<int64_t> ParameterServerStrategy::TakeAnswers(bool with_values) {
     const Frame& answer = client_->answer(index);
     int64_t& version = taken_versions_[messages_[message].server];
     version = std::min(version, static_cast<int64_t>(answer.base_version));
-    staleness = std::max<int64_t>(staleness, answer.flags);
+    staleness = std::max<int64_t>(staleness, answer.staleness);
     client_->TakeAnswer(index, arenas_.parameters + messages_[message].range.begin);
   }
   if (with_values) versions_.swap(taken_versions_);

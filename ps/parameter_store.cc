@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kNamedVariables = 3;  // In a message.
 
 bool SamePush(const Frame& a, const Frame& b) {
-  return a.sequence == b.sequence && a.step == b.step && a.flags == b.flags &&
+  return a.sequence == b.sequence && a.step == b.step && a.global_sample_count == b.global_sample_count &&
          a.sample_begin == b.sample_begin && a.sample_count == b.sample_count &&
          a.schedule_position == b.schedule_position && a.base_version == b.base_version;
 }
@@ -151,10 +151,11 @@ absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
   if (!bulk_ && !stale_ && frame.sample_count == 0) {
     return absl::InvalidArgumentError(absl::StrCat(Who(frame), "an asynchronous push needs a sample"));
   }
-  if (stale_ && (frame.flags < frame.sample_count || frame.flags > config_.global_batch)) {
-    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "its push of ", frame.sample_count,
-                                                   " samples says that its global batch has ", frame.flags,
-                                                   ", the job's has ", config_.global_batch));
+  if (stale_ &&
+      (frame.global_sample_count < frame.sample_count || frame.global_sample_count > config_.global_batch)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        Who(frame), "its push of ", frame.sample_count, " samples says that its global batch has ",
+        frame.global_sample_count, ", the job's has ", config_.global_batch));
   }
   if (!bulk_) return absl::OkStatus();
   for (const PushInbox& other : inboxes_) {

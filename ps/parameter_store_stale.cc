@@ -86,7 +86,8 @@ absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, Stor
   const Frame& push = inboxes_[workers[0]].push;
   const bool own_mean =
       config_.parameter_server.stale_synchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
-  return Commit(workers, workers.back(), sums, own_mean ? push.sample_count : push.flags, actions);
+  return Commit(workers, workers.back(), sums, own_mean ? push.sample_count : push.global_sample_count,
+                actions);
 }
 
 absl::Status ParameterStore::OnFence(const proto::Fence& fence, StoreActions& actions) {

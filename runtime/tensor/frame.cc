@@ -11,6 +11,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "frames are copied as they lie in memory");
 
 constexpr uint32_t kMagic = 0x46485454;  // "TTHF"
+constexpr int64_t kByKindOffset = 8;
 constexpr int64_t kCrcOffset = 28;
 
 template <typename T>
@@ -58,6 +59,23 @@ const char* KindName(FrameKind kind) {
   return "unknown";
 }
 
+// The field that the header's word at kByKindOffset holds; null if the kind has none.
+template <typename SomeFrame>
+auto FieldOfKind(SomeFrame& frame) -> decltype(&frame.root) {
+  switch (frame.kind) {
+    case FrameKind::kPush:
+      return &frame.global_sample_count;
+    case FrameKind::kParameters:
+      return &frame.staleness;
+    case FrameKind::kBroadcast:
+      return &frame.root;
+    case FrameKind::kError:
+      return &frame.status_code;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 void Frame::EncodeTo(char* out) const {
@@ -65,7 +83,8 @@ void Frame::EncodeTo(char* out) const {
   Put(out, 4, kWireVersion);
   Put(out, 6, static_cast<uint8_t>(kind));
   Put(out, 7, static_cast<uint8_t>(dtype));
-  Put(out, 8, flags);
+  const uint32_t* const by_kind = FieldOfKind(*this);
+  Put<uint32_t>(out, kByKindOffset, by_kind == nullptr ? 0 : *by_kind);
   Put(out, 12, generation);
   Put(out, 16, group);
   Put(out, 20, rank);
@@ -109,7 +128,13 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
   }
   frame.kind = static_cast<FrameKind>(kind);
   frame.dtype = static_cast<FrameDType>(dtype);
-  frame.flags = Get<uint32_t>(bytes, 8);
+  const auto by_kind = Get<uint32_t>(bytes, kByKindOffset);
+  if (uint32_t* const field = FieldOfKind(frame); field != nullptr) {
+    *field = by_kind;
+  } else if (by_kind != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("frame of kind ", KindName(frame.kind), " has ", by_kind, " at byte 8, expected 0"));
+  }
   frame.generation = Get<uint32_t>(bytes, 12);
   frame.group = Get<uint32_t>(bytes, 16);
   frame.rank = Get<uint32_t>(bytes, 20);

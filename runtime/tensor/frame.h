@@ -6,7 +6,8 @@
 //    4  u16  wire version
 //    6  u8   kind
 //    7  u8   dtype              1: float32
-//    8  u32  flags              meaning set by the kind
+//    8  u32  by kind            push: global sample count; parameters: staleness; broadcast: root;
+//                              error: status code; 0 in all other kinds
 //   12  u32  generation
 //   16  u32  group
 //   20  u32  rank               of the sender
@@ -49,7 +50,7 @@ enum class FrameKind : uint8_t {
   kPush = 7,        // Worker to server; the reply carries the new range.
   kPull = 8,        // Worker to server, no payload; answered by kParameters.
   kParameters = 9,  // Server to worker: payload is the range, base version its version.
-  kError = 10,      // Payload is a message; ends the exchange. `flags` is the absl::StatusCode.
+  kError = 10,      // Payload is a message; ends the exchange.
 };
 
 enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1 };
@@ -57,7 +58,6 @@ enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1 };
 struct Frame {
   FrameKind kind = FrameKind::kPush;
   FrameDType dtype = FrameDType::kFloat32;
-  uint32_t flags = 0;
   uint32_t generation = 0;
   uint32_t group = 0;
   uint32_t rank = 0;
@@ -72,6 +72,11 @@ struct Frame {
   uint64_t base_version = 0;
   uint64_t payload_bytes = 0;
   uint32_t payload_checksum = 0;
+  // Each of these belongs to one kind and is not sent in others.
+  uint32_t global_sample_count = 0;  // kPush, stale-synchronously: samples of the step over all workers.
+  uint32_t staleness = 0;            // kParameters: that of the push which it answers.
+  uint32_t root = 0;                 // kBroadcast: the sending rank.
+  uint32_t status_code = 0;          // kError: an absl::StatusCode; any number may arrive.
 
   bool operator==(const Frame&) const = default;
 

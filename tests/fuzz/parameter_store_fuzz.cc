@@ -123,7 +123,7 @@ Frame TakeFrame(ByteReader& bytes) {
   frame.generation = kGeneration + static_cast<uint32_t>(bytes.Number());
   frame.rank = static_cast<uint32_t>(bytes.Number());
   frame.incarnation = static_cast<uint32_t>(bytes.Number());
-  frame.flags = static_cast<uint32_t>(bytes.Number());
+  frame.global_sample_count = static_cast<uint32_t>(bytes.Number());
   for (uint64_t* field :
        {&frame.step, &frame.sequence, &frame.range_begin, &frame.range_count, &frame.sample_begin,
         &frame.sample_count, &frame.schedule_position, &frame.base_version}) {

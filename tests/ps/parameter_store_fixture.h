@@ -81,7 +81,7 @@ class ParameterStoreTest : public ::testing::Test {
   static Frame ToFrame(const Push& push) {
     Frame frame;
     frame.kind = FrameKind::kPush;
-    frame.flags = push.global;
+    frame.global_sample_count = push.global;
     frame.generation = push.generation;
     frame.rank = static_cast<uint32_t>(push.worker);
     frame.incarnation = push.incarnation;

@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "tests/fuzz/frame_bytes.h"
+
 namespace tethys {
 namespace {
 
@@ -15,7 +17,7 @@ Frame Sample() {
   Frame frame;
   frame.kind = FrameKind::kPush;
   frame.dtype = FrameDType::kFloat32;
-  frame.flags = 0x01020304;
+  frame.global_sample_count = 0x01020304;
   frame.generation = 11;
   frame.group = 12;
   frame.rank = 13;
@@ -68,6 +70,28 @@ TEST(FrameTest, EncodesTheDocumentedLayout) {
   EXPECT_EQ(Word(bytes, 100, 4), 0x05060708);
 }
 
+TEST(FrameTest, FieldOfAnotherKindIsNotSent) {
+  Frame frame = Sample();
+  frame.global_sample_count = 1;
+  frame.staleness = 2;
+  frame.root = 3;
+  frame.status_code = 4;
+  const auto sent = [&](FrameKind kind) {
+    frame.kind = kind;
+    const std::string bytes = Encoded(frame);
+    const absl::StatusOr<Frame> decoded = Decoded(bytes);
+    EXPECT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_EQ(decoded->global_sample_count + decoded->staleness + decoded->root + decoded->status_code,
+              Word(bytes, 8, 4));
+    return Word(bytes, 8, 4);
+  };
+  EXPECT_EQ(sent(FrameKind::kPush), 1);
+  EXPECT_EQ(sent(FrameKind::kParameters), 2);
+  EXPECT_EQ(sent(FrameKind::kBroadcast), 3);
+  EXPECT_EQ(sent(FrameKind::kError), 4);
+  EXPECT_EQ(sent(FrameKind::kReduce), 0);
+}
+
 TEST(FrameTest, EveryDamagedByteIsDetected) {
   const std::string whole = Encoded(Sample());
   for (int64_t offset = 0; offset < kFrameBytes; ++offset) {
@@ -98,6 +122,11 @@ TEST(FrameTest, RefusesUnknownKindUnknownDtypeAndHugePayload) {
   frame.payload_bytes = kMaxPayloadBytes + 1;
   EXPECT_THAT(std::string(Decoded(Encoded(frame)).status().message()),
               HasSubstr("frame announces 1073741825 bytes"));
+  std::string bytes = Encoded(Sample());
+  bytes[6] = static_cast<char>(FrameKind::kReduce);
+  fuzz::SealFrame(bytes.data());
+  EXPECT_THAT(std::string(Decoded(bytes).status().message()),
+              HasSubstr("frame of kind reduce has 16909060 at byte 8, expected 0"));
 }
 
 TEST(FrameTest, RefusesAnotherProtocolAndAnotherVersion) {
