@@ -1,5 +1,7 @@
 #include "runtime/chief/ledger.h"
 
+#include <map>
+
 namespace tethys {
 
 absl::Status SampleLedger::Use(int worker, Slice positions) {
@@ -11,28 +13,15 @@ absl::Status SampleLedger::Use(int worker, Slice positions) {
   if (positions.count() < 0 || positions.begin < segment_.begin || positions.end > segment_.end) {
     return refuse(absl::StrCat("outside the segment [", segment_.begin, ", ", segment_.end, ")"));
   }
-  auto after = used_.upper_bound(positions.begin);
-  if (after != used_.end() && after->first < positions.end) return refuse("some of which are used already");
-  auto before = after == used_.begin() ? used_.end() : std::prev(after);
-  if (before != used_.end() && before->second > positions.begin)
+  if (used_.Add(positions.begin, positions.end) != IntervalSet::kNone) {
     return refuse("some of which are used already");
-  used_count_ += positions.count();
-  int64_t end = positions.end;
-  if (after != used_.end() && after->first == end) {
-    end = after->second;
-    used_.erase(after);
-  }
-  if (before != used_.end() && before->second == positions.begin) {
-    before->second = end;
-  } else {
-    used_[positions.begin] = end;
   }
   return absl::OkStatus();
 }
 
 int64_t SampleLedger::first_unused() const {
-  if (used_.empty() || used_.begin()->first != segment_.begin) return segment_.begin;
-  return used_.begin()->second;
+  const std::map<int64_t, int64_t>& used = used_.intervals();
+  return used.empty() || used.begin()->first != segment_.begin ? segment_.begin : used.begin()->second;
 }
 
 }  // namespace tethys

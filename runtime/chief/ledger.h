@@ -3,9 +3,9 @@
 #define TETHYS_RUNTIME_CHIEF_LEDGER_H_
 
 #include <cstdint>
-#include <map>
 
 #include "runtime/base/status.h"
+#include "runtime/chief/interval_set.h"
 #include "runtime/data/sharding.h"
 
 namespace tethys {
@@ -20,15 +20,14 @@ class SampleLedger {
   absl::Status Use(int worker, Slice positions);
   // Moves the segment's end. Requires that no position from `end` on is used.
   void CutTo(int64_t end) { segment_.end = end; }
-  bool all_used() const { return used_count_ == segment_.count(); }
-  int64_t used_count() const { return used_count_; }
+  bool all_used() const { return used_count() == segment_.count(); }
+  int64_t used_count() const { return used_.count(); }
   // The first unused position.
   int64_t first_unused() const;
 
  private:
   Slice segment_;
-  std::map<int64_t, int64_t> used_;  // Begin to end; disjoint, adjacent ones merged.
-  int64_t used_count_ = 0;
+  IntervalSet used_;
 };
 
 }  // namespace tethys
