@@ -29,17 +29,4 @@ void JobCourse::SegmentEnded(const Barrier& barrier) {
   state_.save = barrier.save_due ? SaveStage::kDue : SaveStage::kNotDue;
 }
 
-std::string CourseText(const JobCourse::State& state) {
-  constexpr const char* kPhases[] = {"gather", "server setup", "worker setup", "train", "validate",
-                                     "test",   "save",         "stopping",     "ended"};
-  std::string text = kPhases[static_cast<int>(state.phase)];
-  if (state.epoch_result == EpochResultStage::kTrained) absl::StrAppend(&text, ", epoch trained");
-  if (state.epoch_result == EpochResultStage::kValidated) absl::StrAppend(&text, ", epoch validated");
-  if (state.save == SaveStage::kDue) absl::StrAppend(&text, ", save due");
-  if (state.save == SaveStage::kTried) absl::StrAppend(&text, ", save tried");
-  if (state.tested) absl::StrAppend(&text, ", tested");
-  if (state.interrupted) absl::StrAppend(&text, ", interrupted");
-  return text;
-}
-
 }  // namespace tethys

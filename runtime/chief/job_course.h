@@ -10,8 +10,6 @@
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_COURSE_H_
 
-#include <string>
-
 namespace tethys {
 
 // The phases up to kWorkerSetup precede training; kStopping and kEnded end the job.
@@ -81,9 +79,6 @@ class JobCourse {
   const bool validates_, tests_;
   State state_;
 };
-
-// "save, epoch validated, save tried, interrupted", for logs and tests.
-std::string CourseText(const JobCourse::State& state);
 
 }  // namespace tethys
 
