@@ -10,7 +10,8 @@
 //     replica->Step(step);
 //   replica->Finish();                                // parameters are now those of the last step
 //
-// Made and used by one thread, the device's. Only recorder().Drain may be called by another.
+// Made and used by one thread, the device's. Only recorder().Drain may be called by another. No signal
+// handler may run on the device's thread (KeepSignalsOffThisThread in runtime/base/process.h).
 #ifndef TETHYS_WORKERS_REPLICA_H_
 #define TETHYS_WORKERS_REPLICA_H_
 
