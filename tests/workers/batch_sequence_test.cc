@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <algorithm>
 #include <vector>
+
+#include "tests/workers/scripted_session.h"
 
 namespace tethys {
 namespace {
@@ -44,48 +46,24 @@ TEST(LockStepSequenceTest, WorkersTogetherCoverTheSegmentStepByStep) {
   EXPECT_EQ(steps, 8) << "seven of 128 and one of 4, in which the last worker has none";
 }
 
-// Gives the orders it holds; Receive without one is a broken session.
-class ScriptedSession final : public TaskSession {
+class LeaseSession final : public testing::ScriptedSession {
  public:
   void Lease(std::vector<Slice> ranges, bool last, int64_t run = 1) {
-    proto::ToTask order;
-    order.mutable_lease()->set_run(run);
-    order.mutable_lease()->set_last(last);
+    proto::Lease& lease = *Add().mutable_lease();
+    lease.set_run(run);
+    lease.set_last(last);
     for (const Slice range : ranges) {
-      proto::LeaseRange& added = *order.mutable_lease()->add_range();
+      proto::LeaseRange& added = *lease.add_range();
       added.set_begin(range.begin);
       added.set_end(range.end);
       added.set_step_begin(range.begin);
       added.set_step_count(range.count());
     }
-    orders_.push_back(order);
   }
-  void Stop() { orders_.emplace_back().mutable_stop()->set_reason("enough"); }
-  int requests() const { return requests_; }
-
-  void Send(proto::FromTask message) override { requests_ += message.has_lease_request(); }
-  absl::Status status() override { return absl::OkStatus(); }
-  void BeatSoon() override {}
-  bool peers_compute() const override { return false; }
-  absl::StatusOr<proto::ToTask> Receive() override {
-    if (orders_.empty()) return absl::UnavailableError("nothing to receive");
-    proto::ToTask order = orders_.front();
-    orders_.pop_front();
-    return order;
+  int requests() const {
+    return static_cast<int>(std::count_if(sent().begin(), sent().end(),
+                                          [](const auto& message) { return message.has_lease_request(); }));
   }
-  absl::StatusOr<absl::optional<proto::ToTask>> Poll() override {
-    if (orders_.empty()) return absl::optional<proto::ToTask>();
-    return absl::optional<proto::ToTask>(*Receive());
-  }
-  void StartBeating(Nanoseconds, Fill) override {}
-  void Beat() override {}
-  absl::Status ReadCheckpoint(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
-  absl::Status WriteCheckpoint(int64_t, Source) override { return absl::OkStatus(); }
-  void Close() override {}
-
- private:
-  std::deque<proto::ToTask> orders_;
-  int requests_ = 0;
 };
 
 class LeasedSequenceTest : public ::testing::Test {
@@ -97,7 +75,7 @@ class LeasedSequenceTest : public ::testing::Test {
   }
   static constexpr Slice kNone{-1, -1};
 
-  ScriptedSession session_;
+  LeaseSession session_;
   std::unique_ptr<BatchSequence> sequence_ = CreateLeasedSequence(Positions(0, 100), session_);
 };
 

@@ -2,47 +2,26 @@
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <vector>
+
+#include "tests/workers/scripted_session.h"
 
 namespace tethys {
 namespace {
 
-// Delivers the orders it holds; Receive without an order is a broken session.
-class ScriptedSession final : public TaskSession {
+class PauseSession final : public testing::ScriptedSession {
  public:
-  void Pause(int64_t run = 1) { orders_.emplace_back().mutable_pause()->set_run(run); }
+  void Pause(int64_t run = 1) { Add().mutable_pause()->set_run(run); }
   void Cut(int64_t steps) {
-    proto::Cut& cut = *orders_.emplace_back().mutable_cut();
+    proto::Cut& cut = *Add().mutable_cut();
     cut.set_run(1);
     cut.set_steps(steps);
   }
-  void Stop() { orders_.emplace_back().mutable_stop()->set_reason("enough"); }
-  const std::vector<int64_t>& answers() const { return answers_; }
-
-  absl::Status status() override { return absl::OkStatus(); }
-  void Send(proto::FromTask message) override { answers_.push_back(message.pausing().steps()); }
-  absl::StatusOr<proto::ToTask> Receive() override {
-    if (orders_.empty()) return absl::UnavailableError("nothing to receive");
-    proto::ToTask order = orders_.front();
-    orders_.pop_front();
-    return order;
+  std::vector<int64_t> answers() const {
+    std::vector<int64_t> steps;
+    for (const proto::FromTask& message : sent()) steps.push_back(message.pausing().steps());
+    return steps;
   }
-  absl::StatusOr<absl::optional<proto::ToTask>> Poll() override {
-    if (orders_.empty()) return absl::optional<proto::ToTask>();
-    return absl::optional<proto::ToTask>(*Receive());
-  }
-  void StartBeating(Nanoseconds, Fill) override {}
-  void Beat() override {}
-  void BeatSoon() override {}
-  bool peers_compute() const override { return false; }
-  absl::Status ReadCheckpoint(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
-  absl::Status WriteCheckpoint(int64_t, Source) override { return absl::OkStatus(); }
-  void Close() override {}
-
- private:
-  std::deque<proto::ToTask> orders_;
-  std::vector<int64_t> answers_;
 };
 
 // A segment of five steps.
@@ -59,7 +38,7 @@ class SegmentPauseTest : public ::testing::Test {
     return goes_on.value_or(false);
   }
 
-  ScriptedSession session_;
+  PauseSession session_;
   SegmentPause pause_{Run(), 5, session_};
 };
 

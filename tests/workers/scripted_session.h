@@ -1,0 +1,48 @@
+// A session with the chief that delivers the orders a test has put into it, and keeps what is sent.
+#ifndef TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
+#define TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "runtime/cluster/task_session.h"
+
+namespace tethys::testing {
+
+// Receive without an order is a broken session.
+class ScriptedSession : public TaskSession {
+ public:
+  // An order to deliver after those before it, for the test to fill.
+  proto::ToTask& Add() { return orders_.emplace_back(); }
+  void Stop() { Add().mutable_stop()->set_reason("enough"); }
+  const std::vector<proto::FromTask>& sent() const { return sent_; }
+
+  absl::Status status() override { return absl::OkStatus(); }
+  void Send(proto::FromTask message) override { sent_.push_back(std::move(message)); }
+  absl::StatusOr<proto::ToTask> Receive() override {
+    if (orders_.empty()) return absl::UnavailableError("nothing to receive");
+    proto::ToTask order = orders_.front();
+    orders_.pop_front();
+    return order;
+  }
+  absl::StatusOr<absl::optional<proto::ToTask>> Poll() override {
+    if (orders_.empty()) return absl::optional<proto::ToTask>();
+    return absl::optional<proto::ToTask>(*Receive());
+  }
+  void StartBeating(Nanoseconds, Fill) override {}
+  void Beat() override {}
+  void BeatSoon() override {}
+  bool peers_compute() const override { return false; }
+  absl::Status ReadCheckpoint(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
+  absl::Status WriteCheckpoint(int64_t, Source) override { return absl::OkStatus(); }
+  void Close() override {}
+
+ private:
+  std::deque<proto::ToTask> orders_;
+  std::vector<proto::FromTask> sent_;
+};
+
+}  // namespace tethys::testing
+
+#endif  // TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
