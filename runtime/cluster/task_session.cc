@@ -1,96 +1,30 @@
 #include "runtime/cluster/task_session.h"
 
-#include <grpcpp/grpcpp.h>
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <deque>
-#include <set>
 #include <thread>
 
-#include "proto/chief.grpc.pb.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/process.h"
+#include "runtime/cluster/chief_calls.h"
 #include "runtime/cluster/chief_clock.h"
 #include "runtime/cluster/chief_watch.h"
-#include "runtime/cluster/credentials.h"
 #include "runtime/cluster/grpc_status.h"
-#include "runtime/cluster/job_plan.h"
-#include "runtime/cluster/keep_alive.h"
 
 namespace tethys {
 namespace {
 
-// Elements of one CheckpointChunk: 1 MiB.
-constexpr int64_t kChunkElements = int64_t{1} << 18;
 // Close waits for the writer as long as it sends a message within this time.
 constexpr Nanoseconds kCloseProgress = kSecond;
-
-std::chrono::system_clock::time_point After(Nanoseconds timeout) {
-  return std::chrono::system_clock::now() + std::chrono::nanoseconds(timeout);
-}
-
-std::shared_ptr<grpc::Channel> MakeChannel(const TaskOptions& options) {
-  grpc::ChannelArguments arguments;
-  // Loopback and cluster addresses are never reached through a proxy that the environment names.
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxOrderBytes));
-  KeepAlive(arguments);
-  const auto credentials = MakeChannelCredentials(options.tls, proto::CHIEF, 0, arguments);
-  return grpc::CreateCustomChannel(options.chief_address, credentials, arguments);
-}
-
-// The calls in progress. Any thread can cancel them all; calls that begin later are cancelled as well.
-class OpenCalls {
- public:
-  void Add(grpc::ClientContext& context) {
-    MutexLock lock(mu_);
-    contexts_.insert(&context);
-    if (cancelled_) context.TryCancel();
-  }
-  void Remove(grpc::ClientContext& context) {
-    MutexLock lock(mu_);
-    contexts_.erase(&context);
-  }
-  void CancelAll() {
-    MutexLock lock(mu_);
-    cancelled_ = true;
-    for (grpc::ClientContext* context : contexts_) context->TryCancel();
-  }
-
- private:
-  Mutex mu_;
-  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mu_);
-  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
-};
-
-// The context of a call that ends with its scope at the latest.
-class Call {
- public:
-  explicit Call(OpenCalls& calls) : calls_(calls) { calls_.Add(context_); }
-  ~Call() { calls_.Remove(context_); }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-  grpc::ClientContext& context() { return context_; }
-
- private:
-  OpenCalls& calls_;
-  grpc::ClientContext context_;
-};
 
 // It has three threads of its own: a reader, a writer, which also beats, and a watch over the chief. The
 // watch only reads the time and cancels calls, so nothing can delay it.
 class GrpcTaskSession final : public TaskSession {
  public:
   GrpcTaskSession(const TaskOptions& options, const Clock& clock, std::function<void()> end_process)
-      : options_(options),
-        clock_(clock),
-        end_process_(std::move(end_process)),
-        stub_(proto::Chief::NewStub(MakeChannel(options))) {}
+      : options_(options), clock_(clock), end_process_(std::move(end_process)) {}
 
   ~GrpcTaskSession() override {
     Close();
@@ -98,7 +32,7 @@ class GrpcTaskSession final : public TaskSession {
   }
 
   absl::Status Open() {
-    TETHYS_RETURN_IF_ERROR(AddHandshake(session_.context(), options_.connect_timeout));
+    TETHYS_RETURN_IF_ERROR(chief_.AddHandshake(chief_.session()));
     TETHYS_RETURN_IF_ERROR(Annotate(
         BeAdmitted(), absl::StrCat("the chief at ", options_.chief_address, " did not admit this task")));
     reader_ = std::thread([this] { ReadOrders(); });
@@ -168,60 +102,10 @@ class GrpcTaskSession final : public TaskSession {
   bool peers_compute() const override { return peers_compute_ && !lost_; }
 
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) override {
-    Call call(calls_);
-    TETHYS_RETURN_IF_ERROR(AddHandshake(call.context(), options_.connect_timeout));
-    proto::ReadCheckpointRequest request;
-    proto::ArenaRange& range = *request.add_range();
-    range.set_slot(slot);
-    range.set_begin(begin);
-    range.set_count(static_cast<int64_t>(out.size()));
-    auto reader = stub_->ReadCheckpoint(&call.context(), request);
-    proto::CheckpointChunk chunk;
-    int64_t done = 0;
-    while (reader->Read(&chunk)) {
-      const int64_t count = chunk.range().count();
-      if (chunk.range().slot() != slot || chunk.range().begin() != begin + done || count < 0 ||
-          count > static_cast<int64_t>(out.size()) - done ||
-          static_cast<int64_t>(chunk.data().size()) != count * static_cast<int64_t>(sizeof(float))) {
-        call.context().TryCancel();
-        reader->Finish();
-        return absl::DataLossError(
-            "the chief sent a different range of the checkpoint from the one requested");
-      }
-      std::copy_n(chunk.data().data(), chunk.data().size(), reinterpret_cast<char*>(out.data() + done));
-      done += count;
-    }
-    TETHYS_RETURN_IF_ERROR(
-        Annotate(FromGrpcStatus(reader->Finish()), "reading the checkpoint from the chief"));
-    if (done != static_cast<int64_t>(out.size())) {
-      return absl::DataLossError(absl::StrCat("the chief sent ", done, " of ", out.size(), " values"));
-    }
-    return absl::OkStatus();
+    return chief_.ReadCheckpoint(slot, begin, out);
   }
-
   absl::Status WriteCheckpoint(int64_t save_id, Source source) override {
-    Call call(calls_);
-    TETHYS_RETURN_IF_ERROR(AddHandshake(call.context(), options_.connect_timeout));
-    proto::WriteCheckpointReply reply;
-    auto writer = stub_->WriteCheckpoint(&call.context(), &reply);
-    proto::CheckpointChunk chunk;
-    chunk.set_id(save_id);
-    bool chief_listens = true;
-    const absl::Status source_status = source([&](int slot, int64_t begin, absl::Span<const float> values) {
-      for (int64_t at = 0; at < static_cast<int64_t>(values.size()) && chief_listens; at += kChunkElements) {
-        const auto part = values.subspan(at, kChunkElements);
-        chunk.mutable_range()->set_slot(slot);
-        chunk.mutable_range()->set_begin(begin + at);
-        chunk.mutable_range()->set_count(static_cast<int64_t>(part.size()));
-        chunk.set_data(part.data(), part.size() * sizeof(float));
-        // False: the chief has ended the stream; Finish returns the reason.
-        chief_listens = writer->Write(chunk);
-      }
-      return chief_listens ? absl::OkStatus() : absl::AbortedError("the chief ended the stream");
-    });
-    writer->WritesDone();
-    TETHYS_RETURN_IF_ERROR(FromGrpcStatus(writer->Finish()));
-    return source_status;
+    return chief_.WriteCheckpoint(save_id, source);
   }
 
   void Close() override {
@@ -241,7 +125,7 @@ class GrpcTaskSession final : public TaskSession {
       MutexLock lock(mu_);
       while (broken_.ok() && clock_.Now() < deadline) incoming_changed_.WaitFor(mu_, deadline - clock_.Now());
     }
-    session_.context().TryCancel();
+    chief_.session().TryCancel();
     if (reader_.joinable()) reader_.join();
     // A task that has lost its chief is watched to its end.
     if (!lost_) StopWatching();
@@ -250,7 +134,7 @@ class GrpcTaskSession final : public TaskSession {
  private:
   // The chief answers an admitted session with its metadata at once, a refused one with a status.
   absl::Status BeAdmitted() {
-    stream_ = stub_->Session(&session_.context());
+    stream_ = chief_.OpenSession();
     absl::Status late;
     bool answered = false;
     Mutex mu;
@@ -262,7 +146,7 @@ class GrpcTaskSession final : public TaskSession {
       if (answered) return;
       late = absl::DeadlineExceededError(
           absl::StrCat("it did not answer within ", ToSeconds(options_.connect_timeout), " s"));
-      session_.context().TryCancel();
+      chief_.session().TryCancel();
     });
     stream_->WaitForInitialMetadata();
     {
@@ -271,7 +155,7 @@ class GrpcTaskSession final : public TaskSession {
       changed.NotifyOne();
     }
     timer.join();
-    if (late.ok() && session_.context().GetServerInitialMetadata().count("tethys-admitted") > 0) {
+    if (late.ok() && chief_.session().GetServerInitialMetadata().count("tethys-admitted") > 0) {
       return absl::OkStatus();
     }
     stream_->WritesDone();
@@ -293,32 +177,7 @@ class GrpcTaskSession final : public TaskSession {
         writer_changed_.WaitFor(mu_, deadline - clock_.Now());
       }
     }
-    if (!writer_done_) session_.context().TryCancel();
-  }
-
-  // Asks for a challenge and puts the answer into the call's metadata.
-  absl::Status AddHandshake(grpc::ClientContext& context, Nanoseconds timeout) {
-    proto::Challenge challenge;
-    absl::Status status = GetChallenge(timeout, /*patient=*/true, challenge);
-    // A call that waits for the connection does not say why there is none; one that does not wait does.
-    if (absl::IsDeadlineExceeded(status)) status = GetChallenge(kSecond, /*patient=*/false, challenge);
-    TETHYS_RETURN_IF_ERROR(
-        Annotate(status, absl::StrCat("cannot reach the chief at ", options_.chief_address)));
-    proto::Handshake handshake;
-    handshake.set_job_id(options_.job_id);
-    handshake.set_role(options_.role);
-    handshake.set_index(options_.index);
-    handshake.set_incarnation(options_.incarnation);
-    CompleteHandshake(options_.token, challenge.nonce(), handshake);
-    context.AddMetadata(kHandshakeMetadataKey, handshake.SerializeAsString());
-    return absl::OkStatus();
-  }
-
-  absl::Status GetChallenge(Nanoseconds timeout, bool patient, proto::Challenge& challenge) {
-    Call call(calls_);
-    call.context().set_wait_for_ready(patient);
-    call.context().set_deadline(After(timeout));
-    return FromGrpcStatus(stub_->GetChallenge(&call.context(), proto::ChallengeRequest(), &challenge));
+    if (!writer_done_) chief_.session().TryCancel();
   }
 
   proto::ToTask TakeOrder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -420,7 +279,7 @@ class GrpcTaskSession final : public TaskSession {
         if (verdict == ChiefWatch::Verdict::kLost && !lost_) NoteLoss();
       }
       if (verdict == ChiefWatch::Verdict::kPresent) continue;
-      calls_.CancelAll();
+      chief_.CancelAll();
       if (verdict == ChiefWatch::Verdict::kLost) continue;
       TETHYS_LOG(Error, "the chief was lost and this process did not end within ",
                  ToSeconds(options_.chief_grace), " s by itself: it is ended");
@@ -447,9 +306,7 @@ class GrpcTaskSession final : public TaskSession {
   const TaskOptions options_;
   const Clock& clock_;
   const std::function<void()> end_process_;
-  const std::unique_ptr<proto::Chief::Stub> stub_;
-  OpenCalls calls_;
-  Call session_{calls_};
+  ChiefCalls chief_{options_};
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
   std::atomic<bool> peers_compute_{false};
   std::atomic<bool> lost_{false};  // Set by the watch: the chief was lost before it dismissed this task.
