@@ -10,8 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/medium.h"
+#include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
-#include "deploy/report/verdict.h"
 
 namespace tethys {
 namespace {

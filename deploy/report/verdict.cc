@@ -5,12 +5,12 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/job_differences.h"
+#include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 
@@ -19,70 +19,6 @@ namespace {
 
 using proto::ReportValue;
 using proto::ReportVariant;
-
-using Ranking = std::vector<const ReportVariant*>;  // The first is the best.
-
-// Successful variants, the fastest first.
-Ranking BySpeed(const proto::Report& report) {
-  Ranking variants;
-  for (const ReportVariant& variant : report.variant()) {
-    if (variant.seconds().count() > 0) variants.push_back(&variant);
-  }
-  std::stable_sort(variants.begin(), variants.end(),
-                   [](const auto* a, const auto* b) { return a->seconds().mean() < b->seconds().mean(); });
-  return variants;
-}
-
-// Variants all of whose runs reached the target, in order of the time to it.
-Ranking ByTimeToTarget(const proto::Report& report) {
-  Ranking variants;
-  for (const ReportVariant& variant : report.variant()) {
-    const proto::TimeToTarget& to_target = variant.to_target();
-    if (to_target.runs() > 0 && to_target.reached() == to_target.runs()) variants.push_back(&variant);
-  }
-  std::stable_sort(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
-    return a->to_target().seconds().mean() < b->to_target().seconds().mean();
-  });
-  return variants;
-}
-
-// The rival of the first variant: the first of another strategy, or else the second; null if it is the only
-// one.
-const ReportVariant* RivalOf(const Ranking& variants) {
-  if (variants.size() < 2) return nullptr;
-  const auto rival = std::find_if(variants.begin(), variants.end(), [&](const ReportVariant* variant) {
-    return variant->strategy() != variants[0]->strategy();
-  });
-  return rival != variants.end() ? *rival : variants[1];
-}
-
-bool IsParameterServer(const ReportVariant& variant) { return absl::StartsWith(variant.strategy(), "ps"); }
-
-// Pairs mirrored workers with each consistency of parameter servers. Among several variants, the fastest two
-// of equal global batch or, if there are none, the fastest two.
-std::vector<Contenders> StrategyPairs(const Ranking& variants) {
-  std::vector<Contenders> pairs;
-  std::set<std::string> done;
-  for (const ReportVariant* server : variants) {
-    if (!IsParameterServer(*server) || !done.insert(server->strategy()).second) continue;
-    Contenders pair;
-    bool one_batch = false;
-    for (const ReportVariant* mirrored : variants) {
-      if (mirrored->strategy() != "mirrored") continue;
-      for (const ReportVariant* other : variants) {
-        if (other->strategy() != server->strategy()) continue;
-        const bool equal = mirrored->global_batch() == other->global_batch();
-        if (pair.best != nullptr && (one_batch || !equal)) continue;
-        pair = {mirrored, other};
-        one_batch = equal;
-      }
-    }
-    if (pair.best == nullptr) continue;
-    if (pair.rival->seconds().mean() < pair.best->seconds().mean()) std::swap(pair.best, pair.rival);
-    pairs.push_back(pair);
-  }
-  return pairs;
-}
 
 const std::string& Name(const ReportVariant& variant) {
   return variant.short_name().empty() ? variant.name() : variant.short_name();
@@ -165,34 +101,6 @@ std::string MostAccurateSentence(const Ranking& variants) {
   return absl::StrCat(
       difference == Difference::kShown ? "Most accurate of all: " : "The highest test accuracy, of one run: ",
       Name(*most), ", ", PercentText(most->test_accuracy()), " in ", SecondsText(most->seconds()), ".");
-}
-
-// The accuracy to judge by: on the test split if all variants were tested in several runs, or else on the
-// validation split; null: neither was measured for all.
-using Accuracy = const ReportValue& (ReportVariant::*)() const;
-Accuracy AccuracyOf(const Ranking& variants) {
-  for (const Accuracy accuracy : {&ReportVariant::test_accuracy, &ReportVariant::best_accuracy}) {
-    if (std::all_of(variants.begin(), variants.end(),
-                    [accuracy](const ReportVariant* v) { return (v->*accuracy)().count() > 1; })) {
-      return accuracy;
-    }
-  }
-  return nullptr;
-}
-
-// The variants that no other is shown to surpass in accuracy, in order of speed.
-Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
-  if (accuracy == nullptr) return variants;
-  const auto* most = *std::max_element(variants.begin(), variants.end(), [&](const auto* a, const auto* b) {
-    return (a->*accuracy)().mean() < (b->*accuracy)().mean();
-  });
-  Ranking level;
-  for (const ReportVariant* variant : variants) {
-    if (DifferenceOf((variant->*accuracy)(), (most->*accuracy)()) != Difference::kShown) {
-      level.push_back(variant);
-    }
-  }
-  return level;
 }
 
 // The name of the first of `level`, and of those equally fast within noise.
@@ -425,13 +333,6 @@ std::vector<std::string> Reservations(const Ranking& variants) {
 
 bool IsAtChance(double accuracy, double chance) {
   return accuracy <= std::min(2 * chance, chance + 0.1 * (1 - chance));
-}
-
-Contenders ContendersOf(const proto::Report& report) {
-  const Ranking variants = BySpeed(report);
-  if (variants.empty()) return {};
-  if (const std::vector<Contenders> pairs = StrategyPairs(variants); !pairs.empty()) return pairs[0];
-  return {.best = variants[0], .rival = RivalOf(variants)};
 }
 
 std::vector<std::string> Verdict(const proto::Report& report) {

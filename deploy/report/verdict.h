@@ -12,15 +12,6 @@
 
 namespace tethys {
 
-// The two variants that the explanation compares, the faster one first. If both strategies were run: mirrored
-// workers and parameter servers, as StrategyPairs pairs them. Otherwise the fastest variant and the fastest
-// one of another strategy, or the second fastest if all have one strategy. Null if there is none.
-struct Contenders {
-  const proto::ReportVariant* best = nullptr;
-  const proto::ReportVariant* rival = nullptr;
-};
-Contenders ContendersOf(const proto::Report& report);
-
 // Whether a model is hardly better than a guess that is right with probability `chance`, in (0, 1]: its
 // accuracy is at most twice `chance`, or a tenth of the way from `chance` to 1, whichever is less.
 bool IsAtChance(double accuracy, double chance);

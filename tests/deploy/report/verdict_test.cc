@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_join.h"
+#include "deploy/report/ranking.h"
 #include "deploy/report/report_value.h"
 
 namespace tethys {

@@ -1,0 +1,105 @@
+#include "deploy/report/ranking.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "deploy/report/report_value.h"
+
+namespace tethys {
+namespace {
+
+using proto::ReportVariant;
+
+bool IsParameterServer(const ReportVariant& variant) { return absl::StartsWith(variant.strategy(), "ps"); }
+
+}  // namespace
+
+Ranking BySpeed(const proto::Report& report) {
+  Ranking variants;
+  for (const ReportVariant& variant : report.variant()) {
+    if (variant.seconds().count() > 0) variants.push_back(&variant);
+  }
+  std::stable_sort(variants.begin(), variants.end(),
+                   [](const auto* a, const auto* b) { return a->seconds().mean() < b->seconds().mean(); });
+  return variants;
+}
+
+Ranking ByTimeToTarget(const proto::Report& report) {
+  Ranking variants;
+  for (const ReportVariant& variant : report.variant()) {
+    const proto::TimeToTarget& to_target = variant.to_target();
+    if (to_target.runs() > 0 && to_target.reached() == to_target.runs()) variants.push_back(&variant);
+  }
+  std::stable_sort(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
+    return a->to_target().seconds().mean() < b->to_target().seconds().mean();
+  });
+  return variants;
+}
+
+const ReportVariant* RivalOf(const Ranking& variants) {
+  if (variants.size() < 2) return nullptr;
+  const auto rival = std::find_if(variants.begin(), variants.end(), [&](const ReportVariant* variant) {
+    return variant->strategy() != variants[0]->strategy();
+  });
+  return rival != variants.end() ? *rival : variants[1];
+}
+
+std::vector<Contenders> StrategyPairs(const Ranking& variants) {
+  std::vector<Contenders> pairs;
+  std::set<std::string> done;
+  for (const ReportVariant* server : variants) {
+    if (!IsParameterServer(*server) || !done.insert(server->strategy()).second) continue;
+    Contenders pair;
+    bool one_batch = false;
+    for (const ReportVariant* mirrored : variants) {
+      if (mirrored->strategy() != "mirrored") continue;
+      for (const ReportVariant* other : variants) {
+        if (other->strategy() != server->strategy()) continue;
+        const bool equal = mirrored->global_batch() == other->global_batch();
+        if (pair.best != nullptr && (one_batch || !equal)) continue;
+        pair = {mirrored, other};
+        one_batch = equal;
+      }
+    }
+    if (pair.best == nullptr) continue;
+    if (pair.rival->seconds().mean() < pair.best->seconds().mean()) std::swap(pair.best, pair.rival);
+    pairs.push_back(pair);
+  }
+  return pairs;
+}
+
+Accuracy AccuracyOf(const Ranking& variants) {
+  for (const Accuracy accuracy : {&ReportVariant::test_accuracy, &ReportVariant::best_accuracy}) {
+    if (std::all_of(variants.begin(), variants.end(),
+                    [accuracy](const ReportVariant* v) { return (v->*accuracy)().count() > 1; })) {
+      return accuracy;
+    }
+  }
+  return nullptr;
+}
+
+Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy) {
+  if (accuracy == nullptr) return variants;
+  const auto* most = *std::max_element(variants.begin(), variants.end(), [&](const auto* a, const auto* b) {
+    return (a->*accuracy)().mean() < (b->*accuracy)().mean();
+  });
+  Ranking level;
+  for (const ReportVariant* variant : variants) {
+    if (DifferenceOf((variant->*accuracy)(), (most->*accuracy)()) != Difference::kShown) {
+      level.push_back(variant);
+    }
+  }
+  return level;
+}
+
+Contenders ContendersOf(const proto::Report& report) {
+  const Ranking variants = BySpeed(report);
+  if (variants.empty()) return {};
+  if (const std::vector<Contenders> pairs = StrategyPairs(variants); !pairs.empty()) return pairs[0];
+  return {.best = variants[0], .rival = RivalOf(variants)};
+}
+
+}  // namespace tethys
