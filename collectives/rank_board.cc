@@ -206,12 +206,12 @@ void RankBoard::WatchPeers() {
 }
 
 absl::Status RankBoard::Fail(const absl::Status& error) {
-  int32_t nobody = 0;
-  if (first_failed_->compare_exchange_strong(nobody, rank() + 1)) {
+  int32_t first = 0;  // Rank + 1; 0: no rank has failed.
+  if (first_failed_->compare_exchange_strong(first, rank() + 1)) {
     SayLastWords(error);
     broken_ = error;
   } else {
-    broken_ = nobody == rank() + 1 ? error : LastWords(nobody - 1);
+    broken_ = first == rank() + 1 ? error : LastWords(first - 1);
   }
   WakeAll();
   return broken_;

@@ -282,7 +282,7 @@ class RingFormation {
   absl::Status CheckCertificate(const Knock& knock, int rank) const {
     if (options_.tls == nullptr) return absl::OkStatus();
     const std::string shown = knock.socket.peer_name();
-    const std::string expected = rank >= 0 && rank < world_ ? options_.certificate_names[rank] : "nobody";
+    const std::string expected = rank >= 0 && rank < world_ ? options_.certificate_names[rank] : "no member";
     if (shown == expected) return absl::OkStatus();
     return absl::UnauthenticatedError(absl::StrCat("the caller says that it is rank ", rank, ", which is ",
                                                    expected, ", but its certificate is of ", shown));

@@ -105,7 +105,8 @@ absl::StatusOr<proto::RemoteRun> ReadRecord(const std::string& run_dir) {
   return record;
 }
 
-// In two steps: the directory gets its name when it is complete, so that an incomplete one is never fetched.
+// Sends the directory under another name and renames it when it is complete, so that an incomplete one is
+// never fetched.
 absl::Status Send(const Place& place, const std::string& run_dir, const std::string& packed) {
   const std::string there = ShellQuote(ChiefRunDir(place, run_dir));
   const std::string aside = there + ".new";

@@ -45,7 +45,7 @@ struct Task {
   int incarnation = 1;
 };
 
-// In bytes; 0 if there is no such file.
+// The size of a file in bytes; 0 if there is none.
 int64_t FileSize(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
