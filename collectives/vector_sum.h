@@ -8,10 +8,12 @@ namespace tethys {
 
 // sum[i] += x[i] for i in [0, count). The vectors do not overlap.
 inline void AddTo(float* __restrict sum, const float* __restrict x, int64_t count) {
-  // GCC's -O2 vectorises only loops with a constant number of iterations.
+  // GCC at -O2 vectorises only loops with a constant number of iterations, and unrolls none. Unrolled, a
+  // cache line at a time, all-reduce takes 0.6 of the time (tests/bench/shared_memory_bench.cc).
   constexpr int64_t kBlock = 16;
   int64_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {
+#pragma GCC unroll 16
     for (int64_t k = 0; k < kBlock; ++k) sum[i + k] += x[i + k];
   }
   for (; i < count; ++i) sum[i] += x[i];
@@ -22,6 +24,7 @@ inline void AddToBoth(float* __restrict sum, float* __restrict x, int64_t count)
   constexpr int64_t kBlock = 16;
   int64_t i = 0;
   for (; i + kBlock <= count; i += kBlock) {
+#pragma GCC unroll 16
     for (int64_t k = 0; k < kBlock; ++k) x[i + k] = sum[i + k] += x[i + k];
   }
   for (; i < count; ++i) x[i] = sum[i] += x[i];
