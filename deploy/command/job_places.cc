@@ -1,5 +1,7 @@
 #include "deploy/command/job_places.h"
 
+#include <signal.h>
+
 #include <cstdio>
 #include <map>
 #include <set>
@@ -33,6 +35,7 @@ absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& ent
     hosts.push_back({.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
                      .address = entry.address});
   }
+  signal(SIGPIPE, SIG_IGN);  // A host that is gone is then an error, not a signal.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   TETHYS_ASSIGN_OR_RETURN(std::vector<Place> prepared,
                           PrepareHosts(hosts, {.ssh_config = flags.Get("ssh_config"),

@@ -6,7 +6,6 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "absl/strings/numbers.h"
@@ -14,36 +13,22 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "deploy/hosts/host_facts.h"
 #include "deploy/hosts/payload.h"
+#include "deploy/process/conversation.h"
 #include "deploy/process/own_program.h"
 #include "runtime/base/build_id.h"
 
 namespace tethys {
 namespace {
 
-constexpr Nanoseconds kProbeDeadline = 20 * kSecond;
+constexpr Nanoseconds kFactsDeadline = 20 * kSecond;
 // The longest time without a byte moved.
 constexpr Nanoseconds kCopyStall = 120 * kSecond;
 
-// A mark on our lines, because a shell's start-up files may write others.
-constexpr char kMark[] = "tethys-probe ";
-
-std::string ProbeScript(const std::string& build) {
-  return absl::StrCat("build=", build, R"sh(
-say() { echo "tethys-probe $1 $2"; }
-say home "$HOME"
-say architecture "$(uname -m 2>/dev/null)"
-say time "$(date +%s.%N 2>/dev/null)"
-say free "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
-case "$("$HOME/.cache/tethys/$build/tethys" --version 2>/dev/null)" in
-  *"$build"*) say build yes; touch "$HOME/.cache/tethys/$build" 2>/dev/null ;;
-esac
-exit 0)sh");
-}
-
 // Takes a bundle on standard input. It is unpacked aside and renamed, so it is complete or absent, even if
-// two launchers install it at once. Builds not used for a month are removed: probes and running processes
-// touch theirs.
+// two launchers install it at once. Builds not used for a month are removed: the facts script and running
+// processes touch theirs.
 std::string InstallScript(const std::string& build) {
   return absl::StrCat("build=", build, R"sh(
 root="$HOME/.cache/tethys"
@@ -86,24 +71,11 @@ absl::Status Together(const std::vector<absl::Status>& errors) {
                       }));
 }
 
-std::string ClockWarning(const std::string& host, const HostProbe& probe, const RemoteResult& result) {
-  if (probe.unix_seconds < 0) return "";
-  // The host read its clock at some time while ssh ran.
-  const double offset = probe.unix_seconds - ToSeconds(result.finished) + ToSeconds(result.duration) / 2;
-  const double error = ToSeconds(result.duration) / 2;
-  if (std::abs(offset) - error <= kClockTolerance) return "";
-  return absl::StrFormat(
-      "warning: the clock of %s is %.0f s %s (error at most %.1f s): times of its log lines are off by that; "
-      "set it "
-      "by NTP",
-      host, std::abs(offset), offset > 0 ? "ahead" : "behind", error);
-}
-
 // A host that is reached by ssh, and its place.
 struct Remote {
   const ClusterHost* host;
   Place* place;
-  HostProbe probe = {};
+  HostFacts facts = {};
 };
 
 class Preparation {
@@ -111,49 +83,56 @@ class Preparation {
   explicit Preparation(const ClusterOptions& options) : options_(options) {}
 
   absl::Status Run(const std::vector<Remote>& remotes) {
-    TETHYS_ASSIGN_OR_RETURN(const std::vector<Remote> lacking, Probe(remotes));
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<Remote> lacking, AskForFacts(remotes));
     return lacking.empty() ? absl::OkStatus() : Install(lacking);
   }
 
  private:
   // Completes the places; returns those that lack the build. The error names every host that cannot be used.
-  absl::StatusOr<std::vector<Remote>> Probe(const std::vector<Remote>& remotes) {
-    std::vector<RemoteCommand> commands;
+  absl::StatusOr<std::vector<Remote>> AskForFacts(const std::vector<Remote>& remotes) {
+    std::vector<std::unique_ptr<Conversation>> conversations;
     for (const Remote& remote : remotes) {
-      commands.push_back({.ssh = remote.place->ssh, .command = ProbeScript(BuildId())});
+      conversations.push_back(
+          std::make_unique<Conversation>(remote.place->ssh, FactsScript(BuildId()), "",
+                                         absl::StrCat(options_.scratch, "/host-", conversations.size())));
     }
-    const std::vector<RemoteResult> results = RunEverywhere(commands, kProbeDeadline, options_.scratch);
+    const std::vector<Answer> answers =
+        AskAll(conversations, std::vector<std::string>(remotes.size(), "facts"), kFactsDeadline);
     std::vector<Remote> lacking;
     std::vector<absl::Status> errors;
     for (size_t i = 0; i < remotes.size(); ++i) {
-      const absl::StatusOr<HostProbe> probe = ReadProbe(*remotes[i].host, results[i]);
-      if (!probe.ok()) {
-        errors.push_back(At(*remotes[i].host, probe.status()));
+      const absl::StatusOr<HostFacts> facts = ReadFacts(*remotes[i].host, answers[i]);
+      if (!facts.ok()) {
+        errors.push_back(At(*remotes[i].host, facts.status()));
         continue;
       }
-      remotes[i].place->folder = probe->home + "/.cache/tethys";
+      remotes[i].place->folder = facts->home + "/.cache/tethys";
       remotes[i].place->program = absl::StrCat(remotes[i].place->folder, "/", BuildId(), "/tethys");
-      if (probe->has_build) continue;
+      if (!facts->program.empty()) continue;
       lacking.push_back(remotes[i]);
-      lacking.back().probe = *probe;
+      lacking.back().facts = *facts;
     }
     if (!errors.empty()) return Together(errors);
     return lacking;
   }
 
-  absl::StatusOr<HostProbe> ReadProbe(const ClusterHost& host, const RemoteResult& result) const {
-    if (!result.status.ok()) {
+  absl::StatusOr<HostFacts> ReadFacts(const ClusterHost& host, const Answer& answer) const {
+    if (!answer.status.ok()) {
       return absl::Status(
-          result.status.code(),
-          absl::StrCat(result.status.message(), " (try: ", SshTrial(options_.ssh_config, host.target), ")"));
+          answer.status.code(),
+          absl::StrCat(answer.status.message(), " (try: ", SshTrial(options_.ssh_config, host.target), ")"));
     }
-    TETHYS_ASSIGN_OR_RETURN(HostProbe probe, ParseProbe(result.output));
+    const HostFacts facts = ParseFacts(answer.lines);
+    if (facts.home.empty()) {
+      return absl::InvalidArgumentError(
+          "its shell did not say where the home folder is: ssh must reach a POSIX shell");
+    }
     utsname own;
     uname(&own);
-    TETHYS_RETURN_IF_ERROR(CheckArchitecture(probe, own.machine));
-    const std::string warning = ClockWarning(host.target.host, probe, result);
-    if (!warning.empty()) options_.note(warning);
-    return probe;
+    TETHYS_RETURN_IF_ERROR(CheckArchitecture(facts, own.machine));
+    const std::string warning = ClockWarning(FindClockOffset({answer}));
+    if (!warning.empty()) options_.note(absl::StrCat("warning: ", host.target.host, ": ", warning));
+    return facts;
   }
 
   absl::Status Install(const std::vector<Remote>& lacking) {
@@ -163,7 +142,7 @@ class Preparation {
                                                                 .scratch = options_.scratch,
                                                                 .note = options_.note}));
     for (const Remote& remote : lacking) {
-      TETHYS_RETURN_IF_ERROR(At(*remote.host, CheckSpace(remote.probe, payload.installed_kib)));
+      TETHYS_RETURN_IF_ERROR(At(*remote.host, CheckSpace(remote.facts, payload.installed_bytes)));
     }
     options_.note(absl::StrCat("copying ", payload.path, " to ", lacking.size(),
                                lacking.size() == 1 ? " host that lacks" : " hosts that lack", " this build"));
@@ -227,41 +206,6 @@ absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, con
         " here, where other machines do not reach it: give its address by address= in the host file"));
   }
   return address;
-}
-
-absl::StatusOr<HostProbe> ParseProbe(const std::string& output) {
-  HostProbe probe;
-  for (absl::string_view line : absl::StrSplit(output, '\n')) {
-    if (!absl::ConsumePrefix(&line, kMark)) continue;
-    const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-    double number = -1;
-    const bool numeric = absl::SimpleAtod(fact.second, &number) && std::isfinite(number) && number >= 0;
-    if (fact.first == "home") probe.home = fact.second;
-    if (fact.first == "architecture") probe.architecture = fact.second;
-    if (fact.first == "time" && numeric) probe.unix_seconds = number;
-    if (fact.first == "free" && numeric) probe.free_kib = number;
-    if (fact.first == "build") probe.has_build = true;
-  }
-  if (!absl::StartsWith(probe.home, "/")) {
-    return absl::InvalidArgumentError(
-        "its shell did not say where the home folder is: ssh must reach a POSIX shell");
-  }
-  return probe;
-}
-
-absl::Status CheckArchitecture(const HostProbe& probe, const std::string& architecture) {
-  if (probe.architecture.empty() || probe.architecture == architecture) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("its architecture is ", probe.architecture,
-                                                    ", and this build is for ", architecture,
-                                                    ": all machines of a job must be of one kind"));
-}
-
-absl::Status CheckSpace(const HostProbe& probe, double needed_kib) {
-  if (probe.free_kib < 0 || probe.free_kib >= needed_kib) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("%.0f MiB are free at %s, and this build needs %.0f MiB: remove old builds from "
-                      "%s/.cache/tethys or make room",
-                      probe.free_kib / 1024, probe.home, std::ceil(needed_kib / 1024), probe.home));
 }
 
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,

@@ -20,10 +20,6 @@
 
 namespace tethys {
 
-// The largest clock offset without a warning, in seconds. A job's certificates are valid from an hour before
-// its start.
-constexpr double kClockTolerance = 5;
-
 struct ClusterHost {
   SshTarget target = {};
   std::string address = {};  // From the host file; empty: the address ssh connects to.
@@ -48,22 +44,6 @@ absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, con
 // the reason.
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
                                                 const ClusterOptions& options);
-
-// A host's answers to the probe script.
-struct HostProbe {
-  std::string home = {};
-  std::string architecture = {};  // Empty: unknown.
-  double free_kib = -1;           // -1: unknown.
-  double unix_seconds = -1;       // -1: unknown.
-  bool has_build = false;
-};
-// Lines without our mark are ignored. InvalidArgument: no line names the home folder.
-absl::StatusOr<HostProbe> ParseProbe(const std::string& output);
-
-// FailedPrecondition: this build cannot run there, with the reason.
-absl::Status CheckArchitecture(const HostProbe& probe, const std::string& architecture);
-// ResourceExhausted: less than `needed_kib` is free there.
-absl::Status CheckSpace(const HostProbe& probe, double needed_kib);
 
 }  // namespace tethys
 

@@ -85,10 +85,12 @@ class Checker {
       const std::vector<Answer> answers = AskAll(conversations, Repeated("time", count), kClockDeadline);
       for (size_t i = 0; i < count; ++i) times[i].push_back(answers[i]);
     }
+    const std::vector<Answer> gpus = AskAll(conversations, Repeated("gpus", count), kFactsDeadline);
     for (size_t i = 0; i < count; ++i) {
       CheckedHost& host = check_.hosts[i];
       host.reached = facts[i].status;
       host.facts = ParseFacts(facts[i].lines);
+      host.facts.gpus = ParseFacts(gpus[i].lines).gpus;
       if (host.here) host.facts.program = ProgramForOthers();
       host.clock = host.here ? ClockOffset() : FindClockOffset(times[i]);
     }

@@ -95,15 +95,10 @@ void AppendHostNotes(const ClusterCheck& check, const CheckedHost& host, std::ve
     note(absl::StrCat("not reached: ", host.reached.message(), " (try: ", host.trial, ")"));
     return;
   }
-  const std::string& architecture = host.facts.architecture;
-  if (!architecture.empty() && architecture != check.architecture) {
-    note(absl::StrCat("its architecture is ", architecture, ", and this build is for ", check.architecture,
-                      ": it cannot take part in a job from here"));
+  if (const absl::Status runs = CheckArchitecture(host.facts, check.architecture); !runs.ok()) {
+    note(runs.message());
   }
-  if (host.clock.has_value() && std::abs(host.clock->seconds) - host.clock->error > kClockTolerance) {
-    note(absl::StrFormat("its clock is %.1f s %s: set it by NTP", std::abs(host.clock->seconds),
-                         host.clock->seconds > 0 ? "ahead" : "behind"));
-  }
+  if (const std::string warning = ClockWarning(host.clock); !warning.empty()) note(warning);
   if (!host.links.ok()) note(absl::StrCat("its links were not measured: ", host.links.message()));
 }
 

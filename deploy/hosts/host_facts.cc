@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
@@ -13,6 +14,8 @@ namespace tethys {
 namespace {
 
 constexpr double kMaxKib = 1e15;
+// The largest clock offset without a warning, in seconds.
+constexpr double kClockTolerance = 5;
 
 // A whole number of KiB as bytes; -1 for anything else.
 int64_t BytesOfKib(absl::string_view text) {
@@ -52,6 +55,7 @@ std::string FactsScript(const std::string& build) {
 LC_ALL=C; export LC_ALL
 say() { echo "tethys-check $1 $2"; }
 facts() {
+  say home "$HOME"
   say architecture "$(uname -m 2>/dev/null || echo "$HOSTTYPE")"
   cores=0
   while read -r word _; do [ "$word" = processor ] && cores=$((cores + 1)); done < /proc/cpuinfo
@@ -60,12 +64,17 @@ facts() {
     case $name in MemTotal:) say memory "$kib" ;; MemAvailable:) say available "$kib" ;; esac
   done < /proc/meminfo
   say disk "$(df -Pk "$HOME" 2>/dev/null | { read -r _; read -r _ _ _ free _; echo "$free"; })"
-  nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | while read -r name; do say gpu "$name"; done
-  program="$HOME/.cache/tethys/$build/tethys"
-  case "$("$program" --version 2>/dev/null)" in *"$build"*) say program "$program" ;; esac
+  folder="$HOME/.cache/tethys/$build"
+  case "$("$folder/tethys" --version 2>/dev/null)" in
+    *"$build"*) say program "$folder/tethys"; touch "$folder" 2>/dev/null ;;
+  esac
 }
+gpus() {
+  nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | while read -r name; do say gpu "$name"; done
+}
+now() { say time "${EPOCHREALTIME:-$(date +%s.%N 2>/dev/null)}"; }
 while read -r question; do
-  if [ "$question" = facts ]; then facts; else say time "${EPOCHREALTIME:-$(date +%s.%N 2>/dev/null)}"; fi
+  case $question in facts) facts; now ;; gpus) gpus ;; *) now ;; esac
   echo "tethys-check end"
 done)sh");
 }
@@ -75,6 +84,7 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits(' ', 1));
     int cores = 0;
+    if (fact.first == "home" && absl::StartsWith(fact.second, "/")) facts.home = fact.second;
     if (fact.first == "architecture") facts.architecture = fact.second;
     if (fact.first == "cores" && absl::SimpleAtoi(fact.second, &cores) && cores > 0) facts.cores = cores;
     if (fact.first == "memory") facts.memory_bytes = BytesOfKib(fact.second);
@@ -84,6 +94,21 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
     if (fact.first == "program" && absl::StartsWith(fact.second, "/")) facts.program = fact.second;
   }
   return facts;
+}
+
+absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture) {
+  if (facts.architecture.empty() || facts.architecture == architecture) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("its architecture is ", facts.architecture,
+                                                    ", and this build is for ", architecture,
+                                                    ": all machines of a job must be of one kind"));
+}
+
+absl::Status CheckSpace(const HostFacts& facts, int64_t needed_bytes) {
+  if (facts.disk_free_bytes < 0 || facts.disk_free_bytes >= needed_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "%d MiB are free at %s, and this build needs %d MiB: remove old builds from "
+      "%s/.cache/tethys or make room",
+      facts.disk_free_bytes >> 20, facts.home, (needed_bytes + (1 << 20) - 1) >> 20, facts.home));
 }
 
 std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers) {
@@ -98,6 +123,14 @@ std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers) {
     if (!best.has_value() || offset.error < best->error) best = offset;
   }
   return best;
+}
+
+std::string ClockWarning(const std::optional<ClockOffset>& offset) {
+  if (!offset.has_value() || std::abs(offset->seconds) - offset->error <= kClockTolerance) return "";
+  return absl::StrFormat(
+      "its clock is %.1f s %s (error at most %.1f s): the times of its log lines are off by that; set it by "
+      "NTP",
+      std::abs(offset->seconds), offset->seconds > 0 ? "ahead" : "behind", offset->error);
 }
 
 }  // namespace tethys

@@ -105,7 +105,7 @@ absl::StatusOr<Payload> FindPayload(const PayloadOptions& options) {
   TETHYS_ASSIGN_OR_RETURN(const std::string path, PayloadFinder(options).Find());
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
-  return Payload{.path = path, .installed_kib = static_cast<double>(info.st_size) / 1024 * kUnpackedRatio};
+  return Payload{.path = path, .installed_bytes = static_cast<int64_t>(info.st_size * kUnpackedRatio)};
 }
 
 }  // namespace tethys

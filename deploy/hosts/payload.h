@@ -12,8 +12,8 @@
 namespace tethys {
 
 struct Payload {
-  std::string path;          // The path of a bundle of this build.
-  double installed_kib = 0;  // Approximate size when unpacked.
+  std::string path;             // The path of a bundle of this build.
+  int64_t installed_bytes = 0;  // Approximate size when unpacked.
 };
 
 struct PayloadOptions {

@@ -36,8 +36,7 @@ class Call {
   Call(const RemoteCommand& command, Nanoseconds deadline, std::string error_path)
       : error_path_(std::move(error_path)),
         output_path_(command.output_path),
-        begin_(MonotonicClock().Now()),
-        patience_(deadline, command.moves_data, begin_) {
+        patience_(deadline, command.moves_data, MonotonicClock().Now()) {
     unlink(error_path_.c_str());
     const absl::Status started = Start(command);
     if (!started.ok()) Finish(started);
@@ -112,14 +111,11 @@ class Call {
     finished_ = true;
     fd_ = -1;
     result_.status = std::move(status);
-    result_.finished = absl::GetCurrentTimeNanos();
-    result_.duration = MonotonicClock().Now() - begin_;
     if (process_.has_value()) result_.moved = Moved();
   }
 
   const std::string error_path_;
   const std::string output_path_;
-  const Nanoseconds begin_;
   Patience patience_;
   FileDescriptor output_;
   std::optional<Subprocess> process_;

@@ -41,10 +41,8 @@ struct RemoteResult {
   // Unavailable: ssh itself failed; the message is its own. Aborted: the command's exit status was not 0; the
   // message is its standard error. DeadlineExceeded. An error of the file system: that of output_path.
   absl::Status status = {};
-  std::string output = {};   // Standard output, at most 1 MiB.
-  Nanoseconds finished = 0;  // Since 1970, by the clock of this machine.
-  Nanoseconds duration = 0;
-  int64_t moved = 0;  // Bytes of standard input and output.
+  std::string output = {};  // Standard output, at most 1 MiB.
+  int64_t moved = 0;        // Bytes of standard input and output.
 };
 
 // The time limit of a command: `longest` in total or, with `moves_data`, since its last byte. Pure.

@@ -9,7 +9,9 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr Nanoseconds kNow = 1'795'000'000 * kSecond;
@@ -20,8 +22,9 @@ Answer TimeAnswer(const std::string& time, Nanoseconds asked, Nanoseconds heard)
 
 TEST(HostFactsTest, ReadsEveryFact) {
   const HostFacts facts =
-      ParseFacts({"architecture x86_64", "cores 8", "memory 2048", "available 1024", "disk 512",
-                  "gpu NVIDIA A", "gpu NVIDIA B", "program /home/a b/tethys"});
+      ParseFacts({"home /home/a b", "architecture x86_64", "cores 8", "memory 2048", "available 1024",
+                  "disk 512", "gpu NVIDIA A", "gpu NVIDIA B", "program /home/a b/tethys"});
+  EXPECT_EQ(facts.home, "/home/a b");
   EXPECT_EQ(facts.architecture, "x86_64");
   EXPECT_EQ(facts.cores, 8);
   EXPECT_EQ(facts.memory_bytes, 2 << 20);
@@ -41,6 +44,28 @@ TEST(HostFactsTest, MalformedNumbersAreUnknown) {
     EXPECT_EQ(facts.disk_free_bytes, -1) << text;
     EXPECT_EQ(facts.program, "") << text;
   }
+}
+
+TEST(HostFactsTest, HomeThatIsNoPathIsUnknown) {
+  EXPECT_EQ(ParseFacts({"home "}).home, "");
+  EXPECT_EQ(ParseFacts({"home x"}).home, "");
+}
+
+TEST(HostFactsTest, MissingFactsPassTheChecks) {
+  EXPECT_TRUE(CheckArchitecture({}, "x86_64").ok());
+  EXPECT_TRUE(CheckSpace({}, 1 << 30).ok());
+}
+
+TEST(HostFactsTest, AnotherArchitectureIsRefused) {
+  EXPECT_THAT(std::string(CheckArchitecture({.architecture = "aarch64"}, "x86_64").message()),
+              AllOf(HasSubstr("is aarch64"), HasSubstr("for x86_64")));
+}
+
+TEST(HostFactsTest, FullDiskIsRefused) {
+  const HostFacts facts = {.home = "/root", .disk_free_bytes = 1 << 20};
+  EXPECT_TRUE(CheckSpace(facts, 1 << 20).ok());
+  EXPECT_THAT(std::string(CheckSpace(facts, (10 << 20) - 1).message()),
+              HasSubstr("1 MiB are free at /root, and this build needs 10 MiB"));
 }
 
 TEST(ClockOffsetTest, AnswerOfLeastRoundTripIsUsed) {
@@ -81,6 +106,7 @@ TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   const Answer answer = AskAll(here, {"facts"}, 60 * kSecond)[0];
   const HostFacts facts = ParseFacts(answer.lines);
   EXPECT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(facts.home, getenv("HOME"));
   EXPECT_NE(facts.architecture, "");
   EXPECT_GT(facts.cores, 0);
   EXPECT_GE(facts.memory_bytes, facts.memory_free_bytes);

@@ -62,7 +62,7 @@ TEST_F(PayloadTest, BundleWithLibrariesIsMadeBesideProgram) {
   const absl::StatusOr<Payload> payload = Find(Program());
   ASSERT_TRUE(payload.ok()) << payload.status();
   EXPECT_EQ(payload->path, Path("a/tethys-bundle.tar.gz"));
-  EXPECT_GT(payload->installed_kib, 100);
+  EXPECT_GT(payload->installed_bytes, 100 << 10);
   EXPECT_THAT(notes_, ElementsAre(AllOf(HasSubstr("making the bundle"), HasSubstr(payload->path))));
   EXPECT_THAT(Run({"tar", "-tzf", payload->path}),
               AllOf(HasSubstr("lib/tethys\n"), HasSubstr("lib/libc.so")));
