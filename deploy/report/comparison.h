@@ -8,8 +8,7 @@
 
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "proto/report.pb.h"
-#include "proto/summary.pb.h"
+#include "deploy/report/run_means.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
@@ -37,17 +36,6 @@ std::vector<std::string> VariantOverrides(const Variant& variant, absl::Span<con
 // strategy.
 extern const char kNotVaried[];
 
-// The result of one run.
-struct RunRecord {
-  int variant = 0;
-  int repeat = 0;
-  uint64_t seed = 0;
-  std::string run_dir = {};
-  absl::Status status = {};  // If not OK, it failed, and the summary is unused.
-  proto::RunSummary summary = {};
-  std::vector<proto::EpochPoint> epochs = {};  // Ends of epochs, in order.
-};
-
 // The duration of a run, start-up and end included.
 struct RunTime {
   int variant = 0;
@@ -56,44 +44,6 @@ struct RunTime {
 // Estimates the seconds that the runs of variants `to_come` will take: each takes the mean of its variant's
 // finished runs or, if there are none, of all finished runs. nullopt: no run has finished.
 absl::optional<double> SecondsLeft(absl::Span<const RunTime> made, absl::Span<const int> to_come);
-
-// The target of a comparison's times to accuracy (time_to_accuracy.h): `given` or, without it, CommonTarget
-// of all successful runs. nullopt: no run was validated, or there is no such target.
-using Target = absl::optional<proto::AccuracyTarget>;
-Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given);
-
-// Sample mean and deviation (n - 1 in the denominator; 0 for one value).
-struct Spread {
-  int count = 0;
-  double mean = 0;
-  double deviation = 0;
-};
-Spread SpreadOf(absl::Span<const double> values);
-
-// The runs of one variant that succeeded.
-struct Aggregate {
-  int runs = 0;  // Failed ones included.
-  int failed = 0;
-  Spread accuracy;  // On the test split; count 0 without one.
-  Spread seconds;   // Training time.
-  Spread samples_per_second;
-  Spread exposed_share;
-  Spread bytes_per_step;  // Sent and received, per worker.
-  Spread staleness;
-  Spread run_cost;  // Count 0 if no price is known.
-  Spread epoch_cost;
-  Spread others_cpu;    // See summary.proto; in [0, 1].
-  Spread step_seconds;  // These five: parts of a worker's training time.
-  Spread compute_seconds;
-  Spread exchange_seconds;
-  Spread data_seconds;
-  Spread record_stall_seconds;
-  Spread best_accuracy;   // On the validation split, over the runs that were validated.
-  Spread target_seconds;  // These three: until the target, over the runs that reached it.
-  Spread target_epochs;
-  Spread target_cost;
-};
-Aggregate AggregateRuns(absl::Span<const RunRecord> runs, int variant, const Target& target);
 
 // A variant as it is shown, taken from its resolved job.
 struct VariantLabel {

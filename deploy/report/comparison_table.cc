@@ -8,26 +8,29 @@
 #include "absl/strings/str_split.h"
 #include "deploy/report/comparison.h"
 #include "deploy/report/medium.h"
+#include "deploy/report/report_value.h"
 #include "deploy/report/time_to_accuracy.h"
 #include "deploy/text.h"
 
 namespace tethys {
+
+using proto::ReportValue;
+using proto::ReportVariant;
+
 namespace {
 
 constexpr char kNothing[] = "-";
 constexpr size_t kVariationHeaderWidth = 12;
 constexpr int kCaptionWidth = 100;
 
-std::string SpreadText(const Spread& spread, double factor, int digits) {
-  if (spread.count == 0) return kNothing;
-  std::string text = absl::StrFormat("%.*f", digits, spread.mean * factor);
-  if (spread.count < 2) return text;
-  const double error = spread.deviation / std::sqrt(spread.count);
-  return absl::StrCat(text, absl::StrFormat(" ± %.*f", digits, error * factor));
+std::string FixedText(const ReportValue& value, double factor, int digits) {
+  return value.count() == 0 ? kNothing : absl::StrFormat("%.*f", digits, value.mean() * factor);
 }
 
-std::string MeanText(const Spread& spread, double factor, int digits) {
-  return spread.count == 0 ? kNothing : absl::StrFormat("%.*f", digits, spread.mean * factor);
+std::string FixedTextWithError(const ReportValue& value, double factor, int digits) {
+  const std::string text = FixedText(value, factor, digits);
+  if (value.count() < 2) return text;
+  return absl::StrCat(text, absl::StrFormat(" ± %.*f", digits, StandardError(value) * factor));
 }
 
 std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool costs, bool others) {
@@ -93,19 +96,20 @@ bool AnyThroughMemory(absl::Span<const RunRecord> runs) {
   });
 }
 
-std::string MeanCell(const Spread& spread) { return spread.count == 0 ? "" : NumberCell(spread.mean); }
-std::string DeviationCell(const Spread& spread) {
-  return spread.count < 2 ? "" : NumberCell(spread.deviation);
+std::string MeanCell(const ReportValue& value) { return value.count() == 0 ? "" : NumberCell(value.mean()); }
+std::string DeviationCell(const ReportValue& value) {
+  return value.count() < 2 ? "" : NumberCell(value.deviation());
 }
 
-std::vector<std::string> MeasuredCells(const Aggregate& values) {
+std::vector<std::string> MeasuredCells(const ReportVariant& means) {
   std::vector<std::string> cells;
-  for (const Spread* spread :
-       {&values.accuracy, &values.seconds, &values.samples_per_second, &values.exposed_share,
-        &values.bytes_per_step, &values.staleness, &values.others_cpu, &values.run_cost, &values.epoch_cost,
-        &values.best_accuracy, &values.target_seconds, &values.target_epochs, &values.target_cost}) {
-    cells.push_back(MeanCell(*spread));
-    cells.push_back(DeviationCell(*spread));
+  for (const ReportValue* value :
+       {&means.test_accuracy(), &means.seconds(), &means.samples_per_second(), &means.exposed_share(),
+        &means.bytes_per_step(), &means.staleness(), &means.others_cpu(), &means.cost(), &means.epoch_cost(),
+        &means.best_accuracy(), &means.to_target().seconds(), &means.to_target().epochs(),
+        &means.to_target().cost()}) {
+    cells.push_back(MeanCell(*value));
+    cells.push_back(DeviationCell(*value));
   }
   return cells;
 }
@@ -127,8 +131,8 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
 }
 
 // Three significant digits, because costs span many orders of magnitude.
-std::string CostText(const Spread& spread) {
-  return spread.count == 0 ? kNothing : absl::StrFormat("%.3g", spread.mean);
+std::string CostText(const ReportValue& value) {
+  return value.count() == 0 ? kNothing : absl::StrFormat("%.3g", value.mean());
 }
 
 bool AnyCost(absl::Span<const RunRecord> runs) {
@@ -198,8 +202,8 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < labels.size(); ++i) {
     const VariantLabel& label = labels[i];
-    const Aggregate values = AggregateRuns(runs, i, absl::nullopt);
-    repeated = repeated || values.seconds.count > 1;
+    const ReportVariant means = MeansOver(runs, i, absl::nullopt);
+    repeated = repeated || means.seconds().count() > 1;
     std::vector<std::string> row = {label.job.substr(prefix.size())};
     row.insert(row.end(), label.values.begin(), label.values.end());
     const std::vector<std::string> cells = {
@@ -207,20 +211,20 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
         std::to_string(label.workers),
         std::to_string(label.servers),
         std::to_string(label.global_batch),
-        SpreadText(values.accuracy, 100, 2),
-        SpreadText(values.seconds, 1, values.seconds.mean < 10 ? 2 : 1),
-        values.samples_per_second.count == 0 ? kNothing
-                                             : CountText(std::llround(values.samples_per_second.mean)),
-        MeanText(values.exposed_share, 100, 1),
-        values.bytes_per_step.count == 0
+        FixedTextWithError(means.test_accuracy(), 100, 2),
+        FixedTextWithError(means.seconds(), 1, means.seconds().mean() < 10 ? 2 : 1),
+        means.samples_per_second().count() == 0 ? kNothing
+                                                : CountText(std::llround(means.samples_per_second().mean())),
+        FixedText(means.exposed_share(), 100, 1),
+        means.bytes_per_step().count() == 0
             ? kNothing
-            : absl::StrCat(CountText(std::llround(values.bytes_per_step.mean / 1024)),
+            : absl::StrCat(CountText(std::llround(means.bytes_per_step().mean() / 1024)),
                            MediumText(runs, static_cast<int>(i))),
-        MeanText(values.staleness, 1, 2),
+        FixedText(means.staleness(), 1, 2),
         label.gradient_scale};
     row.insert(row.end(), cells.begin(), cells.end());
-    if (others) row.push_back(MeanText(values.others_cpu, 100, 0));
-    if (costs) row.insert(row.end(), {CostText(values.run_cost), CostText(values.epoch_cost)});
+    if (others) row.push_back(FixedText(means.others_cpu(), 100, 0));
+    if (costs) row.insert(row.end(), {CostText(means.cost()), CostText(means.epoch_cost())});
     rows.push_back(row);
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
@@ -245,16 +249,17 @@ std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const 
   if (costs) columns.push_back({{"cost of", "the training"}});
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < labels.size(); ++i) {
-    const Aggregate values = AggregateRuns(runs, i, target);
+    const ReportVariant means = MeansOver(runs, i, target);
     std::vector<std::string> row = {labels[i].job.substr(prefix.size())};
     row.insert(row.end(), labels[i].values.begin(), labels[i].values.end());
     row.push_back(labels[i].strategy);
-    row.push_back(SpreadText(values.target_seconds, 1, values.target_seconds.mean < 10 ? 2 : 1));
-    row.push_back(SpreadText(values.target_epochs, 1, 1));
-    row.push_back(SpreadText(values.best_accuracy, 100, 2));
-    const int validated = values.best_accuracy.count;
-    row.push_back(validated == 0 ? kNothing : absl::StrCat(values.target_seconds.count, " of ", validated));
-    if (costs) row.push_back(CostText(values.target_cost));
+    row.push_back(
+        FixedTextWithError(means.to_target().seconds(), 1, means.to_target().seconds().mean() < 10 ? 2 : 1));
+    row.push_back(FixedTextWithError(means.to_target().epochs(), 1, 1));
+    row.push_back(FixedTextWithError(means.best_accuracy(), 100, 2));
+    const int validated = means.to_target().runs();
+    row.push_back(validated == 0 ? kNothing : absl::StrCat(means.to_target().reached(), " of ", validated));
+    if (costs) row.push_back(CostText(means.to_target().cost()));
     rows.push_back(row);
   }
   const std::string caption = absl::StrCat("Time to ", TargetText(*target),
@@ -270,16 +275,16 @@ std::string ComparisonCsv(absl::Span<const VariantLabel> labels, absl::Span<cons
   const auto add = [&](const std::string& kind, int variant, const std::string& repeat,
                        const std::string& seed, absl::Span<const RunRecord> of, const std::string& run_dir,
                        const std::string& through, const std::string& exchange, const std::string& error) {
-    const Aggregate values = AggregateRuns(of, variant, target);
+    const ReportVariant means = MeansOver(of, variant, target);
     std::vector<std::string> cells = {kind};
     const auto append = [&](const std::vector<std::string>& more) {
       cells.insert(cells.end(), more.begin(), more.end());
     };
     append(LabelCells(labels[variant]));
-    append({repeat, seed, std::to_string(values.runs), std::to_string(values.failed)});
-    append(MeasuredCells(values));
+    append({repeat, seed, std::to_string(means.runs() + means.failed()), std::to_string(means.failed())});
+    append(MeasuredCells(means));
     append({target.has_value() ? NumberCell(target->accuracy()) : "",
-            target.has_value() ? std::to_string(values.target_seconds.count) : ""});
+            target.has_value() ? std::to_string(means.to_target().reached()) : ""});
     append({through, exchange, run_dir, error});
     absl::StrAppend(&csv, CsvLine(cells));
   };

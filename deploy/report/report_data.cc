@@ -205,12 +205,6 @@ void AddRanks(absl::string_view text, proto::ReportVariant& variant) {
   }
 }
 
-void SetValue(const Spread& spread, proto::ReportValue& value) {
-  value.set_count(spread.count);
-  value.set_mean(spread.mean);
-  value.set_deviation(spread.deviation);
-}
-
 // Whether all attempts that made updates had the strategy, processes and batch of the last one.
 bool OneShape(const proto::RunSummary& summary) {
   return std::all_of(summary.attempt().begin(), summary.attempt().end(), [&](const proto::Attempt& attempt) {
@@ -268,48 +262,17 @@ void AddRunPoint(const Run& run, const Target& target, proto::ReportVariant& var
   if (reached.has_value()) point.set_seconds_to_target(reached->seconds);
 }
 
-void SetTimeToTarget(const Aggregate& aggregate, proto::TimeToTarget& to_target) {
-  to_target.set_runs(aggregate.best_accuracy.count);
-  to_target.set_reached(aggregate.target_seconds.count);
-  SetValue(aggregate.target_seconds, *to_target.mutable_seconds());
-  SetValue(aggregate.target_epochs, *to_target.mutable_epochs());
-  SetValue(aggregate.target_cost, *to_target.mutable_cost());
-}
-
-// Sets the means over the runs of a variant.
-void SetMeans(const Aggregate& aggregate, proto::ReportVariant& variant) {
-  variant.set_runs(aggregate.runs - aggregate.failed);
-  variant.set_failed(aggregate.failed);
-  SetValue(aggregate.seconds, *variant.mutable_seconds());
-  SetValue(aggregate.accuracy, *variant.mutable_test_accuracy());
-  SetValue(aggregate.samples_per_second, *variant.mutable_samples_per_second());
-  SetValue(aggregate.exposed_share, *variant.mutable_exposed_share());
-  SetValue(aggregate.bytes_per_step, *variant.mutable_bytes_per_step());
-  SetValue(aggregate.staleness, *variant.mutable_staleness());
-  SetValue(aggregate.run_cost, *variant.mutable_cost());
-  SetValue(aggregate.epoch_cost, *variant.mutable_epoch_cost());
-  SetValue(aggregate.others_cpu, *variant.mutable_others_cpu());
-  SetValue(aggregate.step_seconds, *variant.mutable_step_seconds());
-  SetValue(aggregate.compute_seconds, *variant.mutable_compute_seconds());
-  SetValue(aggregate.exchange_seconds, *variant.mutable_exchange_seconds());
-  SetValue(aggregate.data_seconds, *variant.mutable_data_seconds());
-  SetValue(aggregate.record_stall_seconds, *variant.mutable_record_stall_seconds());
-  SetValue(aggregate.best_accuracy, *variant.mutable_best_accuracy());
-}
-
 void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto::Report& report) {
   std::vector<RunRecord> records;
   for (const Run* run : runs) records.push_back(run->record);
   const proto::RunSummary& first = records[0].summary;
   proto::ReportVariant& variant = *report.add_variant();
+  variant = MeansOver(records, 0, target);
   variant.set_name(NameOf(first));
   variant.set_strategy(first.strategy());
   variant.set_workers(first.workers());
   variant.set_servers(first.servers());
   variant.set_global_batch(first.global_batch());
-  const Aggregate aggregate = AggregateRuns(records, 0, target);
-  SetMeans(aggregate, variant);
-  if (target.has_value()) SetTimeToTarget(aggregate, *variant.mutable_to_target());
   for (const Run* run : runs) AddRunPoint(*run, target, variant);
   const Run& shown = ShownRun(runs);
   variant.set_shown_run(DirectoryName(shown));

@@ -60,12 +60,13 @@ TEST(VariantTest, AllCombinationsOfJobsAndValuesAreMade) {
   EXPECT_EQ(AllVariants(3, {}).size(), 3);
 }
 
-TEST(SpreadTest, IsMeanAndSampleDeviation) {
-  const Spread spread = SpreadOf({1, 2, 3, 4});
-  EXPECT_DOUBLE_EQ(spread.mean, 2.5);
-  EXPECT_DOUBLE_EQ(spread.deviation, std::sqrt(5.0 / 3));
-  EXPECT_EQ(SpreadOf({7.0}).deviation, 0);
-  EXPECT_EQ(SpreadOf({}).count, 0);
+TEST(RunMeansTest, ValueIsMeanAndSampleDeviation) {
+  const proto::ReportValue value = MeanOf({1, 2, 3, 4});
+  EXPECT_EQ(value.count(), 4);
+  EXPECT_DOUBLE_EQ(value.mean(), 2.5);
+  EXPECT_DOUBLE_EQ(value.deviation(), std::sqrt(5.0 / 3));
+  EXPECT_EQ(MeanOf({7.0}).deviation(), 0);
+  EXPECT_EQ(MeanOf({}).count(), 0);
 }
 
 TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
@@ -168,9 +169,10 @@ TEST(ComparisonTableTest, VariantOfDifferentExchanges_IsListed) {
 }
 
 TEST(ComparisonTableTest, VariantWithoutSuccessHasNoNumbers) {
-  const Aggregate aggregate = AggregateRuns({{FailedRun(1, 0)}}, 1, absl::nullopt);
-  EXPECT_EQ(aggregate.failed, 1);
-  EXPECT_EQ(aggregate.accuracy.count, 0);
+  const proto::ReportVariant means = MeansOver({{FailedRun(1, 0)}}, 1, absl::nullopt);
+  EXPECT_EQ(means.failed(), 1);
+  EXPECT_EQ(means.test_accuracy().count(), 0);
+  EXPECT_FALSE(means.has_to_target());
 }
 
 TEST(ComparisonTableTest, ShowsCostsOnlyIfPriceIsKnown) {
@@ -233,12 +235,12 @@ TEST(TimeToTargetTest, IsMeanOverRunsThatReachedTarget) {
                                        WithCourse(OneRun(0, 2, 0.7, 3), {0.6, 0.6, 0.7}), FailedRun(0, 3)};
   const Target target = TargetOf(runs, 0.8);
   ASSERT_TRUE(target.has_value() && target->given());
-  const Aggregate aggregate = AggregateRuns(runs, 0, target);
-  EXPECT_EQ(aggregate.best_accuracy.count, 3);
-  EXPECT_EQ(aggregate.target_seconds.count, 2);
-  EXPECT_DOUBLE_EQ(aggregate.target_seconds.mean, 1.5);
-  EXPECT_DOUBLE_EQ(aggregate.target_epochs.mean, 1.5);
-  EXPECT_EQ(aggregate.target_cost.count, 0) << "no price";
+  const proto::TimeToTarget to_target = MeansOver(runs, 0, target).to_target();
+  EXPECT_EQ(to_target.runs(), 3);
+  EXPECT_EQ(to_target.reached(), 2);
+  EXPECT_DOUBLE_EQ(to_target.seconds().mean(), 1.5);
+  EXPECT_DOUBLE_EQ(to_target.epochs().mean(), 1.5);
+  EXPECT_EQ(to_target.cost().count(), 0) << "no price";
 }
 
 TEST(TimeToTargetTest, ChosenTargetIsReachedByAllSuccessfulRuns) {
@@ -247,7 +249,7 @@ TEST(TimeToTargetTest, ChosenTargetIsReachedByAllSuccessfulRuns) {
                                  WithCourse(FailedRun(1, 1), {0.1})};
   EXPECT_DOUBLE_EQ(TargetOf(runs, absl::nullopt)->accuracy(), 0.81);
   runs[1].summary.mutable_cost()->set_price_per_hour(7200);
-  EXPECT_DOUBLE_EQ(AggregateRuns(runs, 1, TargetOf(runs, absl::nullopt)).target_cost.mean, 2);
+  EXPECT_DOUBLE_EQ(MeansOver(runs, 1, TargetOf(runs, absl::nullopt)).to_target().cost().mean(), 2);
 }
 
 TEST(TimeToTargetTest, WithoutValidationThereIsNoTarget) {

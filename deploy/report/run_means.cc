@@ -1,0 +1,163 @@
+#include "deploy/report/run_means.h"
+
+#include <cmath>
+
+#include "deploy/report/time_to_accuracy.h"
+
+namespace tethys {
+
+using proto::ReportValue;
+using proto::ReportVariant;
+
+namespace {
+
+using Number = absl::optional<double>;
+using Runs = std::vector<const RunRecord*>;
+
+// The mean of a measurement over the runs that have it.
+template <typename Measure>
+ReportValue MeanOver(const Runs& runs, Measure measure) {
+  std::vector<double> values;
+  for (const RunRecord* run : runs) {
+    if (const Number value = measure(*run)) values.push_back(*value);
+  }
+  return MeanOf(values);
+}
+
+// The same for a measurement in the summary.
+template <typename Measure>
+ReportValue MeanOfSummaries(const Runs& runs, Measure measure) {
+  return MeanOver(runs, [&measure](const RunRecord& run) { return measure(run.summary); });
+}
+
+// Steps are recorded by attempt, so a resumed run has only those of its last one.
+bool RecordsNearlyAllSteps(const proto::RunSummary& summary) {
+  const double rate = summary.timing().samples_per_second();
+  if (!summary.has_phases() || summary.workers() == 0 || rate <= 0) return false;
+  constexpr double kNearlyAll = 0.99;
+  const double recorded_seconds = static_cast<double>(summary.samples_recorded()) / rate;
+  return recorded_seconds >= kNearlyAll * summary.timing().training_seconds();
+}
+
+// A phase's part of a worker's training time, in seconds.
+Number WorkerSeconds(const proto::RunSummary& summary, double phase_us) {
+  if (!RecordsNearlyAllSteps(summary)) return absl::nullopt;
+  return phase_us / 1e6 * static_cast<double>(summary.steps_recorded()) / summary.workers();
+}
+
+// The mean over workers.
+Number RecordStallSeconds(const proto::RunSummary& summary) {
+  if (!RecordsNearlyAllSteps(summary)) return absl::nullopt;
+  double seconds = 0;
+  for (const proto::TaskSummary& task : summary.task()) seconds += task.record_stall_seconds();
+  return seconds / summary.workers();
+}
+
+void AddWorkerTimes(const Runs& runs, ReportVariant& means) {
+  using Summary = proto::RunSummary;
+  *means.mutable_step_seconds() = MeanOfSummaries(
+      runs, [](const Summary& summary) { return WorkerSeconds(summary, summary.phases().total_us()); });
+  *means.mutable_compute_seconds() = MeanOfSummaries(runs, [](const Summary& summary) {
+    return WorkerSeconds(summary, summary.phases().forward_us() + summary.phases().backward_us());
+  });
+  *means.mutable_exchange_seconds() = MeanOfSummaries(
+      runs, [](const Summary& summary) { return WorkerSeconds(summary, summary.phases().exchange_us()); });
+  *means.mutable_data_seconds() = MeanOfSummaries(
+      runs, [](const Summary& summary) { return WorkerSeconds(summary, summary.phases().data_us()); });
+  *means.mutable_record_stall_seconds() = MeanOfSummaries(runs, RecordStallSeconds);
+}
+
+void AddTimeToTarget(const Runs& runs, const Target& target, ReportVariant& means) {
+  *means.mutable_best_accuracy() =
+      MeanOver(runs, [](const RunRecord& run) { return BestAccuracy(run.epochs); });
+  if (!target.has_value()) return;
+  std::vector<double> seconds, epochs, cost;
+  for (const RunRecord* run : runs) {
+    const absl::optional<Reached> reached = FirstAtOrAbove(target->accuracy(), run->epochs);
+    if (!reached.has_value()) continue;
+    seconds.push_back(reached->seconds);
+    epochs.push_back(reached->epochs);
+    if (!run->summary.has_cost()) continue;
+    cost.push_back(reached->seconds * run->summary.cost().price_per_hour() / 3600);
+  }
+  proto::TimeToTarget& to_target = *means.mutable_to_target();
+  to_target.set_runs(means.best_accuracy().count());
+  to_target.set_reached(static_cast<int>(seconds.size()));
+  *to_target.mutable_seconds() = MeanOf(seconds);
+  *to_target.mutable_epochs() = MeanOf(epochs);
+  *to_target.mutable_cost() = MeanOf(cost);
+}
+
+}  // namespace
+
+ReportValue MeanOf(absl::Span<const double> values) {
+  ReportValue result;
+  if (values.empty()) return result;
+  double mean = 0;
+  for (const double value : values) mean += value / values.size();
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  result.set_count(static_cast<int>(values.size()));
+  result.set_mean(mean);
+  if (values.size() > 1) result.set_deviation(std::sqrt(squares / (values.size() - 1)));
+  return result;
+}
+
+Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given) {
+  std::vector<double> best;
+  for (const RunRecord& run : runs) {
+    if (!run.status.ok()) continue;
+    if (const absl::optional<double> accuracy = BestAccuracy(run.epochs)) best.push_back(*accuracy);
+  }
+  if (best.empty()) return absl::nullopt;
+  const Number accuracy = given.has_value() ? given : CommonTarget(best);
+  if (!accuracy.has_value()) return absl::nullopt;
+  proto::AccuracyTarget target;
+  target.set_accuracy(*accuracy);
+  target.set_given(given.has_value());
+  target.set_runs(static_cast<int>(best.size()));
+  return target;
+}
+
+ReportVariant MeansOver(absl::Span<const RunRecord> runs, int variant, const Target& target) {
+  ReportVariant means;
+  int all = 0;
+  Runs succeeded;
+  for (const RunRecord& run : runs) {
+    if (run.variant != variant) continue;
+    ++all;
+    if (run.status.ok()) succeeded.push_back(&run);
+  }
+  means.set_runs(static_cast<int>(succeeded.size()));
+  means.set_failed(all - means.runs());
+  const auto over = [&succeeded](auto measure) { return MeanOfSummaries(succeeded, measure); };
+  using Summary = proto::RunSummary;
+  *means.mutable_test_accuracy() = over([](const Summary& summary) {
+    return summary.has_test() ? Number(summary.test().accuracy()) : absl::nullopt;
+  });
+  *means.mutable_seconds() =
+      over([](const Summary& summary) { return Number(summary.timing().training_seconds()); });
+  *means.mutable_samples_per_second() =
+      over([](const Summary& summary) { return Number(summary.timing().samples_per_second()); });
+  *means.mutable_exposed_share() =
+      over([](const Summary& summary) { return Number(summary.communication().exposed_share()); });
+  *means.mutable_bytes_per_step() = over([](const Summary& summary) {
+    return Number(summary.communication().bytes_out_per_step() + summary.communication().bytes_in_per_step());
+  });
+  *means.mutable_staleness() =
+      over([](const Summary& summary) { return Number(summary.communication().mean_staleness()); });
+  *means.mutable_cost() = over([](const Summary& summary) {
+    return summary.has_cost() ? Number(summary.cost().run()) : absl::nullopt;
+  });
+  *means.mutable_epoch_cost() = over([](const Summary& summary) {
+    return summary.cost().epoch() > 0 ? Number(summary.cost().epoch()) : absl::nullopt;
+  });
+  *means.mutable_others_cpu() = over([](const Summary& summary) {
+    return summary.has_others_cpu() ? Number(summary.others_cpu()) : absl::nullopt;
+  });
+  AddWorkerTimes(succeeded, means);
+  AddTimeToTarget(succeeded, target, means);
+  return means;
+}
+
+}  // namespace tethys
