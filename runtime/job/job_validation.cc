@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_fields.h"
+#include "runtime/nn/layer_defaults.h"
 
 namespace tethys {
 namespace {
@@ -60,10 +61,10 @@ constexpr Rule kRules[] = {
     {"model.layer.dense.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
     {"model.layer.convolution.filters", kRequired, From(1, 1 << 20)},
     {"model.layer.convolution.kernel_size", kRequired, From(1, 1 << 12)},
-    {"model.layer.convolution.stride", 1, From(1, 1 << 12)},
+    {"model.layer.convolution.stride", kUnset, From(1, 1 << 12)},
     {"model.layer.convolution.padding", proto::VALID, From(0, proto::Padding_MAX)},
     {"model.layer.convolution.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
-    {"model.layer.max_pooling.size", 2, From(1, 1 << 12)},
+    {"model.layer.max_pooling.size", kUnset, From(1, 1 << 12)},
     {"model.layer.max_pooling.stride", kUnset, From(1, 1 << 12)},
     {"model.layer.max_pooling.padding", proto::VALID, From(0, proto::Padding_MAX)},
     {"data.validation_samples", 0, From(0, kMaxSamples)},
@@ -177,19 +178,6 @@ bool IsName(absl::string_view name) {
 }
 constexpr char kNameRule[] = "is not a name: use 1 to 100 letters, digits, '_', '-' and '.'";
 
-std::string KindName(const proto::Layer& layer) {
-  const FieldDescriptor* kind =
-      layer.GetReflection()->GetOneofFieldDescriptor(layer, layer.GetDescriptor()->FindOneofByName("kind"));
-  return kind == nullptr ? "layer" : kind->name();
-}
-
-// `Layer` is a dense layer or a convolution.
-template <typename Layer>
-void ResolveInitializer(Layer& layer) {
-  if (layer.initializer() != proto::INITIALIZER_DEFAULT) return;
-  layer.set_initializer(layer.activation() == proto::RELU ? proto::HE_NORMAL : proto::GLOROT_UNIFORM);
-}
-
 void ResolveModel(proto::Model& model, Problems& problems) {
   problems.AddIf(model.layer().empty(), "model", "has no layer: add at least one dense layer");
   std::set<std::string> names;
@@ -199,13 +187,11 @@ void ResolveModel(proto::Model& model, Problems& problems) {
     problems.AddIf(layer.kind_case() == proto::Layer::KIND_NOT_SET, field,
                    "has no kind: write flatten {}, dense { units: ... }, convolution { filters: ... } or "
                    "max_pooling {}");
-    if (!layer.has_name()) layer.set_name(absl::StrCat(KindName(layer), "_", i));
+    ResolveLayer(i, layer);
     problems.AddIf(!IsName(layer.name()), field + ".name", kNameRule);
     problems.AddIf(
         !names.insert(layer.name()).second, field + ".name",
         absl::StrCat("is '", layer.name(), "', the name of an earlier layer: give every layer its own name"));
-    if (layer.has_dense()) ResolveInitializer(*layer.mutable_dense());
-    if (layer.has_convolution()) ResolveInitializer(*layer.mutable_convolution());
   }
 }
 
@@ -271,10 +257,9 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
                    "or strategy { mirrored {} } or strategy { parameter_server {} }"));
   const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
   for (const proto::Layer& layer : job.model().layer()) {
-    if (!layer.has_dense() && !layer.has_convolution()) continue;
-    const int64_t out = layer.has_dense() ? layer.dense().units() : layer.convolution().filters();
+    const int64_t out = BiasElements(layer);
     problems.AddIf(
-        fixed.shards() > out, "strategy.parameter_server.partitioner.fixed.shards",
+        out > 0 && fixed.shards() > out, "strategy.parameter_server.partitioner.fixed.shards",
         absl::StrCat("is ", fixed.shards(), ", but the bias of layer '", layer.name(), "' has only ", out,
                      " rows, and no shard may be empty: use at most ", out, ", or min_size {}"));
   }
@@ -354,10 +339,6 @@ void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
 // Sets defaults that are another field's value.
 void ResolveDependentDefaults(proto::Job& job) {
   ResolveCheckpoint(*job.mutable_checkpoint());
-  for (proto::Layer& layer : *job.mutable_model()->mutable_layer()) {
-    if (!layer.has_max_pooling() || layer.max_pooling().has_stride()) continue;
-    layer.mutable_max_pooling()->set_stride(layer.max_pooling().size());
-  }
   proto::Partitioner* partitioner =
       job.strategy().has_parameter_server()
           ? job.mutable_strategy()->mutable_parameter_server()->mutable_partitioner()

@@ -5,33 +5,15 @@
 #include <string>
 #include <utility>
 
+#include "runtime/nn/layer_defaults.h"
+
 namespace tethys {
 namespace {
 
 constexpr int64_t kMaxParameters = int64_t{1} << 33;
 
-const char* KindName(const proto::Layer& layer) {
-  switch (layer.kind_case()) {
-    case proto::Layer::kFlatten:
-      return "flatten";
-    case proto::Layer::kConvolution:
-      return "convolution";
-    case proto::Layer::kMaxPooling:
-      return "max_pooling";
-    default:
-      return "dense";
-  }
-}
-
-InitialValue WeightsInitialValue(proto::Initializer initializer, proto::Activation activation) {
-  switch (initializer) {
-    case proto::GLOROT_UNIFORM:
-      return InitialValue::kGlorotUniform;
-    case proto::HE_NORMAL:
-      return InitialValue::kHeNormal;
-    default:
-      return activation == proto::RELU ? InitialValue::kHeNormal : InitialValue::kGlorotUniform;
-  }
+InitialValue WeightsInitialValue(proto::Initializer initializer) {
+  return initializer == proto::HE_NORMAL ? InitialValue::kHeNormal : InitialValue::kGlorotUniform;
 }
 
 absl::Status CheckPositive(absl::string_view what, int64_t value) {
@@ -39,7 +21,7 @@ absl::Status CheckPositive(absl::string_view what, int64_t value) {
   return absl::InvalidArgumentError(absl::StrCat(what, " is ", value, "; it must be 1 or more"));
 }
 
-// Computes a layer's output shape from its input's and adds the variables it needs.
+// Computes a resolved layer's output shape from its input's and adds the variables it needs.
 struct LayerBuilder {
   const Shape& input;
   VariableSet& variables;
@@ -93,8 +75,7 @@ absl::Status LayerBuilder::AddDense(const proto::Dense& dense) {
   TETHYS_RETURN_IF_ERROR(CheckPositive("units", out));
   layer.shape = DenseShape{.rows = 1, .in = in, .out = out, .relu = dense.activation() == proto::RELU};
   output = {out};
-  return AddVariables("weights", {in, out}, "in,out",
-                      WeightsInitialValue(dense.initializer(), dense.activation()), in, out);
+  return AddVariables("weights", {in, out}, "in,out", WeightsInitialValue(dense.initializer()), in, out);
 }
 
 absl::StatusOr<ImageShape> LayerBuilder::InputImage(absl::string_view kind) const {
@@ -134,23 +115,22 @@ absl::StatusOr<Window> MakeWindow(const ImageShape& in, int64_t size, int64_t st
 absl::Status LayerBuilder::AddConvolution(const proto::Convolution& convolution) {
   TETHYS_ASSIGN_OR_RETURN(const ImageShape in, InputImage("a convolution"));
   const int64_t out = convolution.filters(), size = convolution.kernel_size();
-  const int64_t stride = convolution.has_stride() ? convolution.stride() : 1;
   TETHYS_RETURN_IF_ERROR(CheckPositive("filters", out));
-  TETHYS_ASSIGN_OR_RETURN(const Window window, MakeWindow(in, size, stride, convolution.padding()));
+  TETHYS_ASSIGN_OR_RETURN(const Window window,
+                          MakeWindow(in, size, convolution.stride(), convolution.padding()));
   const ConvolutionShape shape = {
       .rows = 1, .in = in, .out = out, .window = window, .relu = convolution.activation() == proto::RELU};
   layer.shape = shape;
   output = {shape.output().height, shape.output().width, out};
-  const InitialValue initial_value = WeightsInitialValue(convolution.initializer(), convolution.activation());
+  const InitialValue initial_value = WeightsInitialValue(convolution.initializer());
   return AddVariables("filters", {out, size, size, in.channels}, "out,height,width,in", initial_value,
                       in.channels, out);
 }
 
 absl::Status LayerBuilder::AddMaxPooling(const proto::MaxPooling& pooling) {
   TETHYS_ASSIGN_OR_RETURN(const ImageShape in, InputImage("max pooling"));
-  const int64_t size = pooling.has_size() ? pooling.size() : 2;
-  const int64_t stride = pooling.has_stride() ? pooling.stride() : size;
-  TETHYS_ASSIGN_OR_RETURN(const Window window, MakeWindow(in, size, stride, pooling.padding()));
+  TETHYS_ASSIGN_OR_RETURN(const Window window,
+                          MakeWindow(in, pooling.size(), pooling.stride(), pooling.padding()));
   const MaxPoolingShape shape = {.rows = 1, .in = in, .window = window};
   layer.shape = shape;
   output = {shape.output().height, shape.output().width, in.channels};
@@ -188,14 +168,14 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
   Shape shape = sample_shape;
   std::set<std::string> names;
   for (int i = 0; i < config.layer_size(); ++i) {
-    const proto::Layer& layer = config.layer(i);
-    const std::string name = layer.name().empty() ? absl::StrCat(KindName(layer), "_", i) : layer.name();
-    const std::string where = absl::StrCat("model.layer[", i, "] '", name, "'");
-    if (!names.insert(name).second) {
+    proto::Layer layer = config.layer(i);
+    ResolveLayer(i, layer);
+    const std::string where = absl::StrCat("model.layer[", i, "] '", layer.name(), "'");
+    if (!names.insert(layer.name()).second) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, ": an earlier layer has this name; give it another"));
     }
-    LayerBuilder builder = {.input = shape, .variables = model.variables_, .layer = {.name = name}};
+    LayerBuilder builder = {.input = shape, .variables = model.variables_, .layer = {.name = layer.name()}};
     const absl::Status status = Build(layer, builder);
     if (!status.ok()) return Annotate(status, where);
     absl::StatusOr<int64_t> in = ElementCount(shape), out = ElementCount(builder.output);

@@ -1,0 +1,25 @@
+// The part of a layer's meaning that needs no input shape: its kind and the defaults of its fields. Used to
+// complete a job file and to make a model. Pure; any thread.
+#ifndef TETHYS_RUNTIME_NN_LAYER_DEFAULTS_H_
+#define TETHYS_RUNTIME_NN_LAYER_DEFAULTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+// "dense", "max_pooling", ...; "layer" if the kind is missing.
+std::string LayerKind(const proto::Layer& layer);
+
+// Sets the absent fields of the layer at `position`: its name (KIND_POSITION, "dense_1"), the initializer
+// that suits its activation, a window's size and strides. Values are not checked.
+void ResolveLayer(int position, proto::Layer& layer);
+
+// The elements of its bias; 0 if it has no variables.
+int64_t BiasElements(const proto::Layer& layer);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_LAYER_DEFAULTS_H_
