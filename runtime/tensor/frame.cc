@@ -33,7 +33,9 @@ uint32_t HeaderCrc(const char* bytes) {
   return static_cast<uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(copy), kFrameBytes));
 }
 
-const char* KindName(FrameKind kind) {
+constexpr absl::string_view kUnknownKind = "unknown";
+
+absl::string_view KindName(FrameKind kind) {
   switch (kind) {
     case FrameKind::kChallenge:
       return "challenge";
@@ -45,8 +47,6 @@ const char* KindName(FrameKind kind) {
       return "broadcast";
     case FrameKind::kBarrier:
       return "barrier";
-    case FrameKind::kSend:
-      return "send";
     case FrameKind::kPush:
       return "push";
     case FrameKind::kPull:
@@ -56,7 +56,7 @@ const char* KindName(FrameKind kind) {
     case FrameKind::kError:
       return "error";
   }
-  return "unknown";
+  return kUnknownKind;
 }
 
 // The field that the header's word at kByKindOffset holds; null if the kind has none.
@@ -119,7 +119,7 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
   }
   Frame frame;
   const uint8_t kind = Get<uint8_t>(bytes, 6);
-  if (kind < static_cast<uint8_t>(FrameKind::kChallenge) || kind > static_cast<uint8_t>(FrameKind::kError)) {
+  if (KindName(static_cast<FrameKind>(kind)) == kUnknownKind) {
     return absl::InvalidArgumentError(absl::StrCat("frame of unknown kind ", kind));
   }
   const uint8_t dtype = Get<uint8_t>(bytes, 7);

@@ -45,8 +45,7 @@ enum class FrameKind : uint8_t {
   kHandshake = 2,   // Ring: payload is a serialized proto::Handshake.
   kReduce = 3,      // Ring.
   kBroadcast = 4,   // Ring.
-  kBarrier = 5,     // Ring.
-  kSend = 6,        // Ring, point to point.
+  kBarrier = 5,     // Ring. (6 is no kind.)
   kPush = 7,        // Worker to server; the reply carries the new range.
   kPull = 8,        // Worker to server, no payload; answered by kParameters.
   kParameters = 9,  // Server to worker: payload is the range, base version its version.
