@@ -93,7 +93,7 @@ class MirroredStrategy final : public Strategy {
     return absl::OkStatus();
   }
 
-  absl::Status EnqueueEnd(int slot) override {
+  absl::Status EnqueueEnd(int parity) override {
     TETHYS_CHECK(announced_ == ready_ranges_, announced_, " of ", ready_ranges_, " ranges were announced");
     outcome_ = {.version = step_.step + 1};
     {
@@ -112,7 +112,7 @@ class MirroredStrategy final : public Strategy {
       reported_ = traffic_;
     }
     if (update_.has_value()) {
-      TETHYS_ASSIGN_OR_RETURN(outcome_.update_ns, update_->Enqueue(slot));
+      TETHYS_ASSIGN_OR_RETURN(outcome_.update_ns, update_->Enqueue(parity));
     }
     return absl::OkStatus();
   }

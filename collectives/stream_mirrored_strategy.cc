@@ -14,13 +14,12 @@ namespace tethys {
 namespace {
 
 // Invariants:
-// 1. Buckets are enqueued on reductions_ in the order of the plan, so that all ranks reduce the same ranges
-// in
-//    the same order, each behind the event after which its last range is final.
+// 1. Buckets are enqueued on reductions_ in the order of the plan, so all ranks reduce the same ranges in the
+//    same order, each behind the event after which its last range is final.
 // 2. The update is on stream_ behind the last bucket, and the next step's backward behind the update: sums
 //    are never overwritten while they are reduced or used.
-// 3. Behind each bucket its number is copied to the host memory of the step's slot. So an error can name the
-//    bucket that was awaited even when a graph reduces them all.
+// 3. Behind each bucket its number is copied to the host memory of the step's parity. So an error can name
+//    the bucket that was awaited, even if a graph reduces them all.
 // 4. In bfloat16 a bucket is rounded, reduced and widened again on reductions_, at its place in rounded_: the
 //    sums in the arena are always float32.
 class StreamMirroredStrategy final : public Strategy {
@@ -80,7 +79,7 @@ class StreamMirroredStrategy final : public Strategy {
     TETHYS_RETURN_IF_ERROR(failure_);
     step_ = step;
     update_.SetRates(step);
-    Progress(step.slot) = 0;
+    Progress(step.parity) = 0;
     announced_ = 0;
     next_bucket_ = 0;
     ++steps_in_flight_;
@@ -97,16 +96,16 @@ class StreamMirroredStrategy final : public Strategy {
     return absl::OkStatus();
   }
 
-  absl::Status EnqueueEnd(int slot) override {
+  absl::Status EnqueueEnd(int parity) override {
     TETHYS_CHECK(announced_ == ready_ranges_, announced_, " of ", ready_ranges_, " ranges were announced");
     TETHYS_RETURN_IF_ERROR(reduced_->Record(*reductions_));
     TETHYS_RETURN_IF_ERROR(reduced_->Wait(stream_));
-    return update_.Enqueue(slot).status();
+    return update_.Enqueue(parity).status();
   }
 
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
     const absl::Status happened = Await(done);
-    if (!happened.ok()) return Failed(happened, step, Progress(step.slot));
+    if (!happened.ok()) return Failed(happened, step, Progress(step.parity));
     --steps_in_flight_;
     // The sums are the same bits on every worker, so all workers refuse them or none does.
     TETHYS_RETURN_IF_ERROR(update_.Check(step));
@@ -131,7 +130,7 @@ class StreamMirroredStrategy final : public Strategy {
     const Range range = buckets_[bucket].range;
     TETHYS_RETURN_IF_ERROR(ready.Wait(*reductions_));
     TETHYS_RETURN_IF_ERROR(options_.in_bfloat16 ? EnqueueSumInBfloat16(range) : EnqueueSum(range));
-    return device_.CopyToHost(*reductions_, &Progress(step_.slot),
+    return device_.CopyToHost(*reductions_, &Progress(step_.parity),
                               static_cast<const int32_t*>(numbers_->data()) + bucket, sizeof(int32_t));
   }
 
@@ -173,8 +172,8 @@ class StreamMirroredStrategy final : public Strategy {
     return failure_;
   }
 
-  // How many buckets the last step of a slot has reduced.
-  int32_t& Progress(int slot) { return static_cast<int32_t*>(progress_->data())[slot]; }
+  // How many buckets the last step of a parity has reduced.
+  int32_t& Progress(int parity) { return static_cast<int32_t*>(progress_->data())[parity]; }
 
   int64_t Elements(int64_t bytes) const { return (bytes + element_bytes_ - 1) / element_bytes_; }
 
@@ -194,7 +193,7 @@ class StreamMirroredStrategy final : public Strategy {
   const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // As sent.
   std::unique_ptr<Stream> reductions_;
   std::unique_ptr<Event> reduced_;    // Recorded behind the step's last bucket.
-  std::unique_ptr<Buffer> progress_;  // [2] int32, by slot.
+  std::unique_ptr<Buffer> progress_;  // [2] int32, by parity.
   std::unique_ptr<Buffer> numbers_;   // [buckets] int32.
   std::unique_ptr<Buffer> rounded_;   // [arena] bfloat16; null in float32.
 

@@ -64,7 +64,7 @@ class ParameterServerStrategy final : public Strategy {
                                          absl::Span<const Range> ready_order) override;
   absl::Status BeginStep(const StepInfo& step) override;
   absl::Status GradientReady(int64_t index, const Event& event) override;
-  absl::Status EnqueueEnd(int slot) override;
+  absl::Status EnqueueEnd(int parity) override;
   // The arenas are host memory: EnqueueEnd has made the step.
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return outcome_; }
   absl::Status Refresh() override;

@@ -28,15 +28,15 @@ class LocalStrategy final : public Strategy {
 
   absl::Status GradientReady(int64_t, const Event&) override { return absl::OkStatus(); }
 
-  absl::Status EnqueueEnd(int slot) override {
-    TETHYS_ASSIGN_OR_RETURN(update_ns_[slot], update_.Enqueue(slot));
+  absl::Status EnqueueEnd(int parity) override {
+    TETHYS_ASSIGN_OR_RETURN(update_ns_[parity], update_.Enqueue(parity));
     return absl::OkStatus();
   }
 
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
     TETHYS_RETURN_IF_ERROR(AwaitDevice(done, step_timeout_, clock_));
     TETHYS_RETURN_IF_ERROR(update_.Check(step));
-    return StepOutcome{.version = step.step + 1, .update_ns = update_ns_[step.slot]};
+    return StepOutcome{.version = step.step + 1, .update_ns = update_ns_[step.parity]};
   }
 
   absl::Status Refresh() override { return absl::OkStatus(); }
@@ -47,7 +47,7 @@ class LocalStrategy final : public Strategy {
   ReplicaUpdate update_;
   const Clock& clock_;
   const Nanoseconds step_timeout_;
-  std::array<Nanoseconds, 2> update_ns_ = {};  // Indexed by slot.
+  std::array<Nanoseconds, 2> update_ns_ = {};  // Indexed by parity.
 };
 
 }  // namespace

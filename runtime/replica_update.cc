@@ -23,20 +23,20 @@ absl::Status ReplicaUpdate::Prepare(const StepArenas& arenas) {
   return absl::OkStatus();
 }
 
-void ReplicaUpdate::SetRates(const StepInfo& step) { optimizer_->SetRates(step.slot, MakeUpdate(step)); }
+void ReplicaUpdate::SetRates(const StepInfo& step) { optimizer_->SetRates(step.parity, MakeUpdate(step)); }
 
-absl::StatusOr<Nanoseconds> ReplicaUpdate::Enqueue(int slot) {
+absl::StatusOr<Nanoseconds> ReplicaUpdate::Enqueue(int parity) {
   const Nanoseconds start = clock_.Now();
-  if (TimedEvent* begin = arenas_.update_events[slot]; begin != nullptr) {
+  if (TimedEvent* begin = arenas_.update_events[parity]; begin != nullptr) {
     TETHYS_RETURN_IF_ERROR(begin->Record(stream_));
   }
   TETHYS_RETURN_IF_ERROR(
-      optimizer_->Put(stream_, slot, {}, arenas_.parameters, arenas_.gradient_sums, slot_pointers_));
+      optimizer_->Enqueue(stream_, parity, {}, arenas_.parameters, arenas_.gradient_sums, slot_pointers_));
   return clock_.Now() - start;
 }
 
 absl::Status ReplicaUpdate::Check(const StepInfo& step) const {
-  const absl::Status status = optimizer_->Check(step.slot);
+  const absl::Status status = optimizer_->Check(step.parity);
   return status.ok() ? status : Annotate(status, absl::StrCat("step ", step.step));
 }
 

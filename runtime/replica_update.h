@@ -24,11 +24,11 @@ class ReplicaUpdate {
   absl::Status Prepare(const StepArenas& arenas);
 
   // Writes the step's learning rate and 1 / step.global_sample_count, which is at least 1, to the host memory
-  // of its slot. Called before Enqueue.
+  // of its parity. Called before Enqueue.
   void SetRates(const StepInfo& step);
-  // Enqueues the update: the same stream work in every step of a slot. Returns the host's time for it, which
-  // is that of the whole update on a device that reads host memory.
-  absl::StatusOr<Nanoseconds> Enqueue(int slot);
+  // Enqueues the update: the same stream work in every step of a parity. Returns the host's time for it,
+  // which is that of the whole update on a device that reads host memory.
+  absl::StatusOr<Nanoseconds> Enqueue(int parity);
   // Called once the update has happened. FailedPrecondition names the step: a gradient is not finite, and
   // nothing was changed.
   absl::Status Check(const StepInfo& step) const;

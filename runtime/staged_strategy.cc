@@ -85,7 +85,7 @@ class StagedStrategy final : public Strategy {
     return PassOn();
   }
 
-  absl::Status EnqueueEnd(int slot) override {
+  absl::Status EnqueueEnd(int parity) override {
     const auto all_passed_on = [this]() -> absl::StatusOr<bool> {
       TETHYS_RETURN_IF_ERROR(PassOn());
       return passed_on_ == announced_;
@@ -93,7 +93,7 @@ class StagedStrategy final : public Strategy {
     TETHYS_ASSIGN_OR_RETURN(const bool in_time,
                             PollUntil(all_passed_on, options_.step_timeout, *options_.clock));
     if (!in_time) return LateError();
-    TETHYS_RETURN_IF_ERROR(inner_->EnqueueEnd(slot));
+    TETHYS_RETURN_IF_ERROR(inner_->EnqueueEnd(parity));
     TETHYS_ASSIGN_OR_RETURN(outcome_, inner_->AwaitEnd(step_, *down_.back()));
     if (!update_.has_value()) return pulls_before_step_ ? absl::OkStatus() : UploadParameters();
     for (const Range& range : ready_order_) {
@@ -101,7 +101,7 @@ class StagedStrategy final : public Strategy {
                                                   gradients_->floats() + range.begin,
                                                   range.count * kFloatBytes));
     }
-    TETHYS_ASSIGN_OR_RETURN(outcome_.update_ns, update_->Enqueue(slot));
+    TETHYS_ASSIGN_OR_RETURN(outcome_.update_ns, update_->Enqueue(parity));
     return absl::OkStatus();
   }
 

@@ -5,7 +5,7 @@
 //
 //   strategy.BeginStep(step);
 //   ... forward, backward; for each range, in ready order: strategy.GradientReady(i, event)
-//   strategy.EnqueueEnd(step.slot);
+//   strategy.EnqueueEnd(step.parity);
 //   done.Record(stream);
 //   StepOutcome outcome = *strategy.AwaitEnd(step, done);
 //
@@ -40,10 +40,10 @@ struct StepInfo {
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
   int64_t global_sample_count = 0;  // Over all workers, bulk-synchronous and mirrored; else sample_count.
   int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
-  int slot = 0;                     // 0 or 1: two in-flight steps have different slots.
+  int parity = 0;                   // 0 or 1: in-flight steps differ in it.
 };
 
-// One per slot, recorded where a device begins the update of a step. Null: not needed.
+// One per parity, recorded where a device begins the update of a step. Null: not needed.
 using UpdateEvents = std::array<TimedEvent*, 2>;
 
 // The memory a strategy works on: host pointers on a CPU, device pointers on a GPU. Not owned.
@@ -55,10 +55,10 @@ struct StepArenas {
 };
 
 struct StrategyTraits {
-  // GradientReady and EnqueueEnd only enqueue stream work, the same for every step of a slot, and never
-  // block. What differs from step to step is what BeginStep writes to the slot's host memory. So one graph
-  // can hold the whole step, and the next step may be enqueued before AwaitEnd. False: the host drives the
-  // exchange, and each step ends before the next begins.
+  // GradientReady and EnqueueEnd only enqueue stream work, the same for every step of a parity, and never
+  // block. What differs from step to step is what BeginStep writes to the host memory of that parity. So one
+  // graph can hold the whole step, and the next step may be enqueued before AwaitEnd. False: the host drives
+  // the exchange, and each step ends before the next begins.
   bool stream_only = false;
   // Each BeginStep brings other parameters. False: only the first may.
   bool parameters_change_before_step = false;
@@ -114,7 +114,7 @@ class Strategy {
   // Enqueues what remains of the step behind backward. Where the host drives the exchange, blocks under a
   // deadline until it is made. DeadlineExceeded names the ranks or servers it waited for; Aborted: the
   // membership changed; FailedPrecondition: see above.
-  virtual absl::Status EnqueueEnd(int slot) = 0;
+  virtual absl::Status EnqueueEnd(int parity) = 0;
 
   // Awaits the oldest step whose end was enqueued; `done` was recorded behind all of its work. Blocks under a
   // deadline until the step is made. Then gradient_sums may be overwritten, and the parameters of the next

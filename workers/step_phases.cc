@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<StepPhases>> StepPhases::Create(Device& device, S
 
 absl::Status StepPhases::CreateEvents() {
   timed_ = true;
-  for (Events& events : slots_) {
+  for (Events& events : events_) {
     TETHYS_ASSIGN_OR_RETURN(events.update, device_.CreateTimedEvent());
     for (auto& end : events.ends) {
       TETHYS_ASSIGN_OR_RETURN(end, device_.CreateTimedEvent());
@@ -32,12 +32,12 @@ absl::Status StepPhases::Run(Phase phase, absl::FunctionRef<absl::Status()> work
   const ProfilerRange range(device_, kNames[index], step_.step);
   TETHYS_RETURN_IF_ERROR(work());
   recorder_.Mark(phase);
-  return timed_ ? slots_[step_.slot].ends[index]->Record(stream_) : absl::OkStatus();
+  return timed_ ? events_[step_.parity].ends[index]->Record(stream_) : absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<DeviceTimes>> StepPhases::OnDevice(const StepInfo& step) const {
   if (!timed_) return std::nullopt;
-  const auto& [ends, update] = slots_[step.slot];
+  const auto& [ends, update] = events_[step.parity];
   const auto end = [&ends = ends](Phase phase) -> const TimedEvent& {
     return *ends[static_cast<size_t>(phase)];
   };

@@ -6,8 +6,8 @@
 //   ...
 //   phases.OnDevice(step)                                          // once the step has happened
 //
-// Run enqueues the same events in every step of a slot, so a graph may hold them; times are then those of the
-// graph's last launch. Used by the training thread. Nothing blocks or allocates.
+// Run enqueues the same events in every step of a parity, so a graph may hold them; times are then those of
+// the graph's last launch. Used by the training thread. Nothing blocks or allocates.
 #ifndef TETHYS_WORKERS_STEP_PHASES_H_
 #define TETHYS_WORKERS_STEP_PHASES_H_
 
@@ -37,15 +37,15 @@ class StepPhases {
   // Runs `work` as a phase of the step. Errors are those of `work`.
   absl::Status Run(Phase phase, absl::FunctionRef<absl::Status()> work);
 
-  // Called once a step has happened, before the next of its slot begins. Absent where the host's times are
+  // Called once a step has happened, before the next of its parity begins. Absent where the host's times are
   // those of the device.
   absl::StatusOr<std::optional<DeviceTimes>> OnDevice(const StepInfo& step) const;
 
   // The events of StepArenas.
-  UpdateEvents update_events() const { return {slots_[0].update.get(), slots_[1].update.get()}; }
+  UpdateEvents update_events() const { return {events_[0].update.get(), events_[1].update.get()}; }
 
  private:
-  // Recorded in each step of a slot; null where the host's times are those of the device.
+  // Recorded in each step of a parity; null where the host's times are those of the device.
   struct Events {
     std::array<std::unique_ptr<TimedEvent>, kPhases> ends;  // By phase: its end.
     std::unique_ptr<TimedEvent> update;                     // Where the update begins, within kExchange.
@@ -60,7 +60,7 @@ class StepPhases {
   StepRecorder& recorder_;
   bool updates_here_ = true;
   bool timed_ = false;
-  std::array<Events, 2> slots_;  // By StepInfo::slot.
+  std::array<Events, 2> events_;  // By StepInfo::parity.
   StepInfo step_;
 };
 

@@ -37,7 +37,7 @@ absl::Status StepPipeline::Allocate() {
 
 absl::Status StepPipeline::Run(StepInfo step) {
   const ProfilerRange range(options_.device, "step", step.step);
-  step.slot = in_flight_.has_value() ? 1 - in_flight_->slot : 0;
+  step.parity = in_flight_.has_value() ? 1 - in_flight_->parity : 0;
   const absl::Status enqueued = Named(step, Enqueue(step));
   TETHYS_RETURN_IF_ERROR(Finish());  // If the step before failed, that may be why this one did.
   TETHYS_RETURN_IF_ERROR(enqueued);
@@ -49,20 +49,20 @@ absl::Status StepPipeline::Enqueue(const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(TakeBatch(step));
   TETHYS_RETURN_IF_ERROR(BeginStep(step));
   if (options_.stream_only) {
-    TETHYS_RETURN_IF_ERROR(Launch(step.slot, [&]() -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(Launch(step.parity, [&]() -> absl::Status {
       TETHYS_RETURN_IF_ERROR(ComputeGradients());
-      return EnqueueEnd(step.slot);
+      return EnqueueEnd(step.parity);
     }));
-    TETHYS_RETURN_IF_ERROR(done_[step.slot]->Record(options_.stream));
+    TETHYS_RETURN_IF_ERROR(done_[step.parity]->Record(options_.stream));
     return parts_.feed.FeedAhead();
   }
-  TETHYS_RETURN_IF_ERROR(Launch(step.slot, [&] { return ComputeGradients(); }));
+  TETHYS_RETURN_IF_ERROR(Launch(step.parity, [&] { return ComputeGradients(); }));
   TETHYS_RETURN_IF_ERROR(AnnounceRecorded());
   TETHYS_RETURN_IF_ERROR(parts_.feed.FeedAhead());
   parts_.recorder.BeginExchange();
-  const absl::Status ended = EnqueueEnd(step.slot);
-  if (!ended.ok()) return CauseOf(ended, step.slot);
-  return done_[step.slot]->Record(options_.stream);
+  const absl::Status ended = EnqueueEnd(step.parity);
+  if (!ended.ok()) return CauseOf(ended, step.parity);
+  return done_[step.parity]->Record(options_.stream);
 }
 
 absl::Status StepPipeline::TakeBatch(const StepInfo& step) {
@@ -109,10 +109,10 @@ absl::Status StepPipeline::AnnounceRecorded() {
   return absl::OkStatus();
 }
 
-absl::Status StepPipeline::EnqueueEnd(int slot) {
+absl::Status StepPipeline::EnqueueEnd(int parity) {
   TETHYS_RETURN_IF_ERROR(
-      parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(slot); }));
-  return parts_.plan.PutLoss(&Loss(slot));
+      parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(parity); }));
+  return parts_.plan.EnqueueLoss(&Loss(parity));
 }
 
 absl::Status StepPipeline::Finish() {
@@ -120,14 +120,14 @@ absl::Status StepPipeline::Finish() {
   const StepInfo step = *in_flight_;
   in_flight_.reset();
   parts_.recorder.BeginExchange();
-  return Named(step, Record(step, parts_.strategy.AwaitEnd(step, *done_[step.slot])));
+  return Named(step, Record(step, parts_.strategy.AwaitEnd(step, *done_[step.parity])));
 }
 
 absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<StepOutcome>& outcome) {
-  TETHYS_RETURN_IF_ERROR(CheckLoss(step.slot));
+  TETHYS_RETURN_IF_ERROR(CheckLoss(step.parity));
   if (!outcome.ok()) return outcome.status();
   TETHYS_ASSIGN_OR_RETURN(const std::optional<DeviceTimes> on_device, parts_.phases.OnDevice(step));
-  const LossResult& loss = Loss(step.slot);
+  const LossResult& loss = Loss(step.parity);
   parts_.recorder.EndStep({.loss_sum = loss.loss_sum,
                            .correct = static_cast<int64_t>(loss.correct),
                            .bytes_out = outcome->bytes_out,
@@ -139,8 +139,8 @@ absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<Ste
 }
 
 // A worker whose own loss is not finite says so, rather than that some sum or push is not.
-absl::Status StepPipeline::CheckLoss(int slot) {
-  const double loss_sum = Loss(slot).loss_sum;
+absl::Status StepPipeline::CheckLoss(int parity) {
+  const double loss_sum = Loss(parity).loss_sum;
   if (std::isfinite(loss_sum)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the loss became ", loss_sum, ": lower optimizer.learning_rate, or check the data"));
@@ -148,27 +148,27 @@ absl::Status StepPipeline::CheckLoss(int slot) {
 
 // The loss may explain why an exchange failed. It is not looked at after a deadline, when the device may
 // hang.
-absl::Status StepPipeline::CauseOf(const absl::Status& failed, int slot) {
+absl::Status StepPipeline::CauseOf(const absl::Status& failed, int parity) {
   if (absl::IsDeadlineExceeded(failed)) return failed;
-  if (!parts_.plan.PutLoss(&Loss(slot)).ok() || !options_.stream.Synchronize().ok()) return failed;
-  TETHYS_RETURN_IF_ERROR(CheckLoss(slot));
+  if (!parts_.plan.EnqueueLoss(&Loss(parity)).ok() || !options_.stream.Synchronize().ok()) return failed;
+  TETHYS_RETURN_IF_ERROR(CheckLoss(parity));
   return failed;
 }
 
 // The first step is not captured, because libraries set themselves up in it. A capture that fails is an
 // error: single launches instead would be this rank's alone, but all ranks must capture a reduction or none.
-absl::Status StepPipeline::Launch(int slot, absl::FunctionRef<absl::Status()> work) {
-  if (warm_ && graphs_[slot] == nullptr && options_.graphs && options_.device.captures()) {
+absl::Status StepPipeline::Launch(int parity, absl::FunctionRef<absl::Status()> work) {
+  if (warm_ && graphs_[parity] == nullptr && options_.graphs && options_.device.captures()) {
     absl::StatusOr<std::unique_ptr<Graph>> graph = options_.device.Capture(options_.stream, work);
     if (!graph.ok()) {
       return Annotate(
           graph.status(),
           "it could not be captured as a graph (device { graph: false } in the job goes without)");
     }
-    graphs_[slot] = *std::move(graph);
+    graphs_[parity] = *std::move(graph);
   }
   warm_ = true;
-  return graphs_[slot] == nullptr ? work() : graphs_[slot]->Launch(options_.stream);
+  return graphs_[parity] == nullptr ? work() : graphs_[parity]->Launch(options_.stream);
 }
 
 }  // namespace tethys

@@ -33,7 +33,7 @@ namespace tethys {
 
 // Invariants:
 // 1. At most two steps are in flight. They have different slots of host memory and graphs: step t + 2 writes
-//    to the slot that step t no longer uses.
+//    to the parity that step t no longer uses.
 // 2. If a step's gradients are not finite, and the strategy updates on this worker, the step and any enqueued
 //    behind it leave parameters as they were before the step that the error names.
 // 3. A record is ended for every step that was made, in order.
@@ -75,12 +75,12 @@ class StepPipeline {
   absl::Status ComputeGradients();
   absl::Status Announce(int64_t range, const Event& ready);
   absl::Status AnnounceRecorded();
-  absl::Status EnqueueEnd(int slot);
+  absl::Status EnqueueEnd(int parity);
   absl::Status Record(const StepInfo& step, const absl::StatusOr<StepOutcome>& outcome);
-  absl::Status CheckLoss(int slot);
-  absl::Status CauseOf(const absl::Status& failed, int slot);
-  absl::Status Launch(int slot, absl::FunctionRef<absl::Status()> work);
-  LossResult& Loss(int slot) { return static_cast<LossResult*>(losses_->data())[slot]; }
+  absl::Status CheckLoss(int parity);
+  absl::Status CauseOf(const absl::Status& failed, int parity);
+  absl::Status Launch(int parity, absl::FunctionRef<absl::Status()> work);
+  LossResult& Loss(int parity) { return static_cast<LossResult*>(losses_->data())[parity]; }
 
   const Parts parts_;
   const Options options_;
@@ -88,9 +88,9 @@ class StepPipeline {
 
   // By range: recorded when it is final. Empty unless a graph computes the ranges that the host announces.
   std::vector<std::unique_ptr<Event>> ready_;
-  std::unique_ptr<Buffer> losses_;                // [2] LossResult in pinned memory, by slot.
-  std::array<std::unique_ptr<Event>, 2> done_;    // By slot: recorded behind all work of the step.
-  std::array<std::unique_ptr<Graph>, 2> graphs_;  // By slot; null until captured.
+  std::unique_ptr<Buffer> losses_;                // [2] LossResult in pinned memory, by parity.
+  std::array<std::unique_ptr<Event>, 2> done_;    // By parity: recorded behind all work of the step.
+  std::array<std::unique_ptr<Graph>, 2> graphs_;  // By parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // Enqueued and not awaited.
   bool warm_ = false;                             // A step was enqueued piece by piece.
 };

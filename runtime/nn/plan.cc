@@ -35,7 +35,7 @@ class LayeredPlan final : public Plan {
   absl::Status Forward() override;
   absl::Status Backward(ReadyCallback ready) override;
   absl::StatusOr<LossResult> Loss() override;
-  absl::Status PutLoss(LossResult* host) override;
+  absl::Status EnqueueLoss(LossResult* host) override;
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   std::string Describe() const override;
 
@@ -156,12 +156,12 @@ absl::Status LayeredPlan::Backward(ReadyCallback ready) {
 
 absl::StatusOr<LossResult> LayeredPlan::Loss() {
   LossResult result;
-  TETHYS_RETURN_IF_ERROR(PutLoss(&result));
+  TETHYS_RETURN_IF_ERROR(EnqueueLoss(&result));
   TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
   return result;
 }
 
-absl::Status LayeredPlan::PutLoss(LossResult* host) {
+absl::Status LayeredPlan::EnqueueLoss(LossResult* host) {
   return device_.CopyToHost(stream_, host, loss_result_->data(), sizeof(*host));
 }
 

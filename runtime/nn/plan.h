@@ -63,7 +63,7 @@ class Plan {
   // Waits for the last Forward's loss. Blocks until the stream has reached it.
   virtual absl::StatusOr<LossResult> Loss() = 0;
   // The variant that does not block: enqueues a copy of the loss to pinned host memory. May be captured.
-  virtual absl::Status PutLoss(LossResult* host) = 0;
+  virtual absl::Status EnqueueLoss(LossResult* host) = 0;
 
   // Bytes of activations and workspaces allocated.
   virtual int64_t workspace_bytes() const = 0;

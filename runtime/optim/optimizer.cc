@@ -22,7 +22,7 @@ class SgdOptimizer final : public Optimizer {
 
   absl::Status Initialize() {
     TETHYS_ASSIGN_OR_RETURN(state_, device_.Allocate(sizeof(State), MemoryKind::kDevice));
-    TETHYS_ASSIGN_OR_RETURN(turns_, device_.Allocate(2 * sizeof(State), MemoryKind::kPinnedHost));
+    TETHYS_ASSIGN_OR_RETURN(states_, device_.Allocate(2 * sizeof(State), MemoryKind::kPinnedHost));
     return absl::OkStatus();
   }
 
@@ -35,15 +35,15 @@ class SgdOptimizer final : public Optimizer {
     return slots;
   }
 
-  void SetRates(int turn, const Update& update) override {
-    OfTurn(turn).rates = {.learning_rate = static_cast<float>(update.learning_rate),
-                          .gradient_scale = static_cast<float>(update.gradient_scale)};
+  void SetRates(int parity, const Update& update) override {
+    OfParity(parity).rates = {.learning_rate = static_cast<float>(update.learning_rate),
+                              .gradient_scale = static_cast<float>(update.gradient_scale)};
   }
 
-  absl::Status Put(Stream& stream, int turn, const Update& update, float* parameters,
-                   const float* gradient_sums, absl::Span<float* const> slots) override {
+  absl::Status Enqueue(Stream& stream, int parity, const Update& update, float* parameters,
+                       const float* gradient_sums, absl::Span<float* const> slots) override {
     TETHYS_CHECK(slots.size() == slots_, "SGD keeps ", slots_, " slots, not ", slots.size());
-    State& host = OfTurn(turn);
+    State& host = OfParity(parity);
     auto* device = static_cast<State*>(state_->data());
     const SgdStep step = {
         .rates = &device->rates, .part = update.part, .check_finite = !update.gradients_are_finite};
@@ -53,26 +53,26 @@ class SgdOptimizer final : public Optimizer {
     return device_.CopyToHost(stream, &host.bad, &device->bad, sizeof(host.bad));
   }
 
-  absl::Status Check(int turn) const override {
-    if (OfTurn(turn).bad == 0) return absl::OkStatus();
+  absl::Status Check(int parity) const override {
+    if (OfParity(parity).bad == 0) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "a gradient is NaN or infinite; parameters were left as they were. Lower optimizer.learning_rate, or "
         "check the data");
   }
 
  private:
-  // Lies on the device, and in host memory once for each turn, which sends its rates and receives its flag.
+  // Lies on the device, and in host memory once for each parity, which sends its rates and receives its flag.
   struct State {
     SgdRates rates;
     int32_t bad;
   };
-  State& OfTurn(int turn) const { return static_cast<State*>(turns_->data())[turn]; }
+  State& OfParity(int parity) const { return static_cast<State*>(states_->data())[parity]; }
 
   Device& device_;
   const std::unique_ptr<SgdPrimitive> sgd_;
   const size_t slots_;
   std::unique_ptr<Buffer> state_;
-  std::unique_ptr<Buffer> turns_;
+  std::unique_ptr<Buffer> states_;
 };
 
 }  // namespace
@@ -80,7 +80,7 @@ class SgdOptimizer final : public Optimizer {
 absl::Status Optimizer::Apply(Stream& stream, const Update& update, float* parameters,
                               const float* gradient_sums, absl::Span<float* const> slots) {
   SetRates(0, update);
-  TETHYS_RETURN_IF_ERROR(Put(stream, 0, update, parameters, gradient_sums, slots));
+  TETHYS_RETURN_IF_ERROR(Enqueue(stream, 0, update, parameters, gradient_sums, slots));
   TETHYS_RETURN_IF_ERROR(stream.Synchronize());
   return Check(0);
 }

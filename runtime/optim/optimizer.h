@@ -51,16 +51,16 @@ class Optimizer {
                      absl::Span<float* const> slots);
 
   // The parts of Apply, for callers that enqueue an update before the last one has run, or capture it in a
-  // graph. Two updates may be in flight; they differ in `turn`, 0 or 1.
+  // graph. Two updates may be in flight; they differ in `parity`, 0 or 1.
   //
-  // Writes the update's rates to host memory of that turn.
-  virtual void SetRates(int turn, const Update& update) = 0;
+  // Writes the update's rates to host memory of that parity.
+  virtual void SetRates(int parity, const Update& update) = 0;
   // Enqueues the update: stream work only. It uses the rates that SetRates has set when it runs, not those of
   // `update`.
-  virtual absl::Status Put(Stream& stream, int turn, const Update& update, float* parameters,
-                           const float* gradient_sums, absl::Span<float* const> slots) = 0;
+  virtual absl::Status Enqueue(Stream& stream, int parity, const Update& update, float* parameters,
+                               const float* gradient_sums, absl::Span<float* const> slots) = 0;
   // The error of Apply; valid once the update has run.
-  virtual absl::Status Check(int turn) const = 0;
+  virtual absl::Status Check(int parity) const = 0;
 };
 
 // `device` outlives the optimizer. InvalidArgument names the field.

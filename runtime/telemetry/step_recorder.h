@@ -7,7 +7,7 @@
 //   strategy.BeginStep(step);                recorder.Mark(Phase::kExchange);
 //   plan.Forward();                          recorder.Mark(Phase::kForward);
 //   plan.Backward();                         recorder.Mark(Phase::kBackward);  // meanwhile BucketReady(i)
-//   strategy.EnqueueEnd(slot);               recorder.Mark(Phase::kExchange);
+//   strategy.EnqueueEnd(parity);             recorder.Mark(Phase::kExchange);
 //   outcome = strategy.AwaitEnd(step, done);
 //   recorder.EndStep({.loss_sum = 81.2, .correct = 97, ...});
 //

@@ -44,8 +44,8 @@ class PlainOptimizer final : public Optimizer {
   void SetRates(int, const Update& update) override {
     factor_ = static_cast<float>(update.learning_rate * update.gradient_scale);
   }
-  absl::Status Put(Stream&, int, const Update&, float* parameters, const float* gradient_sums,
-                   absl::Span<float* const>) override {
+  absl::Status Enqueue(Stream&, int, const Update&, float* parameters, const float* gradient_sums,
+                       absl::Span<float* const>) override {
     finite_ = std::all_of(gradient_sums, gradient_sums + size_, [](float sum) { return std::isfinite(sum); });
     for (int64_t i = 0; finite_ && i < size_; ++i) parameters[i] -= factor_ * gradient_sums[i];
     return absl::OkStatus();

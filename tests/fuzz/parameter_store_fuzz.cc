@@ -36,8 +36,8 @@ class Sgd final : public Optimizer {
     Require(update.gradient_scale > 0 && update.gradient_scale <= 1, "sums are divided by a count");
     rates_ = update;
   }
-  absl::Status Put(Stream&, int, const Update& update, float* parameters, const float* sums,
-                   absl::Span<float* const>) override {
+  absl::Status Enqueue(Stream&, int, const Update& update, float* parameters, const float* sums,
+                       absl::Span<float* const>) override {
     for (const Range& shard : kShards) {
       const Range range = Intersection(shard, update.part);
       for (int64_t i = range.begin; i < range.end(); ++i) {

@@ -28,8 +28,8 @@ class FakeOptimizer final : public Optimizer {
     return std::vector<std::unique_ptr<Buffer>>();
   }
   void SetRates(int, const Update& update) override { rates_ = update; }
-  absl::Status Put(Stream&, int, const Update& update, float* parameters, const float* sums,
-                   absl::Span<float* const> slots) override {
+  absl::Status Enqueue(Stream&, int, const Update& update, float* parameters, const float* sums,
+                       absl::Span<float* const> slots) override {
     for (const Range& region : regions_) {
       const Range range = Intersection(region, update.part);
       for (int64_t i = range.begin; i < range.end(); ++i) {

@@ -16,7 +16,7 @@ class HappenedEvent final : public Event {
 
 // Ends a step before the next begins.
 inline absl::StatusOr<StepOutcome> EndStep(Strategy& strategy, const StepInfo& step) {
-  TETHYS_RETURN_IF_ERROR(strategy.EnqueueEnd(step.slot));
+  TETHYS_RETURN_IF_ERROR(strategy.EnqueueEnd(step.parity));
   return strategy.AwaitEnd(step, HappenedEvent());
 }
 

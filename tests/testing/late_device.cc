@@ -15,12 +15,12 @@ class LateDense final : public DensePrimitive {
   LateDense(std::unique_ptr<DensePrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
   absl::Status Forward(Stream& stream, const float* x, const float* weights, const float* bias,
                        float* y) override {
-    Late(stream).Put([=, this] { return now_->Forward(cpu_, x, weights, bias, y); });
+    Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, weights, bias, y); });
     return absl::OkStatus();
   }
   absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y, float* dy,
                         float* dx, float* dweights, float* dbias) override {
-    Late(stream).Put([=, this] { return now_->Backward(cpu_, x, weights, y, dy, dx, dweights, dbias); });
+    Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, weights, y, dy, dx, dweights, dbias); });
     return absl::OkStatus();
   }
   std::string Describe() const override { return now_->Describe(); }
@@ -35,12 +35,12 @@ class LateConvolution final : public ConvolutionPrimitive {
   LateConvolution(std::unique_ptr<ConvolutionPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
   absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
                        float* y) override {
-    Late(stream).Put([=, this] { return now_->Forward(cpu_, x, filters, bias, y); });
+    Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, filters, bias, y); });
     return absl::OkStatus();
   }
   absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
                         float* dx, float* dfilters, float* dbias) override {
-    Late(stream).Put([=, this] { return now_->Backward(cpu_, x, filters, y, dy, dx, dfilters, dbias); });
+    Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, filters, y, dy, dx, dfilters, dbias); });
     return absl::OkStatus();
   }
   int64_t workspace_bytes() const override { return now_->workspace_bytes(); }
@@ -55,11 +55,11 @@ class LateMaxPooling final : public MaxPoolingPrimitive {
  public:
   LateMaxPooling(std::unique_ptr<MaxPoolingPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
   absl::Status Forward(Stream& stream, const float* x, float* y) override {
-    Late(stream).Put([=, this] { return now_->Forward(cpu_, x, y); });
+    Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, y); });
     return absl::OkStatus();
   }
   absl::Status Backward(Stream& stream, const float* x, const float* y, const float* dy, float* dx) override {
-    Late(stream).Put([=, this] { return now_->Backward(cpu_, x, y, dy, dx); });
+    Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, y, dy, dx); });
     return absl::OkStatus();
   }
   int64_t workspace_bytes() const override { return now_->workspace_bytes(); }
@@ -75,7 +75,7 @@ class LateSoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
       : now_(std::move(now)), cpu_(cpu) {}
   absl::Status Run(Stream& stream, const float* logits, const int32_t* labels, const float* weights,
                    float* dlogits, LossResult* result) override {
-    Late(stream).Put([=, this] { return now_->Run(cpu_, logits, labels, weights, dlogits, result); });
+    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, logits, labels, weights, dlogits, result); });
     return absl::OkStatus();
   }
 
@@ -89,7 +89,7 @@ class LateInputConversion final : public InputConversionPrimitive {
   LateInputConversion(std::unique_ptr<InputConversionPrimitive> now, Stream& cpu)
       : now_(std::move(now)), cpu_(cpu) {}
   absl::Status Run(Stream& stream, const uint8_t* in, float* out) override {
-    Late(stream).Put([=, this] { return now_->Run(cpu_, in, out); });
+    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, in, out); });
     return absl::OkStatus();
   }
 
@@ -103,7 +103,8 @@ class LateSgd final : public SgdPrimitive {
   LateSgd(std::unique_ptr<SgdPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
   absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
                    float* velocity, int32_t* bad) override {
-    Late(stream).Put([=, this] { return now_->Run(cpu_, step, parameters, gradient_sums, velocity, bad); });
+    Late(stream).Enqueue(
+        [=, this] { return now_->Run(cpu_, step, parameters, gradient_sums, velocity, bad); });
     return absl::OkStatus();
   }
 
@@ -116,7 +117,7 @@ class LateUniform final : public UniformPrimitive {
  public:
   LateUniform(std::unique_ptr<UniformPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
   absl::Status Run(Stream& stream, const RandomPosition* position, float* out) override {
-    Late(stream).Put([=, this] { return now_->Run(cpu_, position, out); });
+    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, position, out); });
     return absl::OkStatus();
   }
 
@@ -172,32 +173,32 @@ class LateDevice final : public Device {
 
   absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) override {
     if (IsPinned(host)) {
-      Late(stream).Put([=] { return Copy(device, host, bytes); });
+      Late(stream).Enqueue([=] { return Copy(device, host, bytes); });
       return absl::OkStatus();
     }
     TETHYS_RETURN_IF_ERROR(CheckUncaptured(stream));
     const auto* begin = static_cast<const char*>(host);
-    Late(stream).Put([device, bytes, read = std::vector<char>(begin, begin + bytes)] {
+    Late(stream).Enqueue([device, bytes, read = std::vector<char>(begin, begin + bytes)] {
       return Copy(device, read.data(), bytes);
     });
     return absl::OkStatus();
   }
   absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) override {
     if (!IsPinned(host)) TETHYS_RETURN_IF_ERROR(CheckUncaptured(stream));
-    Late(stream).Put([=] { return Copy(host, device, bytes); });
+    Late(stream).Enqueue([=] { return Copy(host, device, bytes); });
     return absl::OkStatus();
   }
   absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) override {
-    Late(stream).Put([=] { return Copy(to, from, bytes); });
+    Late(stream).Enqueue([=] { return Copy(to, from, bytes); });
     return absl::OkStatus();
   }
 
   absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) override {
-    Late(stream).Put([=, this] { return cpu_->RoundToBfloat16(*cpu_stream_, in, out, count); });
+    Late(stream).Enqueue([=, this] { return cpu_->RoundToBfloat16(*cpu_stream_, in, out, count); });
     return absl::OkStatus();
   }
   absl::Status WidenBfloat16(Stream& stream, const Bfloat16* in, float* out, int64_t count) override {
-    Late(stream).Put([=, this] { return cpu_->WidenBfloat16(*cpu_stream_, in, out, count); });
+    Late(stream).Enqueue([=, this] { return cpu_->WidenBfloat16(*cpu_stream_, in, out, count); });
     return absl::OkStatus();
   }
 
@@ -272,7 +273,9 @@ class LateDevice final : public Device {
 
 }  // namespace
 
-void PutWork(Stream& stream, std::function<absl::Status()> work) { Late(stream).Put(std::move(work)); }
+void EnqueueWork(Stream& stream, std::function<absl::Status()> work) {
+  Late(stream).Enqueue(std::move(work));
+}
 
 int LiveGraphs(const Device& device) { return static_cast<const LateDevice&>(device).live_graphs(); }
 

@@ -27,7 +27,7 @@ struct LateDeviceOptions {
 inline constexpr Nanoseconds kWorkTime = kMicrosecond;
 
 // Enqueues work on a stream of a late device, as a library of the device would.
-void PutWork(Stream& stream, std::function<absl::Status()> work);
+void EnqueueWork(Stream& stream, std::function<absl::Status()> work);
 
 // The number of existing graphs that the late device captured.
 int LiveGraphs(const Device& device);

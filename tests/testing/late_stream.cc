@@ -6,17 +6,17 @@
 
 namespace tethys::testing {
 
-void LateStream::Put(Work work) {
+void LateStream::Enqueue(Work work) {
   if (capture_ == nullptr) {
     work_.push_back(std::move(work));
   } else {
-    capture_->Add(*this, [work = std::move(work)](LateLaunch&, LateStream& stream) { stream.Put(work); });
+    capture_->Add(*this, [work = std::move(work)](LateLaunch&, LateStream& stream) { stream.Enqueue(work); });
   }
 }
 
 std::shared_ptr<LatePoint> LateStream::Record() {
   auto point = std::make_shared<LatePoint>(LatePoint{this});
-  Put([point, time = time_] {
+  Enqueue([point, time = time_] {
     point->happened = true;
     point->time = *time;
     return absl::OkStatus();
@@ -25,7 +25,7 @@ std::shared_ptr<LatePoint> LateStream::Record() {
 }
 
 void LateStream::Await(std::shared_ptr<LatePoint> point) {
-  Put([point = std::move(point)]() -> absl::Status {
+  Enqueue([point = std::move(point)]() -> absl::Status {
     while (!point->happened && point->stream->RunOne()) {
     }
     if (point->happened) return absl::OkStatus();

@@ -33,7 +33,7 @@ class LateStream final : public Stream {
  public:
   explicit LateStream(std::shared_ptr<Nanoseconds> time) : time_(std::move(time)) {}
 
-  void Put(Work work);
+  void Enqueue(Work work);
   std::shared_ptr<LatePoint> Record();
   void Await(std::shared_ptr<LatePoint> point);
   // False if no work is left, or after an error.

@@ -81,7 +81,7 @@ std::vector<double> LossesOf(bool waits) {
       feed->loader().Announce(nullptr, {announced, announced + kRows});
     }
     EXPECT_TRUE(feed->Feed().ok() && replica.plan().TakeBatch().ok() && replica.plan().Forward().ok());
-    EXPECT_TRUE(replica.plan().PutLoss(&results[batch]).ok() && feed->FeedAhead().ok());
+    EXPECT_TRUE(replica.plan().EnqueueLoss(&results[batch]).ok() && feed->FeedAhead().ok());
     if (waits) {
       EXPECT_TRUE(replica.stream().Synchronize().ok());
     }

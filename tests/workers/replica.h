@@ -119,7 +119,7 @@ class TestReplica {
     TETHYS_RETURN_IF_ERROR(plan().Forward(batch));
     TETHYS_RETURN_IF_ERROR(plan().Backward(
         [&](int64_t index, const Event& event) { return strategy.GradientReady(index, event); }));
-    TETHYS_RETURN_IF_ERROR(strategy.EnqueueEnd(info.slot));
+    TETHYS_RETURN_IF_ERROR(strategy.EnqueueEnd(info.parity));
     TETHYS_RETURN_IF_ERROR(done_->Record(stream()));
     return strategy.AwaitEnd(info, *done_).status();
   }

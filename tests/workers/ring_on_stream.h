@@ -39,10 +39,10 @@ class RingOnStream final : public StreamCommunicator {
   int rank() const override { return ring_->rank(); }
   int world_size() const override { return ring_->world_size(); }
   absl::Status AllReduce(Stream& stream, float* data, int64_t count) override {
-    return Put(stream, [=, this] { return ring_->AllReduce({data, static_cast<size_t>(count)}); });
+    return Enqueue(stream, [=, this] { return ring_->AllReduce({data, static_cast<size_t>(count)}); });
   }
   absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) override {
-    return Put(stream, [=, this]() -> absl::Status {
+    return Enqueue(stream, [=, this]() -> absl::Status {
       std::vector<float> sums(count);
       TETHYS_RETURN_IF_ERROR(cpu_->WidenBfloat16(*cpu_stream_, data, sums.data(), count));
       TETHYS_RETURN_IF_ERROR(ring_->AllReduce(absl::MakeSpan(sums)));
@@ -58,9 +58,9 @@ class RingOnStream final : public StreamCommunicator {
   std::string Describe() const override { return "a ring on a stream"; }
 
  private:
-  absl::Status Put(Stream& stream, std::function<absl::Status()> reduce) {
+  absl::Status Enqueue(Stream& stream, std::function<absl::Status()> reduce) {
     if (put_++ == fault_.fails_at) return absl::InternalError("put nothing");
-    testing::PutWork(stream, [this, reduce = std::move(reduce)]() -> absl::Status {
+    testing::EnqueueWork(stream, [this, reduce = std::move(reduce)]() -> absl::Status {
       if (happened_++ == fault_.breaks_at) return error_ = absl::InternalError("broke");
       const absl::Status reduced = reduce();
       if (!reduced.ok()) error_ = reduced;

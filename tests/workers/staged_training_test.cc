@@ -43,7 +43,7 @@ class StartsWithInitialValues final : public Strategy {
     EXPECT_TRUE(*event.Happened());
     return inner_->GradientReady(index, event);
   }
-  absl::Status EnqueueEnd(int slot) override { return inner_->EnqueueEnd(slot); }
+  absl::Status EnqueueEnd(int parity) override { return inner_->EnqueueEnd(parity); }
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) override {
     return inner_->AwaitEnd(step, done);
   }

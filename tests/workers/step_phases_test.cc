@@ -21,22 +21,22 @@ class StepPhasesTest : public ::testing::Test {
     phases->set_updates_here(updates_here);
     return phases;
   }
-  absl::Status Put(int pieces) {
-    for (int i = 0; i < pieces; ++i) testing::PutWork(*stream_, [] { return absl::OkStatus(); });
+  absl::Status Enqueue(int pieces) {
+    for (int i = 0; i < pieces; ++i) testing::EnqueueWork(*stream_, [] { return absl::OkStatus(); });
     return absl::OkStatus();
   }
   // Enqueues a step whose phases have these numbers of pieces; the update's come after those of the exchange.
-  void PutStep(StepPhases& phases, const StepInfo& step, int forward, int backward, int exchange,
-               int update) {
+  void EnqueueStep(StepPhases& phases, const StepInfo& step, int forward, int backward, int exchange,
+                   int update) {
     ASSERT_TRUE(recorder_.BeginStep({}).ok());
     phases.Begin(step);
-    ASSERT_TRUE(phases.Run(Phase::kData, [&] { return Put(1); }).ok());
-    ASSERT_TRUE(phases.Run(Phase::kForward, [&] { return Put(forward); }).ok());
-    ASSERT_TRUE(phases.Run(Phase::kBackward, [&] { return Put(backward); }).ok());
+    ASSERT_TRUE(phases.Run(Phase::kData, [&] { return Enqueue(1); }).ok());
+    ASSERT_TRUE(phases.Run(Phase::kForward, [&] { return Enqueue(forward); }).ok());
+    ASSERT_TRUE(phases.Run(Phase::kBackward, [&] { return Enqueue(backward); }).ok());
     const auto finish = [&]() -> absl::Status {
-      TETHYS_RETURN_IF_ERROR(Put(exchange));
-      TETHYS_RETURN_IF_ERROR(phases.update_events()[step.slot]->Record(*stream_));
-      return Put(update);
+      TETHYS_RETURN_IF_ERROR(Enqueue(exchange));
+      TETHYS_RETURN_IF_ERROR(phases.update_events()[step.parity]->Record(*stream_));
+      return Enqueue(update);
     };
     ASSERT_TRUE(phases.Run(Phase::kExchange, finish).ok());
   }
@@ -50,8 +50,8 @@ class StepPhasesTest : public ::testing::Test {
 
 TEST_F(StepPhasesTest, OnDeviceGivesTheTimeOfEachPhase) {
   const auto phases = Create();
-  const StepInfo step{.step = 7, .slot = 1};
-  PutStep(*phases, step, 3, 2, 1, 4);
+  const StepInfo step{.step = 7, .parity = 1};
+  EnqueueStep(*phases, step, 3, 2, 1, 4);
   ASSERT_TRUE(stream_->Synchronize().ok());
   const DeviceTimes times = phases->OnDevice(step).value().value();
   EXPECT_EQ(times.forward_ns, (3 + 1) * kWorkTime);
@@ -62,9 +62,9 @@ TEST_F(StepPhasesTest, OnDeviceGivesTheTimeOfEachPhase) {
 
 TEST_F(StepPhasesTest, TwoStepsInFlightHaveTimesOfTheirOwn) {
   const auto phases = Create();
-  const StepInfo first{.step = 0, .slot = 0}, second{.step = 1, .slot = 1};
-  PutStep(*phases, first, 10, 1, 1, 1);
-  PutStep(*phases, second, 20, 1, 1, 1);
+  const StepInfo first{.step = 0, .parity = 0}, second{.step = 1, .parity = 1};
+  EnqueueStep(*phases, first, 10, 1, 1, 1);
+  EnqueueStep(*phases, second, 20, 1, 1, 1);
   ASSERT_TRUE(stream_->Synchronize().ok());
   EXPECT_EQ(phases->OnDevice(first).value()->forward_ns, 11 * kWorkTime);
   EXPECT_EQ(phases->OnDevice(second).value()->forward_ns, 21 * kWorkTime);
@@ -73,9 +73,9 @@ TEST_F(StepPhasesTest, TwoStepsInFlightHaveTimesOfTheirOwn) {
 TEST_F(StepPhasesTest, GraphsTimesAreThoseOfItsLastLaunch) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
-  PutStep(*phases, step, 1, 1, 1, 1);
+  EnqueueStep(*phases, step, 1, 1, 1, 1);
   const auto graph =
-      device_->Capture(*stream_, [&] { return phases->Run(Phase::kForward, [&] { return Put(5); }); })
+      device_->Capture(*stream_, [&] { return phases->Run(Phase::kForward, [&] { return Enqueue(5); }); })
           .value();
   ASSERT_TRUE(phases->Run(Phase::kData, [] { return absl::OkStatus(); }).ok());
   ASSERT_TRUE(graph->Launch(*stream_).ok());
@@ -88,20 +88,20 @@ TEST_F(StepPhasesTest, GraphsTimesAreThoseOfItsLastLaunch) {
 TEST_F(StepPhasesTest, UpdateElsewhereTakesNoTime) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
-  PutStep(*phases, step, 1, 1, 1, 1);
+  EnqueueStep(*phases, step, 1, 1, 1, 1);
   ASSERT_TRUE(stream_->Synchronize().ok());
   EXPECT_EQ(phases->OnDevice(step).value()->update_ns, 0);
 }
 
 TEST_F(StepPhasesTest, StepThatHasNotHappenedHasNoTimes) {
   const auto phases = Create();
-  PutStep(*phases, {}, 1, 1, 1, 1);
+  EnqueueStep(*phases, {}, 1, 1, 1, 1);
   EXPECT_FALSE(phases->OnDevice({}).ok());
 }
 
 TEST_F(StepPhasesTest, PhasesHaveNamesInAProfiler) {
   const auto phases = Create();
-  PutStep(*phases, {.step = 7}, 1, 1, 1, 1);
+  EnqueueStep(*phases, {.step = 7}, 1, 1, 1, 1);
   EXPECT_THAT(ranges_, ElementsAre("data 7", "", "forward 7", "", "backward 7", "", "exchange 7", ""));
 }
 

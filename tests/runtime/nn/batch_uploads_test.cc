@@ -27,7 +27,7 @@ class BatchUploadsTest : public ::testing::Test {
   // Enqueues a step that records what it read, without waiting for it.
   void Step(int64_t number) {
     ASSERT_TRUE(uploads_->Take().ok());
-    testing::PutWork(*stream_, [this, number] {
+    testing::EnqueueWork(*stream_, [this, number] {
       const HostBatch batch = uploads_->batch();
       seen_[number] = {batch.inputs[kRows * kElements - 1], static_cast<int>(batch.labels[kRows - 1] & 255),
                        reinterpret_cast<const uint8_t*>(batch.weights)[0]};

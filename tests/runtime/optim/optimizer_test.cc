@@ -86,9 +86,9 @@ TEST(Optimizer, UpdateAfterANonFiniteOneChangesNothingAndFails) {
   auto optimizer = CreateOptimizer(Config("sgd {}"), *device, {{{0, 1}, 0}}).value();
   float w = 1;
   const float bad = std::nanf(""), good = 1;
-  for (const int turn : {0, 1}) {
-    optimizer->SetRates(turn, {.learning_rate = 0.5});
-    ASSERT_TRUE(optimizer->Put(*stream, turn, {}, &w, turn == 0 ? &bad : &good, {}).ok());
+  for (const int parity : {0, 1}) {
+    optimizer->SetRates(parity, {.learning_rate = 0.5});
+    ASSERT_TRUE(optimizer->Enqueue(*stream, parity, {}, &w, parity == 0 ? &bad : &good, {}).ok());
   }
   EXPECT_EQ(optimizer->Check(0).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_FALSE(optimizer->Check(1).ok());
@@ -103,9 +103,9 @@ TEST(Optimizer, UpdateUsesTheRatesSetForItsTurn) {
   const float gradient = 1;
   optimizer->SetRates(0, {.learning_rate = 0.5});
   optimizer->SetRates(1, {.learning_rate = 0.25, .gradient_scale = 0.5});
-  for (const int turn : {1, 0}) {
-    ASSERT_TRUE(optimizer->Put(*stream, turn, {.learning_rate = 9}, &w, &gradient, {}).ok());
-    EXPECT_EQ(w, turn == 1 ? 0.875f : 0.375f);
+  for (const int parity : {1, 0}) {
+    ASSERT_TRUE(optimizer->Enqueue(*stream, parity, {.learning_rate = 9}, &w, &gradient, {}).ok());
+    EXPECT_EQ(w, parity == 1 ? 0.875f : 0.375f);
   }
 }
 
