@@ -48,8 +48,8 @@ class Worker final : public TaskLife {
     TETHYS_ASSIGN_OR_RETURN(const int64_t steps, trainer_->RunSegment(run));
     session_.Beat();
     proto::FromTask done;
-    done.mutable_segment_done()->set_run(run.number());
-    done.mutable_segment_done()->set_steps(steps);
+    done.mutable_run_done()->set_run(run.number());
+    done.mutable_run_done()->set_steps(steps);
     session_.Send(std::move(done));
     return absl::OkStatus();
   }

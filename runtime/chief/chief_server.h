@@ -49,7 +49,7 @@ class ChiefServer {
   // has replaced it. Any thread; never blocks, because each session has a thread that writes. A task that
   // leaves kMostWaiting orders unread loses its session.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
-  // Takes no more calls, and waits until those under way have ended; cancels them after `timeout`.
+  // Takes no more calls, and waits until the calls in progress have ended; cancels them after `timeout`.
   virtual void EndCalls(Nanoseconds timeout) = 0;
 };
 

@@ -34,8 +34,9 @@ absl::Status EvaluationCoordinator::OnDone(TaskId worker, const proto::Evaluatio
   const int64_t samples = part == parts_.end() ? 0 : part->second.samples;
   if (part == parts_.end() || done.samples() != samples || done.correct() < 0 ||
       done.correct() > done.samples()) {
-    return absl::InvalidArgumentError(absl::StrCat("it evaluated on ", samples, " samples and says that of ",
-                                                   done.samples(), " it has ", done.correct(), " right"));
+    return absl::InvalidArgumentError(absl::StrCat("it was asked to evaluate ", samples,
+                                                   " samples, but reports ", done.correct(), " correct of ",
+                                                   done.samples()));
   }
   part->second.answer = Answer::kCounted;
   sums_.Add(done);

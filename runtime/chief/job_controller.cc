@@ -64,8 +64,8 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
     OnReady(id, message.ready(), now, actions);
   } else if (message.has_lease_request()) {
     OnLeaseRequest(id, message.lease_request(), actions);
-  } else if (message.has_segment_done()) {
-    OnSegmentDone(id, message.segment_done(), now, actions);
+  } else if (message.has_run_done()) {
+    OnRunDone(id, message.run_done(), now, actions);
   } else if (message.has_evaluation_done()) {
     OnEvaluationDone(id, message.evaluation_done(), now, actions);
   } else if (message.has_save_done()) {
@@ -95,7 +95,7 @@ void JobController::Advance(Nanoseconds now, Actions& actions) {
       if (roster_.All(proto::WORKER, &TaskState::ready)) StartTraining(now, actions);
       return;
     case Phase::kTrain:
-      if (roster_.All(proto::WORKER, &TaskState::segment_done) && !losses_.settling()) {
+      if (roster_.All(proto::WORKER, &TaskState::run_done) && !losses_.settling()) {
         FinishSegment(now, actions);
       }
       return;
@@ -176,7 +176,7 @@ void JobController::SendRuns(Actions& actions) {
 void JobController::SendRun(TaskId id, Actions& actions) {
   proto::ToTask order;
   *order.mutable_run() = running_.RunOrder(state_.step());
-  roster_.at(id).segment_done = false;
+  roster_.at(id).run_done = false;
   Send(id, std::move(order), actions);
   if (planner_.leased()) running_.SendLeases(id.index, RunningSegment::kLeasesAhead, actions);
 }
@@ -213,12 +213,11 @@ void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Ac
   }
 }
 
-void JobController::OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nanoseconds now,
-                                  Actions& actions) {
+void JobController::OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds now, Actions& actions) {
   if (course_.phase() != Phase::kTrain || done.run() != running_.run()) return;
   if (first_done_ == 0) first_done_ = now;
-  roster_.at(id).segment_done = true;
-  pause_.OnSegmentDone(id, actions);
+  roster_.at(id).run_done = true;
+  pause_.OnRunDone(id, actions);
   Advance(now, actions);
 }
 

@@ -80,7 +80,7 @@ class JobController {
   void OnHeartbeat(TaskId id, const proto::Heartbeat& heartbeat, Nanoseconds now, Actions& actions);
   void OnSteps(TaskId id, const proto::StepRecords& records, Nanoseconds now, Actions& actions);
   void OnLeaseRequest(TaskId id, const proto::LeaseRequest& request, Actions& actions);
-  void OnSegmentDone(TaskId id, const proto::SegmentDone& done, Nanoseconds now, Actions& actions);
+  void OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds now, Actions& actions);
   void OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now, Actions& actions);
   void OnSaveDone(TaskId id, const proto::SaveDone& done, Nanoseconds now, Actions& actions);
   void OnApplied(TaskId id, const proto::AppliedPushes& applied, Actions& actions);

@@ -12,7 +12,7 @@ void PauseCoordinator::Begin(Actions& actions) {
   proto::ToTask order;
   order.mutable_pause()->set_run(segment_.run());
   for (const TaskId worker : roster_.Present(proto::WORKER)) {
-    if (roster_.at(worker).segment_done) {
+    if (roster_.at(worker).run_done) {
       Note(worker, segment_.segment().steps, actions);
     } else {
       actions.push_back(SendOrder{worker, order});
@@ -31,7 +31,7 @@ absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pa
   return absl::OkStatus();
 }
 
-void PauseCoordinator::OnSegmentDone(TaskId worker, Actions& actions) {
+void PauseCoordinator::OnRunDone(TaskId worker, Actions& actions) {
   Note(worker, segment_.segment().steps, actions);
 }
 
@@ -48,7 +48,7 @@ void PauseCoordinator::Note(TaskId worker, int64_t steps, Actions& actions) {
   order.mutable_cut()->set_run(segment_.run());
   order.mutable_cut()->set_steps(cut);
   for (const TaskId paused : workers) {
-    if (!roster_.at(paused).segment_done) actions.push_back(SendOrder{paused, order});
+    if (!roster_.at(paused).run_done) actions.push_back(SendOrder{paused, order});
   }
 }
 

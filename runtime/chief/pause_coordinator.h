@@ -30,7 +30,7 @@ class PauseCoordinator {
   // effect unless it answers a Pause of this run.
   absl::Status OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions);
   // The worker has made all steps of the segment, perhaps before the Pause reached it.
-  void OnSegmentDone(TaskId worker, Actions& actions);
+  void OnRunDone(TaskId worker, Actions& actions);
 
   State state() const { return state_; }
 

@@ -23,7 +23,7 @@ struct TaskState {
   bool failed = false;  // It has reported a failure.
   std::string failure;  // The report, if the job can survive it; acted on a moment later.
   Nanoseconds failed_at = 0;
-  bool segment_done = false;   // A worker has ended the running segment.
+  bool run_done = false;       // A worker has finished its run over the segment.
   Nanoseconds last_heard = 0;  // 0: never, or not since it was lost.
   proto::Heartbeat heartbeat;
   int64_t setup_ns = 0;

@@ -93,7 +93,7 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
 void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
   task.late = false;
-  task.segment_done = true;  // It was not asked to train.
+  task.run_done = true;  // It was not asked to train.
   segment_.leases().Join(id.index);
   Question& question = questions_.at(id);
   // The replacement has no step in rounds dealt since the servers were asked, so they must not wait for it

@@ -79,7 +79,7 @@ TEST_F(EvaluationCoordinatorTest, ImpossibleCountsAreRefused) {
   for (const auto& [samples, correct] : std::vector<std::pair<int, int>>{{4, 0}, {2, 0}, {3, 4}, {3, -1}}) {
     const absl::Status status = Done(Worker(0), 1, samples, correct);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("it evaluated on 3 samples and says"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("it was asked to evaluate 3 samples, but reports"));
   }
 }
 

@@ -45,7 +45,7 @@ class JobControllerTest : public ::testing::Test {
       Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
                                        " samples: ", slice.count(), " loss_sum: 1 correct: 1 } }"));
     }
-    Say(Worker(worker), absl::StrCat("segment_done { run: ", run, " }"));
+    Say(Worker(worker), absl::StrCat("run_done { run: ", run, " }"));
   }
 
   static TaskId Worker(int index) { return {proto::WORKER, index}; }

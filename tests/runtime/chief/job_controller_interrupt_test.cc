@@ -43,7 +43,7 @@ TEST_F(JobControllerInterruptTest, LockStep_EndsAfterFurthestWorkersStep) {
   EXPECT_THAT(journal_, HasSubstr("saved 2 0 20\n"));
 }
 
-TEST_F(JobControllerInterruptTest, SegmentDoneAfterPause_EndsEpochAsUsual) {
+TEST_F(JobControllerInterruptTest, RunDoneAfterPause_EndsEpochAsUsual) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Log();

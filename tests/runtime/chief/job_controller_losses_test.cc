@@ -48,7 +48,7 @@ class LossesTest : public JobControllerTest {
       last = lease.last();
       if (!last) Say(Worker(worker), "lease_request { batches: 4 }");
     }
-    Say(Worker(worker), absl::StrCat("segment_done { run: ", NewestLease(worker).run(), " }"));
+    Say(Worker(worker), absl::StrCat("run_done { run: ", NewestLease(worker).run(), " }"));
   }
   proto::Lease NewestLease(int worker) const {
     for (auto order = orders_.rbegin(); order != orders_.rend(); ++order) {
@@ -314,7 +314,7 @@ TEST_F(LossesTest, LossAfterLastBatch_ReachesBarrierOnceFenced) {
 TEST_F(LossesTest, LossDuringEvaluation_RepeatsItOnRemainingWorkers) {
   Begin(kAsynchronous);
   Use(1, 5);
-  Say(Worker(1), "segment_done { run: 1 }");
+  Say(Worker(1), "run_done { run: 1 }");
   UseAll(0);
   Log();
   Say(Worker(0), "evaluation_done { id: 1 samples: 1 correct: 1 }");
@@ -352,7 +352,7 @@ TEST_F(LossesTest, EvaluationWithoutWorkersWaitsForReplacement) {
 TEST_F(LossesTest, LossDuringSave_DoesNotStopSave) {
   Begin(absl::StrCat(kAsynchronous, " checkpoint { every_epochs: 1 }"));
   Use(1, 5);
-  Say(Worker(1), "segment_done { run: 1 }");
+  Say(Worker(1), "run_done { run: 1 }");
   UseAll(0);
   for (int i = 0; i < 2; ++i) Say(Worker(i), "evaluation_done { id: 1 samples: 1 }");
   SaveOpened(absl::OkStatus());

@@ -96,7 +96,7 @@ TEST_F(JobControllerTest, ImpossibleEvaluationEndsJob) {
   Tick(0.1);
   Tick(3);
   EXPECT_THAT(std::string(end_.message()),
-              HasSubstr("worker 0: it evaluated on 2 samples and says that of 3"));
+              HasSubstr("worker 0: it was asked to evaluate 2 samples, but reports"));
 }
 
 TEST_F(JobControllerTest, LostTaskEndsJobAndIsNamed) {

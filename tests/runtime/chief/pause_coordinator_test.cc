@@ -31,9 +31,9 @@ class PauseCoordinatorTest : public ::testing::Test {
     pausing.set_steps(steps);
     return pause_.OnPausing(Worker(worker), pausing, actions_);
   }
-  void SegmentDone(int worker) {
-    roster_.at(Worker(worker)).segment_done = true;
-    pause_.OnSegmentDone(Worker(worker), actions_);
+  void RunDone(int worker) {
+    roster_.at(Worker(worker)).run_done = true;
+    pause_.OnRunDone(Worker(worker), actions_);
   }
   std::vector<std::string> Log() { return TakeTexts(actions_); }
 
@@ -57,7 +57,7 @@ TEST_F(PauseCoordinatorTest, SegmentIsCutAfterFurthestWorkersStep) {
 }
 
 TEST_F(PauseCoordinatorTest, WorkerAtSegmentEndIsNotPaused) {
-  SegmentDone(0);
+  RunDone(0);
   pause_.Begin(actions_);
   EXPECT_THAT(Log(), ElementsAre("w1 pause"));
   EXPECT_TRUE(Pausing(1, 2).ok());
@@ -69,7 +69,7 @@ TEST_F(PauseCoordinatorTest, SegmentEndThatCrossesPauseAnswersIt) {
   pause_.Begin(actions_);
   EXPECT_TRUE(Pausing(1, 1).ok());
   Log();
-  SegmentDone(0);
+  RunDone(0);
   EXPECT_THAT(Log(), ElementsAre("w1 cut"));
   EXPECT_EQ(segment_.segment().steps, 2);
 }

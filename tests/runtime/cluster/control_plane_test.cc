@@ -109,7 +109,7 @@ class ControlPlaneTest : public ::testing::Test {
 TEST_F(ControlPlaneTest, MessagesAndOrdersArrive) {
   const auto session = Join();
   proto::FromTask message;
-  message.mutable_segment_done()->set_run(42);
+  message.mutable_run_done()->set_run(42);
   session->Send(message);
   chief_.WaitFor("run: 42");
   proto::ToTask order;
@@ -161,7 +161,7 @@ TEST_F(ControlPlaneTest, BeatIsSentBeforeTheNextMessage) {
   });
   session->Beat();
   proto::FromTask message;
-  message.mutable_segment_done();
+  message.mutable_run_done();
   session->Send(message);
   chief_.WaitFor("step: 5");
 }
@@ -326,7 +326,7 @@ TEST_F(ControlPlaneTlsTest, MessagesOfACertifiedTaskArrive) {
   options_.connect_timeout = 30 * kSecond;
   const auto session = Join();
   proto::FromTask message;
-  message.mutable_segment_done()->set_run(42);
+  message.mutable_run_done()->set_run(42);
   session->Send(message);
   chief_.WaitFor("run: 42");
 }
