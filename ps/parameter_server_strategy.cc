@@ -147,9 +147,9 @@ absl::Status ParameterServerStrategy::EnqueueEnd(int) {
     if (missing_[message] == 0) continue;
     // A worker without samples may have run no backward pass; its pushes are empty, and count.
     if (step_.sample_count > 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("step ", step_.step, " ends before all gradients of [", messages_[message].range.begin,
-                       ", ", messages_[message].range.end(), ") were announced"));
+      return absl::InternalError(absl::StrCat("step ", step_.step, " ends before all gradients of [",
+                                              messages_[message].range.begin, ", ",
+                                              messages_[message].range.end(), ") were announced"));
     }
     TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
   }

@@ -3,10 +3,10 @@
 // parameters.
 //
 // Answers are held until EnqueueEnd, which waits for all of them and copies them to the parameter arena.
-// Where the job says so, the answer to an asynchronous push has no parameters, and each step begins with a
-// pull instead; unless training is bulk-synchronous, the first step does in any case. Gradients are sent from
-// the live arena, host memory, in messages of about message_bytes: runs of one server's shards, closed in
-// ready order.
+// If the job says so, the answer to an asynchronous push has no parameters, and each step begins with a pull
+// instead. Asynchronously and stale-synchronously the first step always begins with a pull. Gradients are
+// sent from the live arena, host memory, in messages of about message_bytes: runs of one server's shards,
+// closed in ready order.
 #ifndef TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 #define TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 

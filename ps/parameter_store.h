@@ -11,7 +11,10 @@
 //                     arrived
 //   asynchronous      all parts of one push have arrived  the push's own samples, or   version - base version
 //                                                         the job's global batch
-//   stale-synchronous a worker may begin its next step    samples of the global batch  version - base version
+//   stale-synchronous some worker may begin its next step samples of the global batch  version - base version
+//
+// Asynchronous updates are made by Commit in parameter_store.cc; parameter_store_bulk.cc and
+// parameter_store_stale.cc hold the other two.
 //
 // Stale-synchronously with bound s, a worker that has made c steps may begin the next once no other has made
 // fewer than c - s; until then its answer is held back. Meanwhile pushes are pending. They are applied when a

@@ -9,8 +9,8 @@
 //   done.Record(stream);
 //   StepOutcome outcome = *strategy.AwaitEnd(step, done);
 //
-// The contract is asynchronous in form, as that of Device: a strategy that the host drives fulfils it by
-// having made the exchange when EnqueueEnd returns.
+// The contract is asynchronous in form, as that of Device. If the host drives the exchange, it is complete
+// when EnqueueEnd returns.
 //
 // Called by the training thread only; implementations may own threads of their own.
 #ifndef TETHYS_RUNTIME_STRATEGY_H_
@@ -38,7 +38,8 @@ struct StepInfo {
   int64_t epoch = 0;
   int64_t sample_begin = 0;  // First sample of this worker's batch.
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
-  int64_t global_sample_count = 0;  // Over all workers, bulk-synchronous and mirrored; else sample_count.
+  int64_t global_sample_count = 0;  // Over all workers, bulk-synchronous and mirrored, 1 or more; else
+                                    // sample_count.
   int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
   int parity = 0;                   // 0 or 1: in-flight steps differ in it.
 };
@@ -79,8 +80,8 @@ struct StepOutcome {
 //
 // After a failed step: FailedPrecondition means that a gradient was not finite. Where the traits say
 // updates_here, parameters are then those before the step on every worker, and later enqueued steps have no
-// effect. With servers the arena may hold parameters of no step. After any other error parameters are
-// unspecified.
+// effect. With servers the arena may mix parameters of two steps. After any other error parameters are
+// unspecified. A strategy that has returned an error is only destroyed: no further call needs to succeed.
 //
 // Thread-compatible.
 class Strategy {
@@ -104,11 +105,13 @@ class Strategy {
   virtual absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                                  absl::Span<const Range> ready_order) = 0;
 
-  // Begins a step. Blocks only where it brings parameters.
+  // Begins a step. At most two are in flight, with different parities; only one unless stream_only. Blocks
+  // only where it brings parameters, with the errors of EnqueueEnd. InvalidArgument: no worker has a sample.
   virtual absl::Status BeginStep(const StepInfo& step) = 0;
 
-  // Range `index` of ready_order holds its final sums once `event` has happened (always, on a CPU). May start
-  // to send; never blocks.
+  // Range `index` of ready_order holds its final sums once `event` has happened (always, on a CPU). Called
+  // exactly once for each range, in ready order, also for a batch without samples. May start to send; never
+  // blocks. Unavailable: the connection has broken.
   virtual absl::Status GradientReady(int64_t index, const Event& event) = 0;
 
   // Enqueues what remains of the step behind backward. Where the host drives the exchange, blocks under a
@@ -117,12 +120,14 @@ class Strategy {
   virtual absl::Status EnqueueEnd(int parity) = 0;
 
   // Awaits the oldest step whose end was enqueued; `done` was recorded behind all of its work. Blocks under a
-  // deadline until the step is made. Then gradient_sums may be overwritten, and the parameters of the next
-  // step are in the arena, unless BeginStep brings them. Errors as those of EnqueueEnd.
+  // deadline until the step is made. Then the host may overwrite gradient_sums (stream work that is
+  // enqueued later may do so earlier), and the parameters of the next step are in the arena, unless BeginStep
+  // brings them. Errors as those of EnqueueEnd.
   virtual absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) = 0;
 
   // Brings the parameters up to date with all updates of all workers; a no-op unless servers update
-  // asynchronously or stale-synchronously. Called at barriers only, with no step in flight.
+  // asynchronously or stale-synchronously. Called at barriers only, with no step in flight. Blocks under a
+  // deadline; errors as those of EnqueueEnd.
   virtual absl::Status Refresh() = 0;
 
   // Optimizer slots held on this worker, device memory as the arenas, in the optimizer's order; empty where

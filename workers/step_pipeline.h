@@ -32,8 +32,8 @@
 namespace tethys {
 
 // Invariants:
-// 1. At most two steps are in flight. They have different slots of host memory and graphs: step t + 2 writes
-//    to the parity that step t no longer uses.
+// 1. At most two steps are in flight. They differ in their parity, and each parity has host memory and a
+//    graph of its own: step t + 2 writes to those that step t no longer uses.
 // 2. If a step's gradients are not finite, and the strategy updates on this worker, the step and any enqueued
 //    behind it leave parameters as they were before the step that the error names.
 // 3. A record is ended for every step that was made, in order.
