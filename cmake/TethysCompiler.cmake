@@ -9,7 +9,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # -g1 keeps line numbers for stack traces at a fifth of the build's size.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
-if(TETHYS_SANITIZER)  # What a sanitizer adds takes long to optimise.
+if(TETHYS_SANITIZER)  # Code that a sanitizer adds takes long to optimise.
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 endif()
 
@@ -22,7 +22,7 @@ endif()
 # The same for all, so that all can share what is precompiled.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 
-# Of tests that do not compute.
+# Options of tests that do not compute.
 add_library(tethys_unoptimized INTERFACE)
 target_compile_options(tethys_unoptimized INTERFACE -O0)
 

@@ -1,5 +1,5 @@
-# Everything here comes with the distribution. What is required and missing stops the configuration
-# with the package that brings it; what is optional is listed at the end with the cost of its absence.
+# Everything here comes with the distribution. A missing requirement stops the configuration and names the
+# package that provides it; missing options are listed at the end with the cost of their absence.
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)

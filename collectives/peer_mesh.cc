@@ -175,7 +175,7 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
 
 absl::Status PeerMesh::SilenceError(int peer) const {
   return absl::DeadlineExceededError(
-      absl::StrCat("rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s in vain for ",
+      absl::StrCat("rank ", options_.rank, " waited ", ToSeconds(options_.step_timeout), " s for ",
                    MemberText(options_, peer), " in collective ", step_, " [", FrameText(header_),
                    "]: it may be stopped, overloaded or cut off; its log shows what it did last"));
 }

@@ -29,8 +29,8 @@ namespace tethys {
 // ranks get one error, with the code and the names given by the rank that found it.
 // 3. A rank fails only for a peer from which it still needs data. A peer that leaves after it has sent
 // everything (the end of a job) is no error.
-// 4. A rank that itself waits for others is not blamed for silence: it announces that it is waiting before
-// any peer's timeout ends.
+// 4. No rank fails because of a rank that itself waits for others: before any peer's timeout ends, that rank
+// announces that it is waiting.
 class PeerMesh {
  public:
   PeerMesh(RingOptions options, std::vector<RingConnection> connections, WakeUp abort);

@@ -179,7 +179,7 @@ absl::Status RankBoard::CheckNotices() {
   return absl::OkStatus();
 }
 
-// Blames the rank that is furthest behind: the others wait, too.
+// Names the rank that is furthest behind, because the others wait as well.
 absl::Status RankBoard::SilenceError() const {
   const auto lead = [this](int peer) { return static_cast<int32_t>(lines_[peer].posts - posts_); };
   int silent = 0;
@@ -187,7 +187,7 @@ absl::Status RankBoard::SilenceError() const {
     if (lead(peer) < lead(silent)) silent = peer;
   }
   return absl::DeadlineExceededError(
-      absl::StrCat(options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s in vain for ",
+      absl::StrCat(options_.members[rank()], " waited ", ToSeconds(options_.step_timeout), " s for ",
                    options_.members[silent], " in collective ", step_, " [", FrameText(notice_.frame),
                    "]: it may be stopped or overloaded; its log shows what it did last"));
 }

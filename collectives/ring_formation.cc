@@ -268,12 +268,13 @@ class RingFormation {
     TETHYS_RETURN_IF_ERROR(CheckHandshake(options_.token, knock.nonce, expected, handshake));
     if (handshake.role() != options_.identity.role()) {
       return absl::FailedPreconditionError(
-          absl::StrCat("the caller is a ", proto::Role_Name(handshake.role()), ", this ring is of ",
+          absl::StrCat("the caller is a ", proto::Role_Name(handshake.role()),
+                       ", but this ring connects processes of role ",
                        proto::Role_Name(options_.identity.role()), ": check the address it was given"));
     }
     if (message.frame.group != options_.group) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the caller is of group ", message.frame.group, ", here ", options_.group));
+      return absl::FailedPreconditionError(absl::StrCat("the caller is of group ", message.frame.group,
+                                                        ", but this ring is group ", options_.group));
     }
     TETHYS_RETURN_IF_ERROR(CheckCertificate(knock, handshake.index()));
     return handshake;
@@ -335,8 +336,8 @@ class RingFormation {
                        last_error_[rank].ok() ? "" : absl::StrCat(" [", last_error_[rank].message(), "]")));
     }
     return absl::DeadlineExceededError(absl::StrCat(
-        "rank ", options_.rank, " waited ", ToSeconds(options_.connect_timeout),
-        " s in vain to connect with ", absl::StrJoin(missing, ", "),
+        "rank ", options_.rank, " waited ", ToSeconds(options_.connect_timeout), " s to connect with ",
+        absl::StrJoin(missing, ", "),
         last_refusal_.ok() ? "" : absl::StrCat("; the last caller was refused: ", last_refusal_.message())));
   }
 

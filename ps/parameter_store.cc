@@ -56,7 +56,7 @@ absl::Status ParameterStore::Allocate() {
   const int64_t installed = InstalledMemory();
   const auto count = static_cast<int64_t>(arenas.size());
   constexpr int64_t kFloatsPerMebibyte = (1 << 20) / sizeof(float);
-  // Linux may grant more than it has, piece by piece, and then kills whoever touches it.
+  // Linux may grant more memory than it has, piece by piece, and then kills the process that touches it.
   bool fits = layout_.local_size() <= installed / static_cast<int64_t>(sizeof(float)) / count;
   for (Arena* arena : arenas) {
     if (!fits) break;
@@ -137,7 +137,8 @@ absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
     return absl::OutOfRangeError(
         absl::StrCat(Who(frame), "its push ", frame.sequence, " follows push ", applied.sequence));
   }
-  // Bulk-synchronous step t turns version t into t + 1. Other workers count their own steps.
+  // Bulk-synchronous step t turns version t into t + 1. Under the other consistencies each worker counts its
+  // own steps.
   const uint64_t version = version_;
   const uint64_t next = bulk_ ? version : stale_ ? inboxes_[frame.rank].clock : applied.step + 1;
   // Asynchronously a worker may begin with any step; stale-synchronously it may skip steps.
@@ -384,7 +385,7 @@ void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions
 
 absl::Status ParameterStore::ForEachShard(ShardFunction function) {
   if (updated_ > 0) {
-    return absl::FailedPreconditionError(absl::StrCat("server ", config_.server, " stands within update ",
+    return absl::FailedPreconditionError(absl::StrCat("server ", config_.server, " has not completed update ",
                                                       version_ + 1,
                                                       ": parameters are read and written at barriers only"));
   }
@@ -401,7 +402,7 @@ absl::Status ParameterStore::SetVersion(int64_t version) {
   for (const PushInbox& inbox : inboxes_) {
     if (inbox.push.sequence == 0) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat(Who(inbox.push), "a push is under way, versions are set at barriers only"));
+        absl::StrCat(Who(inbox.push), "its push is incomplete: versions are set at barriers only"));
   }
   version_ = version;
   return absl::OkStatus();

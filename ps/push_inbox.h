@@ -20,12 +20,13 @@ struct PushInbox {
   Frame push;             // Header of the current push; sequence 0: there is none.
   PushParts parts;        // Arrived parts of the current push.
   int64_t received = 0;   // Elements of shards in `parts`.
-  // Stale-synchronously:
-  bool held = false;  // The push is applied, but its answer is held back.
-  bool takes_part = true;
+  // The fields up to `pulls` are for stale-synchronous training only.
+  bool held = false;               // The push is applied, but its answer is held back.
+  bool takes_part = true;          // False from a loss until the replacement is enrolled.
   uint64_t clock = 0;              // Steps made: one more than the step of the last complete push.
   std::map<int64_t, Frame> pulls;  // Pulls held back, by first element.
-  Arena staging;                   // Empty where pushes are added to the sum as they arrive.
+
+  Arena staging;  // Empty where pushes are added to the sum as they arrive.
 
   void ForgetPush() {
     push = Frame{};

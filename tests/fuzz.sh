@@ -28,10 +28,10 @@ install_missing "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${LINT_PACKAGES[@]
 cmake --preset fuzz
 cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
 
-# Memory is bounded: by an allocation, and in all. (What AddressSanitizer keeps of freed memory counts, too.)
+# Memory limits in MB: 64 per allocation, 256 in all, with freed memory that AddressSanitizer keeps.
 limits=(-rss_limit_mb=256 -malloc_limit_mb=64 -timeout=25 -max_len=4096)
 export ASAN_OPTIONS=quarantine_size_mb=8:allocator_may_return_null=1
-# What a target that ends early would leave behind.
+# The folder for files that a target leaves behind if it ends early.
 TEST_TMPDIR=$(mktemp -d)/
 export TEST_TMPDIR
 trap 'rm -rf "$TEST_TMPDIR"' EXIT

@@ -42,7 +42,7 @@ std::vector<std::string> CodeWords(const std::string& cell) {
   return words;
 }
 
-// What stands in an include directive, its quotes or angle brackets included.
+// The operand of each include directive in `source`, with its quotes or angle brackets.
 std::vector<std::string> IncludesOf(const std::string& source) {
   static const std::regex kDirective(R"(\s*#\s*include\s*(["<][^">]+[">]).*)");
   std::vector<std::string> includes;

@@ -36,9 +36,9 @@ absl::Status BatchFeed::FeedAhead() {
   return HandOver();
 }
 
-// Next may overwrite the batch before, so its copy must have ended. That copy waited at most for the last
-// reader of its slot on the device, two batches back, whose step is over: so this never waits for a step in
-// flight.
+// The loader's Next may overwrite the previous batch, so the copy of that batch to the device must have
+// ended. The copy itself waits only for the step that read its place on the device before, two batches back.
+// That step is over, so this never waits for an in-flight step.
 absl::Status BatchFeed::HandOver() {
   TETHYS_RETURN_IF_ERROR(plan_.AwaitUploads());
   return plan_.Upload(loader_->Next());

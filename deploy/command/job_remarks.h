@@ -1,5 +1,5 @@
-// Remarks on what a job requests in vain: servers without parameters, workers without samples. Pure; any
-// thread.
+// Remarks on parts of a job that have no effect: servers without parameters, workers without samples. Pure;
+// any thread.
 #ifndef TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
 #define TETHYS_DEPLOY_COMMAND_JOB_REMARKS_H_
 

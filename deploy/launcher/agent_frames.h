@@ -6,8 +6,8 @@
 //   message  the concatenated pieces of its frames
 //
 // A frame without a piece is a heartbeat. It may stand between any two frames, also between those of one
-// message. A frame is no longer than PIPE_BUF bytes, so a write of one to a pipe is atomic, and two processes
-// can write to the same pipe: the launcher orders, and its heart heartbeats
+// message. A frame is no longer than PIPE_BUF bytes, so a write of one to a pipe is atomic. So two processes
+// can write to the same pipe: the launcher writes orders, and its heart writes heartbeats
 // (deploy/launcher/launcher_heart.h).
 #ifndef TETHYS_DEPLOY_LAUNCHER_AGENT_FRAMES_H_
 #define TETHYS_DEPLOY_LAUNCHER_AGENT_FRAMES_H_

@@ -27,8 +27,8 @@
 namespace tethys {
 namespace {
 
-// Seconds added to timeouts.silence, so that the chief notices a silent task before the launcher blames the
-// chief.
+// Seconds added to timeouts.silence, so that the chief reports a silent task before the launcher reports a
+// silent chief.
 constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
 // The longest time between two reads of the logs, if they are shown.
@@ -61,7 +61,7 @@ class JobLaunch {
   RunResult Run();
 
  private:
-  // A stage ends when all tasks have ended, or at its deadline, with the next one.
+  // A stage lasts until all tasks have ended; at its deadline the next stage begins.
   enum class Stage {
     kRunning,   // Until the chief has finished, a task is lost, or the user interrupts.
     kSettling,  // Tasks end by themselves.

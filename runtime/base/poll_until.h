@@ -1,4 +1,4 @@
-// Waits for a condition of which nothing tells but asking, such as an event of a device. Any thread.
+// Waits for a condition that can only be polled, such as an event of a device. Any thread.
 #ifndef TETHYS_RUNTIME_BASE_POLL_UNTIL_H_
 #define TETHYS_RUNTIME_BASE_POLL_UNTIL_H_
 

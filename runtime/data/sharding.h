@@ -64,9 +64,10 @@ int64_t StepsPerEpoch(int64_t samples, int64_t global_batch, bool drop_remainder
 // Samples an epoch uses: all, or whole batches only.
 int64_t SamplesPerEpoch(int64_t samples, int64_t global_batch, bool drop_remainder);
 
-// All workers' positions in a step of an epoch: the last may be short. Requires 0 <= step < StepsPerEpoch.
+// All workers' positions in a step of an epoch. The epoch's last step may have fewer than global_batch.
+// Requires 0 <= step_in_epoch < StepsPerEpoch.
 Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch);
-// One worker's positions in it, possibly none.
+// One worker's positions in such a step, possibly none.
 Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch, int64_t rank, int64_t world);
 
 // One worker's samples of an evaluation, in natural order.

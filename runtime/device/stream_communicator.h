@@ -15,7 +15,7 @@ namespace tethys {
 
 class Stream;
 
-// What all ranks of a group agree on, and this rank.
+// The parameters that all ranks of a group agree on, and the rank of this process.
 struct StreamGroup {
   std::string id;  // Device::NewGroupId of rank 0.
   int rank = 0;

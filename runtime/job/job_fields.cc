@@ -160,8 +160,8 @@ const FieldDescriptor* OtherChoice(const FieldDescriptor& field, const Message& 
   return chosen == &field ? nullptr : chosen;
 }
 
-// How --set switches to the member `field` of the message at `path`: by the oneof, or by the message around
-// it.
+// The text after --set= that switches to the member `field` of the message at `path`. It names the oneof, or
+// the message itself if its oneof is called `kind`: "strategy=mirrored".
 std::string SwitchText(absl::string_view path, const FieldDescriptor& field) {
   const std::string& oneof = field.real_containing_oneof()->name();
   const bool by_message = oneof == "kind" && !path.empty();

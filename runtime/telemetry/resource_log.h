@@ -34,7 +34,7 @@ class ResourceLog {
   void SetMachines(const std::vector<std::string>& hosts);
 
   // `clock_offset`: the chief's clock minus that of the sample. An implausible sample (no length, a negative
-  // or non-finite number) is dropped. Errors are the file's; the sample counts even then.
+  // or non-finite number) is dropped. An error is one of the file; the summary counts the sample even then.
   absl::Status Add(const std::string& host, const std::string& process, const proto::ResourceSample& sample,
                    Nanoseconds clock_offset);
   // Queues all lines added so far for writing. Does not block.
@@ -68,7 +68,8 @@ class ResourceLog {
     void AddGpu(const proto::ResourceSample& sample);
     void Fill(proto::ResourceSummary& summary) const;
   };
-  // A machine's latest sample, kept until every machine has sent one of the same moment.
+  // A machine's latest sample; `fresh` until it is part of the sum over machines. The sum is made once every
+  // machine that is not gone has a fresh sample.
   struct Latest {
     bool fresh = false;
     int cores = 0;

@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// Bytes of memory that this host has in all, whoever uses it.
+// Bytes of memory installed in this host, in use or not.
 int64_t InstalledMemory();
 
 class Arena {

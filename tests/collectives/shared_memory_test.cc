@@ -127,7 +127,7 @@ TEST(ArenasAndOtherMemory, AreRefusedInOneCollective) {
 }
 
 // Uses another process, because the kernel reports only the death of a process.
-TEST(SharedMemoryDeath, OfAProcessIsReportedBeforeTheDeadline) {
+TEST(SharedMemory, DeathOfAProcessIsReportedBeforeTheDeadline) {
   TestRing ring(2, Medium::kSharedMemory);
   const pid_t child = fork();
   if (child == 0) {

@@ -155,7 +155,7 @@ class RunningJobTest(TethysTest):
                 self.assertRegex(run.output, r"step \d")
                 self.assert_nothing_runs(run)
 
-    def test_what_failed_is_told_once(self):
+    def test_reason_of_a_failure_is_printed_once(self):
         for name, overrides in STRATEGIES.items():
             with self.subTest(strategy=name), Run([*overrides, "optimizer.learning_rate=1000000"]) as run:
                 self.assertEqual(run.start().finish(), 1, run.output)
@@ -164,7 +164,7 @@ class RunningJobTest(TethysTest):
                 self.assertNotRegex(run.output, r"\[\d+, \+\d+\)|exited with status|go on from")
                 self.assertIn("once that is mended, train from the start", run.output)
 
-    def test_a_killed_worker_is_told_once(self):
+    def test_killed_worker_is_named_once(self):
         for name in ("mirrored", "ps_sync"):
             with self.subTest(strategy=name), Run([*STRATEGIES[name], "epochs=10000"]) as run:
                 run.start()

@@ -275,7 +275,7 @@ TEST_F(ParameterStoreTest, NonFinitePartBreaksStoreAndBlocksLaterReads) {
   EXPECT_EQ(store_->version(), 0);
   EXPECT_THAT(Pull(0, {0, 8}), HasSubstr("the step is not made"));
   const auto read = [](int, int64_t, absl::Span<float>) { return absl::OkStatus(); };
-  EXPECT_THAT(StatusText(store_->ForEachShard(read)), HasSubstr("server 2 stands within update 1"));
+  EXPECT_THAT(StatusText(store_->ForEachShard(read)), HasSubstr("server 2 has not completed update 1"));
 }
 
 TEST_F(ParameterStoreTest, StepOfAWorkerLostBetweenPartsIsNotMade) {

@@ -98,7 +98,7 @@ TEST(StepPipeline, LocalGivesTheBitsOfTheCpuWithAndWithoutGraphs) {
   }
 }
 
-TEST(StepPipeline, MirroredOnStreamsGivesTheBitsOfTheCpuAndLeavesNoGraph) {
+TEST(StepPipeline, MirroredOnStreamsMatchesCpuBitForBitAndLeavesNoGraph) {
   const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };
@@ -197,7 +197,7 @@ TEST(StepPipeline, HostDrivenExchangeUsesOneGraphForAllSteps) {
   }));
 }
 
-TEST(StepPipeline, FirstStepIsNotCapturedThenEachSlotHasAGraph) {
+TEST(StepPipeline, FirstStepIsNotCapturedThenEachParityHasAGraph) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   Training training(replica, replica.MakeLocal());
   for (const int graphs : {0, 1, 2, 2, 2}) {

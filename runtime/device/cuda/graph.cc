@@ -32,7 +32,8 @@ class CudaGraph final : public Graph {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& stream, absl::FunctionRef<absl::Status()> work) {
-  // Forbids calls that cannot be captured in this thread only: NCCL's and the loader's threads may make them.
+  // Forbids calls that cannot be captured, but in this thread only: NCCL's and the loader's threads may make
+  // them.
   TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeThreadLocal));
   const absl::Status put = work();
   cudaGraph_t captured = nullptr;

@@ -77,7 +77,7 @@ TEST_F(FileErrorsTest, PartlyWrittenRecordIsRemoved) {
   EXPECT_EQ(Read("lines"), "one\nthree\n");
 }
 
-TEST_F(FileErrorsTest, HalfRecordThatCannotBeCutIsCutBeforeTheNext) {
+TEST_F(FileErrorsTest, HalfRecordLeftByAFailedCutIsCutBeforeTheNextRecord) {
   const auto file = Lines();
   {
     FailingCalls full({.errors = {kShortWrite, EIO, EIO}});

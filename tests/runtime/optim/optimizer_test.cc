@@ -95,7 +95,7 @@ TEST(Optimizer, UpdateAfterANonFiniteOneChangesNothingAndFails) {
   EXPECT_EQ(w, 1);
 }
 
-TEST(Optimizer, UpdateUsesTheRatesSetForItsTurn) {
+TEST(Optimizer, UpdateUsesTheRatesSetForItsParity) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   auto optimizer = CreateOptimizer(Config("sgd {}"), *device, {{{0, 1}, 0}}).value();
