@@ -19,8 +19,8 @@ std::string ProcessesHere(const proto::JobPlan& plan);
 
 // JobSummary, then `places` (lines of text on which process runs where), then the ranges of variables on each
 // server, the memory of each process, and the bytes that each sends and receives per step. Sizes are computed
-// from the plan: live buffers, without the program itself. `worker_hosts`: a number for each worker, equal
-// for those on one host; empty: all are.
+// from the plan: live buffers, without the program itself. `worker_hosts` has a number for each worker, equal
+// for workers on one host; if it is empty, all workers are on one host.
 absl::StatusOr<std::string> PlanReport(const proto::JobPlan& plan, const std::string& places,
                                        const std::vector<int>& worker_hosts = {});
 

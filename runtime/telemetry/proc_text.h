@@ -13,7 +13,7 @@
 
 namespace tethys {
 
-// Bytes towards this side, and away from it.
+// Bytes that a machine, process or connection received or read (`in`), and sent or wrote (`out`).
 struct ByteCounts {
   int64_t in = 0;
   int64_t out = 0;

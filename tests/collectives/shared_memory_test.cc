@@ -97,7 +97,7 @@ TEST_P(Arenas, TransferTheOtherRanksShareEachWay) {
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, Arenas, ::testing::Values(2, 3, 5));
 
-TEST(ArenasOfTwoHosts, AreReducedInPlaceInsideAHost) {
+TEST(ArenasOfTwoHosts, AllReduceSumsRanksOfBothHosts) {
   ExpectAllOk(InRing(
       5,
       [](std::unique_ptr<Communicator>& ranks) -> absl::Status {

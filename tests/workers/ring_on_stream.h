@@ -1,5 +1,6 @@
-// A ring of threads in place of NCCL: sums when the stream of a late device reaches the work. In bfloat16 it
-// rounds each sum once, whereas NCCL rounds every partial sum.
+// A ring of threads as a StreamCommunicator, in place of NCCL. It sums when the stream of a late device
+// (tests/testing/late_device.h) runs the enqueued all-reduce. In bfloat16 it rounds each sum once, whereas
+// NCCL rounds every partial sum.
 #ifndef TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
 #define TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
 

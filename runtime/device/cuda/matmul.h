@@ -26,7 +26,8 @@ class Matmul {
   static absl::StatusOr<std::unique_ptr<Matmul>> Create(cublasLtHandle_t handle, const MatmulShape& shape,
                                                         Precision precision);
   virtual ~Matmul() = default;
-  // a and b are float32, or bfloat16 with Precision::kBf16; all 16-byte aligned. bias is null without one.
+  // a and b are float32, or bfloat16 with Precision::kBf16; all 16-byte aligned. bias is null if
+  // MatmulShape::bias is false.
   virtual absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, float* c,
                            void* workspace) = 0;
   virtual int64_t workspace_bytes() const = 0;

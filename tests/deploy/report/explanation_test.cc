@@ -106,7 +106,7 @@ TEST_F(ExplanationTest, WithoutStepsOfAllTrainingIsEmpty) {
   EXPECT_EQ(Text(), "");
 }
 
-TEST_F(ExplanationTest, SingleVariantIsExplainedWithoutDifference) {
+TEST_F(ExplanationTest, SingleVariantIsExplainedWithoutComparison) {
   Add("mirrored", 10, 6, 3);
   EXPECT_THAT(Text(), AllOf(HasSubstr("a worker of mirrored needed"), Not(HasSubstr("So the"))));
 }

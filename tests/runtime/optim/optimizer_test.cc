@@ -73,7 +73,7 @@ TEST(Optimizer, DecaysAllButBiasesByDefault) {
   EXPECT_THAT(Decays(""), ElementsAre(0, 0, 0));
 }
 
-TEST(Optimizer, RefusesAConfigWithoutAKind) {
+TEST(Optimizer, RefusesConfigWithoutKindAndMomentumOfOne) {
   auto device = CreateCpuDevice(1).value();
   EXPECT_EQ(CreateOptimizer(Config("learning_rate: 1"), *device, {}).status().code(),
             absl::StatusCode::kInvalidArgument);
