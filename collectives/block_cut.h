@@ -11,8 +11,8 @@
 namespace tethys {
 
 // Vectors up to this size (16 KiB) are sent whole to every other rank: one hop instead of 2 (n-1), for n/2
-// times the bytes. On loopback the ring is faster from 16 to 32 KiB on for 3 to 8 ranks, from 64 KiB on
-// for 2.
+// times the bytes. On loopback the size at which the ring becomes faster is 16 to 32 KiB for 3 to 8 ranks,
+// and 64 KiB for 2 ranks.
 constexpr int64_t kDirectElements = 4 * 1024;
 
 // Block `index` of `world` blocks. The first (count mod world) blocks have one element more.

@@ -3,8 +3,8 @@
 // error: discard it and make a new one under a new generation.
 //
 // Every rank calls the same operations with the same counts in the same order; otherwise every rank gets an
-// error that names the mismatch. All calls block, fail after the timeout given at construction without
-// progress, and are made by one thread at a time.
+// error that names the mismatch. All calls block and are made by one thread at a time. A call fails if it
+// makes no progress for the timeout given at construction.
 #ifndef TETHYS_COLLECTIVES_COMMUNICATOR_H_
 #define TETHYS_COLLECTIVES_COMMUNICATOR_H_
 

@@ -88,7 +88,7 @@ class MirroredStrategy final : public Strategy {
       ready_ = announced_;
       closes_bucket = BucketWaits();
     }
-    // After the last range EnqueueEnd is next, and reduces the rest.
+    // The last range needs no notice: the training thread calls EnqueueEnd next, which reduces the rest.
     if (closes_bucket && announced_ < ready_ranges_) work_.NotifyOne();
     return absl::OkStatus();
   }

@@ -20,8 +20,8 @@ namespace tethys {
 struct MirroredOptions {
   int64_t bucket_bytes = 1024 * 1024;  // A bucket closes once it holds this many.
   std::string exchange = {};           // Describes the communicator, for logs and reports.
-  // Gradients may lie in the communicator's own memory. The same on every rank; false where some ranks are
-  // staged, because those need memory of their device.
+  // Whether gradients may lie in the communicator's own memory. The same on every rank; false if some ranks
+  // copy gradients from a device (runtime/staged_strategy.h), because they need memory of that device.
   bool in_memory_of_communicator = true;
 };
 

@@ -20,8 +20,9 @@ constexpr int64_t kLineBytes = 64;  // A line of the processor's cache.
 
 // The time for which a rank spins on a counter before it sleeps. Waking a sleeper takes some ten
 // microseconds, a spinning rank sees a post in a tenth of one. 200 us cover the usual lateness of a peer in a
-// step of 400 us: with 20 us two workers made 0.70 to 0.75 of the steps of two that exchange nothing, with
-// 200 us 0.86 and 0.87; longer spinning gained nothing (tests/bench/data_parallel_bench.py).
+// step of 400 us. Relative to two workers that exchange nothing, two workers made 0.70 to 0.75 of the steps
+// with 20 us, and 0.86 and 0.87 with 200 us; longer spinning gained nothing
+// (tests/bench/data_parallel_bench.py).
 constexpr Nanoseconds kWatch = 200 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
 // The time for which a rank sleeps before it checks that its peers are alive.

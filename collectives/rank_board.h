@@ -53,8 +53,8 @@ class RankBoard {
   int world_size() const { return static_cast<int>(options_.members.size()); }
   uint64_t step() const { return step_; }  // Collectives begun.
 
-  // Starts a collective. All arguments must be equal on every rank: `call`, without rank and step, and
-  // whether the vectors are in the arenas.
+  // Starts a collective. Both arguments must be equal on every rank, except for the rank and step in `call`.
+  // `in_arenas`: whether the vectors are in the arenas.
   absl::Status Begin(const Frame& call, bool in_arenas = false);
   // Publishes this rank's earlier writes to all ranks that see the post. Returns the post's number, the same
   // on all ranks.

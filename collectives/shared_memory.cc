@@ -40,7 +40,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Map(FileDescriptor descriptor, int64_
 }
 
 absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t bytes) {
-  // The kernel would not refuse more memory than there is, but kill the largest process.
+  // If memory ran out, the kernel would not return an error but kill the largest process.
   const int64_t bound = sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
   if (bytes > bound) return NoRoom(bytes, absl::StrCat("half of this host's memory is ", bound));
   FileDescriptor descriptor(memfd_create("tethys", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -1,6 +1,6 @@
-// Counts for each element of a server's memory how many workers have pushed it, and tells which elements a
-// new part completes. If all workers cut their pushes alike, each cut is one entry that counts down, found in
-// logarithmic time; otherwise entries are cut further. Pure; used by the store's thread.
+// Counts, for each element of a server's memory, how many workers have pushed it, and returns the elements
+// that a new part completes. If all workers cut their pushes alike, there is one entry per part, which counts
+// down and is found in logarithmic time; otherwise entries are cut further. Pure; used by the store's thread.
 #ifndef TETHYS_PS_ARRIVAL_COUNT_H_
 #define TETHYS_PS_ARRIVAL_COUNT_H_
 
@@ -17,8 +17,8 @@ class ArrivalCount {
   // Counts elements [0, size), each of which is complete after `workers` parts.
   ArrivalCount(int workers, int64_t size) : workers_(workers), size_(size) { Clear(); }
 
-  // Counts a part, within [0, size), of a worker whose earlier parts do not overlap it. Returns the ranges of
-  // it that are now complete, in ascending order.
+  // Counts a part of a worker's push. Requires that it is within [0, size) and does not overlap the worker's
+  // earlier parts. Returns the ranges of the part that are now complete, in ascending order.
   std::vector<Range> Add(Range part);
   // Resets all counts.
   void Clear();

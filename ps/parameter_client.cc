@@ -68,7 +68,7 @@ class Outbox {
 };
 
 absl::Status Unexpected(const Frame& answer) {
-  return absl::InternalError(absl::StrCat("an answer to no sent message: ", FrameText(answer)));
+  return absl::InternalError(absl::StrCat("an answer to a message that was not sent: ", FrameText(answer)));
 }
 
 class GrpcParameterClient final : public ParameterClient, public ServerLink::Owner {
@@ -274,9 +274,9 @@ bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
   ++outbox.in_flight;
   message.state = Message::State::kSent;
   const size_t payload_bytes = message.frame.payload_bytes;
-  // If a message is sent twice, the first copy may be answered while the second is being sent. The values of
-  // the second may change then; the server ignores them because of the sequence. So the header is copied and
-  // does not change with them.
+  // If a message is sent twice, the first copy may be answered while the second is being sent. The second
+  // copy's values may then change; the server ignores them because of the sequence in the header. The header
+  // must not change, so it is copied.
   char encoded[kFrameBytes];
   message.frame.EncodeTo(encoded);
   const grpc::Slice header(encoded, kFrameBytes);

@@ -46,10 +46,10 @@ struct ParameterClientOptions {
   std::vector<ServerAddress> servers;  // By server index.
   const Clock* clock = nullptr;        // Outlives the client.
   int reconnect_tries = 5;
-  // The most messages of one server that are sent and unanswered, until no answer has come for `patience`.
-  // 0: no limit. If a message is answered once all workers have sent it, this keeps workers level: one that
-  // is ahead leaves the server's link to those behind. The limit is lifted after `patience`, because workers
-  // that send in different orders would otherwise wait forever.
+  // Limit on the unanswered messages to one server; 0: no limit. If a message is answered once all workers
+  // have sent it, the limit keeps workers level: one that is ahead leaves the server's link to those behind.
+  // The limit is lifted if no answer comes for `patience`, because workers that send in different orders
+  // would otherwise wait forever.
   int window = 0;
   Nanoseconds patience = 100 * kMillisecond;
   Nanoseconds reconnect_pause = 20 * kMillisecond;  // Before the second try; doubles for each further one.

@@ -14,16 +14,17 @@ namespace {
 // that hides. Measured on loopback, 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in
 // four.
 constexpr int64_t kWholePushMessageBytes = 344 << 10;
-// Over a link, where parts are answered one by one, the last answer follows the last gradients by the time of
-// one message, so a push is sent in 16 messages: no smaller than one HTTP/2 frame (16 KiB) holds, no larger
-// than hides the cost of a message.
+// Over a link, where parts are answered one by one, the last answer comes one message's time after the last
+// gradients, so a push is cut into 16 messages. The least size fits one HTTP/2 frame (16 KiB); at the
+// greatest size the cost of a message is already hidden.
 constexpr int64_t kMessagesPerPush = 16;
 constexpr int64_t kLeastLinkMessageBytes = 12 << 10;
 constexpr int64_t kMostLinkMessageBytes = 128 << 10;
-// The most unanswered messages to a server. Without a window gradients run ahead of the other workers', or of
-// the answers, and fill the links' queues. Over links of 200 Mbit/s, two workers and two servers, 400 KB in
-// messages of 12 KiB: 1.07 of the bound with two, 1.10 with three, 1.15 with four; one worker and one server,
-// 4 MB: 1.10 with three, 1.33 without. Two are too few for longer links.
+// The most unanswered messages to a server. Without this window, gradients run ahead of the other workers' or
+// of the answers, and fill the links' queues. Measured over links of 200 Mbit/s, as the time of a round over
+// its lower bound (tests/bench/link_bench.cc): with two workers, two servers and 400 KB in messages of 12
+// KiB, 1.07 for a window of two, 1.10 for three, 1.15 for four; with one worker, one server and 4 MB, 1.10
+// for three, 1.33 without a window. A window of two is too small for longer links.
 constexpr int kWindow = 3;
 constexpr double kDefaultStepTimeout = 30;  // Seconds.
 // Sequence numbers of pulls begin here, beyond those of all pushes.
@@ -95,8 +96,8 @@ class ParameterServerStrategy final : public Strategy {
   uint64_t sequence_ = 0;     // Sequence of this step's push.
   uint64_t pulls_ = 0;        // Begun so far; numbers the next.
   std::vector<int> missing_;  // By message: ranges not yet announced.
-  // By server: the least version of the parameters held, over its messages. Each message of a pull is
-  // answered by itself, and an update of another worker may come between two.
+  // By server: the lowest version among the parameters received in its messages. Each message of a pull is
+  // answered separately, and an update of another worker may come between two answers.
   std::vector<int64_t> versions_;
   std::vector<int64_t> taken_versions_;  // Likewise, over the answers that TakeAnswers has taken so far.
   int64_t bytes_out_before_ = 0;

@@ -135,7 +135,7 @@ absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
   const Frame& applied = inboxes_[frame.rank].applied;
   if (frame.sequence != applied.sequence + 1) {
     return absl::OutOfRangeError(
-        absl::StrCat(Who(frame), "its push ", frame.sequence, " follows push ", applied.sequence));
+        absl::StrCat(Who(frame), "expected push ", applied.sequence + 1, ", got push ", frame.sequence));
   }
   // Bulk-synchronous step t turns version t into t + 1. Under the other consistencies each worker counts its
   // own steps.

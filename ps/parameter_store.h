@@ -43,9 +43,10 @@ namespace tethys {
 // Invariants:
 // 1. A step is a transaction. Asynchronously and stale-synchronously an update begins when all of its
 // gradients have arrived and are known to be finite, and no event comes between its parts. A bulk-synchronous
-// update begins earlier, so that answers are sent while gradients still arrive. It ends with every part of
-// every worker applied, recorded before the last answer. If it cannot end, ForEachShard refuses from then on,
-// so there is no checkpoint of it; after an error of the update itself, pushes and pulls are refused, too.
+// update begins earlier, so that answers are sent while gradients still arrive. It ends when every part of
+// every worker is applied, and it is recorded before the last answer. If it cannot end, ForEachShard refuses
+// from then on, so there is no checkpoint of it; after an error of the update itself, pushes and pulls are
+// refused, too.
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
 // with the current parameters; a repeat of a waiting part is ignored.
 // 3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker

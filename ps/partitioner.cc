@@ -95,7 +95,7 @@ absl::Status CheckShardCount(int64_t shards, const proto::Partitioner& partition
                          : "min_size: raise its min_shard_bytes, or lower max_shards";
   return absl::InvalidArgumentError(
       absl::StrCat("the model would be cut into more than ", kMaxShards,
-                   " shards, which is the most, by strategy.parameter_server.partitioner.", rule));
+                   " shards (the limit) by strategy.parameter_server.partitioner.", rule));
 }
 
 void CutVariable(const Variable& variable, int64_t shards, proto::Placement& placement) {

@@ -18,8 +18,8 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::Placement& placemen
     if (!fits || shard.server() < 0 || shard.server() >= placement.servers()) {
       return absl::InvalidArgumentError(
           absl::StrCat("placement: shard [", shard.begin(), ", +", shard.count(), ") of '", shard.variable(),
-                       "' on server ", shard.server(), " overlaps the one before, leaves the arena of ",
-                       arena_size, " or has no such server"));
+                       "' on server ", shard.server(), " overlaps the shard before it, exceeds the arena of ",
+                       arena_size, " elements, or names a server that does not exist"));
     }
     previous_end = shard.begin() + shard.count();
     if (shard.server() != server) continue;

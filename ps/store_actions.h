@@ -39,8 +39,8 @@ struct ParameterReply {
 class StoreActions {
  public:
   virtual ~StoreActions() = default;
-  // Called before the first reply to the push (bulk-synchronously: before the last), so that a push that its
-  // worker knows to be applied is recorded.
+  // Called before the first reply to the push (bulk-synchronously: before the last), so that a push is
+  // recorded before its worker can take it as applied.
   virtual void Record(const proto::AppliedPush& push) = 0;
   virtual void Reply(const ParameterReply& reply) = 0;
   // The job cannot continue: non-finite gradients, a failed update.

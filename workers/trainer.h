@@ -66,7 +66,7 @@ class Trainer {
   EpochOrders orders_;
   InputScaling scaling_;
   std::unique_ptr<Replica> replica_;
-  // The worker's own count in asynchronous training, its clock in stale-synchronous; else the global step.
+  // Asynchronous training: this worker's number of steps; stale-synchronous: its clock; else the global step.
   std::atomic<int64_t> steps_{0};
 };
 

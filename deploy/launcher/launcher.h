@@ -24,7 +24,7 @@ class ProgressListener {
  public:
   virtual ~ProgressListener() = default;
   virtual void OnEvent(const proto::ProgressEvent& event) = 0;
-  // If true, much is not shown yet, and logs, which their files keep, must wait.
+  // Whether much output is still to be shown. New log lines, which are in the log files anyway, then wait.
   virtual bool Behind() const { return false; }
 };
 

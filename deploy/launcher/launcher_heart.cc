@@ -16,8 +16,8 @@
 namespace tethys {
 namespace {
 
-// Closes all descriptors except `kept`, which are in order: a reader of another one sees its end only once
-// the heart has closed it, too.
+// Closes all descriptors except `kept`, which are in ascending order. If the heart kept the writing end of
+// another pipe open, that pipe's reader would not see its end.
 void CloseAllBut(const std::vector<int>& kept) {
   unsigned first = 0;
   for (const int fd : kept) {
@@ -38,7 +38,7 @@ void CloseAllBut(const std::vector<int>& kept) {
   constexpr timespec kInterval = {kAgentBeat / kSecond, kAgentBeat % kSecond};
   while (true) {
     for (const int fd : pipes) {
-      // If the pipe is full, it holds the launcher's orders, which show that it lives, too.
+      // A full pipe holds orders, which show as well as a heartbeat that the launcher is alive.
       [[maybe_unused]] const ssize_t written = write(fd, frame.data(), frame.size());
     }
     nanosleep(&kInterval, nullptr);

@@ -182,8 +182,8 @@ std::string Staleness(const std::vector<Subject>& subjects) {
       most = std::max(most, count.staleness());
     }
     absl::StrAppend(&text, text.empty() ? "" : " ",
-                    absl::StrFormat("With %s a gradient was computed from parameters that were %.2g updates "
-                                    "old in the mean when it was applied, %d at most.",
+                    absl::StrFormat("With %s, when a gradient was applied, the parameters from which it was "
+                                    "computed were %.2g updates old on average, %d at most.",
                                     subject.name, communication.mean_staleness(), most));
   }
   const bool accuracy_differs =
@@ -271,12 +271,11 @@ std::string Limits(const std::vector<Subject>& subjects) {
     full = full || BusiestCpu(*subject.variant).busy >= kFullCpu;
   }
   if (parts.empty()) return "";
-  std::string text = absl::StrCat("The busiest CPU while training, polling while a process waits included: ",
+  std::string text = absl::StrCat("The busiest CPU in training, including polling by waiting processes: ",
                                   absl::StrJoin(parts, ", and "), ".");
   if (full) {
     text +=
-        " Times are by the clock: if a CPU is full, waiting for a core counts as the work to be done on "
-        "it.";
+        " Times are by the clock: if a CPU is full, the time for any work on it includes waiting for a core.";
   }
   if (several) {
     text +=

@@ -339,7 +339,7 @@ absl::Status CheckAlike(const std::string& path, const std::vector<proto::Job>& 
   return absl::FailedPreconditionError(absl::StrCat(
       path, " holds runs of different models or data (they differ in ", absl::StrJoin(fields, ", "),
       more > 0 ? absl::StrCat(" and ", more, " more") : "",
-      "), which no `tethys compare` made together: name the directory of one run or of one comparison"));
+      "), and they are not of one `tethys compare`: name the directory of one run or of one comparison"));
 }
 
 // The sentences of the setup that all runs share.

@@ -182,8 +182,8 @@ std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<con
   const bool several = machine_rows.size() > cluster_rows.size();
   const std::string caption = absl::StrCat(
       several ? "All machines together" : "The machine",
-      ": CPU in % of all cores and MiB of everything that ran there, and of it the job's processes",
-      with_gpus ? "; GPUs each by itself" : "", ".");
+      ": CPU in % of all cores and memory in MiB, for all programs and for the job's processes alone",
+      with_gpus ? "; GPU values are per GPU" : "", ".");
   const std::string cluster = absl::StrCat(Wrap(caption, "", width > 0 ? width : kCaptionWidth), "\n",
                                            Table(cluster_columns, cluster_rows, width, keys));
   if (!several) return cluster;

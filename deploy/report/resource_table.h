@@ -15,7 +15,8 @@ namespace tethys {
 // sampled. CPU is in percent of all cores of the row's machines. Over repeats, means are averaged, and the
 // maximum is that of any run. CPU and memory include all programs on the machines; a further column has the
 // mean of the job's processes, with shared memory counted for each. `width`: as in comparison.h. Columns of
-// GPUs exist if any run reports one; a row's values are then over all its GPUs, in percent, MiB and W of one.
+// GPUs exist if any run reports one. They hold the mean and maximum over the row's GPUs, each taken by
+// itself, in percent, MiB and W.
 std::string ResourceTables(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                            absl::Span<const RunRecord> runs, int width = 0);
 

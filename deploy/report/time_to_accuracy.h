@@ -28,8 +28,8 @@ struct Reached {
 // nullopt: not reached by the run's end.
 absl::optional<Reached> FirstAtOrAbove(double target, absl::Span<const proto::EpochPoint> epochs);
 
-// The target used if none is given: the highest integer percentage that none of these best accuracies is
-// below. nullopt: there are none, or one is below 1 %.
+// The target used if none is given: the highest integer percentage that all of these best accuracies reach.
+// nullopt: there are none, or one is below 1 %.
 absl::optional<double> CommonTarget(absl::Span<const double> best);
 
 // "85 % validation accuracy" and, if it was not given, how it was chosen.

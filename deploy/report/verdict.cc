@@ -49,7 +49,7 @@ std::string AccuracySentence(const ReportVariant& best, const ReportVariant& riv
   if (std::abs(points) <= noise) {
     return absl::StrFormat(
         "Test accuracy, in the same order, is equal within noise: %s, difference %.2f ± %.2f points; "
-        "these runs cannot show one below %.2g points.",
+        "these runs cannot show a difference below %.2g points.",
         both, points, error, noise);
   }
   return absl::StrFormat("Test accuracy of %s is %s by %.2f ± %.2f points: %s.", Name(best),
@@ -90,7 +90,7 @@ void AddStrategySentences(const Ranking& variants, const Contenders& fastest,
   }
 }
 
-// A sentence for the case that not the fastest variant was the most accurate.
+// A sentence for the case in which the most accurate variant is not the fastest.
 std::string MostAccurateSentence(const Ranking& variants) {
   const auto* most = *std::max_element(variants.begin(), variants.end(), [](const auto* a, const auto* b) {
     return a->test_accuracy().mean() < b->test_accuracy().mean();

@@ -12,9 +12,9 @@ namespace tethys {
 
 using Attempts = google::protobuf::RepeatedPtrField<proto::Attempt>;
 
-// The attempts before one that resumes from `state`; updates beyond that state are not counted. The last
-// attempt's summary is preferred to the checkpoint, which was saved before that attempt ended. Absent: the
-// attempt left no summary.
+// The attempts before one that resumes from `state`; updates beyond that state are not counted.
+// `last_summary`, that of the last attempt, is preferred to the checkpoint, which was saved before that
+// attempt ended; it is absent if the attempt left none.
 Attempts EarlierAttempts(const proto::TrainingState& state,
                          const absl::optional<proto::RunSummary>& last_summary);
 

@@ -34,7 +34,7 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
-// While the journal cannot be written, so much of it (some million lines) is kept in memory.
+// The most bytes of the journal (some million lines) that are kept in memory while it cannot be written.
 constexpr int64_t kMostUnwrittenBytes = int64_t{64} << 20;
 
 class ChiefProcess final : public ChiefEvents {
@@ -227,7 +227,7 @@ class ChiefProcess final : public ChiefEvents {
     return description;
   }
 
-  // The incarnation that orders for a task are meant for.
+  // The incarnation of the task to which its orders are sent.
   uint32_t MemberIncarnation(TaskId task) {
     MutexLock lock(admission_mu_);
     return controller_->incarnation(task);

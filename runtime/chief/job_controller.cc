@@ -347,9 +347,9 @@ void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
   if (!course_.training_begun()) {
     return Stop(absl::CancelledError("interrupted before training began"), TaskId(), now, actions);
   }
-  // At a barrier the course goes no further than a save.
+  // At a barrier there is no segment to cut, and none begins after an interrupt (job_course.h).
   if (course_.phase() != Phase::kTrain) return;
-  // On leases, workers use those they hold, and no further ones are given out.
+  // Workers on leases use the batches that they hold and get no more.
   if (planner_.leased()) return running_.CutToLeased();
   pause_.Begin(actions);
 }

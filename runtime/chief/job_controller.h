@@ -70,7 +70,7 @@ class JobController {
   // The standardisation of the data; known once a worker is ready.
   const proto::InputScaling& scaling() const { return plan_.scaling(); }
   double training_seconds() const { return training_seconds_here_; }  // In this attempt.
-  // The incarnation of the task that orders are meant for.
+  // The incarnation of the task to which its orders are sent.
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
  private:

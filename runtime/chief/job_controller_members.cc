@@ -77,7 +77,7 @@ void JobController::SetUpAll(proto::Role role, Actions& actions) {
   course_.Enter(role == proto::PS ? Phase::kServerSetup : Phase::kWorkerSetup);
   SetUp(roster_.Present(role), actions);
   if (role != proto::WORKER) return;
-  // The servers are ready and count on every worker, so they must be told about those lost before.
+  // The servers are ready and expect every worker, so they must be told which workers are already lost.
   for (const auto& [id, task] : roster_.tasks()) {
     if (task.lost) losses_.Fence(id, actions);
   }
@@ -100,8 +100,9 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Actions& actions) {
 // Every worker computes the scaling from its data, so two workers differ if their files do.
 absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& scaling) {
   if (!std::isfinite(scaling.mean()) || !std::isfinite(scaling.deviation()) || scaling.deviation() <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": no data have mean ",
-                                                   scaling.mean(), " and deviation ", scaling.deviation()));
+    return absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": its training data have mean ",
+                                                   scaling.mean(), " and deviation ", scaling.deviation(),
+                                                   ": both must be finite, and the deviation positive"));
   }
   if (!plan_.has_scaling()) {
     *plan_.mutable_scaling() = scaling;
@@ -157,7 +158,7 @@ std::string JobController::LossText(TaskId id, const std::string& reason) const 
 
 void JobController::OnLost(TaskId id, const absl::Status& reason, Nanoseconds now, Actions& actions) {
   const std::string why(reason.message());
-  // In a job that is about to fail, workers end one by one, and none of them is lost.
+  // Workers that end because the job is about to fail do not count as lost.
   if (Survives(id) && !failure_.any()) return Lose(id, why, now, actions);
   if (Survives(id)) return;
   if (absl::IsUnavailable(reason)) actions.push_back(WriteJournal{journal::Lost(id.role, id.index, why)});
@@ -215,7 +216,8 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
   failure_.NoteReport(status, id, now);
 }
 
-// A report may follow from a server's loss, which ends the job. So the workers are lost a moment later.
+// A reported failure may follow from a server's loss, which ends the job. So workers that report a
+// failure are lost only after a moment (JobFailure::kEchoPatience).
 void JobController::LoseFailed(Nanoseconds now, Actions& actions) {
   std::vector<TaskId> due;
   for (const auto& [id, task] : roster_.tasks()) {

@@ -27,7 +27,7 @@ constexpr int64_t kMaxTasks = 1 << 16;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 constexpr size_t kReadBytes = 1 << 20;
-// Above any line of ours: a task's text about itself comes in a message of at most 4 MiB.
+// Longer than any line of a journal: a task's text comes in a message of at most 4 MiB.
 constexpr size_t kMaxLineBytes = 16 << 20;
 
 // ---------------------------------------------------------------------------------------------- reading
@@ -265,7 +265,7 @@ class Attempt {
     }
     return absl::DataLossError(
         absl::StrCat("journal line ", number, ": ", count, " samples from ", PositionText(begin),
-                     " reach over the epoch's end or over where a later attempt starts"));
+                     " extend beyond the epoch's end or beyond the start of a later attempt"));
   }
 
   absl::Status TakeTorn(Words& words, int64_t number) {

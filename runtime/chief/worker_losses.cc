@@ -59,7 +59,7 @@ WorkerLosses::Answer WorkerLosses::OnFenced(const proto::Fenced& fenced) {
   const auto it = questions_.find({proto::WORKER, fenced.worker()});
   if (it == questions_.end()) return Answer::kNotYet;
   Question& question = it->second;
-  // An answer to an earlier fence than the last does not count.
+  // Only an answer to the latest fence counts.
   const bool expected = fenced.incarnation() == question.fence.incarnation() &&
                         fenced.takes_part() == question.fence.takes_part() && question.unanswered > 0;
   if (!expected || --question.unanswered > 0) return Answer::kNotYet;

@@ -181,7 +181,7 @@ TEST(MirroredStrategy, ALostWorkerEndsTheStepOfAllOthersNamingIt) {
   }
 }
 
-TEST(MirroredStrategy, KeepsTheSlotsItsOptimizerNeedsOverPlans) {
+TEST(MirroredStrategy, PreparingAgain_KeepsOptimizerSlots) {
   ExpectAllOk(RunWorkers(1, [](Worker& worker) {
     const auto before = worker.strategy().slots();
     EXPECT_EQ(before.size(), 1);

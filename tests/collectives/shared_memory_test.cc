@@ -150,7 +150,7 @@ TEST(SharedMemory, OpenedByAddressIsTheSameMemory) {
   EXPECT_EQ(opened.data()[999], 'x');
 }
 
-TEST(SharedMemory, WithAnotherKeySizeOrDescriptorIsRefused) {
+TEST(SharedMemory, OtherKeyOtherSizeOrClosedDescriptor_IsRefused) {
   SharedMemory made = *SharedMemory::Create(1000);
   SharedMemoryAddress other_key = made.address();
   ++other_key.key[1];

@@ -124,7 +124,7 @@ TEST_F(ParameterStoreTest, WorkersMustAgreeOnTheSchedule) {
 TEST_F(ParameterStoreTest, StepOutOfOrderIsRefusedNamingWorkerAndStep) {
   MakeBulk(2);
   EXPECT_THAT(Do({.worker = 1, .step = 5}), HasSubstr("worker 1, step 5: step 0 is next"));
-  EXPECT_THAT(Do({.worker = 1, .sequence = 3}), HasSubstr("its push 3 follows push 0"));
+  EXPECT_THAT(Do({.worker = 1, .sequence = 3}), HasSubstr("expected push 1, got push 3"));
   EXPECT_THAT(Do({.worker = 1, .base = 4}), HasSubstr("version 4"));
 }
 
@@ -311,7 +311,7 @@ TEST_F(ParameterStoreTest, MalformedFramesAreRefusedAndChangeNothing) {
   EXPECT_THAT(Do(with([](Frame& f) { f.range_begin = 30; }), payload), HasSubstr("OUT_OF_RANGE"));
   EXPECT_THAT(Do(with([](Frame& f) { f.sample_count = UINT64_MAX; }), payload),
               HasSubstr("global batch is 100"));
-  EXPECT_THAT(Do(with([](Frame& f) { f.sequence = 0; }), payload), HasSubstr("push 0 follows push 0"));
+  EXPECT_THAT(Do(with([](Frame& f) { f.sequence = 0; }), payload), HasSubstr("expected push 1, got push 0"));
   EXPECT_THAT(Do(with([](Frame& f) { f.dtype = FrameDType::kNone; }), payload), HasSubstr("float32"));
   EXPECT_THAT(Do(ToFrame({}), absl::string_view(payload).substr(1)), HasSubstr("its message has 75"));
   EXPECT_EQ(Do({.gradient = 1}), "w0 v1");

@@ -108,7 +108,7 @@ TEST(MaxSizePartitioner, MaxShardsOverridesTheByteLimit) {
 TEST(Partitioner, TooManyShardsAreRefusedNamingTheRule) {
   EXPECT_THAT(
       Cut(Variables({{"a", {524288, 1}}, {"b", {1}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
-      HasSubstr("more than 524288 shards, which is the most, by strategy.parameter_server.partitioner."
+      HasSubstr("more than 524288 shards (the limit) by strategy.parameter_server.partitioner."
                 "max_size: raise its max_shard_bytes"));
 }
 

@@ -56,7 +56,7 @@ TEST_F(SegmentPauseTest, Pause_OneMoreStepIsMadeBeforeTheCut) {
   EXPECT_FALSE(GoesOn(4));
 }
 
-TEST_F(SegmentPauseTest, CutAtTheAnswer_EndsTheSegmentThere) {
+TEST_F(SegmentPauseTest, CutAtAnsweredStep_EndsTheSegmentThere) {
   session_.Pause();
   EXPECT_TRUE(GoesOn(2));
   session_.Cut(3);

@@ -36,8 +36,7 @@ class Recorder final : public ProgressListener {
   }
   std::vector<std::string> notes;
   std::function<void()> on_progress;  // Called once, when training has started.
-  std::function<void()> on_behind;    // If set, logs must wait, and it is called before they would be shown,
-                                      // once training has started.
+  std::function<void()> on_behind;    // If set, Behind() is true and, once training has started, calls it.
 
  private:
   bool training_ = false;

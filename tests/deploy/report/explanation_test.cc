@@ -138,8 +138,7 @@ TEST_F(ExplanationTest, StalenessIsNotNamedAsCauseOfAccuracy) {
   ps.mutable_summary()->set_steps(300);
   ps.mutable_summary()->mutable_communication()->set_mean_staleness(2.3);
   ps.mutable_summary()->mutable_communication()->add_staleness()->set_staleness(6);
-  EXPECT_THAT(Text(), AllOf(HasSubstr("2.3 updates old in the mean when it was applied, 6 at most"),
-                            Not(HasSubstr("accuracy"))));
+  EXPECT_THAT(Text(), AllOf(HasSubstr("2.3 updates old on average, 6 at most"), Not(HasSubstr("accuracy"))));
   *ps.mutable_test_accuracy() = Value(0.8, 0.001);
   EXPECT_THAT(Text(), HasSubstr("is not measured: the number of updates differs, too (100 and 300)"));
 }

@@ -121,7 +121,7 @@ TEST(ResourceTablesTest, LeavesFailedRunsOut) {
   EXPECT_THAT(ResourceTables(Labels(), {}, runs), Not(HasSubstr("mirrored")));
 }
 
-TEST(ResourceCsvTest, HasALinePerClusterMachineAndProcess) {
+TEST(ResourceCsvTest, HasLinesForClusterMachinesAndProcesses) {
   const std::vector<RunRecord> runs = {OneRunOnAGpu(0, 50)};
   const std::vector<std::string> lines =
       absl::StrSplit(ResourceCsv(Labels(), {}, runs), '\n', absl::SkipEmpty());

@@ -83,7 +83,8 @@ TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
   Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   Add("ps", Value(2, 10.5, 0.1), Value(2, 0.875, 0.001));
   EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));  // 0.5 s, five times its error.
-  EXPECT_THAT(Text(), HasSubstr("difference -0.50 ± 0.10 points; these runs cannot show one below 1.3"));
+  EXPECT_THAT(Text(),
+              HasSubstr("difference -0.50 ± 0.10 points; these runs cannot show a difference below 1.3"));
 }
 
 TEST_F(VerdictTest, NamesMostAccurateIfNotFastest) {
@@ -116,7 +117,7 @@ class TargetVerdictTest : public VerdictTest {
   }
 };
 
-TEST_F(TargetVerdictTest, FastestThatIsNotFirstAtTargetIsNoted) {
+TEST_F(TargetVerdictTest, FastestNotFirstAtTarget_IsNoted) {
   SetTargets(Value(3, 6, 0.1), Value(3, 4, 0.1));
   EXPECT_THAT(Text(),
               HasSubstr("But ps is first at 85 % validation accuracy: in 4.000 ± 0.058 s, against 6.000 ± "

@@ -125,7 +125,7 @@ TEST_F(LossesTest, SegmentEndsOnlyAfterServersFencedLostWorker) {
   EXPECT_THAT(Log(), Contains("w0 evaluate"));
 }
 
-TEST_F(LossesTest, BatchesReturnedAfterRunBeginAnotherRun) {
+TEST_F(LossesTest, BatchesReturnedAfterRun_StartAnotherRun) {
   Begin(kAsynchronous);
   UseAll(0);
   Log();

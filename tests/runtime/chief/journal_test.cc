@@ -78,7 +78,7 @@ TEST(JournalCheckTest, AttemptThatStartsWithinBatch_IsRefused) {
 }
 
 TEST(JournalCheckTest, BatchOverEpochEnd_IsRefused) {
-  ExpectBad(Attempt(0, 0) + Used(8, 4), "journal line 2: 4 samples from position 8 of epoch 0 reach over");
+  ExpectBad(Attempt(0, 0) + Used(8, 4), "journal line 2: 4 samples from position 8 of epoch 0 extend beyond");
 }
 
 TEST(JournalCheckTest, UseBeyondJobEnd_IsNamed) {
