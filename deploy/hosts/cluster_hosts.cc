@@ -123,10 +123,7 @@ class Preparation {
           absl::StrCat(answer.status.message(), " (try: ", SshTrial(options_.ssh_config, host.target), ")"));
     }
     const HostFacts facts = ParseFacts(answer.lines);
-    if (facts.home.empty()) {
-      return absl::InvalidArgumentError(
-          "its shell did not say where the home folder is: ssh must reach a POSIX shell");
-    }
+    TETHYS_RETURN_IF_ERROR(CheckHome(facts));
     utsname own;
     uname(&own);
     TETHYS_RETURN_IF_ERROR(CheckArchitecture(facts, own.machine));

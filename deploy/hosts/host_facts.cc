@@ -96,6 +96,12 @@ HostFacts ParseFacts(const std::vector<std::string>& lines) {
   return facts;
 }
 
+absl::Status CheckHome(const HostFacts& facts) {
+  if (!facts.home.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "its shell did not say where the home folder is: ssh must reach a POSIX shell");
+}
+
 absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture) {
   if (facts.architecture.empty() || facts.architecture == architecture) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("its architecture is ", facts.architecture,

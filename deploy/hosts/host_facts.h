@@ -32,6 +32,8 @@ std::string FactsScript(const std::string& build);
 // Reads the lines of answers. Malformed facts are unknown.
 HostFacts ParseFacts(const std::vector<std::string>& lines);
 
+// InvalidArgument: the home folder, which holds our builds, is unknown.
+absl::Status CheckHome(const HostFacts& facts);
 // FailedPrecondition: a build for `architecture` does not run there.
 absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture);
 // ResourceExhausted: less than `needed_bytes` is free there.

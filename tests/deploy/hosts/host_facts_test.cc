@@ -46,9 +46,13 @@ TEST(HostFactsTest, MalformedNumbersAreUnknown) {
   }
 }
 
-TEST(HostFactsTest, HomeThatIsNoPathIsUnknown) {
-  EXPECT_EQ(ParseFacts({"home "}).home, "");
-  EXPECT_EQ(ParseFacts({"home x"}).home, "");
+TEST(HostFactsTest, HostWithoutHomeFolderIsRefused) {
+  EXPECT_TRUE(CheckHome(ParseFacts({"home /"})).ok());
+  for (const char* line : {"", "This account is not available.", "home ", "home x"}) {
+    const absl::Status status = CheckHome(ParseFacts({line}));
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << line;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("home folder"));
+  }
 }
 
 TEST(HostFactsTest, MissingFactsPassTheChecks) {
@@ -96,12 +100,16 @@ TEST(ClockOffsetTest, AnswersWithoutTimeGiveNoOffset) {
                    .has_value());
 }
 
+// Stands in for the GPU driver's program, which a test machine may lack.
+constexpr char kGpuTool[] = "nvidia-smi() { echo 'NVIDIA H200'; }\n";
+
 // Runs the script itself on this machine.
 TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   signal(SIGPIPE, SIG_IGN);
   const testing::TempDirectory directory;
   std::vector<std::unique_ptr<Conversation>> here;
-  here.push_back(std::make_unique<Conversation>(std::vector<std::string>(), FactsScript("no-such-build"), "",
+  here.push_back(std::make_unique<Conversation>(std::vector<std::string>(),
+                                                absl::StrCat(kGpuTool, FactsScript("no-such-build")), "",
                                                 directory.Path("errors")));
   const Answer answer = AskAll(here, {"facts"}, 60 * kSecond)[0];
   const HostFacts facts = ParseFacts(answer.lines);
@@ -113,6 +121,9 @@ TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   EXPECT_GT(facts.memory_free_bytes, 0);
   EXPECT_GT(facts.disk_free_bytes, 0);
   EXPECT_EQ(facts.program, "");
+  EXPECT_THAT(facts.gpus, IsEmpty()) << "they are a question of their own";
+  EXPECT_TRUE(FindClockOffset({answer}).has_value()) << "the time comes with the facts";
+  EXPECT_THAT(ParseFacts(AskAll(here, {"gpus"}, 60 * kSecond)[0].lines).gpus, ElementsAre("NVIDIA H200"));
 
   // Both clocks are the same, so the true offset, 0, lies within the error.
   const std::optional<ClockOffset> offset = FindClockOffset(AskAll(here, {"time"}, 60 * kSecond));
