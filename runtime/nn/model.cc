@@ -170,6 +170,10 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
   for (int i = 0; i < config.layer_size(); ++i) {
     proto::Layer layer = config.layer(i);
     ResolveLayer(i, layer);
+    if (layer.name().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.layer[", i, "]: its name is empty; give it one, or leave the field out"));
+    }
     const std::string where = absl::StrCat("model.layer[", i, "] '", layer.name(), "'");
     if (!names.insert(layer.name()).second) {
       return absl::InvalidArgumentError(

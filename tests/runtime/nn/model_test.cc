@@ -109,6 +109,7 @@ TEST(Model, RefusesUntrainableModels) {
   ExpectRefused("", "no dense layer");
   ExpectRefused("layer { flatten {} }", "no dense layer");
   ExpectRefused("layer { name: 'a' }", "layer[0] 'a'");
+  ExpectRefused("layer { name: '' flatten {} }", "layer[0]: its name is empty");
   ExpectRefused("layer { dense { units: 10 } }", "put a flatten before it");
   ExpectRefused("layer { flatten {} } layer { dense { units: 0 } }", "units is 0");
   ExpectRefused("layer { flatten {} } layer { dense { units: -3 } }", "units is -3");
