@@ -6,33 +6,18 @@
 #include "absl/strings/str_split.h"
 #include "deploy/report/medium.h"
 #include "deploy/text.h"
+#include "tests/deploy/report/run_records.h"
 
 namespace tethys {
 namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
+using testing::FailedRun;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-RunRecord OneRun(int variant, int repeat, double accuracy, double seconds) {
-  RunRecord run{
-      .variant = variant, .repeat = repeat, .seed = static_cast<uint64_t>(repeat), .run_dir = "runs/r"};
-  run.summary.mutable_test()->set_accuracy(accuracy);
-  run.summary.mutable_timing()->set_training_seconds(seconds);
-  run.summary.mutable_timing()->set_samples_per_second(54000 / seconds);
-  run.summary.mutable_communication()->set_exposed_share(0.25);
-  run.summary.mutable_communication()->set_bytes_out_per_step(407080);
-  run.summary.mutable_communication()->set_bytes_in_per_step(407080);
-  run.summary.mutable_communication()->set_mean_staleness(variant);
-  return run;
-}
-
-RunRecord FailedRun(int variant, int repeat) {
-  RunRecord run{.variant = variant, .repeat = repeat, .run_dir = "runs/ps-r0"};
-  run.status = absl::AbortedError("worker 1 on host, killed\n  more");
-  return run;
-}
+using testing::OneRun;
+using testing::WithCourse;
 
 std::vector<VariantLabel> Labels() {
   return {{"fashion_mnist_local", "local", 1, 0, 128, "global", {}},
@@ -58,15 +43,6 @@ TEST(VariantTest, AllCombinationsOfJobsAndValuesAreMade) {
   EXPECT_EQ(variants[6].job, 1);
   EXPECT_THAT(VariantOverrides(variants[6], variations), ElementsAre("workers=2", "seed=7"));
   EXPECT_EQ(AllVariants(3, {}).size(), 3);
-}
-
-TEST(RunMeansTest, ValueIsMeanAndSampleDeviation) {
-  const proto::ReportValue value = MeanOf({1, 2, 3, 4});
-  EXPECT_EQ(value.count(), 4);
-  EXPECT_DOUBLE_EQ(value.mean(), 2.5);
-  EXPECT_DOUBLE_EQ(value.deviation(), std::sqrt(5.0 / 3));
-  EXPECT_EQ(MeanOf({7.0}).deviation(), 0);
-  EXPECT_EQ(MeanOf({}).count(), 0);
 }
 
 TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
@@ -168,13 +144,6 @@ TEST(ComparisonTableTest, VariantOfDifferentExchanges_IsListed) {
   EXPECT_THAT(ComparisonCsv(Labels(), {}, runs, absl::nullopt), HasSubstr(",TCP among 3 workers,runs/r,"));
 }
 
-TEST(ComparisonTableTest, VariantWithoutSuccessHasNoNumbers) {
-  const proto::ReportVariant means = MeansOver({{FailedRun(1, 0)}}, 1, absl::nullopt);
-  EXPECT_EQ(means.failed(), 1);
-  EXPECT_EQ(means.test_accuracy().count(), 0);
-  EXPECT_FALSE(means.has_to_target());
-}
-
 TEST(ComparisonTableTest, ShowsCostsOnlyIfPriceIsKnown) {
   RunRecord run = OneRun(0, 0, 0.85, 10);
   EXPECT_THAT(ComparisonTable(Labels(), {}, {&run, 1}), Not(HasSubstr("cost of")));
@@ -212,16 +181,6 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
             "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
-// Adds ends of epochs, one second apart.
-RunRecord WithCourse(RunRecord run, const std::vector<double>& accuracies) {
-  for (const double accuracy : accuracies) {
-    proto::EpochPoint& epoch = run.epochs.emplace_back();
-    epoch.set_seconds(static_cast<double>(run.epochs.size()));
-    epoch.set_validation_accuracy(accuracy);
-  }
-  return run;
-}
-
 TEST(SecondsLeftTest, EstimateUsesMeanOfVariantOrElseOfAll) {
   EXPECT_FALSE(SecondsLeft({}, {{0, 1}}).has_value());
   const std::vector<RunTime> made = {{0, 10}, {0, 12}, {1, 20}};
@@ -229,32 +188,8 @@ TEST(SecondsLeftTest, EstimateUsesMeanOfVariantOrElseOfAll) {
   EXPECT_DOUBLE_EQ(*SecondsLeft(made, std::vector<int>{2}), 14) << "of which nothing is known";
 }
 
-TEST(TimeToTargetTest, IsMeanOverRunsThatReachedTarget) {
-  const std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.8, 0.9}),
-                                       WithCourse(OneRun(0, 1, 0.9, 3), {0.8, 0.9, 0.9}),
-                                       WithCourse(OneRun(0, 2, 0.7, 3), {0.6, 0.6, 0.7}), FailedRun(0, 3)};
-  const Target target = TargetOf(runs, 0.8);
-  ASSERT_TRUE(target.has_value() && target->given());
-  const proto::TimeToTarget to_target = MeansOver(runs, 0, target).to_target();
-  EXPECT_EQ(to_target.runs(), 3);
-  EXPECT_EQ(to_target.reached(), 2);
-  EXPECT_DOUBLE_EQ(to_target.seconds().mean(), 1.5);
-  EXPECT_DOUBLE_EQ(to_target.epochs().mean(), 1.5);
-  EXPECT_EQ(to_target.cost().count(), 0) << "no price";
-}
-
-TEST(TimeToTargetTest, ChosenTargetIsReachedByAllSuccessfulRuns) {
-  std::vector<RunRecord> runs = {WithCourse(OneRun(0, 0, 0.9, 3), {0.7, 0.9}),
-                                 WithCourse(OneRun(1, 0, 0.9, 3), {0.8123, 0.7}),
-                                 WithCourse(FailedRun(1, 1), {0.1})};
-  EXPECT_DOUBLE_EQ(TargetOf(runs, absl::nullopt)->accuracy(), 0.81);
-  runs[1].summary.mutable_cost()->set_price_per_hour(7200);
-  EXPECT_DOUBLE_EQ(MeansOver(runs, 1, TargetOf(runs, absl::nullopt)).to_target().cost().mean(), 2);
-}
-
-TEST(TimeToTargetTest, WithoutValidationThereIsNoTarget) {
+TEST(TimeToTargetTest, WithoutTargetThereIsNoTable) {
   const RunRecord run = OneRun(0, 0, 0.9, 3);
-  EXPECT_FALSE(TargetOf({&run, 1}, 0.8).has_value());
   EXPECT_EQ(TargetTable(Labels(), {}, {&run, 1}, absl::nullopt), "");
 }
 
