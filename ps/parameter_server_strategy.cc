@@ -96,7 +96,7 @@ class ParameterServerStrategy final : public Strategy {
   uint64_t sequence_ = 0;     // Sequence of this step's push.
   uint64_t pulls_ = 0;        // Begun so far; numbers the next.
   std::vector<int> missing_;  // By message: ranges not yet announced.
-  // By server: the lowest version among the parameters received in its messages. Each message of a pull is
+  // The lowest version, by server, among the parameters received in its messages. Each message of a pull is
   // answered separately, and an update of another worker may come between two answers.
   std::vector<int64_t> versions_;
   std::vector<int64_t> taken_versions_;  // Likewise, over the answers that TakeAnswers has taken so far.

@@ -74,7 +74,7 @@ class ChiefCalls {
   }
   grpc::ClientContext& session() { return session_.context(); }
 
-  // As in TaskSession.
+  // These two have TaskSession's contracts.
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out);
   absl::Status WriteCheckpoint(int64_t save_id, const TaskSession::Source& source);
 
