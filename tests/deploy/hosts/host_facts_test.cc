@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "tests/testing/temp_directory.h"
 
@@ -100,17 +101,18 @@ TEST(ClockOffsetTest, AnswersWithoutTimeGiveNoOffset) {
                    .has_value());
 }
 
-// Stands in for the GPU driver's program, which a test machine may lack.
-constexpr char kGpuTool[] = "nvidia-smi() { echo 'NVIDIA H200'; }\n";
-
-// Runs the script itself on this machine.
+// Runs the script itself on this machine, with a stand-in for the GPU driver's program, which a test machine
+// may lack.
 TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   signal(SIGPIPE, SIG_IGN);
   const testing::TempDirectory directory;
+  const std::string gpu_tool = directory.Write("nvidia-smi", "#!/bin/sh\necho NVIDIA H200\n");
+  ASSERT_EQ(chmod(gpu_tool.c_str(), S_IRWXU), 0);
+  const std::string script =
+      absl::StrCat("PATH='", directory.path(), "':$PATH\n", FactsScript("no-such-build"));
   std::vector<std::unique_ptr<Conversation>> here;
-  here.push_back(std::make_unique<Conversation>(std::vector<std::string>(),
-                                                absl::StrCat(kGpuTool, FactsScript("no-such-build")), "",
-                                                directory.Path("errors")));
+  here.push_back(
+      std::make_unique<Conversation>(std::vector<std::string>(), script, "", directory.Path("errors")));
   const Answer answer = AskAll(here, {"facts"}, 60 * kSecond)[0];
   const HostFacts facts = ParseFacts(answer.lines);
   EXPECT_TRUE(answer.status.ok()) << answer.status;
