@@ -63,7 +63,7 @@ class AppendQueueTest : public ::testing::Test {
             .name = "lines", .most_bytes = most_bytes, .retry = retry, .retry_pause = kMillisecond},
         [this](absl::string_view record) { return disk_.Write(record); });
   }
-  // Appends `lines` and leaves the disk blocked in their write.
+  // Blocks the disk, appends `lines` and returns once the disk is writing them.
   void HangWith(AppendQueue& queue, const std::string& lines) {
     disk_.Hold(true);
     queue.Append(lines);
@@ -100,7 +100,7 @@ TEST_F(AppendQueueTest, Flush_WaitsForTheDisk) {
   EXPECT_EQ(disk_.contents(), "a\n");
 }
 
-TEST_F(AppendQueueTest, FailedWrite_WithRetry_IsCompleted) {
+TEST_F(AppendQueueTest, FailedWrite_WithRetry_IsRepeatedUntilItSucceeds) {
   const auto queue = Open(true);
   disk_.Fail(2);
   queue->Append("a\n");
@@ -120,7 +120,7 @@ TEST_F(AppendQueueTest, Flush_OnAPermanentlyFailingDisk_ReturnsTheError) {
   EXPECT_EQ(disk_.contents(), "");
 }
 
-TEST_F(AppendQueueTest, FailedWrite_WithoutRetry_LosesItsLinesOnly) {
+TEST_F(AppendQueueTest, FailedWrite_WithoutRetry_LosesOnlyItsOwnLines) {
   const auto queue = Open(false);
   disk_.Fail(1);
   queue->Append("a\n");
@@ -140,7 +140,7 @@ TEST_F(AppendQueueTest, FullQueue_WithoutRetry_LosesNewLines) {
   EXPECT_EQ(disk_.contents(), "a\nb\nc\n");
 }
 
-TEST_F(AppendQueueTest, FullQueue_WithRetry_IsGivenUp) {
+TEST_F(AppendQueueTest, FullQueue_WithRetry_FailsEveryLaterFlush) {
   const auto queue = Open(true, 4);
   HangWith(*queue, "a\n");
   for (const char* line : {"b\n", "c\n", "d\n"}) queue->Append(line);

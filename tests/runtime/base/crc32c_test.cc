@@ -31,8 +31,8 @@ class Crc32cTest : public ::testing::TestWithParam<Function> {
   static uint32_t Of(absl::string_view data, uint32_t before = 0) { return GetParam()(data, before); }
 };
 
-// Appendix B.4 of RFC 3720.
-TEST_P(Crc32cTest, ExamplesOfTheStandard_GiveThePrintedChecksums) {
+// The first four are examples from RFC 3720, appendix B.4; 0xe3069283 is the usual check value of CRC-32C.
+TEST_P(Crc32cTest, PublishedExamples_GiveTheirPublishedChecksums) {
   std::string rising(32, '\0');
   std::iota(rising.begin(), rising.end(), '\0');
   EXPECT_EQ(Of(std::string(32, '\0')), 0x8a9136aau);
@@ -43,7 +43,7 @@ TEST_P(Crc32cTest, ExamplesOfTheStandard_GiveThePrintedChecksums) {
   EXPECT_EQ(Of(""), 0u);
 }
 
-TEST_P(Crc32cTest, AnyLengthAndAlignment_MatchesTheDefinition) {
+TEST_P(Crc32cTest, AnyLengthAndAlignment_MatchesTheBitwiseDefinition) {
   const std::string bytes = SomeBytes(20'000);
   for (const int64_t length : {1, 7, 8, 9, 255, 767, 768, 769, 1536, 6143, 6144, 6145, 13'000, 19'990}) {
     for (const int64_t begin : {0, 1, 5}) {
@@ -53,7 +53,7 @@ TEST_P(Crc32cTest, AnyLengthAndAlignment_MatchesTheDefinition) {
   }
 }
 
-TEST_P(Crc32cTest, ChecksumInPieces_EqualsThatOfTheWhole) {
+TEST_P(Crc32cTest, ChecksumInPieces_EqualsTheChecksumOfTheWhole) {
   const std::string bytes = SomeBytes(10'000);
   for (const int64_t cut : {0, 1, 4096, 9'999, 10'000}) {
     EXPECT_EQ(Of(bytes.substr(cut), Of(bytes.substr(0, cut))), Of(bytes)) << cut;

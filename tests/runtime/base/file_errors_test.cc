@@ -49,7 +49,7 @@ TEST_F(FileErrorsTest, CrashDuringAtomicWriteLeavesOldOrNewContents) {
   }
 }
 
-TEST_F(FileErrorsTest, FailedAtomicWriteKeepsOldContentsAndNoOtherFile) {
+TEST_F(FileErrorsTest, FailedAtomicWriteLeavesOldOrNewContentsAndNoOtherFile) {
   for (int call = 0;; ++call) {
     directory_.Write("file", "old");
     absl::Status status;
@@ -77,7 +77,7 @@ TEST_F(FileErrorsTest, PartlyWrittenRecordIsRemoved) {
   EXPECT_EQ(Read("lines"), "one\nthree\n");
 }
 
-TEST_F(FileErrorsTest, HalfRecordLeftByAFailedCutIsCutBeforeTheNextRecord) {
+TEST_F(FileErrorsTest, PartOfARecordThatCannotBeCutOffIsCutOffByTheNextAppend) {
   const auto file = Lines();
   {
     FailingCalls full({.errors = {kShortWrite, EIO, EIO}});
@@ -88,7 +88,7 @@ TEST_F(FileErrorsTest, HalfRecordLeftByAFailedCutIsCutBeforeTheNextRecord) {
   EXPECT_EQ(Read("lines"), "two\n");
 }
 
-TEST_F(FileErrorsTest, UnterminatedLastLineIsCutOff) {
+TEST_F(FileErrorsTest, UnterminatedLastLineIsCutOffBeforeAnAppend) {
   const std::string lines(5000, 'x');
   for (const std::string& whole : {std::string(), std::string("one\n"), lines + "\n", lines + "\n\n"}) {
     for (const std::string& torn : {std::string(), std::string("tw"), lines}) {

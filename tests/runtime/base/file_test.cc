@@ -29,19 +29,19 @@ TEST_F(FileTest, AtomicWriteReplacesTheFileAndLeavesNoOtherFile) {
 
 TEST_F(FileTest, FailedAtomicWriteKeepsTheOldContents) {
   ASSERT_TRUE(WriteFileAtomically(Path("file"), "old").ok());
-  // A directory has the temporary name, so the new contents cannot be written.
+  // A directory occupies the temporary file's name, so the new contents cannot be written.
   ASSERT_TRUE(CreateDirectories(Path("file.tmp")).ok());
   EXPECT_FALSE(WriteFileAtomically(Path("file"), "new").ok());
   EXPECT_EQ(Read("file"), "old");
 }
 
-TEST_F(FileTest, AtomicWriteThatCannotBeRenamedRemovesItsTemporary) {
+TEST_F(FileTest, AtomicWriteThatCannotRenameRemovesItsTemporaryFile) {
   ASSERT_TRUE(CreateDirectories(Path("file/in the way")).ok());
   EXPECT_THAT(std::string(WriteFileAtomically(Path("file"), "new").message()), HasSubstr("cannot rename"));
   EXPECT_THAT(*ListDirectory(directory_.path()), ElementsAre("file"));
 }
 
-TEST_F(FileTest, WritingToAFullDiskSaysSo) {
+TEST_F(FileTest, WriteToAFullDiskIsResourceExhaustedAndNamesTheFile) {
   if (!FileExists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   FileDescriptor full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   const absl::Status status = WriteFully(full.get(), "data", 4, "/dev/full");
@@ -55,7 +55,7 @@ TEST_F(FileTest, ReadingAMissingFileNamesIt) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(Path("none")));
 }
 
-TEST_F(FileTest, ReadingStopsAtTheLimit) {
+TEST_F(FileTest, ReadingRefusesAFileLargerThanTheLimit) {
   directory_.Write("file", "12345");
   EXPECT_EQ(*ReadFile(Path("file"), 5), "12345");
   EXPECT_EQ(ReadFile(Path("file"), 4).status().code(), absl::StatusCode::kResourceExhausted);

@@ -20,8 +20,8 @@ std::string Logged(bool shared, bool all) {
   return ::testing::internal::GetCapturedStderr();
 }
 
-// In one test, because sharing holds for the rest of the process.
-TEST(LoggingTest, ASharedStandardError_GetsNamedLinesWithoutInfo) {
+// One test covers all cases, because ShareStandardError holds for the rest of the process.
+TEST(LoggingTest, SharedStandardError_NamesTheProcessAndOmitsInfoUnlessAll) {
   EXPECT_THAT(Logged(/*shared=*/false, /*all=*/false), StartsWith("I "));
   const std::string most = Logged(/*shared=*/true, /*all=*/false);
   EXPECT_THAT(most, StartsWith("[worker 1 on node2] W "));

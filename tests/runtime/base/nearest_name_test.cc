@@ -16,7 +16,7 @@ TEST(NearestNameTest, AcceptsTyposAbbreviationsAndAnyCase) {
   EXPECT_EQ(NearestName("TRAIN", kVerbs), "train");
 }
 
-TEST(NearestNameTest, IsEmptyWhereNothingIsNear) {
+TEST(NearestNameTest, IsEmptyIfNoNameIsNear) {
   EXPECT_EQ(NearestName("launch", kVerbs), "");
   EXPECT_EQ(NearestName("", kVerbs), "");
   EXPECT_EQ(NearestName("train", {}), "");

@@ -15,27 +15,27 @@ class TickingClock final : public Clock {
   mutable int64_t reads_ = 0;
 };
 
-TEST(PollUntil, TrueAtTheFirstPollReadsNoClock) {
+TEST(PollUntil, ConditionTrueAtTheFirstPollReadsNoClock) {
   TickingClock clock;
   EXPECT_TRUE(*PollUntil([] { return true; }, kSecond, clock));
   EXPECT_EQ(clock.reads(), 0);
 }
 
-TEST(PollUntil, TrueBeforeTheDeadlineEndsTheWait) {
+TEST(PollUntil, ConditionTrueBeforeTheDeadlineEndsTheWait) {
   TickingClock clock;
   int polls = 0;
   EXPECT_TRUE(*PollUntil([&] { return ++polls == 3; }, 10 * kSecond, clock));
   EXPECT_EQ(polls, 3);
 }
 
-TEST(PollUntil, PassedDeadlineIsFalse) {
+TEST(PollUntil, PassedDeadlineReturnsFalse) {
   TickingClock clock;
   int polls = 0;
   EXPECT_FALSE(*PollUntil([&] { return ++polls < 0; }, 5 * kSecond, clock));
   EXPECT_EQ(polls, 6) << "the first, and one for each second";
 }
 
-TEST(PollUntil, ErrorEndsTheWait) {
+TEST(PollUntil, FailedPollEndsTheWaitWithItsError) {
   TickingClock clock;
   const auto fails = []() -> absl::StatusOr<bool> { return absl::AbortedError("gone"); };
   EXPECT_TRUE(absl::IsAborted(PollUntil(fails, kSecond, clock).status()));

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-std::atomic<pid_t> g_handled_by{0};  // Set by a signal handler.
+std::atomic<pid_t> g_handled_by{0};  // Thread that ran the signal handler; 0: not run yet.
 
 pid_t ThreadThatHandlesSignal() {
   g_handled_by = 0;
@@ -19,7 +19,7 @@ pid_t ThreadThatHandlesSignal() {
   return g_handled_by;
 }
 
-// The main thread leaves the signal to the others: the kernel would prefer it.
+// The main thread blocks the signal, because the kernel would deliver it there first.
 TEST(KeepSignalsOffThisThreadTest, HandlersRunOnAnotherThread) {
   struct sigaction action = {};
   action.sa_handler = [](int) { g_handled_by = gettid(); };

@@ -11,7 +11,7 @@ namespace {
 
 using Block = std::array<uint32_t, 4>;
 
-// Philox4x32-10 of a counter and key as the paper writes them.
+// Philox4x32-10 of a counter and a key whose words are in the order of the Philox paper.
 Block Philox(Block counter, std::array<uint32_t, 2> key) {
   constexpr auto kPurpose = RandomPurpose::kTest;
   const uint64_t seed = uint64_t{key[1] ^ static_cast<uint32_t>(kPurpose)} << 32 | key[0];
@@ -19,7 +19,7 @@ Block Philox(Block counter, std::array<uint32_t, 2> key) {
   return stream.Block(uint64_t{counter[1]} << 32 | counter[0]);
 }
 
-// The known answers that come with the authors' Random123 library (kat_vectors).
+// Known answers from the file kat_vectors of Random123, the library by Philox's authors.
 TEST(RandomStreamTest, IsPhilox4x32With10Rounds) {
   EXPECT_EQ(Philox({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr uint32_t kOnes = 0xffffffff;
@@ -29,7 +29,7 @@ TEST(RandomStreamTest, IsPhilox4x32With10Rounds) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(RandomStreamTest, TheSequenceIsTheBlocksInOrder) {
+TEST(RandomStreamTest, Next32ReturnsTheWordsOfTheBlocksInOrder) {
   RandomStream stream(5, RandomPurpose::kTest, 9);
   const RandomStream blocks(5, RandomPurpose::kTest, 9);
   for (int i = 0; i < 12; ++i) EXPECT_EQ(stream.Next32(), blocks.Block(i / 4)[i % 4]) << i;

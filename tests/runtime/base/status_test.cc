@@ -8,14 +8,14 @@
 namespace tethys {
 namespace {
 
-TEST(StatusTest, AnnotatingKeepsTheCodeAndPutsTheContextFirst) {
+TEST(StatusTest, AnnotateKeepsTheCodeAndPutsTheContextFirst) {
   const absl::Status status = Annotate(absl::DataLossError("checksum"), "model.safetensors");
   EXPECT_EQ(StatusText(status), "DATA_LOSS: model.safetensors: checksum");
   EXPECT_TRUE(Annotate(absl::OkStatus(), "context").ok());
   EXPECT_EQ(StatusText(absl::OkStatus()), "OK");
 }
 
-TEST(StatusTest, ErrnoBecomesTheNearestCode) {
+TEST(StatusTest, ErrnoBecomesTheNearestStatusCode) {
   EXPECT_EQ(StatusText(ErrnoStatus(ENOENT, "cannot open x")),
             "NOT_FOUND: cannot open x: No such file or directory");
   EXPECT_EQ(ErrnoStatus(EADDRINUSE, "").code(), absl::StatusCode::kAlreadyExists);
@@ -39,7 +39,7 @@ absl::Status Use(bool first, bool second, int& sum) {
   return absl::OkStatus();
 }
 
-TEST(StatusTest, TheMacrosMoveValuesAndReturnTheFirstError) {
+TEST(StatusTest, AssignOrReturnMovesValuesAndReturnsTheFirstError) {
   int sum = 0;
   EXPECT_EQ(Use(true, false, sum).code(), absl::StatusCode::kAborted);
   EXPECT_EQ(sum, 0);
@@ -47,7 +47,7 @@ TEST(StatusTest, TheMacrosMoveValuesAndReturnTheFirstError) {
   EXPECT_EQ(sum, 6);
 }
 
-TEST(StatusDeathTest, AFailedCheckSaysWhere) {
+TEST(StatusDeathTest, FailedCheckNamesFileLineAndCondition) {
   EXPECT_DEATH(TETHYS_CHECK(1 == 2, "of ", 3), "status_test.cc:[0-9]+: check failed: 1 == 2 of 3");
 }
 

@@ -37,7 +37,7 @@ class CheckpointCrashTest : public CheckpointTest, public ::testing::WithParamIn
     }
   }
 
-  // Does what a resumed run does: cleans up, and saves again over what the crash left.
+  // Does what a resumed run does: removes stale checkpoints, then saves over what the crash left.
   void GoOn(int64_t step) {
     const float before = NewestSalt();
     EXPECT_TRUE(RemoveStaleCheckpoints(root_).ok());
@@ -48,7 +48,7 @@ class CheckpointCrashTest : public CheckpointTest, public ::testing::WithParamIn
   }
 };
 
-TEST_P(CheckpointCrashTest, SaveLeavesTheOldOrTheNewState) {
+TEST_P(CheckpointCrashTest, CrashDuringASaveLeavesTheOldOrTheNewState) {
   std::set<float> found;
   const int calls = CrashEverywhere([&] { ASSERT_TRUE(Save(1, 0).ok()); }, [&] { return Save(2, 1).ok(); },
                                     [&] {
@@ -59,7 +59,7 @@ TEST_P(CheckpointCrashTest, SaveLeavesTheOldOrTheNewState) {
   EXPECT_GT(calls, 30) << "system calls that a save makes";
 }
 
-TEST_P(CheckpointCrashTest, SaveOfTheSameStepLeavesTheOldOrTheNewState) {
+TEST_P(CheckpointCrashTest, CrashWhileResavingAStepLeavesTheOldOrTheNewState) {
   std::set<float> found;
   CrashEverywhere([&] { ASSERT_TRUE(Save(1, 0).ok()); }, [&] { return Save(1, 1).ok(); },
                   [&] {
@@ -69,7 +69,7 @@ TEST_P(CheckpointCrashTest, SaveOfTheSameStepLeavesTheOldOrTheNewState) {
   EXPECT_THAT(found, ElementsAre(0, 1));
 }
 
-TEST_P(CheckpointCrashTest, FirstSaveLeavesNoCheckpointOrItsOwn) {
+TEST_P(CheckpointCrashTest, CrashInTheFirstSaveLeavesNoCheckpointOrAWholeOne) {
   std::set<size_t> found;
   CrashEverywhere([] {}, [&] { return Save(1, 1).ok(); },
                   [&] {
@@ -81,7 +81,7 @@ TEST_P(CheckpointCrashTest, FirstSaveLeavesNoCheckpointOrItsOwn) {
   EXPECT_THAT(found, ElementsAre(0, 1));
 }
 
-TEST_P(CheckpointCrashTest, PruningKeepsTheNewestCheckpoint) {
+TEST_P(CheckpointCrashTest, CrashDuringPruningKeepsTheNewestCheckpoint) {
   const auto save_three = [&] {
     ASSERT_TRUE(Save(1, 0).ok());
     ASSERT_TRUE(Save(2, 0).ok());
@@ -99,7 +99,7 @@ TEST_P(CheckpointCrashTest, PruningKeepsTheNewestCheckpoint) {
       });
 }
 
-// Starts from the moment of a save at which the step's earlier checkpoint is named .old.
+// Starts with the files of a save that crashed after it renamed the step's earlier checkpoint to .old.
 TEST_P(CheckpointCrashTest, CrashDuringCleanUpKeepsTheCheckpoint) {
   const auto crash = [&] {
     ASSERT_TRUE(Save(1, 0).ok());

@@ -1,5 +1,5 @@
-// Every call that a save makes on files fails, one at a time: the save is reported failed, with the file and
-// the reason, the last good checkpoint stays, and the next save succeeds.
+// Each file system call of a save is made to fail, one at a time. If the save fails, its error names the
+// file and the reason; the last good checkpoint stays, and the next save succeeds.
 #include <cerrno>
 #include <cstring>
 
@@ -26,7 +26,7 @@ class CheckpointErrorsTest : public CheckpointTest {
     int failed_calls;
   };
 
-  // Creates, writes and commits a checkpoint under `rule`.
+  // Creates, writes and commits a checkpoint while calls fail as `rule` says.
   Outcome SaveUnder(const FailingCall& rule, int64_t step, float salt) {
     FailingCalls calls(rule);
     const absl::Status status = [&]() -> absl::Status {
@@ -39,8 +39,8 @@ class CheckpointErrorsTest : public CheckpointTest {
     return {status, calls.failed()};
   }
 
-  // Saves over a checkpoint of step 1 and salt 0 under `rule`, with each `first` from 0 on. `tidies`: cleans
-  // up before the next save, as a resumed run does.
+  // For each `rule.first` from 0 on: saves step 1 with salt 0, then `step` with salt 1 while calls fail as
+  // `rule` says. `tidies`: removes stale checkpoints before the next save, as a resumed run does.
   void TryEveryCall(FailingCall rule, int64_t step, bool tidies) {
     for (rule.first = 0;; ++rule.first) {
       SCOPED_TRACE(absl::StrCat("from call ", rule.first, " on: ", std::strerror(rule.errors.front())));
@@ -70,7 +70,7 @@ TEST_F(CheckpointErrorsTest, AnyErrorKeepsTheLastCheckpointAndTheNextSaveSucceed
   TryEveryCall({.errors = {ENOSPC}}, 2, false);
 }
 
-TEST_F(CheckpointErrorsTest, AnyErrorWhileAStepIsSavedAgainKeepsOneOfTheTwo) {
+TEST_F(CheckpointErrorsTest, AnyErrorWhileResavingAStepKeepsTheOldOrNewCheckpoint) {
   TryEveryCall({.errors = {EIO}}, 1, false);
 }
 
@@ -87,8 +87,8 @@ TEST_F(CheckpointErrorsTest, FailedSyncNamesTheFile) {
 
 TEST_F(CheckpointErrorsTest, DirectoryIsSyncedAfterTheRename) {
   ASSERT_TRUE(Save(1, 0).ok());
-  // The first two syncs are those of the directory with step-2.tmp in it, and of step-2.tmp with its
-  // manifest.
+  // The first call of fsync syncs root_, which then holds step-2.tmp; the second syncs step-2.tmp, which
+  // then holds the manifest.
   const Outcome outcome = SaveUnder({.name = "fsync", .first = 2, .errors = {EIO}}, 2, 1);
   EXPECT_EQ(outcome.status.message(),
             absl::StrCat(Path(2), " is written but may not survive a power cut: cannot sync directory ",
@@ -123,7 +123,7 @@ TEST_F(CheckpointErrorsTest, InterruptedCallsAreRetried) {
   }
 }
 
-TEST_F(CheckpointErrorsTest, FailedPruningKeepsTheNewest) {
+TEST_F(CheckpointErrorsTest, FailedPruningKeepsTheNewestCheckpoint) {
   for (int call = 0;; ++call) {
     ASSERT_TRUE(RemoveRecursively(root_).ok());
     ASSERT_TRUE(Save(1, 0).ok());

@@ -89,8 +89,8 @@ TEST_F(CheckpointTest, MissingTensorFileIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("model.safetensors"));
 }
 
-// A disk of 256 KiB: a tmpfs if mounting one is permitted, otherwise a limit on file sizes, which gives
-// another error.
+// A disk of 256 KiB: a tmpfs if the test may mount one, otherwise a limit on file sizes, whose error has
+// another code.
 class FullDiskTest : public CheckpointTest {
  protected:
   FullDiskTest() {

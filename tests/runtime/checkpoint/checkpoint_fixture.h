@@ -43,7 +43,8 @@ class CheckpointTest : public ::testing::Test {
   }
   ~CheckpointTest() override { EXPECT_TRUE(RemoveRecursively(directory_).ok()); }
 
-  // The values of slot `slot` in a checkpoint saved with `salt`; padding is 0.
+  // The values that Save writes to `slot` (0: the parameters). `salt` is added to each, so that saves differ.
+  // Padding is 0.
   std::vector<float> Values(int slot, float salt = 0) const {
     std::vector<float> values(model_.arena_size());
     for (const Variable& variable : model_.variables()) {

@@ -1,4 +1,4 @@
-// A reader that shares no code with the writer accepts the files as safetensors.
+// A reader in Python, which shares no code with the writer, accepts the files as safetensors.
 #include <sys/wait.h>
 
 #include "tests/runtime/checkpoint/checkpoint_fixture.h"
@@ -11,7 +11,7 @@ class IndependentReaderTest : public CheckpointTest {
   void SetUp() override {
     if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "python3 was not found";
   }
-  // The exit status of tests/integration/read_safetensors.py.
+  // The exit status of tests/integration/read_safetensors.py for `path`; -1 if a signal ended it.
   static int Read(const std::string& path) {
     const int status = std::system(absl::StrCat("python3 ", TETHYS_READ_SAFETENSORS, " ", path).c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -36,7 +36,7 @@ TEST_F(IndependentReaderTest, RefusesADamagedTensor) {
   EXPECT_EQ(Read(Path(1)), 1);
 }
 
-TEST_F(IndependentReaderTest, RefusesAFileCutShort) {
+TEST_F(IndependentReaderTest, RefusesATruncatedFile) {
   ASSERT_TRUE(Save(1).ok());
   const std::string file = Path(1) + "/model.safetensors";
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);

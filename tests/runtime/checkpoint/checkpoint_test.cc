@@ -52,7 +52,7 @@ TEST_F(CheckpointTest, RangesMayBeWrittenAndReadInAnyPieces) {
   }
 }
 
-TEST_F(CheckpointTest, SourcesMayWriteConcurrently) {
+TEST_F(CheckpointTest, ThreadsMayWriteDifferentRangesConcurrently) {
   const auto writer = Begin(1);
   std::vector<std::thread> sources;
   for (int source = 0; source < 4; ++source) {
@@ -71,7 +71,7 @@ TEST_F(CheckpointTest, SourcesMayWriteConcurrently) {
   EXPECT_EQ(*Load(Path(1), 1), Values(1));
 }
 
-TEST_F(CheckpointTest, RetryOfTheSameRangeIsAllowed) {
+TEST_F(CheckpointTest, WritingTheSameRangeAgainIsAllowed) {
   const auto writer = Begin(1, {});
   ASSERT_TRUE(writer->Write(0, 0, Values(0, 5)).ok());
   ASSERT_TRUE(writer->Write(0, 0, Values(0)).ok());
@@ -79,7 +79,7 @@ TEST_F(CheckpointTest, RetryOfTheSameRangeIsAllowed) {
   EXPECT_EQ(*Load(Path(1), 0), Values(0));
 }
 
-TEST_F(CheckpointTest, TwoSourcesForOneElementAreRefused) {
+TEST_F(CheckpointTest, RangesThatOverlapButAreNotEqualAreRefused) {
   const auto writer = Begin(1, {});
   const std::vector<float> values(20);
   ASSERT_TRUE(writer->Write(0, 10, values).ok());
@@ -153,7 +153,7 @@ TEST_F(CheckpointTest, CommitAfterAFailedCommitFails) {
   EXPECT_THAT(*ListCheckpoints(root_), IsEmpty());
 }
 
-TEST_F(CheckpointTest, UnfinishedCheckpointLeavesNothingBehind) {
+TEST_F(CheckpointTest, UncommittedCheckpointLeavesNoFiles) {
   ASSERT_TRUE(Save(1).ok());
   {
     const auto writer = Begin(2);
@@ -164,20 +164,20 @@ TEST_F(CheckpointTest, UnfinishedCheckpointLeavesNothingBehind) {
   EXPECT_THAT(Files(), ElementsAre("step-1"));
 }
 
-TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
+TEST_F(CheckpointTest, SavingAStepAgainReplacesItsCheckpoint) {
   ASSERT_TRUE(Save(3, 0).ok());
   ASSERT_TRUE(Save(3, 0.5).ok());
   EXPECT_EQ(*Load(Path(3), 0), Values(0, 0.5));
   EXPECT_THAT(Files(), ElementsAre("step-3"));
 }
 
-TEST_F(CheckpointTest, FailedSaveOfAStepKeepsTheEarlierOne) {
+TEST_F(CheckpointTest, FailedResaveOfAStepKeepsItsEarlierCheckpoint) {
   ASSERT_TRUE(Save(3).ok());
   ASSERT_FALSE(Begin(3)->Commit({}).ok());
   EXPECT_EQ(*Load(Path(3), 0), Values(0));
 }
 
-TEST_F(CheckpointTest, OtherModelIsRefusedByItsFirstDifference) {
+TEST_F(CheckpointTest, OtherModelIsRefusedWithItsFirstDifferentVariable) {
   ASSERT_TRUE(Save(1).ok());
   const auto refusal = [this](const VariableSet& other) {
     return std::string(CheckpointReader::Open(Path(1), &other).status().message());
@@ -191,7 +191,7 @@ TEST_F(CheckpointTest, OtherModelIsRefusedByItsFirstDifference) {
   EXPECT_EQ(CheckpointReader::Open(Path(1), &empty).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(CheckpointTest, SlotsAreFoundByNameAndMissingOnesReadAsZeros) {
+TEST_F(CheckpointTest, SlotsAreFoundByNameAndMissingSlotsReadAsZeros) {
   ASSERT_TRUE(Save(1, 0, {"first", "second"}).ok());
   const auto reader = CheckpointReader::Open(Path(1), &model_, {"second", "third"});
   ASSERT_TRUE(reader.ok()) << reader.status();
@@ -215,7 +215,7 @@ TEST_F(CheckpointTest, DirectoryWithoutManifestIsNoCheckpoint) {
   EXPECT_EQ(FindLatestCheckpoint(root_)->path, Path(1));
 }
 
-TEST_F(CheckpointTest, LatestSkipsADamagedCheckpointAndReportsIt) {
+TEST_F(CheckpointTest, FindLatestSkipsADamagedCheckpointAndReportsIt) {
   EXPECT_EQ(FindLatestCheckpoint(root_)->path, "");
   for (const int64_t step : {9, 10, 100}) ASSERT_TRUE(Save(step).ok());
   EXPECT_EQ(FindLatestCheckpoint(root_)->path, Path(100));
@@ -237,7 +237,7 @@ TEST_F(CheckpointTest, CheckpointSetAside_IsNoLongerFound) {
   EXPECT_THAT(Files(), ElementsAre("step-1", "step-2.damaged", "step-2.damaged-2"));
 }
 
-TEST_F(CheckpointTest, PruneKeepsTheNewest) {
+TEST_F(CheckpointTest, PruneKeepsTheCheckpointsOfTheLatestSteps) {
   for (const int64_t step : {9, 10, 100, 11}) ASSERT_TRUE(Save(step).ok());
   ASSERT_TRUE(PruneCheckpoints(root_, 2, 100).ok());
   EXPECT_THAT(Files(), ElementsAre("step-100", "step-11"));
@@ -245,7 +245,7 @@ TEST_F(CheckpointTest, PruneKeepsTheNewest) {
   EXPECT_THAT(Files(), ElementsAre("step-100", "step-11"));
 }
 
-TEST_F(CheckpointTest, Prune_WithLaterSteps_KeepsTheOneJustSaved) {
+TEST_F(CheckpointTest, Prune_WithLaterSteps_KeepsTheCheckpointJustSaved) {
   for (const int64_t step : {10, 11, 200}) ASSERT_TRUE(Save(step).ok());
   ASSERT_TRUE(PruneCheckpoints(root_, 2, 11).ok());
   EXPECT_THAT(Files(), ElementsAre("step-11", "step-200"));
@@ -253,8 +253,8 @@ TEST_F(CheckpointTest, Prune_WithLaterSteps_KeepsTheOneJustSaved) {
   EXPECT_THAT(Files(), ElementsAre("step-11"));
 }
 
-// A crash in Commit after step-3 was renamed to step-3.old, before step-3.tmp is renamed to step-3.
-TEST_F(CheckpointTest, CrashWhileReplacingAStepLosesNeitherState) {
+// The crash was in Commit, after step-3 was renamed to step-3.old and before step-3.tmp became step-3.
+TEST_F(CheckpointTest, CrashWhileReplacingAStepKeepsTheOldState) {
   ASSERT_TRUE(Save(2).ok());
   ASSERT_TRUE(Save(3).ok());
   std::filesystem::rename(Path(3), Path(3) + ".old");
@@ -265,7 +265,7 @@ TEST_F(CheckpointTest, CrashWhileReplacingAStepLosesNeitherState) {
   EXPECT_EQ(FindLatestCheckpoint(root_)->path, Path(3));
 }
 
-// A crash in Commit after step-3.tmp was renamed to step-3.
+// The crash was in Commit, after step-3.tmp was renamed to step-3 and before step-3.old was removed.
 TEST_F(CheckpointTest, CrashAfterReplacingAStepKeepsTheNewState) {
   ASSERT_TRUE(Save(3).ok());
   std::filesystem::copy(Path(3), Path(3) + ".old");
@@ -278,7 +278,7 @@ TEST_F(CheckpointTest, CrashAfterReplacingAStepKeepsTheNewState) {
   EXPECT_EQ(*Load(Path(3), 0), Values(0, 0.5));
 }
 
-TEST_F(CheckpointTest, ForeignNamesAreLeftAlone) {
+TEST_F(CheckpointTest, DirectoriesWithForeignNamesAreNeitherListedNorRemoved) {
   ASSERT_TRUE(Save(3).ok());
   for (const char* name : {"step-", "step-x", "step-03", "step--1", "step-4.tmp.bak", "notes"}) {
     std::filesystem::copy(Path(3), root_ + "/" + name);

@@ -25,7 +25,7 @@ proto::ModelDescription Saved() {
   return saved;
 }
 
-TEST(ModelDescriptionTest, NamesAndInitializers_DoNotCount) {
+TEST(ModelDescriptionTest, OtherNamesAndInitializers_AreTheSameModel) {
   EXPECT_TRUE(CheckSameModel(Saved(),
                              Model("layer { flatten {} } layer { dense { units: 5 activation: RELU } }"), "c")
                   .ok());
@@ -51,7 +51,7 @@ TEST(ModelDescriptionTest, OtherScaling_IsRefusedWithBothNumbers) {
               HasSubstr("by mean 0.25 and deviation 0.5, the job has mean 0.125 and deviation 0.5"));
 }
 
-TEST(ModelDescriptionTest, CheckpointWithoutADescription_FitsAnyJob) {
+TEST(ModelDescriptionTest, CheckpointWithoutADescription_MatchesAnyJob) {
   EXPECT_TRUE(CheckSameModel({}, Model("layer { flatten {} }"), "c").ok());
   EXPECT_TRUE(CheckSameScaling({}, proto::InputScaling(), "c").ok());
 }

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The header without its length field, decoded against the length of its data.
+// Decodes a header, given without its length field, of a file with `data_bytes` bytes of tensor data.
 absl::StatusOr<std::vector<SafetensorsEntry>> Decode(const std::string& json, int64_t data_bytes) {
   return DecodeSafetensorsHeader(json, data_bytes);
 }
@@ -53,7 +53,7 @@ TEST(Safetensors, OffsetsBeyondFourGibibytesStayExact) {
   EXPECT_EQ(*decoded, entries);
 }
 
-TEST(Safetensors, TensorsComeBackInTheOrderOfTheirData) {
+TEST(Safetensors, DecodedTensorsAreInTheOrderOfTheirData) {
   const auto entries = Decode("{" + Tensor("a", "[1]", "[4,8]") + "," + Tensor("b", "[1]", "[0,4]") + "}", 8);
   ASSERT_TRUE(entries.ok()) << entries.status();
   EXPECT_EQ((*entries)[0].name, "b");

@@ -16,7 +16,7 @@ using testing::IdxLabels;
 
 class DatasetTest : public ::testing::Test {
  protected:
-  // Reading the headers and reading the contents both refuse the data.
+  // Reading only the headers and reading all the data must both fail, with all of `fragments` in the message.
   void ExpectRefused(const std::vector<std::string>& fragments) {
     for (const absl::Status& status : {ReadDatasetSizes(data_).status(), LoadDatasets(data_).status()}) {
       EXPECT_FALSE(status.ok());
@@ -50,7 +50,7 @@ TEST_F(DatasetTest, SizesFromHeadersEqualThoseOfTheLoadedData) {
   EXPECT_EQ(datasets.train->sample_shape(), sizes->sample_shape);
 }
 
-TEST_F(DatasetTest, TheLastTrainingSamplesValidate) {
+TEST_F(DatasetTest, LastTrainingSamplesBecomeTheValidationSplit) {
   data_.set_validation_samples(4);
   const Datasets datasets = Load();
   EXPECT_EQ(datasets.train->sample(15)[0], 60);
@@ -59,7 +59,7 @@ TEST_F(DatasetTest, TheLastTrainingSamplesValidate) {
   EXPECT_EQ(datasets.validation->sample(0), datasets.train->sample(0) + 16 * 4) << "one buffer serves both";
 }
 
-TEST_F(DatasetTest, LimitKeepsTheFirstTrainingSamplesAndTheValidation) {
+TEST_F(DatasetTest, LimitKeepsFirstTrainingSamplesAndTheValidationSplit) {
   data_.set_validation_samples(4);
   data_.set_limit_samples(10);
   const Datasets datasets = Load();
@@ -68,7 +68,7 @@ TEST_F(DatasetTest, LimitKeepsTheFirstTrainingSamplesAndTheValidation) {
   EXPECT_EQ(ReadDatasetSizes(data_)->train, 10);
 }
 
-TEST_F(DatasetTest, WithoutTestFilesThereIsNoTest) {
+TEST_F(DatasetTest, WithoutTestFilesTheTestSplitIsAbsent) {
   data_ = testing::WriteIdxData(directory_, 20, 0);
   EXPECT_EQ(Load().test, nullptr);
   EXPECT_EQ(ReadDatasetSizes(data_)->test, 0);
@@ -79,12 +79,12 @@ TEST_F(DatasetTest, RefusesImagesAndLabelsOfDifferentCounts) {
   ExpectRefused({"train-images holds 20 images", "train-labels 19 labels", "do not belong together"});
 }
 
-TEST_F(DatasetTest, RefusesAValidationSplitThatLeavesNothing) {
+TEST_F(DatasetTest, RefusesAValidationSplitOfAllTrainingSamples) {
   data_.set_validation_samples(20);
   ExpectRefused({"data.validation_samples is 20", "holds 20 samples"});
 }
 
-TEST_F(DatasetTest, RefusesALimitBeyondTheSplit) {
+TEST_F(DatasetTest, RefusesALimitAboveTheTrainingSplit) {
   data_.set_validation_samples(4);
   data_.set_limit_samples(17);
   ExpectRefused({"data.limit_samples is 17", "only 16 samples"});
@@ -111,7 +111,8 @@ TEST_F(DatasetTest, GivenScalingIsUsedAsItIs) {
 }
 
 TEST_F(DatasetTest, ComputedScalingUsesTheTrainingSplitOnly) {
-  // Two training samples, half 0 and half 255; the two validation samples would change the mean.
+  // The two training samples have the pixels 0 and 255 each. All pixels of the two validation samples are
+  // 255, which would change the mean.
   directory_.Write("train-images", IdxHeader({4, 1, 2}) + std::string("\0\xff\0\xff\xff\xff\xff\xff", 8));
   directory_.Write("train-labels", IdxLabels(4, 5));
   data_.mutable_idx()->clear_test_images();

@@ -1,4 +1,4 @@
-// Makes small IDX files for tests, whole or broken.
+// Makes small files in IDX, the format of MNIST, for tests.
 #ifndef TETHYS_TESTS_RUNTIME_DATA_IDX_FILES_H_
 #define TETHYS_TESTS_RUNTIME_DATA_IDX_FILES_H_
 
@@ -21,7 +21,7 @@ inline std::string IdxHeader(const Shape& shape, uint8_t type = 0x08) {
   return bytes;
 }
 
-// Value i is i mod 251, so neighbours differ and rows of 4 do not repeat.
+// Value i is i mod 251, so that neighbouring values and neighbouring rows of 4 differ.
 inline std::string Counting(int64_t count) {
   std::string values;
   for (int64_t i = 0; i < count; ++i) values.push_back(static_cast<char>(i % 251));

@@ -18,13 +18,14 @@ using testing::IdxHeader;
 
 class IdxTest : public ::testing::Test {
  protected:
-  // Both readers must refuse the file, with all of `fragments` and the path in the message.
+  // ReadIdx must refuse the file with the path and all of `fragments` in its message. ReadIdxShape must
+  // refuse it as well.
   void ExpectRefused(const std::string& bytes, const std::vector<std::string>& fragments,
                      IdxKind kind = IdxKind::kImages) {
     ExpectRefusedInValues(bytes, fragments, kind);
     EXPECT_FALSE(ReadIdxShape(path(), kind).ok());
   }
-  // ReadIdx must refuse the file; its header may be valid.
+  // As ExpectRefused, but the file's header, which is all that ReadIdxShape reads, may be valid.
   void ExpectRefusedInValues(const std::string& bytes, const std::vector<std::string>& fragments,
                              IdxKind kind = IdxKind::kImages) {
     directory_.Write("file", bytes);
@@ -58,7 +59,7 @@ TEST_F(IdxTest, RecognisesGzipByContentNotByName) {
   EXPECT_EQ(Text(*array), Counting(60));
 }
 
-TEST_F(IdxTest, ReadsAFileThatTakesManySteps) {
+TEST_F(IdxTest, ReadsAFileWhoseValuesNeedSeveralReads) {
   directory_.Write("file", Gzip(Idx({5000, 28, 28})));
   const auto array = ReadIdx(path(), IdxKind::kImages);
   ASSERT_TRUE(array.ok()) << array.status();
@@ -97,17 +98,17 @@ TEST_F(IdxTest, RefusesATruncatedHeader) {
   ExpectRefused(Gzip(Idx({3, 4, 5}).substr(0, 10)), {"truncated", "6 bytes of its header", "decompression"});
 }
 
-TEST_F(IdxTest, SaysHowManyValuesAreMissing) {
+TEST_F(IdxTest, RefusalSaysHowManyBytesOfValuesAreMissing) {
   ExpectRefused(Idx({3, 4, 5}).substr(0, 16 + 49), {"truncated", "11 bytes of its values are missing"});
   ExpectRefusedInValues(Gzip(Idx({3, 4, 5}).substr(0, 16 + 49)), {"11 bytes of its values are missing"});
 }
 
-TEST_F(IdxTest, RefusesBytesLeftOver) {
+TEST_F(IdxTest, RefusesBytesAfterTheValues) {
   ExpectRefused(Idx({3, 4, 5}) + "xy", {"2 bytes follow the 60"});
   ExpectRefusedInValues(Gzip(Idx({3, 4, 5}) + "xy"), {"more bytes follow the 60"});
 }
 
-TEST_F(IdxTest, RefusesAGzipStreamCutAnywhere) {
+TEST_F(IdxTest, RefusesAGzipStreamTruncatedAnywhere) {
   const std::string whole = Gzip(Idx({3, 4, 5}));
   for (size_t size = 2; size < whole.size(); ++size) {
     ExpectRefusedInValues(whole.substr(0, size), {"fetch"});
@@ -124,7 +125,7 @@ TEST_F(IdxTest, RefusesAWrongMagic) {
   ExpectRefused("P5 28 28 255 and so on", {"wrong magic", "not an IDX file"});
 }
 
-TEST_F(IdxTest, RefusesOtherTypes) {
+TEST_F(IdxTest, RefusesElementTypesOtherThanUnsignedBytes) {
   ExpectRefused(IdxHeader({1, 1, 1}, 0x0D) + "abcd", {"32-bit floats", "expected unsigned bytes"});
   ExpectRefused(IdxHeader({1, 1, 1}, 0x77) + "abcd", {"an unknown type (type 119)"});
 }
@@ -136,20 +137,21 @@ TEST_F(IdxTest, RefusesSwappedImagesAndLabels) {
 
 TEST_F(IdxTest, RefusesTooManyAxes) { ExpectRefused(Idx({1, 1, 1, 1, 1, 1, 1, 1, 1}), {"has 9 axes"}); }
 
-TEST_F(IdxTest, RefusesAZeroAxis) { ExpectRefused(IdxHeader({3, 0, 5}), {"axis 1 is 0"}); }
+TEST_F(IdxTest, RefusesAnAxisOfSizeZero) { ExpectRefused(IdxHeader({3, 0, 5}), {"axis 1 is 0"}); }
 
-TEST_F(IdxTest, RefusesAHeaderLargerThanAnyFile) {
+TEST_F(IdxTest, RefusesAHeaderThatAnnouncesMoreThanAnyFileHolds) {
   ExpectRefused(IdxHeader({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}) + "abc", {"the header announces"});
   ExpectRefused(IdxHeader({1 << 20, 1 << 10, 1 << 9}) + "abc", {"the header announces"});
 }
 
-TEST_F(IdxTest, RefusesAHeaderLargerThanItsFileBeforeAllocating) {
+TEST_F(IdxTest, RefusesAHeaderThatAnnouncesMoreThanItsFileHolds) {
   ExpectRefused(IdxHeader({60000, 2800, 280}) + "abc", {"truncated", "47039999997 bytes of its values"});
   ExpectRefused(Gzip(IdxHeader({60000, 2800, 280}) + "abc"), {"the header announces", "of gzip can hold"});
 }
 
-// Every mutant is refused with its name, or the damage did not touch the contents.
-TEST_F(IdxTest, SurvivesRandomDamage) {
+// A damaged file is either refused with its path in the message or read with all its values. If it is
+// gzip, which has a checksum, the values read must be the original ones.
+TEST_F(IdxTest, RandomDamageIsRefusedOrLeavesGzipContentsIntact) {
   RandomStream random(1, RandomPurpose::kTest, 0);
   const std::string plain = Idx({6, 5, 7});
   for (const std::string& whole : {plain, Gzip(plain)}) {

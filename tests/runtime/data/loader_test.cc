@@ -25,7 +25,7 @@ std::shared_ptr<const Dataset> CountingDataset() {
   return std::make_shared<Dataset>(std::move(store), 0, kSamples);
 }
 
-// Runs with and without a thread; the batches must be the same.
+// The parameter is prefetch_batches; with 0 the loader has no thread. The batches must always be the same.
 class BatchLoaderTest : public ::testing::TestWithParam<int> {
  protected:
   static void ExpectBatch(const HostBatch& batch, Slice slice, const EpochOrder* order) {
@@ -57,7 +57,7 @@ class BatchLoaderTest : public ::testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Prefetch, BatchLoaderTest, ::testing::Values(0, 1, 3));
 
-TEST_P(BatchLoaderTest, FollowsTheOrderThroughEpochs) {
+TEST_P(BatchLoaderTest, BatchesFollowTheOrderOfEveryEpoch) {
   int64_t announced = 0, taken = 0;
   const int64_t steps = StepsPerEpoch(kSamples, 8, false);
   std::vector<std::shared_ptr<const EpochOrder>> orders;
@@ -81,7 +81,7 @@ TEST_P(BatchLoaderTest, ShortBatchAfterAFullOneIsPaddedWithWeightZero) {
   }
 }
 
-TEST_P(BatchLoaderTest, AnEmptySliceIsAllPadding) {
+TEST_P(BatchLoaderTest, BatchOfAnEmptySliceIsAllPadding) {
   loader_.Announce(order_, {50, 50});
   ExpectBatch(loader_.Next(), {50, 50}, order_.get());
 }
@@ -100,7 +100,7 @@ TEST_P(BatchLoaderTest, BatchIsUnchangedWhileLaterOnesAreBuilt) {
   ExpectBatch(loader_.Next(), next, order_.get());
 }
 
-TEST_P(BatchLoaderTest, TakingAheadAllowsMoreAnnouncements) {
+TEST_P(BatchLoaderTest, OneBatchTakenAheadAllowsOneMoreAnnouncement) {
   const BatchLoader::Options options{.prefetch_batches = GetParam(), .taken_ahead = 1};
   std::vector<BatchBuffer> memory;
   BatchLoader ahead(CountingDataset(), options, Buffers(memory, options));

@@ -41,7 +41,7 @@ TEST(EpochOrdersTest, AnotherEpoch_ReleasesThePreviousOrder) {
   EXPECT_TRUE(before.expired());
 }
 
-TEST(ShardingTest, TheFirstRanksTakeOneMore) {
+TEST(ShardingTest, FirstRanksTakeOneMoreSampleIfTheSplitIsUneven) {
   EXPECT_EQ(SplitSlice({0, 128}, 0, 5), (Slice{0, 26}));
   EXPECT_EQ(SplitSlice({0, 128}, 2, 5), (Slice{52, 78}));
   EXPECT_EQ(SplitSlice({0, 128}, 3, 5), (Slice{78, 103}));
@@ -54,7 +54,7 @@ TEST(ShardingTest, FewerSamplesThanRanksLeaveTheLastRanksEmpty) {
   EXPECT_EQ(SplitSlice({10, 12}, 3, 4), (Slice{12, 12}));
 }
 
-TEST(ShardingTest, AShortLastBatchIsKeptOrDropped) {
+TEST(ShardingTest, ShortLastBatchOfAnEpochIsKeptOrDropped) {
   EXPECT_EQ(StepsPerEpoch(54000, 128, false), 422);
   EXPECT_EQ(StepsPerEpoch(54000, 128, true), 421);
   EXPECT_EQ(SamplesPerEpoch(54000, 128, false), 54000);
@@ -65,13 +65,13 @@ TEST(ShardingTest, AShortLastBatchIsKeptOrDropped) {
   EXPECT_EQ(StepSlice(54000, 128, 421), (Slice{53888, 54000}));
 }
 
-TEST(ShardingTest, AShortBatchIsSplitByItsOwnSize) {
+TEST(ShardingTest, ShortBatchIsSplitEvenlyAmongRanks) {
   // 112 samples over 5 ranks: 23, 23, 22, 22, 22.
   EXPECT_EQ(StepSlice(54000, 128, 421, 1, 5), (Slice{53911, 53934}));
   EXPECT_EQ(StepSlice(54000, 128, 421, 2, 5), (Slice{53934, 53956}));
 }
 
-TEST(ShardingTest, EveryPositionIsUsedOnceUnderAnySplit) {
+TEST(ShardingTest, EveryPositionIsUsedOnceForAnyBatchAndNumberOfRanks) {
   for (const int64_t world : {1, 2, 3, 5, 16}) {
     for (const int64_t global_batch : {16, 37, 128}) {
       int64_t next = 0;
@@ -94,7 +94,9 @@ TEST(ShardingTest, EvaluationCoversEverySampleOnce) {
   EXPECT_EQ(EvaluationSlice(10, 2, 3), (Slice{7, 10}));
 }
 
-TEST(ShardingTest, PositionsCountOverEpochs) { EXPECT_EQ(JobPosition(3, 54000, 17), 162017); }
+TEST(ShardingTest, JobPositionCountsTheSamplesOfEarlierEpochs) {
+  EXPECT_EQ(JobPosition(3, 54000, 17), 162017);
+}
 
 }  // namespace
 }  // namespace tethys

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every field has its own value, so that swapped fields are noticed.
+// All fields that are set have different values, so that swapped fields are noticed.
 Frame Sample() {
   Frame frame;
   frame.kind = FrameKind::kPush;
@@ -70,7 +70,7 @@ TEST(FrameTest, EncodesTheDocumentedLayout) {
   EXPECT_EQ(Word(bytes, 100, 4), 0x05060708);
 }
 
-TEST(FrameTest, FieldOfAnotherKindIsNotSent) {
+TEST(FrameTest, OnlyTheFieldOfTheFramesOwnKindIsEncoded) {
   Frame frame = Sample();
   frame.global_sample_count = 1;
   frame.staleness = 2;

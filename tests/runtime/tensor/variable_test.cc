@@ -23,7 +23,7 @@ class VariableSetTest : public ::testing::Test {
     const absl::Status status = set_.Add(name, shape, "in,out", initial_value, shape.front(), shape.back());
     ASSERT_TRUE(status.ok()) << status;
   }
-  // Elements [begin, begin + count) of the arena.
+  // Initial values of the arena's elements in `range`.
   std::vector<float> Values(uint64_t seed, Range range) const {
     std::vector<float> values(range.count, -1.0f);
     set_.FillInitialValues(seed, range, values.data());
@@ -71,7 +71,7 @@ TEST_F(VariableSetTest, SignatureCoversNamesShapesLayoutsAndOrder) {
   EXPECT_NE(signature("b", {2, 3}, "in,out", "a"), signed_as);
 }
 
-TEST_F(VariableSetTest, InitialValuesDoNotDependOnHowTheArenaIsCut) {
+TEST_F(VariableSetTest, InitialValuesAreTheSameForAnySplitOfTheArena) {
   const std::vector<float> whole = AllValues(3);
   for (const int64_t piece : {1, 7, 333, 1600}) {
     for (int64_t begin = 0; begin < set_.arena_size(); begin += piece) {
