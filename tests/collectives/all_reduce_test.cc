@@ -1,4 +1,4 @@
-// The results of collectives over every medium, for several world sizes and kinds of counts.
+// The results of the collectives over TCP, TLS and shared memory, for several world sizes and vector lengths.
 #include <atomic>
 #include <cstring>
 
@@ -33,7 +33,7 @@ std::vector<float> RandomVector(uint64_t seed, int64_t count) {
   return values;
 }
 
-TEST_P(Collectives, AllReduceSumsVectorsOfEveryCount) {
+TEST_P(Collectives, AllReduceSumsVectorsOfEveryLength) {
   ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
     for (const int64_t count : Counts()) {
       std::vector<float> data(count), sums(count);
@@ -100,7 +100,7 @@ TEST_P(Collectives, RankAndWorldSizeAreAsGiven) {
   EXPECT_EQ(sum.load(), world() * (world() - 1) / 2);
 }
 
-// A rank may have finished and left while others still read its data.
+// A rank may destroy its communicator after its last collective, while others still read its data.
 TEST_P(Collectives, RankLeavingAfterItsLastCollectiveIsNoError) {
   for (int round = 0; round < 20; ++round) {
     ExpectAllOk(InWorld([&](std::unique_ptr<Communicator>& ring) {
@@ -121,8 +121,8 @@ INSTANTIATE_TEST_SUITE_P(MediaAndWorldSizes, Collectives,
                                                std::get<1>(info.param));
                          });
 
-// A run on one host can thus be repeated over TCP with the same result.
-TEST(SharedMemory, SumsEqualTheRingsBitForBit) {
+// So a run over shared memory can be repeated over TCP with the same result.
+TEST(SharedMemory, AllReduceSumsEqualThoseOfTcpRingBitForBit) {
   for (const int world : {2, 3, 5}) {
     for (const int64_t count : {1000, 50021, 500009}) {
       std::vector<std::vector<float>> sums;
@@ -144,7 +144,7 @@ TEST(SharedMemory, SumsEqualTheRingsBitForBit) {
   }
 }
 
-TEST(Traffic, RingTransfersTheMinimum) {
+TEST(Traffic, AllReduceOverRingTransfersFewestPossibleBytes) {
   ExpectAllOk(InRing(4, [](std::unique_ptr<Communicator>& ring) {
     constexpr int64_t kCount = 400000;
     std::vector<float> data(kCount, 1.0f);
@@ -160,7 +160,7 @@ TEST(Traffic, RingTransfersTheMinimum) {
 
 class Allocations : public ::testing::TestWithParam<Medium> {};
 
-TEST_P(Allocations, AreNoneAfterTheLargestCollectiveHasRun) {
+TEST_P(Allocations, CollectivesAfterTheLargestOneAllocateNothing) {
   const RankBody body = [](std::unique_ptr<Communicator>& ring) {
     std::vector<float> data(100003, 1.0f);
     TETHYS_RETURN_IF_ERROR(ring->AllReduce(absl::MakeSpan(data)));

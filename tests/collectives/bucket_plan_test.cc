@@ -29,11 +29,11 @@ TEST(BucketPlan, LastBucketMayBeSmall) {
 }
 
 TEST(BucketPlan, PaddingBetweenAdjacentRangesIsIncluded) {
-  // [0, 10), padding to 16, [16, 36).
+  // The arena holds [0, 10), padding up to 16, and [16, 36).
   EXPECT_THAT(Plan({{16, 20}, {0, 10}}, 1000), ElementsAre(Bucket{{0, 36}, 1}));
 }
 
-TEST(BucketPlan, LargeRangeIsNotCut) {
+TEST(BucketPlan, RangeLargerThanBucketIsNotSplit) {
   EXPECT_THAT(Plan({{1000, 100}, {0, 1000}}, 50), ElementsAre(Bucket{{1000, 100}, 0}, Bucket{{0, 1000}, 1}));
 }
 

@@ -1,4 +1,4 @@
-// The choice of the medium and its description.
+// The choice between TCP and shared memory for the exchange among workers, and its description.
 #include "collectives/exchange.h"
 
 #include <array>
@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The result on every rank: the description or the error.
+// The result on every rank: the description of the chosen exchange, or the error.
 std::vector<std::string> Choose(int world, Medium medium, proto::Mirrored::Transport transport) {
   TestRing ring(world, medium);
   std::vector<std::string> answers(world);
@@ -30,13 +30,13 @@ void ExpectAll(const std::vector<std::string>& answers, const ::testing::Matcher
   for (const std::string& answer : answers) EXPECT_THAT(answer, expected);
 }
 
-TEST(Exchange, OnOneHost_UsesSharedMemoryOnly) {
+TEST(Exchange, AllRanksOnOneHost_UseSharedMemoryOnly) {
   for (const auto transport : {proto::Mirrored::AUTOMATIC, proto::Mirrored::SHARED_MEMORY}) {
     ExpectAll(Choose(3, Medium::kSharedMemory, transport), "shared memory among 3 workers");
   }
 }
 
-TEST(Exchange, SomeRanksOnOneHost_UsesSharedMemoryAndTcp) {
+TEST(Exchange, RanksOnTwoHosts_UseSharedMemoryAndTcp) {
   ExpectAll(Choose(3, Medium::kTwoHosts, proto::Mirrored::AUTOMATIC),
             HasSubstr("shared memory inside 2 hosts and TCP between them, 3 workers"));
 }
@@ -61,7 +61,7 @@ TEST(Exchange, OneWorker_UsesTcp) {
 }
 
 // Network namespaces of one machine count as different hosts: their processes bind to different addresses.
-TEST(Hosts, DifferByTheBindAddressesOfTheirRanks) {
+TEST(Hosts, RanksBoundToDifferentAddressesAreOnDifferentHosts) {
   TestRing ring(5, Medium::kTwoHosts);
   OnRanks(5, [&](int rank) {
     const auto all = *CreateRingCommunicator(*ring.listeners[rank], ring.options[rank]);
@@ -69,7 +69,7 @@ TEST(Hosts, DifferByTheBindAddressesOfTheirRanks) {
   });
 }
 
-// Counts the collectives of another communicator.
+// Forwards every call to another communicator and counts the collectives.
 class CountingCommunicator final : public Communicator {
  public:
   explicit CountingCommunicator(Communicator& inner) : inner_(inner) {}
@@ -90,8 +90,8 @@ class CountingCommunicator final : public Communicator {
   int calls_ = 0;
 };
 
-// Each collective is a frame from every rank to every other.
-TEST(Forming, AnyNumberOfRanks_TakesThreeCollectives) {
+// Every collective costs one frame from each rank to each other rank, so few of them must do.
+TEST(Forming, SharedMemoryOfAnyWorldSize_TakesThreeCollectives) {
   for (const int world : {2, 8}) {
     TestRing ring(world);
     OnRanks(world, [&](int rank) {
@@ -100,7 +100,7 @@ TEST(Forming, AnyNumberOfRanks_TakesThreeCollectives) {
       CountingCommunicator counting(*all);
       const std::vector<int> hosts = *FindHosts(counting, options.addresses);
       EXPECT_EQ(counting.calls(), 1);
-      // One collective for the address of the memory, one for whether all could open it.
+      // The first collective sends the address of the memory; the second tells whether all ranks opened it.
       EXPECT_TRUE(CreateSharedMemoryCommunicator(
                       counting, hosts, {.member_names = options.member_names, .clock = options.clock})
                       .ok());

@@ -1,8 +1,8 @@
-// A test clock for ranks as threads. It stands until all ranks have joined; then it advances by a tick
-// whenever every rank has read its clock a few times without transferring bytes. So a rank that misses a
-// deadline is really silent, and not just slow on a busy machine.
+// A clock for tests that run ranks as threads. It stands still until all ranks have joined. Then it advances
+// by one tick whenever every rank has read its clock a few times without transferring bytes. So a rank misses
+// a deadline only if it is silent, and never because the machine is busy.
 //
-// Thread-safe; nothing blocks.
+// Thread-safe; no call blocks.
 #ifndef TETHYS_TESTS_COLLECTIVES_LOCKSTEP_TIME_H_
 #define TETHYS_TESTS_COLLECTIVES_LOCKSTEP_TIME_H_
 
@@ -25,7 +25,8 @@ class LockstepTime {
 
   const Clock& OfRank(int rank) const { return *clocks_[rank]; }
 
-  // Called on the thread that uses `communicator`, before its first and after its last use.
+  // Join precedes the first use of `communicator`, and Leave follows the last, both on the thread that uses
+  // it.
   void Join(const Communicator& communicator) {
     MutexLock lock(mu_);
     ranks_[communicator.rank()].communicator = &communicator;
@@ -50,7 +51,7 @@ class LockstepTime {
   };
 
   struct Rank {
-    const Communicator* communicator = nullptr;  // Null unless the rank takes part.
+    const Communicator* communicator = nullptr;  // Null before Join and after Leave.
     int64_t moved = 0;                           // Bytes transferred so far.
     int looks = 0;                               // Reads of the clock since the last transfer or tick.
 

@@ -1,4 +1,5 @@
-// Mirrored workers as threads: together they do what one process does with the sum of all gradients.
+// Runs mirrored workers as threads: together they must do what one process does with the sum of all
+// gradients.
 #include "collectives/mirrored_strategy.h"
 
 #include <algorithm>
@@ -77,7 +78,7 @@ class Worker {
     EXPECT_TRUE(strategy_->Prepare(arenas, kReadyOrder).ok());
   }
 
-  // A step in which every gradient sum of this worker is `gradient`.
+  // Runs a step in which every gradient sum of this worker is `gradient`.
   absl::StatusOr<StepOutcome> Step(int64_t step, float gradient, int64_t samples, int64_t global_samples) {
     const StepInfo info{.step = step, .sample_count = samples, .global_sample_count = global_samples};
     TETHYS_RETURN_IF_ERROR(strategy_->BeginStep(info));
@@ -111,12 +112,12 @@ std::vector<absl::Status> RunWorkers(int world, const std::function<absl::Status
 
 class Mirrored : public ::testing::TestWithParam<int> {};
 
-TEST_P(Mirrored, EqualsOneProcessWithTheSumOfAllGradients) {
+TEST_P(Mirrored, ParametersEqualThoseOfOneProcessWithAllGradients) {
   const int world = GetParam();
   ExpectAllOk(RunWorkers(world, [&](Worker& worker) {
     float expected = 0;
     for (int64_t step = 0; step < 20; ++step) {
-      // Rank r brings r+1 samples, whose gradients sum to (r+1) (step+1).
+      // Rank r has r+1 samples, whose gradients sum to (r+1) (step+1).
       const int64_t global_samples = world * (world + 1) / 2;
       const int64_t samples = worker.rank() + 1;
       const auto gradient = static_cast<float>(samples * (step + 1));
@@ -133,7 +134,7 @@ TEST_P(Mirrored, EqualsOneProcessWithTheSumOfAllGradients) {
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, Mirrored, ::testing::Values(1, 2, 3, 5));
 
-TEST(MirroredStrategy, AWorkerWithoutSamplesTakesPart) {
+TEST(MirroredStrategy, WorkerWithoutSamplesMakesTheSameUpdate) {
   ExpectAllOk(RunWorkers(3, [](Worker& worker) {
     const bool idle = worker.rank() == 2;
     const auto outcome = worker.Step(0, idle ? 0.0f : 4.0f, idle ? 0 : 2, 4);
@@ -143,7 +144,7 @@ TEST(MirroredStrategy, AWorkerWithoutSamplesTakesPart) {
   }));
 }
 
-TEST(MirroredStrategy, AllocatesNothingOnTheTrainingThreadInAStep) {
+TEST(MirroredStrategy, StepAllocatesNothingOnTheTrainingThread) {
   ExpectAllOk(InRing(3, [](std::unique_ptr<Communicator>& communicator) {
     Worker worker(std::move(communicator));
     TETHYS_RETURN_IF_ERROR(worker.Step(0, 1.0f, 1, 3).status());
@@ -154,7 +155,7 @@ TEST(MirroredStrategy, AllocatesNothingOnTheTrainingThreadInAStep) {
   }));
 }
 
-TEST(MirroredStrategy, NonFiniteGradientsAreRefusedOnAllWorkersNamingTheStep) {
+TEST(MirroredStrategy, NonFiniteGradientFailsAllWorkersNamingTheStep) {
   const auto answers = RunWorkers(3, [](Worker& worker) {
     TETHYS_RETURN_IF_ERROR(worker.Step(16, 0.0f, 1, 3).status());
     const absl::Status status = worker.Step(17, worker.rank() == 1 ? NAN : 1.0f, 1, 3).status();
@@ -167,7 +168,7 @@ TEST(MirroredStrategy, NonFiniteGradientsAreRefusedOnAllWorkersNamingTheStep) {
   }
 }
 
-TEST(MirroredStrategy, ALostWorkerEndsTheStepOfAllOthersNamingIt) {
+TEST(MirroredStrategy, LostWorkerIsNamedInErrorsOfAllOthers) {
   auto answers = RunWorkers(3, [](Worker& worker) {
     TETHYS_RETURN_IF_ERROR(worker.Step(0, 1.0f, 1, 3).status());
     if (worker.rank() == 1) return absl::OkStatus();

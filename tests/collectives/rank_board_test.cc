@@ -1,5 +1,6 @@
-// RankBoard alone: two ranks in one thread. Between reading a peer's posts and sleeping, a waiting rank calls
-// only the clock, so a peer that posts from the clock posts at the worst moment.
+// Tests RankBoard (the shared memory in which each rank posts its progress) with two ranks in one thread.
+// A waiting rank reads its peer's posts, reads the clock and then sleeps. So a peer that posts when the clock
+// is read posts at the worst moment.
 #include "collectives/rank_board.h"
 
 #include <sys/resource.h>
@@ -14,7 +15,7 @@
 namespace tethys {
 namespace {
 
-// Runs `on_look` at every reading, and advances so fast that a rank stops spinning at once.
+// Calls `on_look` whenever it is read, and advances so fast that a waiting rank stops spinning at once.
 class LookedAtClock final : public Clock {
  public:
   explicit LookedAtClock(std::function<void(int look)> on_look) : on_look_(std::move(on_look)) {}
@@ -30,7 +31,7 @@ class LookedAtClock final : public Clock {
   mutable Nanoseconds now_ = 0;
 };
 
-// Voluntary sleeps of this thread so far; yields do not count.
+// How often this thread has slept so far (its voluntary context switches, without yields).
 int64_t Sleeps() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
@@ -58,7 +59,7 @@ TEST(RankBoard, PostDuringWait_KeepsTheWaitingRankAwake) {
   waiting.WatchPeers();
 
   // One wait reads the clock four times: twice while it spins, once for the deadline, once before it sleeps.
-  // Reading a page from disk is a sleep, too, so each case is tried several times.
+  // A page read from disk counts as a sleep, too, so each case is tried several times.
   for (look_to_post_at = 1; look_to_post_at <= 4; ++look_to_post_at) {
     int64_t least = INT64_MAX;
     for (int turn = 0; turn < 5; ++turn) {

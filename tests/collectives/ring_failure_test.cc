@@ -1,4 +1,4 @@
-// Every kind of failure becomes the same named error on every rank.
+// Every kind of failure gives all ranks the same error, which names its cause.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -15,8 +15,8 @@ using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-constexpr int64_t kShort = 100;       // Exchanged directly.
-constexpr int64_t kLong = 1'000'000;  // Sent around the ring; no socket buffers all of it.
+constexpr int64_t kShort = 100;       // Exchanged directly between all ranks.
+constexpr int64_t kLong = 1'000'000;  // Sent around the ring; more than a socket's buffers hold.
 
 absl::Status Reduce(Communicator& ring, int64_t count) {
   std::vector<float> data(count, 1.0f);
@@ -64,7 +64,7 @@ TEST_P(RingFailure, DifferentRootFailsAllRanks) {
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, HasSubstr("broadcast"));
 }
 
-TEST_P(RingFailure, RankOneCollectiveAheadFailsAllRanks) {
+TEST_P(RingFailure, RankThatSkipsACollectiveFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     if (ring->rank() != 0) TETHYS_RETURN_IF_ERROR(Reduce(*ring, count()));
     return ring->Barrier();
@@ -109,7 +109,7 @@ TEST_P(RingFailure, SilentRankIsNamedOnAllOthers) {
             HasSubstr(absl::StrCat(" s for rank ", silent, " (worker ", silent, " on host", silent, ")")));
 }
 
-TEST_P(RingFailure, ComputingRank_IsWaitedForBeyondTheTimeout) {
+TEST_P(RingFailure, RankThatStillComputes_IsAwaitedBeyondTheTimeout) {
   constexpr int kTimesOverdue = 5;
   TestRing ring(world(), medium());
   std::atomic<int> overdue{0};
@@ -161,11 +161,11 @@ TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
     for (RingOptions& options : ring.options) options.checksums_on_loopback = true;
     const auto answers = InRing(ring, [&](std::unique_ptr<Communicator>& ranks) {
       TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));
-      TETHYS_RETURN_IF_ERROR(ranks->Barrier());  // After it no byte of the reduction is in flight.
+      TETHYS_RETURN_IF_ERROR(ranks->Barrier());  // Afterwards no byte of the reduction is in flight.
       if (ranks->rank() == 0) proxy.Damage(1.0f);
       TETHYS_RETURN_IF_ERROR(ranks->Barrier());
       TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));
-      return ranks->Barrier();  // A rank that had received all it needed gets the error here.
+      return ranks->Barrier();  // A rank whose reduction received all its data gets the error here.
     });
     ExpectAll(answers, absl::StatusCode::kDataLoss,
               AllOf(AnyOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("rank 1 (worker 1 on host1)")),

@@ -36,7 +36,7 @@ inline std::string MediumName(Medium medium) {
                                            : "TwoHosts";
 }
 
-// Listeners and options of one communicator. A test may change `options[rank]` before InRing.
+// Listeners and options of one communicator. A test may change `options[rank]` before it calls InRing.
 struct TestRing {
   explicit TestRing(int world, Medium medium = Medium::kTcp) : medium(medium) {
     const JobToken token = JobToken::Random();
@@ -98,9 +98,10 @@ inline void OnRanks(int world, const std::function<void(int rank)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Forms the ring, runs `body` on every rank and returns its results. A communicator lives until all bodies
-// have returned, unless a body resets it.
 using RankBody = std::function<absl::Status(std::unique_ptr<Communicator>& communicator)>;
+
+// Forms the ring, runs `body` on every rank and returns the result of each. All communicators live until the
+// last body has returned, except those that a body resets.
 inline std::vector<absl::Status> InRing(TestRing& ring, const RankBody& body) {
   std::vector<std::unique_ptr<Communicator>> communicators(ring.world());
   std::vector<absl::Status> answers(ring.world());

@@ -1,4 +1,4 @@
-// Which callers a ring accepts and which it refuses; strangers must not delay it.
+// Which callers a ring accepts and which it refuses. A caller that is no rank must not delay the ring.
 #include <poll.h>
 
 #include "gmock/gmock.h"
@@ -12,7 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A raw connection to a listener.
+// A raw connection to a listener from a caller that is no rank.
 class Stranger {
  public:
   explicit Stranger(const RingListener& listener)
@@ -38,7 +38,7 @@ std::string HandshakeHeader(uint64_t payload_bytes) {
   return bytes;
 }
 
-// Forms the ring and uses it.
+// Expects that the ring forms and that a barrier succeeds.
 void ExpectRingForms(TestRing& ring) {
   ExpectAllOk(
       InRing(ring, [](std::unique_ptr<Communicator>& communicator) { return communicator->Barrier(); }));
@@ -73,7 +73,7 @@ TEST(RingFormation, HandshakeWithoutProofDelaysNoRank) {
   ExpectRingForms(ring);
 }
 
-// Rank 1 calls with options altered by `change` and is refused; then it calls with good options.
+// Rank 1 calls with options altered by `change` and is refused; with good options the ring then forms.
 void ExpectRefused(const std::function<void(RingOptions&)>& change, absl::StatusCode code,
                    const std::string& message) {
   TestRing ring(2);
@@ -92,7 +92,7 @@ void ExpectRefused(const std::function<void(RingOptions&)>& change, absl::Status
   EXPECT_TRUE(second.ok()) << StatusText(second.status());
 }
 
-// Under TLS rank 1 calls with a ring altered by `change` and fails; with good options the ring then forms.
+// Under TLS, rank 1 fails to join with options altered by `change`; with good options the ring then forms.
 void ExpectRefusedUnderTls(const std::function<void(TestRing&)>& change,
                            const ::testing::Matcher<std::string>& message) {
   TestRing ring(2, Medium::kTls);
@@ -166,7 +166,7 @@ TEST(RingFormation, CallerWithoutTlsTimesOutAtARingWithTls) {
       HasSubstr("waited"));
 }
 
-TEST(RingFormation, UnderTlsStrangersDelayNoRank) {
+TEST(RingFormation, StrangersDelayNoRankUnderTls) {
   TestRing ring(3, Medium::kTls);
   std::vector<Stranger> strangers;
   for (int i = 0; i < 100; ++i) strangers.emplace_back(*ring.listeners[i % 2]);

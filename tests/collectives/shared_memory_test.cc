@@ -19,14 +19,14 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kArena = 700'000;
 
-// Fractions, whose sums depend on the order of additions.
+// A fraction; the sum of several depends on the order of the additions.
 float Fraction(int rank, int64_t i) { return 1.0f / static_cast<float>(3 + (i * 7 + rank * 13) % 1000); }
 
 void FillFractions(int rank, absl::Span<float> data) {
   for (size_t i = 0; i < data.size(); ++i) data[i] = Fraction(rank, static_cast<int64_t>(i));
 }
 
-// The ring's sums of fractions, the same on all ranks.
+// The sums of the fractions by an all-reduce over TCP, the same on all ranks.
 std::vector<float> SumsByTcp(int world, int64_t count) {
   std::vector<float> sums;
   ExpectAllOk(InRing(world, [&](std::unique_ptr<Communicator>& ring) {
@@ -54,7 +54,7 @@ class Arenas : public ::testing::TestWithParam<int> {
   }
 };
 
-TEST_P(Arenas, HoldTheRingsSumsAndNothingElseChanges) {
+TEST_P(Arenas, AllReduceSumsLikeTcpRingAndChangesNothingOutside) {
   for (const int64_t count : {1, 4096, 4097, 50021, 500009}) {
     const std::vector<float> expected = SumsByTcp(world(), count);
     WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
@@ -69,7 +69,7 @@ TEST_P(Arenas, HoldTheRingsSumsAndNothingElseChanges) {
   }
 }
 
-TEST_P(Arenas, AreZeroedAndReceiveBroadcasts) {
+TEST_P(Arenas, AreZeroedAtFirstAndReceiveBroadcasts) {
   WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
     EXPECT_EQ(std::count(arena.begin(), arena.end(), 0.0f), kArena);
     for (int root = 0; root < world(); ++root) {
@@ -82,8 +82,8 @@ TEST_P(Arenas, AreZeroedAndReceiveBroadcasts) {
   });
 }
 
-// `tethys plan` predicts the same number.
-TEST_P(Arenas, TransferTheOtherRanksShareEachWay) {
+// `tethys plan` predicts the same number of bytes.
+TEST_P(Arenas, AllReduceMovesTheOtherRanksShareEachWay) {
   const int64_t count = 60'000;  // Divisible by every world size.
   WithArenas([&](Communicator& ranks, absl::Span<float> arena) {
     const TrafficCount before = ranks.traffic();
@@ -126,7 +126,7 @@ TEST(ArenasAndOtherMemory, AreRefusedInOneCollective) {
   }
 }
 
-// Uses another process, because the kernel reports only the death of a process.
+// The lost rank is a child process, because the kernel reports the death of a process and not of a thread.
 TEST(SharedMemory, DeathOfAProcessIsReportedBeforeTheDeadline) {
   TestRing ring(2, Medium::kSharedMemory);
   const pid_t child = fork();
@@ -143,14 +143,14 @@ TEST(SharedMemory, DeathOfAProcessIsReportedBeforeTheDeadline) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(SharedMemory, OpenedByAddressIsTheSameMemory) {
+TEST(SharedMemory, MemoryOpenedByAddressIsTheSame) {
   const SharedMemory made = *SharedMemory::Create(1000);
   const SharedMemory opened = *SharedMemory::Open(made.address(), 1000);
   made.data()[999] = 'x';
   EXPECT_EQ(opened.data()[999], 'x');
 }
 
-TEST(SharedMemory, OtherKeyOtherSizeOrClosedDescriptor_IsRefused) {
+TEST(SharedMemory, WrongKeyWrongSizeOrClosedDescriptor_IsRefused) {
   SharedMemory made = *SharedMemory::Create(1000);
   SharedMemoryAddress other_key = made.address();
   ++other_key.key[1];
@@ -170,7 +170,7 @@ TEST(SharedMemory, CannotBeTruncatedAndUnsealedFileIsRefused) {
   EXPECT_EQ(SharedMemory::Open(address, 1000).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(SharedMemory, TooLargeIsRefusedWithItsSize) {
+TEST(SharedMemory, TooLargeMemoryIsRefusedNamingItsSize) {
   const absl::Status status = SharedMemory::Create(int64_t{1} << 60).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("1152921504606846976 bytes"));

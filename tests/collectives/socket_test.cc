@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(HostPort, ReadsNamesAndAddresses) {
+TEST(HostPort, HostNamesAndAddressesAreRead) {
   EXPECT_EQ(*ParseHostPort("10.0.0.3:4711"), (HostPort{"10.0.0.3", 4711}));
   EXPECT_EQ(*ParseHostPort("node3:0"), (HostPort{"node3", 0}));
   EXPECT_EQ(*ParseHostPort("[::1]:80"), (HostPort{"::1", 80}));
@@ -25,7 +25,7 @@ TEST(HostPort, InvalidTextIsRefused) {
   }
 }
 
-TEST(HostPort, IsReadAsWritten) {
+TEST(HostPort, ParsedTextIsWrittenUnchanged) {
   for (const char* text : {"10.0.0.3:4711", "[::1]:80"}) EXPECT_EQ(HostPortText(*ParseHostPort(text)), text);
 }
 
@@ -56,7 +56,7 @@ class Connection : public ::testing::Test {
   FileDescriptor listener_, caller_, called_;
 };
 
-TEST_F(Connection, SendsAllParts) {
+TEST_F(Connection, SendTransfersAllParts) {
   char head[] = "head", body[] = "body";
   iovec parts[] = {{head, 4}, {body, 4}};
   EXPECT_EQ(8, *SendSome(caller_.get(), absl::MakeSpan(parts)));
@@ -64,12 +64,12 @@ TEST_F(Connection, SendsAllParts) {
   EXPECT_EQ("headbody", *Receive(called_.get()));
 }
 
-TEST_F(Connection, ReturnsZeroInsteadOfBlocking) {
+TEST_F(Connection, ReceiveAndAcceptReturnNothingInsteadOfBlocking) {
   EXPECT_EQ("", *Receive(called_.get()));
   EXPECT_FALSE(AcceptTcp(listener_.get())->valid());
 }
 
-TEST_F(Connection, ReportsThatThePeerHasClosed) {
+TEST_F(Connection, ReceiveReportsThatThePeerHasClosed) {
   caller_.Close();
   Await(called_.get(), POLLIN);
   EXPECT_EQ(Receive(called_.get()).status().code(), absl::StatusCode::kUnavailable);
@@ -80,7 +80,7 @@ TEST(Socket, PortInUseIsRefused) {
   EXPECT_EQ(ListenTcp(*LocalAddress(first.get())).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST(WakeUp, MakesItsDescriptorReadable) {
+TEST(WakeUp, SignalMakesItsDescriptorReadable) {
   const WakeUp wake_up = *WakeUp::Create();
   pollfd polled = {.fd = wake_up.fd(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(0, poll(&polled, 1, 0));

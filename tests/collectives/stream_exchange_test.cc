@@ -1,4 +1,4 @@
-// Which ranks exchange through their devices, and how they get the group's id.
+// Which ranks exchange gradients through their devices (as by NCCL), and how they get the device group's id.
 #include "collectives/stream_exchange.h"
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A member of a group that does nothing.
+// A member of a device group; its calls do nothing.
 class Member final : public StreamCommunicator {
  public:
   explicit Member(const StreamGroup& group) : group_(group) {}
@@ -28,7 +28,7 @@ class Member final : public StreamCommunicator {
   const StreamGroup group_;
 };
 
-// The CPU device for "cpu", otherwise a late device with this identity.
+// The CPU device for "cpu", otherwise a late device (a simulated asynchronous one) with this identity.
 std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
   if (identity == "cpu") return CreateCpuDevice(1).value();
   return testing::CreateLateDevice({.identity = identity, .join = [](const StreamGroup& group) {
@@ -36,7 +36,7 @@ std::unique_ptr<Device> DeviceCalled(const std::string& identity) {
                                     }});
 }
 
-// The result of each rank r with devices[r].
+// The result of CreateStreamExchange on each rank r, whose device is devices[r].
 std::vector<absl::StatusOr<StreamExchange>> Exchanges(const std::vector<std::string>& devices) {
   std::vector<absl::StatusOr<StreamExchange>> exchanges(devices.size());
   InRing(static_cast<int>(devices.size()), [&](std::unique_ptr<Communicator>& all) {
@@ -83,7 +83,7 @@ TEST(StreamExchange, RanksOnTheCpuExchangeOnTheHostAndAreNamed) {
 }
 
 TEST(StreamExchange, RankThatCannotBeginAGroupFailsEveryRank) {
-  const auto exchanges = Exchanges({std::string(300, 'a'), "b"});  // Makes an id that is too long to send.
+  const auto exchanges = Exchanges({std::string(300, 'a'), "b"});  // The group's id is too long to send.
   EXPECT_THAT(std::string(exchanges[0].status().message()), HasSubstr("rank 0: a group's id has 309 bytes"));
   EXPECT_THAT(std::string(exchanges[1].status().message()), HasSubstr("rank 0 could not begin a group"));
 }
