@@ -1,6 +1,7 @@
-// Counts, for each element of a server's memory, how many workers have pushed it, and returns the elements
-// that a new part completes. If all workers cut their pushes alike, there is one entry per part, which counts
-// down and is found in logarithmic time; otherwise entries are cut further. Pure; used by the store's thread.
+// Counts, for each element of a server's memory, how many workers have pushed a gradient for it, and reports
+// the elements that a newly arrived part of a push completes. Elements with equal counts share one entry: if
+// all workers cut their pushes into the same parts, there is one entry per part. An entry is found in
+// logarithmic time. Pure; used by the store's thread.
 #ifndef TETHYS_PS_ARRIVAL_COUNT_H_
 #define TETHYS_PS_ARRIVAL_COUNT_H_
 
@@ -14,7 +15,7 @@ namespace tethys {
 
 class ArrivalCount {
  public:
-  // Counts elements [0, size), each of which is complete after `workers` parts.
+  // Counts elements [0, size); an element is complete once `workers` parts have contained it.
   ArrivalCount(int workers, int64_t size) : workers_(workers), size_(size) { Clear(); }
 
   // Counts a part of a worker's push. Requires that it is within [0, size) and does not overlap the worker's
@@ -26,15 +27,16 @@ class ArrivalCount {
  private:
   struct Piece {
     int64_t end = 0;
-    int missing = 0;  // Workers that have not pushed it yet.
+    int missing = 0;  // Workers that have not pushed this piece yet.
   };
   using Pieces = absl::btree_map<int64_t, Piece>;
-  // Returns the piece that begins at `position`, cut from the one around it. Invalidates iterators.
+  // Returns the piece that begins at `position`, after splitting the piece that contains it if necessary.
+  // Invalidates iterators.
   Pieces::iterator CutAt(int64_t position);
 
   const int workers_;
   const int64_t size_;
-  Pieces pieces_;  // Keyed by their first element; together they cover [0, size).
+  Pieces pieces_;  // Keyed by first element; together the pieces cover [0, size).
 };
 
 }  // namespace tethys

@@ -1,9 +1,9 @@
 // The protocol of a parameter stream: method names, channel arguments, and the format of messages.
 //
-// A message is one ByteBuffer: a frame header (runtime/tensor/frame.h, 104 bytes), then the payload, a slice
-// of a live arena. Worker to server: kPush, kPull. Server to worker: kParameters, whose `base version` is the
-// version sent and whose `staleness` is that of the push it answers. If workers pull before each step,
-// the answer to a push has no payload. Errors end the stream with a gRPC status.
+// A message is one ByteBuffer: a frame header (runtime/tensor/frame.h, 104 bytes), then the payload, if any.
+// A worker sends kPush and kPull. A server sends kParameters, whose base_version is the version of the
+// parameters sent and whose staleness is that of the push answered. If workers pull before each step, the
+// answer to a push has no payload. Errors end the stream with a gRPC status.
 #ifndef TETHYS_PS_DATA_STREAM_H_
 #define TETHYS_PS_DATA_STREAM_H_
 
@@ -22,28 +22,28 @@ namespace tethys {
 
 // Unary; takes an empty message, returns a serialized proto::Challenge. Does not block; safe to retry.
 inline constexpr char kGetChallengeMethod[] = "/tethys.ParameterServer/GetChallenge";
-// Bidirectional; opened with a proto::Handshake in the metadata; lives as long as the worker. A worker's
-// newer stream replaces its older one. Errors: UNAUTHENTICATED, FAILED_PRECONDITION (handshake;
-// ParameterStore's refusals), UNAVAILABLE (not serving yet), INVALID_ARGUMENT and OUT_OF_RANGE (frames).
+// Bidirectional stream, opened with a proto::Handshake in the metadata and kept open until the worker ends. A
+// worker's new stream replaces its old one. Errors: UNAUTHENTICATED and FAILED_PRECONDITION (handshake or
+// frame refused), UNAVAILABLE (not serving yet), INVALID_ARGUMENT and OUT_OF_RANGE (invalid frame).
 inline constexpr char kStreamMethod[] = "/tethys.ParameterServer/Stream";
 
-// The largest message that either end accepts; job files may configure up to half of it. gRPC's default is
-// 4 MiB.
+// The largest message that either end accepts; a job's message_bytes is limited to half of it. gRPC's default
+// is 4 MiB.
 constexpr int64_t kMaxMessageBytes = int64_t{64} << 20;
 
-// Arguments of every channel to a parameter server: the limit above, probes (runtime/cluster/keep_alive.h),
-// no sharing of connections between channels (so that an earlier channel's back-off does not delay a
-// reconnect), no proxy.
+// Arguments of every channel to a parameter server: the limit above, keep-alive probes
+// (runtime/cluster/keep_alive.h), no proxy, and no sharing of connections between channels, so that an
+// earlier channel's back-off does not delay a reconnect.
 grpc::ChannelArguments DataChannelArguments();
 
 // Makes malloc keep 8 MiB of freed memory. Call it once, in the main function of a process that exchanges
-// messages, before it creates threads. gRPC allocates the memory of every message anew, and by default glibc
-// returns it to the kernel in between; a round trip of 1 MiB was then measured to take 1.3 times as long.
-// No-op with another C library.
+// messages, before it creates threads. gRPC allocates the memory of every message anew. With glibc's
+// defaults, freed memory returns to the kernel between messages, and a round trip of 1 MiB takes 1.3 times as
+// long (measured). No-op with another C library.
 void KeepMessageMemory();
 
-// The tag of an operation on a completion queue: the function to call when it is done. Must outlive the
-// operation.
+// The tag of an operation on a completion queue: the function to call when the operation is done. Must
+// outlive the operation.
 class Completion {
  public:
   explicit Completion(std::function<void(bool ok)> function) : function_(std::move(function)) {}

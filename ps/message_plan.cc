@@ -12,7 +12,7 @@ class ServerPlanner {
  public:
   ServerPlanner(int server, int64_t capacity) : server_(server), capacity_(capacity) {}
 
-  // Adds a piece of a run that is ready with range `ready_index`. Called in ready order.
+  // Adds a part of a run (shard_layout.h) that becomes ready with range `ready_index`. Called in ready order.
   void Add(const Range& piece, int ready_index) {
     if (!messages_.empty() && Merge(messages_.back(), piece, ready_index)) return;
     for (int64_t begin = piece.begin; begin < piece.end(); begin += capacity_) {

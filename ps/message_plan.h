@@ -10,16 +10,18 @@
 
 namespace tethys {
 
-// A message, sent once every range of ready_order whose index is in `waits_for` is announced.
+// A message, which is sent once all its gradients are ready. `waits_for`: the indices of their ranges in
+// ready_order.
 struct StepMessage {
   int server = 0;
   Range range;
   std::vector<int> waits_for;
 };
 
-// Takes the runs of each server's shards in ready order, merges adjacent ones up to message_bytes and cuts
-// larger ones. Every message is within one run of its server (shard_layout.h), and together they cover each
-// run once. InvalidArgument if ready_order omits part of a shard, or the placement contradicts itself.
+// Cuts each server's runs (shard_layout.h) into messages in ready order: adjacent pieces are merged up to
+// message_bytes, and larger pieces are cut. Every message is within one run of its server, and together the
+// messages cover each run once. InvalidArgument if ready_order omits part of a shard, or the placement
+// contradicts itself.
 absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& placement, int64_t arena_size,
                                                       absl::Span<const Range> ready_order,
                                                       int64_t message_bytes);

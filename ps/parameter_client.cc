@@ -19,14 +19,14 @@ struct Message {
 
   MessageRange where;
   State state = State::kIdle;
-  bool queued = false;  // In its server's outbox, which skips it unless it is ready.
+  bool queued = false;  // True while in its server's outbox; NextMessage skips it unless it is kReady.
   Frame frame;
   const float* payload = nullptr;
   ReceivedMessage answer;
 };
 
-// The messages of one server and the queue of those to send. Operations take constant time, except for
-// finding the message of an answer, which takes a binary search.
+// The messages to one server and a queue of those that are to be sent. Push and Pop take constant time, Find
+// a binary search.
 class Outbox {
  public:
   void Add(int index, int64_t range_begin) {
@@ -38,14 +38,14 @@ class Outbox {
 
   // All messages, in the order of their indices.
   const std::vector<int>& messages() const { return messages_; }
-  // The message that begins there; -1: none.
+  // The message whose range begins at `range_begin`; -1: none.
   int Find(uint64_t range_begin) const {
     const auto begin = static_cast<int64_t>(range_begin);
     const auto place = std::lower_bound(by_begin_.begin(), by_begin_.end(), std::pair{begin, 0});
     return place != by_begin_.end() && place->first == begin ? place->second : -1;
   }
 
-  // A queue of messages to send; each is in it at most once.
+  // The queue of messages to send; a message is in it at most once.
   bool empty() const { return count_ == 0; }
   void Push(int index) { queue_[(first_ + count_++) % queue_.size()] = index; }
   int Pop() {
@@ -62,7 +62,7 @@ class Outbox {
  private:
   std::vector<int> messages_;
   std::vector<std::pair<int64_t, int>> by_begin_;
-  std::vector<int> queue_;  // A ring of `count_` from `first_`.
+  std::vector<int> queue_;  // A ring buffer: `count_` indices from position `first_` on.
   size_t first_ = 0;
   size_t count_ = 0;
 };
@@ -96,11 +96,11 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   void Loop();
   std::string ServerName(int server) const;
   void Queue(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Lifts the window until nothing is outstanding.
+  // Lifts the limit on unanswered messages until none is unanswered.
   void LiftWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Overdue(Nanoseconds timeout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  // Called by the links with mu_ held; the analysis cannot see that their lock is this one.
+  // Called by the links with mu_ held; the thread-safety analysis cannot see that the links lock mu_.
   void OnOpen(int server) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
   bool NextMessage(int server, grpc::ByteBuffer* message) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
   absl::Status OnAnswer(int server, ReceivedMessage& message) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -109,14 +109,15 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   const ParameterClientOptions options_;
   grpc::CompletionQueue queue_;
   std::vector<std::unique_ptr<ServerLink>> links_;  // By server; guarded by mu_.
-  // Changed by SetMessages only. mu_ guards a message while it is ready or sent; otherwise it belongs to the
-  // training thread.
+  // Changed by SetMessages only. mu_ guards a message while the message is ready or sent; otherwise the
+  // training thread owns it.
   std::vector<std::unique_ptr<Message>> messages_;
   std::thread thread_;
 
   mutable Mutex mu_;
   CondVar answered_;
-  const Message* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;  // Its answer wakes the training thread.
+  // The message whose answer wakes the training thread.
+  const Message* awaited_ ABSL_GUARDED_BY(mu_) = nullptr;
   int outstanding_ ABSL_GUARDED_BY(mu_) = 0;
   std::vector<Outbox> outboxes_ ABSL_GUARDED_BY(mu_);  // By server.
   bool window_lifted_ ABSL_GUARDED_BY(mu_) = false;

@@ -21,7 +21,7 @@
 namespace tethys {
 namespace {
 
-// Long enough for a slow handshake.
+// The lifetime of a nonce: long enough for a slow handshake.
 constexpr Nanoseconds kChallengeLifetime = 10 * kSecond;
 
 std::string WithPort(const std::string& address) {
@@ -50,7 +50,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   std::map<int64_t, int64_t> StalenessHistogram() override;
 
  private:
-  // The loop's thread.
+  // Called on the loop's thread only.
   void Loop();
   void AwaitCall();
   void OnArrival(ServerCall& call) override;
@@ -63,7 +63,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   void Fail(const absl::Status& status) override;
   void RunPosted();
 
-  // Runs `function` on the loop and returns its result. Called by any other thread.
+  // Runs `function` on the loop and returns its result. Called on any other thread.
   absl::Status OnLoop(absl::FunctionRef<absl::Status()> function);
 
   const ParameterServerOptions options_;
@@ -81,11 +81,11 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   std::deque<std::function<void()>> posted_ ABSL_GUARDED_BY(mu_);
   proto::AppliedPushes applied_ ABSL_GUARDED_BY(mu_);
 
-  // Owned by the loop's thread.
+  // Used by the loop's thread only.
   Completion woken_;
   grpc::Alarm wake_alarm_;
   std::map<ServerCall*, std::unique_ptr<ServerCall>> calls_;
-  std::vector<ServerCall*> streams_;  // By worker: its newest stream, or null.
+  std::vector<ServerCall*> streams_;  // By worker: the worker's newest stream, or null.
   std::shared_ptr<ServedStore> served_;
   bool serving_ = false;
   bool failed_ = false;
@@ -327,9 +327,9 @@ absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMess
 }
 
 void GrpcParameterServer::Reply(const ParameterReply& reply) {
-  // Stored before the answer is sent, so that a process that hears of the answer sees at least its version.
+  // Stored before the answer is sent, so that version() is at least the version of every answer received.
   version_.store(served_->store->version(), std::memory_order_relaxed);
-  // A worker whose stream is broken sends its push or pull again.
+  // A worker whose stream is broken repeats its push or pull on a new stream.
   if (streams_[reply.worker] == nullptr) return;
   Frame frame;
   frame.kind = FrameKind::kParameters;
@@ -351,8 +351,9 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   frame.EncodeTo(header);
 
   // Bulk-synchronous parameters do not change until every worker has its replies (ParameterStore's invariant
-  // 3), so live memory is sent. Asynchronous ones may change while gRPC still sends, so they are copied, 50
-  // us for 1 MiB. A second buffer would cost the same copy, since updates are made in place.
+  // 3), so they are sent from the store's memory. Under other consistencies parameters may change while gRPC
+  // still sends, so they are copied (50 us for 1 MiB). A second buffer would cost the same copy, since
+  // updates are made in place.
   const auto release = [](void* owner) { delete static_cast<std::shared_ptr<ServedStore>*>(owner); };
   const grpc::Slice payload =
       served_->store->bulk_synchronous()

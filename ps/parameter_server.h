@@ -1,9 +1,9 @@
-// The process that holds shards of the parameters: a gRPC server around a ParameterStore. Used by the server
-// role (server_process.h) in this order:
+// A gRPC server around a ParameterStore, which holds shards of the parameters. The process of the server role
+// (server_process.h) calls it in this order:
 //
-//   auto server = ParameterServer::Start(options);   accepts calls from now on, and refuses all of them
+//   auto server = ParameterServer::Start(options);   listens; refuses workers for now
 //   server->Configure(plan, index, generation);      creates the store with initial values
-//   server->Restore(version, read);                  if the job resumes
+//   server->Restore(version, write);                 only if the job resumes
 //   server->Serve();                                 accepts workers
 //
 // One thread, the loop, runs the completion queue, reads frames, changes the store and writes answers; no
@@ -29,16 +29,16 @@
 namespace tethys {
 
 struct ParameterServerOptions {
-  std::string bind_address = "127.0.0.1:0";  // host[:port]; port 0 or none: any free one.
+  std::string bind_address = "127.0.0.1:0";  // host[:port]; without a port or with port 0, any free port.
   JobToken token;
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // This server's identity; absent: no TLS.
-  // Payloads on streams without TLS have checksums, except on loopback. Tests set this to have them there,
-  // too.
+  // Without TLS, payloads have checksums, except over loopback. Tests set this to have checksums over
+  // loopback, too.
   bool checksums_on_loopback = false;
   const Clock* clock = nullptr;  // Outlives the server.
-  // Called once, on the loop thread, when the job cannot continue: non-finite gradients, a failed update, too
-  // many applied pushes that TakeApplied has not taken. Must not block.
+  // Called once, on the loop thread, when the job cannot continue: non-finite gradients, a failed update, or
+  // more than kMaxApplied pushes that TakeApplied has not taken. Must not block.
   std::function<void(const absl::Status&)> on_fatal;
   int threads = 1;  // Threads of the optimizer's device.
 };
@@ -55,25 +55,26 @@ class ParameterServer {
 
   // Creates the store; called once. InvalidArgument: the plan contradicts itself. Blocks.
   virtual absl::Status Configure(const proto::JobPlan& plan, int server_index, uint32_t generation) = 0;
-  // Accepts workers from now on; earlier ones were told to retry. Blocks.
+  // Accepts workers from now on; workers that came earlier were told to retry. Blocks.
   virtual absl::Status Serve() = 0;
 
-  // Called for each shard's elements [arena_begin, ...) in turn. Slot 0 is the parameters, 1, 2, ... the
-  // optimizer's slots.
+  // A function called once per slot and shard with the shard's values; `arena_begin` is the position of the
+  // first value in the parameter arena. Slot 0 holds the parameters; slots 1, 2, ... belong to the optimizer.
   using ReadShard = absl::FunctionRef<absl::Status(int slot, int64_t arena_begin, absl::Span<const float>)>;
   using WriteShard = absl::FunctionRef<absl::Status(int slot, int64_t arena_begin, absl::Span<float>)>;
-  // Called at barriers, with no push incomplete. The function runs on the loop, which serves no worker
-  // meanwhile. Blocks.
+  // Snapshot passes all values to `read`; Restore lets `write` fill in all values. Call them at barriers,
+  // when no push is incomplete. The function runs on the loop, which serves no worker meanwhile. Both block.
   virtual absl::Status Snapshot(ReadShard read) = 0;
   virtual absl::Status Restore(int64_t version, WriteShard write) = 0;
 
-  // Calls ParameterStore::OnFence and ends the stream of an earlier incarnation. When this returns,
-  // TakeApplied has all of its applied pushes. Blocks.
+  // Ends the stream of the worker's earlier incarnation, whose frames are refused from now on
+  // (ParameterStore::OnFence). When this returns, TakeApplied has all pushes of that incarnation that were
+  // applied. Blocks.
   virtual absl::Status Fence(const proto::Fence& fence) = 0;
 
   // The number of updates applied.
   virtual int64_t version() const = 0;
-  // Returns the pushes applied since the last call, in order. At most kMaxApplied are kept: one more is
+  // Returns the pushes applied since the last call, in order. At most kMaxApplied are kept; one more is
   // fatal.
   static constexpr int64_t kMaxApplied = 1 << 16;
   virtual proto::AppliedPushes TakeApplied() = 0;

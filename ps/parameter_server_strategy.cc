@@ -10,21 +10,22 @@
 namespace tethys {
 namespace {
 
-// Several messages a MiB let the receiver copy one while the next is being sent; more messages cost more than
-// that hides. Measured on loopback, 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in
-// four.
+// The message size within one machine: three messages per MiB, so that the receiver copies one message while
+// the next is being sent. With more messages, the cost per message outweighs this gain. Measured on loopback,
+// 1 MiB up and down: 790 us in one message, 600 us in three, 780 us in four.
 constexpr int64_t kWholePushMessageBytes = 344 << 10;
-// Over a link, where parts are answered one by one, the last answer comes one message's time after the last
-// gradients, so a push is cut into 16 messages. The least size fits one HTTP/2 frame (16 KiB); at the
-// greatest size the cost of a message is already hidden.
+// The message size over a network, where messages are answered one by one. The last answer comes one
+// message's transfer time after the last gradients, so a push is cut into 16 messages. The least size fits
+// one HTTP/2 frame (16 KiB). At the greatest size the cost per message is already hidden by the transfer.
 constexpr int64_t kMessagesPerPush = 16;
 constexpr int64_t kLeastLinkMessageBytes = 12 << 10;
 constexpr int64_t kMostLinkMessageBytes = 128 << 10;
-// The most unanswered messages to a server. Without this window, gradients run ahead of the other workers' or
-// of the answers, and fill the links' queues. Measured over links of 200 Mbit/s, as the time of a round over
-// its lower bound (tests/bench/link_bench.cc): with two workers, two servers and 400 KB in messages of 12
-// KiB, 1.07 for a window of two, 1.10 for three, 1.15 for four; with one worker, one server and 4 MB, 1.10
-// for three, 1.33 without a window. A window of two is too small for longer links.
+// The most unanswered messages to one server (the window). Without a window, a worker's gradients run ahead
+// of the answers or of other workers' gradients, and fill the links' queues. Measured over links of 200
+// Mbit/s, as the ratio of a round's time to its lower bound (tests/bench/link_bench.cc): with two workers,
+// two servers and 400 KB in messages of 12 KiB, 1.07 for a window of two, 1.10 for three, 1.15 for four; with
+// one worker, one server and 4 MB, 1.10 for three, 1.33 without a window. A window of two is too small for
+// longer links.
 constexpr int kWindow = 3;
 constexpr double kDefaultStepTimeout = 30;  // Seconds.
 // Sequence numbers of pulls begin here, beyond those of all pushes.
@@ -38,7 +39,7 @@ bool PullsBeforeStep(const proto::ParameterServer& config) {
   return config.asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
 }
 
-// The same on all workers of a job, so that they cut their pushes alike.
+// The size of a message; equal on all workers of a job, so that they cut their pushes alike.
 int64_t MessageBytes(const ParameterServerStrategyOptions& options, int64_t arena_size) {
   const proto::ParameterServer& config = options.plan.job().strategy().parameter_server();
   if (config.message_bytes() > 0) return std::min(config.message_bytes(), kMaxMessageBytes / 2);
@@ -66,7 +67,7 @@ class ParameterServerStrategy final : public Strategy {
   absl::Status BeginStep(const StepInfo& step) override;
   absl::Status GradientReady(int64_t index, const Event& event) override;
   absl::Status EnqueueEnd(int parity) override;
-  // The arenas are host memory: EnqueueEnd has made the step.
+  // The arenas are in host memory, so EnqueueEnd has already completed the step.
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo&, const Event&) override { return outcome_; }
   absl::Status Refresh() override;
   std::vector<absl::Span<float>> slots() override { return {}; }
@@ -77,10 +78,11 @@ class ParameterServerStrategy final : public Strategy {
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
   absl::Status Pull();
-  // Waits at most step_timeout beyond the time during which other workers compute.
+  // Waits for the answer to a message. The wait grows by step_timeout_ as long as other workers still
+  // compute.
   absl::Status AwaitAnswer(int index);
-  // Waits for all answers and copies each to the parameter arena as it comes; returns the worst staleness
-  // they report. `with_values`: they bring parameters.
+  // Waits for all answers, in the order of messages, and copies their values to the parameter arena. Returns
+  // the largest staleness they report. `with_values`: the answers contain parameters.
   absl::StatusOr<int64_t> TakeAnswers(bool with_values);
 
   const ParameterServerStrategyOptions options_;
@@ -89,17 +91,17 @@ class ParameterServerStrategy final : public Strategy {
 
   StepArenas arenas_;
   std::vector<StepMessage> messages_;
-  std::vector<std::vector<int>> waiting_on_;  // Messages that wait for a range, by its place in ready order.
+  std::vector<std::vector<int>> waiting_on_;  // By index in ready order: messages that wait for the range.
 
   StepInfo step_;
-  StepOutcome outcome_;       // The last step that EnqueueEnd made.
+  StepOutcome outcome_;       // Outcome of the last completed step.
   uint64_t sequence_ = 0;     // Sequence of this step's push.
-  uint64_t pulls_ = 0;        // Begun so far; numbers the next.
-  std::vector<int> missing_;  // By message: ranges not yet announced.
-  // The lowest version, by server, among the parameters received in its messages. Each message of a pull is
-  // answered separately, and an update of another worker may come between two answers.
+  uint64_t pulls_ = 0;        // Pulls begun so far; the number of the next pull.
+  std::vector<int> missing_;  // By message: the number of its ranges not yet announced.
+  // By server: the lowest version among its last answers with parameters. Each message is answered
+  // separately, and an update of another worker may come between two answers.
   std::vector<int64_t> versions_;
-  std::vector<int64_t> taken_versions_;  // Likewise, over the answers that TakeAnswers has taken so far.
+  std::vector<int64_t> taken_versions_;  // Likewise, for the answers that TakeAnswers has taken so far.
   int64_t bytes_out_before_ = 0;
   int64_t bytes_in_before_ = 0;
 };
@@ -126,8 +128,8 @@ absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   step_ = step;
   bytes_out_before_ = client_->bytes_out();
   bytes_in_before_ = client_->bytes_in();
-  // The first step gets the updates of others since Prepare; in stale-synchronous training the pull says how
-  // many of them it needs.
+  // The first step pulls the updates that others made since Prepare. In stale-synchronous training the pull's
+  // step tells the server which updates the answer must include.
   const bool pulls = PullsBeforeStep(config()) || (sequence_ == 0 && !bulk_synchronous());
   if (pulls) TETHYS_RETURN_IF_ERROR(Pull());
   ++sequence_;
@@ -135,7 +137,7 @@ absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
   return absl::OkStatus();
 }
 
-// The arenas are host memory: `event` has happened.
+// The arenas are in host memory, so the gradients are ready without waiting for the event.
 absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&) {
   for (const int message : waiting_on_[index]) {
     if (--missing_[message] == 0) TETHYS_RETURN_IF_ERROR(Push(message));
@@ -146,7 +148,7 @@ absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&)
 absl::Status ParameterServerStrategy::EnqueueEnd(int) {
   for (size_t message = 0; message < messages_.size(); ++message) {
     if (missing_[message] == 0) continue;
-    // A worker without samples may have run no backward pass; its pushes are empty, and count.
+    // A worker without samples may have run no backward pass; its pushes are empty but still count.
     if (step_.sample_count > 0) {
       return absl::InternalError(absl::StrCat("step ", step_.step, " ends before all gradients of [",
                                               messages_[message].range.begin, ", ",
@@ -190,8 +192,8 @@ absl::Status ParameterServerStrategy::Push(int message) {
   return client_->Send(message, frame, step_.sample_count > 0 ? payload : nullptr);
 }
 
-// The number distinguishes a late second answer to an earlier pull of the same step from the answer to this
-// pull.
+// Each pull has its own sequence number. It distinguishes the answer to this pull from a late second answer
+// to an earlier pull of the same step.
 absl::Status ParameterServerStrategy::Pull() {
   Frame frame = MakeFrame(FrameKind::kPull);
   frame.sequence = kFirstPull + pulls_++;

@@ -1,12 +1,12 @@
 // Training with parameter servers, as the training step sees it. Gradients are pushed to the servers that
-// hold their ranges as soon as they are ready, updates happen there, and the answer to a push is the new
-// parameters.
+// hold their ranges as soon as the gradients are ready. The servers update the parameters and answer each
+// push with the new values.
 //
-// Answers are held until EnqueueEnd, which waits for all of them and copies them to the parameter arena.
-// If the job says so, the answer to an asynchronous push has no parameters, and each step begins with a pull
-// instead. Asynchronously and stale-synchronously the first step always begins with a pull. Gradients are
-// sent from the live arena, host memory, in messages of about message_bytes: runs of one server's shards,
-// closed in ready order.
+// Answers are held until EnqueueEnd, which waits for all of them and copies them to the parameter arena. If
+// the job says so, the answer to an asynchronous push has no parameters, and each step begins with a pull
+// instead. The first step of asynchronous and stale-synchronous training always begins with a pull. Gradients
+// are sent from the gradient arena in host memory, without a copy, in messages of about message_bytes
+// (message_plan.h).
 #ifndef TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 #define TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 
@@ -26,15 +26,16 @@ struct ParameterServerStrategyOptions {
   uint32_t generation = 0;
   std::vector<ServerAddress> servers;  // Indexed by server.
   JobToken token;
-  absl::optional<TlsIdentity> tls = {};  // This worker's.
-  // Adds checksums to payloads that do not leave the machine, for tests. Other payloads on streams without
-  // TLS always have them.
+  absl::optional<TlsIdentity> tls = {};  // This worker's identity; absent: no TLS.
+  // For tests: adds checksums to payloads over loopback. Without TLS, all other payloads always have
+  // checksums.
   bool checksums_on_loopback = false;
   const Clock* clock = nullptr;          // Outlives the strategy.
-  PeersCompute peers_compute = nullptr;  // Absent where no answer waits for another worker.
+  PeersCompute peers_compute = nullptr;  // Null if no answer waits for another worker.
 };
 
-// Begins to connect and returns; Prepare waits. InvalidArgument: plan and servers do not fit.
+// Starts connecting and returns; Prepare waits for the connections. InvalidArgument: plan and options differ
+// in the number of servers.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
     ParameterServerStrategyOptions options);
 

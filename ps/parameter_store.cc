@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-constexpr size_t kNamedVariables = 3;  // In a message.
+constexpr size_t kNamedVariables = 3;  // Variables named in an error message.
 
 bool SamePush(const Frame& a, const Frame& b) {
   return a.sequence == b.sequence && a.step == b.step && a.global_sample_count == b.global_sample_count &&
@@ -56,7 +56,7 @@ absl::Status ParameterStore::Allocate() {
   const int64_t installed = InstalledMemory();
   const auto count = static_cast<int64_t>(arenas.size());
   constexpr int64_t kFloatsPerMebibyte = (1 << 20) / sizeof(float);
-  // Linux may grant more memory than it has, piece by piece, and then kills the process that touches it.
+  // Linux may grant more memory than the machine has, and then kills the process that touches it.
   bool fits = layout_.local_size() <= installed / static_cast<int64_t>(sizeof(float)) / count;
   for (Arena* arena : arenas) {
     if (!fits) break;
@@ -201,7 +201,7 @@ absl::Status ParameterStore::OnPush(const Frame& frame, PayloadPieces payload, S
     return absl::OkStatus();
   }
   TETHYS_RETURN_IF_ERROR(CheckOverlap(frame, local));
-  // Repeated parts, whose values may have changed, returned above, so their checksums are not checked.
+  // Repeated parts have already returned. Their values may have changed, so their checksums are not checked.
   if (const absl::Status intact = CheckPayload(frame, payload); !intact.ok()) {
     return absl::Status(intact.code(), absl::StrCat(Who(frame), intact.message()));
   }

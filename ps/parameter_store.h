@@ -13,13 +13,14 @@
 //                                                         the job's global batch
 //   stale-synchronous some worker may begin its next step samples of the global batch  version - base version
 //
-// Asynchronous updates are made by Commit in parameter_store.cc; parameter_store_bulk.cc and
-// parameter_store_stale.cc hold the other two.
+// parameter_store.cc has the asynchronous update (Commit); parameter_store_bulk.cc and
+// parameter_store_stale.cc have the rules of the other two consistencies.
 //
-// Stale-synchronously with bound s, a worker that has made c steps may begin the next once no other has made
-// fewer than c - s; until then its answer is held back. Meanwhile pushes are pending. They are applied when a
-// worker is to get parameters: those of one step (one position in the schedule) together, in the order of
-// their steps. docs/design.md gives the reasons and the guarantees of the bound.
+// In stale-synchronous training with bound s, a worker that has made c steps may begin the next once every
+// other worker has made at least c - s; until then its answer is held back. Complete pushes stay pending
+// until some worker is to get parameters. They are then applied in the order of their steps, with all pushes
+// of one step (one position in the schedule) in one update, or with PUSH_MEAN in one update each.
+// docs/design.md gives the reasons and the guarantees of the bound.
 //
 // If asynchronous workers pull before each step, a push is answered without parameters.
 #ifndef TETHYS_PS_PARAMETER_STORE_H_
@@ -41,37 +42,39 @@
 namespace tethys {
 
 // Invariants:
-// 1. A step is a transaction. Asynchronously and stale-synchronously an update begins when all of its
-// gradients have arrived and are known to be finite, and no event comes between its parts. A bulk-synchronous
-// update begins earlier, so that answers are sent while gradients still arrive. It ends when every part of
-// every worker is applied, and it is recorded before the last answer. If it cannot end, ForEachShard refuses
-// from then on, so there is no checkpoint of it; after an error of the update itself, pushes and pulls are
-// refused, too.
+// 1. A step is a transaction. An asynchronous or stale-synchronous update begins when all of its gradients
+// have arrived and are known to be finite, and no event comes between its parts. A bulk-synchronous update
+// begins earlier, so that answers are sent while gradients still arrive. It ends when every part of every
+// worker is applied, and it is recorded before the last answer. If it cannot end, ForEachShard fails from
+// then on, so no checkpoint contains an unfinished update. After an error of the update itself, pushes and
+// pulls fail, too.
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
 // with the current parameters; a repeat of a waiting part is ignored.
 // 3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker
 // pushes again only after it has all its replies, so replies may be sent from live memory.
 // 4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, for every order of arrival.
 // 5. Padding stays zero.
-// 6. Stale-synchronously, parameters sent to a worker for step c include all pushes of participating workers
-// for steps before c - s, and its own.
+// 6. In stale-synchronous training, parameters sent to a worker for step c include all its own pushes, and
+// those of other participating workers for steps before c - s.
 class ParameterStore {
  public:
-  // Allocates all memory of the store. `optimizer` updates regions of the layout's local ranges; `stream`
-  // belongs to its device and outlives the store. Parameters and slots start as zeros, at version 0.
-  // ResourceExhausted: this host has too little memory; the error gives the sizes and a remedy.
+  // Allocates all memory of the store. `optimizer` updates ranges of this server's memory
+  // (ShardLayout::Shard::local); `stream` belongs to the optimizer's device and outlives the store.
+  // Parameters and slots start as zeros, at version 0. ResourceExhausted: this host has too little memory;
+  // the error gives the sizes and a remedy.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(StoreConfig config, ShardLayout layout,
                                                                 std::unique_ptr<Optimizer> optimizer,
                                                                 Stream& stream);
 
-  // Takes a part of a push. An error refuses the frame: InvalidArgument (malformed), FailedPrecondition (old
-  // generation or incarnation), OutOfRange (range, step out of order), DataLoss (checksum). These change
-  // nothing. FailedPrecondition for a non-finite value breaks the store (invariant 1).
+  // Handle a part of a push, or a pull. An error refuses the frame and changes nothing: InvalidArgument
+  // (malformed), FailedPrecondition (old generation or incarnation), OutOfRange (range, or step out of
+  // order), DataLoss (checksum). The exception is a non-finite value, also FailedPrecondition: it breaks the
+  // store (invariant 1).
   absl::Status OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
   // InvalidArgument: no such worker. FailedPrecondition: a bulk-synchronous step of the worker is incomplete,
-  // and cannot be made without it.
+  // and cannot be completed without the worker.
   absl::Status OnFence(const proto::Fence& fence, StoreActions& actions);
   // The worker's incarnation; frames of earlier ones are refused.
   uint32_t incarnation(int worker) const { return inboxes_[worker].incarnation; }
@@ -88,7 +91,7 @@ class ParameterStore {
   using ShardFunction =
       absl::FunctionRef<absl::Status(int slot, int64_t arena_begin, absl::Span<float> values)>;
   absl::Status ForEachShard(ShardFunction function);
-  // FailedPrecondition while a push is incomplete or held: versions change at barriers only.
+  // FailedPrecondition while a push is incomplete or its answer held back: versions change at barriers only.
   absl::Status SetVersion(int64_t version);
 
  private:
@@ -102,43 +105,45 @@ class ParameterStore {
   absl::Status CheckPush(const Frame& frame, PayloadPieces payload) const;
   absl::Status CheckFirstPart(const Frame& frame) const;
   absl::Status CheckNextPart(const Frame& frame) const;
-  // InvalidArgument if the range overlaps others of the same push.
+  // InvalidArgument if the range overlaps an earlier part of the same push.
   absl::Status CheckOverlap(const Frame& frame, Range local) const;
   // Copies or adds the part's values. False if a result is not finite.
   bool TakePart(const Frame& frame, Range local, PayloadPieces payload);
   bool Complete(const PushInbox& inbox) const { return inbox.received == layout_.element_count(); }
   absl::Status ApplyIfComplete(int worker, StoreActions& actions);
 
-  // Bulk-synchronously: updates the elements for which `local` of `worker` was the last missing gradient.
+  // Bulk-synchronous: updates the elements whose last missing gradient came with part `local` of `worker`.
   absl::Status UpdateArrived(int worker, Range local, StoreActions& actions);
   // Adds up staged gradients in rank order; false if a sum is not finite.
   bool SumStaged(Range local);
   absl::Status UpdateRange(const Update& update, StoreActions& actions);
 
-  // Stale-synchronously: if any worker may begin its next step, applies all pending pushes and answers every
+  // Stale-synchronous: if any worker may begin its next step, applies all pending pushes and answers every
   // such worker.
   absl::Status GoOn(StoreActions& actions);
   // True if all parts of the worker's push have arrived, applied or not.
   bool Whole(const PushInbox& inbox) const { return inbox.push.sequence != 0 && Complete(inbox); }
-  // The smallest clock of the participating workers; UINT64_MAX if there are none.
+  // The fewest steps that a participating worker has made; UINT64_MAX if no worker participates.
   uint64_t SlowestClock() const;
   void AnswerPulls(int worker, StoreActions& actions);
-  // Complete pushes that are not applied, grouped by step; those of one step are in rank order.
+  // Groups of workers whose complete pushes are not applied yet, one group per update: by step, then in rank
+  // order.
   std::vector<std::vector<int>> Gathered() const;
   absl::Status ApplyTogether(const std::vector<int>& workers, StoreActions& actions);
-  // Updates with the pushes of `workers`, which are complete, and answers them part by part, unless their
-  // answers are held back. The update is cut into the parts of the push of worker `last`.
+  // Makes one update with the complete pushes of `workers`, in the parts of worker `last`'s push. Answers
+  // each part at once, unless the answers are held back.
   absl::Status Commit(absl::Span<const int> workers, int last, const float* gradient_sums, int64_t divisor,
                       StoreActions& actions);
   // InvalidArgument if `divisor`, the number of samples, is not positive.
   absl::StatusOr<Update> MakeUpdate(const Frame& push, int64_t divisor) const;
-  // Advances the version by an update with the pushes of `workers`, and records them.
+  // Advances the version by one update, made with the pushes of `workers`, and records these pushes.
   void CountUpdate(absl::Span<const int> workers, StoreActions& actions);
   void Record(int worker, int64_t staleness, StoreActions& actions);
-  // Marks `local` as updated in the worker's parts. With actions, answers the parts that are fully updated.
+  // Marks `local` as updated in the worker's parts. If `actions` is not null, answers parts that are now
+  // fully updated.
   void MarkUpdated(int worker, Range local, StoreActions* actions);
   void Answer(int worker, PushParts::Part& part, StoreActions& actions);
-  // Ends a fully updated push: answers its unanswered parts, including those without an element of a shard.
+  // Ends a fully updated push: answers its unanswered parts, including parts that hold only padding.
   void EndPush(int worker, StoreActions& actions);
   ParameterReply AnswerTo(const Frame& frame, Range local) const;
   absl::Status NotFinite(const Frame& frame) const;
@@ -148,15 +153,16 @@ class ParameterStore {
   const StoreConfig config_;
   const ShardLayout layout_;
   const bool bulk_, stale_, ordered_;
-  const bool answers_with_values_;  // For pushes; answers to pulls always have values.
+  const bool answers_with_values_;  // Answers to pushes have values. Answers to pulls always do.
   const std::unique_ptr<Optimizer> optimizer_;
   Stream& stream_;
 
   Arena parameters_;
   std::vector<Arena> slots_;
   std::vector<float*> slot_pointers_;
-  Arena sum_;  // Bulk-synchronous: sum of the step's gradients; ordered: worker 0's, until the others are
-               // added.
+  // Bulk-synchronous: sum of the step's gradients. With ordered summation it holds worker 0's gradients until
+  // those of the other workers are added.
+  Arena sum_;
   std::vector<PushInbox> inboxes_;
   ArrivalCount arrived_;  // Bulk-synchronous: arrivals of the current step.
   std::vector<int> all_workers_;

@@ -1,5 +1,5 @@
-// The bulk-synchronous update. An element is updated as soon as the gradients of all workers have arrived, so
-// that its new value is sent while gradients of other elements still arrive: a link is full duplex.
+// The bulk-synchronous update. An element is updated as soon as its gradients from all workers have arrived,
+// so that its new value is sent while gradients of other elements still arrive: a link is full duplex.
 #include <numeric>
 
 #include "ps/parameter_store.h"

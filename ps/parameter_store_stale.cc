@@ -1,5 +1,5 @@
 // The stale-synchronous rule (when a worker may begin its next step, and which pushes are then applied), and
-// fences.
+// OnFence, which is for all consistencies.
 #include <algorithm>
 #include <utility>
 

@@ -61,7 +61,8 @@ absl::Status CheckConfig(const proto::ParameterServer& config) {
 
 int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
-// Applies one of the three rules of proto/job.proto. Zero selects a field's default.
+// The number of shards of a variable, by one of the three rules in proto/job.proto. A field that is 0 means
+// its default.
 absl::StatusOr<int64_t> ShardCount(const Variable& variable, const proto::Partitioner& partitioner,
                                    int servers) {
   const int64_t rows = Rows(variable);

@@ -1,9 +1,9 @@
 // Cuts variables into shards and places the shards on servers. Pure. The placement is computed once and sent
 // to all tasks in the job plan; `tethys plan` prints it.
 //
-// Cutting follows TensorFlow's partitioners (proto/job.proto states the rules). Placement is by bytes: the
-// largest shard first, onto the server that holds least. Ties go to the shard that comes first in the arena
-// and to the server with the lowest index, so the result is deterministic.
+// Cutting follows TensorFlow's partitioners (proto/job.proto states the rules). Shards are placed from the
+// largest to the smallest, each on the server that holds the fewest bytes so far. Ties go to the shard that
+// comes first in the arena and to the server with the lowest index, so the result is deterministic.
 #ifndef TETHYS_PS_PARTITIONER_H_
 #define TETHYS_PS_PARTITIONER_H_
 
@@ -17,8 +17,9 @@
 namespace tethys {
 
 // Returns shards ordered by begin. Each holds whole rows (entries of axis 0) of one variable; if the rows do
-// not divide evenly, the first shards have one row more. InvalidArgument names the variable and its rows if a
-// Fixed partitioner asks for more shards than rows, and the field if a count or size is out of range.
+// not divide evenly, the first shards have one row more. InvalidArgument: a Fixed partitioner asks for more
+// shards than rows (the error names the variable and its rows), or a count or size is out of range (it names
+// the field).
 absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
                                              const proto::ParameterServer& config);
 
@@ -33,8 +34,8 @@ struct ServerGroup {
 };
 std::vector<ServerGroup> GroupServers(const proto::Placement& placement);
 
-// A table with a line per group of servers (shards, bytes, share) and one for the imbalance: the fullest
-// server over the mean.
+// A table with a line per group of servers (shards, bytes, share) and a last line with the imbalance: the
+// fullest server's bytes over the mean.
 std::string PlacementTable(const proto::Placement& placement);
 
 }  // namespace tethys

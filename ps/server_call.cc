@@ -12,7 +12,7 @@ ServerCall::ServerCall(Owner& owner, grpc::AsyncGenericService& service, grpc::S
       written_([this](bool ok) {
         --operations_;
         writing_ = false;
-        // The pending read reports a broken stream.
+        // The pending read reports the broken stream.
         if (!ok) outgoing_.clear();
         StartWrite();
         FinishWhenWritten();

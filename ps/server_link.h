@@ -1,6 +1,6 @@
-// A worker's stream to one parameter server: challenge, handshake, stream, and again from the start when it
-// breaks. Used by ParameterClient; all methods and all callbacks of the owner are called with the client's
-// lock held.
+// A worker's connection to one parameter server: requests a challenge, opens a stream with a handshake, and
+// starts again when the stream breaks. Used by ParameterClient; all methods and all callbacks of the owner
+// are called with the client's lock held.
 //
 //   Connect -> challenge -> opening -> open -> closing -> (pause) -> Connect ... or, after too many tries,
 //   broken
@@ -24,9 +24,9 @@ class ServerLink {
    public:
     // A new stream is open: all messages without an answer must be sent again.
     virtual void OnOpen(int server) = 0;
-    // Sets the next message to write, or returns false.
+    // Sets the next message to write; returns false if there is none.
     virtual bool NextMessage(int server, grpc::ByteBuffer* message) = 0;
-    // May take the message's contents. An error breaks the link.
+    // Handles an answer and may take its contents. An error breaks the link.
     virtual absl::Status OnAnswer(int server, ReceivedMessage& message) = 0;
     // The server refused, or all tries failed. The link is unusable from now on.
     virtual void OnBroken(int server, const absl::Status& status) = 0;
@@ -68,7 +68,7 @@ class ServerLink {
   bool writing_ = false;
   bool finishing_ = false;
   bool stopped_ = false;
-  int failures_ = 0;  // Failed tries in a row, without an answer between them.
+  int failures_ = 0;  // Failed tries since the last answer.
 
   Completion challenged_;
   Completion started_;

@@ -30,7 +30,7 @@ class ServerTask final : public TaskLife {
   absl::Status Obey(const proto::ToTask& order) override {
     if (order.has_fence()) return Fence(order.fence());
     if (!order.has_save()) return absl::OkStatus();
-    // Before the checkpoint, sends the chief the records of all pushes that it contains.
+    // Sends the chief the records of all pushes that the checkpoint will contain.
     session_.Beat();
     SendSaveDone(session_, order.save().id(),
                  session_.WriteCheckpoint(order.save().id(), [this](TaskSession::WriteRange write) {
@@ -50,7 +50,8 @@ class ServerTask final : public TaskLife {
  private:
   absl::Status Fence(const proto::Fence& fence) {
     TETHYS_RETURN_IF_ERROR(server_.Fence(fence));
-    // Before the answer, sends the records of applied pushes, by which the chief settles leases.
+    // Sends the records of applied pushes before the answer, because the chief uses them to settle the
+    // worker's leases on batches.
     session_.Beat();
     proto::FromTask message;
     message.mutable_fenced()->set_worker(fence.worker());

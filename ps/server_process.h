@@ -1,4 +1,5 @@
-// A parameter server as a process of a job: joins the chief, serves workers, saves on the chief's order.
+// A parameter server as a process of a job: joins the chief, serves workers, saves checkpoints on the chief's
+// order.
 #ifndef TETHYS_PS_SERVER_PROCESS_H_
 #define TETHYS_PS_SERVER_PROCESS_H_
 
@@ -7,8 +8,8 @@
 
 namespace tethys {
 
-// Blocks for the whole job. OK if the chief ended it in good order. A failure has been reported to the chief
-// when this returns.
+// Blocks for the whole job. OK if the chief ended the job without a failure. An error has been reported to
+// the chief when this returns.
 absl::Status RunParameterServer(const TaskOptions& options);
 
 }  // namespace tethys

@@ -36,15 +36,15 @@ class ShardLayout {
 
   absl::Span<const Run> runs() const { return runs_; }
   absl::Span<const Shard> shards() const { return shards_; }
-  // Elements of the server's memory, including alignment between runs.
+  // Elements of the server's memory, including padding.
   int64_t local_size() const { return local_size_; }
   // Elements of all shards, without padding: the elements of a complete push.
   int64_t element_count() const { return element_count_; }
   // Elements of shards within a local range.
   int64_t ElementsIn(Range local) const;
 
-  // Converts [begin, begin + count) of the arena to the server's memory. OutOfRange if it is empty or not
-  // within one run; accepts any numbers.
+  // Converts [begin, begin + count) of the arena to the server's memory. OutOfRange if the range is empty or
+  // not within one run; accepts any numbers.
   absl::StatusOr<Range> ToLocal(uint64_t begin, uint64_t count) const;
 
  private:

@@ -11,31 +11,32 @@
 
 namespace tethys {
 
-// A server's parameters of the job, besides its layout.
+// The settings of the job that a server's store needs, besides the layout of its shards.
 struct StoreConfig {
   int server = 0;
   int workers = 1;
   uint32_t generation = 0;
   proto::Optimizer optimizer;
   proto::ParameterServer parameter_server;  // Gives the consistency.
-  int64_t global_batch = 0;                 // In samples; asynchronously the divisor of GLOBAL_MEAN.
-  int64_t total_samples = 0;                // Of the whole job; the span of a linear decay without a length.
+  int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
+  int64_t total_samples = 0;                // In the whole job; the default length of a linear decay.
 };
 
-// An answer to a worker: the current parameters or, without values, that its push is applied.
+// An answer to a worker: the current parameters or, without values, the confirmation that its push is
+// applied.
 struct ParameterReply {
   int worker = 0;
-  uint64_t sequence = 0;  // Sequence of the push or pull that it answers.
+  uint64_t sequence = 0;  // Sequence of the push or pull answered.
   uint64_t step = 0;
   Range arena;
   Range local;
   int64_t version = 0;
-  int64_t staleness = 0;  // Staleness of the push that it answers.
+  int64_t staleness = 0;  // Staleness of the push answered.
   bool with_values = true;
 };
 
-// Actions of the store, carried out at once and in order: the first parts of a large update are sent while it
-// is still being computed.
+// Actions of the store, carried out at once and in order: the first parts of a large update are sent while
+// the rest is still being computed.
 class StoreActions {
  public:
   virtual ~StoreActions() = default;
@@ -43,7 +44,7 @@ class StoreActions {
   // recorded before its worker can take it as applied.
   virtual void Record(const proto::AppliedPush& push) = 0;
   virtual void Reply(const ParameterReply& reply) = 0;
-  // The job cannot continue: non-finite gradients, a failed update.
+  // Called when the job cannot continue: non-finite gradients, or a failed update.
   virtual void Fail(const absl::Status& status) = 0;
 };
 
