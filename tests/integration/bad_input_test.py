@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Wrong jobs and data are refused before anything starts (status 2); a failure in a run ends it with a reason (status
-1); unauthenticated clients do not affect it."""
+"""Tests of wrong input. Wrong jobs and data are refused before any process starts (exit status 2). A failure during a
+run ends the run with a reason (exit status 1). Unauthenticated clients do not affect a run."""
 import gzip
 import os
 import re
@@ -31,20 +31,20 @@ class RefusedJobTest(TethysTest):
             self.assertEqual(run.processes(), {})
             self.assertFalse(os.path.exists(run.path("journal")))
 
-    def test_unknown_field(self):
+    def test_unknown_field_is_refused(self):
         self.assert_refused("job.textproto:", "epoch", "epochs", job=JOB.replace("epochs:", "epoch:"))
 
-    def test_wrong_type(self):
+    def test_field_of_wrong_type_is_refused(self):
         self.assert_refused("job.textproto:", job=JOB.replace("epochs: 3", 'epochs: "three"'))
 
-    def test_both_batch_fields(self):
+    def test_job_with_both_batch_fields_is_refused(self):
         self.assert_refused("job.textproto:", "batch", job=JOB + "batch_size_per_worker: 4\n")
 
-    def test_unknown_strategy(self):
+    def test_unknown_strategy_is_refused(self):
         self.assert_refused("job.textproto:", "horovod", "mirrored", job=JOB + "strategy { horovod {} }\n")
         self.assert_refused("strategy", "mirrored", overrides=["strategy=horovod"])
 
-    def test_counts_out_of_range(self):
+    def test_values_out_of_range_are_refused(self):
         for override in ("workers=0", "workers=-1", "workers=1000000", "global_batch_size=0", "epochs=-1",
                          "data.classes=0", "optimizer.learning_rate=0", "optimizer.learning_rate=nan",
                          "optimizer.sgd.momentum=1", "timeouts.step=0", "checkpoint.keep=0",
@@ -52,18 +52,18 @@ class RefusedJobTest(TethysTest):
             with self.subTest(override=override):
                 self.assert_refused(override.split("=", maxsplit=1)[0].rpartition(".")[2], overrides=[override])
 
-    def test_more_shards_than_rows(self):
+    def test_more_shards_than_rows_are_refused(self):
         self.assert_refused("dense_2", "only 10 rows", overrides=[
             "strategy=parameter_server", "workers=2", "strategy.parameter_server.partitioner.fixed.shards=11"])
 
-    def test_port_in_use(self):
+    def test_chief_port_in_use_is_refused(self):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))
             other.listen()
             port = other.getsockname()[1]
             self.assert_refused(str(port), "--chief_port", flags=[f"--chief_port={port}"])
 
-    def test_run_directory_in_use(self):
+    def test_run_directory_in_use_is_refused(self):
         with Run([*STRATEGIES["mirrored"], "epochs=10000"]) as run:
             run.start()
             run.wait_for_training()
@@ -72,7 +72,7 @@ class RefusedJobTest(TethysTest):
                 self.assertEqual(status, 2, output)
                 self.assertIn(run.directory, output)
 
-    def test_run_directory_of_an_earlier_run(self):
+    def test_run_directory_of_earlier_run_is_refused(self):
         with Run(["strategy=local", "epochs=1"]).run() as run:
             status, output = command(["train", run.job, f"--run_dir={run.directory}"])
             self.assertEqual(status, 2, output)
@@ -103,44 +103,44 @@ class RefusedDataTest(TethysTest):
             self.assertFalse(os.path.exists(run.path("journal")))
         return None
 
-    def test_good_files_train(self):
+    def test_job_with_valid_data_files_trains(self):
         self.assert_refused()
 
-    def test_missing_file(self):
+    def test_missing_image_file_is_refused(self):
         self.images = None
         self.assert_refused("images", "No such file")
 
-    def test_empty_file(self):
+    def test_empty_image_file_is_refused(self):
         self.images = b""
         self.assert_refused("images")
 
-    def test_truncated_file(self):
+    def test_truncated_image_file_is_refused(self):
         self.images = self.images[:-7]
         self.assert_refused("images", "7")
 
-    def test_oversized_header(self):
+    def test_header_with_sizes_beyond_file_is_refused(self):
         self.images = idx(b"", 0xFFFFFFFF, 0xFFFF, 0xFFFF)
         self.assert_refused("images")
         self.images = gzip.compress(idx(range(250), 4000000000, 28, 28))
         self.assert_refused("images")
 
-    def test_wrong_magic(self):
+    def test_image_file_with_wrong_magic_is_refused(self):
         self.images = b"\x89PNG" + self.images
         self.assert_refused("images")
         self.images = idx(range(250), 10, 5, 5, magic=0x0D)
         self.assert_refused("images")
 
-    def test_corrupt_gzip(self):
+    def test_corrupt_gzip_file_is_refused(self):
         packed = bytearray(gzip.compress(self.images))
-        packed[-6] ^= 0x40  # In the checksum.
+        packed[-6] ^= 0x40  # A bit of gzip's checksum.
         self.images = bytes(packed)
         self.assert_refused("images")
 
-    def test_other_count_of_labels(self):
+    def test_fewer_labels_than_images_are_refused(self):
         self.labels = idx(range(9), 9)
         self.assert_refused("10", "9", "labels")
 
-    def test_label_outside_the_classes(self):
+    def test_label_beyond_the_classes_is_refused(self):
         self.labels = idx([0, 1, 2, 3, 4, 5, 6, 7, 8, 10], 10)
         self.assert_refused("labels", "10")
 
@@ -199,7 +199,7 @@ class RunningJobTest(TethysTest):
                 try:
                     stranger.sendall(garbage)
                 except OSError:
-                    pass  # The connection was closed already.
+                    pass  # The process has already closed the connection.
 
     def test_damaged_checkpoints_are_refused(self):
         with Run(["strategy=local", "epochs=1"]).run() as run:
@@ -236,11 +236,11 @@ class RunningJobTest(TethysTest):
                     self.assertEqual(refused, status, output)
                     self.assertRegex(output, says)
 
-    def test_full_disk_fails_the_save_but_not_the_training(self):
+    def test_full_disk_fails_saves_but_training_completes(self):
         with Run([*STRATEGIES["ps_sync"], "checkpoint.every_epochs=1", "checkpoint.keep=10"]) as run:
             checkpoints = run.path("checkpoints")
             os.makedirs(checkpoints)
-            # There is room for one checkpoint (0.8 MB with its momentum) but not for two.
+            # There is room for one checkpoint (0.8 MB, momentum included) but not for two.
             mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tethys-test", checkpoints],
                                      capture_output=True, text=True, check=False)
             if mounted.returncode != 0:

@@ -1,6 +1,7 @@
-"""The bundle runs without installed packages, in a root directory with only bash, its C library, and the bundle.
+"""Tests that the bundle, an archive of the command and its libraries, runs without installed packages: in a chroot
+that has only bash, the C library that bash needs, the data files and the bundle.
 
-Needs root, for chroot, and a mount namespace of its own, which is not available under another chroot; skipped without.
+Needs root, for chroot, and a mount namespace, which cannot be made inside another chroot. Skipped otherwise.
 """
 import os
 import shutil
@@ -14,7 +15,7 @@ DATA = "/usr/share/datasets/fashion-mnist"
 BUNDLE_SCRIPT = os.path.join(os.path.dirname(__file__), "../../deploy/bundle.sh")
 
 
-# Seconds.
+# In seconds.
 MONTH = 30 * 24 * 3600
 
 
@@ -25,7 +26,7 @@ def copy_into(root, path):
 
 
 def bare_root(root):
-    """Makes a root with bash as /bin/bash and /bin/sh, and the libraries it is linked to."""
+    """Fills `root` with bash, as /bin/bash and /bin/sh, the libraries of bash, and some empty directories."""
     copy_into(root, "/bin/bash")
     os.symlink("bash", root + "/bin/sh")
     for word in subprocess.check_output(["ldd", "/bin/bash"], text=True).split():
@@ -36,7 +37,7 @@ def bare_root(root):
 
 
 def why_not():
-    """The reason why a root directory of its own cannot be made here, or None."""
+    """The reason why chroot cannot be used here, or None."""
     if os.geteuid() != 0:
         return "chroot needs root"
     if subprocess.run(["unshare", "--mount", "true"], check=False, stderr=subprocess.DEVNULL).returncode != 0:
@@ -65,7 +66,7 @@ class BundleTest(unittest.TestCase):
         cls.folder.cleanup()
 
     def run_inside(self, *words):
-        """Runs a command in a mount namespace of its own, so that nothing stays mounted."""
+        """Runs a command in the chroot, in a new mount namespace, so that nothing stays mounted."""
         script = 'mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && root=$1 && shift && exec chroot "$root" "$@"'
         return subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", self.root, *words],
                               capture_output=True, text=True, timeout=PATIENCE)
@@ -73,7 +74,7 @@ class BundleTest(unittest.TestCase):
     def test_bundle_is_at_most_25_mib(self):
         self.assertLessEqual(os.path.getsize(self.bundle), 25 << 20)
 
-    def test_program_without_bundles_loader_finds_no_libraries(self):
+    def test_program_started_without_bundled_loader_fails(self):
         missing = self.run_inside("/bundle/lib/tethys", "--help")
         self.assertNotEqual(missing.returncode, 0, "the program found its libraries outside the bundle")
 
@@ -98,8 +99,8 @@ class BundleTest(unittest.TestCase):
                                "--hostfile=/work/hosts", "--set=strategy=mirrored", "--set=workers=2", "--set=epochs=1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_bundle_has_every_part_of_the_c_library(self):
-        # NVIDIA's libraries need them, and those of the host may not fit the bundle's C library.
+    def test_bundle_has_c_library_parts_for_nvidia_libraries(self):
+        # NVIDIA's libraries need these files, and the host's own may not fit the C library in the bundle.
         for name in ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2"):
             self.assertTrue(os.path.exists(f"{self.root}/bundle/lib/{name}"), name)
 

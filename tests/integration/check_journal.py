@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks in a run's journal, with code of its own, that every sample of every epoch was used exactly once.
+"""Checks in a run's journal, independently of the checker in C++, that every sample was used once in every epoch.
 
     check_journal.py RUN_DIR/journal ...
 
-Counts, for each position, the samples used by workers and applied by each server (runtime/chief/journal.h describes
-the line format); a batch torn by a loss counts as applied. Steps of an attempt beyond the least state from which a
-later attempt started are undone and do not count. Otherwise exits with 1 and names the first wrong position.
+For each position in the order of samples, counts how often workers used the sample and how often each server applied
+its gradient (runtime/chief/journal.h describes the lines). A batch that only some servers applied, because its worker
+was lost (torn), counts as applied by all. When a later attempt resumed from an earlier state, the steps after that
+state are undone and do not count. The first position with a wrong count ends the script with an error and status 1.
 """
 import collections
 import sys
@@ -17,7 +18,7 @@ class Attempt:
         self.samples = samples
         self.workers = workers
         self.servers = servers
-        self.uses = collections.defaultdict(list)  # "workers" or a server's index: (begin, count)
+        self.uses = collections.defaultdict(list)  # {"workers" or a server's index: [(begin, count)]}
         self.epoch_ends = {}
         self.end = None
 
@@ -43,7 +44,7 @@ def parse(text):
 
 
 def check(text):
-    """Returns the number of samples used; raises ValueError if one is missing or repeated."""
+    """Returns the number of samples used; raises ValueError if a sample is missing or repeated."""
     attempts = parse(text)
     if not attempts or attempts[-1].end is None:
         raise ValueError("the job did not end well")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Jobs on several machines, made of namespaces on this one and started by ssh from one of them, and their behaviour
-when a process or machine dies. Needs root; a skip names the reason.
+"""Tests of jobs on several machines, also when a process or a machine dies. The machines are sets of Linux namespaces
+on this one (namespaces.py); jobs are started by ssh from one of them. Needs root; a skipped test names the reason.
 
-    cluster_test.py TETHYS                 the tests
-    cluster_test.py TETHYS --soak 20       each way of dying 20 times; prints how long processes outlived it
-    cluster_test.py TETHYS --starts 20     16 workers on one machine, 20 times; prints how many jobs succeeded
-    cluster_test.py TETHYS --study [RATE]  examples/okeanos on nine machines; prints the comparison
+    cluster_test.py TETHYS                 runs the tests
+    cluster_test.py TETHYS --soak 20       ends a job in each of WAYS_TO_DIE, 20 times; prints the longest time until
+                                           its last process had ended
+    cluster_test.py TETHYS --starts 20     runs a job of 16 workers on one machine, 20 times; prints how many succeeded
+    cluster_test.py TETHYS --study [RATE]  compares the jobs of examples/okeanos on nine machines whose links have this
+                                           RATE (default 1gbit)
 """
 import glob
 import os
@@ -24,7 +26,7 @@ import namespaces
 from losses_test import BIG, BIG_JOB, FAST, FAST_JOB, OUTLIVED_SECONDS
 from tethys_run import FASHION_MNIST, FULL_JOB, JOB, PATIENCE, TETHYS
 
-# A copy in a folder of its own, without a bundle, which no build replaces during the test.
+# A copy of the command, which no build replaces during the test, in a folder without a bundle.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-cluster-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
 BUNDLE_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy/bundle.sh")
@@ -41,12 +43,12 @@ SERVERS = ["strategy=parameter_server", "strategy.parameter_server.servers=1", "
 LONG = ["epochs=100000", "evaluate_each_epoch=false"]
 CROWD_HOSTS = "master role=chief\nslave1 slots=16 role=worker\n"
 CROWD = ["strategy=mirrored", "workers=16"]
-# Matches command lines of roles, agents and the launcher, and thereby those of ssh and of shells around agents.
+# Matches the command lines of a job's tasks, agents and launcher, and of the ssh and shells that start agents.
 OF_A_JOB = re.compile(r"--(index|listen|hostfile|job_id)=")
 
 
 class Run:
-    """A call of tethys train on the master."""
+    """A `tethys train` on the machine called master."""
 
     def __init__(self, cluster, overrides, hosts=HOSTS, flags=(), job=JOB, program=PROGRAM, name="run"):
         self.cluster = cluster
@@ -98,7 +100,7 @@ def of_a_job(cluster):
 
 
 def wait_until_nothing_runs(cluster):
-    """Returns how long that took, in seconds."""
+    """Waits until no process of a job is left; returns how long that took, in seconds."""
     begin = time.monotonic()
     while of_a_job(cluster):
         if time.monotonic() - begin > PATIENCE:
@@ -166,7 +168,7 @@ class ClusterTest(unittest.TestCase):
         self.assertFalse(os.path.exists(os.path.join(self.cluster["master"].home, "run")))
 
     def program_of_host(self, name, program, script):
-        """Replaces a program on one machine, for commands that arrive by ssh."""
+        """Replaces a program on one machine by a shell script, for commands that ssh runs there."""
         home = self.cluster[name].home
         os.makedirs(home + "/bin", exist_ok=True)
         with open(f"{home}/bin/{program}", "w", encoding="utf-8") as file:
@@ -188,7 +190,7 @@ class ClusterTest(unittest.TestCase):
         for worker in range(16):
             self.assertIn("ready", run.read("log", f"worker-{worker}.log"))
 
-    def test_shown_log_lines_name_task_and_machine(self):
+    def test_log_lines_on_terminal_name_task_and_machine(self):
         output = self.run_job(MIRRORED, flags=["--log_to_terminal"]).output()
         for worker, machine in enumerate(["slave1", "slave2", "slave3"]):
             self.assertRegex(output, rf"(?m)^\[worker {worker} on {machine}\] I .* ready after ")
@@ -211,13 +213,13 @@ class ClusterTest(unittest.TestCase):
         self.assertRegex(output, f"(?s)tethys train: the job is done, but cannot fetch the results from {where}: "
                                  ".*No space left on device")
         self.assertRegex(output, f"what the run saved is still in {where}; .*--resume --run_dir={run_dir}")
-        # A new run of that name must not replace them.
+        # A new run in the same directory must not replace the results that are still on slave1.
         self.cluster.run("master", ["mv", run_dir, "other"])
         status, output = self.cluster.run("master", [
             *command, "--hostfile=hosts", "job.textproto", *(f"--set={value}" for value in MIRRORED)])
         self.assertEqual(status, 2, output)
         self.assertRegex(output, f"{where} holds the results of an earlier run in {run_dir}")
-        # They are fetched once there is room, on whichever machine the next chief runs.
+        # Once there is room, --resume fetches the results first, whichever machine the next chief runs on.
         self.cluster.run("master", ["mount", "-o", "remount,size=100m", small])
         self.cluster.run("master", ["mv", "other", run_dir])
         status, output = self.cluster.run("master", [*command, "--resume", "--set=epochs=4"])
@@ -227,7 +229,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(check_journal.check(journal), 4 * 3001)
         self.assertEqual(os.listdir(self.cluster["slave1"].home + "/.cache/tethys/runs"), [])
 
-    def test_run_of_remote_chief_resumes_after_launchers_death(self):
+    def test_run_with_remote_chief_resumes_after_launcher_dies(self):
         hosts = CHIEF_ELSEWHERE
         saving = MIRRORED + ["epochs=100000", "checkpoint.every_epochs=1"]
         run = Run(self.cluster, saving, hosts=hosts)
@@ -244,7 +246,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertEqual(check_journal.check(run.read("journal")), epochs * 3001)
 
-    def test_no_process_outlives_any_kind_of_death(self):
+    def test_no_process_is_left_however_the_job_dies(self):
         for die in WAYS_TO_DIE:
             with self.subTest(die.__name__):
                 self.cluster.close()
@@ -265,7 +267,7 @@ class ClusterTest(unittest.TestCase):
         self.assertTrue(glob.glob(self.cluster["slave1"].home + "/.cache/tethys/*/lib/tethys"))
 
     def test_machines_without_libraries_take_part(self):
-        """The machines have neither our libraries nor xz; the bundle is made automatically, once."""
+        """The machines lack the libraries and xz; the launcher makes the bundle by itself, once."""
         program = shutil.copy(TETHYS, tempfile.mkdtemp(dir=FOLDER.name))
         for name in ("slave1", "slave2", "slave3"):
             for library in glob.glob("/usr/lib/*-linux-gnu/lib*.so*"):
@@ -280,7 +282,7 @@ class ClusterTest(unittest.TestCase):
         self.assertNotRegex(self.run_job(SERVERS, program=program).output(), "making|copying")
 
     def test_killed_worker_is_named_with_its_machine(self):
-        for machine in MACHINES:  # Clones of one image have the same name.
+        for machine in MACHINES:  # Virtual machines cloned from one image have the same host name.
             self.cluster.run(machine, ["hostname", "vm"])
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
         self.cluster["slave2"].kill("tethys worker ")
@@ -291,21 +293,21 @@ class ClusterTest(unittest.TestCase):
         self.assertNotIn(" vm", output)
         wait_until_nothing_runs(self.cluster)
 
-    def test_stopped_machine_is_named(self):
+    def test_killed_machine_is_named(self):
         run = Run(self.cluster, MIRRORED + LONG).wait_for_training()
         self.cluster["slave2"].stop()
         _, output = run.finish()
         self.assertRegex(output, "worker 1 on slave2 lost its ssh connection \\(|worker 1[^\n]*(silent|broke|closed)")
         wait_until_nothing_runs(self.cluster)
 
-    def test_machine_cut_off_is_named_and_ends_its_processes(self):
+    def test_disconnected_machine_is_named_and_ends_its_processes(self):
         run = Run(self.cluster, MIRRORED + LONG + ["timeouts.silence=6", "timeouts.step=15"]).wait_for_training()
         self.cluster["slave2"].cut_off()
         _, output = run.finish()
         self.assertRegex(output, "tethys train: (lost )?worker 1 on slave2")
         wait_until_nothing_runs(self.cluster)
 
-    def test_no_task_outlives_cut_link_of_launcher_and_chief(self):
+    def test_no_task_outlives_lost_link_to_launcher_and_chief(self):
         saving = Run(self.cluster, [*BIG, "strategy.parameter_server.servers=1"], hosts="master role=chief\nslave2 role=worker\nslave3 role=ps", job=BIG_JOB,
                      name="saving")
         saving.wait_for(lambda: "started in" in saving.output(), "start")
@@ -317,7 +319,7 @@ class ClusterTest(unittest.TestCase):
         for run in (saving, fast):
             self.assertEqual(run.finish()[0], 1)
 
-    def test_machine_stopped_during_launch_is_named(self):
+    def test_machine_killed_during_launch_is_named(self):
         run = Run(self.cluster, MIRRORED + LONG)
         run.wait_for(lambda: self.cluster["slave2"].processes() and "run directory" in run.output(), "launch")
         self.cluster["slave2"].stop()
@@ -335,12 +337,12 @@ class ClusterTest(unittest.TestCase):
         self.assert_refused(r"(?s)host slave2: ssh: .*Connection refused \(try: ssh -F \S+ -o BatchMode=yes slave2 true\)"
                             "\n +host slave3: ssh: ")
 
-    def test_refused_key_is_reported(self):
+    def test_refused_ssh_key_is_reported(self):
         with open(self.cluster.root + "/user_key.pub", "w", encoding="utf-8"):
             pass
         self.assert_refused(r"host slave1: ssh: .*Permission denied")
 
-    def test_host_without_space_is_refused(self):
+    def test_host_without_disk_space_is_refused(self):
         self.program_of_host("slave3", "df", "echo heading; echo disk 2000 1900 100 95% /")
         self.assert_refused("host slave3: 0 MiB are free at .*, and this build needs [0-9]+ MiB")
 
@@ -351,11 +353,11 @@ class ClusterTest(unittest.TestCase):
         self.program_of_host("slave3", "df", "exit 1")
         self.assert_refused("host slave3: this build could not be copied there: .*No space left on device")
 
-    def test_another_architecture_is_refused(self):
+    def test_host_of_another_architecture_is_refused(self):
         self.program_of_host("slave1", "uname", "echo aarch64")
         self.assert_refused("host slave1: its architecture is aarch64, and this build is for x86_64")
 
-    def test_wrong_clock_gets_a_warning(self):
+    def test_host_with_wrong_clock_gets_a_warning(self):
         self.program_of_host("slave1", "date", "echo 86400.5")
         run = self.run_job(MIRRORED)
         self.assertRegex(run.output(), "warning: slave1: its clock is [0-9.]+ s behind")
@@ -381,7 +383,7 @@ class ClusterTest(unittest.TestCase):
 
 
 def soak(rounds):
-    """Tries each way of dying at random moments of training."""
+    """Ends jobs in each of WAYS_TO_DIE at random moments of training."""
     worst = {die: 0.0 for die in WAYS_TO_DIE}
     for round_number in range(rounds):
         for die in WAYS_TO_DIE:
@@ -398,7 +400,7 @@ def soak(rounds):
 
 
 def starts(rounds):
-    """Starts more processes on one machine than its sshd accepts unauthenticated connections."""
+    """Starts 16 workers on one machine, whose sshd accepts at most ten unauthenticated connections at a time."""
     good = 0
     for round_number in range(rounds):
         with namespaces.Cluster(["master", "slave1"]) as cluster:
@@ -412,7 +414,7 @@ def starts(rounds):
 
 
 def study(rate):
-    """Runs all four combinations of the study on its nine machines."""
+    """Runs both strategies with both batch sizes of the study that examples/okeanos repeats, on nine machines."""
     examples = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/okeanos")
     results = os.path.abspath("runs/okeanos-" + time.strftime("%Y%m%d-%H%M%S"))
     with namespaces.Cluster(["master", *(f"slave{i}" for i in range(1, 9))], rate=rate) as cluster:

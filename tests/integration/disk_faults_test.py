@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The disk fails during training: training continues, files that could not be written are named, the last good
-checkpoint stays, and a resumed run ends with the same bits as an undisturbed one.
+"""Tests of a disk that fails during training: training continues, files that could not be written are named, the last
+good checkpoint stays, and a resumed run ends with the same parameters, bit for bit, as an undisturbed run.
 
-strace injects the disk's errors, for chosen system calls on chosen files; skipped if it is missing or may not trace.
-tests/runtime/checkpoint tries a crash and an error at every system call of a save.
+strace injects the errors into chosen system calls on chosen files. The tests are skipped where strace is missing or
+may not trace. In tests/runtime/checkpoint, other tests cause a crash and an error at every system call of a save.
 """
 import os
 import shutil
@@ -28,9 +28,9 @@ def why_not():
 
 
 def faults(run, injections, files):
-    """The prefix of a command that makes system calls on files of the run fail; "fsync:error=EIO" is an injection."""
+    """A command prefix that makes system calls on `files` of the run fail, as `injections` ("fsync:error=EIO") say."""
     calls = ",".join(injection.split(":")[0] for injection in injections)
-    # This option makes strace fast, but keeps it from injecting signals.
+    # This option makes strace fast, but strace cannot inject signals with it.
     filtered = [] if any("signal=" in injection for injection in injections) else ["--seccomp-bpf"]
     return ["strace", "-f", "-qq", *filtered, "-o", "/dev/null", "-e", f"trace={calls}",
             *(f"--inject={injection}" for injection in injections), *(f"--trace-path={run.path(file)}" for file in files)]
@@ -45,7 +45,7 @@ class DiskFaultsTest(TethysTest):
         cls.straight = cls.enterClassContext(Run(SMALL)).run()
 
     def run_with(self, injections, files, overrides=(), contents=None):
-        """Runs to the end with `contents` (texts by file) written before; returns the run and its exit status."""
+        """Writes `contents` ({file: text}), then runs a job to its end with the faults; returns run and exit status."""
         run = self.enterContext(Run([*SMALL, *overrides]))
         for file, text in (contents or {}).items():
             os.makedirs(run.directory, exist_ok=True)
@@ -58,7 +58,7 @@ class DiskFaultsTest(TethysTest):
         return run, status
 
     def assert_ends_as_straight(self, run):
-        """Checks that the run, at its end, equals the undisturbed one."""
+        """Checks that the finished run has the same results as the undisturbed one."""
         self.assertEqual(run.samples_used(), SAMPLES)
         self.assert_same_bits(run, self.straight)
         self.assertEqual(run.summary()["test"], self.straight.summary()["test"])
@@ -83,13 +83,13 @@ class DiskFaultsTest(TethysTest):
         self.assert_ends_as_straight(run)
 
     def test_journal_check_may_exceed_silence_timeout(self):
-        # The journal is read twice.
+        # The check reads the journal twice, so it takes 7 s.
         run, status = self.run_with(["read:delay_enter=3500ms"], ["journal"], ["timeouts.silence=5"])
         self.assertEqual(status, 0, run.output)
         self.assertEqual(run.summary()["journal_check"], "passed")
         self.assert_ends_as_straight(run)
 
-    def test_unreadable_journal_is_a_warning(self):
+    def test_unreadable_journal_only_causes_a_warning(self):
         run, status = self.run_with(["read:error=EIO"], ["journal"])
         self.assertEqual(status, 0, run.output)
         self.assertRegex(run.output, r"warning: the journal was not checked: cannot read .*/journal: Input/output error")
@@ -97,7 +97,8 @@ class DiskFaultsTest(TethysTest):
         self.assert_ends_as_straight(run)
 
     def test_writes_may_hang_beyond_silence_timeout(self):
-        # In each thread, delays the third write and every fourth after it. Two of the main thread precede the start.
+        # Delays the third write of each thread and every fourth one after it. The main thread's first two writes come
+        # before the job starts.
         begin = time.monotonic()
         run, status = self.run_with(["write:delay_enter=7500ms:when=3+4"], ["journal", "resources.csv"],
                                     ["timeouts.silence=5"])
@@ -131,8 +132,8 @@ class DiskFaultsTest(TethysTest):
         self.assertEqual(status, 1, run.output)
         self.assertRegex(run.output, r"final checkpoint was not saved.*/journal: No space left on device")
 
-    def test_unwritable_measurements_are_warnings(self):
-        # The files exist with their header lines, because no run starts without them.
+    def test_unwritable_measurements_only_cause_warnings(self):
+        # The header lines are written beforehand, because a run that cannot write them does not start.
         files = ["steps.csv", "epochs.csv", "resources.csv"]
         headers = {file: self.straight.read(file).splitlines(keepends=True)[0] for file in files}
         run, status = self.run_with(["write:error=EIO", "fdatasync:error=EIO"], [*files, "report.html.tmp"],
@@ -164,7 +165,7 @@ class DiskFaultsTest(TethysTest):
                 self.assertEqual({line.count(",") for line in steps}, {steps[0].count(",")})
 
     def tear_last_lines(self, run):
-        """Appends incomplete lines, as a power cut may leave them."""
+        """Appends an incomplete line to each file, as a power cut may leave it."""
         for file in ("journal", "steps.csv", "epochs.csv", "resources.csv"):
             with open(run.path(file), "a", encoding="utf-8") as torn:
                 torn.write("used 0 4 38")

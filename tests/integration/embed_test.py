@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The program of examples/embed trains as `tethys train` does on the same job.
+"""Tests that the program of examples/embed gives the same results as `tethys train` on the same job.
 
-The second argument is that program's path."""
+    embed_test.py TETHYS EMBED
+"""
 import re
 import subprocess
 import sys
@@ -18,7 +19,7 @@ def embed(*arguments):
 
 
 class EmbedTest(TethysTest):
-    def test_gives_accuracy_and_loss_of_the_same_local_job(self):
+    def test_accuracy_and_loss_equal_those_of_a_local_run(self):
         with Run(["strategy=local", "workers=1"]) as run:
             run.run()
             done = embed(run.path("job.textproto"))
@@ -30,7 +31,7 @@ class EmbedTest(TethysTest):
             self.assertAlmostEqual(float(found[2]), test["loss"], places=5)
             self.assertEqual(int(found[3]), int(run.summary()["steps"]))
 
-    def test_says_which_file_is_missing(self):
+    def test_missing_job_file_is_named(self):
         done = embed("no/such/job.textproto")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no/such/job.textproto", done.stderr)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The same training under every strategy: equal results, equal reruns, every sample once."""
+"""Tests that all strategies train to equal results, that reruns are bit-equal, and that samples are used once."""
 import os
 import time
 import unittest
 
 from tethys_run import FULL_JOB, JOB, Run, SANITIZED, STRATEGIES, TETHYS, TethysTest
 
-# 5 workers do not divide a batch of 128, and 3,001 samples end each epoch with a short batch of 57: 24 steps an epoch.
+# Two epochs of 24 steps, and two further steps. Five workers cannot share a batch of 128 evenly, and each epoch of
+# 3,001 samples ends with a short batch of 57.
 STEPS = ["max_steps=50"]
 
 
@@ -22,8 +23,9 @@ def with_layers(layers):
     return JOB.replace("  layer { flatten {} }\n  layer { dense { units: 128 activation: RELU } }\n", layers)
 
 
-# No relu and no pooling: if a unit and 0, or two pixels of a window, are equal except for rounding, strategies diverge
-# at once. With relu this happens with about one seed in thirty; which one depends on the processor.
+# DENSE and CONVOLUTIONS have neither relu nor max pooling. If the input of a relu is 0 except for rounding, or two
+# pixels of a pooling window are equal except for rounding, the strategies diverge at once. With relu this happens for
+# about one seed in thirty; which seeds depends on the processor.
 DENSE = JOB.replace("activation: RELU", "")
 CONVOLUTIONS = with_layers("""
   layer { convolution { filters: 6 kernel_size: 5 stride: 2 padding: SAME } }
@@ -42,7 +44,7 @@ LENET = with_layers("""
 """)
 
 
-RUNS = {}  # Finished runs by job and overrides, shared by tests.
+RUNS = {}  # {(job, overrides): finished run}, shared by the tests.
 
 
 def first_run(overrides, job=DENSE):
@@ -55,11 +57,11 @@ def first_run(overrides, job=DENSE):
 
 
 class ConvolutionEqualityTest(TethysTest):
-    """Like EqualityTest, with filters in place of weights."""
+    """The tests of EqualityTest on networks with convolutions."""
     STEPS = ["max_steps=30", "optimizer.learning_rate=0.01"]
     MIRRORED = [*mirrored(3), *STEPS]
     SERVERS = [*servers(2), *STEPS]
-    # Three shards of two filters each.
+    # Each of the three shards holds two of the first layer's six filters.
     SHARDED_FILTERS = [*servers(3, "strategy.parameter_server.partitioner.fixed.shards=3",
                                 "strategy.parameter_server.message_bytes=2048"), *STEPS]
 
@@ -148,7 +150,7 @@ class EqualityTest(TethysTest):
             self.assertIn("TCP among 3 workers", ring.summary()["exchange"])
             self.assertIn("shared memory among 3 workers", shared.summary()["exchange"])
 
-    def test_dropped_remainder_is_left_out(self):
+    def test_short_last_batch_is_not_used_with_drop_remainder(self):
         for overrides in (mirrored(3), servers(2)):
             with Run([*overrides, "drop_remainder=true", "max_steps=0", "epochs=2"]).run() as run:
                 self.assertEqual(run.samples_used(), 2 * 23 * 128)
@@ -162,7 +164,7 @@ class EqualityTest(TethysTest):
             self.assert_nothing_runs(run)
 
     @unittest.skipIf(SANITIZED, "memory is not measured under a sanitizer")
-    def test_memory_fits_the_small_machines_of_study_1(self):
+    def test_memory_of_each_role_stays_below_its_limit(self):
         overrides = [*STRATEGIES["ps_sync"], "data.limit_samples=0", "data.validation_samples=6000", "epochs=1"]
         with Run(overrides, job=FULL_JOB) as run:
             run.start()

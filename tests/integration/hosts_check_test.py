@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tethys hosts check on machines made of namespaces with known links. Needs root; a skip names the reason.
+"""Tests of `tethys hosts check` on simulated machines, sets of Linux namespaces whose links have a known bandwidth.
+Needs root; a skipped test names the reason.
 
     hosts_check_test.py TETHYS
 """
@@ -13,7 +14,7 @@ import unittest
 import namespaces
 from tethys_run import TETHYS, command
 
-# A copy, which no build replaces during the test.
+# A copy of the command, which no build replaces during the test.
 FOLDER = tempfile.TemporaryDirectory(prefix="tethys-hosts-check-test-")
 PROGRAM = shutil.copy(TETHYS, FOLDER.name)
 MACHINES = ["master", "slave1", "slave2"]
@@ -21,7 +22,7 @@ MEGABITS = 100
 
 
 def cells(output, table):
-    """{host of the row: cells} of the matrix below the line that begins with `table`."""
+    """{host: cells of its row} of the matrix below the line that begins with `table`."""
     lines = output[output.index("\n" + table):].split("\n")[3:]
     found = {}
     for line in lines:
@@ -66,7 +67,7 @@ class HostsCheckTest(unittest.TestCase):
         return "\n".join(self.cluster[machine].processes().values())
 
     def assert_nothing_runs(self):
-        """Waits for the remote processes, which end with their connection a moment after the check."""
+        """Waits until the remote processes have ended, which their closed connections cause soon after the check."""
         for machine in MACHINES:
             for trace in ("tethys link", "tethys-check"):
                 self.wait(lambda: trace not in self.processes(machine), f"end of {trace} on {machine}")
@@ -77,7 +78,7 @@ class HostsCheckTest(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertRegex(output, r"1  master +\S+  is here +x86_64|1  master +\S+  is here +aarch64")
         self.assertRegex(output, r"2  slave1 +\S+  yes .* ± \d+\.\d ms\n")
-        # A link looks faster if a busy machine delays the receiver while bytes wait in buffers.
+        # A busy machine may delay the receiver while bytes wait in buffers; the link then looks faster than it is.
         for table, least, most in (("Bandwidth", 1, MEGABITS * 1.5), ("Round trip", 1, 1e6)):
             rows = cells(output, table)
             self.assertEqual(list(rows), MACHINES, output)

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The loss of a process ends the job at once, names the process, shows its log's end and leaves no process running.
+"""Tests that the loss of a process ends the job at once, names the process, shows the end of its log and leaves no
+process running.
 
-    losses_test.py TETHYS             each loss once (a test)
-    losses_test.py TETHYS --soak 20   each loss 20 times at random instants, under every strategy; prints the longest
-                                      time from the loss to the end, and fails above 5 s (silence + 2 s if stopped);
-                                      further words select cases: --soak 20 ps_sync killed
+    losses_test.py TETHYS             runs the tests: each kind of loss once
+    losses_test.py TETHYS --soak 20   causes each loss 20 times at random instants, under every strategy; prints the
+                                      longest time from the loss to the end of the job, and fails if that exceeds 5 s,
+                                      or for stopped processes the silence timeout + 2 s. Further words select cases:
+                                      --soak 20 ps_sync killed
 """
 import contextlib
 import glob
@@ -17,27 +19,28 @@ import unittest
 
 from tethys_run import FULL_JOB, JOB, Run, STRATEGIES, TethysTest
 
-# Jobs that tests always interrupt.
+# Overrides for jobs that do not end before the test interrupts them.
 LONG = ["epochs=10000", "batch_size_per_worker=16"]
-# Longer than a busy machine keeps a running process silent.
+# In seconds. Longer than a running process stays silent on a busy machine.
 SILENCE = 5.0
 SILENT = [f"timeouts.silence={SILENCE}"]
 SAVING = ["checkpoint.every_steps=50"]
 ROLES = {"local": ["chief", "worker"], "mirrored": ["chief", "worker"],
          "ps_sync": ["chief", "worker", "ps"],
-         "ps_async": ["chief", "ps"]}  # It survives worker losses (worker_loss_test.py).
-# Under every strategy, the chief notices a stopped task and the launcher a stopped chief: each kind of wait once.
+         "ps_async": ["chief", "ps"]}  # It survives the loss of workers (worker_loss_test.py).
+# One case for each kind of wait that a stopped process causes. Under every strategy the chief notices a stopped
+# task, and the launcher notices a stopped chief.
 STOPPED = [("local", "worker"), ("mirrored", "chief"), ("mirrored", "worker"), ("ps_sync", "worker"),
            ("ps_sync", "ps"), ("ps_async", "ps")]
-# Some ten thousand steps a second, with a time for each of 40 layers: the records fill the connection to a chief that
-# reads none.
+# A job of about ten thousand steps a second, each recorded with a time for each of 40 layers. If the chief stops
+# reading, these records soon fill the connection.
 FAST = ["strategy=local", "workers=1", "global_batch_size=1", "epochs=10000", "evaluate_each_epoch=false"]
 FAST_JOB = FULL_JOB.replace("layer { dense { units: 128 activation: RELU } }",
                             "layer { dense { units: 1 } }\n" * 40).replace("limit_samples: 3001", "limit_samples: 59000")
-# Servers of about 100 MiB, optimizer's slot included, so that saving takes a while.
+# The servers hold about 120 MiB together, optimizer slots included, so that a save takes a while.
 BIG_JOB = JOB.replace("units: 128", "units: 20000").replace("limit_samples: 3001", "limit_samples: 300")
 BIG = [*STRATEGIES["ps_sync"], "workers=1", "checkpoint.every_steps=1", "epochs=10000", "evaluate_each_epoch=false"]
-# Tasks give a silent chief up after 20 s and then have 5 s to end.
+# A task gives up a silent chief after 20 s and must then end within 5 s.
 OUTLIVED_SECONDS = 30
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
@@ -48,7 +51,7 @@ def long_run(strategy, number):
 
 class LossesTest(TethysTest):
     def strike(self, run, strategy, role, number, delay=0.0, early=False):
-        """Starts a run and signals one of its processes, once it trains or, if `early`, before."""
+        """Starts a run and sends a signal to one of its processes: during training or, if `early`, before it."""
         run.start()
         tasks = {"worker": 1 if strategy == "local" else 3, "ps": 2}
         if not early:
@@ -126,7 +129,7 @@ class LossesTest(TethysTest):
 
 
 def soak(repetitions, words):
-    """Repeats the cases that `words` (strategy, role, kind of loss) select."""
+    """Repeats the cases that match all `words`, each of which is a strategy, a role or a kind of loss."""
     test = LossesTest()
     failures = 0
     for strategy, roles in ROLES.items():

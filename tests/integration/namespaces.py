@@ -4,10 +4,10 @@ with an address, a shaped link to a common bridge, a home folder and an sshd of 
     with Cluster(["master", "slave1", "slave2"], rate="1gbit") as cluster:
         cluster.run("master", ["ssh", "-F", cluster.ssh_config, "slave1", "hostname"])
 
-Nothing outlives the test, however it ends: namespaces have no names, so they vanish with their last process, and the
-kernel kills every process with the one that started it, up to the test. A folder that a killed test leaves is removed
-by the next test. The host's configuration is not changed: sshd comes from the distribution's package, unpacked into a
-cache, not installed. Needs root; `why_not()` names what is missing.
+No process and no namespace outlives the test, however the test ends. The namespaces have no names, so each vanishes
+with its last process, and the kernel kills every process whose parent has died, beginning with the test. A folder that
+a killed test leaves behind is removed by the next test. The host's configuration is not changed: the distribution's
+package with sshd is unpacked into a cache, not installed. Needs root; `why_not()` names what is missing.
 """
 import contextlib
 import fcntl
@@ -23,7 +23,7 @@ PREFIX = "tethys-cluster-"
 CACHE = os.path.expanduser("~/.cache/tethys-tests/sshd")
 PACKAGES = ["openssh-server", "libwrap0"]
 TOOLS = ["ip", "tc", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen"]
-# Seconds; a hang guard, because a busy machine is slow.
+# In seconds. Long, because a busy machine is slow: it only ends a test that hangs.
 PATIENCE = 300
 
 SSHD_CONFIG = """
@@ -49,7 +49,8 @@ Host *
   UserKnownHostsFile {root}/known_hosts
 """
 
-# Process 1 of a machine. It waits for its link (a line on standard input), then prints "ready".
+# The script of a machine's process 1. Once a line on standard input says that the link exists, it starts sshd and
+# prints "ready".
 INIT = """
 set -e
 mount --bind {folder}/passwd /etc/passwd
@@ -88,7 +89,7 @@ def fetch_sshd():
         try:
             os.rename(os.path.join(folder, "root"), CACHE)
         except OSError:
-            if not os.path.exists(sshd_path()):  # No other test has unpacked it.
+            if not os.path.exists(sshd_path()):  # Otherwise another test has just unpacked it.
                 raise
 
 
@@ -114,7 +115,7 @@ def dies_with_us(command):
 
 
 class Machine:
-    """A machine. Its processes are those in its network namespace; killing the first kills all."""
+    """A machine of a cluster. All processes in its network namespace are its own; killing the first kills them all."""
 
     def __init__(self, name, address, cluster):
         self.name = name
@@ -157,7 +158,7 @@ class Machine:
                     line = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
             except OSError:
                 continue
-            if line:  # Empty: it has ended and waits to be reaped.
+            if line:  # The line of a process that has ended and is not reaped yet is empty.
                 found[int(path.split("/")[2])] = line
         return found
 
@@ -174,7 +175,7 @@ class Machine:
             time.sleep(0.002)
 
     def cut_off(self):
-        """Takes its link down, without closing any connection."""
+        """Takes the link of the machine down; its connections are not closed."""
         call(["nsenter", "--net", f"--target={self.init}", "ip", "link", "set", "eth0", "down"])
 
     def stop(self):
@@ -206,13 +207,13 @@ def child_of(process):
 
 
 class Cluster:
-    """Machines with links. `rate` is that of each link, both ways, as tc writes it ("1gbit"); None: not shaped."""
+    """Machines that links connect. `rate` limits each direction of each link, as tc writes it ("1gbit"); None: no limit."""
 
     def __init__(self, names, rate=None):
         remove_leftovers()
         self.root = tempfile.mkdtemp(prefix=PREFIX)
         os.chmod(self.root, 0o755)
-        # Locked before it gets its name, so a free lock means that the test is gone.
+        # The file is locked before it is renamed, so an unlocked file called lock means that its test has ended.
         self.lock = open(os.path.join(self.root, "lock.new"), "w", encoding="utf-8")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         os.rename(self.lock.name, os.path.join(self.root, "lock"))
@@ -310,7 +311,7 @@ def call(words):
 
 
 def remove_leftovers():
-    """Removes the folders of killed tests, which no process locks."""
+    """Removes the folders that killed tests left behind; no process holds the lock of such a folder."""
     for folder in glob.glob(os.path.join(tempfile.gettempdir(), PREFIX + "*")):
         try:
             with open(os.path.join(folder, "lock"), encoding="utf-8") as lock:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads TensorBoard's event files by their rules, in pure Python, without code of the writer.
+"""Reads TensorBoard's event files by the rules of their format, in pure Python, with no code of Tethys.
 
     read_events.py PATH...      an event file, or the directory of a run
 
@@ -113,7 +113,7 @@ def read_file(path):
 
 
 def read_run(directory):
-    """{tag: [(step, value)]} of all files of a run; a start voids earlier points of its step and later steps."""
+    """{tag: [(step, value)]} of all files of a run. A START event voids all points read so far at or after its step."""
     scalars = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(directory), "events.out.tfevents.*"))):
         for event in read_file(path):

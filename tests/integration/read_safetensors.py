@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Reads checkpoints by the rules of the safetensors format, in pure Python, without code of the writer.
+"""Reads checkpoints by the rules of the safetensors format, in pure Python, with no code of Tethys.
 
     read_safetensors.py PATH...      a .safetensors file, or a checkpoint's directory
 
-Prints a line per tensor. A directory's tensors are also compared with the checksums of its manifest, and files with
-the `safetensors` package if it is installed. If a rule is broken, prints it and exits with status 1.
+Prints a line per tensor. The tensors of a directory are also compared with the checksums in its manifest. If the
+`safetensors` package is installed, each file is read by the package, too, and both results are compared. If a rule of
+the format is broken, prints the rule and exits with status 1.
 """
 
 import json

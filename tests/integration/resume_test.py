@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A job that is stopped and resumed ends with the same bits as an undisturbed one; checkpoints fit any strategy."""
+"""Tests that a job that is stopped and resumed ends with the same parameters, bit for bit, as an undisturbed one, and
+that checkpoints can be resumed under any strategy."""
 import contextlib
 import os
 import random
@@ -8,7 +9,8 @@ import unittest
 
 from tethys_run import Run, STRATEGIES, TethysTest, command
 
-# Always interrupted. The decay has a length of its own, because a limit set later must not change it.
+# Overrides for jobs that a test always interrupts. The length of the decay is fixed, so that a limit on steps that is
+# set when the job is resumed does not change it.
 LONG = ["epochs=1000", "optimizer.schedule.linear_decay.samples=30010"]
 SAVING = ["checkpoint.every_steps=7"]
 STOPS = {"launcher": signal.SIGINT, "chief": signal.SIGKILL, "worker": signal.SIGKILL}
@@ -65,7 +67,7 @@ class ResumeTest(TethysTest):
     def test_second_interrupt_ends_the_job_at_once(self):
         with Run([*STRATEGIES["mirrored"], *LONG, "checkpoint.every_epochs=0"]) as run:
             run.start().wait_for_training()
-            with run.held("worker", 1):  # No state can be saved meanwhile.
+            with run.held("worker", 1):  # While it is held, no checkpoint can be saved.
                 run.launcher.send_signal(signal.SIGINT)
                 run.wait_for_output("another interrupt ends the job at once")
                 run.launcher.send_signal(signal.SIGINT)
@@ -115,7 +117,7 @@ class ResumeTest(TethysTest):
                 status, output = command(["evaluate", f"--checkpoint={checkpoint}"])
                 self.assertEqual(status, 0, output)
                 self.assertIn(accuracy, output)
-            # The checkpoint's own mean and deviation are used, not those of the present training files.
+            # The mean and deviation in the checkpoint are used, not those of the 50 samples left by --set.
             os.rename(run.path("job.textproto"), run.path("moved.textproto"))
             status, output = command(["evaluate", f"--checkpoint={run.directory}"])
             self.assertEqual(status, 2, output)

@@ -1,5 +1,5 @@
-// Preloaded into a process, gives it a signal with a handler in every millisecond of CPU time, as a profiler
-// or a scheduler may.
+// A library to be preloaded (LD_PRELOAD). It installs a signal handler and lets the process receive that
+// signal in every millisecond of its CPU time, as under a profiler.
 #include <signal.h>
 #include <sys/time.h>
 

@@ -1,4 +1,4 @@
-"""The records of a run (how it ended, its resources and cost), resumed comparisons, and jobs under schedulers."""
+"""Tests of a run's records (how it ended, its resources and cost), resumed comparisons, and jobs under schedulers."""
 import csv
 import fcntl
 import json
@@ -18,7 +18,7 @@ from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_sig
 LONG = ["epochs=100000", "strategy=mirrored", "workers=2"]
 HEADER = ("seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
           "disk_write_bytes,gpu_percent,gpu_memory_bytes,gpu_power_watts")
-# An address for this process alone, so that no other takes a port between finding and using it.
+# A loopback address that only this process uses, so that no other process takes a port found free before its use.
 OWN_HOST = "127.{}.{}.{}".format(*struct.pack(">I", os.getpid())[1:])
 
 
@@ -55,7 +55,7 @@ class EndsTest(TethysTest):
             self.assertEqual(len(re.findall("(?m)^epoch ", output)), 100)
             self.assertIn("test accuracy", output)
 
-    def test_run_with_killed_chief_has_failed_and_names_it(self):
+    def test_summary_of_failed_run_names_killed_chief(self):
         with Run(LONG) as run:
             run.start().wait_for_training()
             os.kill(run.process("chief"), signal.SIGKILL)
@@ -78,7 +78,7 @@ class EndsTest(TethysTest):
 
 
 class ResourcesTest(TethysTest):
-    """Jobs are long enough on any machine, because processes that last less than 0.1 s are not sampled."""
+    """Tests of sampling. Their jobs are long, because a process that lasts less than 0.1 s is not sampled."""
 
     def test_every_process_and_the_machine_are_sampled(self):
         with Run(["strategy=parameter_server", "workers=2", "epochs=50", "resources.interval_seconds=0.25"]) as run:
@@ -93,7 +93,7 @@ class ResourcesTest(TethysTest):
             self.assertGreater(used["ps 0"]["network_in_bytes_per_second"]["mean"], 0)
             self.assertGreater(used[""]["resident_bytes"]["mean"], used["ps 0"]["resident_bytes"]["mean"])
 
-    def test_zero_seconds_sample_nothing(self):
+    def test_interval_of_zero_seconds_disables_sampling(self):
         with Run(["strategy=local", "epochs=1", "resources.interval_seconds=0"]) as run:
             run.run()
             self.assertFalse(os.path.exists(run.path("resources.csv")))
@@ -126,7 +126,7 @@ class CompareTest(unittest.TestCase):
         return os.stat(os.path.join(self.directory, run, "summary.json")).st_mtime_ns
 
     def mark(self, run, field, value):
-        """Writes another value into a run's summary."""
+        """Sets a field in the summary of a run."""
         path = os.path.join(self.directory, run, "summary.json")
         with open(path, encoding="utf-8") as file:
             summary = json.load(file)
@@ -169,7 +169,7 @@ class CompareTest(unittest.TestCase):
         self.assertEqual({row["global_batch"] for row in rows}, {"64", "128"})
         self.assertLessEqual({"", "chief", "worker 0"}, {row["process"] for row in rows})
 
-    def test_time_to_accuracy_is_in_the_table_the_csv_and_the_report(self):
+    def test_time_to_accuracy_is_in_table_csv_and_report(self):
         status, output = self.compare("--target_accuracy=0.05")
         self.assertEqual(status, 0, output)
         self.assertIn("Time to 5 % validation accuracy", output)
@@ -188,13 +188,13 @@ class CompareTest(unittest.TestCase):
         self.assertIn("0.85 for 85 %", output)
         self.assertFalse(os.path.exists(self.directory))
 
-    def test_resuming_needs_a_comparison(self):
+    def test_resuming_without_a_comparison_is_refused(self):
         self.assertEqual(self.compare("--resume")[0], 2)
         self.assertEqual(command(["compare", self.job, "--resume"])[0], 2)
 
 
 class SchedulerTest(unittest.TestCase):
-    """Starts processes as a scheduler would, each by the same command."""
+    """Tests of jobs whose processes are all started by the same command, as by a scheduler."""
 
     def setUp(self):
         self.root = tempfile.TemporaryDirectory(prefix="tethys-scheduled-")
@@ -279,7 +279,7 @@ class SchedulerTest(unittest.TestCase):
     def test_refused_job_ends_every_process_with_the_reason(self):
         self.finish(self.start_slurm(3, ["strategy=mirrored"]))
         outputs = []
-        # They would try for longer than this test waits.
+        # Unless told of the refusal, workers would try to reach the chief for longer than this test waits.
         processes = self.start_slurm(3, ["strategy=mirrored", f"timeouts.start={2 * PATIENCE}"])
         for process in processes:
             outputs.append(process.communicate(timeout=PATIENCE)[0])

@@ -1,4 +1,4 @@
-"""Event files for TensorBoard, and logs on the terminal."""
+"""Tests of the event files for TensorBoard, and of log lines shown on the terminal."""
 import csv
 import glob
 import os

@@ -4,7 +4,8 @@
         run.finish()
         run.parameters()
 
-A job that a test interrupts must be endless or be held meanwhile (`Run.held`): machines differ in speed by ten times.
+A job that a test interrupts must be endless, or one of its tasks must be held (`Run.held`): a fast machine may
+otherwise finish the job first.
 
 The first argument of a test script is the command's path.
 """
@@ -27,12 +28,12 @@ import unittest
 import check_journal
 import read_safetensors
 
-# A shell's background jobs ignore interrupts, and all processes started here would inherit that.
+# A shell's background job ignores SIGINT, and all processes started here would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TETHYS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/release/deploy/tethys"
 SANITIZED = "/asan/" in TETHYS
-# Seconds; a hang guard, not a measurement, because sanitizers and a busy machine are slow.
+# In seconds. Long, because sanitizers and a busy machine are slow: it only ends a test that hangs.
 PATIENCE = 300
 
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
@@ -66,7 +67,8 @@ seed: 7
 
 
 def first_samples(folder):
-    """FULL_JOB on the first images only, unpacked: reading all would take longer than most of these jobs."""
+    """Unpacks the first samples of the data into `folder`, because reading all samples would take longer than most of
+    the tests' jobs; returns FULL_JOB on these files."""
     job = FULL_JOB
     for name, header, size, count in (("train-images-idx3-ubyte", 16, 28 * 28, 13000),
                                       ("train-labels-idx1-ubyte", 8, 1, 13000),
@@ -100,7 +102,7 @@ def command(arguments, **options):
 
 
 def processes_of(directory):
-    """{pid: command line} of living processes with a log in `directory`, which the launcher has not."""
+    """{pid: command line} of live processes whose standard error is a file in `directory`: all but the launcher."""
     found = {}
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         pid = int(path.split("/")[2])
@@ -118,7 +120,7 @@ def processes_of(directory):
 
 
 def heed_signals():
-    """Resets signals that a background job of a shell, or one under nohup, and its children would ignore."""
+    """Resets signals that a shell's background job, or a process under nohup, ignores with its children."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
@@ -134,7 +136,7 @@ class Run:
             file.write(job)
         self.overrides = list(overrides)
         self.flags = list(flags)
-        self.prefix = []  # Words before the command, such as a tracer's.
+        self.prefix = []  # Words that precede the command, for example strace and its flags.
         self.launcher = None
         self.output = ""
 
@@ -146,7 +148,7 @@ class Run:
             self.launcher.kill()
             self.launcher.wait()
         for pid in self.processes():
-            with contextlib.suppress(ProcessLookupError):  # They end with their launcher.
+            with contextlib.suppress(ProcessLookupError):  # The process may just have ended with its launcher.
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -179,7 +181,7 @@ class Run:
     def wait_for(self, condition, what):
         deadline = time.monotonic() + PATIENCE
         while True:
-            ended = self.launcher.poll() is not None  # Polled before the condition, which the end may fulfil.
+            ended = self.launcher.poll() is not None  # Read before the condition, which may come true as the run ends.
             if condition():
                 return
             if ended:
@@ -211,13 +213,13 @@ class Run:
 
     @contextlib.contextmanager
     def held(self, role, index):
-        """Stops that task meanwhile. No epoch ends without it, so the job cannot end."""
+        """Stops a task during the `with` block. No epoch can end without the task, so the job cannot end."""
         pid = self.process(role, index)
         os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
-            with contextlib.suppress(ProcessLookupError):  # Held for so long that it was given up as lost.
+            with contextlib.suppress(ProcessLookupError):  # It was held for so long that it was killed as lost.
                 os.kill(pid, signal.SIGCONT)
 
     def path(self, *parts):
@@ -268,7 +270,7 @@ class Run:
 
 
 class TethysTest(unittest.TestCase):
-    """Assertions on runs."""
+    """Base of test classes, with assertions on runs."""
 
     def assert_same_bits(self, run, other):
         mine, theirs = run.parameters(), other.parameters()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs under mutual TLS, and clients without a certificate at every port of a running job."""
+"""Tests of jobs under mutual TLS, and of clients without a certificate that connect to a running job."""
 import os
 import re
 import socket
@@ -12,7 +12,7 @@ TLS = ["--tls=on"]
 
 
 def doors(pid):
-    """The ports on which a process listens for the rest of its job."""
+    """The ports on which a process listens for other processes of its job."""
     inodes = set()
     for name in os.listdir(f"/proc/{pid}/fd"):
         try:

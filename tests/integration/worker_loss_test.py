@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Asynchronous and stale-synchronous jobs survive the loss of a worker and use every sample exactly once.
+"""Tests that asynchronous and stale-synchronous jobs survive the loss of a worker and use every sample exactly once.
 
-    worker_loss_test.py TETHYS              each case once or twice (a test)
-    worker_loss_test.py TETHYS --soak 50    kill -9 of one of six workers at 50 random instants, for each consistency;
-                                            prints the longest time until a replacement takes part, and the accuracies
+    worker_loss_test.py TETHYS              runs the tests: each case once or twice
+    worker_loss_test.py TETHYS --soak 50    for each consistency, runs 50 jobs of six workers and kills one worker at a
+                                            random instant; prints the longest time until a replacement takes part, and
+                                            the accuracies
 """
 import collections
 import json
@@ -30,7 +31,7 @@ WORKERS = 6
 EPOCHS = 2
 SHORT = [f"workers={WORKERS}", f"epochs={EPOCHS}", "global_batch_size=96", "data.limit_samples=12000"]
 SAMPLES = EPOCHS * 12000
-LONGER = 8  # Epochs; some seconds on two cores.
+LONGER = 8  # Epochs; these take some seconds on two cores.
 
 
 def bound(value):
@@ -58,7 +59,7 @@ class StaleSynchronousTest(TethysTest):
             run.start_all(servers=2, workers=3, flags={0: ["--slow_down=600"]})
             self.assertEqual(run.wait(), 0)
             gaps = run.gaps()
-        # Gaps count applied steps, and a worker held by the bound has one step in flight.
+        # The server holds back the answer, not the push itself, so a gap is one step larger than the bound.
         self.assertEqual(set(gaps.values()), {3 + 1})
 
 
@@ -111,7 +112,7 @@ class ByHand(Run):
         return self.tasks[0].wait(timeout=PATIENCE)
 
     def gaps(self):
-        """{server: the most steps by which one worker was ahead of another there}"""
+        """{server: the largest number of steps by which one worker was ahead of another on that server}"""
         made = collections.defaultdict(lambda: [0, 0, 0])
         gaps = collections.Counter()
         for line in self.read("journal").splitlines():
@@ -175,7 +176,7 @@ class WorkerLossTest(TethysTest):
                 self.kill(run.start(), 2)
                 self.assert_ends_well(run)
 
-    def test_replacements_with_damaged_data_are_losses(self):
+    def test_replacements_with_damaged_data_count_as_losses(self):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="tethys-data-"))
         images = shutil.copy(f"{DATA.name}/train-images-idx3-ubyte", folder)
         with Run([*ASYNCHRONOUS, *SHORT, "workers=3", "max_restarts=2", "timeouts.silence=30", "timeouts.step=60"],
