@@ -17,10 +17,11 @@ namespace tethys {
 namespace {
 
 constexpr size_t kPieceBytes = 16 << 10;
-// Pieces read in one Advance, bounded so that one host's flood does not delay the others.
+// The most pieces that one call of Advance reads, so that a flood of output from one host does not delay
+// other hosts.
 constexpr int kMaxPieces = 16;
 constexpr size_t kMaxErrors = 1 << 10;
-// A shell reports a child that was killed by a signal as this plus the signal's number.
+// If a signal killed a shell's child, the shell exits with this status plus the signal's number.
 constexpr int kShellSignalBase = 128;
 
 // Ignores errors: a log that cannot be written is no reason to end the job.
@@ -29,8 +30,8 @@ void AppendTo(const std::string& path, absl::string_view bytes) {
   if (log.valid()) WriteFully(log.get(), bytes.data(), bytes.size(), path).IgnoreError();
 }
 
-// Reads the bytes available, at most kPieceBytes. Returns none if there are none yet, or will never be
-// (`ended`).
+// Reads the bytes available, at most kPieceBytes. Returns an empty view if no bytes have arrived, or if the
+// stream has ended; `*ended` says which.
 absl::string_view ReadPiece(int fd, char* buffer, bool* ended = nullptr) {
   ssize_t got;
   do {
@@ -78,7 +79,7 @@ absl::Status AgentConnection::Send(const proto::AgentOrder& order) {
   return absl::OkStatus();
 }
 
-// A write of a frame to a pipe is complete or fails (agent_frames.h).
+// A write to a pipe writes the whole frame or fails (agent_frames.h).
 void AgentConnection::WriteOrders() {
   while (!frames_.empty() && ssh_.Say(frames_.front())) frames_.pop_front();
 }
@@ -89,7 +90,7 @@ void AgentConnection::Advance(Nanoseconds now) {
     return;
   }
   WriteOrders();
-  // Polled before reading: output may arrive until then.
+  // Polled before reading, because ssh may write output until it ends.
   const bool ended = ssh_.Poll().has_value();
   ReadErrors();
   ReadReports(now, ended ? INT_MAX : kMaxPieces);

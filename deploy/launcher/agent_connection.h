@@ -1,6 +1,7 @@
-// A launcher's connection to the agent on another machine (proto/agent.proto): the ssh process, the orders
-// sent, and the state of the processes as reported. Used by deploy/launcher/job_process.h. Thread-compatible;
-// only WaitForEnd blocks. Requires SIGPIPE to be ignored.
+// A launcher's ssh connection to its agent on another machine, the process that starts the job's processes
+// there (proto/agent.proto). Holds the ssh process, the queued orders and the reported state of the remote
+// processes. Used by deploy/launcher/job_process.h. Thread-compatible; only WaitForEnd blocks. Requires
+// SIGPIPE to be ignored.
 #ifndef TETHYS_DEPLOY_LAUNCHER_AGENT_CONNECTION_H_
 #define TETHYS_DEPLOY_LAUNCHER_AGENT_CONNECTION_H_
 
@@ -28,29 +29,29 @@ struct RemoteProcess {
   std::optional<ProcessExit> exit = {};
 };
 
-// Invariant: every process has an exit once it or the connection has ended, and its state does not change
-// after that.
+// Invariant: once a remote process or the connection has ended, RemoteProcess::exit is set, and the state of
+// that process does not change any more.
 class AgentConnection {
  public:
   // Standard error of ssh and the agent is appended to `error_path`. Fails if ssh cannot be executed.
   static absl::StatusOr<std::unique_ptr<AgentConnection>> Open(const Place& place, const std::string& job_id,
                                                                const std::string& error_path);
 
-  // Returns the id of the process. InvalidArgument: the order is too large.
+  // Returns the id of the process, whose state is kept in `process`. InvalidArgument: the order is too large.
   absl::StatusOr<uint32_t> Start(proto::StartProcess order, const std::shared_ptr<RemoteProcess>& process);
   void Signal(uint32_t id, int number);
 
   // Sends queued orders and reads the reports that have arrived.
   void Advance(Nanoseconds now);
-  // Ends the connection at once: every process is lost, for this reason.
+  // Ends the connection at once. All remote processes then count as lost, for `reason`.
   void Lose(const std::string& reason);
-  // Closes the order pipe, upon which the agent ends by itself.
+  // Closes the pipe for orders; the agent then ends by itself.
   void SayFarewell() { ssh_.CloseInput(); }
   // Blocks until the agent has ended, at most for `timeout`.
   void WaitForEnd(Nanoseconds timeout);
 
   bool lost() const { return lost_; }
-  // The descriptor on which the launcher's heart sends heartbeats.
+  // The descriptor for orders, to which LauncherHeart writes heartbeats.
   int orders() const { return ssh_.input(); }
   void AddTo(std::vector<pollfd>& fds) const;
 
@@ -65,15 +66,16 @@ class AgentConnection {
   absl::Status Take(const std::string& message);
   void TakeOutput(const proto::ProcessOutput& output);
   void TakeExit(const proto::ProcessExited& exited);
-  // The end of standard error of ssh or the agent or, if that is empty, how ssh ended.
+  // Why ssh ended: the signal that killed the agent; otherwise the end of what ssh and the agent wrote to
+  // standard error; if that is empty, how ssh ended.
   std::string LastWords() const;
 
   Subprocess ssh_;
   const std::string error_path_;
-  std::string errors_;              // The end of its standard error.
+  std::string errors_;              // The end of what ssh and the agent wrote to standard error.
   std::deque<std::string> frames_;  // Orders to be written.
   FrameReader reports_{kAgentHello};
-  std::map<uint32_t, std::shared_ptr<RemoteProcess>> processes_;  // Those that have not ended.
+  std::map<uint32_t, std::shared_ptr<RemoteProcess>> processes_;  // By id; only those that run.
   uint32_t last_id_ = 0;
   Nanoseconds last_heard_ = 0;
   bool lost_ = false;

@@ -55,7 +55,7 @@ void FrameReader::Append(absl::string_view bytes) {
     buffer_.erase(0, found + hello_.size());
     hello_.clear();
   } else if (buffer_.size() > hello_.size()) {
-    buffer_.erase(0, buffer_.size() - hello_.size());  // The rest may be the beginning of hello_.
+    buffer_.erase(0, buffer_.size() - hello_.size());  // The kept bytes may be a prefix of hello_.
   }
 }
 

@@ -5,10 +5,10 @@
 //            continues in the next frame; then the piece, at most 4092 bytes
 //   message  the concatenated pieces of its frames
 //
-// A frame without a piece is a heartbeat. It may stand between any two frames, also between those of one
-// message. A frame is no longer than PIPE_BUF bytes, so a write of one to a pipe is atomic. So two processes
-// can write to the same pipe: the launcher writes orders, and its heart writes heartbeats
-// (deploy/launcher/launcher_heart.h).
+// A frame with an empty piece is a heartbeat. It may occur between any two frames, even between two frames of
+// one message. A frame is at most PIPE_BUF bytes long, so writing it to a pipe is atomic. This allows two
+// processes to write to the same pipe: the launcher writes orders, and a child of the launcher writes
+// heartbeats (deploy/launcher/launcher_heart.h).
 #ifndef TETHYS_DEPLOY_LAUNCHER_AGENT_FRAMES_H_
 #define TETHYS_DEPLOY_LAUNCHER_AGENT_FRAMES_H_
 
@@ -25,9 +25,10 @@ namespace tethys {
 constexpr size_t kFrameHeaderBytes = 4;
 constexpr size_t kMaxFramePiece = 4096 - kFrameHeaderBytes;
 constexpr size_t kMaxAgentMessage = 256 << 10;
-// Precedes the first frame of an agent.
+// An agent sends this before its first frame, because a shell's start-up files may write text before that.
 constexpr char kAgentHello[] = "\ntethys-agent 1\n";
-// The interval of both ends' heartbeats, and the silence after which an end gives the other up.
+// Both ends send a heartbeat every kAgentBeat. An end that receives no byte for kAgentSilence closes the
+// connection.
 constexpr Nanoseconds kAgentBeat = 1 * kSecond;
 constexpr Nanoseconds kAgentSilence = 20 * kSecond;
 
@@ -39,13 +40,13 @@ absl::StatusOr<std::vector<std::string>> FramesOf(const google::protobuf::Messag
 // Reassembles messages from the pieces of a stream.
 class FrameReader {
  public:
-  // First skips everything up to the end of `hello`; if that is empty, nothing.
+  // Skips all bytes up to and including `hello` before the first frame; skips nothing if `hello` is empty.
   explicit FrameReader(std::string hello = "") : hello_(std::move(hello)) {}
 
   void Append(absl::string_view bytes);
 
-  // The next message, or nullopt if it is incomplete. InvalidArgument, from then on: a frame or a message is
-  // too long.
+  // The next message, or nullopt if it is incomplete. InvalidArgument: a frame or a message is too long; all
+  // later calls then return this error, too.
   absl::StatusOr<std::optional<std::string>> Next();
 
   // Whether `hello` has been received.

@@ -19,7 +19,8 @@
 namespace tethys {
 namespace {
 
-// Pieces read after a process has ended. More would be output of a child that it left behind.
+// The most pieces read from a pipe after its process has ended. More could only come from a child that the
+// process left behind.
 constexpr int kMaxLastPieces = 32;
 
 class AgentProcess final : public HostAgent::Processes {
@@ -155,7 +156,7 @@ class AgentProcess final : public HostAgent::Processes {
 
 absl::Status RunAgent(const std::string& program) {
   prctl(PR_SET_NAME, "tethys-agent");
-  signal(SIGPIPE, SIG_IGN);  // A broken connection is then an error code.
+  signal(SIGPIPE, SIG_IGN);  // A write to a broken connection then returns an error.
   return AgentProcess(program).Run();
 }
 

@@ -9,10 +9,11 @@
 
 namespace tethys {
 
-// Orders start `program`. OK: the launcher is gone. Otherwise: why the agent ended.
+// Each order to start a process runs `program`. Returns OK when the launcher is gone, otherwise the reason
+// why the agent ended.
 //
-// Invariant: when this returns, no process it started is alive, stopped ones included. If this process dies,
-// the kernel kills them.
+// Invariant: when RunAgent returns, no process that it started is alive, not even a stopped one. If the agent
+// dies, the kernel kills the processes that it started.
 absl::Status RunAgent(const std::string& program);
 
 }  // namespace tethys

@@ -14,13 +14,13 @@ std::string LossText(const LostTask& task, int64_t step) {
                       step > 0 ? absl::StrCat(" at step ", step) : "");
 }
 
-// The chief's report on a loss that is already named, on a line of its own.
+// The chief's error as a line of its own, for a message that already names the lost process.
 std::string ChiefAdds(const JobEnd& end) {
   if (!end.verdict.has_value() || end.verdict->error().empty()) return "";
   return absl::StrCat("\n  the chief reports: ", end.verdict->error());
 }
 
-// Whether the exit status is that of a process that has reported its error, so that naming it adds nothing.
+// Whether the exit status is that of a process that has reported its error. The status then says nothing new.
 bool FollowsAReport(const ProcessExit& exit) {
   return !exit.abrupt() && (exit.code == kExitFailed || exit.code == kExitMishap);
 }

@@ -24,27 +24,31 @@ struct LostTask {
 
 struct JobEnd {
   int interrupt = 0;                            // The signal by which the user ended the job; 0: none.
-  double chief_silent_for = 0;                  // Seconds; 0: it was not silent.
+  double chief_silent_for = 0;                  // Seconds; 0: the chief was not silent.
   absl::Status launch = {};                     // If not OK, a process could not be started.
-  std::optional<proto::Finished> verdict = {};  // The chief's report.
-  std::vector<LostTask> lost = {};              // In order of their ends.
+  std::optional<proto::Finished> verdict = {};  // The chief's report on how the job ended.
+  std::vector<LostTask> lost = {};              // In the order in which they ended.
   std::vector<LostTask> survived = {};          // Lost workers without which the job continued.
   int64_t last_step = 0;
 };
 
 struct FirstFailure {
   absl::Status status;  // OK: the job is done.
-  std::string task;     // The task whose log says more, or empty.
+  std::string task;     // The task whose log has the details, or empty.
   std::string error;    // The chief's error, if the status contains it.
 };
 
-// The first of these that applies: the user's interrupt; a process that could not be started; a process
-// killed by a signal or cut off before the chief's verdict, or the culprit it names; the chief's verdict; its
-// silence; the first process that exited with an error.
+// OK if the chief's verdict is success. Otherwise the first of these that applies:
+//   1. the user's interrupt
+//   2. a process that could not be started
+//   3. a process killed by a signal or cut off, unless an earlier verdict names another process as culprit
+//   4. the error in the chief's verdict
+//   5. the chief's silence
+//   6. the first process that exited with an error
 FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host);
 
-// The reason that the task itself reported and also wrote to its log: the chief's error without the task's
-// name, "worker 1 on HOST: ".
+// The error that the failed task reported to the chief and also wrote to its own log: the chief's error
+// without the prefix "worker 1 on HOST: ".
 std::string ReasonOf(const FirstFailure& failure, const std::string& host);
 
 }  // namespace tethys

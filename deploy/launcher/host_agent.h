@@ -1,7 +1,7 @@
-// The protocol of an agent: the far end of the one connection that a launcher holds to each other machine of
-// a job (proto/agent.proto). A pure class: bytes from the launcher, output of the processes and the time go
-// in; calls of Processes and the bytes of reports come out. deploy/launcher/agent_process.h drives it.
-// Thread-compatible; never blocks.
+// The protocol of an agent, the process at the far end of a launcher's connection to another machine of a job
+// (proto/agent.proto). HostAgent does no input or output itself: its inputs are bytes from the launcher,
+// output of the job's processes and the time; its outputs are calls of Processes and bytes of reports.
+// deploy/launcher/agent_process.h drives it. Thread-compatible; never blocks.
 #ifndef TETHYS_DEPLOY_LAUNCHER_HOST_AGENT_H_
 #define TETHYS_DEPLOY_LAUNCHER_HOST_AGENT_H_
 
@@ -18,12 +18,13 @@ namespace tethys {
 
 // Invariants:
 //  1. A process that was started is reported as exited exactly once, after all of its output.
-//  2. OUTPUT is complete and in order. LOG is in order, with a note wherever bytes were dropped.
-//  3. The bytes waiting to be sent are bounded by kMaxWaiting, one output and the reports of exits.
+//  2. The stream OUTPUT is complete and in order. The stream LOG is in order, with a note wherever bytes were
+//     dropped.
+//  3. At most kMaxWaiting bytes, one report of output and the reports of exits wait to be sent.
 class HostAgent {
  public:
   static constexpr size_t kMaxWaiting = 1 << 20;
-  static constexpr size_t kMaxOutput = 64 << 10;  // The most in one report.
+  static constexpr size_t kMaxOutput = 64 << 10;  // The most bytes of output in one report.
 
   // The processes of this host.
   class Processes {
@@ -46,15 +47,15 @@ class HostAgent {
   // launcher's silence.
   void OnTime(Nanoseconds now);
 
-  // If false, output must not be read: too much waits for the connection.
+  // If false, the stream OUTPUT must not be read, because too many bytes wait to be sent.
   bool TakesOutput() const { return waiting().size() < kMaxWaiting; }
 
-  // Bytes for the launcher; OnSent says how many of them were sent.
+  // Bytes to be sent to the launcher. Call OnSent with the number of bytes that were sent.
   absl::string_view waiting() const { return absl::string_view(waiting_).substr(sent_); }
   void OnSent(size_t bytes);
 
-  // Set once the agent has to end and kill every process. OK: the launcher is gone. DeadlineExceeded: it is
-  // silent. InvalidArgument: it violated the protocol.
+  // Set once the agent has to end and kill every process. OK: the launcher is gone. DeadlineExceeded: the
+  // launcher is silent. InvalidArgument: the launcher violated the protocol.
   const std::optional<absl::Status>& end() const { return end_; }
 
  private:
@@ -70,9 +71,9 @@ class HostAgent {
   FrameReader orders_;
   std::set<uint32_t> running_;
   uint32_t last_id_ = 0;
-  std::map<uint32_t, size_t> dropped_;  // Bytes of logs, not reported yet.
+  std::map<uint32_t, size_t> dropped_;  // Dropped bytes of each process's log that no note reports yet.
   std::string waiting_;
-  size_t sent_ = 0;  // Bytes of waiting_.
+  size_t sent_ = 0;  // How many bytes of waiting_ were sent.
   Nanoseconds last_heard_;
   Nanoseconds last_beat_;
   std::optional<absl::Status> end_;

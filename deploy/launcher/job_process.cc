@@ -42,7 +42,7 @@ class ProcessThere final : public JobProcess {
 }  // namespace
 
 JobProcesses::~JobProcesses() {
-  heart_.Stop();  // It also holds the pipes, and agents end when they close.
+  heart_.Stop();  // It also holds the pipes open, and an agent ends when its pipe closes.
   for (const auto& [key, connection] : connections_) connection->SayFarewell();
   const MonotonicClock clock;
   const Nanoseconds deadline = clock.Now() + kFarewell;

@@ -1,6 +1,6 @@
-// The processes of a job: children of this process or, on another machine, of an agent there
-// (deploy/launcher/host_agent.h), reached by one ssh for each machine. The launcher starts, watches and ends
-// both alike.
+// The processes of a job. On this machine they are children of the launcher; on another machine they are
+// children of an agent there (deploy/launcher/host_agent.h), reached by one ssh connection. The launcher
+// starts, watches and ends both kinds alike.
 //
 // Thread-compatible; only the destructor of JobProcesses blocks, for at most kFarewell. Requires SIGPIPE to
 // be ignored.
@@ -27,29 +27,30 @@ class JobProcess {
  public:
   virtual ~JobProcess() = default;
 
-  // How it ended, if it has; on another machine, as of the last JobProcesses::Advance.
+  // How the process ended, if it has. For a process on another machine: as of the last JobProcesses::Advance.
   virtual const std::optional<ProcessExit>& Poll() = 0;
-  // Sends the signal to its process group and continues it if it is stopped.
+  // Sends the signal to the process's group and resumes the group if it is stopped.
   virtual void Signal(int number) = 0;
-  // The lines of its standard output, with JobCommand::read_output.
+  // The lines of the process's standard output; none without JobCommand::read_output.
   virtual LineReader& lines() = 0;
 };
 
 struct JobCommand {
-  std::vector<std::string> arguments = {};  // For the place's program.
+  std::vector<std::string> arguments = {};  // Arguments of Place::program.
   std::string input = {};                   // At most 4 KiB.
   std::string log_path = {};                // On this machine; standard error is appended to it.
   bool read_output = false;
 };
 
-// Invariant: after its destruction no process that it started is alive; on machines whose connection broke,
-// as soon as their agents notice that.
+// Invariant: after the destructor no process that this object started is alive. On a machine whose connection
+// broke, processes live until the agent there notices the break.
 class JobProcesses {
  public:
   // The time an agent has to end its remaining processes.
   static constexpr Nanoseconds kFarewell = 5 * kSecond;
 
-  // `log_folder` must exist; agent-HOST.log in it receives standard error of ssh and the agent.
+  // `log_folder` must exist before Connect or Start. agent-HOST.log in it receives standard error of ssh and
+  // the agent.
   JobProcesses(std::string job_id, std::string log_folder)
       : job_id_(std::move(job_id)), log_folder_(std::move(log_folder)) {}
   ~JobProcesses();
@@ -57,15 +58,16 @@ class JobProcesses {
   // Begins to connect to the machines of these places, to save time later.
   void Connect(const std::vector<Place>& places);
 
-  // Opens a new connection if that to the place's machine has broken. Fails if the program, or ssh, cannot be
-  // executed on this machine.
+  // Opens a new connection if the one to the place's machine has broken. Fails if the program cannot be
+  // executed on this machine or, for another machine, ssh cannot.
   absl::StatusOr<std::unique_ptr<JobProcess>> Start(const Place& place, const JobCommand& command);
 
   // Adds the descriptors to poll; call Advance when one is ready.
   void AddTo(std::vector<pollfd>& fds) const;
   void Advance(Nanoseconds now);
 
-  // Gives up all other machines, whose agents may not answer: their processes count as lost from now on.
+  // Closes the connections to all other machines, because their agents may not answer. The processes there
+  // count as lost from now on.
   void Disconnect();
 
  private:
@@ -73,7 +75,7 @@ class JobProcesses {
 
   const std::string job_id_;
   const std::string log_folder_;
-  std::map<std::string, std::shared_ptr<AgentConnection>> connections_;  // Keyed by ssh call.
+  std::map<std::string, std::shared_ptr<AgentConnection>> connections_;  // Keyed by Place::ssh.
   LauncherHeart heart_;
 };
 

@@ -27,8 +27,8 @@
 namespace tethys {
 namespace {
 
-// Seconds added to timeouts.silence, so that the chief reports a silent task before the launcher reports a
-// silent chief.
+// Seconds added to timeouts.start and timeouts.silence, so that the chief reports a silent task before the
+// launcher reports a silent chief.
 constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
 // The longest time between two reads of the logs, if they are shown.
@@ -37,22 +37,22 @@ constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
 struct Task {
   std::string name;  // "worker 1"
   std::string log_path;
-  int64_t log_begin;  // Size of the log before this process, in bytes.
+  int64_t log_begin;  // Size of the log when this process was started, in bytes.
   const Place* place;
   std::unique_ptr<JobProcess> process;
   bool ended = false;  // Its end has been handled.
-  int worker = -1;     // A worker's index; -1 for others.
+  int worker = -1;     // A worker's index; -1 for the chief and servers.
   int incarnation = 1;
 };
 
-// The size of a file in bytes; 0 if there is none.
+// The size of a file in bytes; 0 if it does not exist.
 int64_t FileSize(const std::string& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// One job, from its first process to its last. The chief is task 0.
+// Runs one job, from the start of its first process to the end of its last one. tasks_[0] is the chief.
 class JobLaunch {
  public:
   JobLaunch(const LaunchOptions& options, ProgressListener& listener)
@@ -61,17 +61,17 @@ class JobLaunch {
   RunResult Run();
 
  private:
-  // A stage lasts until all tasks have ended; at its deadline the next stage begins.
+  // The run is over when all tasks have ended, in any stage. At a stage's deadline a later stage begins.
   enum class Stage {
     kRunning,   // Until the chief has finished, a task is lost, or the user interrupts.
-    kSettling,  // Tasks end by themselves.
+    kSettling,  // Waits for tasks to end by themselves.
     kTerminating,
     kKilling,
   };
 
   absl::Status Spawn(const std::string& role, int index, const Place& place,
                      std::vector<std::string> arguments);
-  // The line that the process reads from standard input.
+  // The line with the job's secret that the process reads from standard input.
   absl::StatusOr<std::string> SecretOf(const std::string& role, int index);
   absl::Status SpawnTask(const std::string& role, int index, const Place& place, int incarnation);
   void StartOthers(const std::string& chief_address);
@@ -80,7 +80,7 @@ class JobLaunch {
   bool AskToSave();
   void ReapTasks();
   void ReactToLosses();
-  // Whether the job continues without that worker, or with a replacement.
+  // Whether `task`, which has ended, is a worker without which (or with whose replacement) the job continues.
   bool Survives(const Task& task, const ProcessExit& exit) const;
   void Replace(int worker, int incarnation);
   void EndLostWorker(const proto::WorkerLost& lost);
@@ -112,7 +112,7 @@ class JobLaunch {
   bool started_ = false;  // Training has started.
   bool asked_to_save_ = false;
   Stage stage_ = Stage::kRunning;
-  Nanoseconds patience_ = 0;  // The stage's timeout; in kRunning, for the chief's silence.
+  Nanoseconds patience_ = 0;  // The stage's timeout; in kRunning, the longest silence of the chief.
   Nanoseconds deadline_ = 0;
 };
 
@@ -135,7 +135,8 @@ RunResult JobLaunch::Run() {
     WaitForEvents();
     HandleSignals();
     processes_.Advance(clock_.Now());
-    // Exits are reaped before the chief's report on them is read, and before a dead chief's last report.
+    // Reaping comes first: a task's exit is then known when the chief's report on it is read, and a dead
+    // chief's last report is read before ReactToLosses.
     ReapTasks();
     ReadChief();
     ReactToLosses();
@@ -206,7 +207,7 @@ void JobLaunch::StartOthers(const std::string& chief_address) {
 }
 
 void JobLaunch::WaitForEvents() {
-  // poll ignores a negative descriptor: the chief's, once it is closed or if it is on another machine.
+  // The chief's descriptor is -1, which poll ignores, once it is closed or if the chief runs elsewhere.
   std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}};
   if (!tasks_.empty()) fds.push_back({tasks_[0].process->lines().fd(), POLLIN, 0});
   processes_.AddTo(fds);
@@ -219,7 +220,7 @@ void JobLaunch::HandleSignals() {
   while (const int number = signals_.Next()) {
     if (number == SIGCHLD) continue;
     if (stage_ == Stage::kTerminating || stage_ == Stage::kKilling) {
-      Enter(Stage::kKilling, kSecond);  // Another interrupt: no more grace.
+      Enter(Stage::kKilling, kSecond);  // Another interrupt kills all tasks at once.
       continue;
     }
     if (!end_.verdict.has_value() && end_.lost.empty()) end_.interrupt = number;
@@ -228,8 +229,8 @@ void JobLaunch::HandleSignals() {
   }
 }
 
-// On the first interrupt of a job that trains, the chief saves a checkpoint and ends the job. Returns false
-// if it cannot.
+// On the first interrupt during training, asks the chief to save a checkpoint and end the job. Returns false
+// on a later interrupt, or if the chief cannot do that now.
 bool JobLaunch::AskToSave() {
   const bool can = stage_ == Stage::kRunning && started_ && end_.lost.empty() && !end_.verdict.has_value() &&
                    !tasks_[0].ended;
@@ -242,7 +243,7 @@ bool JobLaunch::AskToSave() {
 
 void JobLaunch::ReapTasks() {
   const bool asked_to_end = stage_ == Stage::kTerminating || stage_ == Stage::kKilling;
-  for (size_t i = 0; i < tasks_.size(); ++i) {  // Replace appends tasks meanwhile.
+  for (size_t i = 0; i < tasks_.size(); ++i) {  // Not an iterator: Replace appends to tasks_.
     Task& task = tasks_[i];
     if (task.ended || !task.process->Poll().has_value()) continue;
     task.ended = true;
@@ -259,7 +260,8 @@ void JobLaunch::ReapTasks() {
 }
 
 bool JobLaunch::Survives(const Task& task, const ProcessExit& exit) const {
-  // A job that has not started needs every worker, and an error that a worker then reports ends it.
+  // Before training starts, the job needs every worker: a killed one must be restarted, and an error that a
+  // worker reports ends the job.
   const bool spared = started_ || restarts_ < options_.max_restarts;
   const bool mishap = exit.code == kExitMishap && started_;
   return options_.survives_worker_loss && task.worker >= 0 && ((exit.abrupt() && spared) || mishap) &&
@@ -273,7 +275,8 @@ void JobLaunch::Replace(int worker, int incarnation) {
   if (!end_.launch.ok()) Enter(Stage::kTerminating, FromSeconds(options_.timeouts.shutdown()));
 }
 
-// The chief has given the worker up, but its process may be alive: stopped, or cut off.
+// The chief has given the worker up, but the worker's process may be alive: stopped, or cut off from the
+// chief.
 void JobLaunch::EndLostWorker(const proto::WorkerLost& lost) {
   for (Task& task : tasks_) {
     if (task.worker == lost.index() && task.incarnation == static_cast<int>(lost.incarnation())) {
@@ -352,7 +355,7 @@ void JobLaunch::Note(const std::string& text) {
   listener_.OnEvent(event);
 }
 
-// Notes tasks that are still running although the job is done.
+// Tells the user which tasks are still running although the job is done.
 void JobLaunch::NoteStragglers() {
   if (!end_.verdict.has_value() || !end_.verdict->ok()) return;
   for (const Task& task : tasks_) {

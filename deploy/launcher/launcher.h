@@ -1,6 +1,7 @@
 // Runs one job as processes, on this machine or on others. Starts the chief, then servers and workers,
 // follows the chief's progress, and ends them all when the job is done, when one of them is lost, or when the
-// user interrupts. The first interrupt of a job that trains ends it with a checkpoint, the second at once.
+// user interrupts. During training, the first interrupt ends the job with a checkpoint and the second one
+// ends it at once.
 //
 // Called by `tethys train` and `tethys compare`. Blocks until every process it started is reaped. Uses no
 // gRPC and no threads. While it runs, it handles SIGINT, SIGTERM, SIGHUP and SIGCHLD of this process.
@@ -24,7 +25,8 @@ class ProgressListener {
  public:
   virtual ~ProgressListener() = default;
   virtual void OnEvent(const proto::ProgressEvent& event) = 0;
-  // Whether much output is still to be shown. New log lines, which are in the log files anyway, then wait.
+  // Whether much output is still to be shown. If so, the launcher leaves new log lines in their files for
+  // now.
   virtual bool Behind() const { return false; }
 };
 
@@ -34,14 +36,15 @@ struct LaunchOptions {
   std::string chief_run_dir;  // On the chief's machine; holds job.textproto.
   int chief_port = 0;         // 0: any free port.
   bool resume = false;
-  std::vector<std::string> cuda_library_path = {};  // For workers, as in TaskOptions.
+  std::vector<std::string> cuda_library_path = {};  // Passed to workers; see TaskOptions.
   // Set if a scheduler starts some of the processes; otherwise random.
   absl::optional<JobSecret> secret = {};
   proto::Timeouts timeouts;
-  // After a loss, the time for the chief to report its verdict and for the other tasks to end by themselves.
+  // After a process is lost, the time for the chief to report its verdict and for the other processes to end
+  // by themselves.
   Nanoseconds verdict_grace = 1 * kSecond;
-  // The job continues without a worker that died, or that exited with kExitMishap after the start. At most
-  // max_restarts of them are started again, over the whole job.
+  // The job continues without a worker that died, or that exited with kExitMishap during training. At most
+  // max_restarts lost workers are restarted over the whole job.
   bool survives_worker_loss = false;
   int max_restarts = 0;
   // Every line of a log also goes to the listener as a note, prefixed by "[worker 3 on slave2] ".
@@ -54,12 +57,12 @@ struct RunResult {
   absl::Status status;
   std::string culprit;   // The process that failed first, "worker 1"; or empty.
   std::string host;      // The culprit's host, as the user calls it; empty if it was not started from here.
-  std::string log_tail;  // Lines to print after the status: the end of that process's log.
+  std::string log_tail;  // Lines to print after the status: the end of the culprit's log.
   int64_t last_step = 0;
   double seconds = 0;
 };
 
-// Invariant: after this returns, or this process dies, no process it started stays alive.
+// Invariant: once Launch has returned or this process has died, no process that Launch started stays alive.
 RunResult Launch(const LaunchOptions& options, ProgressListener& listener);
 
 }  // namespace tethys

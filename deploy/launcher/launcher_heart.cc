@@ -16,8 +16,8 @@
 namespace tethys {
 namespace {
 
-// Closes all descriptors except `kept`, which are in ascending order. If the heart kept the writing end of
-// another pipe open, that pipe's reader would not see its end.
+// Closes all descriptors except `kept`, which are in ascending order. If this child held the write end of
+// another pipe open, the reader of that pipe would never see end of file.
 void CloseAllBut(const std::vector<int>& kept) {
   unsigned first = 0;
   for (const int fd : kept) {
@@ -29,7 +29,7 @@ void CloseAllBut(const std::vector<int>& kept) {
 
 // Runs in the child.
 [[noreturn]] void BeatForever(const std::vector<int>& pipes, const std::string& frame, pid_t launcher) {
-  setpgid(0, 0);  // A terminal's signals to the launcher's group must not reach it.
+  setpgid(0, 0);  // A terminal's signals to the launcher's group must not reach this child.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(1);
   prctl(PR_SET_NAME, "tethys-heart");
@@ -38,7 +38,8 @@ void CloseAllBut(const std::vector<int>& kept) {
   constexpr timespec kInterval = {kAgentBeat / kSecond, kAgentBeat % kSecond};
   while (true) {
     for (const int fd : pipes) {
-      // A full pipe holds orders, which show as well as a heartbeat that the launcher is alive.
+      // A failed write does no harm: a full pipe holds orders, and these also show that the launcher is
+      // alive.
       [[maybe_unused]] const ssize_t written = write(fd, frame.data(), frame.size());
     }
     nanosleep(&kInterval, nullptr);

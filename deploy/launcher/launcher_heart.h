@@ -1,10 +1,10 @@
-// A process that only sends heartbeats: they tell the agents on other machines
-// (deploy/launcher/host_agent.h) that their launcher is alive, even while it is stopped (Ctrl-Z, a debugger)
-// or waits for a disk. It dies with the launcher, by the kernel's parent-death signal, so agents notice a
-// launcher's death but not its pauses.
+// A child process of the launcher that only sends heartbeats. They tell the agents on other machines
+// (deploy/launcher/host_agent.h) that the launcher is alive, even while the launcher is stopped (Ctrl-Z, a
+// debugger) or waits for a disk. The kernel's parent-death signal kills the child when the launcher dies, so
+// agents notice the launcher's death but not its pauses.
 //
-// Used by the launcher's connections. Thread-compatible; never blocks. The child is a fork without exec,
-// which makes system calls only, so other threads of this process do no harm.
+// Used by the launcher's connections. Thread-compatible; never blocks. The child is a fork without exec and
+// makes system calls only, so other threads of the launcher do no harm.
 #ifndef TETHYS_DEPLOY_LAUNCHER_LAUNCHER_HEART_H_
 #define TETHYS_DEPLOY_LAUNCHER_LAUNCHER_HEART_H_
 
@@ -21,9 +21,9 @@ class LauncherHeart {
   LauncherHeart(const LauncherHeart&) = delete;
   LauncherHeart& operator=(const LauncherHeart&) = delete;
 
-  // Sends a heartbeat (deploy/launcher/agent_frames.h) to each of `pipes`, which must not block, every
-  // kAgentBeat. They are held open until Stop or a call with others. Without pipes, no process runs. Call
-  // this repeatedly: a heart that was killed or could not be started is started again.
+  // Sends a heartbeat (deploy/launcher/agent_frames.h) every kAgentBeat to each of `pipes`, which must be
+  // non-blocking. The child holds these pipes open until Stop or a call with other pipes. If `pipes` is
+  // empty, no child runs. Call Beat repeatedly: it restarts a child that was killed or could not be started.
   void Beat(std::vector<int> pipes);
   void Stop();
 

@@ -1,5 +1,6 @@
-// The share of this machine's CPU that other programs used while a job ran on it, measured at its beginning
-// and end, so that it is valid for the shortest run. Blocks on small files of /proc; thread-compatible.
+// The share of this machine's CPU that other programs used during a job. It is computed from counters read at
+// the job's beginning and end, so it is valid even for a short job. Blocks on small files of /proc;
+// thread-compatible.
 #ifndef TETHYS_DEPLOY_LAUNCHER_LOAD_METER_H_
 #define TETHYS_DEPLOY_LAUNCHER_LOAD_METER_H_
 
@@ -16,11 +17,11 @@ struct CpuMark {
   Nanoseconds own_ns = 0;   // Used by this process and its reaped descendants.
   int cores = 0;
 };
-// Errors of reading /proc/stat.
+// Fails if /proc/stat cannot be read.
 absl::StatusOr<CpuMark> ReadCpuMark();
 
-// The share of all cores that other programs used between the two marks, in [0, 1]. nullopt: too short for
-// the kernel's clock (less than 0.1 s summed over all cores).
+// The share of all cores that other programs used between the two marks, in [0, 1]. nullopt: the time between
+// them is too short for the kernel's CPU clock (less than 0.1 s summed over all cores).
 absl::optional<double> OthersShare(const CpuMark& begin, const CpuMark& end);
 
 }  // namespace tethys

@@ -21,7 +21,7 @@ constexpr int kBarWidth = 20;
 constexpr int kShortBarWidth = 10;
 constexpr int kMaxLateTasks = 8;
 constexpr char kClearToEnd[] = "\x1b[K";  // ECMA-48: erase from the cursor to the end of the line.
-constexpr char kClearBelow[] = "\x1b[J";  // To the end of the screen.
+constexpr char kClearBelow[] = "\x1b[J";  // Erase from the cursor to the end of the screen.
 constexpr char kRed[] = "\x1b[31m";
 constexpr char kYellow[] = "\x1b[33m";
 constexpr char kUsual[] = "\x1b[0m";
@@ -89,7 +89,7 @@ class ProgressDisplay final : public ProgressListener {
     return options_.colour && *colour != '\0' ? absl::StrCat(colour, text, kUsual) : text;
   }
   void ShowLiveLines(const proto::Progress& progress) {
-    if (!options_.live || output_.behind()) return;  // It would be outdated when displayed.
+    if (!options_.live || output_.behind()) return;  // A queued live line would be outdated when shown.
     const int columns = Columns() > 0 ? Columns() : kUsualColumns;
     std::string text = absl::StrCat("\r", LiveLine(progress, epochs_, columns), kClearToEnd);
     const std::vector<std::string> late = LateTaskLines(progress);
@@ -97,7 +97,7 @@ class ProgressDisplay final : public ProgressListener {
       absl::StrAppend(&text, "\n", Coloured(Truncate(line, columns), kYellow), kClearToEnd);
     }
     if (late.size() < lines_below_) absl::StrAppend(&text, "\n", kClearBelow, "\x1b[A");
-    if (!late.empty()) absl::StrAppend(&text, "\x1b[", late.size(), "A");  // Moves up again.
+    if (!late.empty()) absl::StrAppend(&text, "\x1b[", late.size(), "A");  // Moves the cursor back up.
     lines_below_ = late.size();
     Write(text);
     line_shown_ = true;
@@ -205,7 +205,7 @@ bool WantsColour(int fd) {
 }
 
 bool IsTerminal(int fd) {
-  // The command may read the environment, the library may not.
+  // Code of the `tethys` command, such as this, may read environment variables; the runtime may not.
   const char* kind = std::getenv("TERM");
   return isatty(fd) == 1 && kind != nullptr && absl::string_view(kind) != "dumb";
 }

@@ -1,6 +1,7 @@
 // Shows a run to the user. In a terminal: a live line that is redrawn, below it a line per worker that is
 // silent or behind, and a permanent line per epoch, in colour if asked for. Elsewhere, or with --plain:
-// permanent lines only. Lines are made to fit the terminal. The formatting functions are pure.
+// permanent lines only. Lines are shortened or wrapped to the terminal's width. The formatting functions are
+// pure.
 #ifndef TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 #define TETHYS_DEPLOY_LAUNCHER_PROGRESS_DISPLAY_H_
 
@@ -13,33 +14,35 @@
 
 namespace tethys {
 
-// `epochs`: those of the job, or 0 if max_steps ends it. `columns`: the terminal's width, which the line
-// never exceeds; a narrower line leaves out items, first the throughput, last the time left.
+// The live line. `epochs`: the job's number of epochs, or 0 if max_steps ends the job. `columns`: the
+// terminal's width, which the line never exceeds; if it is too small, items are left out, the throughput
+// first.
 //   epoch  3/25 [#########-----------]  46 %  loss 0.4123  accuracy 0.8512  23,377 samples/s  1:23 left
 std::string LiveLine(const proto::Progress& progress, int64_t epochs, int columns);
 
+// One line for each worker that is silent or behind:
 //   worker 2 on slave1: silent for 3 s
 //   worker 4 on slave3: behind, at step 120 of 240
 std::vector<std::string> LateTaskLines(const proto::Progress& progress);
 
 //   epoch  3/25  loss 0.4123  accuracy 0.8512  validation loss 0.4001  accuracy 0.8600  2.3 s  23,377
 //   samples/s
-// `columns`: as above, or 0 for no limit.
+// `columns`: as in LiveLine, or 0 for no limit.
 std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int columns);
 
 struct DisplayOptions {
   bool live = false;    // Show live lines.
   bool colour = false;  // Use ECMA-48 colours.
 };
-// Writes to `fd`. Only the destructor waits for a slow reader; until then lines are queued
-// (deploy/process/output_queue.h), and live lines are left out.
+// Writes to `fd`. While the reader of `fd` is slow, permanent lines are queued
+// (deploy/process/output_queue.h) and live lines are left out. Only the destructor waits for the reader.
 std::unique_ptr<ProgressListener> CreateProgressDisplay(int fd, const DisplayOptions& options);
 
-// Whether `fd` is a terminal that understands the live line.
+// Whether `fd` is a terminal that can show the live line.
 bool IsTerminal(int fd);
-// The width of a terminal; 0 if `fd` is none.
+// The terminal's width in columns; 0 if `fd` is not a terminal.
 int TerminalColumns(int fd);
-// Whether colour is wanted: a terminal, and NO_COLOR (no-color.org) is not set.
+// Whether to use colour: `fd` is a terminal and NO_COLOR (no-color.org) is unset or empty.
 bool WantsColour(int fd);
 
 }  // namespace tethys

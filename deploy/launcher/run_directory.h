@@ -13,14 +13,16 @@ namespace tethys {
 
 class RunDirectory {
  public:
-  // Creates it if it is missing. FailedPrecondition: in use, or it already holds a run.
+  // Creates the directory if it is missing. FailedPrecondition: another process uses it, or it already holds
+  // a run.
   static absl::StatusOr<RunDirectory> Create(const std::string& path);
-  // Opens one that holds a run, to resume it. NotFound: it holds none. FailedPrecondition: in use.
+  // Opens a directory that holds a run, to resume that run. NotFound: it holds no run. FailedPrecondition:
+  // another process uses it.
   static absl::StatusOr<RunDirectory> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   std::string job_file() const { return path_ + "/job.textproto"; }
-  // The job as resolved, every default written out.
+  // Writes the resolved job, including all defaults, to job_file().
   absl::Status WriteJob(const proto::Job& job) const;
 
  private:
@@ -30,7 +32,7 @@ class RunDirectory {
   FileDescriptor lock_;
 };
 
-// "runs/NAME-20261121-123456" by local time; with a number appended if that exists.
+// "runs/NAME-20261121-123456" by local time; a number is appended if that path exists.
 std::string FreshRunPath(const std::string& name);
 
 // `name` with '_' for every character that is special in paths or shells.

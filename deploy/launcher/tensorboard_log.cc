@@ -102,7 +102,7 @@ void TensorboardLog::AddPhases(absl::string_view steps_csv) {
   };
   std::map<int64_t, Sums> epochs;
   for (CsvReader csv(steps_csv); csv.Next();) {
-    Sums& sums = epochs[csv.Integer("epoch") - 1];  // The file counts from 1.
+    Sums& sums = epochs[csv.Integer("epoch") - 1];  // steps.csv counts from 1.
     for (size_t i = 0; i < std::size(kPhases); ++i) sums.ns[i] += csv.Number(kPhases[i].column);
     ++sums.steps;
   }

@@ -1,15 +1,16 @@
 // Forwards a run's progress to the next listener and writes it into an event file in the run directory, which
-// TensorBoard can show during the run (`tensorboard --logdir=runs`). The horizontal axis is updates of the
-// parameters.
+// TensorBoard can show during the run (`tensorboard --logdir=runs`). The horizontal axis counts updates of
+// the parameters.
 //
 //   loss/train, accuracy/train            per epoch, as in epochs.csv; validation likewise
 //   loss/test, accuracy/test              once, at the end
-//   epoch/learning_rate                   per epoch, of its first update
+//   epoch/learning_rate                   per epoch: the learning rate of its first update
 //   epoch/samples_per_second, train_seconds, barrier_seconds, validation_seconds
+//                                         per epoch
 //   step_us/data, forward, backward, exchange, update, total
 //                                         per epoch, after the run: mean per step and worker
 //   progress/loss, accuracy, samples_per_second, learning_rate
-//                                         during training; the first three over the epoch so far
+//                                         during training; the first three cover the epoch so far
 //
 // Thread-compatible; blocks as writing to a file does. If the file cannot be written, the user gets a note
 // and the run continues.
@@ -33,7 +34,7 @@ namespace tethys {
 struct TensorboardOptions {
   std::string run_dir = {};
   absl::optional<int64_t> resumed_from = {};  // The checkpoint's step, if the run was resumed.
-  std::function<double()> wall_seconds = {};  // The present time, since 1970.
+  std::function<double()> wall_seconds = {};  // Returns the seconds since 1970.
   // The learning rate of the update at a position in an epoch's samples.
   std::function<double(int64_t epoch, int64_t position)> learning_rate = {};
 };
@@ -45,7 +46,7 @@ class TensorboardLog final : public ProgressListener {
   void OnEvent(const proto::ProgressEvent& event) override;
   bool Behind() const override { return next_.Behind(); }
 
-  // Called after the run: adds the test results and the phases of steps.csv.
+  // Called after the run: adds the test results and the mean times of a step's phases from steps.csv.
   void AddResults(const proto::RunSummary& summary, absl::string_view steps_csv);
 
  private:
@@ -63,8 +64,8 @@ class TensorboardLog final : public ProgressListener {
   const TensorboardOptions options_;
   ProgressListener& next_;
   std::unique_ptr<EventFile> file_;     // Null after a failed write.
-  std::map<int64_t, EpochEnd> epochs_;  // Those that ended in this attempt.
-  int64_t last_progress_step_;          // Initially a resumed run's checkpoint's, which its earlier file has.
+  std::map<int64_t, EpochEnd> epochs_;  // The epochs that ended in this attempt, by number from 0.
+  int64_t last_progress_step_;          // Initially the step of a resumed run's checkpoint; -1 in a new run.
 };
 
 }  // namespace tethys

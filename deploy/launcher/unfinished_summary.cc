@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// The failure in the summary. `result.culprit` is "worker 1", "chief" or empty.
+// Returns the failure for the summary. `result.culprit` is "worker 1", "chief" or empty.
 proto::FirstFailure FailureOf(const RunResult& result) {
   const std::vector<std::string> words = absl::StrSplit(result.culprit, ' ');
   proto::FirstFailure failure;

@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// Forwards all events, and remembers whether training started and the last epoch that ended.
+// Forwards all events. Remembers whether training has started, and the result of the last epoch that ended.
 class EpochWatcher final : public ProgressListener {
  public:
   explicit EpochWatcher(ProgressListener& next) : next_(next) {}
@@ -33,11 +33,11 @@ class EpochWatcher final : public ProgressListener {
   absl::optional<proto::EpochResult> last_;
 };
 
-// Removes the summary of an earlier attempt, which is invalid once another one trains.
+// Removes the summary of an earlier attempt, which is invalid once another attempt trains.
 absl::Status RemoveSummary(const std::string& run_dir);
 
-// Called after a run. No-op if the run succeeded or the chief has written its summary, except that a run
-// interrupted by the user always gets the status "interrupted". `earlier`: the attempts before this one.
+// Called after a run; no-op if the run succeeded. Writes a summary if the chief has written none. If the user
+// interrupted the run, the summary's status becomes "interrupted". `earlier`: the attempts before this one.
 absl::Status CompleteSummary(const proto::JobPlan& plan, const std::string& run_dir, const RunResult& result,
                              const absl::optional<proto::EpochResult>& last_epoch, const Attempts& earlier);
 
