@@ -19,7 +19,7 @@ namespace {
 constexpr char kMark[] = "tethys-check ";
 constexpr char kEnd[] = "end";
 constexpr size_t kMaxLines = 1000;
-// How often Poll is called for a child that has closed its output and is about to end.
+// The interval of Poll calls for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
 
 }  // namespace
@@ -56,7 +56,7 @@ void Conversation::Ask(const std::string& question) {
 }
 
 void Conversation::Listen() {
-  const bool ended = process_->Poll().has_value();  // Polled before reading: output may arrive until then.
+  const bool ended = process_->Poll().has_value();  // Polled first: output may arrive until the end.
   while (std::optional<std::string> line = reader_.Next()) {
     absl::string_view rest = *line;
     if (!absl::ConsumePrefix(&rest, kMark)) continue;

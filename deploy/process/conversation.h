@@ -1,6 +1,6 @@
-// Line-based dialogues with programs on other machines: a shell, or tethys itself, at the far end of an ssh
-// that lives as long as this object. Called by the verb `hosts`. Each question is a line; an answer is any
-// number of lines that begin with "tethys-check ", up to the line "tethys-check end". Other lines are
+// Line-based dialogues with programs on other machines: with a shell or with tethys, at the far end of an ssh
+// process that lives as long as the Conversation. Used by deploy/hosts. Each question is a line. An answer is
+// any number of lines that begin with "tethys-check ", up to the line "tethys-check end". Other lines are
 // ignored, because a shell's start-up files may write some.
 //
 // AskAll blocks up to its deadline; SIGPIPE must be ignored. Thread-compatible; no threads are started.
@@ -22,16 +22,16 @@ namespace tethys {
 struct Answer {
   absl::Status status = {};  // If not OK, the reason why the conversation is over.
   std::vector<std::string> lines = {};
-  Nanoseconds asked = 0;  // Since 1970, by the clock of this machine.
-  Nanoseconds heard = 0;
+  Nanoseconds asked = 0;  // When the question was sent: since 1970, by the clock of this machine.
+  Nanoseconds heard = 0;  // When the answer was complete, likewise.
 };
 
 // The destructor ends the program at the other end.
 class Conversation {
  public:
-  // `ssh` is a result of SshCall; if it is empty, the program runs on this machine. `command` is for sh.
-  // `input` is the first text on its standard input. `error_path` is a file for its standard error and for
-  // nothing else.
+  // Runs `command` by sh. `ssh` is a result of SshCall; if it is empty, the command runs on this machine.
+  // `input` is the first text on the command's standard input. `error_path` is a file for its standard error;
+  // the destructor removes that file.
   Conversation(const std::vector<std::string>& ssh, const std::string& command, const std::string& input,
                const std::string& error_path);
   ~Conversation();
@@ -51,7 +51,8 @@ class Conversation {
 };
 
 // Sends questions[i] to conversations[i], all at once; an empty question or a null conversation is skipped.
-// The answers' errors: Unavailable and Aborted as in ssh.h, DeadlineExceeded after `deadline`.
+// Errors in Answer::status: Unavailable and Aborted as in RemoteResult (ssh.h); DeadlineExceeded if there is
+// no answer within `deadline`.
 std::vector<Answer> AskAll(const std::vector<std::unique_ptr<Conversation>>& conversations,
                            const std::vector<std::string>& questions, Nanoseconds deadline);
 

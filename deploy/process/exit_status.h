@@ -7,7 +7,7 @@ namespace tethys {
 constexpr int kExitSuccess = 0;
 constexpr int kExitFailed = 1;      // The job was started and failed.
 constexpr int kExitBadRequest = 2;  // Nothing was started.
-constexpr int kExitMishap = 75;     // A worker failed for a reason that its replacement need not share.
+constexpr int kExitMishap = 75;     // A worker failed, but its replacement may succeed.
 
 }  // namespace tethys
 

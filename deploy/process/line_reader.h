@@ -12,15 +12,15 @@ namespace tethys {
 
 class LineReader {
  public:
-  // A longer line is dropped: no Tethys process writes one.
+  // The beginning of a longer line is dropped. No Tethys process writes such a line.
   static constexpr size_t kMaxLineBytes = 1 << 20;
 
-  // Reads from `fd`, which is the caller's, until it ends.
+  // Reads from `fd`, which the caller owns, until end of file.
   void Attach(int fd) { fd_ = fd; }
-  // The descriptor to poll, or -1 if there is none or it has ended.
+  // The descriptor to poll, or -1 if none is attached or it has reached end of file.
   int fd() const { return fd_; }
 
-  // Adds bytes that come from elsewhere than the descriptor.
+  // Adds bytes that were not read from the descriptor.
   void Append(absl::string_view bytes);
 
   // The next complete line, without its newline. A last line without a newline is dropped: its writer died

@@ -21,7 +21,8 @@ namespace {
 
 constexpr int64_t kTailBytes = 16 << 10;
 
-// ssh ends its own lines with a carriage return.
+// Makes a line fit for display. Its final carriage return is dropped, because ssh ends its own lines with
+// one.
 std::string Shown(const std::string& prefix, absl::string_view line) {
   absl::ConsumeSuffix(&line, "\r");
   std::string text = absl::StrCat(prefix, line);

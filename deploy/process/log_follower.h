@@ -26,8 +26,8 @@ class LogFollower {
 
   explicit LogFollower(Show show) : show_(std::move(show)) {}
 
-  // Starts at the file's present end; creates the file if it does not exist. For a file that is already
-  // followed nothing changes. `label`: "worker 3 on slave2".
+  // Starts at the file's present end; creates the file if it does not exist. No-op if the file is followed
+  // already. `label`: "worker 3 on slave2".
   absl::Status Follow(const std::string& path, const std::string& label);
 
   // Shows the lines added since the last call, file by file. An incomplete line waits for its newline.
@@ -42,7 +42,7 @@ class LogFollower {
     std::string prefix;   // "[worker 3 on slave2] "
     std::string pending;  // An incomplete line.
   };
-  // Returns false if nothing was added.
+  // Reads one piece of the log. Returns false if the log has no new bytes.
   bool Look(Log& log);
   void ShowPending(Log& log);
 
@@ -50,9 +50,9 @@ class LogFollower {
   std::map<std::string, Log> logs_;  // Keyed by path.
 };
 
-// The last `lines` lines of a file, each indented; empty if there are none. Only lines from byte `begin` on
-// count, since those of earlier attempts may lie before it. Lines that contain a line of `told` are left out,
-// since the user has read that.
+// The last `lines` lines of a file, each indented; empty if there are none. Bytes before `begin` are skipped,
+// because earlier attempts may have written them. Lines that contain a line of `told`, a text that the user
+// has already read, are left out.
 std::string LogTail(const std::string& path, int lines, int64_t begin = 0, const std::string& told = "");
 
 }  // namespace tethys

@@ -10,7 +10,8 @@
 namespace tethys {
 namespace {
 
-// Blocks all signals in the calling thread while it lives: signals are for the threads that exist already.
+// While it lives, all signals are blocked in the calling thread. A thread started meanwhile inherits this
+// mask, so that only older threads receive signals.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {

@@ -14,12 +14,12 @@ namespace tethys {
 
 class OutputQueue {
  public:
-  // The number of queued bytes above which behind() is true: text of momentary interest should be left out.
+  // If more bytes than this are queued, behind() is true and text of momentary interest should be left out.
   static constexpr size_t kBehindBytes = 4 << 10;
-  // Text written while this many bytes are queued is dropped. A line in its place says how many bytes.
+  // Text written while this many bytes are queued is dropped. A line in its place gives its length in bytes.
   static constexpr size_t kMaxBytes = 4 << 20;
 
-  // `fd` is the caller's, and outlives this.
+  // The caller owns `fd` and keeps it open during the OutputQueue's lifetime.
   explicit OutputQueue(int fd);
   // Waits until everything is written.
   ~OutputQueue();
@@ -37,7 +37,7 @@ class OutputQueue {
   CondVar changed_;
   std::deque<std::string> texts_ ABSL_GUARDED_BY(mu_);
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;    // In texts_ and in the text being written.
-  size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes dropped since the last text.
+  size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes dropped since the last queued text.
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   std::thread writer_;
 };

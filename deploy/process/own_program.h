@@ -6,11 +6,12 @@
 
 namespace tethys {
 
-// /proc/self/exe: this build, even if another has replaced its file meanwhile. In a bundle (deploy/bundle.sh)
-// that link leads to the bundle's loader, so the result is the start script one folder up.
+// Returns /proc/self/exe, which is this build even if another build has replaced its file meanwhile. In a
+// bundle (deploy/bundle.sh), where that link leads to the bundle's dynamic loader, returns the bundle's start
+// script, one folder up.
 std::string OwnProgram();
 
-// The folder of the unpacked bundle that this program runs from; empty if it runs from none.
+// The folder of the unpacked bundle that this program runs from; empty if it does not run from a bundle.
 std::string OwnBundle();
 
 }  // namespace tethys

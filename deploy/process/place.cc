@@ -17,8 +17,8 @@ SpawnOptions CommandAt(const Place& place, const std::vector<std::string>& argum
   for (const std::string& argument : arguments) absl::StrAppend(&command, " ", ShellQuote(argument));
   SpawnOptions options{
       .program = place.ssh[0], .arguments = {place.ssh.begin() + 1, place.ssh.end()}, .name = "ssh"};
-  // The shell stays to report the signal that ended its child (as 128 + number), which ssh does not. The
-  // login shell may be of any kind, so it only starts sh.
+  // "exit $?" makes sh wait for the program and report the signal that killed it (as 128 + number), which ssh
+  // does not report. The login shell may be of any kind, so it only starts sh.
   options.arguments.push_back(absl::StrCat("exec sh -c ", ShellQuote(command + "; exit $?")));
   return options;
 }

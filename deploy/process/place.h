@@ -1,5 +1,5 @@
-// The place where a process of a job runs, and the call that starts a program there: a child of this process
-// on this machine, an ssh to another. Pure; any thread.
+// The place where a process of a job runs, and the call that starts a program there: directly on this
+// machine, by ssh on another one. Pure; any thread.
 #ifndef TETHYS_DEPLOY_PROCESS_PLACE_H_
 #define TETHYS_DEPLOY_PROCESS_PLACE_H_
 
@@ -13,11 +13,11 @@ namespace tethys {
 
 struct Place {
   std::string host = {};                   // The user's name for it.
-  std::string address = "127.0.0.1";       // Numeric; the process binds it and is reached at it.
+  std::string address = "127.0.0.1";       // Numeric; the process binds it, and others connect to it.
   std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: this machine.
   std::string program = "/proc/self/exe";  // Its path at that place.
-  std::string folder = {};                 // Ours on another machine: builds, chiefs' run directories.
-  std::string user = {};  // With ssh_port as in SshTarget; a later run finds the machine by them.
+  std::string folder = {};                 // With ssh: ~/.cache/tethys there, for builds and run directories.
+  std::string user = {};  // As in SshTarget, like ssh_port; a later run reaches the machine with both.
   int ssh_port = 0;
 };
 

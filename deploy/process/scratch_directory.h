@@ -1,4 +1,4 @@
-// A directory under /tmp that lives as long as this object. Thread-compatible.
+// A directory under /tmp that its ScratchDirectory removes when destroyed. Thread-compatible.
 #ifndef TETHYS_DEPLOY_PROCESS_SCRATCH_DIRECTORY_H_
 #define TETHYS_DEPLOY_PROCESS_SCRATCH_DIRECTORY_H_
 

@@ -1,6 +1,6 @@
 // While a SignalSource lives, signals to this process arrive at a descriptor, for a loop that polls: SIGCHLD,
 // and those by which a user ends a job (SIGINT, SIGTERM, SIGHUP). An ignored signal stays ignored (nohup). At
-// most one may exist, made on the main thread before other threads; nothing blocks.
+// most one SignalSource may exist. Create it on the main thread before other threads. Nothing blocks.
 #ifndef TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
 #define TETHYS_DEPLOY_PROCESS_SIGNAL_SOURCE_H_
 
@@ -27,7 +27,7 @@ class SignalSource {
     fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~SignalSource() {
-    // A late interrupt would end the process before it has reported how the job went.
+    // Discards late interrupts, which would end this process before it has reported how the job went.
     while (Next() != 0) {
     }
     sigprocmask(SIG_SETMASK, &before_, nullptr);
@@ -36,7 +36,7 @@ class SignalSource {
   SignalSource& operator=(const SignalSource&) = delete;
 
   int fd() const { return fd_.get(); }
-  // The number of the next signal; 0 if there is none.
+  // Takes the next signal and returns its number; 0 if no signal has arrived.
   int Next() {
     signalfd_siginfo info;
     return read(fd_.get(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
@@ -47,8 +47,8 @@ class SignalSource {
   FileDescriptor fd_;
 };
 
-// While it lives, the signals by which a user ends a job stay pending, and a SignalSource made meanwhile
-// receives them. Made before other threads.
+// While an InterruptsHeld lives, SIGINT, SIGTERM and SIGHUP stay pending, and a SignalSource created
+// meanwhile receives them. Create it before other threads.
 class InterruptsHeld {
  public:
   InterruptsHeld() {

@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kMaxOutput = 1 << 20;
 constexpr int kSshFailed = 255;
 constexpr int kErrorLines = 5;
-// How often Poll is called for a child that has closed its output and is about to end.
+// The interval of Poll calls for a child that has closed its output and is about to end.
 constexpr Nanoseconds kPollInterval = 20 * kMillisecond;
 
 // One running command.
@@ -145,7 +145,7 @@ absl::Status Patience::Error() const {
 
 namespace {
 
-// `word`, quoted only if it must be.
+// Returns `word`, quoted only if a shell would change it otherwise.
 std::string WordText(const std::string& word) {
   const bool plain = std::all_of(word.begin(), word.end(),
                                  [](char c) { return absl::ascii_isalnum(c) || strchr("-_./@:", c); });

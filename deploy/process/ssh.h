@@ -1,8 +1,8 @@
-// Runs commands on other machines by the user's own ssh, so that the agent, jump hosts and everything in
-// ssh_config work as in a terminal. It never asks a question: if ssh would (a password, an unknown host key),
-// the call fails.
+// Runs commands on other machines by the user's own ssh, so that ssh-agent, jump hosts and everything in
+// ssh_config work as in a terminal. ssh never asks the user a question: where it would (a password, an
+// unknown host key), the call fails.
 //
-// RunEverywhere blocks up to its deadline, or for as long as data moves. It leaves no ssh behind.
+// RunEverywhere blocks up to its deadline, or for as long as data moves. It leaves no ssh process running.
 // Thread-compatible; no threads are started.
 #ifndef TETHYS_DEPLOY_PROCESS_SSH_H_
 #define TETHYS_DEPLOY_PROCESS_SSH_H_
@@ -22,11 +22,11 @@ struct SshTarget {
   int port = 0;           // 0: as ssh_config says.
 };
 
-// A command that a user may type to see why ssh fails.
+// A command that the user can type to see why ssh fails.
 std::string SshTrial(const std::string& config, const SshTarget& target);
 
-// The call of ssh up to the host, program first; a command for the remote shell may follow. `config` is a
-// file in place of the user's ~/.ssh/config; if empty, that one is used.
+// The words of an ssh call, from "ssh" up to the host; a command for the remote shell may follow. `config`
+// replaces the user's ~/.ssh/config; if it is empty, the user's file is used.
 std::vector<std::string> SshCall(const std::string& config, const SshTarget& target);
 
 struct RemoteCommand {
@@ -38,8 +38,9 @@ struct RemoteCommand {
 };
 
 struct RemoteResult {
-  // Unavailable: ssh itself failed; the message is its own. Aborted: the command's exit status was not 0; the
-  // message is its standard error. DeadlineExceeded. An error of the file system: that of output_path.
+  // Unavailable: ssh itself failed; the message is ssh's. Aborted: the command's exit status was not 0; the
+  // message is the command's standard error. DeadlineExceeded: the time limit was reached. Other errors: ssh
+  // cannot be executed, or input_path or output_path cannot be used.
   absl::Status status = {};
   std::string output = {};  // Standard output, at most 1 MiB.
   int64_t moved = 0;        // Bytes of standard input and output.
@@ -50,7 +51,7 @@ class Patience {
  public:
   Patience(Nanoseconds longest, bool moves_data, Nanoseconds now)
       : longest_(longest), moves_data_(moves_data), since_(now) {}
-  // `moved`: bytes moved up to now.
+  // `moved`: the number of bytes moved up to now.
   bool IsOver(int64_t moved, Nanoseconds now);
   absl::Status Error() const;
 
@@ -61,16 +62,16 @@ class Patience {
   int64_t moved_ = 0;
 };
 
-// The status of an ssh that has ended: OK, Unavailable or Aborted, as above. `error_path` holds its standard
-// error.
+// The status of an ssh process that has ended: OK, Unavailable or Aborted, as in RemoteResult. `error_path`
+// holds its standard error.
 absl::Status SshStatus(const ProcessExit& exit, const std::string& error_path);
 
-// Runs all commands at once, each for at most `deadline`; results in the order of `commands`. `scratch` is a
-// directory for files that take standard error.
+// Runs all commands at once, each for at most `deadline` (see moves_data). Returns the results in the order
+// of `commands`. `scratch` is a directory for files with the commands' standard error.
 std::vector<RemoteResult> RunEverywhere(const std::vector<RemoteCommand>& commands, Nanoseconds deadline,
                                         const std::string& scratch);
 
-// The machine ssh would connect to, by its configuration alone ("HostName"); nothing is sent.
+// The machine that ssh would connect to, read from its configuration ("HostName"); nothing is sent.
 absl::StatusOr<std::string> SshHostName(const std::string& config, const SshTarget& target,
                                         const std::string& scratch);
 

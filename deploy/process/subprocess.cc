@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// A child's descriptors are first moved to numbers from here on, then to their places below.
+// TakePlaces first moves a child's descriptors to numbers from this on, then to the numbers 0 to kReport.
 constexpr int kOutOfTheWay = 10;
 // The child's descriptor of the pipe that reports a failed exec; a successful exec closes it.
 constexpr int kReport = 3;
@@ -35,7 +35,7 @@ void CloseFrom(int first) {
   for (int fd = first; fd < sysconf(_SC_OPEN_MAX); ++fd) close(fd);  // Kernels before 5.9.
 }
 
-// Makes fds[i] descriptor i, for each i.
+// Makes fds[i] the descriptor i for each i, and closes all others. Returns false on failure.
 bool TakePlaces(std::array<int, kReport + 1> fds) {
   for (int& fd : fds) {
     fd = fcntl(fd, F_DUPFD_CLOEXEC, kOutOfTheWay);
@@ -55,12 +55,12 @@ void ResetSignals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// Runs in the child. `report` receives errno if the program cannot be started.
+// Runs in the child. The pipe `report` receives errno if the program cannot be started.
 [[noreturn]] void BecomeChild(const char* program, char* const* arguments, pid_t launcher, int input,
                               int output, int log, int report) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The launcher may have died before the line above; then no signal would come.
+  // If the launcher died before the line above, the kernel sends no signal.
   if (getppid() != launcher) _exit(1);
   ResetSignals();
   if (TakePlaces({input, output, log, report})) execvp(program, arguments);
@@ -69,7 +69,7 @@ void ResetSignals() {
   _exit(127);
 }
 
-// Returns 0 if a successful exec closed the pipe.
+// Returns the errno of a failed exec, or 0 if a successful exec closed the pipe.
 int ReadExecError(int fd) {
   int error = 0;
   ssize_t got;

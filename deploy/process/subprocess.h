@@ -1,6 +1,5 @@
-// Child processes of the launcher, and of its agents on other machines. A child ends with its parent in two
-// ways: its standard input is a pipe that reaches end of file when the parent is gone, and the kernel kills
-// the child if it does not react.
+// Child processes of the launcher, and of its agents on other machines. A child ends with its parent: when
+// the parent dies, the kernel kills the child, and the child's standard input, a pipe, reaches end of file.
 //
 // Call Spawn on the main thread: the kernel sends the death signal when the thread that forked the child
 // ends. Between fork and exec the child makes system calls only, so other threads do no harm.
@@ -20,21 +19,20 @@
 namespace tethys {
 
 struct SpawnOptions {
-  std::string program = {};                 // Looked for along PATH when it is a bare name.
+  std::string program = {};                 // Searched in PATH if it has no slash.
   std::vector<std::string> arguments = {};  // Without argv[0].
   std::string name = "tethys";              // argv[0].
   std::string input = {};                   // First text on the child's standard input; at most 4 KiB.
   std::string input_path = {};              // If set, standard input is this file instead.
   std::string log_path = {};                // Standard error is appended to it.
-  bool read_log = false;                    // Standard error is read by log() instead.
-  bool read_output =
-      false;  // Standard output is read by output(); otherwise it goes where standard error does.
+  bool read_log = false;                    // Standard error is read from log() instead.
+  bool read_output = false;  // True: standard output is read from output(); false: it joins the log.
 };
 
 // How a process ended.
 struct ProcessExit {
   int signal = 0;                // The signal that killed it, or 0.
-  int code = 0;                  // Its exit status otherwise.
+  int code = 0;                  // Its exit status if no signal killed it.
   bool connection_lost = false;  // It ran on another machine, and the connection to it broke.
   std::string reason = {};       // Why the connection broke, if known.
   bool clean() const { return signal == 0 && code == 0 && !connection_lost; }
@@ -45,13 +43,13 @@ struct ProcessExit {
 std::string ExitText(const ProcessExit& exit);
 
 // Invariants:
-//  1. The child holds descriptors 0, 1 and 2 and no other, so only the launcher holds the other end of a
-//     child's pipe, and closing it is noticed.
+//  1. The child holds no descriptors but 0, 1 and 2. So no child holds this process's end of another child's
+//     pipe, and each child sees end of file when this process closes its end.
 //  2. The child is in a process group of its own: a Ctrl-C in the terminal reaches the launcher only.
-//  3. The destructor leaves no process behind: it kills and reaps.
+//  3. The destructor leaves no process behind: it kills and reaps the child.
 class Subprocess {
  public:
-  // NotFound, PermissionDenied: the program cannot be executed; the log says nothing then.
+  // NotFound, PermissionDenied: the program cannot be executed. The log then has no line about it.
   static absl::StatusOr<Subprocess> Spawn(const SpawnOptions& options);
   ~Subprocess();
   Subprocess(Subprocess&& other) noexcept;
@@ -65,26 +63,28 @@ class Subprocess {
   // The write end of standard input; -1 once closed.
   int input() const { return input_.get(); }
 
-  // How far it has read the file of input_path, in bytes; 0 without one.
+  // How many bytes of the file input_path the child has read; 0 without input_path.
   int64_t input_offset() const;
 
-  // Writes at most PIPE_BUF bytes to its standard input; false if that fails. Requires SIGPIPE to be ignored.
+  // Writes at most PIPE_BUF bytes to the child's standard input; false if that fails. Requires SIGPIPE to be
+  // ignored.
   bool Say(const std::string& text);
-  // Closes its standard input.
+  // Closes the child's standard input.
   void CloseInput() { input_.Close(); }
 
-  // Reaps it if it has ended. Never blocks.
+  // Reaps the child if it has ended. Never blocks.
   const std::optional<ProcessExit>& Poll();
   const std::optional<ProcessExit>& exit() const { return exit_; }
 
-  // Sends the signal to its process group and continues it if it is stopped. No-op once it has been reaped.
+  // Sends the signal to the child's process group and resumes the group if it is stopped. No-op once the
+  // child has been reaped.
   void Signal(int signal);
 
  private:
   Subprocess() = default;
 
   pid_t pid_ = -1;
-  FileDescriptor input_;  // The pipe's write end; with input_path the file, whose offset the child shares.
+  FileDescriptor input_;  // The pipe's write end or the file input_path, whose offset the child shares.
   FileDescriptor output_;
   FileDescriptor log_;
   std::optional<ProcessExit> exit_;
