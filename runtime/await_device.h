@@ -1,4 +1,4 @@
-// The wait of strategies for a device that computes asynchronously.
+// How strategies wait for a device that computes asynchronously.
 #ifndef TETHYS_RUNTIME_AWAIT_DEVICE_H_
 #define TETHYS_RUNTIME_AWAIT_DEVICE_H_
 
@@ -7,11 +7,11 @@
 
 namespace tethys {
 
-// Blocks until `done` has happened. DeadlineExceeded: it has not within `step_timeout`, which is
-// timeouts.step of the job.
+// Blocks until `done` has happened. DeadlineExceeded: it did not happen within `step_timeout`, which is the
+// job's timeouts.step.
 absl::Status AwaitDevice(const Event& done, Nanoseconds step_timeout, const Clock& clock);
 
-// The error of a device that did not finish `what` in time.
+// Returns the error of a device that is late. `what` says what the device did not do in time.
 absl::Status DeviceLateError(absl::string_view what, Nanoseconds step_timeout);
 
 }  // namespace tethys

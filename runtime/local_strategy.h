@@ -1,5 +1,5 @@
-// The simplest strategy: one worker, no exchange. EnqueueEnd enqueues the update, on the arenas given to
-// Prepare; AwaitEnd blocks until the device has made it.
+// The simplest strategy: one worker, no exchange. EnqueueEnd enqueues the update of the arenas given to
+// Prepare; AwaitEnd blocks until the device has applied the update.
 #ifndef TETHYS_RUNTIME_LOCAL_STRATEGY_H_
 #define TETHYS_RUNTIME_LOCAL_STRATEGY_H_
 
@@ -11,8 +11,8 @@
 
 namespace tethys {
 
-// `update` covers all variables of the arena. An enqueued step may take `step_timeout`, after which AwaitEnd
-// returns DeadlineExceeded. `clock` outlives the strategy.
+// `update` covers all variables of the arena. AwaitEnd returns DeadlineExceeded if a step takes longer than
+// `step_timeout`. `clock` outlives the strategy.
 std::unique_ptr<Strategy> CreateLocalStrategy(ReplicaUpdate update, const Clock& clock,
                                               Nanoseconds step_timeout = 30 * kSecond);
 

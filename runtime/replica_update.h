@@ -1,5 +1,6 @@
-// The update of a replica that holds all parameters: local and mirrored training make it from the gradient
-// sums over the global batch. Owns the optimizer's slots. Used by one thread, the training thread.
+// The parameter update of a replica that holds all parameters, as in local and mirrored training. It is
+// computed from the gradient sums over the global batch. Owns the optimizer's slots (state per parameter,
+// such as velocity). Used by the training thread only.
 #ifndef TETHYS_RUNTIME_REPLICA_UPDATE_H_
 #define TETHYS_RUNTIME_REPLICA_UPDATE_H_
 
@@ -15,25 +16,26 @@ namespace tethys {
 
 class ReplicaUpdate {
  public:
-  // `optimizer` was made from `config` for all variables of the arena; learning rates are those of `workers`
-  // workers and `total_samples` samples of the whole job. `stream` and `clock` outlive the update.
+  // `optimizer` was made from `config` for all variables of the arena; the learning-rate schedule depends on
+  // the job's number of `workers` and on `total_samples`, all samples of the job. `stream` and `clock`
+  // outlive the update.
   ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, const proto::Optimizer& config, int64_t total_samples,
                 int workers, Stream& stream, const Clock& clock);
 
-  // Sets the arenas of later updates. Another plan of the same arena size keeps the slots.
+  // Sets the arenas of later updates. Keeps the slots if the arena size is unchanged.
   absl::Status Prepare(const StepArenas& arenas);
 
-  // Writes the step's learning rate and 1 / step.global_sample_count, which is at least 1, to the host memory
-  // of its parity. Called before Enqueue.
+  // Writes the step's learning rate and 1 / step.global_sample_count to the host memory of the step's parity
+  // (StepInfo::parity). Requires: the count is at least 1. Called before Enqueue.
   void SetRates(const StepInfo& step);
-  // Enqueues the update: the same stream work in every step of a parity. Returns the host's time for it,
-  // which is that of the whole update on a device that reads host memory.
+  // Enqueues the update: the same stream work in every step of one parity. Returns how long the call took. On
+  // a CPU device that is the time of the whole update.
   absl::StatusOr<Nanoseconds> Enqueue(int parity);
-  // Called once the update has happened. FailedPrecondition names the step: a gradient is not finite, and
-  // nothing was changed.
+  // Called once the update has run. FailedPrecondition names the step: a gradient was not finite, and the
+  // update changed nothing.
   absl::Status Check(const StepInfo& step) const;
 
-  // The optimizer's slots, device memory as the arenas.
+  // The optimizer's slots. Like the arenas, they are device memory.
   std::vector<absl::Span<float>> slots();
 
  private:

@@ -13,9 +13,10 @@ namespace {
 constexpr int64_t kFloatBytes = sizeof(float);
 
 // Invariants:
-// 1. Ranges are passed on to the inner strategy in ready order, each once it has reached the host.
-// 2. downloads_ copies a range after the stream has made it; the stream overwrites a range only behind the
-//    upload of the step before. So host gradients are never written while they are being uploaded.
+// 1. Gradient ranges are announced to the inner strategy in ready order, each after it has reached the host.
+// 2. The stream downloads_ copies a range after stream_ has computed it. stream_ overwrites a range only
+// behind
+//    the upload of the previous step. So host gradients are never written while they are being uploaded.
 class StagedStrategy final : public Strategy {
  public:
   StagedStrategy(std::unique_ptr<Strategy> inner, absl::optional<ReplicaUpdate> update, Device& device,
@@ -27,7 +28,7 @@ class StagedStrategy final : public Strategy {
         options_(options),
         inner_(std::move(inner)) {}
 
-  // Work on the streams uses the host's arenas, so it ends first.
+  // Waits for all work on the streams, because that work uses the host arenas.
   ~StagedStrategy() override {
     downloads_->Synchronize().IgnoreError();
     stream_.Synchronize().IgnoreError();
@@ -65,8 +66,8 @@ class StagedStrategy final : public Strategy {
     announced_ = passed_on_ = 0;
     if (update_.has_value()) update_->SetRates(step);
     if (begun_ && !pulls_before_step_) return inner_->BeginStep(step);
-    // The first step may begin with a pull, and every step where the inner strategy says so. Earlier uploads
-    // must have left the host's parameters before.
+    // The inner strategy may pull in this BeginStep. Earlier uploads must first have finished reading the
+    // host's parameters, which the pull overwrites.
     begun_ = true;
     TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
     TETHYS_RETURN_IF_ERROR(inner_->BeginStep(step));
@@ -122,7 +123,7 @@ class StagedStrategy final : public Strategy {
   }
 
  private:
-  // Passes on the ranges that have reached the host meanwhile.
+  // Announces to the inner strategy the ranges that have reached the host since the last call.
   absl::Status PassOn() {
     for (; passed_on_ < announced_; ++passed_on_) {
       TETHYS_ASSIGN_OR_RETURN(const bool here, down_[passed_on_]->Happened());
@@ -154,9 +155,9 @@ class StagedStrategy final : public Strategy {
 
   StepArenas arenas_;  // Device memory.
   std::vector<Range> ready_order_;
-  std::unique_ptr<Buffer> gradients_;         // Pinned, laid out as the device's.
-  std::unique_ptr<Buffer> parameters_;        // Likewise; null where the device updates.
-  std::vector<std::unique_ptr<Event>> down_;  // Per range: it has reached the host.
+  std::unique_ptr<Buffer> gradients_;         // Pinned host memory, laid out like the device's arena.
+  std::unique_ptr<Buffer> parameters_;        // Likewise. Null if the device updates the parameters.
+  std::vector<std::unique_ptr<Event>> down_;  // Per range, recorded when the range has reached the host.
   // Destroyed before the host's arenas, because its threads may still use them.
   const std::unique_ptr<Strategy> inner_;
 

@@ -1,9 +1,9 @@
-// A strategy that exchanges host memory, for a device whose memory the host cannot use. Gradients are copied
-// to the host range by range as backward makes them, on a stream of their own, so that the exchange overlaps
-// with backward. EnqueueEnd copies the result of the exchange to the device. Everything else is left to the
-// inner strategy.
+// Runs an inner strategy that exchanges host memory for a device whose memory the host cannot use (a GPU).
+// Gradients are copied to the host range by range as backward computes them, on a separate stream, so that
+// the exchange overlaps with backward. EnqueueEnd copies the result of the exchange to the device. The inner
+// strategy does everything else.
 //
-// Called by the training thread only, which is the device's.
+// Called by the training thread only, which also owns the device.
 #ifndef TETHYS_RUNTIME_STAGED_STRATEGY_H_
 #define TETHYS_RUNTIME_STAGED_STRATEGY_H_
 
@@ -22,10 +22,10 @@ struct StagingOptions {
   const Clock* clock = nullptr;  // Outlives the strategy.
 };
 
-// Without `update`, `inner` makes parameters, which are copied to the device (parameter servers). With it,
-// `inner` only sums gradients; the sums are copied, and the device applies `update` (mirrored). `device` and
-// `stream` outlive the strategy. Beside the errors of `inner`, EnqueueEnd and AwaitEnd return
-// DeadlineExceeded if the device does not finish backward or the update.
+// Without `update`, `inner` delivers new parameters, which are copied to the device (parameter servers). With
+// `update`, `inner` only sums gradients; the sums are copied to the device, which applies `update`
+// (mirrored). `device` and `stream` outlive the strategy. In addition to the errors of `inner`, EnqueueEnd
+// and AwaitEnd return DeadlineExceeded if the device does not finish backward or the update.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStagedStrategy(std::unique_ptr<Strategy> inner,
                                                                absl::optional<ReplicaUpdate> update,
                                                                Device& device, Stream& stream,

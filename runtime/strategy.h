@@ -1,7 +1,7 @@
-// The seam between training and exchange. A training step cannot tell under which strategy it runs: it
-// announces gradients as backward makes them, enqueues the step's end and awaits it. Local, mirrored and
-// parameter-server training, and every later strategy, implement this interface; workers/strategy_factory.cc
-// is the one place that chooses.
+// The interface between training and gradient exchange. A training step cannot tell under which strategy it
+// runs: it announces gradients as backward computes them, enqueues the end of the step and waits for that
+// end. Local, mirrored and parameter-server training implement this interface, and every later strategy will.
+// workers/strategy_factory.cc is the only place that chooses a strategy.
 //
 //   strategy.BeginStep(step);
 //   ... forward, backward; for each range, in ready order: strategy.GradientReady(i, event)
@@ -9,8 +9,8 @@
 //   done.Record(stream);
 //   StepOutcome outcome = *strategy.AwaitEnd(step, done);
 //
-// The contract is asynchronous in form, as that of Device. If the host drives the exchange, it is complete
-// when EnqueueEnd returns.
+// Like Device, the interface is asynchronous. If the host drives the exchange, however, the exchange is
+// complete when EnqueueEnd returns.
 //
 // Called by the training thread only; implementations may own threads of their own.
 #ifndef TETHYS_RUNTIME_STRATEGY_H_
@@ -30,21 +30,21 @@
 
 namespace tethys {
 
-// The parameters of one step. Positions count samples over the whole job: epoch x samples per epoch +
-// position.
+// What a strategy needs to know about one step. Samples are numbered over the whole job: epoch x samples per
+// epoch + position in the epoch.
 struct StepInfo {
-  int64_t step = 0;  // Global step of this update (asynchronous: this worker's own count;
-                     // stale-synchronous: its clock).
+  int64_t step = 0;  // Global number of this step (asynchronous: this worker's own step count;
+                     // stale-synchronous: this worker's clock).
   int64_t epoch = 0;
   int64_t sample_begin = 0;  // First sample of this worker's batch.
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
-  int64_t global_sample_count = 0;  // Over all workers, bulk-synchronous and mirrored, 1 or more; else
-                                    // sample_count.
+  int64_t global_sample_count = 0;  // Bulk-synchronous and mirrored: samples of all workers' batches, 1 or
+                                    // more. Otherwise: sample_count.
   int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
-  int parity = 0;                   // 0 or 1: in-flight steps differ in it.
+  int parity = 0;                   // 0 or 1. The two steps that may be in flight have different parities.
 };
 
-// One per parity, recorded where a device begins the update of a step. Null: not needed.
+// One event per parity, recorded where the device begins a step's update. Null if the event is not needed.
 using UpdateEvents = std::array<TimedEvent*, 2>;
 
 // The memory a strategy works on: host pointers on a CPU, device pointers on a GPU. Not owned.
@@ -56,82 +56,84 @@ struct StepArenas {
 };
 
 struct StrategyTraits {
-  // GradientReady and EnqueueEnd only enqueue stream work, the same for every step of a parity, and never
-  // block. What differs from step to step is what BeginStep writes to the host memory of that parity. So one
-  // graph can hold the whole step, and the next step may be enqueued before AwaitEnd. False: the host drives
-  // the exchange, and each step ends before the next begins.
+  // True: GradientReady and EnqueueEnd only enqueue stream work, which is the same for every step of one
+  // parity, and never block. Only the values that BeginStep writes to the host memory of that parity differ.
+  // So a graph can hold a whole step, and the next step may be enqueued before AwaitEnd. False: the host
+  // drives the exchange, and each step ends before the next begins.
   bool stream_only = false;
-  // Each BeginStep brings other parameters. False: only the first may.
+  // True: every BeginStep may change the parameters. False: only the first BeginStep may.
   bool parameters_change_before_step = false;
-  // The worker's device updates the parameters; they are not made by servers.
+  // True: the worker's device updates the parameters. False: servers do.
   bool updates_here = false;
 };
 
 struct StepOutcome {
-  int64_t version = 0;        // Version of the parameters now held (updates they contain, least over shards).
-  int64_t staleness = 0;      // Updates applied between this step's pull and its push, worst shard.
-  Nanoseconds update_ns = 0;  // Spent in the optimizer on this worker.
-  int64_t bytes_out = 0;      // Sent and received for this step, frames included.
-  int64_t bytes_in = 0;
+  int64_t version = 0;        // Number of updates in this worker's parameters (minimum over shards).
+  int64_t staleness = 0;      // Updates applied between this step's pull and push (maximum over shards).
+  Nanoseconds update_ns = 0;  // Time spent in the optimizer on this worker.
+  int64_t bytes_out = 0;      // Bytes sent for this step, with frame headers.
+  int64_t bytes_in = 0;       // Bytes received for this step, with frame headers.
 };
 
-// When parameters change: in Prepare and Refresh; in the first BeginStep and, where the traits say so, in
-// every one; between EnqueueEnd and the return of AwaitEnd. At no other time.
+// Parameters change only in Prepare, in Refresh, in the first BeginStep (in every BeginStep if
+// parameters_change_before_step), and between EnqueueEnd and the return of AwaitEnd.
 //
-// After a failed step: FailedPrecondition means that a gradient was not finite. Where the traits say
-// updates_here, parameters are then those before the step on every worker, and later enqueued steps have no
-// effect. With servers the arena may mix parameters of two steps. After any other error parameters are
-// unspecified. A strategy that has returned an error is only destroyed: no further call needs to succeed.
+// If a step fails with FailedPrecondition, a gradient was not finite. If updates_here is true, every worker
+// then holds the parameters from before that step, and steps that were already enqueued have no effect. If
+// servers update, the arena may mix parameters of two steps. After any other error the parameters are
+// unspecified. A strategy that has returned an error may only be destroyed; no further call needs to succeed.
 //
 // Thread-compatible.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Memory of `elements` zeroed floats that this strategy exchanges best: the gradient arena should lie in
-  // it. It lives as long as the strategy. Null: any memory serves as well. Called at most once, before
-  // Prepare. Mirrored: collective, every rank calls it.
+  // Allocates `elements` zeroed floats for the gradient arena, in the memory that this strategy exchanges
+  // fastest. The memory lives as long as the strategy. Null: any memory is as fast. Called at most once,
+  // before Prepare. In mirrored training the call is collective: every rank makes it.
   virtual absl::StatusOr<float*> AllocateGradients(int64_t elements) {
     (void)elements;
     return nullptr;
   }
 
-  // How gradients are exchanged, for logs and reports; empty where they are not.
+  // How gradients are exchanged, for logs and reports; empty if they are not exchanged.
   virtual std::string Describe() const { return ""; }
 
   // Called once per plan, before the first step. `ready_order` are disjoint ranges of the gradient arena in
-  // the order in which backward will announce them; together they cover every variable. Parameters that live
-  // on servers are in the arena when this returns; blocks until then.
+  // the order in which backward will announce them; together they cover every variable. If servers hold the
+  // parameters, blocks until the arena holds a copy of them.
   virtual absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                                  absl::Span<const Range> ready_order) = 0;
 
-  // Begins a step. At most two are in flight, with different parities; only one unless stream_only. Blocks
-  // only where it brings parameters, with the errors of EnqueueEnd. InvalidArgument: no worker has a sample.
+  // Begins a step. At most two steps are in flight, with different parities; at most one unless stream_only.
+  // Blocks only while it fetches parameters, and then has the errors of EnqueueEnd. InvalidArgument: no
+  // worker has a sample.
   virtual absl::Status BeginStep(const StepInfo& step) = 0;
 
-  // Range `index` of ready_order holds its final sums once `event` has happened (always, on a CPU). Called
-  // exactly once for each range, in ready order, also for a batch without samples. May start to send; never
-  // blocks. Unavailable: the connection has broken.
+  // Announces that range `index` of ready_order holds its final sums once `event` has happened (on a CPU it
+  // always has). Called exactly once for each range of a step, in ready order, even for a batch without
+  // samples. May start to send; never blocks. Unavailable: the connection has broken.
   virtual absl::Status GradientReady(int64_t index, const Event& event) = 0;
 
-  // Enqueues what remains of the step behind backward. Where the host drives the exchange, blocks under a
-  // deadline until it is made. DeadlineExceeded names the ranks or servers it waited for; Aborted: the
-  // membership changed; FailedPrecondition: see above.
+  // Enqueues the rest of the step behind backward. If the host drives the exchange, blocks until the exchange
+  // is complete or a deadline has passed. DeadlineExceeded names the ranks or servers that the step waited
+  // for. Aborted: the membership changed. FailedPrecondition: a gradient was not finite (see the class
+  // comment).
   virtual absl::Status EnqueueEnd(int parity) = 0;
 
-  // Awaits the oldest step whose end was enqueued; `done` was recorded behind all of its work. Blocks under a
-  // deadline until the step is made. Then the host may overwrite gradient_sums (stream work that is
-  // enqueued later may do so earlier), and the parameters of the next step are in the arena, unless BeginStep
-  // brings them. Errors as those of EnqueueEnd.
+  // Blocks until the oldest step whose end was enqueued is complete, or a deadline has passed. `done` was
+  // recorded behind all work of that step. Afterwards the host may overwrite gradient_sums (stream work that
+  // is enqueued later may do so earlier), and the arena holds the parameters of the next step, unless
+  // BeginStep fetches them. Has the errors of EnqueueEnd.
   virtual absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) = 0;
 
   // Brings the parameters up to date with all updates of all workers; a no-op unless servers update
-  // asynchronously or stale-synchronously. Called at barriers only, with no step in flight. Blocks under a
-  // deadline; errors as those of EnqueueEnd.
+  // asynchronously or stale-synchronously. Called at barriers only, with no step in flight. Blocks until that
+  // is done or a deadline has passed. Has the errors of EnqueueEnd.
   virtual absl::Status Refresh() = 0;
 
-  // Optimizer slots held on this worker, device memory as the arenas, in the optimizer's order; empty where
-  // servers hold them.
+  // The optimizer slots that this worker holds, in the optimizer's order; empty if servers hold them. Like
+  // the arenas, they are device memory.
   virtual std::vector<absl::Span<float>> slots() = 0;
 };
 

@@ -1,6 +1,6 @@
-// Makes CUDA devices by opening libtethys_cuda.so, so that the command needs no CUDA library to run. Called
-// once by a worker with `device { kind: CUDA }`. Blocks while NVIDIA's libraries load (seconds, when they are
-// not cached).
+// Creates CUDA devices by opening libtethys_cuda.so, so that the tethys command needs no CUDA library to run.
+// Called once by a worker with `device { kind: CUDA }`. Blocks while NVIDIA's libraries load (seconds, when
+// they are not cached).
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_LOADER_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_LOADER_H_
 

@@ -1,11 +1,13 @@
 // The contract of every compute back end (cpu/ on oneDNN; cuda/ on cuDNN and cuBLASLt), tested by one
 // conformance suite (tests/runtime/device/device_conformance.h). The interface is asynchronous: a call
-// enqueues work on a Stream and may return before the work has run. The CPU runs it before it returns.
+// enqueues work on a Stream and may return before the work has run. On a CPU the work runs before the call
+// returns.
 //
 // A Device belongs to one rank; that rank's thread creates it, and no other thread uses it. Primitives are
-// created once per shape (which may be slow and allocate); running one allocates nothing.
+// created once per shape (which may be slow and allocate); running a primitive allocates nothing.
 //
-// Matrices are row-major float32 and contiguous. Pointers are device memory unless called host.
+// Matrices are row-major float32 and contiguous. Pointers point to device memory unless they are named
+// `host`.
 #ifndef TETHYS_RUNTIME_DEVICE_DEVICE_H_
 #define TETHYS_RUNTIME_DEVICE_DEVICE_H_
 
@@ -43,7 +45,8 @@ class Event {
   virtual absl::StatusOr<bool> Happened() const = 0;
 };
 
-// An event with a time. If it is recorded while a graph is captured, every launch of the graph records it.
+// An event that records its time. If it is recorded while a graph is captured, every launch of that graph
+// records it again.
 class TimedEvent : public Event {
  public:
   // Time on the device since `earlier`. Requires: both events belong to the same device and have happened.
@@ -54,11 +57,11 @@ class TimedEvent : public Event {
 class Graph {
  public:
   virtual ~Graph() = default;
-  // Enqueues the work on `stream`. It reads the values that its memory holds when it runs.
+  // Enqueues the work on `stream`. The work reads memory when it runs, not when it was captured.
   virtual absl::Status Launch(Stream& stream) = 0;
 };
 
-// Device memory, 64-byte aligned, zeroed.
+// Device memory or pinned host memory, 64-byte aligned, zeroed at first.
 class Buffer {
  public:
   virtual ~Buffer() = default;
@@ -81,9 +84,9 @@ class Device {
   // Free device memory in bytes; absent if device memory is host memory.
   virtual absl::StatusOr<absl::optional<int64_t>> FreeMemory() { return absl::optional<int64_t>(); }
 
-  // For devices that can all-reduce among themselves. `identity` is unique in the cluster. Rank 0 calls
-  // NewGroupId and sends the id to all ranks; JoinGroup blocks until all ranks have joined. Other devices
-  // return an empty identity and Unimplemented.
+  // The next three functions are for devices that can all-reduce among themselves. identity() is unique in
+  // the cluster. Rank 0 calls NewGroupId and sends the id to all ranks; JoinGroup blocks until all ranks have
+  // joined. Other devices return an empty identity and Unimplemented.
   virtual std::string identity() const { return ""; }
   virtual absl::StatusOr<std::string> NewGroupId() {
     return absl::UnimplementedError("devices of this kind have no all-reduce");
@@ -101,7 +104,7 @@ class Device {
   // synchronized.
   virtual absl::Status CopyToDevice(Stream& stream, void* device, const void* host, int64_t bytes) = 0;
   virtual absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
-  // Copies device memory to device memory; the two must not overlap.
+  // Copies device memory to device memory. Source and destination must not overlap.
   virtual absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
 
   // RoundToBfloat16 rounds in[i] to the nearest bfloat16, ties to even; values beyond the range become
@@ -109,16 +112,16 @@ class Device {
   virtual absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) = 0;
   virtual absl::Status WidenBfloat16(Stream& stream, const Bfloat16* in, float* out, int64_t count) = 0;
 
-  // Names the calling thread's work until EndRange in a profiler's timeline; `number` tells ranges of one
-  // name apart. Ranges nest. No-op without a profiler.
+  // Names the calling thread's work in a profiler's timeline, from this call until EndRange. `number`
+  // distinguishes ranges of the same name. Ranges nest. No-op without a profiler.
   virtual void BeginRange(const char* /*name*/, int64_t /*number*/) {}
   virtual void EndRange() {}
 
-  // Captures what `work` enqueues on `stream` as a graph, without running it. Another stream joins the
-  // capture when it waits for an event of the capture; `stream` must afterwards wait for an event of that
-  // stream. `work` must not allocate, wait or query events, and copies to and from pinned memory only.
-  // Memory, primitives and communicators that `work` uses must outlive the graph. Returns the error of
-  // `work`, or one that says what cannot be captured.
+  // Capture records what `work` enqueues on `stream` as a graph, without running it. Another stream joins the
+  // capture when it waits for an event of the capture; `stream` must later wait for an event of that other
+  // stream. `work` must not allocate memory, wait for the device or query events. Its copies between host and
+  // device use pinned memory only. Memory, primitives and communicators that `work` uses must outlive the
+  // graph. Returns the error of `work`, or an error that says what cannot be captured.
   virtual bool captures() const { return false; }
   virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& /*stream*/,
                                                          absl::FunctionRef<absl::Status()> /*work*/) {

@@ -11,7 +11,7 @@ namespace tethys {
 
 class Stream;
 
-// Images lie as [rows, height, width, channels] (NHWC).
+// The shape of one image. Images are stored as [rows, height, width, channels] (NHWC).
 struct ImageShape {
   int64_t height = 0;
   int64_t width = 0;
@@ -20,13 +20,13 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-// A window that slides over an image. Output axis: (in + padding before and after - size) / stride + 1,
-// rounded down.
+// A window that slides over an image. It has (in + before + after - size) / stride + 1 positions along an
+// axis, rounded down.
 struct Window {
   struct Axis {
     int64_t size = 1;
     int64_t stride = 1;
-    int64_t before = 0;  // Padding, less than size; zeros for a convolution, nothing for a maximum.
+    int64_t before = 0;  // Padding, less than size. Convolutions read it as zeros; max pooling ignores it.
     int64_t after = 0;
     int64_t Positions(int64_t in) const { return (in + before + after - size) / stride + 1; }
     bool operator==(const Axis&) const = default;
@@ -36,9 +36,9 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-// y = activation(x * filters + bias), a cross-correlation, as all frameworks call convolution.
-//   x [rows, in], filters [out, window height, window width, in.channels], bias [out], y [rows, positions,
-//   out]
+// y = activation(x * filters + bias), where * is the cross-correlation that all frameworks call convolution.
+//   x [rows, in], filters [out, window height, window width, in.channels], bias [out],
+//   y [rows, positions, out]
 struct ConvolutionShape {
   int64_t rows = 0;
   ImageShape in;
@@ -63,7 +63,7 @@ class ConvolutionPrimitive {
   virtual std::string Describe() const = 0;
 };
 
-// y = the largest of each window, channel by channel.
+// y = the largest element of each window, channel by channel.
 struct MaxPoolingShape {
   int64_t rows = 0;
   ImageShape in;
@@ -77,8 +77,8 @@ class MaxPoolingPrimitive {
  public:
   virtual ~MaxPoolingPrimitive() = default;
   virtual absl::Status Forward(Stream& stream, const float* x, float* y) = 0;
-  // Requires the x and y of a Forward. Each dy goes to one of its window's largest elements; dx is
-  // overwritten.
+  // `x` and `y` must be those of a Forward. Each element of dy is the gradient of one largest element of its
+  // window. dx is overwritten with the sums of these gradients.
   virtual absl::Status Backward(Stream& stream, const float* x, const float* y, const float* dy,
                                 float* dx) = 0;
   virtual int64_t workspace_bytes() const = 0;

@@ -35,62 +35,65 @@ class DensePrimitive {
   virtual std::string Describe() const = 0;
 };
 
-// Softmax cross-entropy from logits [rows, classes], a weight per row.
-struct LossResult {  // Weighted sums over rows, in device memory.
+// Results of the loss, in device memory: weighted sums over rows.
+struct LossResult {
   double loss_sum = 0;
-  double correct = 0;  // Weight of rows whose largest logit (the first, on a tie) is the label's.
+  double correct = 0;  // Sum of the weights of rows whose largest logit (on a tie, the first) is the label's.
   double weight_sum = 0;
 };
 
+// Softmax cross-entropy of logits [rows, classes], with one weight per row.
 class SoftmaxCrossEntropyPrimitive {
  public:
   virtual ~SoftmaxCrossEntropyPrimitive() = default;
-  // dlogits[i] = weight_i (softmax(logits_i) - onehot(label_i)); null for evaluation only. A row of weight 0
-  // has zero gradients, even if its logits are NaN. Labels are in [0, classes).
+  // dlogits[i] = weight_i (softmax(logits_i) - onehot(label_i)); `dlogits` is null if only the loss is
+  // needed. A row of weight 0 has zero gradients, even if its logits are NaN. Labels are in [0, classes).
   virtual absl::Status Run(Stream& stream, const float* logits, const int32_t* labels, const float* weights,
                            float* dlogits, LossResult* result) = 0;
 };
 
-// Bytes to standardised floats: out = (in / 255 - mean) / deviation, `count` elements.
+// Converts `count` bytes to standardised floats: out = (in / 255 - mean) / deviation.
 class InputConversionPrimitive {
  public:
   virtual ~InputConversionPrimitive() = default;
   virtual absl::Status Run(Stream& stream, const uint8_t* in, float* out) = 0;
 };
 
-// Part of an arena under one set of hyper-parameters.
+// Part of an arena whose variables share their hyper-parameters.
 struct UpdateRegion {
   Range range;
   float weight_decay = 0;
 };
 
-// SGD with momentum over regions: g = gradient_sum * scale + weight_decay * w; v = momentum v + g; w -= lr
-// v.
+// The factors of an SGD step that may differ from step to step.
 struct SgdRates {
   float learning_rate = 0;
   float gradient_scale = 1;
 };
 struct SgdStep {
   const SgdRates* rates = nullptr;  // Device memory, so that a captured update can run with new rates.
-  Range part = kWholeArena;         // Elements outside are not changed.
+  Range part = kWholeArena;         // Elements outside this range are not changed.
   bool check_finite = true;         // False if the caller has checked every gradient.
 };
+// SGD with momentum over regions:
+//   g = gradient_sum * scale + weight_decay * w; v = momentum * v + g; w -= learning_rate * v.
 class SgdPrimitive {
  public:
   virtual ~SgdPrimitive() = default;
-  // Sets *bad (device memory, 0 at first) to 1 if a gradient of the part is not finite. While it is 1, also
-  // from an earlier run, neither parameters nor velocity change, so a late reader finds them as they were
-  // before the first non-finite gradient. `velocity` is null if momentum is 0.
+  // Sets *bad (device memory, 0 at first) to 1 if a gradient of the part is not finite. While *bad is 1, even
+  // from an earlier run, parameters and velocity do not change. So a caller that checks late finds them as
+  // they were before the first non-finite gradient. `velocity` is null if momentum is 0.
   virtual absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
                            float* velocity, int32_t* bad) = 0;
 };
 
-// Random numbers, uniform in (0, 1), keyed like RandomStream by a seed and a purpose: element i of step s is
-// ToUnitFloat of number i of RandomStream(seed, purpose, s), the same bits on every device.
+// The place in a random sequence from which UniformPrimitive draws.
 struct RandomPosition {
   uint64_t step = 0;
-  uint64_t first = 0;  // Index in the step of the first element, so that each part of a batch draws its own.
+  uint64_t first = 0;  // First element within the step; each part of a batch begins at its own.
 };
+// Random numbers, uniform in (0, 1), keyed like RandomStream by a seed and a purpose. Element i of step s is
+// ToUnitFloat of number i of RandomStream(seed, purpose, s), the same bits on every device.
 class UniformPrimitive {
  public:
   virtual ~UniformPrimitive() = default;

@@ -1,6 +1,6 @@
-// All-reduce enqueued on a device's stream (NCCL), among ranks that each have a device of their own. Like a
-// collectives/ Communicator, it is made for one group, and permanently broken once an operation has failed.
-// Used by the device's thread.
+// All-reduce enqueued on a device's stream (NCCL), among ranks that each have a device of their own. Like the
+// Communicator of collectives/communicator.h, it serves one group of ranks and cannot be used again after an
+// operation has failed. Used by the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_STREAM_COMMUNICATOR_H_
 #define TETHYS_RUNTIME_DEVICE_STREAM_COMMUNICATOR_H_
 
@@ -17,7 +17,7 @@ class Stream;
 
 // The parameters that all ranks of a group agree on, and the rank of this process.
 struct StreamGroup {
-  std::string id;  // Device::NewGroupId of rank 0.
+  std::string id;  // From Device::NewGroupId on rank 0.
   int rank = 0;
   int world_size = 1;
   Nanoseconds timeout = 60 * kSecond;  // Limit for all ranks to join, and for NCCL to accept a call.
@@ -37,12 +37,12 @@ class StreamCommunicator {
   virtual absl::Status AllReduce(Stream& stream, float* data, int64_t count) = 0;
   virtual absl::Status AllReduce(Stream& stream, Bfloat16* data, int64_t count) = 0;
 
-  // The first error so far of enqueued work, without waiting for the work.
+  // Returns the first error that enqueued work has reported so far. Does not wait for the work.
   virtual absl::Status Check() = 0;
 
-  // Ends the work in flight on this rank; the memory it writes to is then undefined. Other ranks notice by
-  // their deadlines. Requires, like the destructor, that every Graph which captured an all-reduce of this
-  // communicator has been destroyed: NCCL waits for that.
+  // Ends the work in flight on this rank; the memory that this work writes is undefined afterwards. Other
+  // ranks notice by their deadlines. Abort and the destructor require that every Graph that captured an
+  // all-reduce of this communicator has been destroyed, because NCCL waits for that.
   virtual void Abort() = 0;
 
   virtual std::string Describe() const = 0;  // "NCCL 2.28.9 among 4 GPUs"

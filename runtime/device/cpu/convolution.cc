@@ -1,16 +1,17 @@
-// Convolutions on oneDNN. Images are plain NHWC on both sides, as in the contract; filters use the blocked
-// layout that oneDNN asks for, with one reorder of a few KiB before and after. Blocked images speed up some
-// of the products and lose as much in the reorders around them; plain filters run oneDNN's reference loops,
-// which are a hundred times slower.
+// Convolutions on oneDNN. Images are plain NHWC for the caller and for oneDNN; filters use the blocked layout
+// that oneDNN asks for, with one reorder of a few KiB before or after each product. Blocked images would
+// speed up some products, but lose as much in reorders. With plain filters oneDNN would run its reference
+// loops, which are a hundred times slower.
 //
-// The relu and its derivative are our own loops: oneDNN's would turn NaN into 0, and backward it fuses none.
-// oneDNN computes the bias gradient together with the filters'. Each of a step's executions (two forward, two
-// or four backward) allocates a few small objects inside oneDNN; our own objects are prepared once.
+// The relu and its derivative are our own loops: oneDNN's relu would turn NaN into 0, and its backward passes
+// fuse no relu. oneDNN computes the bias gradient together with the filter gradient. Each of a step's
+// executions (two forward, two or four backward) allocates a few small objects inside oneDNN; our own objects
+// are prepared once.
 //
-// A one-pixel window with a stride above 1 reads only some pixels. They are gathered here, and oneDNN is
-// given a window with stride 1, because version 2.6 gathers them with errors (on AVX2 with fewer channels
-// than a vector it writes beyond its scratch memory, and hangs on two threads; on AVX-512 it does so on
-// several threads).
+// A one-pixel window with a stride above 1 reads only some pixels. SkippingConvolution gathers these pixels
+// and calls oneDNN with stride 1, because oneDNN 2.6 has errors in such convolutions. On AVX2, with fewer
+// channels than a vector holds, it writes beyond its scratch memory, and hangs on two threads. On AVX-512 the
+// same happens on several threads.
 #include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -22,7 +23,8 @@
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/tensor/arena.h"
 
-// Declared in the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
+// A function of the OpenMP runtime that oneDNN is built on. Including <omp.h> would bind us to one compiler's
+// runtime.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace tethys::cpu {
@@ -30,7 +32,7 @@ namespace {
 
 using dnnl::memory;
 
-// oneDNN's C++ interface throws; this converts every exception, so that none leaves this file.
+// Converts the exceptions of oneDNN's C++ interface to errors, so that no exception leaves this file.
 template <typename Function>
 absl::Status Catch(Function&& function) {
   try {
@@ -42,7 +44,7 @@ absl::Status Catch(Function&& function) {
   }
 }
 
-// A primitive with its prepared arguments.
+// A oneDNN primitive with its prepared arguments.
 class Execution {
  public:
   Execution() = default;
@@ -50,7 +52,7 @@ class Execution {
       : primitive_(std::move(primitive)), memories_(std::move(arguments)) {
     for (const auto& [index, memory] : memories_) arguments_.push_back({index, memory.get()});
   }
-  // Calls the C interface: the C++ one builds a map of the arguments on every call.
+  // Calls the C interface, because the C++ interface builds a map of the arguments on every call.
   void Run(const dnnl::stream& stream) const {
     dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream.get(),
                                                    static_cast<int>(arguments_.size()), arguments_.data()),
@@ -63,7 +65,7 @@ class Execution {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-// A view of the caller's memory; each call sets it to the address of its argument.
+// A oneDNN view of the caller's memory. Each Forward or Backward sets it to the address of an argument.
 class View {
  public:
   View() = default;
@@ -132,7 +134,7 @@ class Convolution final : public ConvolutionPrimitive {
   const Kernels& kernels_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
-  dnnl::primitive_attr attributes_;  // Makes us provide scratch memory, so that no execution allocates it.
+  dnnl::primitive_attr attributes_;  // Set so that we provide scratch memory and no execution allocates it.
   View x_, filters_, bias_, y_;
   View dx_, dfilters_, dbias_, dy_;
   Execution pack_forward_, forward_;
@@ -144,7 +146,7 @@ class Convolution final : public ConvolutionPrimitive {
 
 Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels)
     : shape_(shape), threads_(threads), kernels_(kernels) {
-  omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on it.
+  omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on the threads.
   attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const Layouts layouts = MakeLayouts();
   x_ = View(layouts.x, engine_), dx_ = View(layouts.x, engine_);
@@ -222,17 +224,17 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
   absl::StrAppend(&description_, ", data ", backward.impl_info_str());
 }
 
-// True for a window of one pixel, which has no padding, with a stride above 1 on either axis.
+// True for a window of one pixel (which has no padding) whose stride is above 1 on at least one axis.
 bool SkipsPixels(const Window& window) {
   return window.height.size == 1 && window.width.size == 1 &&
          (window.height.stride > 1 || window.width.stride > 1);
 }
 
-// Gathers the pixels that such windows read for a convolution with stride 1. Backward it scatters their
-// gradients, with zeros in between.
+// A convolution whose window skips pixels (SkipsPixels). Forward gathers the pixels that the window reads and
+// convolves them with stride 1. Backward scatters their gradients, with zeros in between.
 class SkippingConvolution final : public ConvolutionPrimitive {
  public:
-  // `seen` is the convolution of the gathered pixels.
+  // `seen` is the convolution of the gathered pixels, with stride 1.
   static absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> Create(
       const ConvolutionShape& shape, std::unique_ptr<ConvolutionPrimitive> seen) {
     TETHYS_ASSIGN_OR_RETURN(Arena pixels, Arena::Allocate(shape.rows * SeenIn(shape).elements()));
@@ -257,7 +259,8 @@ class SkippingConvolution final : public ConvolutionPrimitive {
     return seen_->Forward(stream, pixels_.data(), filters, bias, y);
   }
 
-  // The gradients overwrite the gathered pixels; oneDNN computes them after the gradients of the filters.
+  // The gradients of the gathered pixels overwrite these pixels. Convolution::Backward computes them after
+  // the filter gradient, which reads the pixels.
   absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
                         float* dx, float* dfilters, float* dbias) override {
     Gather(x);

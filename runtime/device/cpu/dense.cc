@@ -1,18 +1,19 @@
 // Dense layers on oneDNN's sgemm.
 //
-// Every shape and product uses sgemm. On AVX-512, one thread, against oneDNN's matmul and inner product with
-// plain layouts (printed by tests/bench/step_bench.cc), it is within 3 % of the best for the products of
-// 784-128-10 and 784-300-100-10 that matter, up to 10 % slower than matmul in data products of about
-// 128 x 300 x 100 and up to 10 % faster in weight products. Fusing bias and relu into the product gains
-// nothing measurable. A primitive allocates 5 to 8 times per execution, sgemm once (its packing buffer, which
-// oneDNN lets no caller provide). One algorithm for all shapes also means that results never depend on a
-// choice.
+// Every shape and product uses sgemm, so results never depend on a choice of algorithm.
+// tests/bench/step_bench.cc compares sgemm with oneDNN's matmul and inner product on plain layouts. On
+// AVX-512 with one thread, for the large products of the models 784-128-10 and 784-300-100-10, sgemm is
+// within 3 % of the best. In data products of about 128 x 300 x 100 it is up to 10 % slower than matmul; in
+// weight products it is up to 10 % faster. Fusing bias and relu into the product gains nothing measurable. A
+// oneDNN primitive allocates 5 to 8 times per execution. sgemm allocates once, a packing buffer that a caller
+// cannot provide.
 #include <oneapi/dnnl/dnnl.h>
 
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
 
-// Declared in the OpenMP runtime that oneDNN is built on; its header would bind us to one compiler's copy.
+// A function of the OpenMP runtime that oneDNN is built on. Including <omp.h> would bind us to one compiler's
+// runtime.
 extern "C" void omp_set_num_threads(int threads);
 
 namespace tethys::cpu {

@@ -10,7 +10,7 @@ namespace {
 
 class InputConversion final : public InputConversionPrimitive {
  public:
-  // (x / 255 - mean) / deviation as one multiplication and one addition.
+  // Computes (x / 255 - mean) / deviation as one multiplication and one addition.
   InputConversion(int64_t count, float mean, float deviation, const Kernels& kernels)
       : count_(count),
         scale_(static_cast<float>(1.0 / (255.0 * deviation))),
@@ -59,8 +59,8 @@ class Sgd final : public SgdPrimitive {
     return regions;
   }
 
-  // Finds the regions that overlap the part by binary search: a server updates its memory in thousands of
-  // parts.
+  // Finds the regions that overlap the part. The search is binary because a server updates its memory in
+  // thousands of parts.
   absl::Span<const UpdateRegion> RegionsOf(Range part) const {
     const auto ends_before = [](const UpdateRegion& region, int64_t position) {
       return region.range.end() <= position;
@@ -73,9 +73,9 @@ class Sgd final : public SgdPrimitive {
     return {regions_.data() + (first - regions_.begin()), static_cast<size_t>(last - first)};
   }
 
-  // Updates in blocks from the end to the start: the elements that the check read last are still in the
-  // cache, and the next forward pass begins with those that the update touched last. (A step of
-  // 784-300-100-10 takes 1 to 2 % less time.)
+  // Updates in blocks from the end to the start: the elements that the finite check read last are still in
+  // the cache, and the next forward pass begins with the elements that the update touched last. (A step of
+  // the model 784-300-100-10 takes 1 to 2 % less time.)
   void Update(const SgdStep& step, const UpdateRegion& region, float* parameters, const float* gradient_sums,
               float* velocity) const {
     constexpr int64_t kBlock = 4096;

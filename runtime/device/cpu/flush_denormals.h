@@ -1,6 +1,6 @@
-// Makes the thread treat numbers below 2^-126 as 0 during this object's lifetime. The momentum of a unit that
-// no longer learns decays into that range within a thousand steps, and an operation there takes a hundred
-// cycles instead of one.
+// Makes the thread treat denormals (magnitudes below 2^-126) as 0 during this object's lifetime. The momentum
+// of a unit that no longer learns becomes denormal within a thousand steps, and an operation on a denormal
+// takes a hundred cycles instead of one.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_FLUSH_DENORMALS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_FLUSH_DENORMALS_H_
 

@@ -1,6 +1,7 @@
-// Compiled once per instruction set (CMakeLists.txt), each time with another TETHYS_KERNELS, the name of the
-// table. It must not include inline functions of external linkage: the linker would keep one copy of them,
-// possibly one that this processor cannot run. The loops are plain; the compiler vectorises them.
+// This file is compiled once per instruction set (CMakeLists.txt), each time with another value of
+// TETHYS_KERNELS, the name of its table. It must not include inline functions of external linkage: the linker
+// would keep one copy of them, possibly one that this processor cannot run. The loops are plain C++, which
+// the compiler vectorises.
 #include "runtime/device/cpu/kernels.h"
 
 namespace tethys::cpu {
@@ -107,8 +108,8 @@ void SubtractRowMaximum(int64_t rows, int64_t columns, const float* __restrict i
 }
 
 // exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2. n ln 2 is subtracted in two parts (Cody and
-// Waite 1980); exp(r) is its Taylor series to r^7. Adding 1.5 * 2^23 rounds to an integer and leaves it in
-// the low bits.
+// Waite 1980); exp(r) is its Taylor series to r^7. Adding 1.5 * 2^23 rounds to an integer, which the low bits
+// of the sum then hold.
 void Exponentials(int64_t count, float* values) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;
@@ -135,9 +136,9 @@ void ConvertBytes(int64_t count, float scale, float shift, const uint8_t* __rest
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) * scale + shift;
 }
 
-// The addition before the lower half is cut off rounds up above a tie, and at a tie if the last kept bit is
-// odd. Its carry could turn a NaN into zero, so a NaN is only cut off; setting the quiet bit keeps it from
-// becoming infinite.
+// Adding 0x7fff and the last kept bit before the lower half is cut off rounds to nearest, ties to even. The
+// carry could turn a NaN into zero, so a NaN is cut off without the addition. Its quiet bit is set so that it
+// does not become infinite.
 void RoundToBfloat16(int64_t count, const float* __restrict in, Bfloat16* __restrict out) {
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, in[i]);
@@ -154,8 +155,8 @@ void WidenBfloat16(int64_t count, const Bfloat16* __restrict in, float* __restri
 }
 
 bool AllFinite(int64_t count, const float* values) {
-  uint32_t largest =
-      0;  // Without the sign, bits of floats are ordered as the floats are, infinity and NaN last.
+  // Without the sign bit, the bits of floats are ordered like the floats, with infinity and NaN last.
+  uint32_t largest = 0;
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t magnitude = __builtin_bit_cast(uint32_t, values[i]) & 0x7fffffffu;
     largest = magnitude > largest ? magnitude : largest;
@@ -188,7 +189,7 @@ void UniformBlocks(PhiloxKey key, uint64_t step, uint64_t first_block, int64_t b
   }
 }
 
-// Draws whole blocks of four; the first and the last block may be partial.
+// Draws Philox blocks of four numbers; the first and the last block may be partial.
 void Uniform(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out) {
   int64_t i = 0;
   for (; i < count && (first + i) % 4 != 0; ++i) out[i] = UniformAt(key, step, first + i);

@@ -1,12 +1,13 @@
 // The loops of the CPU back end that oneDNN does not provide. kernels.cc is compiled once per instruction
-// set, and a device picks its table when it is created (indirect functions would do so at load time, but
-// crash under ThreadSanitizer). Thread-safe: no state. Nothing blocks, nothing allocates.
+// set, and a device picks one of these tables when it is created. (Indirect functions, which would pick at
+// load time, crash under ThreadSanitizer.) Thread-safe: the kernels have no state. They never block or
+// allocate.
 //
 // Invariants:
-// 1. An element's result depends on its operands only, never on its place in the array or the array's
-// alignment.
+// 1. An element's result depends only on its operands, not on its index or the array's alignment.
 // 2. Sums are added in the order of rows, on one thread.
-// 3. NaN in, NaN out, except for a row or unit that is switched off.
+// 3. A NaN operand gives a NaN result. Exceptions: rows of weight 0, units whose output is not positive
+// (mask), and the gradient of a maximum that is NaN, which is dropped.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 
@@ -27,7 +28,8 @@ struct WindowColumns {
   int64_t before;
 };
 
-// Matrices are row-major and contiguous; arrays of one call do not overlap unless they are the same.
+// Matrices are row-major and contiguous; two arrays of one call do not overlap, unless they are the same
+// array.
 struct Kernels {
   const char* instruction_set;
 
@@ -44,8 +46,8 @@ struct Kernels {
   void (*relu)(int64_t count, float* y);
   void (*mask)(int64_t count, const float* y, float* dy);
 
-  // A maximum over windows is taken first over the rows of a window (`maximum`), then over its columns
-  // (`pool_columns`). largest[i] = max(largest[i], x[i]).
+  // largest[i] = max(largest[i], x[i]). Max pooling takes the maximum over the rows of a window with this
+  // kernel, and then over its columns with pool_columns.
   void (*maximum)(int64_t count, const float* x, float* largest);
   // y[p, c] = max over the columns of window p of columns[column, c].
   void (*pool_columns)(const WindowColumns& windows, const float* columns, float* y);
@@ -53,7 +55,8 @@ struct Kernels {
   // y[p, c].
   void (*unpool_columns)(const WindowColumns& windows, const float* columns, const float* y, const float* dy,
                          float* dcolumns);
-  // If x[i] == largest[i], adds d[i] to dx[i] and sets d[i] to 0, so that the first of equal rows gets it.
+  // If x[i] == largest[i], adds d[i] to dx[i] and sets d[i] to 0, so that only the first of several equal
+  // rows gets the gradient.
   void (*move_where_equal)(int64_t count, const float* x, const float* largest, float* d, float* dx);
 
   // out[r, c] = in[r, c] - max over c of in[r, c].

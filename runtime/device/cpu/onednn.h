@@ -1,6 +1,6 @@
-// Hides the API differences between versions 2 and 3 of oneDNN: version 2 takes the description of an
-// operation and then how to compute it, version 3 takes both at once. Debian 12 has version 2, Debian 13
-// version 3.
+// Hides the API differences between versions 2 and 3 of oneDNN: version 2 creates a primitive from a separate
+// description of the operation, version 3 directly from the operation's arguments. Debian 12 has version 2,
+// Debian 13 version 3.
 //
 // Both functions throw dnnl::error. `operation` holds the arguments of the primitive's kind in oneDNN's
 // order: algorithm, layouts of the operands, strides and so on.
@@ -24,7 +24,7 @@ typename Primitive::primitive_desc DescribeForward(const dnnl::engine& engine,
 #endif
 }
 
-// `forward` is the description of the forward operation whose gradient this computes.
+// `forward` describes the forward operation whose gradient `Primitive` computes.
 template <typename Primitive, typename Forward, typename... Operation>
 typename Primitive::primitive_desc DescribeBackward(const dnnl::engine& engine,
                                                     const dnnl::primitive_attr& attributes,

@@ -1,7 +1,7 @@
 // Max pooling by plain loops. A maximum over a window is taken first over its rows, in a loop over whole rows
 // of pixels, and then over its columns. Backward reverses this and finds the origin of a maximum by
 // comparison, so nothing is kept between the passes. oneDNN 2.6 fills its vectors with the channels of one
-// pixel; lenet's first pooling has only 6, so oneDNN takes several times as long (docs/design.md).
+// pixel; lenet's first pooling has only 6 channels, so oneDNN takes several times as long (docs/design.md).
 #include <algorithm>
 #include <utility>
 
@@ -74,7 +74,8 @@ class MaxPooling final : public MaxPoolingPrimitive {
     return largest_.data();
   }
 
-  // Backward of one row of outputs: distributes dy over the columns of its window, then over the rows.
+  // Backward for one row of outputs: distributes dy first over the columns of each window, then over the
+  // rows.
   void Unpool(Rows rows, const float* x, const float* y, const float* dy, float* dx) {
     const float* largest = LargestOfRows(rows, x);
     std::fill_n(moving_.data(), row_, 0.0f);

@@ -20,7 +20,7 @@ bool LabelIsFirstMaximum(const float* below, int64_t label) {
 
 class SoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
  public:
-  // `below` and `powers` hold rows x classes each.
+  // `below` and `powers` hold rows x classes elements each.
   SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Kernels& kernels, Arena below, Arena powers)
       : rows_(rows),
         classes_(classes),
@@ -65,7 +65,7 @@ class SoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
   const int64_t classes_;
   const Kernels& kernels_;
   Arena below_;   // [rows, classes]: logits minus the row's maximum.
-  Arena powers_;  // [rows, classes]: their exponentials.
+  Arena powers_;  // [rows, classes]: the exponentials of `below_`.
 };
 
 }  // namespace

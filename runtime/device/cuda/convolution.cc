@@ -1,4 +1,5 @@
-// Convolutions: the three passes run on cuDNN; bias, relu, its mask and the bias gradient are our kernels.
+// Convolutions: the three passes run on cuDNN; bias, relu, the backward mask of relu and the bias gradient
+// run on our own kernels.
 #include <algorithm>
 
 #include "runtime/device/cuda/cuda_status.h"

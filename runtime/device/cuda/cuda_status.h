@@ -1,5 +1,5 @@
-// One macro per NVIDIA API. It turns an error into an absl::Status that names the failed call and the error's
-// meaning. Used by libtethys_cuda.so only. Thread-safe.
+// One macro per NVIDIA API. Each returns an error of the API as an absl::Status that names the failed call
+// and the error's meaning. Used by libtethys_cuda.so only. Thread-safe.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_CUDA_STATUS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_CUDA_STATUS_H_
 

@@ -127,7 +127,7 @@ OperationNames NamesOf(ConvolutionPass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
 }
 
-// True if an engine with this note is reproducible and as precise as required.
+// True if an engine with this numerical note is reproducible and as precise as required.
 bool IsAllowed(cudnnBackendNumericalNote_t note, Precision precision) {
   switch (note) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
@@ -209,7 +209,8 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     return operation_.Finalize();
   }
 
-  // Chooses the first of the heuristics' engines, best first, that is allowed, fits and compiles.
+  // Chooses the first engine that is allowed, compiles and fits the workspace limit. The heuristics order
+  // engines from best to worst.
   absl::Status ChooseEngine(cudnnBackendHeurMode_t mode, Precision precision) {
     Descriptor heuristics;
     TETHYS_RETURN_IF_ERROR(heuristics.Create(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR));

@@ -1,9 +1,9 @@
-// One convolution, or one of its gradients, as an operation graph of cuDNN 9, compiled for a shape. The
-// engine is chosen once, from cuDNN's heuristics, never by timing, among those whose results are reproducible
-// and whose arithmetic the precision allows.
+// One convolution, or one of its gradients, as an operation graph of cuDNN 9, compiled for a shape. An engine
+// (one of cuDNN's implementations) is chosen once, by cuDNN's heuristics and never by timing. Only engines
+// whose results are reproducible and as precise as the Precision demands are considered.
 //
-// cuDNN can also compile for a GPU given by a descriptor only, so that a test can check without a GPU whether
-// a shape has an engine.
+// cuDNN can also compile for a GPU that is only described, so that a test can check without a GPU whether a
+// shape has an engine.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_CUDNN_GRAPH_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_CUDNN_GRAPH_H_
 
@@ -18,15 +18,15 @@ namespace tethys::cuda {
 
 enum class ConvolutionPass { kForward, kData, kFilters };
 
-// The GPU that a plan is compiled for: the handle's. If the handle is null, it is the GPU of the descriptor
-// (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, cuDNN 9.8 or later), and plans cannot run.
+// The GPU that a plan is compiled for: the GPU of `handle`. If `handle` is null, it is the GPU that the
+// descriptor `gpu` describes (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, cuDNN 9.8 or later), and plans cannot run.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   cudnnBackendDescriptor_t gpu = nullptr;
 };
 
-// Images and filters as in ConvolutionShape; without bias and activation. With Precision::kBf16 images,
-// filters and outputs are bfloat16, otherwise float32; sums are float32.
+// A convolution without bias and activation. Images and filters are laid out as in ConvolutionShape. With
+// Precision::kBf16 images, filters and outputs are bfloat16, otherwise float32; sums are float32.
 class ConvolutionPlan {
  public:
   // `target` outlives the plan. Unimplemented: cuDNN has no engine for the shape.
@@ -36,8 +36,8 @@ class ConvolutionPlan {
                                                                  Precision precision);
   virtual ~ConvolutionPlan() = default;
 
-  // Writes outputs (kForward), images (kData) or filters (kFilters) and reads the other two. All are 16-byte
-  // aligned.
+  // Writes outputs (kForward), images (kData) or filters (kFilters), and reads the other two arrays. All
+  // three arrays are 16-byte aligned.
   virtual absl::Status Run(Stream& stream, const void* images, const void* filters, const void* outputs,
                            void* workspace) = 0;
   virtual int64_t workspace_bytes() const = 0;

@@ -1,6 +1,6 @@
 // Dense layers: products run on cuBLASLt, whose epilogue adds the bias if no relu follows. The relu is our
-// kernel: it must keep NaN, which cuBLASLt's does not promise. The backward mask is also ours; it sums the
-// bias gradient in the same pass.
+// own kernel, because it must keep NaN, which cuBLASLt's relu does not promise. The backward mask is our own
+// kernel too, which sums the bias gradient in the same pass.
 #include <algorithm>
 
 #include "runtime/device/cuda/cuda_status.h"

@@ -10,7 +10,7 @@
 namespace tethys::cuda {
 namespace {
 
-// The layouts that the kernels read and write.
+// The kernels read and write these structs as arrays of numbers.
 static_assert(sizeof(LossResult) == 3 * sizeof(double));
 static_assert(sizeof(SgdRates) == 2 * sizeof(float));
 static_assert(sizeof(RandomPosition) == 2 * sizeof(uint64_t));

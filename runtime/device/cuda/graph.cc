@@ -15,7 +15,7 @@ struct DestroyGraph {
 };
 using CapturedGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
 
-// If destroyed during a launch, CUDA frees the graph when the launch ends.
+// If the object is destroyed during a launch, CUDA frees the graph when the launch ends.
 class CudaGraph final : public Graph {
  public:
   explicit CudaGraph(cudaGraphExec_t graph) : graph_(graph) {}
@@ -32,8 +32,8 @@ class CudaGraph final : public Graph {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Capture(Stream& stream, absl::FunctionRef<absl::Status()> work) {
-  // Forbids calls that cannot be captured, but in this thread only: NCCL's and the loader's threads may make
-  // them.
+  // Calls that cannot be captured fail during the capture, but in this thread only, because threads of NCCL
+  // and of the data loader may make such calls.
   TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(Handle(stream), cudaStreamCaptureModeThreadLocal));
   const absl::Status put = work();
   cudaGraph_t captured = nullptr;

@@ -1,5 +1,5 @@
-// Grid-stride loops for .cu files: each thread handles one element per grid length, so that a grid may be
-// smaller than the work.
+// Grid-stride loops for .cu files: each thread handles every GridSize()-th element, so that a grid may have
+// fewer threads than elements.
 //
 //   for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = ...;
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_GRID_H_

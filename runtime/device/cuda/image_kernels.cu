@@ -55,7 +55,8 @@ __global__ void ForwardKernel(PoolingArguments a, const float* x, float* y) {
   }
 }
 
-// True if `in` is the window's first element, row by row, that equals `largest`, the window's y.
+// True if `in` is the window's first element, in row-major order, that equals `largest`, the window's
+// maximum.
 __device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float largest, const Element& in,
                                const Extent& h, const Extent& w) {
   for (int64_t at_h = h.begin; at_h <= in.h; ++at_h) {
@@ -69,7 +70,8 @@ __device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float 
   return false;
 }
 
-// Each element of x gathers from the windows that cover it, in order, so nothing is added atomically.
+// Each thread sums the gradient of one element of x over the windows that cover it, in a fixed order. So no
+// atomic additions are needed.
 __global__ void BackwardKernel(PoolingArguments a, const float* x, const float* y, const float* dy,
                                float* dx) {
   const int64_t count = a.rows * a.height * a.width * a.channels;

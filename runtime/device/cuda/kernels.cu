@@ -82,12 +82,12 @@ __global__ void LossRowsKernel(int64_t rows, int64_t classes, const float* logit
                                const float* weights, float* dlogits, double* row_results) {
   const int lane = threadIdx.x % kWarp;
   const int64_t row = FirstIndex() / kWarp;
-  if (row >= rows) return;  // The same for the whole warp.
+  if (row >= rows) return;  // `row` is the same for the whole warp.
   const float* x = logits + row * classes;
   float* dx = dlogits == nullptr ? nullptr : dlogits + row * classes;
   double* result = row_results + row * 3;
   const float weight = weights[row];
-  if (weight == 0) {  // Independent of the logits, which may be NaN.
+  if (weight == 0) {  // The results must not depend on the logits, which may be NaN.
     for (int64_t c = lane; dx != nullptr && c < classes; c += kWarp) dx[c] = 0;
     if (lane < 3) result[lane] = 0;
     return;
@@ -162,8 +162,8 @@ __device__ void UpdateElement(const SgdFactors& factors, float gradient, float& 
   w -= factors.learning_rate * step;
 }
 
-// One block per tile; four elements at a time if the addresses are aligned, as all of an arena's variables
-// are.
+// One block per tile. Updates four elements at a time if the addresses are aligned, as those of all variables
+// of an arena are.
 __global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* parameters,
                           const float* gradient_sums, float* velocity, const int32_t* bad) {
   if (*bad != 0) return;

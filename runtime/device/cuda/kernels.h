@@ -1,4 +1,4 @@
-// Launches our kernels (kernels.cu, image_kernels.cu). Host side without kernel syntax, so that plain C++ can
+// Launches our kernels (kernels.cu, image_kernels.cu). Contains no kernel syntax, so that plain C++ files can
 // include it. Every function enqueues work on `stream` and returns the error of the launch; pointers are
 // device memory. Results never depend on timing: the shape fixes the order of sums, and no float is added
 // atomically.
@@ -14,7 +14,7 @@
 
 namespace tethys::cuda {
 
-// An error if this library has no code for the current GPU.
+// Returns an error if this library has no code for the current GPU.
 cudaError_t CheckKernelImage();
 
 // out = in * scale + shift.
@@ -29,14 +29,14 @@ cudaError_t FromBfloat16(cudaStream_t stream, int64_t count, const __nv_bfloat16
 cudaError_t AddBias(cudaStream_t stream, int64_t rows, int64_t columns, bool relu, const float* bias,
                     float* y);
 
-// dy [rows, columns] *= (y > 0), unless y is null; sums [columns] = column sums of dy. `scratch` holds
-// ColumnSumScratch(rows, columns) floats.
+// The number of floats that MaskAndSumColumns needs as scratch memory.
 int64_t ColumnSumScratch(int64_t rows, int64_t columns);
+// dy [rows, columns] *= (y > 0), unless y is null; sums [columns] = column sums of dy.
 cudaError_t MaskAndSumColumns(cudaStream_t stream, int64_t rows, int64_t columns, const float* y, float* dy,
                               float* sums, float* scratch);
 
-// Contract: SoftmaxCrossEntropyPrimitive. result: loss, correct and weight, added over rows; row_results
-// [rows, 3] is scratch.
+// Contract: SoftmaxCrossEntropyPrimitive. `result` becomes the sums of loss, correct and weight over rows;
+// `row_results` [rows, 3] is scratch memory.
 cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t classes, const float* logits,
                                 const int32_t* labels, const float* weights, float* dlogits,
                                 double* row_results, double* result);
@@ -51,14 +51,14 @@ inline constexpr int32_t kSgdTileElements = 4096;
 struct SgdArguments {
   const float* rates;  // Learning rate, gradient scale.
   float momentum;
-  int64_t part_begin, part_end;  // Elements outside are not changed.
+  int64_t part_begin, part_end;  // Elements outside this part are not changed.
   bool check_finite;
 };
 // Contract: SgdPrimitive. `velocity` is null without momentum.
 cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
                 float* parameters, const float* gradient_sums, float* velocity, int32_t* bad);
 
-// Contract: UniformPrimitive. position: step, first.
+// Contract: UniformPrimitive. `position` points to a RandomPosition: step, first.
 cudaError_t Uniform(cudaStream_t stream, PhiloxKey key, const uint64_t* position, int64_t count, float* out);
 
 // Contract: MaxPoolingPrimitive. Images are [rows, height, width, channels].

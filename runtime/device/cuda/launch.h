@@ -1,4 +1,4 @@
-// Launches a kernel, for .cu files. The only place that needs CUDA's own syntax: tests replace it
+// Launches a kernel of a .cu file. This is the only file that needs CUDA's launch syntax; tests replace it
 // (tests/testing/cuda_on_host.h) to run the same kernels without a GPU.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_LAUNCH_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_LAUNCH_H_

@@ -2,7 +2,8 @@
 // cuBLASLt computes c^T [n, m] = b^T a^T: the operands are swapped and no data is moved.
 //
 // cuBLASLt may lack an algorithm that adds the bias for some shapes (it refuses odd leading dimensions of
-// bfloat16 operands, for example). Then it computes the product only, and our kernel adds the bias.
+// bfloat16 operands, for example). In that case cuBLASLt computes only the product, and our own kernel adds
+// the bias.
 #include "runtime/device/cuda/matmul.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace {
 constexpr uint64_t kMostWorkspaceBytes = kMostDenseWorkspace;
 constexpr uint32_t kAlignmentBytes = 16;
 constexpr int kMostAlgorithms = 8;
-// Excludes in-place reductions: they are documented as sequential, but their order is not.
+// Excludes in-place reductions: cuBLASLt documents that they are sequential, but not their order.
 constexpr uint32_t kReproducibleReductions =
     CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 
@@ -109,13 +110,14 @@ class LtMatmul final : public Matmul {
  private:
   absl::Status ChooseAlgorithmWithBias() {
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS));
-    // The heuristics derive the alignment from the address. Null would count as aligned to anything.
+    // The heuristics derive the alignment of the bias from its address. They would take null as aligned to
+    // anything.
     const auto* somewhere = reinterpret_cast<const void*>(uintptr_t{kAlignmentBytes});
     TETHYS_RETURN_IF_ERROR(Set(descriptor_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere));
     return ChooseAlgorithm();
   }
 
-  // Unimplemented: there is no algorithm.
+  // Unimplemented: cuBLASLt has no algorithm for the product.
   absl::Status ChooseAlgorithm() {
     cublasLtMatmulPreference_t created = nullptr;
     TETHYS_RETURN_IF_CUBLAS_ERROR(cublasLtMatmulPreferenceCreate(&created));

@@ -1,5 +1,5 @@
-// Products of row-major matrices on cuBLASLt: c [m, n] = a b, float32 out, accumulated in float32. The
-// algorithm is chosen once, from cuBLASLt's heuristics, never by timing. Used by the thread of the device.
+// Products of row-major matrices on cuBLASLt: c [m, n] = a b, with float32 sums and results. The algorithm is
+// chosen once, by cuBLASLt's heuristics and never by timing. Used by the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_MATMUL_H_
 
@@ -26,7 +26,7 @@ class Matmul {
   static absl::StatusOr<std::unique_ptr<Matmul>> Create(cublasLtHandle_t handle, const MatmulShape& shape,
                                                         Precision precision);
   virtual ~Matmul() = default;
-  // a and b are float32, or bfloat16 with Precision::kBf16; all 16-byte aligned. bias is null if
+  // a and b are float32, or bfloat16 with Precision::kBf16. All arrays are 16-byte aligned. bias is null if
   // MatmulShape::bias is false.
   virtual absl::Status Run(Stream& stream, const void* a, const void* b, const float* bias, float* c,
                            void* workspace) = 0;

@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 40;
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 
-// Few sizes, so that blocks can be reused: powers of two from 512 bytes to 1 MiB, whole mebibytes above.
+// Rounds up to one of a few sizes, so that blocks can be reused: powers of two from 512 bytes to 1 MiB, whole
+// mebibytes above.
 int64_t BlockBytes(int64_t bytes) {
   if (bytes > kMebibyte) return (bytes + kMebibyte - 1) / kMebibyte * kMebibyte;
   int64_t block = 512;
@@ -24,7 +25,8 @@ int64_t BlockBytes(int64_t bytes) {
 cudaError_t NewBlock(int64_t bytes, MemoryKind kind, void** block) {
   const cudaError_t error =
       kind == MemoryKind::kDevice ? cudaMalloc(block, bytes) : cudaMallocHost(block, bytes);
-  if (error != cudaSuccess) cudaGetLastError();  // Clears it, or the next launch reports it despite a retry.
+  // The error is cleared; else the next launch would report it, even after a successful retry.
+  if (error != cudaSuccess) cudaGetLastError();
   return error;
 }
 
@@ -65,7 +67,8 @@ class MemoryPool::PooledBuffer final : public Buffer {
 
 MemoryPool::~MemoryPool() { FreeAll(); }
 
-// Freeing waits for the work that uses the block. It fails only if the GPU was lost, and the memory with it.
+// Freeing a block waits for the work that uses it. Freeing fails only if the GPU, and the memory with it, was
+// lost.
 void MemoryPool::FreeAll() {
   for (const MemoryKind kind : {MemoryKind::kDevice, MemoryKind::kPinnedHost}) {
     for (const auto& [bytes, blocks] : free_blocks(kind)) {

@@ -1,5 +1,5 @@
 // Reuses device and pinned host memory of one GPU: cudaMalloc and cudaMallocHost take up to milliseconds, and
-// a second plan needs the sizes that the first one freed. Used by the thread of its device.
+// a model's next plan needs buffers of the sizes that its previous plan freed. Used by the device's thread.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_MEMORY_POOL_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_MEMORY_POOL_H_
 
@@ -16,8 +16,8 @@ class MemoryPool : public std::enable_shared_from_this<MemoryPool> {
  public:
   ~MemoryPool();
 
-  // Returns zeroed memory; waits for all work of the GPU. The buffer keeps the pool alive and returns its
-  // memory to it when destroyed. ResourceExhausted says how much memory is free and what to do.
+  // Returns zeroed memory after waiting for all work of the GPU. The buffer keeps the pool alive; its
+  // destructor returns the memory to the pool. ResourceExhausted says how much memory is free and what to do.
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes, MemoryKind kind);
 
  private:

@@ -30,7 +30,7 @@ class NcclCommunicator final : public StreamCommunicator {
  public:
   explicit NcclCommunicator(const StreamGroup& group) : group_(group) {}
 
-  // After a clean run no work is in flight. Other ranks close their communicators themselves.
+  // After a clean run no work is in flight. Each rank closes its own communicator.
   ~NcclCommunicator() override {
     if (comm_ == nullptr) return;
     const ncclResult_t finalized = ncclCommFinalize(comm_);

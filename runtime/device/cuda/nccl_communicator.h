@@ -14,7 +14,7 @@ namespace tethys::cuda {
 
 absl::StatusOr<std::string> NewNcclGroupId();
 
-// Joins with the calling thread's current GPU.
+// Joins the group with the calling thread's current GPU.
 absl::StatusOr<std::unique_ptr<StreamCommunicator>> JoinNcclGroup(const StreamGroup& group);
 
 }  // namespace tethys::cuda

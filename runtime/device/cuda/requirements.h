@@ -18,7 +18,7 @@ struct Gpu {
 // Checks GPU `index` and makes it the calling thread's current GPU.
 absl::StatusOr<Gpu> TakeGpu(int index);
 
-// Defined in cuda_device.cc.
+// Creates the CUDA device. Defined in cuda_device.cc.
 absl::StatusOr<std::unique_ptr<Device>> CreateDevice(const CudaDeviceOptions& options);
 
 }  // namespace tethys::cuda

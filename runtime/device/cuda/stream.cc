@@ -29,7 +29,7 @@ absl::Status WaitFor(cudaEvent_t event, Stream& stream) {
 absl::StatusOr<bool> HasHappened(cudaEvent_t event) {
   const cudaError_t state = cudaEventQuery(event);
   if (state == cudaErrorNotReady) {
-    cudaGetLastError();  // Not an error; clears it, or the next launch would report it.
+    cudaGetLastError();  // cudaErrorNotReady is no failure; left in place, the next launch would report it.
     return false;
   }
   TETHYS_RETURN_IF_ERROR(CudaStatus(state, "cudaEventQuery()"));
@@ -56,7 +56,8 @@ class CudaTimedEvent final : public TimedEvent {
   explicit CudaTimedEvent(cudaEvent_t event) : event_(event) {}
   ~CudaTimedEvent() override { cudaEventDestroy(event_); }
 
-  // Without the flag, an event recorded during a capture would only order work within the graph.
+  // Without cudaEventRecordExternal, an event recorded during a capture would only order work within the
+  // graph.
   absl::Status Record(Stream& stream) override {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamIsCapturing(Handle(stream), &capture));
@@ -82,7 +83,7 @@ class CudaTimedEvent final : public TimedEvent {
 
 absl::StatusOr<std::unique_ptr<Stream>> CreateStream() {
   cudaStream_t stream = nullptr;
-  // Not ordered with the default stream: zeroing a buffer there is waited for anyway.
+  // The stream is not ordered with the default stream: code that uses the default stream waits for that work.
   TETHYS_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   return std::make_unique<CudaStream>(stream);
 }
