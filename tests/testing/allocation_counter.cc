@@ -17,7 +17,7 @@ void* Allocate(size_t size, size_t alignment) {
 
 }  // namespace
 
-// All other forms call one of these.
+// All other forms of operator new and delete call one of these.
 void* operator new(size_t size) { return Allocate(size, alignof(std::max_align_t)); }
 void* operator new(size_t size, std::align_val_t alignment) {
   return Allocate(size, static_cast<size_t>(alignment));

@@ -9,7 +9,7 @@
 
 namespace tethys::testing {
 
-// An authority whose clock is `days_ago` days behind the present.
+// A job's certificate authority whose clock is `days_ago` days behind the present.
 inline std::unique_ptr<JobAuthority> MakeAuthority(int days_ago = 0) {
   return *JobAuthority::Create(
       [days_ago] { return std::chrono::system_clock::now() - std::chrono::hours(24 * days_ago); });

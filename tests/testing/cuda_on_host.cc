@@ -22,7 +22,7 @@ struct Thread {
   std::unique_ptr<char[]> stack{new char[kStackBytes]};
 };
 
-// The running block; kernels have no other access to it.
+// The state of the running block. It is global because no kernel takes it as an argument.
 std::vector<Thread> threads_of_block;
 Thread* current = nullptr;
 ucontext_t scheduler;
@@ -30,7 +30,7 @@ absl::FunctionRef<void()>* running_kernel = nullptr;
 
 void Enter() {
   (*running_kernel)();
-  current->state = State::kReturned;  // uc_link returns to Resume.
+  current->state = State::kReturned;  // When Enter returns, uc_link continues in Resume.
 }
 
 void Resume(Thread& thread) {
@@ -45,7 +45,7 @@ void Meet(State at) {
   swapcontext(&current->context, &scheduler);
 }
 
-// Runs the warp until each of its threads waits for the block or has returned.
+// Runs the warp until each of its threads waits at a barrier of the block or has returned.
 void RunWarp(Thread* begin, Thread* end) {
   const auto at_warp = [](const Thread& thread) { return thread.state == State::kAtWarp; };
   do {

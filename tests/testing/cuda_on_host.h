@@ -1,14 +1,14 @@
-// CUDA's kernel language for the host, in place of launch.h, so that our kernels can be tested without a GPU:
-// include this, then the .cu file. Threads of a block are coroutines that switch where they synchronise, and
-// blocks run one after another; so arithmetic, indices and barriers are tested, races and speed are not. A
-// shuffle that some threads of a warp miss ends the program.
+// CUDA's kernel language for the host, so that our kernels can be tested without a GPU. This header replaces
+// launch.h: include it before the .cu file. The threads of a block are coroutines that switch where they
+// synchronize, and blocks run one after another. So tests cover arithmetic, indices and barriers, but neither
+// races nor speed. A shuffle that some threads of a warp miss ends the program.
 #ifndef TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_
 #define TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_
 
 #define TETHYS_RUNTIME_DEVICE_CUDA_LAUNCH_H_
 #define __global__
 #define __device__
-#define __shared__ static  // There is one block at a time.
+#define __shared__ static  // Only one block runs at a time.
 
 #include <cuda_runtime_api.h>
 #include <math.h>

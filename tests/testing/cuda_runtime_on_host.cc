@@ -1,5 +1,5 @@
-// The parts of the CUDA runtime that the back end needs, on the host: work runs at once. Linked in place of
-// the runtime.
+// The functions of the CUDA runtime that the CUDA back end calls, for the host. Work runs at once, except for
+// copies under SetReadsPageableMemory. Linked in place of the runtime.
 #include "tests/testing/cuda_runtime_on_host.h"
 
 #include <cublasLt.h>
@@ -18,7 +18,7 @@
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr size_t kMemoryBytes = 64 << 20;  // Enough for the suites; a test can ask for too much.
+constexpr size_t kMemoryBytes = 64 << 20;  // Enough for the tests; a test can exceed it on purpose.
 
 std::map<void*, size_t> blocks;  // Bytes of each allocation.
 std::set<void*> pinned;          // Allocations of pinned host memory.

@@ -4,8 +4,9 @@
 
 namespace tethys::cuda {
 
-// Behaves as a GPU that reads the host's pageable memory (GH200): copies from there to the device are
-// asynchronous and run when a stream is synchronized. Devices query this when they are created.
+// If `reads`, the runtime behaves as on a GPU that reads pageable host memory (GH200): copies from such
+// memory to the device are asynchronous and run when a stream is synchronized. Devices query this when they
+// are created.
 void SetReadsPageableMemory(bool reads);
 
 }  // namespace tethys::cuda

@@ -18,10 +18,10 @@ namespace {
 
 thread_local FailingCalls* active = nullptr;
 
-// The error of this call; 0: the call is made.
+// The error with which this call of function `name` fails; 0: the call is made.
 int ErrorOf(const char* name) { return active == nullptr ? 0 : active->Next(name); }
 
-// The result of a call that fails, or of the system call itself.
+// Fails as the FailingCalls of this thread demands, and otherwise makes the system call.
 template <typename... Arguments>
 long Call(const char* name, long number, Arguments... arguments) {
   if (const int error = ErrorOf(name); error != 0) {
@@ -31,7 +31,7 @@ long Call(const char* name, long number, Arguments... arguments) {
   return syscall(number, arguments...);
 }
 
-// The result of a write: all, half or none of `size` bytes.
+// Writes all, half or none of the `size` bytes, or fails.
 template <typename... Arguments>
 ssize_t Write(const char* name, long number, int fd, const void* data, size_t size, Arguments... offset) {
   const int error = ErrorOf(name);

@@ -1,9 +1,9 @@
-// File calls that fail as on a bad disk. A program linked with failing_calls.cc calls its functions of these
-// names in place of the C library's; they make the system calls while no FailingCalls exists:
+// File functions that fail as on a bad disk. failing_calls.cc replaces the C library's functions of these
+// names in every program linked with it. They only make the system calls while no FailingCalls exists:
 //
 //   open mkdir write pwrite posix_fallocate ftruncate fsync fdatasync rename unlink unlinkat
 //
-// One FailingCalls at a time, which affects only the thread that made it.
+// A thread may have one FailingCalls at a time, which affects only this thread.
 #ifndef TETHYS_TESTS_TESTING_FAILING_CALLS_H_
 #define TETHYS_TESTS_TESTING_FAILING_CALLS_H_
 
@@ -12,15 +12,15 @@
 
 namespace tethys::testing {
 
-// Values in place of an errno: a write takes half of its bytes, rounded up, or none.
+// Values in place of an errno: a write takes half of its bytes, rounded up, or none of them.
 inline constexpr int kShortWrite = -1;
 inline constexpr int kNoWrite = -2;
 
 struct FailingCall {
-  std::string name = {};         // The function's name; empty: any of them.
+  std::string name = {};         // The name of the function that fails; empty: any of the functions.
   int first = 0;                 // The first matching call to fail, counted from 0.
-  std::vector<int> errors = {};  // Errors of it and the next calls: an errno or one of the above.
-  bool for_good = false;         // All later calls get the last error.
+  std::vector<int> errors = {};  // Of that call and the next ones: an errno, kShortWrite or kNoWrite.
+  bool for_good = false;         // If true, all later calls get the last of the errors, too.
 };
 
 class FailingCalls {

@@ -1,6 +1,6 @@
-// A GPU for tests and benchmarks, opened through the library beside the program (unpacked, see
-// tests/gpu/pack.sh) or else through the build's. Targets that include this define TETHYS_CUDA_FOLDER, the
-// folder of the build's library.
+// Opens a GPU for tests and benchmarks. The CUDA library is the one beside the program if there is one (as
+// tests/gpu/pack.sh packs them), else that of the build. Targets that include this header define
+// TETHYS_CUDA_FOLDER, the folder of the build's library.
 #ifndef TETHYS_TESTS_TESTING_GPU_H_
 #define TETHYS_TESTS_TESTING_GPU_H_
 

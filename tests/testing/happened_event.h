@@ -1,4 +1,4 @@
-// The end of a step for tests that drive a strategy on host memory by hand.
+// Ends steps in tests that call the methods of a strategy on host memory themselves.
 #ifndef TETHYS_TESTS_TESTING_HAPPENED_EVENT_H_
 #define TETHYS_TESTS_TESTING_HAPPENED_EVENT_H_
 
@@ -6,7 +6,7 @@
 
 namespace tethys {
 
-// Every event of a CPU: it has happened.
+// An event on the CPU, where work has happened as soon as it is enqueued.
 class HappenedEvent final : public Event {
  public:
   absl::Status Record(Stream&) override { return absl::OkStatus(); }
@@ -14,7 +14,7 @@ class HappenedEvent final : public Event {
   absl::StatusOr<bool> Happened() const override { return true; }
 };
 
-// Ends a step before the next begins.
+// Enqueues the end of a step and awaits it, before the next step begins.
 inline absl::StatusOr<StepOutcome> EndStep(Strategy& strategy, const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(strategy.EnqueueEnd(step.parity));
   return strategy.AwaitEnd(step, HappenedEvent());

@@ -18,10 +18,10 @@
 namespace tethys::testing {
 namespace {
 
-constexpr int kCallStop = SIGTRAP | 0x80;  // With PTRACE_O_TRACESYSGOOD.
+constexpr int kCallStop = SIGTRAP | 0x80;  // A stop at a system call, with PTRACE_O_TRACESYSGOOD.
 constexpr int kNotTraced = 77;
 
-// Files that a process has written to and not synced since, held open, so that they are found under any name.
+// Files that a process has written to and not synced since. They are held open, to be found after a rename.
 class UnsyncedFiles {
  public:
   explicit UnsyncedFiles(pid_t process) : process_(process) {}
@@ -67,7 +67,7 @@ void Kill(pid_t child) {
   WaitFor(child);
 }
 
-// The child stops once before its body. Exit status 0: the body returned true.
+// Runs `body` in a child, which stops once before it. The child's exit status is 0 if `body` returns true.
 pid_t Fork(const std::function<bool()>& body) {
   const pid_t child = fork();
   TETHYS_CHECK(child >= 0, std::strerror(errno));
@@ -93,7 +93,7 @@ ProcessEnd RunKilledBefore(int call, Crash crash, const std::function<bool()>& b
     if (!WIFSTOPPED(status)) break;
     const bool at_call = WSTOPSIG(status) == kCallStop;
     signal = at_call ? 0 : WSTOPSIG(status);
-    if (!at_call || stops++ % 2 != 0) continue;  // One stop before a call, one after it.
+    if (!at_call || stops++ % 2 != 0) continue;  // The child stops before each call and after it.
     if (stops / 2 == call) {
       Kill(child);
       if (crash == Crash::kPowerCut) unsynced.LoseHalf();

@@ -1,9 +1,10 @@
 // Runs code in a process of its own that is killed before its Nth system call, to see what a crash at that
-// instant leaves behind. For tests of data that must survive one:
+// instant leaves behind. For tests of data that must survive a crash:
 //
 //   for (int call = 0; RunKilledBefore(call, Crash::kKill, save) == ProcessEnd::kKilled; ++call) CheckDisk();
 //
-// The process is a fork of the test, traced by it (ptrace(2)). Blocking; not from several threads at once.
+// The process is a fork of the test, which traces it (ptrace(2)). Calls block until the process has ended,
+// and only one thread at a time may make them.
 #ifndef TETHYS_TESTS_TESTING_KILLED_PROCESS_H_
 #define TETHYS_TESTS_TESTING_KILLED_PROCESS_H_
 
@@ -21,7 +22,7 @@ enum class Crash {
 
 enum class ProcessEnd {
   kKilled,    // Killed before system call `call`, counted from 0, which was not made.
-  kFinished,  // It made fewer calls, and the body returned true.
+  kFinished,  // The process made fewer calls, and the body returned true.
   kFailed,    // The body returned false, or the process ended by itself in another way.
 };
 

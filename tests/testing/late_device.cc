@@ -265,7 +265,7 @@ class LateDevice final : public Device {
   const std::unique_ptr<Device> cpu_;
   const std::unique_ptr<Stream> cpu_stream_;
   const std::shared_ptr<Nanoseconds> time_ = std::make_shared<Nanoseconds>(0);
-  std::map<const char*, int64_t> pinned_;  // Address to bytes.
+  std::map<const char*, int64_t> pinned_;  // Pinned host buffers: address and size in bytes.
   int64_t free_bytes_ = options_.memory_bytes;
   bool capturing_ = false;
   const std::shared_ptr<int> live_graphs_ = std::make_shared<int>(0);

@@ -1,6 +1,7 @@
-// A device that is as late as the contract allows: enqueued work runs only when it is waited for, or when an
-// event behind it is queried, and device memory is not the host's. Code that misses a wait, or an order
-// between two streams, computes with stale data. Primitives are the CPU's.
+// A simulated asynchronous device that is as late as the contract of Device allows. Enqueued work runs only
+// when the host waits for it or queries an event behind it, and the host may not use device memory. So code
+// that misses a wait, or an order between two streams, computes with stale data. The primitives are those of
+// the CPU.
 //
 // Used by one thread, as every device.
 #ifndef TETHYS_TESTS_TESTING_LATE_DEVICE_H_
@@ -16,7 +17,7 @@
 namespace tethys::testing {
 
 struct LateDeviceOptions {
-  std::string identity = "";  // As Device::identity; empty: it joins no group.
+  std::string identity = "";  // The result of Device::identity; empty: the device joins no group.
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
   std::vector<std::string>* ranges = nullptr;  // Gets "name number" when a range begins, "" when one ends.
   bool hangs = false;                          // Queries of events run no work; only Synchronize does.
@@ -26,7 +27,7 @@ struct LateDeviceOptions {
 // The device's time for each piece of work on a stream, as timed events report it.
 inline constexpr Nanoseconds kWorkTime = kMicrosecond;
 
-// Enqueues work on a stream of a late device, as a library of the device would.
+// Enqueues work on a stream of a late device, as a library such as NCCL does on a real device.
 void EnqueueWork(Stream& stream, std::function<absl::Status()> work);
 
 // The number of existing graphs that the late device captured.

@@ -1,7 +1,7 @@
-// Streams, events and graphs of a late device (late_device.h). Work on a stream runs when it is waited for.
-// While a stream is captured, its work, records and waits are kept as commands. Each launch of the graph
-// issues them again: on the launching stream, and on the graph's own streams in place of the others that took
-// part. Those are as late.
+// Streams, events and graphs of a late device (late_device.h). Work on a stream runs when the host waits for
+// it. While a stream is captured, its work, records and waits are kept as commands. Each launch of the graph
+// issues these commands again: those of the captured stream on the launching stream, and those of the other
+// streams in the capture on streams of the graph, which are just as late.
 #ifndef TETHYS_TESTS_TESTING_LATE_STREAM_H_
 #define TETHYS_TESTS_TESTING_LATE_STREAM_H_
 
@@ -36,7 +36,7 @@ class LateStream final : public Stream {
   void Enqueue(Work work);
   std::shared_ptr<LatePoint> Record();
   void Await(std::shared_ptr<LatePoint> point);
-  // False if no work is left, or after an error.
+  // Runs the next piece of work. False if no work is left, or after an error.
   bool RunOne();
   const absl::Status& status() const { return status_; }
   absl::Status Synchronize() override;
@@ -66,7 +66,7 @@ class LateCapture {
 
   using Command = std::function<void(LateLaunch& launch, LateStream& stream)>;
 
-  // Adds a command for `stream`, which takes part from now on if it did not before.
+  // Adds a command for `stream`, which joins the capture if it has not yet.
   void Add(LateStream& stream, Command command) {
     const size_t member = Member(stream);
     ++members_[member].commands;
@@ -77,7 +77,7 @@ class LateCapture {
   size_t Record(LateStream& stream);
   void Await(LateStream& stream, size_t point);
 
-  // Ends the capture on all streams. An error if the first stream does not wait for another that took part.
+  // Ends the capture on all streams. An error if the first stream does not wait for all work of the others.
   absl::Status End();
   bool ended() const { return ended_; }
   size_t streams() const { return members_.size(); }
@@ -87,11 +87,11 @@ class LateCapture {
   struct TakesPart {
     LateStream* stream;
     int64_t commands = 0;
-    int64_t awaited = 0;  // Commands that the first stream waits for.
+    int64_t awaited = 0;  // How many of the commands the first stream waits for.
   };
   struct Point {
     size_t member;
-    int64_t commands;  // Commands of its stream before it.
+    int64_t commands;  // The number of its stream's commands up to and including this point.
   };
   size_t Member(LateStream& stream);
 
@@ -103,12 +103,12 @@ class LateCapture {
 
 class LateEvent final : public TimedEvent {
  public:
-  // Timed events are recorded by each launch of a graph; other events order the work within it.
+  // Each launch of a graph records its timed events; other captured events only order work within the graph.
   LateEvent(bool timed, bool hangs) : timed_(timed), hangs_(hangs) {}
 
   absl::Status Record(Stream& stream) override;
   absl::Status Wait(Stream& stream) const override;
-  // Each query runs one piece of work.
+  // Each query runs one piece of work, unless the event `hangs`.
   absl::StatusOr<bool> Happened() const override;
   absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const override;
 
@@ -116,11 +116,11 @@ class LateEvent final : public TimedEvent {
   const bool timed_;
   const bool hangs_;
   std::shared_ptr<LatePoint> point_;
-  std::shared_ptr<LateCapture> capture_;  // The capture of the last Record; null: it was outside one.
-  size_t captured_point_ = 0;             // The point in capture_.
+  std::shared_ptr<LateCapture> capture_;  // The capture during the last Record; null if there was none.
+  size_t captured_point_ = 0;             // The recorded point in capture_.
 };
 
-// Contract: Device::Capture. `time` is the device's; `live` counts existing graphs.
+// See Device::Capture for the contract. `time` is the device's clock; `live` counts the existing graphs.
 absl::StatusOr<std::unique_ptr<Graph>> CaptureLate(LateStream& stream, absl::FunctionRef<absl::Status()> work,
                                                    std::shared_ptr<Nanoseconds> time,
                                                    std::shared_ptr<int> live);

@@ -1,6 +1,6 @@
-// The functions of NVIDIA's libraries that the CUDA back end calls, as plain loops on the host, so that all
-// of our code in it runs in tests without a GPU: products and convolutions of cuBLASLt and cuDNN. Linked in
-// place of them, with cuda_runtime_on_host.cc in place of the runtime.
+// The products of cuBLASLt and the convolutions of cuDNN as plain loops on the host, so that tests run all of
+// the CUDA back end's own code without a GPU. Linked in place of these libraries, with
+// cuda_runtime_on_host.cc in place of the CUDA runtime.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cudnn.h>
@@ -39,7 +39,7 @@ namespace {
 
 constexpr int64_t kWorkspaceBytes = 4096;
 
-// Elements of an operand, in the format of its precision.
+// The elements of an operand, stored as float or as bfloat16.
 class Elements {
  public:
   Elements(Precision precision, const void* data)
@@ -120,7 +120,7 @@ class HostConvolution final : public ConvolutionPlan {
   }
 
  private:
-  // `add` adds one product to the sums, which become the `count` elements of `out`.
+  // Calls `add` for every product, to add it to one of `count` sums, and then writes the sums to `out`.
   template <typename Add>
   void Write(const Elements& out, int64_t count, const Add& add) {
     std::vector<double> sums(count);

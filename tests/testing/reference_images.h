@@ -1,5 +1,5 @@
-// Convolution and max pooling in double precision, sample by sample, written for clarity alone; devices and
-// plans are tested against it. Shapes may have any number of rows; layouts are those of
+// Reference code for convolution and max pooling, sample by sample, written for clarity alone. Tests compare
+// devices and plans with it. Shapes may have any number of rows; layouts are those of
 // runtime/device/image_primitives.h.
 #ifndef TETHYS_TESTS_TESTING_REFERENCE_IMAGES_H_
 #define TETHYS_TESTS_TESTING_REFERENCE_IMAGES_H_
@@ -36,7 +36,7 @@ inline void ForEachTap(const ImageShape& in, const ImageShape& out, const Window
   }
 }
 
-// Calls visit(x, filter, y), positions in the three arrays, for every multiplication of a convolution.
+// Calls visit(x, filter, y) for every multiplication of a convolution, with positions in the three arrays.
 inline void ForEachProduct(const ConvolutionShape& shape,
                            absl::FunctionRef<void(int64_t x, int64_t filter, int64_t y)> visit) {
   const ImageShape out = shape.output();

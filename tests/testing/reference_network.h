@@ -1,5 +1,6 @@
-// A network in double precision, written for clarity alone; plans, gradients and training are tested against
-// it. Reads a Model's layers and ranges; parameters and gradients lie as in the model's arena.
+// A reference network in double precision, written for clarity alone. Tests compare plans, gradients and
+// training with it. Its layers are those of a Model; parameters and gradients are laid out as in the model's
+// arena.
 #ifndef TETHYS_TESTS_TESTING_REFERENCE_NETWORK_H_
 #define TETHYS_TESTS_TESTING_REFERENCE_NETWORK_H_
 
@@ -24,7 +25,7 @@ class ReferenceNetwork {
     return LossAndGradients(parameters, batch, unused);
   }
 
-  // The same; `gradients` becomes its derivative by the parameters.
+  // Returns Loss() and sets `gradients` to its derivatives with respect to the parameters.
   double LossAndGradients(const std::vector<double>& parameters, const HostBatch& batch,
                           std::vector<double>& gradients) const {
     std::fill(gradients.begin(), gradients.end(), 0.0);
@@ -57,7 +58,7 @@ class ReferenceNetwork {
     return x;
   }
 
-  // Calls visit(x, weight, y), positions in a sample and the weights, for every multiplication.
+  // Calls visit(x, weight, y) for every multiplication, with positions in the input, weights and output.
   template <typename Visit>
   static void ForEachWeight(const DenseShape& shape, Visit&& visit) {
     for (int64_t o = 0; o < shape.out; ++o) {
@@ -89,7 +90,7 @@ class ReferenceNetwork {
     return y;
   }
 
-  // `logits` become the derivative of the loss by them.
+  // Returns the loss and replaces `logits` by the loss's derivatives with respect to them.
   static double SoftmaxCrossEntropy(int32_t label, double weight, Vector& logits) {
     const double largest = *std::max_element(logits.begin(), logits.end());
     double sum = 0;
@@ -100,7 +101,7 @@ class ReferenceNetwork {
     return loss;
   }
 
-  // Returns the derivative by the layer's input, given `delta`, that by its output.
+  // Returns the loss's derivatives with respect to the layer's input, given `delta`, those for its output.
   static Vector Backward(const Model::Layer& layer, const Vector& parameters, const Vector& x,
                          const Vector& y, const Vector& delta, Vector& gradients) {
     return std::visit(

@@ -27,8 +27,8 @@ class TempDirectory {
   const std::string& path() const { return path_; }
   std::string Path(absl::string_view name) const { return absl::StrCat(path_, "/", name); }
 
-  // Returns the file's path. An existing file is removed first: truncating and rewriting it makes some file
-  // systems flush it to the disk, which is slow over thousands of rewrites.
+  // Writes a file and returns its path. An existing file is removed first: truncating and rewriting it makes
+  // some file systems flush it to the disk, which is slow over thousands of rewrites.
   std::string Write(absl::string_view name, absl::string_view contents) const {
     const std::string path = Path(name);
     std::remove(path.c_str());

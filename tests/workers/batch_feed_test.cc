@@ -1,5 +1,5 @@
-// Batches brought to a late device ahead of their steps are compared with the CPU's, which reads them in
-// place.
+// Trains on a late device (a simulated asynchronous one), to which batches are copied ahead of their steps.
+// The results must equal those of the CPU, which reads its batches in place.
 #include "workers/batch_feed.h"
 
 #include <memory>
@@ -16,14 +16,15 @@ namespace {
 
 constexpr int64_t kEpochs = 3;
 
-// The result of training: a record per step, the parameters, and their loss over all samples.
+// The result of training: the loss of each step, the parameters, and their evaluation after the training.
 struct Trained {
   std::vector<double> losses;
   std::vector<float> parameters;
   EvaluationSums evaluation;
 };
 
-// The trainer's loop: epochs are barriers, batches are announced as far ahead as there is room.
+// Trains an epoch as the trainer does: announces batches as long as the loader has room, and finishes all
+// steps at the end.
 absl::Status RunEpoch(int64_t epoch, Replica& replica) {
   const auto order = std::make_shared<const EpochOrder>(1, epoch, kSamples);
   const int64_t steps = StepsPerEpoch(kSamples, kRows, false);
@@ -55,7 +56,7 @@ Trained TrainOn(std::unique_ptr<Device> device, int prefetch_batches) {
   return trained;
 }
 
-TEST(BatchFeed, LateDeviceSeesTheBatchesOfTheCpu) {
+TEST(BatchFeed, LateDeviceComputesOnTheSameBatchesAsTheCpu) {
   const Trained expected = TrainOn(CreateCpuDevice(1).value(), 0);
   EXPECT_EQ(expected.losses.size(), static_cast<size_t>(12));
   for (const int prefetch_batches : {0, 1, 2}) {
@@ -67,7 +68,7 @@ TEST(BatchFeed, LateDeviceSeesTheBatchesOfTheCpu) {
   }
 }
 
-// Losses of batches of one dataset, in order; waits for each loss, or for all at the end.
+// The losses of six consecutive batches. Waits for each loss if `waits`, else for all losses at the end.
 std::vector<double> LossesOf(bool waits) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   EXPECT_TRUE(replica.replica().Attach(replica.MakeLocal()).ok());

@@ -79,7 +79,7 @@ class LeasedSequenceTest : public ::testing::Test {
   std::unique_ptr<BatchSequence> sequence_ = CreateLeasedSequence(Positions(0, 100), session_);
 };
 
-TEST_F(LeasedSequenceTest, LeasesComeInOrderUntilTheLast) {
+TEST_F(LeasedSequenceTest, LeasedBatchesComeInOrderUntilTheLastLeaseEnds) {
   session_.Lease({{0, 10}, {10, 20}}, false);
   session_.Lease({{40, 50}}, true);
   EXPECT_EQ(Next(), (Slice{0, 10}));
@@ -88,7 +88,7 @@ TEST_F(LeasedSequenceTest, LeasesComeInOrderUntilTheLast) {
   EXPECT_EQ(Next(), kNone);
 }
 
-TEST_F(LeasedSequenceTest, RequestsMoreBeforeItRunsOut) {
+TEST_F(LeasedSequenceTest, MoreBatchesAreRequestedBeforeTheyRunOut) {
   session_.Lease({{0, 10}, {10, 20}, {20, 30}, {30, 40}}, false);
   EXPECT_EQ(Next(), (Slice{0, 10}));
   EXPECT_EQ(session_.requests(), 0);
@@ -99,7 +99,7 @@ TEST_F(LeasedSequenceTest, RequestsMoreBeforeItRunsOut) {
   EXPECT_EQ(session_.requests(), 1) << "and not to ask again before the answer";
 }
 
-TEST_F(LeasedSequenceTest, NextWithoutWaitingGivesNothingBeforeTheEnd) {
+TEST_F(LeasedSequenceTest, NextWithoutWaitingGivesNothingBeforeALeaseArrives) {
   const auto batch = sequence_->Next(false);
   ASSERT_TRUE(batch.ok());
   EXPECT_FALSE(batch->has_value());
@@ -112,7 +112,7 @@ TEST_F(LeasedSequenceTest, StoppedJobAbortsTheSegment) {
   EXPECT_TRUE(absl::IsAborted(sequence_->Next(true).status()));
 }
 
-TEST_F(LeasedSequenceTest, LeasesOfAnotherSegmentAreRefused) {
+TEST_F(LeasedSequenceTest, LeasesOutsideTheSegmentAreRefused) {
   session_.Lease({{0, 10}}, false, 2);
   EXPECT_TRUE(absl::IsInternal(sequence_->Next(true).status()));
   session_.Lease({{90, 110}}, false);

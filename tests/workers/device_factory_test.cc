@@ -6,7 +6,7 @@
 namespace tethys {
 namespace {
 
-// A server and workers on one host, with these local ranks.
+// The setup of a server and of workers on one host; worker i has local_ranks[i].
 proto::Setup SetupOf(const std::vector<int>& local_ranks) {
   proto::Setup setup;
   setup.add_member()->set_role(proto::PS);
@@ -43,7 +43,7 @@ TEST(DeviceFactory, JobWithoutADeviceComputesOnTheCpu) {
   EXPECT_THAT(CreateWorkerDevice({}, setup).value()->Describe(), testing::StartsWith("cpu"));
 }
 
-TEST(DeviceFactory, DeviceOfTheHostFileOverridesTheJobs) {
+TEST(DeviceFactory, DeviceInTheHostFileOverridesThatOfTheJob) {
   proto::Setup setup = SetupOf({0, 0});
   setup.mutable_plan()->mutable_job()->mutable_device()->set_threads_per_rank(1);
   setup.mutable_plan()->mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
@@ -58,7 +58,7 @@ TEST(DeviceFactory, DeviceOfTheHostFileOverridesTheJobs) {
 TEST(DeviceFactory, CudaJobWithoutTheLibraryIsRefused) {
   proto::Setup setup = SetupOf({0});
   setup.mutable_plan()->mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);
-  // No libtethys_cuda.so lies beside this test.
+  // There is no libtethys_cuda.so beside this test program.
   EXPECT_THAT(StatusText(CreateWorkerDevice({}, setup).status()), testing::HasSubstr("libtethys_cuda.so"));
 }
 

@@ -1,4 +1,4 @@
-// Replicas as threads, joined by a ring and trained together.
+// Trains replicas as threads that exchange their gradients through a ring.
 #ifndef TETHYS_TESTS_WORKERS_MIRRORED_REPLICAS_H_
 #define TETHYS_TESTS_WORKERS_MIRRORED_REPLICAS_H_
 
@@ -20,7 +20,7 @@ inline absl::Status TrainBriefly(TestReplica& replica, std::unique_ptr<Strategy>
   return replica.Train(std::move(strategy));
 }
 
-// The parameters of each replica after training.
+// Trains `world` replicas, each on a device of its own; returns the parameters of each.
 inline std::vector<std::vector<float>> TrainMirrored(int world,
                                                      const std::function<std::unique_ptr<Device>()>& device,
                                                      const MakeStrategy& strategy,

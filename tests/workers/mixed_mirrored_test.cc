@@ -1,5 +1,5 @@
-// Mirrored training of ranks on the CPU and ranks on devices whose memory the host cannot use. They are
-// joined as workers are, by the factory that chooses their strategies.
+// Mirrored training of ranks on the CPU together with ranks on devices whose memory the host cannot use. As
+// for the workers of a job, CreateStrategy chooses how the ranks exchange gradients.
 #include <mutex>
 #include <set>
 #include <string>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr auto kCpu = proto::Device::CPU;
 constexpr auto kCuda = proto::Device::CUDA;
 
-// Workers on one host, each on the device of its kind.
+// Workers on one host; worker i has a device of kinds[i], where a late device takes the place of CUDA.
 class MixedWorld {
  public:
   explicit MixedWorld(const std::vector<proto::Device::Kind>& kinds) : kinds_(kinds) {
@@ -47,7 +47,7 @@ class MixedWorld {
     setup_.mutable_plan()->mutable_job()->mutable_strategy()->mutable_mirrored()->set_gradients(gradients);
   }
 
-  // The errors of ranks that cannot be set up.
+  // Creates the strategy on every rank; returns the status of each as text.
   std::vector<std::string> Refusals() {
     std::vector<std::string> refusals(kinds_.size());
     OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
@@ -57,7 +57,7 @@ class MixedWorld {
     return refusals;
   }
 
-  // The parameters of each rank after training.
+  // Trains all ranks; returns the parameters of each.
   std::vector<std::vector<float>> Train() {
     std::vector<std::vector<float>> parameters(kinds_.size());
     OnRanks(static_cast<int>(kinds_.size()), [&](int rank) {
@@ -75,7 +75,7 @@ class MixedWorld {
     return parameters;
   }
 
-  // The ranks' descriptions of their exchange.
+  // How the trained ranks described their exchange, without duplicates.
   const std::set<std::string>& exchanges() const { return exchanges_; }
 
  private:
@@ -98,7 +98,7 @@ class MixedWorld {
   std::set<std::string> exchanges_;
 };
 
-TEST(MixedMirrored, GivesTheBitsOfTheCpu) {
+TEST(MixedMirrored, ParametersEqualThoseOfCpuRanksBitForBit) {
   MixedWorld world({kCpu, kCuda, kCuda});
   EXPECT_EQ(world.Train(), MirroredOnTheCpu(3));
 }

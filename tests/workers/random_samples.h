@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// Images of the size of the replicas' model, with labels; different ones for each `key`.
+// Random 6 x 6 images, as the model of TestReplica takes them, with labels; each `key` gives other samples.
 inline std::shared_ptr<const Dataset> RandomSamples(int64_t samples, uint64_t key) {
   auto store = std::make_shared<SampleStore>();
   store->sample_shape = {6, 6};

@@ -19,7 +19,7 @@ namespace tethys {
 
 constexpr int64_t kRows = 16;
 constexpr int kSteps = 6;
-constexpr int64_t kSamples = 50;  // Each rank's: three full batches and one of 2.
+constexpr int64_t kSamples = 50;  // Per rank: three full batches and one of 2 samples.
 
 inline proto::Optimizer SgdConfig() {
   proto::Optimizer config;
@@ -31,7 +31,7 @@ inline proto::Optimizer SgdConfig() {
   return config;
 }
 
-// Trains on samples of its rank: by steps of the replica, or by Train on batches that it makes itself.
+// A replica with samples of its own. A test trains it by replica().Step(), or by Train on random batches.
 class TestReplica {
  public:
   TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {})
@@ -48,7 +48,7 @@ class TestReplica {
   }
 
   ReplicaUpdate MakeUpdate() { return replica_->MakeUpdate(SgdConfig(), 0, world_).value(); }
-  // An update of the same variables elsewhere.
+  // An update of the same variables in memory of another device.
   ReplicaUpdate MakeUpdateOn(Device& device, Stream& stream) const {
     std::vector<NamedRange> ranges;
     for (const Variable& variable : model().variables().variables())
@@ -59,7 +59,7 @@ class TestReplica {
   std::unique_ptr<Strategy> MakeLocal(Nanoseconds timeout = 30 * kSecond) {
     return CreateLocalStrategy(MakeUpdate(), TestClock(), timeout);
   }
-  // Only sums where the host cannot use the device's memory.
+  // If the host cannot use the device's memory, the strategy only sums gradients and updates nothing.
   std::unique_ptr<Strategy> MakeMirrored(std::unique_ptr<Communicator> communicator) {
     absl::optional<ReplicaUpdate> update;
     if (device().reads_host_memory()) update.emplace(MakeUpdate());
@@ -72,7 +72,7 @@ class TestReplica {
         .value();
   }
 
-  // Steps on random batches, driven by hand: each ends before the next begins.
+  // Makes kSteps steps on random batches; each step ends before the next begins.
   absl::Status Train(std::unique_ptr<Strategy> strategy) {
     TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy)));
     absl::Status trained;

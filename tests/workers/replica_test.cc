@@ -1,4 +1,4 @@
-// A replica's life: it outlives its strategies, and several live in one process.
+// The lifetime of replicas: a replica outlives its strategies, and several replicas can share a process.
 #include "workers/replica.h"
 
 #include <vector>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAreArray;
 
-// Steps [begin, end) on batches of kRows samples of the natural order.
+// Makes steps [begin, end) on batches of kRows samples in the order of the dataset.
 absl::Status Steps(TestReplica& test, int64_t begin, int64_t end) {
   Replica& replica = test.replica();
   for (int64_t step = begin; step < end; ++step) {
@@ -42,7 +42,7 @@ std::vector<float> TrainedAtOnce(std::unique_ptr<Device> device) {
   return test.Parameters();
 }
 
-// The second strategy starts with the slots of the first.
+// The second strategy starts with the optimizer slots (here the momentum) of the first.
 std::vector<float> TrainedUnderTwoStrategies(std::unique_ptr<Device> device) {
   TestReplica test(std::move(device), 0, 1);
   Replica& replica = test.replica();
@@ -63,13 +63,13 @@ std::vector<float> TrainedUnderTwoStrategies(std::unique_ptr<Device> device) {
   return test.Parameters();
 }
 
-TEST(Replica, TwoStrategiesInTurnGiveTheBitsOfOne) {
+TEST(Replica, TwoSuccessiveStrategiesTrainBitForBitLikeOne) {
   const std::vector<float> expected = TrainedAtOnce(CreateCpuDevice(1).value());
   EXPECT_EQ(TrainedUnderTwoStrategies(CreateCpuDevice(1).value()), expected);
   EXPECT_EQ(TrainedUnderTwoStrategies(testing::CreateLateDevice()), expected);
 }
 
-TEST(Replica, RecordsGoOnUnderTheNextStrategy) {
+TEST(Replica, StepRecordsContinueUnderTheNextStrategy) {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1);
   for (const int64_t begin : {0, 3}) {
     ASSERT_TRUE(test.replica().Attach(test.MakeLocal()).ok());
@@ -83,7 +83,7 @@ TEST(Replica, RecordsGoOnUnderTheNextStrategy) {
   EXPECT_THAT(steps, ElementsAreArray({0, 1, 2, 3, 4, 5}));
 }
 
-TEST(Replica, SeveralInOneProcessTrainIndependently) {
+TEST(Replica, SeveralReplicasInOneProcessTrainIndependently) {
   TestReplica first(CreateCpuDevice(1).value(), 0, 1), second(testing::CreateLateDevice(), 0, 1);
   ASSERT_TRUE(first.replica().Attach(first.MakeLocal()).ok());
   ASSERT_TRUE(second.replica().Attach(second.MakeLocal()).ok());
@@ -96,7 +96,7 @@ TEST(Replica, SeveralInOneProcessTrainIndependently) {
   EXPECT_EQ(second.Parameters(), expected);
 }
 
-TEST(Replica, WithoutAStrategyEvaluatesItsParameters) {
+TEST(Replica, ReplicaWithoutStrategyEvaluatesItsParameters) {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1);
   const EvaluationSums sums = test.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).value();
   EXPECT_EQ(sums.samples, kSamples);
@@ -117,7 +117,7 @@ class Refuses final : public Strategy {
   std::vector<absl::Span<float>> slots() override { return {}; }
 };
 
-TEST(Replica, StrategyThatCannotBePreparedLeavesNoneAttached) {
+TEST(Replica, StrategyThatFailsToPrepareIsNotAttached) {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1);
   EXPECT_TRUE(absl::IsUnavailable(test.replica().Attach(std::make_unique<Refuses>())));
   EXPECT_EQ(test.replica().strategy(), nullptr);

@@ -1,4 +1,4 @@
-// A ring of threads as a StreamCommunicator, in place of NCCL. It sums when the stream of a late device
+// A StreamCommunicator over a ring of threads, in place of NCCL. It sums when the stream of a late device
 // (tests/testing/late_device.h) runs the enqueued all-reduce. In bfloat16 it rounds each sum once, whereas
 // NCCL rounds every partial sum.
 #ifndef TETHYS_TESTS_WORKERS_RING_ON_STREAM_H_
@@ -20,15 +20,15 @@ namespace tethys {
 
 // Faults of a rank's stream communicator.
 struct Fault {
-  int64_t fails_at = -1;   // Index of the AllReduce that fails when it is enqueued.
-  int64_t breaks_at = -1;  // Index of the all-reduce that fails when it happens.
+  int64_t fails_at = -1;   // Index of the all-reduce that fails when it is enqueued; -1: none.
+  int64_t breaks_at = -1;  // Index of the all-reduce that fails when the stream runs it; -1: none.
 };
 
-// The end of a communicator.
+// How a communicator ended.
 struct Fate {
   bool aborted = false;
-  int graphs_at_abort = 0;  // The most graphs of the device that were alive; NCCL would wait for them.
-  int graphs_left = 0;      // Graphs of the device that were alive when it was destroyed.
+  int graphs_at_abort = 0;  // The most graphs that existed on the device at an abort; NCCL waits for them.
+  int graphs_left = 0;      // Graphs that existed on the device when the communicator was destroyed.
 };
 
 class RingOnStream final : public StreamCommunicator {
@@ -95,7 +95,7 @@ inline std::unique_ptr<Strategy> MirroredOnStream(TestReplica& replica, std::uni
       .value();
 }
 
-// Does by hand what the ring on a stream does in bfloat16.
+// Rounds to bfloat16 before and after each all-reduce of floats; RingOnStream in bfloat16 sums alike.
 class RoundedByHand final : public Communicator {
  public:
   explicit RoundedByHand(std::unique_ptr<Communicator> ring) : ring_(std::move(ring)) {}

@@ -1,4 +1,4 @@
-// A session with the chief that delivers the orders a test has put into it, and keeps what is sent.
+// A fake session with the chief: it delivers the orders that a test added and keeps the messages sent.
 #ifndef TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
 #define TETHYS_TESTS_WORKERS_SCRIPTED_SESSION_H_
 
@@ -10,10 +10,10 @@
 
 namespace tethys::testing {
 
-// Receive without an order is a broken session.
+// Receive fails as on a broken session if no order is left.
 class ScriptedSession : public TaskSession {
  public:
-  // An order to deliver after those before it, for the test to fill.
+  // Adds an empty order behind all others, for the test to fill in.
   proto::ToTask& Add() { return orders_.emplace_back(); }
   void Stop() { Add().mutable_stop()->set_reason("enough"); }
   const std::vector<proto::FromTask>& sent() const { return sent_; }

@@ -24,7 +24,7 @@ class PauseSession final : public testing::ScriptedSession {
   }
 };
 
-// A segment of five steps.
+// A segment of five steps, which the chief may pause and then cut short.
 class SegmentPauseTest : public ::testing::Test {
  protected:
   static proto::Run Run() {
@@ -47,7 +47,7 @@ TEST_F(SegmentPauseTest, NoPause_AllStepsAreMade) {
   EXPECT_FALSE(GoesOn(5));
 }
 
-TEST_F(SegmentPauseTest, Pause_OneMoreStepIsMadeBeforeTheCut) {
+TEST_F(SegmentPauseTest, Pause_AnswersWithOneMoreStepAndGoesOnUntilTheCut) {
   session_.Pause();
   EXPECT_TRUE(GoesOn(2));
   EXPECT_EQ(session_.answers(), (std::vector<int64_t>{3}));
@@ -70,7 +70,7 @@ TEST_F(SegmentPauseTest, PauseAtTheEnd_AnswersWithAllSteps) {
   EXPECT_EQ(session_.answers(), (std::vector<int64_t>{5}));
 }
 
-TEST_F(SegmentPauseTest, StopOrBrokenSessionWhileItWaits_IsAnError) {
+TEST_F(SegmentPauseTest, StopOrBrokenSessionDuringAPause_IsAnError) {
   session_.Pause();
   EXPECT_TRUE(GoesOn(0));
   EXPECT_TRUE(absl::IsUnavailable(pause_.GoesOn(1).status()));
@@ -78,7 +78,7 @@ TEST_F(SegmentPauseTest, StopOrBrokenSessionWhileItWaits_IsAnError) {
   EXPECT_TRUE(absl::IsAborted(pause_.GoesOn(1).status()));
 }
 
-TEST_F(SegmentPauseTest, OrdersOutsideOfThePause_AreRefused) {
+TEST_F(SegmentPauseTest, OrdersThatDoNotFitTheSegment_AreRefused) {
   session_.Cut(3);
   EXPECT_TRUE(absl::IsInternal(pause_.GoesOn(0).status())) << "a cut that was not asked for";
   session_.Pause(2);

@@ -1,5 +1,5 @@
-// Training on a late device, whose memory the host cannot use: under every strategy the parameters are those
-// of the same training on the CPU, bit by bit.
+// Trains on a late device, whose memory the host cannot use. Under every strategy the parameters must equal,
+// bit for bit, those of the same training on the CPU.
 #include <memory>
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Stands for servers: keeps parameters and slots on the host and updates them there.
+// Simulates parameter servers: keeps parameters and optimizer slots on the host and updates them there.
 std::unique_ptr<Strategy> HostUpdates(const TestReplica& replica, Device& cpu, Stream& stream) {
   return CreateLocalStrategy(replica.MakeUpdateOn(cpu, stream), TestClock());
 }
@@ -23,13 +23,13 @@ std::vector<float> TrainedOnTheCpu() {
   return replica.Parameters();
 }
 
-TEST(StagedTraining, LocalOnALateDeviceGivesTheBitsOfTheCpu) {
+TEST(StagedTraining, LocalTrainingOnLateDeviceEqualsCpuBitForBit) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   ASSERT_TRUE(replica.Train(replica.MakeLocal()).ok());
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
-// A strategy that brings parameters before the first step, as servers do.
+// A strategy that sets the parameters before the first step, as parameter servers do.
 class StartsWithInitialValues final : public Strategy {
  public:
   StartsWithInitialValues(std::unique_ptr<Strategy> inner, std::vector<float> initial)
@@ -55,7 +55,7 @@ class StartsWithInitialValues final : public Strategy {
   const std::vector<float> initial_;
 };
 
-TEST(StagedTraining, ServersWithALateDeviceGiveTheBitsOfTheCpu) {
+TEST(StagedTraining, ServersWithLateDeviceEqualCpuBitForBit) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();
@@ -65,7 +65,7 @@ TEST(StagedTraining, ServersWithALateDeviceGiveTheBitsOfTheCpu) {
   EXPECT_EQ(replica.Parameters(), TrainedOnTheCpu());
 }
 
-TEST(StagedTraining, MirroredOnLateDevicesGivesTheBitsOfTheCpu) {
+TEST(StagedTraining, MirroredOnLateDevicesEqualsCpuBitForBit) {
   const auto staged = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
       [](TestReplica& replica, auto communicator) {
@@ -74,7 +74,7 @@ TEST(StagedTraining, MirroredOnLateDevicesGivesTheBitsOfTheCpu) {
   EXPECT_EQ(staged, MirroredOnTheCpu(3));
 }
 
-// Uses the gradients until it is destroyed, as a strategy with threads of its own may.
+// A strategy that uses the gradients until it is destroyed, as one with threads of its own may.
 class WorksToTheEnd final : public Strategy {
  public:
   ~WorksToTheEnd() override { gradients_[0] += 1; }
@@ -93,14 +93,14 @@ class WorksToTheEnd final : public Strategy {
   float* gradients_ = nullptr;
 };
 
-// AddressSanitizer reports a violation.
+// A violation is a use after free, which only AddressSanitizer reports.
 TEST(StagedTraining, GradientsOutliveTheStrategyThatExchangesThem) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   const absl::Status status = replica.Train(replica.Staged(std::make_unique<WorksToTheEnd>(), absl::nullopt));
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
 }
 
-TEST(StagedTraining, HungDeviceEndsTheStepByTheDeadline) {
+TEST(StagedTraining, HungDeviceFailsTheStepAtTheDeadline) {
   TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
   const auto cpu = CreateCpuDevice(1).value();
   const auto stream = cpu->CreateStream().value();

@@ -25,7 +25,8 @@ class StepPhasesTest : public ::testing::Test {
     for (int i = 0; i < pieces; ++i) testing::EnqueueWork(*stream_, [] { return absl::OkStatus(); });
     return absl::OkStatus();
   }
-  // Enqueues a step whose phases have these numbers of pieces; the update's come after those of the exchange.
+  // Enqueues a step whose phases have these numbers of pieces of work. The update is the last part of the
+  // exchange phase.
   void EnqueueStep(StepPhases& phases, const StepInfo& step, int forward, int backward, int exchange,
                    int update) {
     ASSERT_TRUE(recorder_.BeginStep({}).ok());
@@ -60,7 +61,7 @@ TEST_F(StepPhasesTest, OnDeviceGivesTheTimeOfEachPhase) {
   EXPECT_EQ(times.update_ns, (4 + 1) * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, TwoStepsInFlightHaveTimesOfTheirOwn) {
+TEST_F(StepPhasesTest, TwoStepsInFlightHaveSeparateTimes) {
   const auto phases = Create();
   const StepInfo first{.step = 0, .parity = 0}, second{.step = 1, .parity = 1};
   EnqueueStep(*phases, first, 10, 1, 1, 1);
@@ -70,7 +71,7 @@ TEST_F(StepPhasesTest, TwoStepsInFlightHaveTimesOfTheirOwn) {
   EXPECT_EQ(phases->OnDevice(second).value()->forward_ns, 21 * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, GraphsTimesAreThoseOfItsLastLaunch) {
+TEST_F(StepPhasesTest, TimesOfAGraphAreThoseOfItsLastLaunch) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
   EnqueueStep(*phases, step, 1, 1, 1, 1);
@@ -85,7 +86,7 @@ TEST_F(StepPhasesTest, GraphsTimesAreThoseOfItsLastLaunch) {
   EXPECT_EQ(phases->OnDevice(step).value()->forward_ns, 6 * kWorkTime);
 }
 
-TEST_F(StepPhasesTest, UpdateElsewhereTakesNoTime) {
+TEST_F(StepPhasesTest, UpdateOutsideTheDeviceTakesNoDeviceTime) {
   const auto phases = Create(/*updates_here=*/false);
   const StepInfo step{.step = 0};
   EnqueueStep(*phases, step, 1, 1, 1, 1);
@@ -93,19 +94,19 @@ TEST_F(StepPhasesTest, UpdateElsewhereTakesNoTime) {
   EXPECT_EQ(phases->OnDevice(step).value()->update_ns, 0);
 }
 
-TEST_F(StepPhasesTest, StepThatHasNotHappenedHasNoTimes) {
+TEST_F(StepPhasesTest, TimesOfAnUnfinishedStepAreAnError) {
   const auto phases = Create();
   EnqueueStep(*phases, {}, 1, 1, 1, 1);
   EXPECT_FALSE(phases->OnDevice({}).ok());
 }
 
-TEST_F(StepPhasesTest, PhasesHaveNamesInAProfiler) {
+TEST_F(StepPhasesTest, PhasesAreNamedRangesInAProfiler) {
   const auto phases = Create();
   EnqueueStep(*phases, {.step = 7}, 1, 1, 1, 1);
   EXPECT_THAT(ranges_, ElementsAre("data 7", "", "forward 7", "", "backward 7", "", "exchange 7", ""));
 }
 
-TEST_F(StepPhasesTest, AnErrorEndsItsRange) {
+TEST_F(StepPhasesTest, FailedPhaseEndsItsProfilerRange) {
   const auto phases = Create();
   EXPECT_FALSE(phases->Run(Phase::kData, [] { return absl::AbortedError("gone"); }).ok());
   EXPECT_THAT(ranges_, ElementsAre("data 0", ""));

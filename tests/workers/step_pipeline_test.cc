@@ -1,5 +1,5 @@
-// Steps are enqueued on a late device ahead of their predecessors' ends, as graphs. Parameters and losses are
-// those of the CPU, where each step ends before the next begins, bit by bit.
+// On a late device, each step is enqueued as a graph before the previous step ends. Parameters and losses
+// must equal, bit for bit, those of the CPU, where each step ends before the next begins.
 #include "workers/step_pipeline.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr int64_t kStepsPerEpoch = 4;
 constexpr int64_t kEpochs = 13;
 constexpr int64_t kAllSteps = kEpochs * kStepsPerEpoch;
 
-// The training of one replica, by its own steps.
+// Trains one replica by Replica::Step, with batches announced ahead.
 class Training {
  public:
   Training(TestReplica& replica, std::unique_ptr<Strategy> strategy)
@@ -88,7 +88,7 @@ Trained TrainLocally(std::unique_ptr<Device> device, bool graphs) {
   return {training.Losses(), replica.Parameters()};
 }
 
-TEST(StepPipeline, LocalGivesTheBitsOfTheCpuWithAndWithoutGraphs) {
+TEST(StepPipeline, LocalEqualsCpuBitForBitWithAndWithoutGraphs) {
   const Trained expected = TrainLocally(CreateCpuDevice(1).value(), true);
   ASSERT_EQ(expected.losses.size(), static_cast<size_t>(kAllSteps));
   for (const bool graphs : {true, false}) {
@@ -113,7 +113,7 @@ TEST(StepPipeline, MirroredOnStreamsMatchesCpuBitForBitAndLeavesNoGraph) {
   EXPECT_THAT(fates, Each(AllOf(Field(&Fate::aborted, false), Field(&Fate::graphs_left, 0))));
 }
 
-TEST(StepPipeline, MirroredInBfloat16GivesTheBitsOfRoundingByHand) {
+TEST(StepPipeline, MirroredInBfloat16EqualsCpuWithRoundingBitForBit) {
   const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };
@@ -130,7 +130,7 @@ TEST(StepPipeline, MirroredInBfloat16GivesTheBitsOfRoundingByHand) {
   }
 }
 
-// The records of the first of two ranks.
+// Trains two mirrored ranks; returns the step records of rank 0.
 proto::StepRecords MirroredSteps(const StreamMirroredOptions& options) {
   proto::StepRecords records;
   Fate fates[2];
@@ -171,12 +171,12 @@ TEST(StepPipeline, Bfloat16GradientsHalveBytesAndNearlyKeepLosses) {
   }
 }
 
-// The host sums gradients and the device updates.
+// A strategy in which the host sums the gradients and the device updates the parameters.
 std::unique_ptr<Strategy> MirroredByTheHost(TestReplica& replica, std::unique_ptr<Communicator> ring) {
   return replica.Staged(replica.MakeMirrored(std::move(ring)), replica.MakeUpdate());
 }
 
-TEST(StepPipeline, MirroredByTheHostGivesTheBitsOfTheCpu) {
+TEST(StepPipeline, MirroredByTheHostEqualsCpuBitForBit) {
   const TrainReplica train = [](TestReplica& replica, std::unique_ptr<Strategy> strategy) {
     return Training(replica, std::move(strategy)).All();
   };
@@ -197,7 +197,7 @@ TEST(StepPipeline, HostDrivenExchangeUsesOneGraphForAllSteps) {
   }));
 }
 
-TEST(StepPipeline, FirstStepIsNotCapturedThenEachParityHasAGraph) {
+TEST(StepPipeline, FirstStepIsNotCapturedAndTheNextTwoMakeAGraphEach) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   Training training(replica, replica.MakeLocal());
   for (const int graphs : {0, 1, 2, 2, 2}) {
@@ -256,7 +256,7 @@ struct Stopped {
   std::vector<float> parameters;
 };
 
-// A weight is NaN for step 6 only.
+// Trains until an error. A weight is NaN for step 6 only.
 Stopped TrainUntilNan(std::unique_ptr<Device> device) {
   TestReplica replica(std::move(device), 0, 1);
   Training training(replica, replica.MakeLocal());
@@ -269,7 +269,7 @@ Stopped TrainUntilNan(std::unique_ptr<Device> device) {
   return {StatusText(status), training.Losses().size(), training.step(), replica.Parameters()};
 }
 
-TEST(StepPipeline, NonFiniteStepIsNamedAndNoStepBehindItChangesAnything) {
+TEST(StepPipeline, NonFiniteStepIsNamedAndLaterStepsChangeNothing) {
   const Stopped expected = TrainUntilNan(CreateCpuDevice(1).value());
   const Stopped stopped = TrainUntilNan(testing::CreateLateDevice());
   EXPECT_THAT(stopped.error, HasSubstr("step 6 of epoch 2: the loss became nan"));
@@ -279,7 +279,7 @@ TEST(StepPipeline, NonFiniteStepIsNamedAndNoStepBehindItChangesAnything) {
   EXPECT_EQ(stopped.parameters, expected.parameters);
 }
 
-// The local strategy, but for what a test makes of the end of its steps.
+// The local strategy, except that derived classes define the end of its steps.
 class LocalBut : public Strategy {
  public:
   explicit LocalBut(TestReplica& replica) : inner_(replica.MakeLocal()) {}
@@ -298,7 +298,7 @@ class LocalBut : public Strategy {
   const std::unique_ptr<Strategy> inner_;
 };
 
-// Enqueues work that no graph can hold.
+// Enqueues work that no graph can capture: a copy to pageable memory.
 class CopiesPageableMemory final : public LocalBut {
  public:
   explicit CopiesPageableMemory(TestReplica& replica) : LocalBut(replica), replica_(replica) {}
@@ -316,7 +316,7 @@ class CopiesPageableMemory final : public LocalBut {
   float value_ = 0;
 };
 
-TEST(StepPipeline, StepThatCannotBeCapturedIsAnErrorWithTheRemedy) {
+TEST(StepPipeline, StepThatCannotBeCapturedFailsNamingTheRemedy) {
   TestReplica replica(testing::CreateLateDevice(), 0, 1);
   const absl::Status refused = Training(replica, std::make_unique<CopiesPageableMemory>(replica)).All();
   EXPECT_THAT(StatusText(refused), AllOf(HasSubstr("step 1 of epoch 1: "), HasSubstr("graph: false"),
@@ -325,7 +325,7 @@ TEST(StepPipeline, StepThatCannotBeCapturedIsAnErrorWithTheRemedy) {
   EXPECT_TRUE(Training(without, std::make_unique<CopiesPageableMemory>(without)).All().ok());
 }
 
-// A step fails on the device, and no work can be enqueued behind it.
+// The first step fails on the device, and the end of the second one cannot be enqueued.
 class BreaksAtOnce final : public LocalBut {
  public:
   using LocalBut::LocalBut;
@@ -347,7 +347,7 @@ TEST(StepPipeline, EarlierOfTwoFailedStepsIsNamed) {
   EXPECT_THAT(StatusText(training.Step()), HasSubstr("step 0 of epoch 1: the cause"));
 }
 
-// Stands for servers: all parameters are `value`, and every push is refused.
+// Simulates parameter servers that set all parameters to `value` and refuse every push.
 class RefusesPushes final : public Strategy {
  public:
   explicit RefusesPushes(float value) : value_(value) {}
@@ -366,7 +366,7 @@ class RefusesPushes final : public Strategy {
   const float value_;
 };
 
-TEST(StepPipeline, NonFiniteLossExplainsARefusedPush) {
+TEST(StepPipeline, NonFiniteLossIsReportedInsteadOfARefusedPush) {
   for (const auto& [value, error] : {std::pair(0.0f, "refused"), std::pair(kPoison, "the loss became nan")}) {
     TestReplica cpu(CreateCpuDevice(1).value(), 0, 1), late(testing::CreateLateDevice(), 0, 1);
     EXPECT_THAT(StatusText(Training(cpu, std::make_unique<RefusesPushes>(value)).Step()),
@@ -377,7 +377,7 @@ TEST(StepPipeline, NonFiniteLossExplainsARefusedPush) {
   }
 }
 
-TEST(StepPipeline, HungDeviceEndsTheStepByTheDeadline) {
+TEST(StepPipeline, HungDeviceFailsTheStepAtTheDeadline) {
   TestReplica replica(testing::CreateLateDevice({.hangs = true}), 0, 1);
   const absl::Status status = Training(replica, replica.MakeLocal(20 * kMillisecond)).All();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);

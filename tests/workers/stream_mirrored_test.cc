@@ -1,4 +1,5 @@
-// Mirrored training by stream work on late devices, with a ring of threads in place of NCCL.
+// Mirrored training whose all-reduces are enqueued on streams of late devices. A ring of threads takes the
+// place of NCCL.
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(StreamMirrored, GivesTheBitsOfTheCpu) {
+TEST(StreamMirrored, ParametersEqualThoseOfTheCpuBitForBit) {
   Fate fates[3];
   const auto parameters = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
@@ -24,7 +25,7 @@ TEST(StreamMirrored, GivesTheBitsOfTheCpu) {
   EXPECT_THAT(fates, ::testing::Each(::testing::Field(&Fate::aborted, false)));
 }
 
-TEST(StreamMirrored, Bfloat16GivesTheBitsOfRoundingByHandOnTheCpu) {
+TEST(StreamMirrored, Bfloat16EqualsCpuWithRoundingBitForBit) {
   Fate fates[3];
   const auto parameters = TrainMirrored(
       3, [] { return testing::CreateLateDevice(); },
@@ -35,8 +36,8 @@ TEST(StreamMirrored, Bfloat16GivesTheBitsOfRoundingByHandOnTheCpu) {
   EXPECT_NE(parameters, MirroredOnTheCpu(3)) << "nothing was rounded";
 }
 
-// The gradients of the other rank are finite.
-TEST(StreamMirrored, Bfloat16NanOfOneRankEndsTheStepOfAll) {
+// Only rank 0 has gradients that are not finite.
+TEST(StreamMirrored, Bfloat16NanOnOneRankFailsTheStepOnAllRanks) {
   Fate fates[2];
   const auto answers = InRing(2, [&](std::unique_ptr<Communicator>& ring) -> absl::Status {
     TestReplica replica(testing::CreateLateDevice(), ring->rank(), 2);
@@ -50,7 +51,7 @@ TEST(StreamMirrored, Bfloat16NanOfOneRankEndsTheStepOfAll) {
   }
 }
 
-// Trains one rank alone: its errors need no other rank.
+// Trains a world of one rank, which is enough to cause these errors.
 absl::Status TrainAlone(Fault fault, Fate& fate, testing::LateDeviceOptions device = {},
                         StreamMirroredOptions options = InFloat32()) {
   absl::Status status;
@@ -79,7 +80,7 @@ TEST(StreamMirrored, StreamErrorEndsTheStepAndAborts) {
   EXPECT_TRUE(fate.aborted);
 }
 
-TEST(StreamMirrored, HungStreamEndsByTheDeadlineAndAborts) {
+TEST(StreamMirrored, HungStreamFailsAtTheDeadlineAndAborts) {
   Fate fate;
   const absl::Status status = TrainAlone({}, fate, {.hangs = true}, {.step_timeout = 20 * kMillisecond});
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
