@@ -57,7 +57,7 @@ bool SetTime(ASN1_TIME* time, SystemTime value) {
 bool SetSerial(X509* certificate) {
   unsigned char bytes[kSerialBytes];
   if (RAND_bytes(bytes, sizeof(bytes)) != 1) return false;
-  bytes[0] &= 0x7f;  // Positive (RFC 5280).
+  bytes[0] &= 0x7f;  // Serial numbers are positive (RFC 5280).
   const std::unique_ptr<BIGNUM, OpenSslFree<BN_free>> number(BN_bin2bn(bytes, sizeof(bytes), nullptr));
   return number != nullptr && BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr;
 }
@@ -75,7 +75,7 @@ bool AddExtension(X509* certificate, X509* issuer, int nid, const std::string& v
   return extension != nullptr && X509_add_ext(certificate, extension.get(), -1) == 1;
 }
 
-// An unsigned certificate with the fields that authority and processes have in common.
+// An unsigned certificate with the fields common to the authority's certificate and those of processes.
 absl::StatusOr<OwnedCertificate> Draft(const std::string& name, EVP_PKEY* key, SystemTime now,
                                        std::chrono::hours lifetime) {
   OwnedCertificate certificate(X509_new());
@@ -109,7 +109,7 @@ class Authority final : public JobAuthority {
     TETHYS_ASSIGN_OR_RETURN(const OwnedCertificate certificate, Draft(name, key.get(), now_(), kLifetime));
     X509* const own = certificate.get();
     X509* const issuer = certificate_.get();
-    // Workers listen and call, so every certificate serves at either end.
+    // Workers accept and make connections, so every certificate is valid for servers and clients.
     if (!AddExtension(own, issuer, NID_basic_constraints, "critical,CA:FALSE") ||
         !AddExtension(own, issuer, NID_key_usage, "critical,digitalSignature") ||
         !AddExtension(own, issuer, NID_ext_key_usage, "serverAuth,clientAuth") ||
@@ -175,7 +175,7 @@ absl::Status CheckIdentity(const TlsIdentity& identity) {
 
 absl::StatusOr<std::unique_ptr<JobAuthority>> JobAuthority::Create(std::function<SystemTime()> now) {
   TETHYS_ASSIGN_OR_RETURN(OwnedKey key, MakeKey());
-  // The name is unique: another job's certificate then has an unknown issuer, and is refused as such.
+  // The name is unique to the job, so that another job's certificate is refused for its unknown issuer.
   const std::string name = absl::StrCat("Tethys job authority ", absl::Hex(RandomNonce(), absl::kZeroPad16));
   TETHYS_ASSIGN_OR_RETURN(OwnedCertificate certificate, Draft(name, key.get(), now(), kAuthorityLifetime));
   X509* const own = certificate.get();

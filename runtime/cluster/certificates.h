@@ -1,6 +1,7 @@
-// The certificates of one job. The launcher makes an authority, whose key never leaves its memory, and issues
-// every process an identity of its own, which travels with the job's token over standard input. Both ends of
-// every connection then prove that they belong to this job, and which role and index they have.
+// The certificates of one job. The launcher creates an authority, whose key never leaves the launcher's
+// memory, and issues one identity per process. A process receives its identity with the job's token over
+// standard input. Both ends of every connection then prove that they belong to this job, and which role and
+// index they have.
 //
 //   auto authority = JobAuthority::Create();
 //   auto identity = (*authority)->Issue(proto::WORKER, 3);     // names "worker-3.tethys"
@@ -22,16 +23,16 @@ namespace tethys {
 // The identity of a process, in PEM. The key is a secret.
 struct TlsIdentity {
   std::string authority;    // The certificate of the job's authority, which is trusted.
-  std::string certificate;  // The process's own, signed by it.
+  std::string certificate;  // The process's certificate, signed by the authority.
   std::string key;
 };
 
-// The name in a process's certificate, "worker-3.tethys": a DNS name in form only. It has no host's name or
-// address, since roles are placed anew for every job.
+// The name in a process's certificate, "worker-3.tethys": a DNS name in form only. It contains no host name
+// or address, since every job may place its roles on other hosts.
 std::string CertificateName(proto::Role role, int index);
 
-// InvalidArgument: a part that cannot be read, a key or an authority that does not match the certificate.
-// FailedPrecondition: expired, or not valid yet by this machine's clock. Quotes no secret.
+// InvalidArgument: a part cannot be read, or the key or the authority does not match the certificate.
+// FailedPrecondition: expired, or not valid yet by this machine's clock. Errors quote no secret.
 absl::Status CheckIdentity(const TlsIdentity& identity);
 
 class JobAuthority {
@@ -39,13 +40,13 @@ class JobAuthority {
   using SystemTime = std::chrono::system_clock::time_point;
 
   // Valid for 20 years from `now()`. All certificates are valid from a day before they are made, because
-  // clocks differ.
+  // machines' clocks differ.
   static absl::StatusOr<std::unique_ptr<JobAuthority>> Create(
       std::function<SystemTime()> now = std::chrono::system_clock::now);
   virtual ~JobAuthority() = default;
 
-  // Valid for 10 years from the present: a process shows it whenever it makes a connection, also late in a
-  // long job, and gets no other one. The authority, which belongs to one job, limits its use.
+  // Issues an identity that is valid for 10 years, because a process gets only one and uses it for every
+  // connection of a possibly long job. It is of no use in another job, which has another authority.
   virtual absl::StatusOr<TlsIdentity> Issue(proto::Role role, int index) const = 0;
 };
 

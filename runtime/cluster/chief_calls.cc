@@ -20,7 +20,7 @@ std::chrono::system_clock::time_point After(Nanoseconds timeout) {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const TaskOptions& options) {
   grpc::ChannelArguments arguments;
-  // Loopback and cluster addresses are never reached through a proxy that the environment names.
+  // Ignores proxies that the environment names: loopback and cluster addresses are reached directly.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
@@ -38,7 +38,7 @@ ChiefCalls::ChiefCalls(const TaskOptions& options)
 absl::Status ChiefCalls::AddHandshake(grpc::ClientContext& context) {
   proto::Challenge challenge;
   absl::Status status = GetChallenge(options_.connect_timeout, /*patient=*/true, challenge);
-  // A call that waits for the connection does not say why there is none; one that does not wait does.
+  // A call that waits for a connection does not report why there is none; one that does not wait does.
   if (absl::IsDeadlineExceeded(status)) status = GetChallenge(kSecond, /*patient=*/false, challenge);
   TETHYS_RETURN_IF_ERROR(
       Annotate(status, absl::StrCat("cannot reach the chief at ", options_.chief_address)));

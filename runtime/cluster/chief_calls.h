@@ -1,6 +1,6 @@
-// The calls of a task to its chief, on one channel: the session's stream, and ranges of checkpoints. Each
-// begins with a challenge, whose answer is the handshake in its metadata. All of them can be cancelled
-// together. Thread-safe.
+// The calls of a task to its chief, on one channel: the session's stream, and reads and writes of checkpoint
+// ranges. Before each call the task requests a challenge, and answers it by a handshake in the call's
+// metadata. All calls can be cancelled together. Thread-safe.
 #ifndef TETHYS_RUNTIME_CLUSTER_CHIEF_CALLS_H_
 #define TETHYS_RUNTIME_CLUSTER_CHIEF_CALLS_H_
 
@@ -42,7 +42,7 @@ class OpenCalls {
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// The context of a call that ends with its scope at the latest.
+// The context of one call, which CancelAll can cancel until this object's scope ends.
 class Call {
  public:
   explicit Call(OpenCalls& calls) : calls_(calls) { calls_.Add(context_); }
@@ -64,8 +64,8 @@ class ChiefCalls {
   // Cancels the calls in progress and those that begin later.
   void CancelAll() { open_.CancelAll(); }
 
-  // Asks for a challenge and puts the answer into the metadata of `context`. Blocks for at most
-  // options.connect_timeout, and a second more to find out why the chief cannot be reached.
+  // Requests a challenge and puts the answer into the metadata of `context`. Blocks for at most
+  // options.connect_timeout, plus a second to find out why the chief cannot be reached.
   absl::Status AddHandshake(grpc::ClientContext& context);
 
   // Opens the session's stream, whose context is session(). Does not block.
@@ -74,7 +74,7 @@ class ChiefCalls {
   }
   grpc::ClientContext& session() { return session_.context(); }
 
-  // These two have TaskSession's contracts.
+  // As TaskSession::ReadCheckpoint and TaskSession::WriteCheckpoint.
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out);
   absl::Status WriteCheckpoint(int64_t save_id, const TaskSession::Source& source);
 

@@ -1,7 +1,7 @@
 // A task's estimate of the chief's clock, from its pings (Cristian 1989). Pure; thread-compatible.
 //
-// A ping with round-trip time r gives the chief's time to within r / 2. The estimate ages, because the
-// oscillators of two machines differ: so the ping that counts is the one with the least error now.
+// A ping with round-trip time r gives the chief's time to within r / 2. This error grows with time, because
+// the clocks of two machines drift apart; so the estimate comes from the ping whose error is smallest now.
 #ifndef TETHYS_RUNTIME_CLUSTER_CHIEF_CLOCK_H_
 #define TETHYS_RUNTIME_CLUSTER_CHIEF_CLOCK_H_
 
@@ -21,12 +21,12 @@ class ChiefClock {
 
   // The chief's clock minus the task's; 0 before the first ping.
   Nanoseconds offset() const { return offset_; }
-  // The largest error of offset() at `now`, at least 1; 0 before the first ping.
+  // The largest possible error of offset() at `now`, at least 1 ns; 0 before the first ping.
   Nanoseconds ErrorAt(Nanoseconds now) const;
 
  private:
   Nanoseconds offset_ = 0;
-  Nanoseconds error_ = 0;  // At noted_; 0: no ping so far.
+  Nanoseconds error_ = 0;  // The error at time noted_; 0: no ping so far.
   Nanoseconds noted_ = 0;
 };
 

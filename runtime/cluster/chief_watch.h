@@ -1,10 +1,10 @@
-// Decides from the time passed whether a task has lost its chief, and when to give the task up. Pure: one
-// thread calls Look repeatedly and acts on the verdict.
+// Decides from the time passed whether a task has lost its chief, and when to end a task that hangs after the
+// loss. Pure: one thread calls Look repeatedly and acts on the verdict.
 //
 //   present -> lost (calls to the chief are cancelled, the task ends by itself) -> stuck (it did not end)
 //
-// Time in which the process was stopped, or got no processor, is no silence of the chief: between two calls
-// of Look at most `most_between` counts.
+// Time in which the process was stopped or not scheduled is not counted as silence of the chief: of the time
+// between two calls of Look, at most `most_between` counts.
 #ifndef TETHYS_RUNTIME_CLUSTER_CHIEF_WATCH_H_
 #define TETHYS_RUNTIME_CLUSTER_CHIEF_WATCH_H_
 
@@ -45,7 +45,7 @@ class ChiefWatch {
   const Nanoseconds most_between_;
   Nanoseconds looked_;
   int64_t heard_ = 0;
-  Nanoseconds waited_ = 0;  // Since the last message; once the chief is lost, since the loss.
+  Nanoseconds waited_ = 0;  // Silence since the last message; once the chief is lost, time since the loss.
   Verdict verdict_ = Verdict::kPresent;
 };
 

@@ -1,7 +1,7 @@
-// Credentials of gRPC connections: mutual TLS if the job has certificates, none otherwise. Every server and
-// channel of ours is made with these. Stateless, so thread-safe.
+// Credentials of gRPC connections: mutual TLS if the job has certificates, none otherwise. All gRPC servers
+// and channels of Tethys are made with them. Stateless, so thread-safe.
 //
-// Both ends of the handshake are this build's OpenSSL, which agree on TLS 1.3.
+// Both ends use the OpenSSL of the same build, so they always agree on TLS 1.3.
 #ifndef TETHYS_RUNTIME_CLUSTER_CREDENTIALS_H_
 #define TETHYS_RUNTIME_CLUSTER_CREDENTIALS_H_
 
@@ -22,14 +22,14 @@ namespace tethys {
 // A caller without a certificate of this job is refused before it can make a call.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const absl::optional<TlsIdentity>& identity);
 
-// Credentials for a channel to the process of that role and index, and no other; completes the channel's
-// arguments.
+// Credentials for a channel that only the process of the given role and index can answer; also completes the
+// channel's arguments.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const absl::optional<TlsIdentity>& identity,
                                                                  proto::Role role, int index,
                                                                  grpc::ChannelArguments& arguments);
 
-// Checks that the caller's certificate names the role and index of its handshake. Unauthenticated gives both
-// names. OK without TLS.
+// Checks that the caller's certificate names the role and index of its handshake. OK without TLS.
+// Unauthenticated: they differ; the error gives both names.
 absl::Status CheckCaller(const absl::optional<TlsIdentity>& identity, const grpc::AuthContext& caller,
                          const proto::Handshake& handshake);
 

@@ -1,4 +1,4 @@
-// gRPC's status and Abseil's: the codes are the same numbers.
+// Converts between the statuses of gRPC and Abseil, whose codes have the same numbers.
 #ifndef TETHYS_RUNTIME_CLUSTER_GRPC_STATUS_H_
 #define TETHYS_RUNTIME_CLUSTER_GRPC_STATUS_H_
 

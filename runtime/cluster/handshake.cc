@@ -21,7 +21,8 @@ constexpr int kSealBits = 24;
 constexpr uint64_t kTimeMask = (uint64_t{1} << (64 - kSealBits)) - 1;
 constexpr Nanoseconds kTimeUnit = 16 * kMicrosecond;
 
-// Protobuf's serialization is not canonical in general, but both sides run the same build (checked next).
+// Protobuf's serialization is not canonical, but both sides run the same build (checked next), so it is
+// equal on both.
 std::string SignedPart(const proto::Handshake& handshake) {
   proto::Handshake copy = handshake;
   copy.clear_proof();

@@ -41,7 +41,7 @@ uint64_t RandomNonce();
 // Fills in wire version, build id and, last, the proof.
 void CompleteHandshake(const JobToken& token, uint64_t nonce, proto::Handshake& handshake);
 
-// The values that the listening side expects. Zero job_hash, model_signature, generation: not checked.
+// The values that the listening side expects. A job_hash, model_signature or generation of 0 is not checked.
 struct HandshakeExpectation {
   std::string job_id;
   uint64_t job_hash = 0;
@@ -49,23 +49,23 @@ struct HandshakeExpectation {
   uint32_t generation = 0;
 };
 
-// Unauthenticated: the proof is wrong; the message tells a stranger nothing else. FailedPrecondition: names
-// the field that differs (wire version, build, job, model, generation) with both values.
+// Unauthenticated: the proof is wrong; the error reveals nothing else. FailedPrecondition: the error names
+// the field that differs (wire version, build, job, model, generation) and both values.
 absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const HandshakeExpectation& expected,
                             const proto::Handshake& handshake);
 
 // Issues nonces and redeems each once. An issued nonce is not stored: it contains its time of issue and a
-// code that only this book can make. So callers that prove nothing can neither fill memory nor keep others
-// out. Thread-safe.
+// code that only this book can make. So unauthenticated callers can neither fill memory nor make other
+// callers' nonces invalid. Thread-safe.
 //
 // A nonce, from the highest bit: 40 bits of time in units of 16 us, which wrap around after 203 days; 24 bits
-// of its HMAC.
+// of the HMAC of that time.
 class NonceBook {
  public:
   NonceBook(const Clock& clock, Nanoseconds lifetime) : clock_(clock), lifetime_(lifetime) {}
   uint64_t Issue();
-  // True once for each nonce issued and not expired. Call it only for callers that have proved themselves:
-  // their nonces are stored until they expire.
+  // True once for each nonce issued and not expired. Call it only after the caller's proof was checked,
+  // because redeemed nonces are stored until they expire.
   bool Redeem(uint64_t nonce);
 
  private:
@@ -76,8 +76,8 @@ class NonceBook {
   const Nanoseconds lifetime_;
   const JobToken key_ = JobToken::Random();
   Mutex mu_;
-  uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;  // Time of the last nonce: no two are equal.
-  std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);  // Latest time of expiry.
+  uint64_t last_ ABSL_GUARDED_BY(mu_) = 0;  // Time of the last nonce; every nonce has its own.
+  std::map<uint64_t, Nanoseconds> redeemed_ ABSL_GUARDED_BY(mu_);  // By nonce: when it expires at the latest.
 };
 
 }  // namespace tethys

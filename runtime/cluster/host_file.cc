@@ -58,7 +58,7 @@ absl::Status CheckLength(absl::string_view text, size_t bytes) {
                             " characters"));
 }
 
-// "3" or "03-11" of a bracket, as texts with the zeros of the first number.
+// Expands an item of a bracket, "3" or "03-11". Numbers are padded with zeros to the width of the first.
 absl::Status ExpandItem(absl::string_view item, std::vector<std::string>& out) {
   const std::vector<absl::string_view> ends = absl::StrSplit(item, absl::MaxSplits('-', 1));
   uint32_t first = 0, last = 0;
@@ -78,8 +78,8 @@ absl::Status ExpandItem(absl::string_view item, std::vector<std::string>& out) {
   return absl::OkStatus();
 }
 
-// "slave[1-3]" is slave1, slave2, slave3; a pattern without brackets, or an IPv6 address in brackets, stands
-// for itself.
+// Expands "slave[1-3]" into slave1, slave2, slave3. A pattern without brackets, or an IPv6 address in
+// brackets, is kept as it is.
 absl::StatusOr<std::vector<std::string>> Expand(absl::string_view pattern) {
   const size_t open = pattern.find('[');
   const bool is_address = open == 0 && pattern.find(':') != absl::string_view::npos;
@@ -297,7 +297,7 @@ class Parser {
   const std::string& path_;
   int line_ = 0;
   std::vector<HostEntry> hosts_;
-  std::map<std::string, int> lines_;  // By host.
+  std::map<std::string, int> lines_;  // By host: the line that names it.
   std::map<std::string, double> kind_prices_;
 };
 

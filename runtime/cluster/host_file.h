@@ -1,19 +1,19 @@
-// The machines a job may use, from a text file. Lines as Open MPI, Horovod and DeepSpeed write them are taken
-// unchanged:
+// The machines a job may use, from a text file. It accepts the lines that Open MPI, Horovod and DeepSpeed
+// write:
 //
 //   # a comment
 //   master
 //   alice@slave1 slots=4 max_slots=4
 //   slave10:4                        # as slots=4
-//   slave[2-6,9] slots=2             # seven lines in one; [01-12] keeps the zeros
+//   slave[2-6,9] slots=2             # six lines in one; [01-12] keeps the zeros
 //
 // These words are Tethys' own:
 //
 //   role=chief,worker                roles that may run there: chief, worker, ps; default: any
 //   port=2222                        the port of its sshd
-//   address=10.0.0.[2-6,9]           address that its processes bind and are reached at; default: the name's
+//   address=10.0.0.[2-6,9]           address at which its processes listen; default: that of its name
 //   price=0.25                       per hour, in any currency
-//   kind=small                       hosts of one kind without a price of their own share the kind's
+//   kind=small                       hosts of one kind share its price unless they have their own
 //   device=cuda                      device of its workers, cpu or cuda; default: the job's
 //
 // Pure except for ReadHostFile; thread-safe.
@@ -40,7 +40,7 @@ struct HostEntry {
   std::string user;     // Empty: ssh's choice.
   std::string host;     // The name given to ssh.
   std::string address;  // Empty: none given.
-  int slots = 1;        // Workers and servers it takes.
+  int slots = 1;        // The most workers and servers on this host.
   HostRoles roles;
   int ssh_port = 0;  // 0: ssh's choice.
   std::string kind;
@@ -58,11 +58,11 @@ constexpr size_t kMaxNameBytes = 255;  // For names of hosts, addresses, users a
 // twice, two prices of one kind, and a file without hosts.
 absl::StatusOr<std::vector<HostEntry>> ParseHostFile(absl::string_view text, const std::string& path);
 
-// "cpu" or "cuda", and back. InvalidArgument: anything else.
+// Convert a device kind from and to "cpu" or "cuda". InvalidArgument: any other text.
 absl::StatusOr<proto::Device::Kind> ParseDeviceKind(absl::string_view text);
 std::string DeviceKindText(proto::Device::Kind kind);
 
-// NotFound and others name the path.
+// Reads and parses the file at `path`. Errors of reading, such as NotFound, name the path.
 absl::StatusOr<std::vector<HostEntry>> ReadHostFile(const std::string& path);
 
 }  // namespace tethys

@@ -88,8 +88,8 @@ int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position)
   return epoch * SamplesPerEpoch(plan) + position;
 }
 
-// Nothing overflows: epochs <= 2^20, an epoch < 2^32, steps <= 2^40, and an update uses no more than an
-// epoch.
+// Nothing overflows: epochs <= 2^20, samples of an epoch < 2^32, steps <= 2^40, and an update uses at most
+// one epoch.
 int64_t TotalSamples(const proto::JobPlan& plan) {
   const proto::Job& job = plan.job();
   const int64_t batch = std::min(SamplesPerUpdate(plan), SamplesPerEpoch(plan));

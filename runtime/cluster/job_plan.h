@@ -11,7 +11,8 @@
 
 namespace tethys {
 
-// The limit on a serialized plan. It is part of one message to every task, and nearly all of it is shards.
+// The limit on a serialized plan. Every task receives the plan in one message, and nearly all of it is
+// shards.
 constexpr int64_t kMaxPlanBytes = int64_t{32} << 20;
 // The largest order that a task accepts from its chief: a plan, the members of the job, and a reserve. gRPC's
 // own default is 4 MiB.
@@ -24,22 +25,22 @@ void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
 // InvalidArgument when the variables contradict the plan's signature or the arena's rules.
 absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
 
-// Samples of one update: the global batch, or a worker's batch where each push is an update.
+// Samples of one update: the global batch or, if each push is an update (asynchronous), a worker's batch.
 int64_t SamplesPerUpdate(const proto::JobPlan& plan);
 
-// Samples used before `position` of an epoch's order: the argument of schedules. Samples left out by
-// drop_remainder do not count.
+// Samples used before `position` of epoch `epoch`; learning-rate schedules depend on this number. Samples
+// left out by drop_remainder do not count.
 int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position);
 
 // Samples of the whole job, within epochs and max_steps. A linear decay without a length of its own spans
-// them, also after the job was resumed with another length.
+// these samples, also after the job was resumed with another length.
 int64_t TotalSamples(const proto::JobPlan& plan);
 
-// The number of servers that get pushes, which are the first ones. A job with more servers than shards leaves
-// the last ones empty: placement fills the servers of lowest index first.
+// The number of servers that hold shards and get pushes; they have the lowest indices. If a job has more
+// servers than shards, its last servers are empty.
 int ServersWithShards(const proto::Placement& placement);
 
-// The device of the worker: its host's, else the job's.
+// The worker's device: that of its host if it names one, else the job's.
 proto::Device::Kind DeviceOf(const proto::JobPlan& plan, int worker);
 bool AnyOnGpu(const proto::JobPlan& plan);
 

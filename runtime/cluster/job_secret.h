@@ -27,7 +27,7 @@ inline constexpr size_t kMaxSecretLine = 16 * 1024;
 
 // The line for a secret, without its line end.
 std::string SecretLine(const JobSecret& secret);
-// InvalidArgument, which never quotes the line; and the errors of CheckIdentity.
+// Errors: InvalidArgument, which never quotes the line, and those of CheckIdentity.
 absl::StatusOr<JobSecret> ParseSecretLine(absl::string_view line);
 
 }  // namespace tethys

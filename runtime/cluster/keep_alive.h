@@ -1,8 +1,8 @@
-// Probes of quiet gRPC connections, on both ends of the control plane and the data plane. Stateless, so
-// thread-safe.
+// Keep-alive probes of idle gRPC connections, on both ends of the control plane and the data plane.
+// Stateless, so thread-safe.
 //
-// Without them a connection whose other end vanished (a cut link, a machine without power) lives until TCP
-// gives it up, after about 15 minutes.
+// Without probes, a connection whose other end has vanished (a cut link, a machine without power) stays open
+// until TCP gives up, after about 15 minutes.
 #ifndef TETHYS_RUNTIME_CLUSTER_KEEP_ALIVE_H_
 #define TETHYS_RUNTIME_CLUSTER_KEEP_ALIVE_H_
 
@@ -13,8 +13,8 @@
 
 namespace tethys {
 
-// A connection on which nothing arrives is probed after this time and given up after the same time again.
-// Both ends probe, and a server allows probes at half the interval, so that neither treats the other's as
+// A connection on which nothing arrives is probed after this time, and closed after the same time again. Both
+// ends probe. A server accepts probes at half this interval, so that it does not treat its clients' probes as
 // abuse.
 constexpr Nanoseconds kKeepAliveInterval = 10 * kSecond;
 

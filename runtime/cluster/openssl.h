@@ -1,4 +1,4 @@
-// Owners for OpenSSL's objects, and its errors as text. Used by the sources here that use TLS.
+// Owners for OpenSSL's objects, and its errors as text. Used by the sources in this folder that use TLS.
 #ifndef TETHYS_RUNTIME_CLUSTER_OPENSSL_H_
 #define TETHYS_RUNTIME_CLUSTER_OPENSSL_H_
 
@@ -26,7 +26,7 @@ using OwnedBio = std::unique_ptr<BIO, OpenSslFree<BIO_free>>;
 using OwnedKey = std::unique_ptr<EVP_PKEY, OpenSslFree<EVP_PKEY_free>>;
 using OwnedCertificate = std::unique_ptr<X509, OpenSslFree<X509_free>>;
 
-// The last error reason of this thread's OpenSSL, which is cleared.
+// The reason of OpenSSL's last error on this thread; clears this thread's errors.
 inline std::string OpenSslReason() {
   const unsigned long code = ERR_peek_last_error();  // NOLINT(google-runtime-int): OpenSSL's type.
   ERR_clear_error();
@@ -34,7 +34,7 @@ inline std::string OpenSslReason() {
   return reason == nullptr ? "no reason given" : reason;
 }
 
-// A PEM text as OpenSSL reads it; null when it cannot.
+// The certificate in a PEM text; null if it cannot be read.
 inline OwnedCertificate ReadCertificate(const std::string& pem) {
   const OwnedBio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
   return OwnedCertificate(bio == nullptr ? nullptr : PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));

@@ -80,7 +80,7 @@ class Assigner {
   }
 
   const absl::Span<const HostEntry> hosts_;
-  std::vector<int> free_;  // Slots, by host.
+  std::vector<int> free_;  // By host: slots not taken.
 };
 
 }  // namespace

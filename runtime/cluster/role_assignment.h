@@ -1,10 +1,12 @@
 // Assigns the processes of a job to hosts of a host file. The rule, in this order:
 //
 //  1. chief    The first host whose role= names chief; else the first host of the file. It takes no slot.
-//  2. servers  Hosts that name ps, round robin, one slot at a time; then hosts that name no role, from
-//              the end of the file, likewise round robin.
+//  2. servers  Hosts that name ps, round robin, one slot at a time; then likewise hosts that name no
+//              role, from the end of the file to its start.
 //  3. workers  Hosts that name worker, then hosts that name no role, in the file's order, each filled
-//              before the next; the chief's host, if it names no role, comes last.
+//              before the next.
+//
+// Among hosts that name no role, the chief's host comes last.
 //
 // A host that names roles takes no others. Indices follow the file's order, so ranks of one host are
 // adjacent. For example, of one master and eight slaves without roles, nine workers use all nine; six workers

@@ -18,14 +18,15 @@ namespace {
 using OwnedBioMethod = std::unique_ptr<BIO_METHOD, OpenSslFree<BIO_meth_free>>;
 using OwnedSslContext = std::unique_ptr<SSL_CTX, OpenSslFree<SSL_CTX_free>>;
 
-// The size of one system call; a record is 16 KiB.
+// Bytes read by one system call; a TLS record has at most 16 KiB.
 constexpr size_t kReadBufferBytes = 64 * 1024;
 // AES-GCM, which processors have instructions for.
 constexpr char kCipherSuites[] = "TLS_AES_128_GCM_SHA256";
 
 int FdOf(BIO* bio) { return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio))); }
 
-// Moves bytes between OpenSSL and the socket. OpenSSL's own way would raise SIGPIPE on a broken connection.
+// Moves bytes between OpenSSL and the socket. OpenSSL's own socket functions would raise SIGPIPE on a broken
+// connection.
 template <typename Move>
 int MoveBytes(BIO* bio, char* data, size_t size, int again, size_t* moved, Move move) {
   iovec part = {.iov_base = data, .iov_len = size};
@@ -56,7 +57,7 @@ class Context final : public TlsContext {
 
   int64_t records_per_key() const { return records_per_key_; }
 
-  // Never null: the process ends when memory is short.
+  // Never null: the process ends if memory runs out.
   SSL* NewSsl(int fd, SecureSocket::End end) const {
     SSL* const ssl = SSL_new(context_.get());
     BIO* const bio = BIO_new(method_.get());
@@ -105,7 +106,7 @@ absl::StatusOr<std::shared_ptr<const TlsContext>> TlsContext::Create(const TlsId
     return absl::InvalidArgumentError(absl::StrCat("cannot set up TLS: ", OpenSslReason()));
   }
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // Connections are not resumed.
+  // Connections are never resumed.
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -154,7 +155,7 @@ std::string SecureSocket::peer_name() const {
                      ASN1_STRING_length(name->d.dNSName));
 }
 
-// OK when the call is to be repeated once the socket is ready.
+// OK if the call must be repeated once the socket polls ready for awaits_.
 absl::Status SecureSocket::ErrorOf(int result) {
   switch (SSL_get_error(ssl_.get(), result)) {
     case SSL_ERROR_WANT_READ:
@@ -191,9 +192,9 @@ absl::Span<const char> SecureSocket::NextRecord(absl::Span<const iovec> parts, s
   return {joined_->data(), first.size() + more};
 }
 
-// OpenSSL receives nothing while a key update waits to be sent. Two ends with full buffers would then wait
-// for each other, so the update is begun only if the socket takes it at once: a socket that polls writable
-// has room for far more.
+// OpenSSL receives nothing while a key update waits to be sent, so two ends with full buffers would wait for
+// each other. The update is therefore begun only if the socket polls writable: it then has room for far more
+// than an update.
 absl::Status SecureSocket::UpdateKey() {
   pollfd polled = {.fd = fd_.get(), .events = POLLOUT, .revents = 0};
   if (poll(&polled, 1, 0) != 1 || (polled.revents & POLLOUT) == 0) return absl::OkStatus();

@@ -1,5 +1,5 @@
-// A TCP socket between two processes of a job: under TLS 1.3 where the job has certificates, bare otherwise.
-// Used for data that does not go over gRPC. Never blocks.
+// A TCP socket between two processes of a job: with TLS 1.3 if the job has certificates, otherwise bare
+// (without TLS). Used for data that is not sent over gRPC. Never blocks.
 //
 //   SecureSocket socket(std::move(fd), tls, SecureSocket::End::kCaller);
 //   while (!*socket.Handshake()) { poll(socket.fd(), socket.awaits()); }
@@ -25,14 +25,15 @@ struct ssl_st;
 
 namespace tethys {
 
-// A key of AES-GCM may encrypt 2^24.5 records (RFC 8446, 5.5): minutes at 10 Gbit/s. The margin is for a
-// socket that is full when a new key is due.
+// A key of AES-GCM may encrypt 2^24.5 records (RFC 8446, 5.5), which takes minutes at 10 Gbit/s. This limit
+// is lower, because a full socket delays the change to a new key.
 constexpr int64_t kRecordsPerKey = int64_t{1} << 24;
 
 // The trusted authority and this process's identity, ready for connections.
 class TlsContext {
  public:
-  // After `records_per_key` records a direction gets a new key. InvalidArgument: the identity cannot be used.
+  // After `records_per_key` records, each direction gets a new key. InvalidArgument: the identity cannot be
+  // used.
   static absl::StatusOr<std::shared_ptr<const TlsContext>> Create(const TlsIdentity& identity,
                                                                   int64_t records_per_key = kRecordsPerKey);
   virtual ~TlsContext() = default;
@@ -45,8 +46,8 @@ class SecureSocket {
  public:
   enum class End { kCaller, kCalled };
 
-  SecureSocket();  // Not valid.
-  // `fd` is non-blocking. Without `tls` the socket is bare.
+  SecureSocket();  // An invalid socket.
+  // `fd` is non-blocking. If `tls` is null, the socket is bare.
   SecureSocket(FileDescriptor fd, std::shared_ptr<const TlsContext> tls, End end);
   ~SecureSocket();
   SecureSocket(SecureSocket&&) noexcept;
@@ -55,20 +56,20 @@ class SecureSocket {
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
 
-  // Continues the handshake, once connected. True when it is complete, at once on a bare socket; otherwise
-  // call it again when the socket polls ready for awaits(). Unauthenticated: the other side has no
-  // certificate of this job, or refuses ours. Unavailable: the other side is gone.
+  // Continues the TLS handshake of a connected socket. True when it is complete, at once on a bare socket;
+  // otherwise call it again when the socket polls ready for awaits(). Unauthenticated: the other side has no
+  // certificate of this job, or refuses this process's certificate. Unavailable: the other side is gone.
   absl::StatusOr<bool> Handshake();
   short awaits() const { return awaits_; }
   // The name in the other side's certificate, after the handshake; empty on a bare socket.
   std::string peer_name() const;
 
-  // The number of keys this end has sent under, without the first.
+  // The number of times this end has changed the key it sends with.
   int64_t key_updates() const { return key_updates_; }
 
   // Like SendSome and ReceiveSome (runtime/base/socket.h), after the handshake. Bytes that Send did not take
-  // must be offered again unchanged; it may take none while an earlier record is being sent. The socket polls
-  // readable for more data only after Receive has returned 0.
+  // must be offered again unchanged; Send may take no bytes while an earlier record is being sent. Call
+  // Receive until it returns 0 before polling: data may already be buffered.
   absl::StatusOr<int64_t> Send(absl::Span<iovec> parts);
   absl::StatusOr<int64_t> Receive(absl::Span<iovec> parts);
 
@@ -80,18 +81,18 @@ class SecureSocket {
   absl::Status ErrorOf(int result);
   // Starts a new key for the records to come, unless the socket is full.
   absl::Status UpdateKey();
-  // The data of the next record, after the first `skip` bytes: a part, or a short one joined with the next,
-  // so that a header costs no record of its own.
+  // The data of the next record, after the first `skip` bytes of `parts`: one part, or a short part joined
+  // with the next part, so that a header takes no record of its own.
   absl::Span<const char> NextRecord(absl::Span<const iovec> parts, size_t skip);
 
   FileDescriptor fd_;
   std::shared_ptr<const TlsContext> tls_;  // Outlives ssl_.
   std::unique_ptr<ssl_st, FreeSsl> ssl_;
   short awaits_ = 0;
-  int64_t records_ = 0;        // Sent under the current key.
+  int64_t records_ = 0;        // Records sent with the current key.
   bool record_waits_ = false;  // A record is encrypted but not fully sent.
   int64_t key_updates_ = 0;
-  // Receive has reached the end: versions of OpenSSL differ in what they return from then on.
+  // Receive has reached the end of the stream. Versions of OpenSSL differ in what later calls return.
   bool ended_ = false;
   std::unique_ptr<std::array<char, 16 * 1024>> joined_;  // Room for a record.
 };

@@ -18,7 +18,8 @@ namespace {
 
 constexpr Nanoseconds kBeatInterval = 250 * kMillisecond;
 
-// The member listed first on a machine samples it. The chief samples its own machine.
+// Whether this task samples its machine: the first task listed on a machine does; on the chief's machine, the
+// chief does.
 bool SamplesMachine(const proto::Setup& setup, const TaskOptions& options) {
   const auto& members = setup.member();
   const auto self = std::find_if(members.begin(), members.end(), [&](const proto::Member& member) {
@@ -29,7 +30,7 @@ bool SamplesMachine(const proto::Setup& setup, const TaskOptions& options) {
                       [&](const proto::Member& member) { return member.host() == self->host(); });
 }
 
-// Adds resource samples to heartbeats, once the job is known. Fill is called by the session's beats.
+// Adds resource samples to heartbeats, once the job is known. The session calls Fill for each heartbeat.
 class BeatSampler {
  public:
   // The session must not call Fill yet.
@@ -52,7 +53,7 @@ class BeatSampler {
       sampler_->Collect(*heartbeat.mutable_resources());
     }
   }
-  // Later beats are the last ones.
+  // Heartbeats from now on are the last ones: they contain the last sample, even if its interval is short.
   void End() { ending_ = true; }
 
  private:
@@ -118,7 +119,7 @@ absl::Status Live(const TaskOptions& options, TaskSession& session, const Clock&
 
 absl::Status LiveAsTask(const TaskOptions& options, TaskSession& session, const Clock& clock,
                         const std::string& data_address, TaskLife& life) {
-  BeatSampler sampler;  // Used by the session's beats, which end with Close.
+  BeatSampler sampler;  // Used for the session's heartbeats, which end with Close.
   const absl::Status status = Live(options, session, clock, data_address, life, sampler);
   sampler.End();
   session.Beat();

@@ -13,17 +13,17 @@
 
 namespace tethys {
 
-// The task's own part. Called by the thread that runs LiveAsTask. FillBeat and step are also called by the
-// session's thread, once SetUp has returned.
+// The part that differs between workers and servers. Called by the thread that runs LiveAsTask. The session's
+// thread also calls FillBeat and step, once SetUp has returned.
 class TaskLife {
  public:
   virtual ~TaskLife() = default;
   virtual absl::Status SetUp(const proto::Setup& setup) = 0;
-  // Adds the task's own fields, once SetUp has returned.
+  // Adds the task's own fields to the message that follows SetUp.
   virtual void FillReady(proto::Ready&) const {}
-  // The GPU the task computes on, as in Device::identity, once SetUp has returned; empty: none.
+  // The identity of the GPU the task computes on (Device::identity), once SetUp has returned; empty: no GPU.
   virtual std::string gpu() const { return ""; }
-  // Carries out any order but Setup and Stop. An error is the task's failure.
+  // Carries out any order but Setup and Stop. An error ends the task as failed.
   virtual absl::Status Obey(const proto::ToTask& order) = 0;
   virtual void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before) = 0;
   virtual int64_t step() const = 0;

@@ -20,18 +20,18 @@ struct TaskOptions {
   int index = 0;
   uint32_t incarnation = 1;
   std::string host = {};                // The user's name for this machine; empty: its own name.
-  std::string bind_host = "127.0.0.1";  // The address it receives gradients at.
+  std::string bind_host = "127.0.0.1";  // The address at which this process listens for gradients.
   JobToken token;
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // This process's identity; absent: connections are bare.
   Nanoseconds connect_timeout = 30 * kSecond;
   // Folders in which a worker on a GPU looks for NVIDIA's libraries before the system's.
   std::vector<std::string> cuda_library_path = {};
-  bool own_gpus = false;      // No other worker of its host sees its GPUs: it takes the first.
-  Nanoseconds slow_down = 0;  // For trials: a worker's delay before each of its steps.
-  // The chief is lost after this time without a message from it, once connected.
+  bool own_gpus = false;  // No other worker of the host sees the same GPUs, so this worker uses the first.
+  Nanoseconds slow_down = 0;  // For experiments: a worker's delay before each of its steps.
+  // Once connected, the chief counts as lost after this time without a message from it.
   Nanoseconds chief_silence = 20 * kSecond;
-  Nanoseconds chief_grace = 5 * kSecond;  // A process still running this long after the loss is ended.
+  Nanoseconds chief_grace = 5 * kSecond;  // A process still running this long after the loss exits at once.
 };
 
 }  // namespace tethys

@@ -16,11 +16,11 @@
 namespace tethys {
 namespace {
 
-// Close waits for the writer as long as it sends a message within this time.
+// Close waits for the writer thread until no message has been sent for this time.
 constexpr Nanoseconds kCloseProgress = kSecond;
 
-// It has three threads of its own: a reader, a writer, which also beats, and a watch over the chief. The
-// watch only reads the time and cancels calls, so nothing can delay it.
+// Runs three threads: a reader, a writer, which also sends heartbeats, and a watch over the chief. The watch
+// only reads the time and cancels calls, so nothing can delay it.
 class GrpcTaskSession final : public TaskSession {
  public:
   GrpcTaskSession(const TaskOptions& options, const Clock& clock, std::function<void()> end_process)
@@ -55,7 +55,7 @@ class GrpcTaskSession final : public TaskSession {
 
   absl::StatusOr<proto::ToTask> Receive() override {
     MutexLock lock(mu_);
-    // The watch ends this wait if the chief is lost.
+    // The watch thread ends this wait if the chief is lost.
     while (incoming_.empty() && broken_.ok()) incoming_changed_.Wait(mu_);
     if (incoming_.empty()) return broken_;
     return TakeOrder();
@@ -120,19 +120,21 @@ class GrpcTaskSession final : public TaskSession {
       writer_.join();
     }
     if (reader_.joinable()) {
-      // The chief ends the stream when it has read everything; if it does not, the call is cancelled.
+      // The chief ends the stream when it has read everything; if that takes over a second, the call is
+      // cancelled.
       const Nanoseconds deadline = clock_.Now() + kSecond;
       MutexLock lock(mu_);
       while (broken_.ok() && clock_.Now() < deadline) incoming_changed_.WaitFor(mu_, deadline - clock_.Now());
     }
     chief_.session().TryCancel();
     if (reader_.joinable()) reader_.join();
-    // A task that has lost its chief is watched to its end.
+    // If the chief was lost, the watch continues: it ends this process if the task hangs.
     if (!lost_) StopWatching();
   }
 
  private:
-  // The chief answers an admitted session with its metadata at once, a refused one with a status.
+  // If the chief admits the session, it sends initial metadata at once; otherwise it ends the call with a
+  // status.
   absl::Status BeAdmitted() {
     stream_ = chief_.OpenSession();
     absl::Status late;
@@ -223,7 +225,7 @@ class GrpcTaskSession final : public TaskSession {
     writer_changed_.NotifyAll();
   }
 
-  // Sends queued messages, and a beat when it is due.
+  // Sends queued messages, and a heartbeat when it is due.
   void WriteUntilClosed() {
     Nanoseconds next_beat = clock_.Now();
     while (true) {
@@ -260,7 +262,8 @@ class GrpcTaskSession final : public TaskSession {
     }
   }
 
-  // The watch's thread. It counts from the first beat on, because a chief that gets none need not answer.
+  // The watch thread. It measures silence from the first heartbeat on, because without heartbeats the chief
+  // need not send anything.
   void WatchChief() {
     const Nanoseconds interval = std::min(kSecond, options_.chief_silence) / 8;
     absl::optional<ChiefWatch> watch;
@@ -309,9 +312,9 @@ class GrpcTaskSession final : public TaskSession {
   ChiefCalls chief_{options_};
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
   std::atomic<bool> peers_compute_{false};
-  std::atomic<bool> lost_{false};  // Set by the watch: the chief was lost before it dismissed this task.
+  std::atomic<bool> lost_{false};  // Set by the watch thread: the chief was lost before the job ended well.
 
-  Mutex beat_mu_;  // Before mu_ where both are held.
+  Mutex beat_mu_;  // Locked before mu_ if both are held.
   Fill fill_ ABSL_GUARDED_BY(beat_mu_);
 
   Mutex mu_;
@@ -324,11 +327,11 @@ class GrpcTaskSession final : public TaskSession {
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
   bool beat_soon_ ABSL_GUARDED_BY(mu_) = false;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
-  bool dismissed_ ABSL_GUARDED_BY(mu_) = false;  // Told that the job ended well.
+  bool dismissed_ ABSL_GUARDED_BY(mu_) = false;  // The chief has said that the job ended well.
   bool writer_done_ ABSL_GUARDED_BY(mu_) = false;
   bool unwatched_ ABSL_GUARDED_BY(mu_) = false;
-  int64_t heard_ ABSL_GUARDED_BY(mu_) = 0;    // Messages of the chief.
-  int64_t written_ ABSL_GUARDED_BY(mu_) = 0;  // Messages to it.
+  int64_t heard_ ABSL_GUARDED_BY(mu_) = 0;    // Messages received from the chief.
+  int64_t written_ ABSL_GUARDED_BY(mu_) = 0;  // Messages sent to the chief.
   Nanoseconds beat_interval_ ABSL_GUARDED_BY(mu_) = 0;
   ChiefClock chief_clock_ ABSL_GUARDED_BY(mu_);
 

@@ -10,8 +10,8 @@
 // Send and status may be called by any thread and never block; Receive by one thread at a time.
 //
 // The chief is lost when no message came from it for options.chief_silence, or when the session ended before
-// it said that the job ended well. Then every call to it is cancelled. A process that still runs
-// options.chief_grace later is ended, because it may wait for something that has no deadline.
+// the chief said that the job ended well. Then every call to the chief is cancelled. A process that still
+// runs options.chief_grace later exits at once, because it may wait for something that has no deadline.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_SESSION_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_SESSION_H_
 
@@ -33,16 +33,17 @@ namespace tethys {
 
 class TaskSession {
  public:
-  // Blocks until the chief has admitted this task; waits at most options.connect_timeout for each of its
-  // answers. Unavailable and DeadlineExceeded name the address; Unauthenticated, FailedPrecondition and
-  // AlreadyExists are the chief's refusals. `end_process` must not return, except in tests.
+  // Blocks until the chief has admitted this task; waits at most options.connect_timeout for each answer of
+  // the chief. Unavailable and DeadlineExceeded name the address; Unauthenticated, FailedPrecondition and
+  // AlreadyExists are the chief's refusals. `end_process` ends a hanging process and must not return, except
+  // in tests.
   static absl::StatusOr<std::unique_ptr<TaskSession>> Connect(
       const TaskOptions& options, const Clock& clock, std::function<void()> end_process = EndProcessAtOnce);
   virtual ~TaskSession() = default;
 
   virtual void Send(proto::FromTask message) = 0;
 
-  // Unavailable once the chief is lost. Checked by work during which nothing is received.
+  // Unavailable once the chief is lost. For code that runs long without calling Receive.
   virtual absl::Status status() = 0;
 
   // The next order; blocks until there is one. Unavailable when the session broke or the chief was silent for
@@ -51,25 +52,25 @@ class TaskSession {
   // The next order, or nullopt if there is none yet.
   virtual absl::StatusOr<absl::optional<proto::ToTask>> Poll() = 0;
 
-  // Every `interval`, `fill` completes a heartbeat and appends messages to send before it (records,
-  // journals). Beat() does the same at once, on the calling thread, so that measurements are sent before the
-  // caller's next message. `fill` never runs twice at a time.
+  // Sends a heartbeat every `interval` from now on. `fill` completes it and appends messages to send before
+  // it (records, journals). A later call replaces `fill`, which never runs twice at a time. Beat() sends a
+  // heartbeat at once, on the calling thread, so that measurements are sent before the caller's next message.
   using Fill = std::function<void(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before)>;
   virtual void StartBeating(Nanoseconds interval, Fill fill) = 0;
   virtual void Beat() = 0;
-  // Brings the next beat forward; any thread, does not block.
+  // Makes the next heartbeat due now. Any thread may call it; does not block.
   virtual void BeatSoon() = 0;
 
-  // Whether another worker computes a step, by the chief's last message; any thread. While it is true,
-  // waiting for the others in lock step is no sign of a loss.
+  // Whether another worker computes a step, according to the chief's last message. While true, a long wait
+  // for other workers is no sign of a loss. Any thread may call it.
   virtual bool peers_compute() const = 0;
 
   // Reads elements [begin, begin + out.size()) of a slot (0: parameters) from the checkpoint the job resumes
   // from. Blocks until they have arrived or the chief is lost; so does WriteCheckpoint.
   virtual absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) = 0;
 
-  // Streams ranges into the checkpoint being saved: `source` calls `write` any number of times, with any
-  // length.
+  // Streams ranges into the checkpoint being saved: `source` calls `write` any number of times, with ranges
+  // of any length.
   using WriteRange = absl::FunctionRef<absl::Status(int slot, int64_t begin, absl::Span<const float> values)>;
   using Source = absl::FunctionRef<absl::Status(WriteRange write)>;
   virtual absl::Status WriteCheckpoint(int64_t save_id, Source source) = 0;
