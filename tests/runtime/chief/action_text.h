@@ -1,4 +1,4 @@
-// The actions of the chief's pure classes as words, for their tests.
+// Writes the actions that the chief's pure classes return as short texts, for their tests.
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_ACTION_TEXT_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_ACTION_TEXT_H_
 
@@ -10,8 +10,8 @@
 
 namespace tethys {
 
-// "w0 run", "p1 save", "open", "commit", "abandon", "end OK"; empty for actions that are neither orders nor
-// about a save or the end of the job, and for answers to heartbeats.
+// "w0 run" (an order to worker 0), "p1 save" (to server 1), "open", "commit", "abandon", "end OK". Empty for
+// answers to heartbeats and for actions that are not an order, part of a save or the end of the job.
 inline std::string ActionText(const Action& action) {
   if (const auto* send = absl::get_if<SendOrder>(&action)) {
     const auto* field =
@@ -28,7 +28,7 @@ inline std::string ActionText(const Action& action) {
   return "";
 }
 
-// The texts that are not empty, in order; empties `actions`.
+// The non-empty texts of `actions`, in order; clears `actions`.
 inline std::vector<std::string> TakeTexts(Actions& actions) {
   std::vector<std::string> texts;
   for (const Action& action : std::exchange(actions, {})) {

@@ -14,7 +14,7 @@ void Add(int64_t first_step, int64_t end_step, double seconds, Attempts& attempt
   attempt.set_total_seconds(seconds);
 }
 
-TEST(AttemptsTest, NoSummary_TakesAttemptsOfCheckpoint) {
+TEST(AttemptsTest, WithoutSummary_AttemptsComeFromTheCheckpoint) {
   proto::TrainingState state;
   state.set_step(8);
   Add(0, 8, 3, *state.mutable_attempt());

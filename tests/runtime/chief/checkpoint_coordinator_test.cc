@@ -20,7 +20,8 @@ using State = CheckpointCoordinator::State;
 
 constexpr TaskId kWorkers[] = {{proto::WORKER, 0}, {proto::WORKER, 1}};
 
-// Two workers save an arena of 5000 elements. Each event returns whether the save has ended.
+// Two workers save an arena (the buffer of all parameters) of 5000 elements. Opened, Done and Committed
+// return whether the save has ended.
 class CheckpointCoordinatorTest : public ::testing::Test {
  protected:
   CheckpointCoordinatorTest() { Make({}); }
@@ -47,7 +48,7 @@ class CheckpointCoordinatorTest : public ::testing::Test {
   bool Committed(const absl::Status& status = absl::OkStatus()) {
     return saves_->OnCommitted(status, "step-7", now_, actions_);
   }
-  // A whole save.
+  // Makes a save from its begin to its commit.
   void Save(int64_t id, int64_t step, int64_t best_step) {
     Begin(id, step, best_step);
     Opened();
@@ -55,7 +56,8 @@ class CheckpointCoordinatorTest : public ::testing::Test {
     Committed();
     Log();
   }
-  // Orders since the last call; journal_ and note_ take what else was emitted.
+  // Action texts since the last call. Adds the emitted journal lines to journal_ and puts the last note into
+  // note_.
   std::vector<std::string> Log() {
     for (const Action& action : actions_) {
       if (const auto* line = absl::get_if<WriteJournal>(&action)) journal_ += line->line;
@@ -96,7 +98,7 @@ TEST_F(CheckpointCoordinatorTest, SaveGoesFromOpenThroughWriteToCommit) {
   EXPECT_EQ(Summary().timing().checkpoint_seconds(), 2);
 }
 
-TEST_F(CheckpointCoordinatorTest, SourcesShareArenaInGrains) {
+TEST_F(CheckpointCoordinatorTest, PartsOfTheArenaBeginAtMultiplesOf1024Elements) {
   Begin(1);
   Opened();
   std::vector<std::string> parts;
@@ -119,7 +121,7 @@ TEST_F(CheckpointCoordinatorTest, OpenErrorEndsSave) {
                                "there is none yet"));
 }
 
-TEST_F(CheckpointCoordinatorTest, SourceErrorAbandonsSaveOnceAllAnswered) {
+TEST_F(CheckpointCoordinatorTest, WorkerErrorAbandonsSaveOnceAllWorkersAnswered) {
   Save(1, 7, 0);
   Begin(2, 9);
   Opened();
@@ -165,7 +167,7 @@ TEST_F(CheckpointCoordinatorTest, AnswerToEarlierSaveHasNoEffect) {
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(CheckpointCoordinatorTest, SavedBestIsThatOfLastGoodSave) {
+TEST_F(CheckpointCoordinatorTest, SavedBestIsTheBestOfTheLastGoodSave) {
   proto::TrainingState start;
   start.mutable_best()->set_step(2);
   Make(start);

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Saves a variable of 16 values.
+// Saves a model of one variable with 16 values. The save `id` is of step 10 * id.
 class CheckpointSaverTest : public ::testing::Test {
  protected:
   absl::Status Open(int64_t id) {
@@ -48,7 +48,7 @@ class CheckpointSaverTest : public ::testing::Test {
   }
 
   const testing::TempDirectory directory_;
-  int64_t best_step_ = 0;  // Best step in committed states; 0: none.
+  int64_t best_step_ = 0;  // Step of the best epoch in committed states; 0: none.
   MonotonicClock clock_;
   CheckpointSaver saver_{
       {.root = directory_.path(), .job_name = "job", .variables = Variables(), .slots = {}, .keep = 2},
@@ -57,7 +57,7 @@ class CheckpointSaverTest : public ::testing::Test {
 
 absl::Status Nothing() { return absl::OkStatus(); }
 
-TEST_F(CheckpointSaverTest, NewestCheckpointsAreKept) {
+TEST_F(CheckpointSaverTest, OnlyTheNewestCheckpointsAreKept) {
   for (int64_t id = 1; id <= 3; ++id) {
     ASSERT_TRUE(Open(id).ok());
     ASSERT_TRUE(Write(id).ok());
@@ -68,7 +68,7 @@ TEST_F(CheckpointSaverTest, NewestCheckpointsAreKept) {
   EXPECT_THAT(Saved(), ElementsAre(20, 30));
 }
 
-TEST_F(CheckpointSaverTest, CheckpointBeforeLaterSteps_IsKept) {
+TEST_F(CheckpointSaverTest, CheckpointJustSaved_IsKeptDespiteLaterSteps) {
   for (const int64_t id : {8, 9, 1}) {
     ASSERT_TRUE(Open(id).ok());
     ASSERT_TRUE(Write(id).ok());
@@ -77,7 +77,7 @@ TEST_F(CheckpointSaverTest, CheckpointBeforeLaterSteps_IsKept) {
   EXPECT_THAT(Saved(), ElementsAre(10, 90));
 }
 
-TEST_F(CheckpointSaverTest, BestCheckpoint_IsKeptAndLinkedUntilBetterOne) {
+TEST_F(CheckpointSaverTest, BestCheckpoint_IsKeptAndLinkedUntilABetterOneIsSaved) {
   const auto save = [this](int64_t id) {
     ASSERT_TRUE(Open(id).ok());
     ASSERT_TRUE(Write(id).ok());
@@ -94,7 +94,7 @@ TEST_F(CheckpointSaverTest, BestCheckpoint_IsKeptAndLinkedUntilBetterOne) {
   EXPECT_EQ(std::filesystem::read_symlink(directory_.Path("best")), "step-50");
 }
 
-TEST_F(CheckpointSaverTest, CommitDoesNotWaitForDisk) {
+TEST_F(CheckpointSaverTest, Commit_ReturnsBeforeTheDiskHasFinished) {
   ASSERT_TRUE(Open(1).ok());
   ASSERT_TRUE(Write(1).ok());
   std::promise<void> disk;
@@ -116,7 +116,7 @@ TEST_F(CheckpointSaverTest, CommitFailsIfJournalSyncFails) {
   EXPECT_THAT(Saved(), IsEmpty());
 }
 
-TEST_F(CheckpointSaverTest, WriteToAnotherSaveIsRefused) {
+TEST_F(CheckpointSaverTest, WriteToASaveThatIsNotOpenIsRefused) {
   EXPECT_THAT(std::string(Write(1).message()), HasSubstr("no save 1 is open"));
   ASSERT_TRUE(Open(1).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Write(2)));

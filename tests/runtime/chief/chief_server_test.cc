@@ -44,7 +44,7 @@ class CountingChief final : public ChiefEvents {
   std::set<int> heard_, gone_;  // Guarded by mu_, through Note and WaitFor.
 };
 
-// A task's end of a session, without the thread that reads.
+// A task's side of its session with the chief, without the thread that reads orders.
 class BareTask {
  public:
   BareTask(const std::string& address, const JobToken& token, int worker)
@@ -97,7 +97,7 @@ class ChiefServerTest : public ::testing::Test {
     chief_.WaitUntilHeard(worker);
     return task;
   }
-  // An order of 1 MiB.
+  // Sends an order of 1 MiB.
   void SendBig(int worker) {
     proto::ToTask order;
     order.mutable_stop()->set_reason(std::string(1 << 20, 'x'));
@@ -124,7 +124,7 @@ TEST_F(ChiefServerTest, TaskThatReadsNothing_DoesNotDelayOthers) {
   EXPECT_EQ(other->NextRun(), 42);
 }
 
-TEST_F(ChiefServerTest, TaskWithTooManyUnreadOrders_LosesSession) {
+TEST_F(ChiefServerTest, TaskWithTooManyUnreadOrders_LosesItsSession) {
   const auto deaf = Join(0);
   for (int i = 0; i < 64; ++i) SendBig(0);
   for (int i = 0; i < ChiefServer::kMostWaiting; ++i) SendRun(0, i);

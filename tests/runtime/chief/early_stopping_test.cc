@@ -9,8 +9,8 @@
 namespace tethys {
 namespace {
 
-// Epochs after which the rule ends training, given validation losses (accuracies are 1 minus them); 0: it
-// does not.
+// The number of epochs after which the rule `text` ends training; 0: it never does. `losses` holds the
+// validation loss of each epoch; an epoch's accuracy is 1 minus its loss.
 int64_t StopsAfter(const std::string& text, const std::vector<double>& losses) {
   proto::EarlyStopping rule;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &rule)) << text;
@@ -27,9 +27,11 @@ int64_t StopsAfter(const std::string& text, const std::vector<double>& losses) {
   return 0;
 }
 
-TEST(EarlyStoppingTest, ImprovingLoss_TrainsOn) { EXPECT_EQ(StopsAfter("patience: 1", {4, 3, 2, 1}), 0); }
+TEST(EarlyStoppingTest, ImprovingLoss_NeverStopsTraining) {
+  EXPECT_EQ(StopsAfter("patience: 1", {4, 3, 2, 1}), 0);
+}
 
-TEST(EarlyStoppingTest, Patience_CountsEpochsInRowWithoutImprovement) {
+TEST(EarlyStoppingTest, Patience_CountsConsecutiveEpochsWithoutImprovement) {
   EXPECT_EQ(StopsAfter("patience: 2", {4, 5, 3, 4, 5}), 5);
   EXPECT_EQ(StopsAfter("patience: 3", {4, 5, 3, 4, 5}), 0);
 }

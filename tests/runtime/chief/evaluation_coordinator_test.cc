@@ -18,7 +18,7 @@ using State = EvaluationCoordinator::State;
 
 TaskId Worker(int index) { return {proto::WORKER, index}; }
 
-// Passes over five samples of the validation split.
+// Each evaluation, called a pass, covers the five samples of a validation split.
 class EvaluationCoordinatorTest : public ::testing::Test {
  protected:
   void Begin(int64_t id, const std::vector<TaskId>& workers) {
@@ -32,7 +32,7 @@ class EvaluationCoordinatorTest : public ::testing::Test {
     done.set_loss_sum(static_cast<double>(samples) / 2);
     return evaluation_.OnDone(task, done);
   }
-  // "[0, 3)" for each order since the last call.
+  // The samples in each order since the last call, as "[0, 3)".
   std::vector<std::string> Slices() {
     std::vector<std::string> slices;
     for (const Action& action : std::exchange(actions_, {})) {
@@ -83,13 +83,13 @@ TEST_F(EvaluationCoordinatorTest, ImpossibleCountsAreRefused) {
   }
 }
 
-TEST_F(EvaluationCoordinatorTest, TaskThatWasNotAskedIsRefused) {
+TEST_F(EvaluationCoordinatorTest, AnswerOfATaskThatWasNotAskedIsRefused) {
   Begin(1, {Worker(0)});
   EXPECT_TRUE(absl::IsInvalidArgument(Done(Worker(1), 1, 0, 0)));
   EXPECT_TRUE(absl::IsInvalidArgument(Done({proto::PS, 0}, 1, 5, 0)));
 }
 
-TEST_F(EvaluationCoordinatorTest, LossBeforeAnswerLeavesPassIncomplete) {
+TEST_F(EvaluationCoordinatorTest, WorkerLostBeforeItsAnswerLeavesPassIncomplete) {
   Begin(1, {Worker(0), Worker(1)});
   Slices();
   evaluation_.OnLost(Worker(1));
@@ -102,7 +102,7 @@ TEST_F(EvaluationCoordinatorTest, LossBeforeAnswerLeavesPassIncomplete) {
   EXPECT_DOUBLE_EQ(evaluation_.Quality().accuracy(), 0.4) << "the first pass does not count";
 }
 
-TEST_F(EvaluationCoordinatorTest, LossAfterAnswerKeepsPassComplete) {
+TEST_F(EvaluationCoordinatorTest, WorkerLostAfterItsAnswerKeepsPassComplete) {
   Begin(1, {Worker(0), Worker(1)});
   EXPECT_TRUE(Done(Worker(1), 1, 2, 2).ok());
   evaluation_.OnLost(Worker(1));

@@ -1,4 +1,4 @@
-// A fixture for tests of JobController that plays the tasks in words.
+// A fixture for tests of JobController: sends it the messages of workers and servers, and logs its actions.
 #ifndef TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_CHIEF_JOB_CONTROLLER_FIXTURE_H_
 
@@ -16,7 +16,8 @@
 
 namespace tethys {
 
-// Plays tasks against a controller. Actions are logged as words (ActionText): "w0 run", "p0 save", "commit".
+// Sends tasks' messages, given in text format, to a controller. Its actions are logged as ActionText writes
+// them: "w0 run", "p0 save", "commit".
 class JobControllerTest : public ::testing::Test {
  protected:
   void Start(const std::string& job) {
@@ -39,7 +40,7 @@ class JobControllerTest : public ::testing::Test {
     for (int i = 0; i < plan_.placement().servers(); ++i) Say(Server(i), "ready {}");
     for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "ready {}");
   }
-  // Sends one worker's records and end of a run.
+  // Sends a worker's step records, one for each slice, and then the end of its run.
   void Train(int worker, int64_t run, std::vector<Slice> slices) {
     for (const Slice slice : slices) {
       Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
@@ -102,10 +103,10 @@ class JobControllerTest : public ::testing::Test {
       }
     }
   }
-  // The words logged since the last call.
+  // The texts logged since the last call.
   std::vector<std::string> Log() { return std::exchange(log_, {}); }
 
-  // Answers both evaluations, from the end of the only epoch to the last save.
+  // Answers the validation of the only epoch and then the test, all samples correct. The last save follows.
   void FinishWell() {
     for (int order = 1; order <= 2; ++order) {
       for (int i = 0; i < plan_.job().workers(); ++i) {
@@ -116,7 +117,7 @@ class JobControllerTest : public ::testing::Test {
     }
   }
 
-  // The number of samples in that Evaluate order.
+  // The number of samples that the Evaluate order with the id `order` gave the worker; 0 if none was sent.
   int64_t AskedToEvaluate(int worker, int64_t order) const {
     for (const SendOrder& sent : orders_) {
       const proto::Evaluate& evaluate = sent.order.evaluate();
@@ -126,7 +127,7 @@ class JobControllerTest : public ::testing::Test {
   }
 
   Nanoseconds now_ = 1 * kSecond;
-  uint32_t incarnation_ = 1;  // The sending worker's.
+  uint32_t incarnation_ = 1;  // The incarnation of the worker that sends or vanishes.
   int64_t train_samples_ = 20;
   int64_t job_epochs_ = 1;
   proto::JobPlan plan_;

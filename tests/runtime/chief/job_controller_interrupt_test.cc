@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Six steps of ten samples an epoch.
+// An epoch has six steps of ten samples.
 class JobControllerInterruptTest : public JobControllerTest {
  protected:
   JobControllerInterruptTest() { train_samples_ = 60; }
@@ -25,7 +25,7 @@ class JobControllerInterruptTest : public JobControllerTest {
   }
 };
 
-TEST_F(JobControllerInterruptTest, LockStep_EndsAfterFurthestWorkersStep) {
+TEST_F(JobControllerInterruptTest, InterruptInLockStep_EndsSegmentAfterFurthestWorkersStep) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Log();
   Interrupt();
@@ -43,7 +43,7 @@ TEST_F(JobControllerInterruptTest, LockStep_EndsAfterFurthestWorkersStep) {
   EXPECT_THAT(journal_, HasSubstr("saved 2 0 20\n"));
 }
 
-TEST_F(JobControllerInterruptTest, RunDoneAfterPause_EndsEpochAsUsual) {
+TEST_F(JobControllerInterruptTest, RunDoneAfterInterrupt_EndsEpochAsUsual) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Log();
@@ -53,7 +53,7 @@ TEST_F(JobControllerInterruptTest, RunDoneAfterPause_EndsEpochAsUsual) {
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
-TEST_F(JobControllerInterruptTest, OnLeases_WorkersUseHeldBatchesOnly) {
+TEST_F(JobControllerInterruptTest, InterruptOnLeases_GivesWorkersNoMoreBatches) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   Log();
   Interrupt();
@@ -63,7 +63,7 @@ TEST_F(JobControllerInterruptTest, OnLeases_WorkersUseHeldBatchesOnly) {
   EXPECT_EQ(orders_.back().order.lease().range_size(), 0);
 }
 
-TEST_F(JobControllerInterruptTest, BeforeTraining_StopsJobAtOnce) {
+TEST_F(JobControllerInterruptTest, InterruptBeforeTraining_StopsJobAtOnce) {
   Start("workers: 1 strategy { local {} }");
   Say(Worker(0), "join {}");
   Log();
@@ -73,7 +73,7 @@ TEST_F(JobControllerInterruptTest, BeforeTraining_StopsJobAtOnce) {
   EXPECT_TRUE(absl::IsCancelled(end_)) << end_;
 }
 
-TEST_F(JobControllerInterruptTest, DuringSave_CausesNoSecondSave) {
+TEST_F(JobControllerInterruptTest, InterruptDuringSave_CausesNoSecondSave) {
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { every_steps: 1 }");
   Train(0, 1, {{0, 10}});
   Interrupt();
@@ -82,7 +82,7 @@ TEST_F(JobControllerInterruptTest, DuringSave_CausesNoSecondSave) {
   EXPECT_THAT(Log(), ElementsAre("w0 save", "commit", "w0 stop", "end CANCELLED"));
 }
 
-TEST_F(JobControllerInterruptTest, FailedSave_StillEndsJob) {
+TEST_F(JobControllerInterruptTest, FailedSaveAfterInterrupt_StillEndsJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Pausing(0, 1);
@@ -93,7 +93,7 @@ TEST_F(JobControllerInterruptTest, FailedSave_StillEndsJob) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("disk full"));
 }
 
-TEST_F(JobControllerInterruptTest, ImpossiblePause_EndsJob) {
+TEST_F(JobControllerInterruptTest, PauseBeyondTheSegmentsEnd_EndsJobWithAnError) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Interrupt();
   Pausing(0, 7);

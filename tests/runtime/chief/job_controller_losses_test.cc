@@ -1,4 +1,4 @@
-// Jobs that survive the loss of a worker, at every point of their course.
+// Losses of workers at every point of a job, under strategies whose training survives such a loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Four batches of five, two workers.
+// Jobs of two workers and four batches of five samples.
 constexpr char kAsynchronous[] = "workers: 2 strategy { parameter_server { asynchronous {} } } ";
 constexpr char kStale[] = "workers: 2 strategy { parameter_server { stale_synchronous {} } } ";
 
@@ -38,7 +38,7 @@ class LossesTest : public JobControllerTest {
     Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", begin,
                                      " samples: 5 loss_sum: 1 correct: 1 } }"));
   }
-  // Uses all leases, asking for more until the last.
+  // Sends records for all batches leased to the worker, requests leases until the last, and ends the run.
   void UseAll(int worker) {
     for (bool last = false; !last;) {
       const proto::Lease lease = NewestLease(worker);
@@ -56,7 +56,7 @@ class LossesTest : public JobControllerTest {
     }
     return {};
   }
-  // The second life of worker 1 joins.
+  // A replacement of worker 1, incarnation 2, joins.
   void JoinAgain() {
     ASSERT_TRUE(controller_->Admit(Worker(1), 2, now_).ok());
     SayAs(2, Worker(1), "join { host: 'b' }");
@@ -76,9 +76,9 @@ class LossesTest : public JobControllerTest {
   }
 };
 
-// ------------------------------------------------------------------------------------------- settling
+// ------------------------------------------------------------------- settling a lost worker's batches
 
-TEST_F(LossesTest, LostWorkersBatchesGoToOthers) {
+TEST_F(LossesTest, LostWorkersBatchesAreLeasedToOthers) {
   for (const char* job : {kAsynchronous, kStale}) {
     Begin(job);
     Vanish(Worker(1));
@@ -86,13 +86,13 @@ TEST_F(LossesTest, LostWorkersBatchesGoToOthers) {
     Fenced();
     UseAll(0);
     if (absl::StrContains(job, "stale"))
-      UseAll(0);  // All rounds were dealt, so returned batches make a new run.
+      UseAll(0);  // All rounds were dealt, so the returned batches are leased in a new run.
     EXPECT_THAT(Log(), Contains("w0 evaluate")) << job;
     EXPECT_THAT(journal_, HasSubstr("lost worker 1 its session ended\n"));
   }
 }
 
-TEST_F(LossesTest, AppliedBatchIsUsedWithoutWorkersRecord) {
+TEST_F(LossesTest, BatchAppliedForALostWorkerIsUsedWithoutItsRecord) {
   Begin(kAsynchronous);
   Applied(0, 1, 5);
   Vanish(Worker(1));
@@ -129,7 +129,7 @@ TEST_F(LossesTest, BatchesReturnedAfterRun_StartAnotherRun) {
   Begin(kAsynchronous);
   UseAll(0);
   Log();
-  Vanish(Worker(1));  // It held [5, 10).
+  Vanish(Worker(1));  // Worker 1 held the batch [5, 10).
   Fenced();
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 run", "w0 lease"));
   EXPECT_EQ(NewestLease(0).range(0).begin(), 5);
@@ -169,7 +169,7 @@ TEST_F(LossesTest, SilentWorkerIsLostAndItsMessagesIgnored) {
   EXPECT_THAT(journal_, Not(HasSubstr("used 1")));
 }
 
-// -------------------------------------------------------------------------------------------- replacing
+// ------------------------------------------------------------------------------ replacing a lost worker
 
 TEST_F(LossesTest, ReplacementIsSetUpAfterFenceAndTakesPartOnceEnrolled) {
   for (const char* job : {kAsynchronous, kStale}) {
@@ -228,7 +228,7 @@ TEST_F(LossesTest, ReplacementStartsAtFirstRoundNotYetDealt) {
   EXPECT_EQ(NewestLease(1).range(0).clock(), 7);
 }
 
-TEST_F(LossesTest, ReplacementJoinsBeforeLossIsNoticed) {
+TEST_F(LossesTest, ReplacementBeforeLossIsNoticed_IsSetUpOnceServersFenced) {
   Begin(kAsynchronous);
   JoinAgain();
   EXPECT_THAT(Log(), ElementsAre("p0 fence"));
@@ -238,7 +238,7 @@ TEST_F(LossesTest, ReplacementJoinsBeforeLossIsNoticed) {
   EXPECT_THAT(Log(), ElementsAre("w1 setup"));
 }
 
-TEST_F(LossesTest, LostReplacementIsFencedAgain) {
+TEST_F(LossesTest, LostReplacementIsFencedLikeItsPredecessor) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 2"));
   Vanish(Worker(1));
   JoinAgain();
@@ -264,7 +264,7 @@ TEST_F(LossesTest, OnlyLaterIncarnationOfLeasingWorkerIsAdmitted) {
   EXPECT_TRUE(absl::IsAlreadyExists(controller_->Admit(Worker(1), 2, now_)));
 }
 
-// ------------------------------------------------------------------------------------- points of the course
+// ---------------------------------------------------------------- losses before, between and after segments
 
 TEST_F(LossesTest, LossBeforeAllHaveJoined_WaitsForReplacement) {
   Start(absl::StrCat(kAsynchronous, " max_restarts: 1"));
@@ -290,7 +290,7 @@ TEST_F(LossesTest, LossDuringServerSetup_IsFencedOnceServersAreReady) {
   EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, LossDuringWorkerSetup_LeavesOthersToTrain) {
+TEST_F(LossesTest, LossDuringWorkerSetup_LetsOtherWorkersTrain) {
   Start(kAsynchronous);
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Say(Server(), "ready {}");
@@ -311,7 +311,7 @@ TEST_F(LossesTest, LossAfterLastBatch_ReachesBarrierOnceFenced) {
   EXPECT_EQ(orders_.back().order.evaluate().end(), 2);
 }
 
-TEST_F(LossesTest, LossDuringEvaluation_RepeatsItOnRemainingWorkers) {
+TEST_F(LossesTest, LossDuringEvaluation_RepeatsEvaluationOnOtherWorkers) {
   Begin(kAsynchronous);
   Use(1, 5);
   Say(Worker(1), "run_done { run: 1 }");
@@ -364,7 +364,7 @@ TEST_F(LossesTest, LossDuringSave_DoesNotStopSave) {
 
 // ---------------------------------------------------------------------------------------- reported failures
 
-TEST_F(LossesTest, ReportOfOwnFailure_LosesWorkerAndNotJob) {
+TEST_F(LossesTest, ReportOfOwnFailure_LosesWorkerButDoesNotEndJob) {
   using Code = absl::StatusCode;
   for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted,
                           Code::kInternal, Code::kUnknown, Code::kDataLoss}) {
@@ -382,7 +382,7 @@ TEST_F(LossesTest, ReportOfOwnFailure_LosesWorkerAndNotJob) {
   }
 }
 
-TEST_F(LossesTest, ReportThatAnyWorkerWouldMake_EndsJob) {
+TEST_F(LossesTest, ReportOfAnErrorThatAnyWorkerWouldMeet_EndsJob) {
   using Code = absl::StatusCode;
   for (const Code code : {Code::kInvalidArgument, Code::kFailedPrecondition, Code::kOutOfRange,
                           Code::kNotFound, Code::kPermissionDenied, Code::kUnimplemented}) {
@@ -402,7 +402,7 @@ TEST_F(LossesTest, ReportBeforeTraining_EndsJob) {
   EXPECT_THAT(Log(), Contains("w0 stop"));
 }
 
-TEST_F(LossesTest, ReportsThatFollowFromLostServer_AreNoLosses) {
+TEST_F(LossesTest, ReportsThatFollowFromALostServer_AreNotLossesOfWorkers) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 2"));
   for (const int worker : {0, 1}) {
     Report(Worker(worker), absl::StatusCode::kUnavailable);
@@ -415,7 +415,7 @@ TEST_F(LossesTest, ReportsThatFollowFromLostServer_AreNoLosses) {
   EXPECT_EQ(Summary().worker_loss_size(), 0);
 }
 
-TEST_F(LossesTest, ReplacementBeforeReportIsDue_CountsOneLoss) {
+TEST_F(LossesTest, ReplacementThatJoinsBeforeTheReportIsDue_CountsOneLoss) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   Report(Worker(1), absl::StatusCode::kInternal);
   JoinAgain();
@@ -424,7 +424,7 @@ TEST_F(LossesTest, ReplacementBeforeReportIsDue_CountsOneLoss) {
   EXPECT_EQ(Summary().worker_loss_size(), 1);
 }
 
-// ---------------------------------------------------------------------------------------- the last worker
+// ------------------------------------------------------------------ loss of the last worker or of a server
 
 TEST_F(LossesTest, LossOfLastWorkerEndsJobAndSaysWhy) {
   Begin("workers: 1 strategy { parameter_server { asynchronous {} } }");
@@ -459,7 +459,7 @@ TEST_F(LossesTest, OnlyWorkerIsReplacedAndTrains) {
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 setup", "p0 fence", "w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, WorkersThatLeaveFailedJobAreNotLost) {
+TEST_F(LossesTest, WorkersThatLeaveAFailedJobAreNotCountedAsLost) {
   Begin(kAsynchronous);
   Report(Server(), absl::StatusCode::kDeadlineExceeded);
   Vanish(Worker(0));

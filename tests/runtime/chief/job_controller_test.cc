@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST_F(JobControllerTest, MirroredJobRunsItsCourse) {
+TEST_F(JobControllerTest, MirroredJobTrainsEvaluatesSavesAndStops) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup", "w0 run", "w1 run"));
   Train(0, 1, {{0, 5}, {10, 15}});
@@ -61,7 +61,7 @@ TEST_F(JobControllerTest, AsynchronousWorkersGetLeasesAtStartAndOnRequest) {
   EXPECT_THAT(Log(), ElementsAre("w0 lease"));
 }
 
-TEST_F(JobControllerTest, UseOfUnleasedSamplesEndsJob) {
+TEST_F(JobControllerTest, UseOfSamplesLeasedToAnotherWorkerEndsJob) {
   StartAndMakeReady("workers: 2 strategy { parameter_server { asynchronous {} } }");
   Log();
   Say(Worker(1), "steps { record { rank: 1 sample_begin: 0 samples: 5 } }");
@@ -110,7 +110,7 @@ TEST_F(JobControllerTest, LostTaskEndsJobAndIsNamed) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("lost worker 1"));
 }
 
-TEST_F(JobControllerTest, EchoWaitsForItsCause) {
+TEST_F(JobControllerTest, PeerReportedAsLostIsTheCulpritOnceItVanishes) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Log();
   Say(Worker(0), absl::StrCat("failure { message: 'lost worker 1' status_code: ",
@@ -122,7 +122,7 @@ TEST_F(JobControllerTest, EchoWaitsForItsCause) {
   EXPECT_EQ(culprit_, Worker(1));
 }
 
-TEST_F(JobControllerTest, TaskThatLeavesAfterSecondEchoIsNotCulprit) {
+TEST_F(JobControllerTest, WorkersThatReportALostPeerAndLeaveAreNotCulprits) {
   StartAndMakeReady("workers: 3 strategy { mirrored {} }");
   for (const int worker : {2, 0}) {
     Say(Worker(worker), absl::StrCat("failure { message: 'lost worker 1' status_code: ",
@@ -135,7 +135,7 @@ TEST_F(JobControllerTest, TaskThatLeavesAfterSecondEchoIsNotCulprit) {
   EXPECT_EQ(culprit_, Worker(1));
 }
 
-TEST_F(JobControllerTest, EchoWithoutCauseEndsJob) {
+TEST_F(JobControllerTest, ReportedTimeoutWithoutAnotherFailureEndsJob) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Say(Worker(0), absl::StrCat("failure { message: 'no progress' status_code: ",
                               static_cast<int>(absl::StatusCode::kDeadlineExceeded), " }"));
@@ -156,7 +156,7 @@ TEST_F(JobControllerTest, SilentTaskIsLost) {
   EXPECT_THAT(std::string(end_.message()), HasSubstr("silent for 10 s"));
 }
 
-TEST_F(JobControllerTest, PausedChiefLosesNoTask) {
+TEST_F(JobControllerTest, ChiefThatStalledForAMinuteLosesNoTask) {
   StartAndMakeReady("workers: 2 strategy { mirrored {} }");
   Tick(0.1);
   Tick(60);
@@ -208,7 +208,7 @@ TEST_F(JobControllerTest, ExhaustedPatience_EndsJobLikeItsLastEpoch) {
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
-TEST_F(JobControllerTest, KeepBest_SavesAfterEachNewBestEpoch) {
+TEST_F(JobControllerTest, KeepBest_SavesEachEpochThatBeatsTheBestSavedOne) {
   job_epochs_ = 9;
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { keep_best: true }");
   Train(0, 1, {{0, 10}, {10, 20}});

@@ -12,7 +12,7 @@ namespace {
 
 using Next = JobCourse::NextStep;
 
-// "save, epoch validated, save tried, interrupted".
+// The phase, then what is done or due: "save, epoch validated, save tried, interrupted".
 std::string CourseText(const JobCourse::State& state) {
   constexpr const char* kPhases[] = {"gather", "server setup", "worker setup", "train", "validate",
                                      "test",   "save",         "stopping",     "ended"};
@@ -26,7 +26,7 @@ std::string CourseText(const JobCourse::State& state) {
   return text;
 }
 
-// A job that has entered training. Next(finished) is asked as "on" (steps are left) or "finished".
+// A job that has entered training. On() is what follows if training steps are left, Finished() if none are.
 class JobCourseTest : public ::testing::Test {
  protected:
   void Train(bool validates = true, bool tests = true) {
@@ -106,7 +106,7 @@ TEST_F(JobCourseTest, JobWithoutTestSplitIsSavedAtItsEnd) {
   EXPECT_EQ(Finished(), Next::kSave);
 }
 
-TEST_F(JobCourseTest, BestEpochMakesSaveDue) {
+TEST_F(JobCourseTest, SaveMadeDueAfterValidationFollowsTheEpochReport) {
   Train();
   EndSegment(true, false);
   course_->Enter(Phase::kValidate);
@@ -144,7 +144,7 @@ TEST_F(JobCourseTest, InterruptDuringSaveCausesNoSecondSave) {
   EXPECT_EQ(On(), Next::kStopInterrupted);
 }
 
-TEST_F(JobCourseTest, InterruptDuringTestSavesUntestedState) {
+TEST_F(JobCourseTest, InterruptDuringTestLeadsToSave) {
   Train(false);
   EndSegment(false, false);
   course_->Enter(Phase::kTest);

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Ten samples an epoch.
+// Begins an attempt at `position` of `epoch`; an epoch has ten samples.
 std::string Attempt(int64_t epoch, int64_t position, int servers = 0) {
   proto::TrainingState state;
   state.set_epoch(epoch);
@@ -48,16 +48,16 @@ void ExpectBad(const std::string& text, const std::string& fragment) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr(fragment));
 }
 
-TEST(JournalCheckTest, CompleteEpochsInAnyOrderPass) {
+TEST(JournalCheckTest, CompleteEpochsWithSamplesInAnyOrderPass) {
   ExpectGood(Attempt(0, 0) + Used(5, 5) + Used(0, 5) + Used(10, 10) + Used(20, 0) + End(2, 0), 20);
 }
 
-TEST(JournalCheckTest, MissingSampleIsNamed) {
+TEST(JournalCheckTest, MissingSampleIsRefusedAndNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 4) + Used(15, 5) + End(2, 0),
             "position 4 of epoch 1 was not used");
 }
 
-TEST(JournalCheckTest, RepeatedSampleIsNamed) {
+TEST(JournalCheckTest, RepeatedSampleIsRefusedAndNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(9, 1) + End(1, 0), "position 9 of epoch 0 was used twice");
 }
 
@@ -66,7 +66,7 @@ TEST(JournalCheckTest, ResumeUndoesUsesBeyondItsStart) {
   ExpectBad(Attempt(0, 0) + Used(0, 3) + Used(4, 4) + Attempt(0, 4) + Used(4, 6) + End(1, 0), "position 3");
 }
 
-TEST(JournalCheckTest, EarlierResume_UndoesAllAttemptsBeyondIt) {
+TEST(JournalCheckTest, ResumeFromAnEarlierState_UndoesAllUsesBeyondIt) {
   const std::string text = Attempt(0, 0) + Used(0, 4) + Used(4, 4) + Attempt(0, 8) + Used(8, 2);
   ExpectGood(text + Attempt(0, 4) + Used(4, 6) + End(1, 0), 10);
   ExpectBad(text + Attempt(0, 4) + Used(5, 5) + End(1, 0), "position 4 of epoch 0 was not used");
@@ -81,7 +81,7 @@ TEST(JournalCheckTest, BatchOverEpochEnd_IsRefused) {
   ExpectBad(Attempt(0, 0) + Used(8, 4), "journal line 2: 4 samples from position 8 of epoch 0 extend beyond");
 }
 
-TEST(JournalCheckTest, UseBeyondJobEnd_IsNamed) {
+TEST(JournalCheckTest, UseBeyondJobEnd_IsRefusedAndNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 1) + End(1, 0), "position 0 of epoch 1 was used");
 }
 
@@ -127,14 +127,14 @@ TEST(JournalCheckTest, UnfinishedJobIsCheckedForRepeatsOnly) {
   ExpectBad(Attempt(0, 0) + Used(0, 2) + Used(1, 2), "used twice");
 }
 
-TEST(JournalCheckTest, SampleMissingOnOneServerIsNamed) {
+TEST(JournalCheckTest, SampleMissingOnOneServerIsRefusedAndTheServerNamed) {
   const std::string used = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10);
   ExpectGood(used + Applied(1, 0, 5) + Applied(1, 5, 5) + End(1, 0), 10);
   ExpectBad(used + End(1, 0), "ps 1");
   ExpectBad(used + Applied(1, 0, 10) + Applied(1, 3, 2) + End(1, 0), "ps 1");
 }
 
-TEST(JournalCheckTest, TornBatchIsMissingOnlyOnOtherServers) {
+TEST(JournalCheckTest, TornBatchCountsAsAppliedOnServersThatDidNotApplyIt) {
   const std::string begin = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10) + Applied(1, 0, 6);
   ExpectBad(begin + End(1, 0), "position 6 of epoch 0 was not used by ps 1");
   ExpectGood(begin + journal::Torn(1, 6, 4, {0}) + End(1, 0), 10);
@@ -149,7 +149,9 @@ TEST(JournalCheckTest, DroppedRemainderIsNotMissing) {
             "though it should not");
 }
 
-TEST(JournalCheckTest, TornLastLineIsIgnored) { ExpectGood(Attempt(0, 0) + Used(0, 4) + "used 0 0 4 60", 4); }
+TEST(JournalCheckTest, PartlyWrittenLastLineIsIgnored) {
+  ExpectGood(Attempt(0, 0) + Used(0, 4) + "used 0 0 4 60", 4);
+}
 
 TEST(JournalCheckTest, DamagedTextIsRefused) {
   EXPECT_TRUE(absl::IsDataLoss(journal::Check("").status()));
@@ -166,7 +168,7 @@ TEST(JournalCheckTest, NumbersBeyondBoundsAreRefused) {
   ExpectBad(Attempt(0, 0) + End(int64_t{1} << 57, 0), "position 0 of epoch 0 was not used");
 }
 
-TEST(JournalTest, ControlCharactersOfOthersAreReplaced) {
+TEST(JournalTest, ControlCharactersInTextsFromTasksAreReplaced) {
   proto::Member member;
   member.set_role(proto::WORKER);
   member.set_host("a\nused 0 0 0 10");

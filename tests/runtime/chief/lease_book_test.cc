@@ -27,9 +27,9 @@ LeaseBook Opened(bool in_rounds, int workers, const std::vector<BatchLease>& bat
   return book;
 }
 
-// ------------------------------------------------------------------------------------------ on demand
+// ----------------------------------------------------------------------------------- leases on demand
 
-TEST(LeaseBookTest, LeasesAreConsecutiveAndLastIsShort) {
+TEST(LeaseBookTest, LeasesAreConsecutiveAndTheLastIsShort) {
   LeaseBook book = Opened(false, 1, SingleBatches({10, 45}, 10));
   std::vector<Slice> leases;
   for (int i = 0; i < 4; ++i) {
@@ -58,7 +58,7 @@ TEST(LeaseBookTest, LeaseIsUsedOnceAndByItsHolderOnly) {
   EXPECT_TRUE(absl::IsFailedPrecondition(book.Use(0, {50, 60}))) << "no worker holds that lease";
 }
 
-TEST(LeaseBookTest, CutBook_LeasesReturnedBatchesOnly) {
+TEST(LeaseBookTest, BookCutToDealtBatches_LeasesOnlyReturnedBatches) {
   LeaseBook book = Opened(false, 2, SingleBatches({10, 1000}, 10));
   EXPECT_EQ(book.Lease(0, 2).batches.size(), 2u);
   const Slice kept = PositionsOf(book.Lease(1, 1)).at(0);
@@ -77,7 +77,7 @@ TEST(LeaseBookTest, CutBeforeAnyLease_EndsAtSegmentBegin) {
   EXPECT_TRUE(book.Lease(0, 1).last);
 }
 
-TEST(LeaseBookTest, CutInRounds_AllWorkersGetSameRounds) {
+TEST(LeaseBookTest, BookCutInRounds_GivesAllWorkersTheSameRounds) {
   LeaseBook book = Opened(true, 2, BatchesOfSteps({0, 100}, 10, 2));
   EXPECT_THAT(ClocksOf(book.Lease(0, 3)), ElementsAre(0, 1, 2));
   EXPECT_EQ(book.CutToDealt(), 30);
@@ -85,7 +85,7 @@ TEST(LeaseBookTest, CutInRounds_AllWorkersGetSameRounds) {
   EXPECT_TRUE(book.Lease(0, 1).last);
 }
 
-// ------------------------------------------------------------------------------------------- in rounds
+// ------------------------------------------------------------------------------------ leases in rounds
 
 TEST(LeaseBookTest, RoundsEqualStepsOfBulkSynchronousWorkers) {
   LeaseBook book = Opened(true, 3, BatchesOfSteps({0, 20}, 8, 3));
@@ -122,9 +122,9 @@ TEST(LeaseBookTest, ClocksContinueOverSegments) {
   EXPECT_THAT(ClocksOf(book.Lease(0, 4)), ElementsAre(1));
 }
 
-// ---------------------------------------------------------------------------------------------- losses
+// ---------------------------------------------------------------------------------------- lost workers
 
-// Worker 0 of two holds [0, 10), [10, 20), [20, 30) and is lost. There are two servers.
+// Worker 0 of two is lost while it holds the batches [0, 10), [10, 20) and [20, 30). There are two servers.
 class SettlementTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -137,12 +137,12 @@ class SettlementTest : public ::testing::Test {
   LeaseBook book_{false};
 };
 
-TEST_F(SettlementTest, BatchesAppliedNowhereGoToOthersFirst) {
+TEST_F(SettlementTest, BatchesAppliedByNoServerAreLeasedToOthersFirst) {
   EXPECT_EQ(book_.Settle(0, 2).returned, 3);
   EXPECT_EQ(PositionsOf(book_.Lease(1, 2)), (std::vector<Slice>{{0, 10}, {10, 20}}));
 }
 
-TEST_F(SettlementTest, BatchAppliedByAllServersIsUsed) {
+TEST_F(SettlementTest, BatchAppliedByAllServersCountsAsUsed) {
   book_.Applied(0, {0, 10});
   book_.Applied(1, {0, 10});
   const LeaseBook::Settlement settlement = book_.Settle(0, 2);

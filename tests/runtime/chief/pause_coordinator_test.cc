@@ -18,7 +18,7 @@ using State = PauseCoordinator::State;
 
 TaskId Worker(int index) { return {proto::WORKER, index}; }
 
-// Two workers in run 1 over a segment of two steps of ten samples.
+// Two workers make run 1 of a segment that has two steps of ten samples.
 class PauseCoordinatorTest : public ::testing::Test {
  protected:
   PauseCoordinatorTest() {
@@ -65,7 +65,7 @@ TEST_F(PauseCoordinatorTest, WorkerAtSegmentEndIsNotPaused) {
   EXPECT_EQ(segment_.segment().steps, 2);
 }
 
-TEST_F(PauseCoordinatorTest, SegmentEndThatCrossesPauseAnswersIt) {
+TEST_F(PauseCoordinatorTest, RunDoneThatCrossesThePauseCountsAsItsAnswer) {
   pause_.Begin(actions_);
   EXPECT_TRUE(Pausing(1, 1).ok());
   Log();
@@ -83,7 +83,7 @@ TEST_F(PauseCoordinatorTest, RepeatedAnswerDoesNotMoveCut) {
   EXPECT_EQ(segment_.segment().steps, 1);
 }
 
-TEST_F(PauseCoordinatorTest, UnaskedAnswerHasNoEffect) {
+TEST_F(PauseCoordinatorTest, AnswerBeforeThePauseOrOfAnotherRunHasNoEffect) {
   for (const int worker : {0, 1}) EXPECT_TRUE(Pausing(worker, 1).ok());
   pause_.Begin(actions_);
   Log();
@@ -91,7 +91,7 @@ TEST_F(PauseCoordinatorTest, UnaskedAnswerHasNoEffect) {
   EXPECT_THAT(Log(), IsEmpty());
 }
 
-TEST_F(PauseCoordinatorTest, StepsBeyondSegmentAreRefused) {
+TEST_F(PauseCoordinatorTest, StepsOutsideTheSegmentAreRefused) {
   pause_.Begin(actions_);
   for (const int64_t steps : {-1, 3}) EXPECT_TRUE(absl::IsInvalidArgument(Pausing(0, steps)));
 }

@@ -49,13 +49,14 @@ class ProgressPipeTest : public ::testing::Test {
     capacity_ = fcntl(write_.get(), F_SETPIPE_SZ, 4096);
     TETHYS_CHECK(capacity_ > 0);
     pipe_ = std::make_unique<ProgressPipe>(write_.get());
-    // The writing thread blocks within the first event, so later ones are queued.
+    // The writing thread blocks within the first event, so later events are queued.
     pipe_->Add(Note(std::string(3 * capacity_, 'x')));
     char first;
     TETHYS_CHECK(read(read_.get(), &first, 1) == 1);
   }
 
-  // Ends the pipe and reads what it wrote: "progress 3", "x..." or "finished" a line.
+  // Destroys the ProgressPipe and returns a text for each line that it wrote after the first event:
+  // "progress 3", "epoch 4", "finished", "alive" or the text of a note.
   std::vector<std::string> End() {
     std::thread closer([this] {
       pipe_.reset();
@@ -84,7 +85,7 @@ class ProgressPipeTest : public ::testing::Test {
   std::unique_ptr<ProgressPipe> pipe_;
 };
 
-TEST_F(ProgressPipeTest, StoppedReader_DoesNotBlockAndGetsNewestProgress) {
+TEST_F(ProgressPipeTest, Add_WithAStoppedReader_ReturnsAndKeepsNewestProgress) {
   for (int step = 0; step < 100'000; ++step) pipe_->Add(Progress(step));
   EXPECT_THAT(End(), ElementsAre("progress 99999"));
 }
@@ -102,7 +103,7 @@ TEST_F(ProgressPipeTest, EpochsAndNotes_AreKeptInOrder) {
   EXPECT_THAT(End(), ElementsAre("epoch 4", "saved step-3", "progress 4"));
 }
 
-TEST_F(ProgressPipeTest, TooManyNotes_AreCountedAndEndIsKept) {
+TEST_F(ProgressPipeTest, ExcessNotes_AreCountedAndTheFinishedEventIsKept) {
   for (int i = 0; i < ProgressPipe::kMostWaiting + 7; ++i) pipe_->Add(Note("n"));
   pipe_->Add(Finished());
   const std::vector<std::string> words = End();
@@ -111,7 +112,7 @@ TEST_F(ProgressPipeTest, TooManyNotes_AreCountedAndEndIsKept) {
   EXPECT_EQ(words.back(), "finished");
 }
 
-TEST_F(ProgressPipeTest, ClosedReader_IsNotWaitedFor) {
+TEST_F(ProgressPipeTest, Destructor_WithAClosedReader_Returns) {
   pipe_->Add(Finished());
   read_.Close();
   pipe_.reset();

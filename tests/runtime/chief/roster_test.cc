@@ -1,4 +1,4 @@
-// Local ranks on a host, through losses and replacements, and tasks that are late.
+// Local ranks (a worker's number on its host) after losses and replacements, and reports of late tasks.
 #include "runtime/chief/roster.h"
 
 #include "gmock/gmock.h"
@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 
 class RosterTest : public ::testing::Test {
  protected:
-  // Workers join on these hosts, and all are set up.
+  // Worker i joins on hosts[i]; then all workers are set up.
   void Start(const std::vector<std::string>& hosts) {
     std::vector<TaskId> workers;
     for (size_t i = 0; i < hosts.size(); ++i) {
@@ -41,7 +41,7 @@ TEST_F(RosterTest, LocalRanksFollowIndicesOnEachHost) {
   EXPECT_THAT(LocalRanks(5), ElementsAre(0, 0, 1, 2, 1));
 }
 
-TEST_F(RosterTest, ComputingWorker_CountsForOthersUntilLost) {
+TEST_F(RosterTest, AnotherComputes_IgnoresTheWorkerItselfAndLostWorkers) {
   Start({"a", "a"});
   EXPECT_FALSE(roster_.AnotherComputes(Worker(0)));
   roster_.at(Worker(1)).heartbeat.set_computing(true);
@@ -71,7 +71,7 @@ TEST_F(RosterTest, TwoReplacementsInAnyOrderShareNoLocalRank) {
   EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
 }
 
-TEST_F(RosterTest, LossWithoutReplacementMovesNoOther) {
+TEST_F(RosterTest, LossWithoutReplacementKeepsOtherWorkersLocalRanks) {
   Start({"a", "a", "a"});
   Lose(0);
   Lose(2);
@@ -114,7 +114,7 @@ TEST_F(RosterTest, TaskSilentForTwoSecondsIsLate) {
   EXPECT_EQ(late[0].silent_seconds(), 2.5);
 }
 
-TEST_F(RosterTest, WorkerFarBehindAtItsOwnPaceIsLate) {
+TEST_F(RosterTest, WorkerFarBehindIsLateOnlyIfWorkersRunAtTheirOwnPace) {
   const int64_t steps[] = {100, 60, 90};
   for (int i = 0; i < 3; ++i) {
     Join(i, "a");

@@ -6,7 +6,7 @@
 namespace tethys {
 namespace {
 
-// 100 samples, a global batch of 30 over three workers: 4 steps an epoch, the last of 10.
+// 100 samples, a global batch of 30 over three workers: an epoch has 4 steps, the last with 10 samples.
 SegmentPlanner Planner(const std::string& job) {
   proto::JobPlan plan;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(job, plan.mutable_job()));
@@ -24,14 +24,14 @@ proto::TrainingState State(int64_t step, int64_t epoch, int64_t position) {
   return state;
 }
 
-TEST(SegmentPlannerTest, SegmentWithoutSavesIsAnEpoch) {
+TEST(SegmentPlannerTest, SegmentOfAJobWithoutSavesIsAnEpoch) {
   const TrainingSegment segment = Planner("epochs: 2").Next(State(4, 1, 0));
   EXPECT_EQ(segment.positions, (Slice{0, 100}));
   EXPECT_EQ(segment.steps, 4);
   EXPECT_TRUE(segment.ends_epoch);
 }
 
-TEST(SegmentPlannerTest, SavesCutEpochIntoSegments) {
+TEST(SegmentPlannerTest, SavesSplitAnEpochIntoSegments) {
   const SegmentPlanner planner = Planner("epochs: 2 checkpoint { every_steps: 3 }");
   TrainingSegment segment = planner.Next(State(0, 0, 0));
   EXPECT_EQ(segment.positions, (Slice{0, 90}));
@@ -58,14 +58,14 @@ TEST(SegmentPlannerTest, DroppedRemainderIsNotPlanned) {
   EXPECT_TRUE(segment.ends_epoch);
 }
 
-TEST(SegmentPlannerTest, AsynchronousUpdateIsOneWorkersBatch) {
+TEST(SegmentPlannerTest, AsynchronousStepIsOneWorkersBatch) {
   const SegmentPlanner planner = Planner("epochs: 1 strategy { parameter_server { asynchronous {} } }");
   EXPECT_TRUE(planner.leased());
   EXPECT_EQ(planner.batch(), 10);
   EXPECT_EQ(planner.Next(State(0, 0, 0)).steps, 10);
 }
 
-TEST(SegmentPlannerTest, ResumeWithinEpochPlansItsRest) {
+TEST(SegmentPlannerTest, ResumeWithinAnEpochPlansTheSamplesLeftInIt) {
   const TrainingSegment segment = Planner("epochs: 1").Next(State(7, 0, 35));
   EXPECT_EQ(segment.positions, (Slice{35, 100}));
   EXPECT_EQ(segment.steps, 3) << "30, 30 and 5 samples";
@@ -78,7 +78,7 @@ TEST(SegmentPlannerTest, EpochSavesAreDueAtEpochEnds) {
   EXPECT_FALSE(planner.SaveDue(State(9, 2, 30), false, 0));
 }
 
-TEST(SegmentPlannerTest, SaveWithinMinSecondsOfLast_IsSkipped) {
+TEST(SegmentPlannerTest, SaveWithinMinSecondsOfTheLastSave_IsSkipped) {
   const SegmentPlanner planner = Planner("epochs: 9 checkpoint { every_epochs: 1 min_seconds: 60 }");
   EXPECT_FALSE(planner.SaveDue(State(4, 1, 0), true, 59));
   EXPECT_TRUE(planner.SaveDue(State(8, 2, 0), true, 60));
@@ -92,7 +92,7 @@ TEST(SegmentPlannerTest, ExhaustedPatience_FinishesJob) {
   EXPECT_FALSE(Planner("epochs: 9").Finished(state)) << "resumed without the rule";
 }
 
-TEST(SegmentPlannerTest, CutSegment_EndsBetweenSteps) {
+TEST(SegmentPlannerTest, CutSegment_HasOnlyTheStepsBeforeTheCut) {
   const SegmentPlanner planner = Planner("epochs: 2");
   const TrainingSegment whole = planner.Next(State(4, 1, 0));
   const TrainingSegment cut = planner.CutAt(whole, 60);

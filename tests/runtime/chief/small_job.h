@@ -12,7 +12,8 @@
 
 namespace tethys {
 
-// One epoch of two steps: twenty training samples in batches of ten. Two validation and four test samples.
+// The job has one epoch of two steps (twenty training samples in batches of ten), two validation samples and
+// four test samples. `job` sets further fields, in text format.
 inline proto::JobPlan Plan(const std::string& job) {
   proto::JobPlan plan;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(

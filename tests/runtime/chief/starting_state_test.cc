@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Twenty samples in steps of ten. Checkpoints have seed 3.
+// The job trains on twenty samples in steps of ten. Checkpoints have seed 3.
 class StartingStateTest : public CheckpointTest {
  protected:
   void SaveAt(int64_t step, int64_t epoch, int64_t position) {
@@ -33,7 +33,7 @@ class StartingStateTest : public CheckpointTest {
   }
 };
 
-TEST_F(StartingStateTest, FittingCheckpoint_IsTheStartingState) {
+TEST_F(StartingStateTest, MatchingCheckpoint_IsTheStartingState) {
   SaveAt(3, 1, 10);
   const auto start = FindStartingState(Plan("seed: 3"), model_, {"momentum"}, root_, true);
   ASSERT_TRUE(start.ok()) << start.status();
@@ -55,7 +55,7 @@ TEST_F(StartingStateTest, OtherSeed_IsRefusedEvenAtEpochEnd) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("resume with --set=seed=3"));
 }
 
-TEST_F(StartingStateTest, PositionBeyondUsedSamples_IsRefused) {
+TEST_F(StartingStateTest, PositionAfterTheLastUsedSample_IsRefused) {
   SaveAt(3, 1, 10);
   proto::JobPlan plan = Plan("seed: 3 drop_remainder: true");
   plan.set_global_batch(12);
@@ -66,7 +66,7 @@ TEST_F(StartingStateTest, PositionBeyondUsedSamples_IsRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Resume(plan)));
 }
 
-// A job of this length; 0: no limit.
+// A job that ends after `epochs` or `max_steps`, whichever is first; 0: no limit.
 proto::JobPlan Lasting(int64_t epochs, int64_t max_steps) {
   proto::JobPlan plan = Plan("");
   plan.mutable_job()->set_epochs(epochs);
@@ -86,7 +86,7 @@ TEST(CheckLeftToTrainTest, StateBeforeEnd_IsAccepted) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(2, 1, 0), true).ok());
 }
 
-TEST(CheckLeftToTrainTest, StateBeyondEnd_NamesBothLengths) {
+TEST(CheckLeftToTrainTest, StateBeyondEnd_IsRefusedWithBothLengths) {
   const absl::Status status = CheckLeftToTrain(Lasting(2, 0), At(6, 3, 0), false);
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()),
@@ -94,13 +94,13 @@ TEST(CheckLeftToTrainTest, StateBeyondEnd_NamesBothLengths) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=epochs=4"));
 }
 
-TEST(CheckLeftToTrainTest, StepsBeyondEnd_NameMaxSteps) {
+TEST(CheckLeftToTrainTest, StateBeyondMaxSteps_IsRefusedAndNamesMaxSteps) {
   const absl::Status status = CheckLeftToTrain(Lasting(0, 4), At(5, 2, 10), false);
   EXPECT_THAT(std::string(status.message()), HasSubstr("2 epochs and 10 samples (5 steps) are done"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=max_steps=6"));
 }
 
-TEST(CheckLeftToTrainTest, EarlyStop_NamesPatience) {
+TEST(CheckLeftToTrainTest, EarlyStoppedState_IsRefusedAndNamesPatience) {
   proto::JobPlan plan = Lasting(9, 0);
   plan.mutable_job()->mutable_early_stopping()->set_patience(2);
   proto::TrainingState state = At(6, 3, 0);
@@ -109,12 +109,12 @@ TEST(CheckLeftToTrainTest, EarlyStop_NamesPatience) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("--set=early_stopping.patience=3"));
 }
 
-TEST(CheckLeftToTrainTest, StateAtEnd_IsAcceptedUnlessSucceeded) {
+TEST(CheckLeftToTrainTest, StateAtEnd_IsAcceptedUnlessTheRunSucceeded) {
   EXPECT_TRUE(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), false).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(CheckLeftToTrain(Lasting(2, 0), At(4, 2, 0), true)));
 }
 
-TEST_F(StartingStateTest, DamagedCheckpoint_IsRenamedOnlyBySetAside) {
+TEST_F(StartingStateTest, DamagedCheckpoint_IsRenamedOnlyBySetAsideDamaged) {
   SaveAt(2, 1, 0);
   SaveAt(4, 2, 0);
   std::filesystem::resize_file(Path(4) + "/model.safetensors", 100);

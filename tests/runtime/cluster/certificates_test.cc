@@ -1,4 +1,4 @@
-// Identities, the secret that carries them, and sockets under them.
+// TLS identities of processes, the secret line that carries them, and sockets that use them.
 #include "runtime/cluster/certificates.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST(CertificatesTest, RefusesAnotherJobsCertificate) {
   EXPECT_THAT(Message(CheckIdentity(identity)), HasSubstr("not issued by the job's authority"));
 }
 
-TEST(CertificatesTest, RefusesAnotherProcessesKey) {
+TEST(CertificatesTest, RefusesTheKeyOfAnotherProcess) {
   const auto authority = MakeAuthority();
   TlsIdentity identity = IdentityOf(*authority, proto::WORKER, 0);
   identity.key = IdentityOf(*authority, proto::WORKER, 1).key;
@@ -50,7 +50,7 @@ TEST(CertificatesTest, RefusesExpiredAndNotYetValidCertificates) {
   EXPECT_THAT(Message(CheckIdentity(IdentityOf(*MakeAuthority(-60), proto::PS, 0))), HasSubstr("clock"));
 }
 
-TEST(CertificatesTest, OldAuthority_IssuesCertificatesFromThePresent) {
+TEST(CertificatesTest, AuthorityCreatedLongAgo_IssuesValidCertificates) {
   const auto now = std::chrono::system_clock::now();
   auto present = now - std::chrono::hours(24 * testing::kLongAgo);
   const auto authority = *JobAuthority::Create([&present] { return present; });
@@ -58,7 +58,7 @@ TEST(CertificatesTest, OldAuthority_IssuesCertificatesFromThePresent) {
   EXPECT_TRUE(CheckIdentity(IdentityOf(*authority, proto::WORKER, 0)).ok());
 }
 
-TEST(CertificatesTest, RefusesEveryTruncatedPartAndQuotesNothing) {
+TEST(CertificatesTest, RefusesTruncatedPartsWithoutQuotingThem) {
   const TlsIdentity sound = IdentityOf(*MakeAuthority(), proto::WORKER, 0);
   for (const auto part : {&TlsIdentity::authority, &TlsIdentity::certificate, &TlsIdentity::key}) {
     // A PEM text is still valid without its last line break and the dash before it.
@@ -74,7 +74,7 @@ TEST(CertificatesTest, RefusesEveryTruncatedPartAndQuotesNothing) {
 
 // ---------------------------------------------------------------------------------------------- secrets
 
-TEST(JobSecretTest, ComesBackAsItWasWritten) {
+TEST(JobSecretTest, ParsedSecretEqualsTheWrittenSecret) {
   JobSecret secret{.token = JobToken::Random(), .job_id = "job-7"};
   EXPECT_EQ(ParseSecretLine(SecretLine(secret))->job_id, "job-7");
   EXPECT_FALSE(ParseSecretLine(SecretLine(secret))->tls.has_value());
@@ -90,7 +90,7 @@ TEST(JobSecretTest, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->tls->authority, secret.tls->authority);
 }
 
-TEST(JobSecretTest, RefusesALineTruncatedAnywhere) {
+TEST(JobSecretTest, RefusesALineTruncatedWithinItsCertificates) {
   const std::string line = SecretLine({.token = JobToken::Random(),
                                        .job_id = "job-7",
                                        .tls = IdentityOf(*MakeAuthority(), proto::WORKER, 2)});
@@ -100,7 +100,7 @@ TEST(JobSecretTest, RefusesALineTruncatedAnywhere) {
   }
 }
 
-TEST(JobSecretTest, RefusesCertificatesThatAreNotBase64AndQuotesNothing) {
+TEST(JobSecretTest, RefusesNonBase64CertificatesWithoutQuotingTheToken) {
   const std::string token = JobToken::Random().ToHex();
   const absl::Status status = ParseSecretLine(token + " job ?? ?? ??").status();
   EXPECT_THAT(Message(status), AllOf(HasSubstr("base64"), Not(HasSubstr(token))));
@@ -108,7 +108,7 @@ TEST(JobSecretTest, RefusesCertificatesThatAreNotBase64AndQuotesNothing) {
 
 // ---------------------------------------------------------------------------------------------- sockets
 
-// The two ends of a connection; a context each, or none.
+// The two ends of a connection, each with its own TLS context or with none.
 struct Pair {
   Pair(std::shared_ptr<const TlsContext> caller_tls, std::shared_ptr<const TlsContext> called_tls) {
     int fds[2];
@@ -116,13 +116,13 @@ struct Pair {
     caller = SecureSocket(FileDescriptor(fds[0]), std::move(caller_tls), SecureSocket::End::kCaller);
     called = SecureSocket(FileDescriptor(fds[1]), std::move(called_tls), SecureSocket::End::kCalled);
   }
-  // Runs both handshakes until both are complete, or one has failed and the other end knows.
+  // Runs both handshakes until both are complete, or one has failed and the other end has an error as well.
   void Shake() {
     for (int turn = 0; turn < 10; ++turn) {
       if (caller_status.ok()) caller_status = caller.Handshake().status();
       if (called_status.ok()) called_status = called.Handshake().status();
     }
-    // With TLS 1.3 a caller learns only by its first read that it was refused.
+    // With TLS 1.3 only the first read tells a caller that it was refused.
     char byte;
     iovec part = {.iov_base = &byte, .iov_len = 1};
     if (caller_status.ok() && !called_status.ok()) caller_status = caller.Receive({&part, 1}).status();
@@ -147,7 +147,8 @@ TEST(SecureSocketTest, BothEndsKnowThePeersName) {
   EXPECT_EQ(pair.called.peer_name(), "worker-1.tethys");
 }
 
-// Sends from one end in two parts, as much as the socket takes, and receives at the other into two parts.
+// Sends 3 MB from two buffers at the caller, receives them into two buffers at the called end, and expects
+// the same bytes.
 void ExpectArrives(Pair& pair) {
   constexpr size_t kHeader = 96, kPayload = 3'000'000;
   std::string sent(kHeader + kPayload, '\0'), received(sent.size(), '\0');
@@ -170,7 +171,7 @@ void ExpectArrives(Pair& pair) {
   EXPECT_TRUE(sent == received);
 }
 
-TEST(SecureSocketTest, BytesArriveInOrderUnderTlsAndWithout) {
+TEST(SecureSocketTest, BytesArriveInOrderWithAndWithoutTls) {
   const auto authority = MakeAuthority();
   Pair secure(ContextOf(*authority, 1), ContextOf(*authority, 0));
   secure.Shake();
@@ -198,8 +199,8 @@ struct Stream {
   size_t out = 0, in = 0;
 };
 
-// Both ends send as much as their sockets take, so that each is full when keys are due.
-TEST(SecureSocketTest, KeyThatServedItsRecords_IsReplacedAtBothEnds) {
+// Both ends send as much as their sockets take, so that the sockets are full when a key must be replaced.
+TEST(SecureSocketTest, KeyUsedForItsMaximumOfRecords_IsReplacedAtBothEnds) {
   const auto authority = MakeAuthority();
   const auto context = [&](int index) {
     return *TlsContext::Create(IdentityOf(*authority, proto::WORKER, index), /*records_per_key=*/3);
@@ -229,7 +230,7 @@ TEST(SecureSocketTest, ClosedConnectionIsUnavailable) {
   EXPECT_TRUE(absl::IsUnavailable(pair.caller.Send({&part, 1}).status()));
 }
 
-TEST(SecureSocketTest, IdentityOfALongJob_IsValidWheneverIssued) {
+TEST(SecureSocketTest, IdentityOfALongJob_IsValidWheneverItWasIssued) {
   const auto start = std::chrono::system_clock::now() - std::chrono::hours(24 * 400);
   auto present = start;
   const auto authority = *JobAuthority::Create([&present] { return present; });
@@ -243,14 +244,14 @@ TEST(SecureSocketTest, IdentityOfALongJob_IsValidWheneverIssued) {
   EXPECT_TRUE(pair.caller_status.ok() && pair.called_status.ok());
 }
 
-TEST(SecureSocketTest, AnotherJobIsRefusedAtBothEnds) {
+TEST(SecureSocketTest, CertificateOfAnotherJobIsRefusedAtBothEnds) {
   Pair pair(ContextOf(*MakeAuthority(), 1), ContextOf(*MakeAuthority(), 0));
   pair.Shake();
   EXPECT_TRUE(absl::IsUnauthenticated(pair.caller_status)) << pair.caller_status;
   EXPECT_TRUE(absl::IsUnauthenticated(pair.called_status)) << pair.called_status;
 }
 
-TEST(SecureSocketTest, ExpiredCertificateIsRefusedByName) {
+TEST(SecureSocketTest, ExpiredCertificateIsRefusedAndTheReasonNamed) {
   const auto authority = MakeAuthority(testing::kLongAgo);
   Pair pair(ContextOf(*authority, 1), ContextOf(*authority, 0));
   pair.Shake();

@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-constexpr Nanoseconds kAhead = 5 * kSecond;  // The chief's clock minus ours, at the start.
+constexpr Nanoseconds kAhead = 5 * kSecond;  // The chief's clock minus the task's, at the start.
 
 TEST(ChiefClockTest, OffsetAndErrorAreZeroBeforeTheFirstPing) {
   const ChiefClock clock;
@@ -15,7 +15,7 @@ TEST(ChiefClockTest, OffsetAndErrorAreZeroBeforeTheFirstPing) {
 
 TEST(ChiefClockTest, PingGivesTheOffsetToWithinHalfItsRoundTrip) {
   ChiefClock clock;
-  clock.Note(1000, 1400, kAhead + 1300);  // There in 300, back in 100.
+  clock.Note(1000, 1400, kAhead + 1300);  // 300 ns to the chief, 100 ns back.
   EXPECT_EQ(clock.offset(), kAhead + 100);
   EXPECT_EQ(clock.ErrorAt(1400), 200);
 }
@@ -31,7 +31,7 @@ TEST(ChiefClockTest, FastestOfSeveralPingsCounts) {
 
 TEST(ChiefClockTest, FollowsAClockThatDrifts) {
   ChiefClock clock;
-  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // Faster than any later one.
+  clock.Note(0, 10 * kMicrosecond, kAhead + 5 * kMicrosecond);  // Faster than any later ping.
   Nanoseconds now = 0;
   for (int ping = 0; ping < 3600; ++ping) {
     now += kSecond;

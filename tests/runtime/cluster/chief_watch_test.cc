@@ -7,7 +7,8 @@ namespace {
 
 using Verdict = ChiefWatch::Verdict;
 
-// Looks once a second; silence 20 s, grace 5 s, at most 2 s between looks count.
+// The chief is lost after 20 s of silence, and the task is stuck 5 s later. Look is called once a second;
+// between two calls at most 2 s count.
 class ChiefWatchTest : public ::testing::Test {
  protected:
   Verdict After(Nanoseconds seconds, int64_t heard = 0, bool broken = false) {
@@ -20,7 +21,7 @@ class ChiefWatchTest : public ::testing::Test {
   ChiefWatch watch_{20 * kSecond, 5 * kSecond, 2 * kSecond, now_};
 };
 
-TEST_F(ChiefWatchTest, SilentChief_IsLostThenStuck) {
+TEST_F(ChiefWatchTest, SilentChief_IsLostAndThenTheTaskIsStuck) {
   EXPECT_EQ(After(20), Verdict::kPresent);
   EXPECT_EQ(After(1), Verdict::kLost);
   EXPECT_EQ(After(5), Verdict::kLost);

@@ -154,7 +154,7 @@ TEST_F(ControlPlaneTest, OrderForAnEarlierIncarnationIsDropped) {
   EXPECT_EQ(later->Receive()->run().number(), 2);
 }
 
-TEST_F(ControlPlaneTest, BeatIsSentBeforeTheNextMessage) {
+TEST_F(ControlPlaneTest, BeatSendsTheMessagesOfItsFillAtOnce) {
   const auto session = Join();
   session->StartBeating(3600 * kSecond, [](proto::Heartbeat&, std::vector<proto::FromTask>& before) {
     before.emplace_back().mutable_steps()->add_record()->set_step(5);
@@ -166,7 +166,7 @@ TEST_F(ControlPlaneTest, BeatIsSentBeforeTheNextMessage) {
   chief_.WaitFor("step: 5");
 }
 
-TEST_F(ControlPlaneTest, RefusalsSayWhy) {
+TEST_F(ControlPlaneTest, RefusedTaskGetsTheReason) {
   options_.token = JobToken::Random();
   EXPECT_TRUE(absl::IsUnauthenticated(Refusal())) << Refusal();
   options_.token = token_;
@@ -177,7 +177,7 @@ TEST_F(ControlPlaneTest, RefusalsSayWhy) {
   EXPECT_TRUE(absl::IsAlreadyExists(Refusal())) << Refusal();
 }
 
-TEST_F(ControlPlaneTest, TaskNoticesThatItsChiefIsGone) {
+TEST_F(ControlPlaneTest, ReceiveFailsOnceTheChiefIsGone) {
   const auto session = Join();
   server_ = nullptr;
   const auto order = session->Receive();
@@ -185,7 +185,7 @@ TEST_F(ControlPlaneTest, TaskNoticesThatItsChiefIsGone) {
   EXPECT_THAT(std::string(order.status().message()), HasSubstr("lost the chief"));
 }
 
-TEST_F(ControlPlaneTest, CheckpointsTravelInPartsBothWays) {
+TEST_F(ControlPlaneTest, CheckpointsAreReadAndWrittenInChunks) {
   const auto session = Join();
   const int64_t count = (int64_t{1} << 18) + 1000;  // More than one chunk.
   std::vector<float> values(count);
@@ -200,7 +200,7 @@ TEST_F(ControlPlaneTest, CheckpointsTravelInPartsBothWays) {
   EXPECT_EQ(written.at({0, 32 + count - 1}), values.back());
 }
 
-TEST_F(ControlPlaneTest, RefusedRangeEndsItsStreamOnly) {
+TEST_F(ControlPlaneTest, RefusedReadOrWriteLeavesTheSessionUsable) {
   const auto session = Join();
   std::vector<float> values(8);
   EXPECT_TRUE(absl::IsInvalidArgument(session->ReadCheckpoint(2, 0, absl::MakeSpan(values))));
@@ -234,7 +234,7 @@ class LostChiefTest : public ControlPlaneTest {
 };
 
 TEST_F(LostChiefTest, ChiefThatTakesNoMessages_EndsTheSession) {
-  // More than the connection's window, so that the writer waits for the chief.
+  // Each heartbeat brings 1 MiB, more than the connection's window, so that the writer waits for the chief.
   const auto session = JoinAndBeat([](proto::Heartbeat&, std::vector<proto::FromTask>& before) {
     before.emplace_back().mutable_join()->set_host(std::string(1 << 20, 'x'));
   });
@@ -245,7 +245,7 @@ TEST_F(LostChiefTest, ChiefThatTakesNoMessages_EndsTheSession) {
   session->Close();
 }
 
-TEST_F(LostChiefTest, ChiefThatStopsWithinACheckpoint_EndsBothWays) {
+TEST_F(LostChiefTest, ChiefThatStopsDuringACheckpoint_FailsItsReadAndWrite) {
   const auto session = JoinAndBeat();
   std::vector<float> values(1 << 18);
   EXPECT_FALSE(session
@@ -257,13 +257,13 @@ TEST_F(LostChiefTest, ChiefThatStopsWithinACheckpoint_EndsBothWays) {
   EXPECT_FALSE(session->ReadCheckpoint(1, 0, absl::MakeSpan(values)).ok());
 }
 
-TEST_F(LostChiefTest, ReadInProgress_IsCancelled) {
+TEST_F(LostChiefTest, ReadInProgressWhenTheChiefIsLost_IsCancelled) {
   const auto session = JoinAndBeat();
   std::vector<float> values(1 << 18);
   EXPECT_TRUE(absl::IsCancelled(session->ReadCheckpoint(1, 0, absl::MakeSpan(values))));
 }
 
-TEST_F(LostChiefTest, ChiefThatDoesNotAdmit_IsNamedInTime) {
+TEST_F(LostChiefTest, ChiefThatDoesNotAdmit_IsNamedOnceTheTimeoutExpires) {
   chief_.Freeze();
   options_.connect_timeout = kSecond;
   const absl::Status status = Refusal();
@@ -271,7 +271,7 @@ TEST_F(LostChiefTest, ChiefThatDoesNotAdmit_IsNamedInTime) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(options_.chief_address));
 }
 
-TEST_F(LostChiefTest, ProcessThatDoesNotEnd_IsEnded) {
+TEST_F(LostChiefTest, ProcessThatOutlivesTheGracePeriod_IsEnded) {
   options_.chief_grace = kMillisecond;
   Mutex mu;
   CondVar changed;
@@ -286,7 +286,7 @@ TEST_F(LostChiefTest, ProcessThatDoesNotEnd_IsEnded) {
   while (!ended) changed.Wait(mu);
 }
 
-TEST_F(LostChiefTest, DismissedTask_IsNotEnded) {
+TEST_F(LostChiefTest, TaskOrderedToStop_IsNotEndedWhenTheChiefIsGone) {
   options_.chief_grace = kMillisecond;
   options_.chief_silence = 3600 * kSecond;
   const auto session = TaskSession::Connect(options_, clock_, [] { FAIL() << "it was ended"; });
@@ -313,7 +313,7 @@ class ControlPlaneTlsTest : public ControlPlaneTest {
     options_.tls = testing::IdentityOf(*authority_, proto::WORKER, 0);
     options_.connect_timeout = 300 * kMillisecond;
   }
-  // The chief does not admit the task, for `reason`.
+  // Expects that the task cannot join, with `reason` in the error.
   void ExpectRefused(const std::string& reason) {
     const absl::Status status = Refusal();
     EXPECT_THAT(std::string(status.message()), HasSubstr(reason)) << status;
@@ -338,7 +338,7 @@ TEST_F(ControlPlaneTlsTest, RefusesACallerWithoutTls) {
 
 TEST_F(ControlPlaneTlsTest, RefusesACertificateOfAnotherJob) {
   const TlsIdentity other = testing::IdentityOf(*testing::MakeAuthority(), proto::WORKER, 0);
-  options_.tls->certificate = other.certificate;  // It trusts the chief, but the chief does not trust it.
+  options_.tls->certificate = other.certificate;  // The task trusts the chief; the chief refuses the task.
   options_.tls->key = other.key;
   ExpectRefused("cannot reach the chief");
   options_.tls = other;
@@ -358,14 +358,14 @@ class ExpiredCertificatesTest : public ControlPlaneTlsTest {
   ExpiredCertificatesTest() : ControlPlaneTlsTest(testing::MakeAuthority(testing::kLongAgo)) {}
 };
 
-TEST_F(ExpiredCertificatesTest, AreRefused) { ExpectRefused("cannot reach the chief"); }
+TEST_F(ExpiredCertificatesTest, ExpiredCertificatesAreRefused) { ExpectRefused("cannot reach the chief"); }
 
 class ImpostorChiefTest : public ControlPlaneTlsTest {
  protected:
   ImpostorChiefTest() : ControlPlaneTlsTest(testing::MakeAuthority(), proto::WORKER) {}
 };
 
-TEST_F(ImpostorChiefTest, IsRefusedByTasks) { ExpectRefused("cannot reach the chief"); }
+TEST_F(ImpostorChiefTest, ChiefWithAWorkersCertificateIsRefused) { ExpectRefused("cannot reach the chief"); }
 
 }  // namespace
 }  // namespace tethys

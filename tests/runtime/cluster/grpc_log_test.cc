@@ -7,8 +7,8 @@
 namespace tethys {
 namespace {
 
-TEST(GrpcLogTest, ErrorOfGrpcBecomesInformationLineOfLog) {
-  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);  // gRPC sets it when it is first used.
+TEST(GrpcLogTest, GrpcErrorIsLoggedAsAnInfoLine) {
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);  // gRPC sets the verbosity when it is first used.
   LogWhatGrpcLogs();
   ::testing::internal::CaptureStderr();
   gpr_log(GPR_ERROR, "Waiting for thread pool to idle before %s", "shutting down");

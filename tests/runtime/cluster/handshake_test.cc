@@ -75,7 +75,7 @@ TEST_F(HandshakeTest, AnotherBuildIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("build"));
 }
 
-TEST_F(HandshakeTest, StrangerIsToldNothing) {
+TEST_F(HandshakeTest, WrongTokenIsRefusedWithoutNamingAField) {
   handshake_.set_job_id("other");
   CompleteHandshake(JobToken::Random(), 5, handshake_);
   const absl::Status status = CheckHandshake(token_, 5, expected_, handshake_);
@@ -83,18 +83,18 @@ TEST_F(HandshakeTest, StrangerIsToldNothing) {
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("other")));
 }
 
-TEST_F(HandshakeTest, ProofCoversOtherFields) {
+TEST_F(HandshakeTest, FieldChangedAfterTheProofIsRefused) {
   CompleteHandshake(token_, 5, handshake_);
   handshake_.set_index(1);
   EXPECT_TRUE(absl::IsUnauthenticated(CheckHandshake(token_, 5, expected_, handshake_)));
 }
 
-TEST_F(HandshakeTest, ProofIsForOneNonce) {
+TEST_F(HandshakeTest, ProofForAnotherNonceIsRefused) {
   CompleteHandshake(token_, 5, handshake_);
   EXPECT_TRUE(absl::IsUnauthenticated(CheckHandshake(token_, 6, expected_, handshake_)));
 }
 
-TEST(JobTokenTest, ComesBackFromHexadecimal) {
+TEST(JobTokenTest, RoundTripsThroughHexAndRefusesMalformedHex) {
   const JobToken token = JobToken::Random();
   EXPECT_EQ(JobToken::FromHex(token.ToHex())->ToHex(), token.ToHex());
   EXPECT_NE(JobToken::Random().ToHex(), token.ToHex());
@@ -103,7 +103,7 @@ TEST(JobTokenTest, ComesBackFromHexadecimal) {
   }
 }
 
-// The digest is Python's: hmac.new(bytes(range(16)), b"Hi There", "sha256").
+// Python computed the digest: hmac.new(bytes(range(16)), b"Hi There", "sha256").
 TEST(JobTokenTest, AuthenticatesByHmacSha256) {
   const std::string digest = JobToken::FromHex("000102030405060708090a0b0c0d0e0f")->Authenticate("Hi There");
   EXPECT_EQ(absl::BytesToHexString(digest),
@@ -135,9 +135,9 @@ TEST(NonceBookTest, NonceThatTheBookDidNotIssue_IsRefused) {
   EXPECT_TRUE(book.Redeem(nonce));
 }
 
-// Issues as many nonces as a server can in seconds, while an authentic caller is between the two halves of
-// its handshake.
-TEST(NonceBookTest, UnredeemedNonces_KeepNoCallerOut) {
+// Issues as many nonces as a server can issue in seconds, after an authentic caller got its nonce and before
+// that nonce is redeemed.
+TEST(NonceBookTest, ManyUnredeemedNonces_DoNotKeepAnAuthenticCallerOut) {
   FakeClock clock;
   NonceBook book(clock, 10 * kSecond);
   const uint64_t authentic = book.Issue();

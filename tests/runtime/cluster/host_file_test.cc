@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// "NAME xSLOTS" per host, or the error.
+// "HOSTxSLOTS" or "USER@HOSTxSLOTS" for each host, or the error.
 std::string Parsed(const std::string& text) {
   const auto hosts = ParseHostFile(text, "hosts");
   if (!hosts.ok()) return std::string(hosts.status().message());
@@ -37,7 +37,7 @@ TEST(HostFileTest, ExpandsRanges) {
   EXPECT_EQ(ParseHostFile("s[1-2] address=10.0.0.[11-12]", "hosts").value()[1].address, "10.0.0.12");
 }
 
-TEST(HostFileTest, AcceptsTethysOwnWords) {
+TEST(HostFileTest, AcceptsRolePortPriceKindAddressAndDevice) {
   const HostEntry host =
       One("master role=chief,worker port=2222 price=0.5 kind=big address=10.0.0.1 device=cuda");
   EXPECT_TRUE(host.roles.chief && host.roles.worker && !host.roles.ps);
@@ -111,7 +111,7 @@ TEST(HostFileTest, RefusesMalformedLinesWithTheirPlace) {
   }
 }
 
-TEST(HostFileTest, NamesOfAnExpandedLineAreBounded) {
+TEST(HostFileTest, NamesLongerThan255CharactersAreRefused) {
   const std::string longest(kMaxNameBytes, 'x');
   EXPECT_THAT(Parsed(longest), Not(HasSubstr("longer")));
   for (const char* line : {"$x", "a[1-2]$", "$x@a", "a kind=$x", "a[1-2] address=b[1-2]$"}) {

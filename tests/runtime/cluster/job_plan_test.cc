@@ -6,7 +6,7 @@
 namespace tethys {
 namespace {
 
-// 1000 training samples for four workers with 8 samples each.
+// A plan for 1000 training samples and four workers, each with batches of 8.
 proto::JobPlan Plan(const std::string& job) {
   proto::JobPlan plan;
   TETHYS_CHECK(google::protobuf::TextFormat::ParseFromString(job, plan.mutable_job()), job);

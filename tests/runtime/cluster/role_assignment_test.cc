@@ -22,7 +22,7 @@ std::string Assigned(const std::string& host_file, int workers, int servers) {
                       "; workers ", names(assignment->workers));
 }
 
-TEST(RoleAssignmentTest, HostsWithoutRolesServeByTheirOrder) {
+TEST(RoleAssignmentTest, HostsWithoutRolesGetRolesByTheirOrder) {
   const std::string cluster = "master\ns[1-8]";
   EXPECT_EQ(Assigned(cluster, 6, 2), "chief master; ps s7 s8; workers s1 s2 s3 s4 s5 s6");
   EXPECT_EQ(Assigned(cluster, 9, 0), "chief master; ps ; workers master s1 s2 s3 s4 s5 s6 s7 s8");
@@ -35,7 +35,7 @@ TEST(RoleAssignmentTest, NamedRolesTakePrecedence) {
   EXPECT_EQ(Assigned("a role=chief,worker\nb role=ps,worker slots=2", 2, 1), "chief a; ps b; workers a b");
 }
 
-TEST(RoleAssignmentTest, WorkersFillHostsInTurnAndServersGoRoundRobin) {
+TEST(RoleAssignmentTest, WorkersFillHostAfterHostAndServersAreRoundRobin) {
   EXPECT_EQ(Assigned("m\na slots=3\nb slots=3", 4, 2), "chief m; ps a b; workers a a b b");
   EXPECT_EQ(Assigned("one slots=5", 3, 2), "chief one; ps one one; workers one one one");
 }

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(JobFileTest, EmptyFileLacksItsModel) {
+TEST(JobFileTest, EmptyFileIsRefusedForItsMissingModel) {
   EXPECT_THAT(ErrorOf(""), AllOf(StartsWith("my.textproto: model is missing"), HasSubstr("layer")));
   EXPECT_THAT(ErrorOf("model { layer { dense { units: 10 } } }"), HasSubstr("data is missing"));
 }
@@ -30,7 +30,7 @@ TEST(JobFileTest, MissingFileIsNamed) {
 
 // ----------------------------------------------------------------------------------------------- overrides
 
-TEST(OverrideTest, SetsScalarsAnywhere) {
+TEST(OverrideTest, SetsScalarFieldsAtAnyDepth) {
   const proto::Job job = Parsed(kJob, {"optimizer.learning_rate=0.01", "strategy.parameter_server.servers=4",
                                        "seed=18446744073709551615", "evaluate_each_epoch=false", "name=other",
                                        "model.layer[1].dense.units=300", "data.mean=0.5", "epochs=1",
@@ -46,7 +46,7 @@ TEST(OverrideTest, SetsScalarsAnywhere) {
   EXPECT_EQ(job.epochs(), 2) << "the last override wins";
 }
 
-TEST(OverrideTest, SettingAOneofMemberReplacesTheOther) {
+TEST(OverrideTest, SettingAOneofMemberReplacesTheOtherMember) {
   const proto::Job job = Parsed(kJob, {"global_batch_size=100"});
   EXPECT_TRUE(job.has_global_batch_size());
   EXPECT_FALSE(job.has_batch_size_per_worker());
@@ -107,11 +107,11 @@ TEST(VariationTest, AppliesOnlyToJobsThatHaveTheField) {
               StartsWith("--vary=workers=0: workers is 0"));
 }
 
-TEST(OverrideTest, ChoosingTheChosenMemberKeepsItsFields) {
+TEST(OverrideTest, ChoosingTheMemberAlreadyChosenKeepsItsFields) {
   EXPECT_EQ(Parsed(kJob, {"strategy=parameter_server"}).strategy().parameter_server().servers(), 2);
 }
 
-TEST(OverrideTest, ContradictionIsReportedAtTheOtherField) {
+TEST(OverrideTest, FieldThatContradictsAnOverrideIsReportedWithItsPlace) {
   EXPECT_THAT(ErrorOf(kJob, {"strategy=local"}),
               StartsWith("my.textproto:16:1: workers is 3, but the strategy is local"));
 }
@@ -130,7 +130,7 @@ std::ostream& operator<<(std::ostream& out, const BadOverride& bad) { return out
 
 class BadOverrideTest : public ::testing::TestWithParam<BadOverride> {};
 
-TEST_P(BadOverrideTest, IsRefusedByName) {
+TEST_P(BadOverrideTest, IsRefusedAndNamed) {
   EXPECT_THAT(
       ErrorOf(kJob, {GetParam().text}),
       AllOf(StartsWith(absl::StrCat("--set=", GetParam().text, ": ")), HasSubstr(GetParam().fragment)));
@@ -188,7 +188,7 @@ TEST(OverrideTest, UnsupportedGradientPrecisionIsRefused) {
 
 class ExampleTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ExampleTest, LoadsAndIsNamedForItsFile) {
+TEST_P(ExampleTest, LoadsAndHasTheNameOfItsFile) {
   const auto job = LoadJob(absl::StrCat(TETHYS_EXAMPLES, "/fashion_mnist_", GetParam(), ".textproto"), {});
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->name(), absl::StrCat("fashion_mnist_", GetParam()));
@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(All, ExampleTest, ::testing::Values("local", "mirrored"
 
 // ------------------------------------------------------------------------------------------- random damage
 
-TEST(JobFileTest, SurvivesRandomDamage) {
+TEST(JobFileTest, DamagedFileIsRefusedByNameOrResolvesToAValidJob) {
   RandomStream random(2, RandomPurpose::kTest, 0);
   const std::string whole = kJob;
   for (int i = 0; i < 5000; ++i) {
@@ -216,7 +216,7 @@ TEST(JobFileTest, SurvivesRandomDamage) {
   }
 }
 
-TEST(OverrideTest, SurvivesRandomDamage) {
+TEST(OverrideTest, DamagedOverrideIsAcceptedOrRefusedByName) {
   RandomStream random(3, RandomPurpose::kTest, 0);
   const std::string whole = "strategy.parameter_server.partitioner.fixed.shards=3";
   for (int i = 0; i < 5000; ++i) {

@@ -1,4 +1,4 @@
-// Every mistake that a job file can hold is refused, with its place and a remedy.
+// Mistakes in a job file are refused, each with its place and a remedy.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -27,7 +27,7 @@ proto::Job Job(const std::vector<std::string>& overrides = {}) {
   return job.ok() ? *std::move(job) : proto::Job();
 }
 
-TEST(ResolveTest, WritesEveryDefaultOut) {
+TEST(ResolveTest, ResolvedJobHasEveryDefaultSet) {
   const proto::Job job = Job();
   EXPECT_EQ(job.name(), "least_job");
   EXPECT_TRUE(job.has_workers());
@@ -72,7 +72,7 @@ TEST(ResolveTest, NamesLayersByKindAndPosition) {
   EXPECT_EQ(job.model().layer(2).name(), "dense_2");
 }
 
-TEST(ResolveTest, GivesLayersOfImagesTheirDefaults) {
+TEST(ResolveTest, GivesConvolutionAndPoolingLayersTheirDefaults) {
   const std::string text =
       absl::StrReplaceAll(kLeastJob, {{"layer { flatten {} }",
                                        "layer { convolution { filters: 6 kernel_size: 5 activation: RELU } } "
@@ -149,12 +149,12 @@ TEST(JobTest, RowsPerWorkerAreTheLargerShareOfTheGlobalBatch) {
   EXPECT_EQ(BatchPerWorkerRows(job), 26);
 }
 
-TEST(JobTest, CountsItsServers) {
+TEST(JobTest, ServerCountIsZeroWithoutParameterServers) {
   EXPECT_EQ(ServerCount(Job()), 0);
   EXPECT_EQ(ServerCount(Job({"strategy.parameter_server.servers=2"})), 2);
 }
 
-TEST(TrainingLengthTest, RefusesABatchThatLeavesNoStep) {
+TEST(TrainingLengthTest, RefusesToDropTheOnlyBatchOfAnEpoch) {
   const proto::Job job = Job({"drop_remainder=true"});
   EXPECT_TRUE(CheckTrainingLength(32, job).ok());
   EXPECT_TRUE(CheckTrainingLength(31, Job()).ok());
