@@ -42,7 +42,7 @@ class AppendQueue {
   // Requires whole lines.
   void Append(absl::string_view lines);
 
-  // The first error since the last call, or OK. Write errors are also logged.
+  // Returns and clears the first error since the last call, or OK. Write errors are also logged.
   absl::Status TakeError();
 
   // Blocks until everything appended so far is written. With retry, an error means that it is not: a write
@@ -63,8 +63,8 @@ class AppendQueue {
   CondVar changed_;
   std::string waiting_ ABSL_GUARDED_BY(mu_);
   int64_t appended_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes since the start.
-  int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;   // Bytes of these, written or lost.
-  int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;     // Writes, including the one in progress.
+  int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;   // Bytes of appended_ that are written or lost.
+  int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;     // Writes begun, including the one in progress.
   int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;    // The number of the last write that failed; 0: none did.
   int flushing_ ABSL_GUARDED_BY(mu_) = 0;      // Callers waiting in Flush: retries then do not pause.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
@@ -72,7 +72,7 @@ class AppendQueue {
   absl::Status last_ ABSL_GUARDED_BY(mu_);      // Status of the last write.
   absl::Status given_up_ ABSL_GUARDED_BY(mu_);  // The reason why nothing more is written.
 
-  std::thread thread_;  // Last: it uses all of the above.
+  std::thread thread_;  // Declared last: it uses all of the above.
 };
 
 }  // namespace tethys

@@ -10,7 +10,8 @@
 namespace tethys {
 namespace {
 
-// Called for each loaded object, the program itself first; non-zero ends the walk.
+// A callback of dl_iterate_phdr. Reads the build id of the first object, the program itself; returning
+// non-zero ends the walk.
 int ReadNotes(dl_phdr_info* info, size_t, void* out) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];

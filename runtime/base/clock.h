@@ -1,4 +1,4 @@
-// Time as an interface: protocol logic takes `now` and never reads a clock, the rest takes a Clock.
+// Time as an interface: protocol logic takes `now` and never reads a clock; other code takes a Clock.
 #ifndef TETHYS_RUNTIME_BASE_CLOCK_H_
 #define TETHYS_RUNTIME_BASE_CLOCK_H_
 
@@ -24,8 +24,8 @@ class Clock {
   virtual Nanoseconds Now() const = 0;
 };
 
-// Whether the peers that a wait depends on are computing. While they are, the wait's deadline does not run.
-// Any thread; does not block. Empty: they never are.
+// Whether the peers that a wait depends on are computing. While they compute, the wait's deadline is
+// suspended. Called on any thread; does not block. An empty function: they never compute.
 using PeersCompute = std::function<bool()>;
 
 // The machine's monotonic clock.

@@ -17,7 +17,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "words are taken as they lie in memory");
 
-// Polynomials over GF(2) modulo the CRC's, their coefficients from bit 31 (of x^0) downwards.
+// Arithmetic on polynomials over GF(2), modulo the CRC's polynomial. Bit 31 is the coefficient of x^0, bit 0
+// that of x^31.
 constexpr uint32_t kPolynomial = 0x82f63b78;
 constexpr uint32_t kOne = 1u << 31;
 
@@ -56,7 +57,7 @@ uint64_t LoadWord(const char* data) {
   return word;
 }
 
-// All of these take and return the register: the checksum, inverted.
+// The functions from here to Register take and return the CRC's register, which is the inverted checksum.
 uint32_t PortableRegister(const char* data, int64_t bytes, uint32_t crc) {
   for (; bytes >= 8; bytes -= 8, data += 8) {
     const uint64_t word = LoadWord(data) ^ crc;
@@ -69,7 +70,7 @@ uint32_t PortableRegister(const char* data, int64_t bytes, uint32_t crc) {
 
 #if defined(TETHYS_CRC_TARGET)
 
-// Advances the register past `kBytes` zeros, one byte of the register at a time.
+// Advances the register past `kBytes` zero bytes, by one table look-up per byte of the register.
 template <int64_t kBytes>
 struct Shift {
   std::array<std::array<uint32_t, 256>, 4> tables = {};

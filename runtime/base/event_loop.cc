@@ -21,8 +21,8 @@ void EventLoop::Run(Nanoseconds interval, const std::function<void()>& tick) {
       if (stopped_) return;
       ready.swap(posted_);
     }
-    // All of them run before the tick: after a pause of the whole process, messages that arrived meanwhile
-    // come first.
+    // All posted functions run before the tick: after a pause of the whole process, messages that arrived
+    // meanwhile come first.
     for (const std::function<void()>& function : ready) {
       function();
       MutexLock lock(mu_);

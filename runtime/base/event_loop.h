@@ -1,5 +1,5 @@
-// A role's control: one thread that runs posted functions in order, and a tick between them. State touched
-// only by functions on the loop needs no lock.
+// An event loop: one thread runs posted functions in order, and a tick at intervals between them. State
+// touched only by functions on the loop needs no lock.
 #ifndef TETHYS_RUNTIME_BASE_EVENT_LOOP_H_
 #define TETHYS_RUNTIME_BASE_EVENT_LOOP_H_
 

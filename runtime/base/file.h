@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// An open descriptor, closed at the end of its life.
+// An open descriptor, closed by the destructor.
 class FileDescriptor {
  public:
   FileDescriptor() = default;
@@ -30,15 +30,15 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// Refuses files larger than `limit` bytes.
+// Reads a whole file. ResourceExhausted: it is larger than `limit` bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t limit = int64_t{1} << 30);
 
-// Old or new contents, never a mixture, also across a power cut: temporary file, fdatasync, rename, fsync of
-// the directory.
+// Leaves the old or the new contents, never a mixture, even after a power cut: writes a temporary file, calls
+// fdatasync, renames the file, and calls fsync for the directory.
 absl::Status WriteFileAtomically(const std::string& path, absl::string_view contents);
 
-// Appends whole records to a file; what is appended before a Sync that succeeds survives a power cut. One
-// thread may sync while another appends.
+// Appends whole records to a file; records appended before a successful Sync survive a power cut. One thread
+// may sync while another appends.
 class AppendFile {
  public:
   // Creates the file if need be.
@@ -48,8 +48,8 @@ class AppendFile {
 
   // After an error no part of the record is in the file, or the part is cut off before the next record.
   absl::Status Append(absl::string_view record);
-  // After an error every later call repeats it: the disk may have dropped what was written, and another fsync
-  // would succeed all the same (fsync(2)).
+  // After an error, every later call returns the same error: the disk may have dropped written data, and
+  // another fsync would succeed all the same (fsync(2)).
   absl::Status Sync();
 
  private:

@@ -11,7 +11,7 @@
 namespace tethys {
 namespace {
 
-// A property of standard error, which a process has once.
+// How log lines share standard error with other processes. Global, because a process has one standard error.
 struct Sharing {
   std::string prefix;
   bool leaves_out_info = false;

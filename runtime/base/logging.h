@@ -1,6 +1,6 @@
 // One line per event on standard error: "I 2026-11-21T12:34:56.789 file.cc:12] text". The launcher gives each
-// process a log file of its own, so a line need not name its process. Any thread may log; a line is one
-// write.
+// process a log file of its own, so a line need not name its process. Any thread may log; each line is
+// written by one call of write.
 #ifndef TETHYS_RUNTIME_BASE_LOGGING_H_
 #define TETHYS_RUNTIME_BASE_LOGGING_H_
 

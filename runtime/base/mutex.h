@@ -1,5 +1,5 @@
-// Locks with Clang's thread-safety annotations over the standard library's, which ThreadSanitizer understands
-// (the distribution's Abseil is not built for it and gives false races).
+// Locks with Clang's thread-safety annotations. They wrap the standard library's locks, which ThreadSanitizer
+// understands (the distribution's Abseil is not built for it, so its locks give false races).
 #ifndef TETHYS_RUNTIME_BASE_MUTEX_H_
 #define TETHYS_RUNTIME_BASE_MUTEX_H_
 
@@ -44,8 +44,8 @@ class CondVar {
   // False when `timeout` passed without a wake-up.
   bool WaitFor(Mutex& mutex, Nanoseconds timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    // wait_until on the system clock would call pthread_cond_timedwait, which every ThreadSanitizer
-    // intercepts; a step of the wall clock only makes one wait longer or shorter, and callers wait in loops.
+    // wait_until on the system clock calls pthread_cond_timedwait, which every version of ThreadSanitizer
+    // intercepts. A step of the wall clock only makes one wait longer or shorter, and callers wait in loops.
     const auto until = std::chrono::system_clock::now() + std::chrono::nanoseconds(timeout > 0 ? timeout : 0);
     const bool woken = condition_.wait_until(lock, until) == std::cv_status::no_timeout;
     lock.release();

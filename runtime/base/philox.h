@@ -1,8 +1,9 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): numbers that are a
-// fixed function of a key and a position, without state. RandomStream (random.h) draws on it, and so do the
-// devices' kernels: one piece of code, hence one sequence of bits. Plain constexpr C++, which nvcc accepts.
+// fixed function of a key and a position, without state. RandomStream (random.h) and the devices' kernels use
+// the same code, so they get the same bits. Plain constexpr C++, which nvcc accepts.
 //
-// Internal linkage, since sources that are compiled once per instruction set include this (device/cpu/).
+// The functions have internal linkage, because sources that are compiled once per instruction set
+// (device/cpu/) include this file.
 #ifndef TETHYS_RUNTIME_BASE_PHILOX_H_
 #define TETHYS_RUNTIME_BASE_PHILOX_H_
 
@@ -35,7 +36,7 @@ static constexpr PhiloxBlock Philox4x32(PhiloxKey key, uint64_t low, uint64_t hi
   return {{x0, x1, x2, x3}};
 }
 
-// Uniform in (0, 1), never 0 or 1. Nothing is rounded: the same bits wherever it is computed.
+// Uniform in (0, 1), never 0 or 1. Nothing is rounded, so the result has the same bits on every device.
 static constexpr float ToUnitFloat(uint32_t bits) {
   return (static_cast<float>(bits >> 9) + 0.5f) * 0x1p-23f;
 }

@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// Calls `poll` at least once, and again until it returns true or an error; gives up the processor in between.
-// False: `timeout` passed. Reads the clock only where the first call returns false.
+// Calls `poll` at least once, and again until it returns true or an error; yields the processor in between.
+// Returns false if `timeout` passes first. Reads the clock only if the first call returns false.
 absl::StatusOr<bool> PollUntil(absl::FunctionRef<absl::StatusOr<bool>()> poll, Nanoseconds timeout,
                                const Clock& clock);
 

@@ -1,4 +1,4 @@
-// Facts about the running process and its host.
+// The running process: its memory and host, its end, signals and limits.
 #ifndef TETHYS_RUNTIME_BASE_PROCESS_H_
 #define TETHYS_RUNTIME_BASE_PROCESS_H_
 
@@ -7,7 +7,7 @@
 
 namespace tethys {
 
-// Resident memory; 0 if /proc does not give it.
+// Resident memory of this process; 0 if /proc does not give it.
 int64_t ResidentBytes();
 
 std::string HostName();
@@ -16,14 +16,14 @@ std::string HostName();
 [[noreturn]] void EndProcessAtOnce();
 
 // Starts a thread that takes the signals of this process from now on, and blocks them in the calling thread
-// and in the threads that it starts later. For threads that compute: oneDNN's AVX kernels (2.6) keep data on
-// the stack farther below its end than a signal handler leaves untouched, so a handler that runs on such a
-// thread corrupts memory. Faults of a thread (SIGSEGV and the like) stay its own. Call it once, before such a
-// thread starts others.
+// and in the threads that the caller starts later. For threads that compute: oneDNN's AVX kernels (2.6) keep
+// data on the stack beyond the 128 bytes that a signal handler leaves untouched, so a handler that runs on
+// such a thread corrupts memory. Signals of a thread's own faults (SIGSEGV and the like) are not blocked.
+// Call this once, before a computing thread is started.
 void KeepSignalsOffThisThread();
 
-// Lets this process, and those it starts, open as many descriptors as the system allows it: the soft limit
-// becomes the hard one. If that is not permitted, the limit stays as it is.
+// Lets this process, and the processes it starts, open as many descriptors as the system allows: raises the
+// soft limit to the hard limit. If that is not permitted, the soft limit stays as it is.
 void RaiseDescriptorLimit();
 
 }  // namespace tethys

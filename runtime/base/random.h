@@ -1,5 +1,5 @@
-// Counter-based random numbers (philox.h). A stream is keyed by what its numbers are for, never by rank,
-// thread or order of drawing, so every process that asks the same question gets the same answer.
+// Counter-based random numbers (philox.h). A stream is keyed by a seed and the purpose of its numbers, never
+// by rank, thread or order of drawing, so every process draws the same numbers for the same purpose.
 // Thread-compatible.
 #ifndef TETHYS_RUNTIME_BASE_RANDOM_H_
 #define TETHYS_RUNTIME_BASE_RANDOM_H_
@@ -27,10 +27,10 @@ class RandomStream {
  public:
   RandomStream(uint64_t seed, RandomPurpose purpose, uint64_t a);
 
-  // Four numbers at position `counter`; positions may be asked for in any order.
+  // The four numbers at position `counter`; positions may be read in any order.
   std::array<uint32_t, 4> Block(uint64_t counter) const;
 
-  // The numbers one after the other from the start.
+  // The next number; the first call returns the first number of the stream.
   uint32_t Next32();
   // Uniform in [0, bound), bound > 0, without bias (Lemire, "Fast random integer generation in an interval",
   // 2019).

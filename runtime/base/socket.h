@@ -35,18 +35,18 @@ absl::StatusOr<FileDescriptor> AcceptTcp(int listener);
 absl::StatusOr<FileDescriptor> StartConnectTcp(const HostPort& address);
 absl::Status ConnectResult(int fd);
 
-// The numeric address.
+// The numeric address that the socket is bound to.
 absl::StatusOr<HostPort> LocalAddress(int fd);
 
-// The system may grant less.
+// Requests a send buffer of `bytes`; the system may grant less.
 void SetSendBuffer(int fd, int bytes);
 
-// Bytes moved, 0 when the call would block. Unavailable when the other side has closed or reset the
-// connection.
+// Send or receive as much as possible without blocking, and return the bytes moved: 0 when the call would
+// block. Unavailable when the other side has closed or reset the connection.
 absl::StatusOr<int64_t> SendSome(int fd, absl::Span<iovec> parts);
 absl::StatusOr<int64_t> ReceiveSome(int fd, absl::Span<iovec> parts);
 
-// Wakes a thread that polls `fd()`. Signal may be called by any thread.
+// Wakes a thread that polls `fd()`. Any thread may call Signal.
 class WakeUp {
  public:
   static absl::StatusOr<WakeUp> Create();

@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// The same code, with `context` and ": " before the message. OK stays OK.
+// A status with the same code, and `context` and ": " before its message. OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
 // "INVALID_ARGUMENT: message", or "OK".

@@ -13,17 +13,17 @@ namespace tethys {
 // Samples per update over all workers.
 int64_t GlobalBatch(const proto::Job& job);
 
-// Rows of every worker's plan: the larger share of the global batch.
+// Samples per batch in every worker's compiled model: the larger share of an uneven global batch.
 int64_t BatchPerWorkerRows(const proto::Job& job);
 
 // "local", "mirrored", "ps_sync", "ps_async" or, with its bound, "ps_stale_3".
 std::string StrategyName(const proto::Job& job);
 
-// Whether workers train on batches leased by the chief, so that the job survives their loss: it does when
-// asynchronous or stale-synchronous.
+// Whether workers train on batches leased by the chief, so that the job survives the loss of a worker: true
+// for asynchronous and stale-synchronous jobs.
 bool LeasesBatches(const proto::Job& job);
 
-// How servers scale a pushed gradient; nullopt where they always divide by the global batch.
+// How servers scale a pushed gradient; nullopt if gradients are always divided by the global batch.
 absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Job& job);
 
 // 0 without parameter servers.

@@ -121,7 +121,8 @@ absl::Status ChooseMember(const OneofDescriptor& oneof, absl::string_view member
   return absl::OkStatus();
 }
 
-// `message` is the value of `field`: an empty value leaves it as it is, a name chooses inside its oneof.
+// Sets `message`, which `field` holds: an empty `value` leaves it unchanged, a name chooses the member of its
+// oneof.
 absl::Status SetMessage(const FieldDescriptor& field, absl::string_view value, Message& message) {
   if (value.empty()) return absl::OkStatus();
   const Descriptor& type = *field.message_type();
@@ -152,7 +153,7 @@ absl::Status CheckIndex(const PathStep& step, const FieldDescriptor& field, cons
                    size > 1 ? absl::StrCat(" to ", step.name, "[", size - 1, "]") : ""));
 }
 
-// The member that is chosen instead of `field`; null if none is, or if `field` is in no oneof.
+// The member that is chosen instead of `field` in its oneof; null if there is no such member, or no oneof.
 const FieldDescriptor* OtherChoice(const FieldDescriptor& field, const Message& holder) {
   const OneofDescriptor* oneof = field.real_containing_oneof();
   if (oneof == nullptr) return nullptr;
@@ -160,8 +161,8 @@ const FieldDescriptor* OtherChoice(const FieldDescriptor& field, const Message& 
   return chosen == &field ? nullptr : chosen;
 }
 
-// The text after --set= that switches to the member `field` of the message at `path`. It names the oneof, or
-// the message itself if its oneof is called `kind`: "strategy=mirrored".
+// The text after --set= that chooses the oneof member `field` in the message at `path`. It names the oneof,
+// or only the message if the oneof is called `kind`: "strategy=mirrored".
 std::string SwitchText(absl::string_view path, const FieldDescriptor& field) {
   const std::string& oneof = field.real_containing_oneof()->name();
   const bool by_message = oneof == "kind" && !path.empty();
@@ -169,7 +170,8 @@ std::string SwitchText(absl::string_view path, const FieldDescriptor& field) {
                       field.name());
 }
 
-// Refuses a path through `field` if another member is chosen: setting a field must not undo that choice.
+// Refuses a path through `field` if another member of its oneof is chosen: setting a field must not undo that
+// choice.
 absl::Status CheckChoice(absl::string_view path, const FieldDescriptor& field, const Message& holder) {
   const FieldDescriptor* chosen = OtherChoice(field, holder);
   if (chosen == nullptr) return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Fields of a job by path, over protobuf's reflection: "optimizer.learning_rate",
+// Access to a job's fields by path, through protobuf's reflection: "optimizer.learning_rate",
 // "model.layer[1].dense.units". Used by runtime/job only. Pure; any thread.
 #ifndef TETHYS_RUNTIME_JOB_JOB_FIELDS_H_
 #define TETHYS_RUNTIME_JOB_JOB_FIELDS_H_
@@ -19,17 +19,18 @@ std::string UnknownFieldText(const google::protobuf::Descriptor& type, absl::str
 // "'relu' is not a value of activation (did you mean 'RELU'?); its values are: ACTIVATION_NONE, RELU".
 std::string UnknownValueText(const google::protobuf::FieldDescriptor& field, absl::string_view value);
 
-// Sets the field at `path` from text, choosing the members of oneofs on the way where none is chosen yet. A
-// path that ends in a oneof, or in a message with one, takes the name of a member; an empty value makes an
-// empty message; a list is split at commas. InvalidArgument says what the field accepts, also if the path
-// leads through a oneof member that is not the chosen one.
+// Sets the field at `path` from text. If the path leads through a oneof without a chosen member, the member
+// named in the path is chosen. If the path ends in a oneof, or in a message with a oneof, `value` is the name
+// of the member to choose. An empty value creates an empty message; a list is split at commas.
+// InvalidArgument: the field does not accept the value, or the path leads through a member of a oneof that
+// has another member chosen. The message says what the field accepts.
 absl::Status SetField(absl::string_view path, absl::string_view value, google::protobuf::Message& root);
 
-// Whether the path leads through a oneof member that is not the chosen one, so that the field does not apply
-// to this message. False for paths that SetField refuses for another reason.
+// Whether the path leads through a member of a oneof that has another member chosen, so that the field does
+// not apply to this message. False for paths that SetField refuses for another reason.
 bool IsOfAnotherChoice(absl::string_view path, const google::protobuf::Message& root);
 
-// One step of a path: a field's name, and an index where it is repeated.
+// One step of a path: a field's name and, if the field is repeated, an index.
 struct PathStep {
   std::string name;
   int index = -1;
@@ -37,14 +38,14 @@ struct PathStep {
 // InvalidArgument for an empty name or an index that is no number.
 absl::StatusOr<std::vector<PathStep>> ParsePath(absl::string_view path);
 
-// Visits every message that can hold the last field of `path` (without indices: all elements of repeated
-// fields), with that field and its full path. Absent messages are skipped.
+// Visits every message that can hold the last field of `path`, with that field and its full path. `path` has
+// no indices: all elements of repeated fields are visited. Absent messages are skipped.
 using FieldVisitor =
     std::function<void(google::protobuf::Message& holder, const google::protobuf::FieldDescriptor& field,
                        const std::string& path)>;
 void ForEachField(absl::string_view path, google::protobuf::Message& root, const FieldVisitor& visit);
 
-// Numbers, enums and booleans alike. 64-bit integers keep 53 bits.
+// Read or write a number, enum or boolean as a double, which keeps 53 bits of a 64-bit integer.
 double GetNumber(const google::protobuf::Message& holder, const google::protobuf::FieldDescriptor& field);
 void SetNumber(double value, const google::protobuf::FieldDescriptor& field,
                google::protobuf::Message& holder);

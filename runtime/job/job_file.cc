@@ -49,8 +49,8 @@ const FieldDescriptor* FindEnumField(absl::string_view name) {
   return nullptr;
 }
 
-// The message of protobuf's parser, with a remedy if its wording is recognised (that of 3.21; another wording
-// only loses the remedy).
+// An error message of protobuf's parser, with a remedy if the wording is recognised. The wording is that of
+// protobuf 3.21; with another version only the remedy is missing.
 std::string WithRemedy(const std::string& message) {
   const absl::string_view type_name = Quoted(message, "Message type \"");
   const absl::string_view field_name = Quoted(message, "has no field named \"");
@@ -96,8 +96,8 @@ class Locations {
             absl::Span<const std::string> overrides)
       : file_(file), tree_(tree), overrides_(overrides) {}
 
-  // The last override that set the field or a part of it; else the place in the file of the field, or of the
-  // nearest message around it.
+  // The last override that set the field, a part of it or a message around it. If there is none: the place in
+  // the file of the field, or of the nearest message around it.
   std::string Find(absl::string_view field) const {
     for (auto it = overrides_.rbegin(); it != overrides_.rend(); ++it) {
       absl::string_view path = *it;
@@ -139,7 +139,7 @@ class Locations {
   const absl::Span<const std::string> overrides_;
 };
 
-// `flag` is "--set=" or "--vary=". The override as written is added to `applied`.
+// `flag` is "--set=" or "--vary=". Adds the override, as written on the command line, to `applied`.
 absl::Status ApplyOverride(absl::string_view flag, const std::string& text, proto::Job& job,
                            std::vector<std::string>& applied) {
   applied.push_back(absl::StrCat(flag, text));
@@ -150,8 +150,8 @@ absl::Status ApplyOverride(absl::string_view flag, const std::string& text, prot
   return Annotate(SetField(parts.first, parts.second, job), absl::StrCat(flag, text));
 }
 
-// The order to apply variations in: those that choose a oneof member (strategy=...) before those that set its
-// fields, which have longer paths.
+// The order in which to apply variations: by length of path, so that variations that choose a oneof member
+// (strategy=...) precede those that set its fields.
 std::vector<size_t> ByDepth(absl::Span<const std::string> variations) {
   std::vector<size_t> order(variations.size());
   std::iota(order.begin(), order.end(), 0);
@@ -213,7 +213,7 @@ absl::StatusOr<JobVariant> ParseVariant(absl::string_view text, const std::strin
   return std::move(written.variant);
 }
 
-// The field that a message begins with: "model.layer[1]"; empty where it begins with none.
+// The field that an error message begins with: "model.layer[1]"; empty if it begins with no field.
 std::string LeadingField(absl::string_view message) {
   const size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]");
   const std::string field(message.substr(0, end));

@@ -1,6 +1,6 @@
 // Reads job files: protobuf's text format, with overrides from the command line. Called by commands that
-// start jobs; the jobs it returns are resolved and valid (runtime/job/job_validation.h). Blocking on one
-// small file; any thread.
+// start jobs. The returned jobs are resolved and valid (runtime/job/job_validation.h). Blocks on one small
+// file; any thread.
 //
 // Errors are InvalidArgument (NotFound for a missing file) and start with the place: "mnist.textproto:12:3:
 // ...", or the override: "--set=workers=0: ...".
@@ -18,22 +18,22 @@
 namespace tethys {
 
 // Overrides are FIELD=VALUE, applied in order:
-//   batch_size_per_worker=64                            replaces the other of the oneof
+//   batch_size_per_worker=64                            replaces the oneof's other member, global_batch_size
 //   strategy=parameter_server                           a member of the oneof inside `strategy`, by name
 //   strategy.parameter_server.servers=3                 refused if another strategy is chosen
-//   strategy.parameter_server.consistency=asynchronous  a member of that oneof
+//   strategy.parameter_server.consistency=asynchronous  a member of the oneof `consistency`
 //   model.layer[1].dense.units=300                      one element
 //   optimizer.no_weight_decay=bias,scale                a whole list
 absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std::string> overrides);
 
-// A job as one of several that are compared.
+// One of several jobs that are compared.
 struct JobVariant {
   proto::Job job;
   std::vector<bool> varied;  // For each variation, whether it applied to this job.
 };
-// Like LoadJob, then applies `variations`, FIELD=VALUE each. Those that choose a oneof member come before
-// those that set its fields. A field of a member that the job has not chosen (servers, in a mirrored job)
-// leaves the job as it is. Messages call them --vary.
+// Like LoadJob, then applies `variations`, FIELD=VALUE each. Variations that choose a oneof member are
+// applied before those that set its fields. A variation of a field in a member that the job has not chosen
+// (servers, in a mirrored job) leaves the job as it is. Error messages call variations --vary.
 absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
                                           absl::Span<const std::string> variations);
 
@@ -41,10 +41,10 @@ absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<co
 absl::StatusOr<proto::Job> ParseJob(absl::string_view text, const std::string& file_name,
                                     absl::Span<const std::string> overrides);
 
-// Adds the place to an error found after the job was read: if the message begins with a field of the job
-// ("model.layer[1] ...", "data.validation_samples is ..."), the place where the field got its value is
-// prefixed, as in the errors here. `path`, `overrides` and `variations` are those the job was read with.
-// Reads the file again.
+// Adds the place to an error found after the job was read: if the error message begins with a field of the
+// job ("model.layer[1] ...", "data.validation_samples is ..."), prefixes the place where the field got its
+// value, as LoadJob does. `path`, `overrides` and `variations` are those the job was read with. Reads the
+// file again.
 absl::Status WithPlace(const absl::Status& status, const std::string& path,
                        absl::Span<const std::string> overrides,
                        absl::Span<const std::string> variations = {});

@@ -36,7 +36,7 @@ struct Bounds {
 constexpr Bounds From(double least, double most) { return {least, most}; }
 constexpr Bounds Above(double least, double most) { return {least, most, true, false}; }
 
-// A number's default and range. A rule holds wherever the message with the field is present.
+// A number's default and range. A rule applies to every present message that can hold the field.
 struct Rule {
   const char* field;
   double default_value;
@@ -169,7 +169,7 @@ void ApplyRules(proto::Job& job, Problems& problems) {
 
 // ------------------------------------------------------------------------------ fields of other kinds
 
-// Names become parts of files, tables and variables.
+// Names appear in the names of files and variables, and in tables.
 bool IsName(absl::string_view name) {
   constexpr size_t kLongestName = 100;
   return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
@@ -231,7 +231,7 @@ void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
   problems.AddIf(!optimizer.has_sgd(), "optimizer", "has no kind: write sgd {}");
   if (optimizer.no_weight_decay().empty()) optimizer.add_no_weight_decay("bias");
   for (int i = 0; i < optimizer.no_weight_decay_size(); ++i) {
-    // '/' stands between a layer's name and its variable's.
+    // '/' separates a layer's name from its variable's.
     std::string name = optimizer.no_weight_decay(i);
     name.erase(std::remove(name.begin(), name.end(), '/'), name.end());
     problems.AddIf(!IsName(name), absl::StrCat("optimizer.no_weight_decay[", i, "]"),
@@ -282,7 +282,7 @@ void CheckDevice(const proto::Job& job, Problems& problems) {
                  "is BF16, but device.kind is CPU, which sums in float32: leave it out, or write kind: CUDA");
 }
 
-// Samples travel with the heartbeats, four a second.
+// Resource samples are sent with the heartbeats, four times a second.
 constexpr double kLeastSamplingSeconds = 0.25;
 
 void CheckResources(const proto::Job& job, Problems& problems) {
@@ -328,7 +328,7 @@ void MakeMessages(proto::Job& job) {
     ps.mutable_partitioner()->mutable_min_size();
 }
 
-// The default interval is short enough to lose little and long enough to cost little.
+// The default interval between checkpoints is short enough to lose little and long enough to cost little.
 void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
   constexpr double kDefaultSeconds = 60;
   const bool chosen = checkpoint.every_steps() > 0 || checkpoint.has_every_epochs();
@@ -336,7 +336,7 @@ void ResolveCheckpoint(proto::Checkpoint& checkpoint) {
   if (!checkpoint.has_every_epochs()) checkpoint.set_every_epochs(chosen ? 0 : 1);
 }
 
-// Sets defaults that are another field's value.
+// Sets defaults that depend on other fields.
 void ResolveDependentDefaults(proto::Job& job) {
   ResolveCheckpoint(*job.mutable_checkpoint());
   proto::Partitioner* partitioner =
