@@ -1,4 +1,4 @@
-// The format shared by writer, reader and store of checkpoints: names on disk, the manifest's text,
+// The format that the writer, reader and store of checkpoints share: names on disk, the manifest's text,
 // checksums. Thread-safe; FileCrc32 blocks on the disk.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_FORMAT_H_
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_FORMAT_H_
@@ -21,15 +21,16 @@ constexpr uint32_t kCheckpointFormat = 1;
 
 // "step-120".
 std::string CheckpointName(int64_t step);
-// "dense/weights"; in a slot, "momentum/dense/weights".
+// "dense/weights" for parameters (`slot` is empty), "momentum/dense/weights" for an optimizer slot.
 std::string TensorName(const std::string& slot, const std::string& variable);
 
 uint32_t Crc32(absl::string_view bytes);
 // The checksum of bytes [begin, end) of a file, read in pieces of 1 MiB. DataLoss: the file is shorter.
 absl::StatusOr<uint32_t> FileCrc32(int fd, int64_t begin, int64_t end, const std::string& path);
 
-// The manifest's file: text format and the line with its checksum. Any text may be given to decode. DataLoss:
-// damaged; FailedPrecondition: it has another format. `path` is for messages.
+// The contents of the manifest file: the manifest in text format, then a line with the checksum.
+// DecodeManifest accepts any text. DataLoss: the text is damaged. FailedPrecondition: it has another format
+// number. `path` is for error messages.
 std::string EncodeManifest(const proto::CheckpointManifest& manifest);
 absl::StatusOr<proto::CheckpointManifest> DecodeManifest(const std::string& text, const std::string& path);
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxManifestBytes = int64_t{16} << 20;
 
-// Describes the first variable that differs, on both sides.
+// Describes the first variable that differs, as saved and as expected.
 std::string FirstDifference(const VariableSet& saved, const VariableSet& expected) {
   const auto text = [](const VariableSet& variables, size_t i) -> std::string {
     if (i >= variables.variables().size()) return "nothing";

@@ -1,5 +1,5 @@
-// Reads a committed checkpoint, written under any strategy by any number of processes. Open verifies
-// everything, so that a damaged checkpoint is refused before any of it is used; Read then gives ranges of the
+// Reads a committed checkpoint, written under any strategy by any number of processes. Open verifies all
+// files, so that a damaged checkpoint is refused before any value is used. Read then returns ranges of the
 // arenas.
 //
 // Read is thread-safe. All calls block on the disk; Open reads every byte once.
@@ -22,9 +22,10 @@ namespace tethys {
 
 class CheckpointReader {
  public:
-  // `expected`: the model to load into, nullptr for any. `slot_names`: the optimizer's slots as Read numbers
-  // them. FailedPrecondition: another model, naming the first variable that differs. DataLoss: damaged,
-  // naming file and tensor. NotFound: `directory` holds no manifest.
+  // `expected` are the variables of the model to load into; null accepts any model. `slot_names` are the
+  // optimizer's slots in the order in which Read numbers them. FailedPrecondition: the checkpoint is of
+  // another model; the message names the first variable that differs. DataLoss: the checkpoint is damaged;
+  // the message names file and tensor. NotFound: `directory` holds no manifest.
   static absl::StatusOr<std::unique_ptr<CheckpointReader>> Open(
       const std::string& directory, const VariableSet* expected,
       const std::vector<std::string>& slot_names = {});
@@ -33,13 +34,13 @@ class CheckpointReader {
   // The checkpoint's variables; initial values and fans are not kept in a checkpoint.
   const VariableSet& variables() const { return variables_; }
 
-  // Slot 0, the parameters, and one for each of Open's slot_names.
+  // The number of slots: slot 0 holds the parameters, and each of Open's slot_names has one slot.
   int slot_count() const { return static_cast<int>(first_tensor_.size()); }
   // False: the checkpoint was saved without that slot (by another optimizer), and Read gives zeros.
   bool has_slot(int slot) const { return first_tensor_[slot] >= 0; }
 
-  // Reads elements [arena_begin, arena_begin + out.size()) of a slot's arena, padding 0. InvalidArgument: no
-  // such range.
+  // Reads elements [arena_begin, arena_begin + out.size()) of a slot's arena; padding is 0. InvalidArgument:
+  // the arena has no such range.
   absl::Status Read(int slot, int64_t arena_begin, absl::Span<float> out) const;
 
  private:
@@ -66,8 +67,8 @@ class CheckpointReader {
   proto::CheckpointManifest manifest_;
   VariableSet variables_;
   std::vector<OpenFile> files_;
-  std::vector<Location> tensors_;  // In the manifest's order: [checkpoint's slot][variable], flat.
-  std::vector<int> first_tensor_;  // By Read's slot: index in tensors_; -1: the checkpoint lacks the slot.
+  std::vector<Location> tensors_;  // [slot][variable], flattened, in the manifest's order.
+  std::vector<int> first_tensor_;  // By Read's slot: its first index in tensors_; -1: the slot is missing.
 };
 
 }  // namespace tethys

@@ -21,7 +21,7 @@ bool HasManifest(const std::string& directory) {
   return FileExists(absl::StrCat(directory, "/", kManifestFile));
 }
 
-// -1 when `name` is not CheckpointName(step).
+// The step in a checkpoint's directory name; -1 if `name` is no such name.
 int64_t StepOf(absl::string_view name) {
   int64_t step;
   if (!absl::ConsumePrefix(&name, "step-") || !absl::SimpleAtoi(name, &step) || step < 0) return -1;
@@ -71,13 +71,14 @@ absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root) {
 absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best) {
   TETHYS_CHECK(keep >= 1, "keep is ", keep);
   TETHYS_ASSIGN_OR_RETURN(std::vector<CheckpointEntry> entries, ListCheckpoints(root));
-  // The checkpoint just saved counts as the newest, whatever its step: later steps belong to an abandoned
-  // course.
+  // The checkpoint just saved counts as the newest, even if others have higher steps: those belong to an
+  // abandoned continuation of the run.
   std::stable_partition(entries.begin(), entries.end(),
                         [saved](const CheckpointEntry& entry) { return entry.step != saved; });
   for (size_t i = 0; i + keep < entries.size(); ++i) {
     if (entries[i].step == best) continue;
-    // A half removed checkpoint could still have its manifest, so it is renamed first.
+    // The checkpoint is renamed first, because a partly removed one could still have its manifest and be
+    // found.
     const std::string removed = absl::StrCat(root, "/", CheckpointName(entries[i].step), kTemporarySuffix);
     TETHYS_RETURN_IF_ERROR(RemoveRecursively(removed));
     TETHYS_RETURN_IF_ERROR(Rename(entries[i].path, removed));

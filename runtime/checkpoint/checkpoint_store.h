@@ -1,10 +1,10 @@
-// The checkpoints of a run: RUN_DIR/checkpoints/step-N. Only a directory with a manifest is one. Called by
-// the chief, which holds the run directory's lock; blocking, thread-compatible.
+// The checkpoints of a run, in RUN_DIR/checkpoints/step-N. A directory without a manifest is not a
+// checkpoint. Called by the chief, which holds the run directory's lock; blocking, thread-compatible.
 //
-// Other entries may lie beside them. A crash leaves step-N.tmp (being written, or being removed) and
-// step-N.old (the earlier checkpoint of a step that was being saved again; it counts as step-N while that is
-// missing). step-N.damaged was skipped by a resumed run. best is a link to the checkpoint that is best on the
-// validation split.
+// The folder may hold other entries. A crash may leave step-N.tmp (a checkpoint that was being written or
+// removed) and step-N.old (the earlier checkpoint of a step that was being saved again; it counts as step-N
+// while step-N is missing). A resumed run skips step-N.damaged. `best` is a link to the checkpoint that is
+// best on the validation split.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 
@@ -21,7 +21,7 @@ struct CheckpointEntry {
   std::string path;
 };
 
-// Sorted by ascending step. A root that does not exist holds none.
+// Lists the checkpoints in `root` by ascending step. The list is empty if `root` does not exist.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root);
 
 struct DamagedCheckpoint {
@@ -30,25 +30,27 @@ struct DamagedCheckpoint {
 };
 struct LatestCheckpoint {
   std::string path;                        // Empty: there is none.
-  std::vector<DamagedCheckpoint> damaged;  // Newer ones.
+  std::vector<DamagedCheckpoint> damaged;  // All newer than `path`.
 };
 
-// The newest checkpoint that opens undamaged (all of it is read). The caller checks whether it fits the job's
-// model when it opens it: another model is an error to report, not a reason to take an older checkpoint.
+// Finds the newest undamaged checkpoint, by reading it completely. Does not check that it fits the job's
+// model; the caller does so when opening it, because another model is an error to report, not a reason to
+// take an older checkpoint.
 absl::StatusOr<LatestCheckpoint> FindLatestCheckpoint(const std::string& root);
 
-// Keeps the checkpoint of step `saved` and the newest of the others, `keep` >= 1 in all, and also that of
-// step `best`; removes the rest.
+// Keeps `keep` checkpoints (1 or more): that of step `saved` and the newest of the others. Keeps the
+// checkpoint of step `best` in addition. Removes all other checkpoints.
 absl::Status PruneCheckpoints(const std::string& root, int keep, int64_t saved, int64_t best = -1);
 
 // Points the symbolic link ROOT/best to the checkpoint of that step, which exists.
 absl::Status LinkBest(const std::string& root, int64_t step);
 
-// Renames a damaged checkpoint, so that it is no longer counted or found, to PATH.damaged, or PATH.damaged-2
-// and so on if that is taken. Its files stay for inspection. Returns the new path.
+// Renames a damaged checkpoint to PATH.damaged, so that it is no longer listed; if that name is taken, to
+// PATH.damaged-2 and so on. Its files stay for inspection. Returns the new path.
 absl::StatusOr<std::string> SetAsideCheckpoint(const std::string& path);
 
-// Removes what a crash left behind. Must not run while a CheckpointWriter does.
+// Removes the .tmp and .old entries that a crash left, or renames step-N.old to a missing step-N. Must not
+// run while a CheckpointWriter exists.
 absl::Status RemoveStaleCheckpoints(const std::string& root);
 
 }  // namespace tethys

@@ -108,7 +108,7 @@ absl::Status CheckpointWriter::Write(int slot, int64_t arena_begin, absl::Span<c
   return status;
 }
 
-// Reserves the range for one Write, so that no two sources fill the same elements.
+// Reserves the range for one Write, so that no two writers fill the same elements.
 absl::Status CheckpointWriter::Claim(int slot, Range range) {
   MutexLock lock(mu_);
   std::map<int64_t, Claimed>& claims = claims_[slot];
@@ -187,7 +187,7 @@ absl::Status CheckpointWriter::CheckAllWritten() {
   return absl::OkStatus();
 }
 
-// Makes the files durable, reads them back for their checksums, and writes the manifest.
+// Syncs the files to disk, reads them back to compute checksums, and writes the manifest.
 absl::Status CheckpointWriter::Seal(const proto::TrainingState& state,
                                     const proto::ModelDescription& description) {
   proto::CheckpointManifest manifest;
@@ -225,8 +225,8 @@ absl::Status CheckpointWriter::Seal(const proto::TrainingState& state,
   return WriteFileAtomically(absl::StrCat(temporary_, "/", kManifestFile), EncodeManifest(manifest));
 }
 
-// A directory cannot be renamed over a non-empty one, so an earlier checkpoint of the step is renamed to .old
-// first; while step-N is missing, the store finds the earlier one by that name.
+// A directory cannot be renamed over a non-empty directory, so an earlier checkpoint of the step is first
+// renamed to step-N.old. While step-N is missing, ListCheckpoints finds step-N.old.
 absl::Status CheckpointWriter::MoveIntoPlace() {
   const std::string old = absl::StrCat(directory_, kOldSuffix);
   const bool replaces = FileExists(directory_);

@@ -1,13 +1,14 @@
 // Writes one checkpoint: ROOT/step-N/{model,optimizer}.safetensors and manifest.textproto. The chief creates
-// one, lets its sources write their ranges of the arenas in any order, and commits.
+// a writer, lets the processes that hold the values write their ranges of the arenas in any order, and
+// commits.
 //
 //   TETHYS_ASSIGN_OR_RETURN(auto writer,
 //                           CheckpointWriter::Create(root, step, variables, {"momentum"}, job_name));
 //   ... writer->Write(0, begin, parameters); writer->Write(1, begin, momentum);
 //   TETHYS_RETURN_IF_ERROR(writer->Commit(state));
 //
-// Write may be called by several threads at once; all calls block on the disk. Only the caller's chunk is
-// held in memory.
+// Write may be called by several threads at once; all calls block on the disk. A writer holds no values in
+// memory.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_WRITER_H_
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_WRITER_H_
 
@@ -27,14 +28,15 @@
 namespace tethys {
 
 // Invariants:
-//  1. Before Commit renames it, the checkpoint lies in ROOT/step-N.tmp and no reader takes it for one.
-//  2. A committed checkpoint is complete: every element of every tensor was written, by one range, and is
-//     finite; files and directory were synced before the rename.
-//  3. At every moment of Commit, an older checkpoint of the same step can be found by ListCheckpoints.
+//  1. Until Commit renames it, the directory is called ROOT/step-N.tmp, and readers ignore it.
+//  2. A committed checkpoint is complete: every element of every tensor is finite and was written by exactly
+//     one range. Files and directory were synced before the rename.
+//  3. At every moment of Commit, ListCheckpoints finds an older checkpoint of the same step, if there was
+//  one.
 class CheckpointWriter {
  public:
-  // `variables` and `slot_names` (the optimizer's, in its order) say what must be written. Reserves the disk
-  // space. ResourceExhausted: the disk is full.
+  // `variables` and `slot_names` (the optimizer's slots, in its order) say which tensors must be written.
+  // Reserves the disk space. ResourceExhausted: the disk is full.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(const std::string& root, int64_t step,
                                                                   const VariableSet& variables,
                                                                   std::vector<std::string> slot_names,
@@ -44,8 +46,9 @@ class CheckpointWriter {
 
   // Writes elements [arena_begin, arena_begin + values.size()) of the parameters (slot 0) or of the
   // optimizer's slot slot - 1. Padding is skipped. The same range may be written again (a retry).
-  // InvalidArgument: outside the arena, overlapping another range, or non-finite, naming tensor and index.
-  // ResourceExhausted: the disk is full. After an error the range counts as not written.
+  // InvalidArgument: the range lies outside the arena or overlaps another range, or a value is not finite
+  // (the message names tensor and index). ResourceExhausted: the disk is full. After an error the range
+  // counts as not written.
   absl::Status Write(int slot, int64_t arena_begin, absl::Span<const float> values);
 
   // Called once, after all Writes have returned. FailedPrecondition names the first element that was not
@@ -54,7 +57,7 @@ class CheckpointWriter {
   // survive a power cut.) `description` goes into the manifest.
   absl::Status Commit(const proto::TrainingState& state, const proto::ModelDescription& description = {});
 
-  // ROOT/step-N, there once Commit has succeeded.
+  // ROOT/step-N, which exists once Commit has succeeded.
   const std::string& directory() const { return directory_; }
 
  private:
@@ -84,7 +87,7 @@ class CheckpointWriter {
   std::vector<TensorFile> files_;
 
   Mutex mu_;
-  // Per slot, ranges that a Write has taken, by their begin.
+  // Per slot, the ranges that a Write has claimed, keyed by their begin.
   std::vector<std::map<int64_t, Claimed>> claims_ ABSL_GUARDED_BY(mu_);
 
   // Used by the committing thread.

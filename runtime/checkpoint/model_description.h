@@ -10,12 +10,14 @@
 
 namespace tethys {
 
-// FailedPrecondition names the first layer that does not compute the same as the checkpoint's. Names and
-// initializers of layers do not count, nor does a checkpoint without a description. `path` is for messages.
+// FailedPrecondition names the first layer that computes something else than the checkpoint's layer. Names
+// and initializers of layers are not compared. A checkpoint without a description passes. `path` is for error
+// messages.
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path);
 
-// FailedPrecondition: the inputs were standardised by other numbers, because data or job differ.
+// FailedPrecondition: the checkpoint's inputs were standardised with another mean or deviation, because data
+// or job differ.
 absl::Status CheckSameScaling(const proto::ModelDescription& saved, const proto::InputScaling& scaling,
                               const std::string& path);
 

@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little, "tensors are written a
 
 constexpr int64_t kDataAlignment = 64;
 constexpr char kMetadataKey[] = "__metadata__";
-// A double holds every integer up to here.
+// A double represents every integer up to this one exactly.
 constexpr int64_t kMaxJsonInteger = int64_t{1} << 53;
 
 absl::Status Bad(const std::string& tensor, absl::string_view what) {
@@ -48,7 +48,7 @@ std::string JsonString(const std::string& text) {
 }
 
 absl::StatusOr<proto::JsonObject> ParseJson(absl::string_view json) {
-  // The parser knows Struct by this name only.
+  // The parser recognises Struct only under this type URL.
   const std::string server = "type.googleapis.com";
   const auto* type = google::protobuf::Struct::descriptor();
   const std::unique_ptr<google::protobuf::util::TypeResolver> resolver(
@@ -63,7 +63,7 @@ absl::StatusOr<proto::JsonObject> ParseJson(absl::string_view json) {
   return object;
 }
 
-// nullptr if there is none.
+// Null if the object has no field `key`.
 const proto::JsonValue* Find(const proto::JsonObject& object, absl::string_view key) {
   for (const proto::JsonField& field : object.fields()) {
     if (field.key() == key) return &field.value();
@@ -86,7 +86,7 @@ absl::StatusOr<std::vector<int64_t>> Integers(const proto::JsonValue& value) {
   return integers;
 }
 
-// The list of integers called `field`.
+// Returns the list of integers in the field called `field`.
 absl::StatusOr<std::vector<int64_t>> IntegerField(const std::string& tensor, const proto::JsonObject& object,
                                                   const std::string& field) {
   const proto::JsonValue* value = Find(object, field);
@@ -128,7 +128,7 @@ absl::Status CheckMetadata(const proto::JsonValue& value) {
   return absl::OkStatus();
 }
 
-// The entries, in order of their data, cover [0, data_bytes) exactly once.
+// Checks that the entries, in order of their data, cover [0, data_bytes) exactly once.
 absl::Status CheckCoverage(const std::vector<SafetensorsEntry>& entries, int64_t data_bytes) {
   int64_t position = 0;
   for (const SafetensorsEntry& entry : entries) {

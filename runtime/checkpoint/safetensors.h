@@ -1,4 +1,4 @@
-// The safetensors file format, strictly: https://github.com/huggingface/safetensors.
+// A strict implementation of the safetensors file format, https://github.com/huggingface/safetensors.
 //
 //   0      u64   header bytes n, little-endian
 //   8      n     JSON object {"NAME": {"dtype": "F32", "shape": [784, 128],
@@ -6,7 +6,7 @@
 //                then spaces so that the data start at a multiple of 64
 //   8 + n        the tensors' bytes, row-major, little-endian; offsets count from here
 //
-// Pure functions on bytes: any input may be given, nothing is believed before it is checked. Thread-safe.
+// Pure functions on bytes. Any input may be given; nothing is trusted before it is checked. Thread-safe.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_SAFETENSORS_H_
 #define TETHYS_RUNTIME_CHECKPOINT_SAFETENSORS_H_
 
@@ -19,7 +19,7 @@
 
 namespace tethys {
 
-// The format allows 100 MB; ours need about 150 bytes per tensor.
+// The format allows headers of 100 MB; our headers need about 150 bytes per tensor.
 constexpr int64_t kMaxSafetensorsHeaderBytes = int64_t{16} << 20;
 constexpr int64_t kMaxSafetensorsEntries = 16384;
 constexpr int64_t kSafetensorsLengthBytes = 8;
@@ -27,25 +27,28 @@ constexpr int64_t kSafetensorsLengthBytes = 8;
 struct SafetensorsEntry {
   std::string name;
   Shape shape = {};
-  int64_t begin = 0;  // Bytes after the header; the length is 4 x the product of the shape (float32 only).
+  // The tensor's bytes, counted from the end of the header: 4 x the product of the shape (float32 only).
+  int64_t begin = 0;
   int64_t end = 0;
   bool operator==(const SafetensorsEntry&) const = default;
 };
 
-// Lays tensors out one after the other from byte 0, in the order given, by setting begin and end.
-// InvalidArgument for a bad shape or too many entries.
+// Sets begin and end of each entry so that the tensors follow one another from byte 0, in the given order.
+// InvalidArgument: a bad shape or too many entries.
 absl::Status LayOut(std::vector<SafetensorsEntry>& entries);
 
-// Length field and header, padded; the first entry's bytes follow. Requires entries from LayOut.
+// Encodes the length field and the padded header, which the data of the first entry follows. Requires entries
+// from LayOut.
 absl::StatusOr<std::string> EncodeSafetensorsHeader(const std::vector<SafetensorsEntry>& entries);
 
-// The header's size from a file's first 8 bytes. DataLoss when the file, of `file_bytes`, cannot hold it.
+// Returns the header's size, which a file's first 8 bytes hold. DataLoss: a file of `file_bytes` bytes cannot
+// hold such a header.
 absl::StatusOr<int64_t> DecodeSafetensorsHeaderBytes(const char* first8, int64_t file_bytes);
 
-// `json` is the header without the length field, `data_bytes` what follows it in the file. Entries come back
-// in the order of their data. DataLoss naming tensor and rule for: invalid JSON, a field missing or unknown,
-// a dtype other than F32, shape x 4 != end - begin, ranges that overlap, leave a gap, or do not end where the
-// file ends.
+// `json` is the header without the length field; `data_bytes` is the number of bytes that follow it in the
+// file. Entries are returned in the order of their data. DataLoss names the tensor and the fault: invalid
+// JSON, a missing or unknown field, a dtype other than F32, end - begin != 4 x the product of the shape, or
+// ranges that overlap, leave a gap or do not end at the end of the file.
 absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(absl::string_view json,
                                                                       int64_t data_bytes);
 

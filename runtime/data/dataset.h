@@ -1,5 +1,5 @@
-// Labelled samples in memory, kept as the bytes of the files; loaders build batches from them. Loading blocks
-// on files; a Dataset is immutable and thread-safe.
+// Labelled samples in memory, kept as the bytes of the files. Loaders build batches from them. Loading blocks
+// on file reads. A Dataset is immutable and thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_DATASET_H_
 #define TETHYS_RUNTIME_DATA_DATASET_H_
 
@@ -43,7 +43,7 @@ class Dataset {
   const uint8_t* const labels_;
 };
 
-// The paths of all files that are read.
+// The paths of all files that LoadDatasets reads.
 std::vector<std::string> DataFiles(const proto::Data& data);
 
 struct DatasetSizes {
@@ -53,8 +53,8 @@ struct DatasetSizes {
   Shape sample_shape;
 };
 
-// Reads only headers, so it is cheap, and checks them: as many images as labels, splits that fit, test
-// samples shaped as training samples. InvalidArgument names the files.
+// Reads only the headers of the files, which is cheap, and checks them: as many images as labels, splits that
+// fit, test samples of the same shape as training samples. InvalidArgument names the files.
 absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Data& data);
 
 struct Datasets {
@@ -63,11 +63,13 @@ struct Datasets {
   std::shared_ptr<const Dataset> test;        // Null: there is none.
 };
 
-// Reads everything. Also refuses a label outside the classes, naming file, index and label.
+// Reads all files. Has the checks of ReadDatasetSizes, and refuses a label outside the classes, naming file,
+// index and label.
 absl::StatusOr<Datasets> LoadDatasets(const proto::Data& data);
 
-// The standardisation that the job gives or asks to compute. Computing it sums all pixels of the training
-// split in exact integers, so every worker gets the same floats. InvalidArgument when all pixels are equal.
+// The standardisation that the job specifies, or that is computed from the data if the job says so. Computing
+// it sums all pixels of the training split in exact integers, so every worker gets the same floats.
+// InvalidArgument when all pixels are equal.
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
 
 }  // namespace tethys

@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint8_t kUnsignedByte = 0x08;
 constexpr int kMaxAxes = 8;
-constexpr int64_t kMaxValues = int64_t{1} << 38;  // 256 GiB: more is a damaged header.
-// No byte of a deflate stream expands to more (zlib's technical notes: 1032 : 1).
+constexpr int64_t kMaxValues = int64_t{1} << 38;  // 256 GiB. A header that announces more is damaged.
+// One byte of a deflate stream expands to at most this many bytes (zlib's technical notes).
 constexpr int64_t kMaxExpansion = 1032;
 constexpr int64_t kFirstStep = int64_t{1} << 20;
 constexpr int64_t kLargestRead = int64_t{1} << 30;  // gzread counts in int.
@@ -38,8 +38,8 @@ const char* TypeName(uint8_t type) {
   }
 }
 
-// One IDX file being read from its start. zlib reads plain files as they are and checks the sums of gzipped
-// ones.
+// Reads one IDX file from its start. zlib reads plain files unchanged and verifies the checksums of gzipped
+// files.
 class IdxReader {
  public:
   explicit IdxReader(const std::string& path) : path_(path) {}
@@ -71,7 +71,7 @@ class IdxReader {
 };
 
 absl::Status IdxReader::Open() {
-  // Non-blocking, so that a pipe without a writer is refused instead of waited for.
+  // Non-blocking, so that a pipe without a writer is refused and open does not wait for a writer.
   FileDescriptor fd(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) {
     return Annotate(ErrnoStatus(errno, absl::StrCat("cannot open ", path_)),
@@ -160,7 +160,7 @@ absl::StatusOr<Shape> IdxReader::ReadHeader(IdxKind kind) {
   return shape;
 }
 
-// A header is believed only as far as the file's size can bear it out.
+// Refuses a header that announces more values than a file of this size can hold.
 absl::Status IdxReader::CheckFits(const Shape& shape, int64_t header_bytes) const {
   const absl::StatusOr<int64_t> count = ElementCount(shape);
   if (!count.ok() || *count > kMaxValues) {

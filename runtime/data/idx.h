@@ -1,10 +1,11 @@
-// IDX files: the format of MNIST and its siblings. Blocking; every function may be called from any thread.
+// Reads IDX files, the format of MNIST and similar data sets. Blocking; every function may be called from any
+// thread.
 //
 //   u8 0, u8 0, u8 type (8: bytes), u8 axes, then axes x u32 big-endian, then the values, last axis fastest
 //
-// Plain or gzipped, told apart by content. Nothing in a file is believed before it is checked: a header that
-// announces more than the file can hold is refused before memory is allocated, and memory grows with the
-// bytes really read. Errors name the file, what is wrong with it and what to do.
+// A file is plain or gzipped, which its content shows. Nothing in a file is trusted before it is checked: a
+// header that announces more than the file can hold is refused before memory is allocated, and memory grows
+// only with the bytes that were read. Errors name the file, what is wrong with it and what to do.
 #ifndef TETHYS_RUNTIME_DATA_IDX_H_
 #define TETHYS_RUNTIME_DATA_IDX_H_
 
@@ -23,13 +24,13 @@ enum class IdxKind {
   kLabels,  // 1 axis: [count]
 };
 
-// Bytes that grow in place where the system can remap pages (no copy, no second buffer). Move-only.
+// A byte array that grows in place if the system can remap pages (no copy, no second buffer). Move-only.
 class ByteBuffer {
  public:
   uint8_t* data() { return data_.get(); }
   const uint8_t* data() const { return data_.get(); }
   int64_t size() const { return size_; }
-  // New bytes are undefined. ResourceExhausted when the system has no memory; the contents are kept.
+  // New bytes are undefined. ResourceExhausted: the system has no memory; the contents are kept.
   absl::Status Resize(int64_t size);
 
  private:
@@ -45,13 +46,13 @@ struct IdxArray {
   ByteBuffer values;  // As many values as the shape says.
 };
 
-// Reads the header only. NotFound; InvalidArgument for an empty file, a wrong magic or type, a zero axis, or
-// more values than any such file can hold; DataLoss for a file truncated or damaged, as far as header and
-// size tell.
+// Reads the header only. NotFound: no such file. InvalidArgument: an empty file, a wrong magic or type, a
+// zero axis, or more values than any such file can hold. DataLoss: the file is truncated or damaged, as far
+// as header and size show it.
 absl::StatusOr<Shape> ReadIdxShape(const std::string& path, IdxKind kind);
 
-// Reads the whole file. The errors of ReadIdxShape, and DataLoss for values missing, bytes left over, or a
-// gzip stream damaged anywhere.
+// Reads the whole file. Has the errors of ReadIdxShape. DataLoss also means missing values, surplus bytes or
+// a damaged gzip stream.
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, IdxKind kind);
 
 }  // namespace tethys

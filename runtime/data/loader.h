@@ -1,13 +1,13 @@
-// Builds batches: gathers the samples of a slice of an epoch's order into the rows of a plan. The training
-// thread announces the slices it will want, in order, and takes the batches one after the other:
+// Builds batches: copies the samples of a slice of an epoch's order into the rows of a batch. The training
+// thread announces the slices that it will need, in order, and takes the batches one after the other:
 //
 //   BatchLoader loader(dataset, {.prefetch_batches = 2}, memory for BatchLoader::Buffers(options) batches);
 //   while (loader.room() > 0 && more) loader.Announce(order, next_slice);
 //   HostBatch batch = loader.Next();  // of the oldest announcement
 //
-// Without prefetching, Next builds the batch on the calling thread; with it, a thread of the loader builds
-// announced batches ahead. Neither call allocates, and Next waits for memory copies only. One caller at a
-// time.
+// Without prefetching, Next builds the batch on the calling thread. With prefetching, a thread of the loader
+// builds announced batches ahead. Announce and Next allocate nothing, and Next waits only for copies in
+// memory. Calls must not overlap.
 #ifndef TETHYS_RUNTIME_DATA_LOADER_H_
 #define TETHYS_RUNTIME_DATA_LOADER_H_
 
@@ -26,35 +26,36 @@ namespace tethys {
 
 // Invariants, with capacity = max(1, prefetch_batches) + taken_ahead:
 //  1. taken <= built <= announced <= taken + capacity.
-//  2. Batch k lies in buffer k mod (capacity + 1), so the batch in the caller's hands is never overwritten by
-//     the `capacity` batches that may be built after it.
+//  2. Batch k lies in buffer k mod (capacity + 1). So the batch that Next returned last is never overwritten
+//     by the `capacity` batches that may be built after it.
 class BatchLoader {
  public:
   struct Options {
     int prefetch_batches = 0;  // 0: no thread.
-    int taken_ahead = 0;       // Batches taken before the caller needs them; so many more may be announced.
+    int taken_ahead = 0;       // Batches that the caller takes before it needs them; adds to the capacity.
   };
   static int64_t Buffers(const Options& options) { return Capacity(options) + 1; }
 
-  // Batches are built in `buffers`: Buffers(options) of equal rows, borrowed.
+  // Batches are built in `buffers`: Buffers(options) buffers with equal rows, which outlive the loader.
   BatchLoader(std::shared_ptr<const Dataset> dataset, const Options& options, std::vector<HostBatch> buffers);
   ~BatchLoader();
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // How many more batches may be announced before the next is taken.
+  // How many more batches may be announced before the next batch is taken.
   int64_t room() const;
 
-  // Announces the next batch: positions `slice` of `order`, or of the data's natural order when it is null.
-  // `order` is held until the batch is built. Requires room() > 0, a slice within the order and of at most
-  // the buffers' rows; it may be empty.
+  // Announces the next batch: positions `slice` of `order`, or of the data's natural order if `order` is
+  // null. `order` is kept until the batch is built. Requires room() > 0. The slice, which may be empty, must
+  // lie within the order and have at most as many samples as a buffer has rows.
   void Announce(std::shared_ptr<const EpochOrder> order, Slice slice);
 
-  // Whether Next would not wait: the oldest batch announced and not taken is built, or Next itself builds it.
+  // True if Next would not wait: the oldest batch that was announced and not taken is built, or Next will
+  // build it.
   bool ready() const;
 
-  // Rows beyond the slice are zero, with label and weight 0. Valid until the next call of Next. Requires a
-  // batch announced and not taken.
+  // Returns the oldest batch that was announced and not taken, which must exist. Rows beyond the slice are
+  // zero, with label and weight 0. The batch is valid until the next call of Next.
   HostBatch Next();
 
  private:
@@ -74,7 +75,7 @@ class BatchLoader {
   const int64_t capacity_;
 
   const std::vector<HostBatch> buffers_;  // capacity + 1; by invariant 2 only one thread uses each at a time.
-  std::vector<Request> requests_;         // Likewise.
+  std::vector<Request> requests_;         // Likewise capacity + 1, each used by one thread at a time.
 
   mutable Mutex mu_;
   CondVar changed_;
@@ -83,7 +84,7 @@ class BatchLoader {
   int64_t taken_ ABSL_GUARDED_BY(mu_) = 0;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::thread thread_;  // Joined in the destructor; last, so that it sees everything above.
+  std::thread thread_;  // Joined in the destructor. Declared last: it starts when all else is initialised.
 };
 
 }  // namespace tethys

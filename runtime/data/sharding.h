@@ -1,6 +1,6 @@
-// Which worker trains on which samples. This is pure arithmetic that the chief and every worker compute
-// alike: the order of an epoch is a permutation of its samples, a step is a slice of positions in that order,
-// a worker's batch a slice of the step's.
+// Decides which worker trains on which samples. This is pure arithmetic, with the same results on the chief
+// and on every worker. The order of an epoch is a permutation of its samples. A step is a slice of positions
+// in that order, and a worker's batch is a slice of the step's slice.
 #ifndef TETHYS_RUNTIME_DATA_SHARDING_H_
 #define TETHYS_RUNTIME_DATA_SHARDING_H_
 
@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// Positions [begin, end) of an epoch's order, or samples where there is no order.
+// Positions [begin, end) of an epoch's order; without an order, samples [begin, end).
 struct Slice {
   int64_t begin = 0;
   int64_t end = 0;
@@ -32,13 +32,15 @@ class EpochOrder {
   const std::vector<uint32_t> order_;
 };
 
-// The order of one epoch at a time, made when another epoch is asked for. For one thread.
+// Holds the order of one epoch at a time, and computes a new one when another epoch is requested. Not
+// thread-safe.
 class EpochOrders {
  public:
   // `seed` and `samples` are those of EpochOrder.
   EpochOrders(uint64_t seed, int64_t samples) : seed_(seed), samples_(samples) {}
 
-  // Releases the previous order first: unless it is held elsewhere, there are never two in memory.
+  // Releases the previous order first, so that two orders are in memory only if a caller still holds the
+  // previous one.
   std::shared_ptr<const EpochOrder> Of(int64_t epoch) {
     if (order_ == nullptr || epoch != epoch_) {
       order_ = nullptr;
@@ -55,25 +57,26 @@ class EpochOrders {
   std::shared_ptr<const EpochOrder> order_;
 };
 
-// The rank-th of `world` contiguous parts; the first (count mod world) parts have one more. Requires world >=
-// 1 and 0 <= rank < world.
+// Part number `rank` of `world` contiguous parts of `whole`; the first (count mod world) parts have one more
+// sample. Requires world >= 1 and 0 <= rank < world.
 Slice SplitSlice(Slice whole, int64_t rank, int64_t world);
 
-// Steps of an epoch of `samples` with `global_batch` a step; a short last batch counts unless it is dropped.
+// The number of steps in an epoch of `samples` samples, with `global_batch` samples per step. A short last
+// batch counts unless it is dropped.
 int64_t StepsPerEpoch(int64_t samples, int64_t global_batch, bool drop_remainder);
-// Samples an epoch uses: all, or whole batches only.
+// The number of samples that an epoch uses: all, or only those in full batches.
 int64_t SamplesPerEpoch(int64_t samples, int64_t global_batch, bool drop_remainder);
 
-// All workers' positions in a step of an epoch. The epoch's last step may have fewer than global_batch.
-// Requires 0 <= step_in_epoch < StepsPerEpoch.
+// The positions that all workers together use in a step of an epoch. The epoch's last step may have fewer
+// than global_batch. Requires 0 <= step_in_epoch < StepsPerEpoch.
 Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch);
-// One worker's positions in such a step, possibly none.
+// The positions that one worker uses in such a step, possibly none.
 Slice StepSlice(int64_t samples, int64_t global_batch, int64_t step_in_epoch, int64_t rank, int64_t world);
 
-// One worker's samples of an evaluation, in natural order.
+// The samples that one worker evaluates, in natural order.
 Slice EvaluationSlice(int64_t samples, int64_t rank, int64_t world);
 
-// A position counted over the whole job.
+// Converts a position in an epoch to a position counted from the start of the job.
 constexpr int64_t JobPosition(int64_t epoch, int64_t samples_per_epoch, int64_t position) {
   return epoch * samples_per_epoch + position;
 }

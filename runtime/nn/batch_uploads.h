@@ -1,6 +1,6 @@
-// Copies batches to a device that does not read the host's memory, while it computes. Each batch is copied on
-// a separate stream into one of two slots and, when its step begins, from there to the buffer that the step
-// reads. That buffer is always the same, so one captured graph of a step serves all batches.
+// Copies batches to a device that does not read the host's memory, while the device computes. Each batch is
+// copied on a separate stream into one of two slots, and when its step begins, from the slot to the buffer
+// that the step reads. The buffer never changes, so one captured graph of a step serves all batches.
 //
 //   uploads.Upload(next batch);            // while a step computes
 //   uploads.Take();                        // enqueues the copy of that batch to batch()
@@ -21,26 +21,26 @@ namespace tethys {
 
 // Invariants:
 //  1. taken <= uploaded <= taken + 2.
-//  2. Batch k lies in slot k mod 2. It is written after the step's stream has read batch k - 2 from there,
-//     and read after it is written.
+//  2. Batch k lies in slot k mod 2. The slot is written after `stream` has read batch k - 2 from it, and read
+//     after batch k is written.
 class BatchUploads {
  public:
-  // `stream` is the one that computes. Both outlive the uploads.
+  // `stream` is the stream that computes. `device` and `stream` outlive the uploads.
   static absl::StatusOr<std::unique_ptr<BatchUploads>> Create(Device& device, Stream& stream,
                                                               const BatchLayout& layout);
 
-  // Requires a batch in the layout given to Create, and fewer than two uploaded batches not yet taken. Pinned
-  // memory must not change until AwaitUploads has returned.
+  // Starts to copy a batch. Requires that it has the layout given to Create and that fewer than two uploaded
+  // batches wait to be taken. Pinned memory must not change until AwaitUploads has returned.
   absl::Status Upload(const HostBatch& batch);
 
-  // Puts the oldest uploaded batch into batch() for all work enqueued from now on. Requires one not yet
-  // taken.
+  // Enqueues the copy of the oldest uploaded batch into batch(), which all work enqueued later then reads.
+  // Requires an uploaded batch that was not taken.
   absl::Status Take();
 
   // Blocks until all uploaded batches have been copied out of the host's memory.
   absl::Status AwaitUploads();
 
-  // Device memory.
+  // The batch taken last, in device memory.
   HostBatch batch() { return layout_.At(memory_->data()); }
   int64_t bytes() const { return 3 * layout_.bytes(); }
 

@@ -17,7 +17,7 @@ std::string LayerKind(const proto::Layer& layer);
 // that suits its activation, a window's size and strides. Values are not checked.
 void ResolveLayer(int position, proto::Layer& layer);
 
-// The elements of its bias; 0 if it has no variables.
+// The number of elements of the layer's bias; 0 if the layer has no variables.
 int64_t BiasElements(const proto::Layer& layer);
 
 }  // namespace tethys

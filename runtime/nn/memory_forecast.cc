@@ -14,15 +14,16 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kLeastEvaluationRows = 256;
-// Limit on activations; with larger ones, fewer than kLeastEvaluationRows rows are evaluated at a time.
+// Limit on the activations of kLeastEvaluationRows rows. Above it, fewer rows are evaluated at a time.
 constexpr int64_t kMostEvaluationBytes = int64_t{256} << 20;
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
 // As in runtime/nn/batch_uploads.h: two slots, and the buffer that the step reads.
 constexpr int64_t kBatchesOnDevice = 3;
-// Loss and counts of a step; the optimizer's rates and flag.
+// Bytes for the loss and counts of a step, and for the optimizer's rates and its flag of non-finite
+// gradients.
 constexpr int64_t kStepResults = 64;
-// No device has more; and sums stay below 2^63.
+// No device holds more elements. The limit also keeps sums below 2^63.
 constexpr int64_t kMostElements = int64_t{1} << 52;
 
 bool IsProduct(const Model::Layer& layer) { return !std::holds_alternative<MaxPoolingShape>(layer.shape); }
@@ -47,7 +48,7 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, bool tr
       forecast.copies += (rows * (layer.in + layer.out) + layer.weights.count) * kBfloat16Bytes;
     }
   }
-  if (trains) elements += 2 * widest;  // Gradients of two layers at a time.
+  if (trains) elements += 2 * widest;  // Two layers' gradients exist at a time.
   forecast.activations += rows * elements * kFloatBytes + kStepResults;
   if (!needs.on_gpu) return;
   forecast.batches += kBatchesOnDevice * BatchLayout{rows, model.sample_elements()}.bytes();
@@ -57,7 +58,7 @@ std::string Mebibytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-// The advice of a message that refuses the job.
+// Returns the advice at the end of the message that refuses a job.
 std::string Remedy(const Model& model, const MemoryNeeds& needs, int64_t free_bytes) {
   if (const int64_t sure = LargestBatch(model, needs, free_bytes, true); sure > 0) {
     return absl::StrCat("a batch of ", sure, " a worker fits");

@@ -1,11 +1,11 @@
-// The device memory that a worker needs for a job, computed before anything is allocated: `tethys plan` shows
-// it, and a worker on a GPU refuses a job that cannot fit. Pure, except CheckDeviceMemory, which asks the
-// device; any thread.
+// Computes the device memory that a worker needs for a job, before anything is allocated. `tethys plan` shows
+// the result, and a worker on a GPU refuses a job that cannot fit. All functions are pure, except
+// CheckDeviceMemory, which queries the device. They may be called on any thread.
 //
-// All but the workspaces are the buffers that trainer and plans allocate, without a device's rounding.
-// NVIDIA's libraries choose their workspaces within the bounds that the CUDA back end gives them. So a job is
-// refused if its sum without workspaces is too large, and a batch is only called sure to fit if there is room
-// for all workspaces.
+// The forecast counts the buffers that trainer and plans allocate, without a device's rounding, and the
+// workspaces of NVIDIA's libraries. The libraries choose workspaces within the bounds that the CUDA back end
+// sets, so these are known only as upper bounds. A job is refused if it does not fit even without workspaces.
+// A batch is said to fit for certain only if all workspaces fit, too.
 #ifndef TETHYS_RUNTIME_NN_MEMORY_FORECAST_H_
 #define TETHYS_RUNTIME_NN_MEMORY_FORECAST_H_
 
@@ -17,35 +17,37 @@
 
 namespace tethys {
 
-// Rows of the evaluating plan, beside a training plan of `rows`. Evaluation exchanges nothing between
-// batches, so they may be more: at least 256 if their activations take no more than 256 MiB.
+// The rows of the plan that evaluates, for a training plan of `rows`. The result is at least `rows`, and at
+// least 256 if the activations of 256 rows take at most 256 MiB. More rows are possible because evaluation
+// exchanges nothing between batches.
 int64_t EvaluationRows(const Model& model, int64_t rows);
 
 struct MemoryNeeds {
   int64_t rows = 0;             // Rows of a step.
-  int64_t slots = 0;            // The optimizer's arenas on the worker.
+  int64_t slots = 0;            // Arenas of the optimizer on this worker.
   bool on_gpu = false;          // Batches are copied to the device, and libraries have workspaces.
   bool bf16 = false;            // Products use bfloat16 copies.
   bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
 };
 
-// The needs of a worker that computes on `device`.
+// Returns the needs of a worker that computes on `device`.
 MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device);
 
 struct MemoryForecast {  // In bytes.
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t slots = 0;
-  int64_t activations = 0;  // Both plans', with the training plan's gradients of activations.
-  int64_t batches = 0;      // Slots and input buffer on a GPU.
-  int64_t copies = 0;       // In bfloat16, for products and the exchange.
+  int64_t activations = 0;  // Of both plans, with the training plan's gradients of activations.
+  int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads. GPU only.
+  int64_t copies = 0;       // Bfloat16 copies, for products and the exchange.
   int64_t workspaces = 0;   // Upper bound; not in the total.
   int64_t total() const { return parameters + gradients + slots + activations + batches + copies; }
 };
 
 MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs);
 
-// The largest number of rows for which everything fits into `bytes`; 0: none does. `needs.rows` is ignored.
+// The largest number of rows for which the forecast fits into `bytes`; 0 if not even one row fits.
+// `needs.rows` is ignored.
 int64_t LargestBatch(const Model& model, MemoryNeeds needs, int64_t bytes, bool with_workspaces);
 
 // ResourceExhausted: the job needs more than the device has free; the message says how much each part needs,

@@ -35,8 +35,8 @@ struct LayerBuilder {
 
  private:
   absl::StatusOr<ImageShape> InputImage(absl::string_view kind) const;
-  // Adds the layer's weights and bias. `in` and `out` are those axes of `shape`; the fans are its elements
-  // divided by the other axis.
+  // Adds the layer's weights and bias. `in` and `out` are the sizes of the axes of these names in `shape`.
+  // fan_in is the number of elements divided by `out`, fan_out that number divided by `in`.
   absl::Status AddVariables(const std::string& name, const Shape& shape, const std::string& layout,
                             InitialValue initial_value, int64_t in, int64_t out);
 };
@@ -86,7 +86,7 @@ absl::StatusOr<ImageShape> LayerBuilder::InputImage(absl::string_view kind) cons
                    " needs images, [height, width] or [height, width, channels]: put it before the flatten"));
 }
 
-// One axis of a window; padding by TensorFlow's rule.
+// Makes one axis of a window, padded by TensorFlow's rule.
 absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, int64_t size, int64_t stride,
                                       proto::Padding padding) {
   TETHYS_RETURN_IF_ERROR(CheckPositive("the window's size", size));

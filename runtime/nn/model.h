@@ -16,12 +16,12 @@ namespace tethys {
 
 class Model {
  public:
-  // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias; a layer without a
-  // name is called by its kind and position, "dense_1". `sample_shape` is one sample's, without the batch
-  // axis ([28, 28], one channel, or [height, width, channels]); `classes` is the width the last layer must
-  // have. InvalidArgument names the layer: nothing to train, an input with other axes than the layer takes, a
-  // window larger than its image, repeated names, a last layer of another width, more than 2^33 parameters
-  // (to bound memory).
+  // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias. A layer without a
+  // name is named after its kind and position, "dense_1". `sample_shape` is the shape of one sample, without
+  // the batch axis: [height, width, channels], or [28, 28] for one channel. `classes` is the number of
+  // outputs that the last layer must have. InvalidArgument names the layer. Reasons: nothing to train, an
+  // input with other axes than the layer takes, a window larger than its image, a repeated name, a last layer
+  // with another number of outputs, more than 2^33 parameters (to bound memory).
   static absl::StatusOr<Model> Create(const proto::Model& config, const Shape& sample_shape, int64_t classes);
 
   const VariableSet& variables() const { return variables_; }
@@ -29,11 +29,13 @@ class Model {
   int64_t sample_elements() const { return sample_elements_; }
   int64_t classes() const { return classes_; }
 
-  // Ranges of the arena in the order backward fills them: from the last layer with variables to the first,
-  // one each, from its weights to the end of its bias. The padding between the two is part of it (and zero).
+  // Ranges of the arena in the order in which backward fills them, from the last layer to the first. Each
+  // layer with variables has one range, from the begin of its weights to the end of its bias. The range
+  // includes the padding between weights and bias, which is zero.
   std::vector<Range> ready_order() const;
 
-  // A layer as the plan needs it; flatten is not one, since it moves no data. Activations lie as NHWC.
+  // A layer as a plan needs it. A flatten is left out, since it moves no data. Activations are stored as
+  // NHWC.
   struct Layer {
     std::string name;
     std::variant<DenseShape, ConvolutionShape, MaxPoolingShape> shape = {};  // For one row.
@@ -44,7 +46,7 @@ class Model {
     bool has_variables() const { return weights.count > 0; }
   };
   const std::vector<Layer>& layers() const { return layers_; }
-  // Backward ends here: earlier layers have nothing to learn.
+  // Backward ends at this layer: earlier layers have nothing to learn.
   size_t first_layer_with_variables() const { return first_layer_with_variables_; }
 
  private:

@@ -12,9 +12,9 @@ namespace tethys {
 namespace {
 
 // Activation 0 is the converted batch; activation i + 1 is layer i's output for activation i. Backward needs
-// all of them, so a training plan has a buffer for each. An evaluating plan alternates between two. The
-// gradients of activations also alternate between two buffers: they are needed for one layer and its
-// predecessor only.
+// all activations, so a training plan has a buffer for each. A plan that only evaluates alternates between
+// two buffers. The gradients of activations also alternate between two buffers, because only those of one
+// layer and its predecessor are needed at a time.
 class LayeredPlan final : public Plan {
  public:
   LayeredPlan(const Model& model, Device& device, Stream& stream, int64_t rows, const float* parameters,
@@ -59,7 +59,7 @@ class LayeredPlan final : public Plan {
   std::vector<std::unique_ptr<Event>> ready_;  // In the order of ready_order().
 
   std::unique_ptr<BatchUploads> uploads_;  // Null if the device reads host memory.
-  HostBatch batch_;                        // Read by Forward: host memory, or device memory of uploads_.
+  HostBatch batch_;  // The batch that Forward reads, in host memory or in device memory of uploads_.
   std::vector<std::unique_ptr<Buffer>> activations_;
   std::array<std::unique_ptr<Buffer>, 2> gradients_;  // [rows, widest layer's out]
   std::unique_ptr<Buffer> loss_result_;

@@ -1,6 +1,7 @@
-// A model compiled for one device and one number of rows: primitives made, activations allocated. Running a
-// step allocates no heap memory. A batch with fewer samples runs on the same plan, padded with rows of weight
-// 0. Belongs to one thread, the device's.
+// A model compiled for one device and one number of rows: its primitives are created and its activations are
+// allocated. Running a step allocates no heap memory. A batch with fewer samples runs on the same plan,
+// padded with rows of weight
+// 0. Used by the device's thread only.
 #ifndef TETHYS_RUNTIME_NN_PLAN_H_
 #define TETHYS_RUNTIME_NN_PLAN_H_
 
@@ -30,42 +31,44 @@ class Plan {
 
   virtual int64_t rows() const = 0;
 
-  // Hands over the batch of a later step; host work, never part of a captured graph. If the device reads host
-  // memory, the batch must not change until its Forward has returned, and no further batch may be handed over
-  // before. Otherwise it is copied while earlier steps compute, two batches may wait to be taken, and pinned
-  // memory must not change until AwaitUploads has returned. InvalidArgument: another number of rows, a label
-  // outside the classes.
+  // Hands over the batch of a later step. This is host work, never part of a captured graph. If the device
+  // reads host memory, the batch must not change until its Forward has returned, and no other batch may be
+  // handed over before that. Otherwise the batch is copied while earlier steps compute, up to two batches may
+  // wait for TakeBatch, and pinned memory must not change until AwaitUploads has returned. InvalidArgument:
+  // another number of rows, or a label outside the classes.
   virtual absl::Status Upload(const HostBatch& batch) = 0;
   // Blocks until host batches may be overwritten; no-op if the device reads host memory.
   virtual absl::Status AwaitUploads() = 0;
 
-  // Makes the oldest batch handed over the one that Forward reads. This stream work differs from step to
-  // step, so it is never part of a captured graph either.
+  // Forward will read the oldest batch that was handed over and not taken. This stream work differs from step
+  // to step, so it must not be part of a captured graph either.
   virtual absl::Status TakeBatch() = 0;
 
-  // Converts the batch taken, runs the forward pass and the loss. On a device that does not read host memory
-  // this is the same stream work every time, as is Backward, and may be captured.
+  // Converts the batch that was taken, then runs the forward pass and the loss. On a device that does not
+  // read host memory, Forward and Backward enqueue the same stream work every time, so a graph may capture
+  // them.
   virtual absl::Status Forward() = 0;
 
-  // All three, for callers that do not prefetch.
+  // Upload, TakeBatch and Forward in one call, for callers that do not prefetch.
   absl::Status Forward(const HostBatch& batch) {
     TETHYS_RETURN_IF_ERROR(Upload(batch));
     TETHYS_RETURN_IF_ERROR(TakeBatch());
     return Forward();
   }
 
-  // Runs backward after Forward; calls ready(i, event) for range i of model.ready_order() once its gradients
-  // are enqueued; `event` marks their completion. Gradients are weighted sums over rows. Layers before the
-  // first with variables are skipped, and so is that layer's input gradient.
+  // Enqueues the backward pass of the last Forward. Calls ready(i, event) for range i of model.ready_order()
+  // as soon as the work for its gradients is enqueued; `event` happens when the gradients are complete.
+  // Gradients are weighted sums over rows. Skips the layers before the first layer with variables, and the
+  // input gradient of that first layer.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 
-  // Waits for the last Forward's loss. Blocks until the stream has reached it.
+  // Returns the loss of the last Forward. Blocks until the stream has computed it.
   virtual absl::StatusOr<LossResult> Loss() = 0;
-  // The variant that does not block: enqueues a copy of the loss to pinned host memory. May be captured.
+  // Like Loss, but does not block: enqueues a copy of the loss to pinned host memory. A graph may capture it.
   virtual absl::Status EnqueueLoss(LossResult* host) = 0;
 
-  // Bytes of activations and workspaces allocated.
+  // Bytes that the plan has allocated for activations and workspaces.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;  // One line per layer, with the chosen algorithms.
 };

@@ -12,7 +12,7 @@ std::string WindowText(const Window& window) {
   return absl::StrCat(window.height.size, " x ", window.width.size, " / ", window.height.stride);
 }
 
-// Dense layers and convolutions differ in their shapes only.
+// A dense layer or a convolution, which differ only in their shapes.
 template <typename Primitive>
 class Product final : public PlanLayer {
  public:

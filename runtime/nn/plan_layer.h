@@ -14,19 +14,19 @@ namespace tethys {
 
 class PlanLayer {
  public:
-  // `parameters` and `gradient_sums` are the plan's arenas; the second may be null where Backward is not
+  // `parameters` and `gradient_sums` are the plan's arenas; `gradient_sums` may be null if Backward is not
   // called.
   static absl::StatusOr<std::unique_ptr<PlanLayer>> Create(const Model::Layer& layer, Device& device,
                                                            int64_t rows, const float* parameters,
                                                            float* gradient_sums);
   virtual ~PlanLayer() = default;
 
-  // x [rows, in], y [rows, out], as the layer's primitive lays them out.
+  // Computes y [rows, out] from x [rows, in], in the layouts of the layer's primitive.
   virtual absl::Status Forward(Stream& stream, const float* x, float* y) = 0;
-  // Fills the gradients of the layer's variables and, unless it is null, dx. May change dy.
+  // Fills the gradients of the layer's variables, and `dx` unless it is null. May change `dy`.
   virtual absl::Status Backward(Stream& stream, const float* x, const float* y, float* dy, float* dx) = 0;
 
-  // Device memory the primitive holds.
+  // Bytes of device memory that the layer's primitive holds.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;  // "dense 784 x 128 relu: forward sgemm, ..."
 };

@@ -13,7 +13,7 @@ absl::StatusOr<Arena> Arena::Allocate(int64_t size) {
   if (size == 0) return arena;
   const int64_t bytes = AlignUp(size) * static_cast<int64_t>(sizeof(float));
   const int64_t installed = InstalledMemory();
-  // Linux may grant more memory than it has, and then kills the process that touches it.
+  // Linux may grant more memory than the host has, and later kill the process that writes to it.
   if (bytes <= installed) {
     arena.data_.reset(
         static_cast<float*>(std::aligned_alloc(kAlignment * sizeof(float), static_cast<size_t>(bytes))));

@@ -12,19 +12,20 @@
 
 namespace tethys {
 
-// Bytes of memory installed in this host, in use or not.
+// Bytes of memory installed in this host, used or free.
 int64_t InstalledMemory();
 
 class Arena {
  public:
   Arena() = default;
-  // Ends the process if memory runs out: only for small sizes, or sizes allocated before.
+  // Ends the process if memory runs out, so use it only for small sizes, or sizes that were allocated before.
   explicit Arena(int64_t size) {
     absl::StatusOr<Arena> arena = Allocate(size);
     TETHYS_CHECK(arena.ok(), arena.status().message());
     *this = *std::move(arena);
   }
-  // ResourceExhausted: the host lacks the memory; the message says how much is needed and how much there is.
+  // ResourceExhausted: the host lacks the memory; the message says how much is needed and how much is
+  // installed.
   static absl::StatusOr<Arena> Allocate(int64_t size);
 
   float* data() { return data_.get(); }

@@ -1,4 +1,4 @@
-// One batch, as a loader fills it on the host and a plan reads it.
+// The memory of one batch, which a loader fills on the host and a plan reads.
 #ifndef TETHYS_RUNTIME_TENSOR_BATCH_H_
 #define TETHYS_RUNTIME_TENSOR_BATCH_H_
 
@@ -8,7 +8,8 @@
 
 namespace tethys {
 
-// Borrowed memory. Rows beyond the samples have weight 0 and any input; their labels are 0.
+// A batch in memory that it does not own. Rows beyond the last sample are padding: weight 0, label 0 and any
+// input.
 struct HostBatch {
   uint8_t* inputs = nullptr;  // [rows, sample elements]
   int32_t* labels = nullptr;  // [rows]
@@ -22,7 +23,7 @@ struct InputScaling {
   float deviation = 1;
 };
 
-// How a batch lies in one block of memory, so that it travels to a device in one piece:
+// How a batch lies in one block of memory, so that one copy moves it to a device:
 //
 //   inputs | labels | weights      each begins at a multiple of 64 bytes of the block
 struct BatchLayout {

@@ -59,7 +59,7 @@ absl::string_view KindName(FrameKind kind) {
   return kUnknownKind;
 }
 
-// The field that the header's word at kByKindOffset holds; null if the kind has none.
+// The field of `frame` that the header holds at kByKindOffset; null if the frame's kind has no such field.
 template <typename SomeFrame>
 auto FieldOfKind(SomeFrame& frame) -> decltype(&frame.root) {
   switch (frame.kind) {

@@ -1,4 +1,4 @@
-// The header before every payload on the data plane: parameter-server streams and ring sockets.
+// The header of every message (frame) on the data plane: parameter-server streams and ring sockets.
 //
 // Little-endian, 104 bytes:
 //
@@ -24,7 +24,7 @@
 //   96  u32  payload bytes
 //  100  u32  CRC-32C            of the payload; 0: it has none (under TLS, and within a machine)
 //
-// A receiver decodes the header first, checks it against what it expects, and only then believes the length.
+// A receiver decodes the header, compares it with what it expects, and only then trusts the payload length.
 #ifndef TETHYS_RUNTIME_TENSOR_FRAME_H_
 #define TETHYS_RUNTIME_TENSOR_FRAME_H_
 
@@ -37,7 +37,7 @@ namespace tethys {
 
 constexpr uint16_t kWireVersion = 2;
 constexpr int64_t kFrameBytes = 104;
-// No payload is larger; a longer one comes from a stranger or a broken peer.
+// A larger payload can only come from a foreign program or a broken peer.
 constexpr uint64_t kMaxPayloadBytes = uint64_t{1} << 30;
 
 enum class FrameKind : uint8_t {
@@ -45,11 +45,11 @@ enum class FrameKind : uint8_t {
   kHandshake = 2,   // Ring: payload is a serialized proto::Handshake.
   kReduce = 3,      // Ring.
   kBroadcast = 4,   // Ring.
-  kBarrier = 5,     // Ring. (6 is no kind.)
-  kPush = 7,        // Worker to server; the reply carries the new range.
-  kPull = 8,        // Worker to server, no payload; answered by kParameters.
-  kParameters = 9,  // Server to worker: payload is the range, base version its version.
-  kError = 10,      // Payload is a message; ends the exchange.
+  kBarrier = 5,     // Ring. (6 is not used.)
+  kPush = 7,        // Worker to server: gradients. The reply carries the new parameters of the range.
+  kPull = 8,        // Worker to server, without payload. The answer is kParameters.
+  kParameters = 9,  // Server to worker: the payload is the range's parameters, base version is their version.
+  kError = 10,      // The payload is an error message. Ends the exchange.
 };
 
 enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1 };
@@ -71,9 +71,9 @@ struct Frame {
   uint64_t base_version = 0;
   uint64_t payload_bytes = 0;
   uint32_t payload_checksum = 0;
-  // Each of these belongs to one kind and is not sent in others.
-  uint32_t global_sample_count = 0;  // kPush, stale-synchronously: samples of the step over all workers.
-  uint32_t staleness = 0;            // kParameters: that of the push which it answers.
+  // Each of the following fields belongs to one kind of frame; other kinds do not carry it.
+  uint32_t global_sample_count = 0;  // kPush, stale-synchronous: samples of the step on all workers.
+  uint32_t staleness = 0;            // kParameters: staleness of the push that it answers.
   uint32_t root = 0;                 // kBroadcast: the sending rank.
   uint32_t status_code = 0;          // kError: an absl::StatusCode; any number may arrive.
 
@@ -81,12 +81,13 @@ struct Frame {
 
   // Writes kFrameBytes bytes.
   void EncodeTo(char* out) const;
-  // InvalidArgument naming the field: magic, wire version, checksum, kind, dtype, payload length. Any 104
-  // bytes may be given; the caller then compares generation, group and the rest with what it expects.
+  // Any bytes may be given. InvalidArgument names what is wrong: size, magic, wire version, kind, dtype or
+  // payload length. DataLoss: wrong header checksum. The caller then compares generation, group and the other
+  // fields with what it expects.
   static absl::StatusOr<Frame> Decode(const char* bytes, int64_t size);
 };
 
-// "push, rank 2, step 17, range [0, 4)", for error messages.
+// Kind, rank, step, range and other fields of a frame, for error messages.
 std::string FrameText(const Frame& frame);
 
 // DataLoss: the payload that followed `frame` does not match its checksum.

@@ -10,8 +10,8 @@ namespace tethys {
 namespace {
 
 float Value(const Variable& variable, const RandomStream& stream, int64_t index) {
-  // Element i reads block i / 4 for uniform values and block i / 2 for pairs of normal ones, so any element
-  // can be drawn on its own.
+  // Element i uses random block i / 4 for uniform values and block i / 2 for normal values, which come in
+  // pairs. So any element can be drawn on its own.
   switch (variable.initial_value) {
     case InitialValue::kZeros:
       return 0.0f;

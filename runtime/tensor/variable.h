@@ -1,6 +1,7 @@
-// Flat arenas: all trainable variables of a model lie in one contiguous fp32 buffer, their gradients in a
-// second, each optimizer slot in one more. A Variable is a name, a shape and a range, so an all-reduce bucket
-// and a parameter-server shard are both just ranges, and a message is a slice of live memory.
+// Flat arenas: all trainable variables of a model lie in one contiguous float32 buffer, their gradients in a
+// second buffer, and each optimizer slot in a buffer of its own. A Variable is a name, a shape and a range,
+// so an all-reduce bucket and a parameter-server shard are both just ranges, and a message is a slice of live
+// memory.
 //
 // Positions and counts are in elements (float32), never bytes, unless a name says bytes.
 #ifndef TETHYS_RUNTIME_TENSOR_VARIABLE_H_
@@ -33,7 +34,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 inline constexpr Range kWholeArena = {0, INT64_MAX};
-// Has count 0 if they do not overlap.
+// Has count 0 if the ranges do not overlap.
 constexpr Range Intersection(const Range& a, const Range& b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max<int64_t>(0, std::min(a.end(), b.end()) - begin)};
@@ -51,13 +52,13 @@ struct Variable {
   int64_t fan_out = 0;
 };
 
-// The variables of a model in the order of the arena. Immutable once built; thread-safe then.
+// The variables of a model in the order of the arena. Once built, the set is immutable and thread-safe.
 //
 // Invariants: ranges are disjoint, ascending and start at multiples of kAlignment; the padding between them
 // is zero, stays zero, and takes no part in partition arithmetic.
 class VariableSet {
  public:
-  // Appends a variable after the last. InvalidArgument for an empty or repeated name or a bad shape.
+  // Appends a variable at the end of the arena. InvalidArgument for an empty or repeated name or a bad shape.
   absl::Status Add(std::string name, Shape shape, std::string layout, InitialValue initial_value,
                    int64_t fan_in, int64_t fan_out);
 
@@ -66,15 +67,15 @@ class VariableSet {
   int64_t arena_size() const { return arena_size_; }
   // Elements without padding.
   int64_t element_count() const;
-  // nullptr if there is none.
+  // Null if no variable has that name.
   const Variable* Find(absl::string_view name) const;
-  // A hash of names, shapes, dtype and layouts, in order: processes with equal signatures mean the same by a
-  // range.
+  // A hash of names, shapes, dtype and layouts, in order. In processes with equal signatures, a range means
+  // the same elements.
   uint64_t signature() const;
 
-  // Initial values of elements [range.begin, range.end()) of the arena, padding 0, into out[0..range.count).
-  // The same everywhere, however the arena is cut: a value depends on (seed, variable name, position in the
-  // variable).
+  // Writes the initial values of elements [range.begin, range.end()) of the arena to out[0..range.count);
+  // padding is 0. A value depends only on (seed, variable name, position in the variable), so every process
+  // and every partition of the arena gets the same values.
   void FillInitialValues(uint64_t seed, Range range, float* out) const;
 
  private:
