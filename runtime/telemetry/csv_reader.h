@@ -18,18 +18,18 @@ class CsvReader {
   explicit CsvReader(absl::string_view text);
   // Moves to the next line; false at the end.
   bool Next();
-  // The cell of the current line; empty for a column that the file lacks.
+  // The current line's cell in `column`; empty if the file has no such column.
   absl::string_view Text(const std::string& column) const;
-  // The cell's number; 0 if it holds none.
+  // That cell as a number; 0 if it holds none.
   double Number(const std::string& column) const;
-  // The cell's integer; 0 if it holds none.
+  // That cell as an integer; 0 if it holds none.
   int64_t Integer(const std::string& column) const;
 
  private:
   bool TakeLine(std::vector<absl::string_view>& cells);
 
   absl::string_view rest_;
-  std::map<std::string, size_t> columns_;  // By name; the last of two with one name.
+  std::map<std::string, size_t> columns_;  // Position by name; of two columns with one name, the last.
   size_t width_ = 0;
   std::vector<absl::string_view> cells_;
 };

@@ -18,14 +18,14 @@
 
 namespace tethys {
 
-// `event` in the frame drawn above.
+// `event` as a record in the format above.
 std::string TfRecord(absl::string_view event);
 
 class EventFile {
  public:
-  // Creates DIRECTORY/events.out.tfevents.SECONDS.HOST. TensorBoard finds the file by this name, and orders
-  // the files of a resumed run by it. If the file exists, ".1" and so on are appended to the name.
-  // `wall_seconds`: since 1970. Requires that no other process creates one there.
+  // Creates DIRECTORY/events.out.tfevents.SECONDS.HOST. TensorBoard finds event files by this name, and
+  // orders the files of a resumed run by their names. If the file exists, ".1" and so on are appended to the
+  // name. `wall_seconds`: seconds since 1970. Requires that no other process creates event files there.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(const std::string& directory, double wall_seconds,
                                                            const std::string& host);
 

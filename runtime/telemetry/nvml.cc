@@ -65,7 +65,8 @@ absl::StatusOr<NvmlFunctions> FindAll(const Library& library) {
   return nvml;
 }
 
-// "01234567-89ab-cdef-0123-456789abcdef", which follows "GPU-" or, for a part of a GPU, "MIG-".
+// The UUID as text, "01234567-89ab-cdef-0123-456789abcdef". NVML expects "GPU-" before it or, for a part of a
+// GPU, "MIG-".
 std::string UuidText(const std::string& uuid) {
   const std::string hex = absl::BytesToHexString(uuid);
   return absl::StrCat(hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-", hex.substr(16, 4),

@@ -1,6 +1,6 @@
-// Readings of one GPU from NVIDIA's management library. The library comes with the driver and is opened at
-// run time, so every process can be built and run without it. A worker that computes on a GPU makes one of
-// these; used by one thread at a time. Read blocks on the driver, for well below a millisecond.
+// Readings of one GPU from NVIDIA's management library (NVML). The library comes with the driver and is
+// opened at run time, so every process can be built and run without it. A worker that computes on a GPU has
+// one NvmlGpu, used by one thread at a time. Read blocks on the driver, for well below a millisecond.
 #ifndef TETHYS_RUNTIME_TELEMETRY_NVML_H_
 #define TETHYS_RUNTIME_TELEMETRY_NVML_H_
 
@@ -15,7 +15,7 @@ namespace tethys {
 
 inline constexpr char kNvmlLibrary[] = "libnvidia-ml.so.1";
 
-// Values of the whole GPU, including other programs on it. Absent: the GPU does not report it.
+// Readings of the whole GPU, including other programs on it. A value that the GPU does not report is absent.
 struct GpuReading {
   absl::optional<double> percent;  // Busy share of the driver's last sampling period (up to 1 s).
   absl::optional<int64_t> memory_bytes;
@@ -24,9 +24,9 @@ struct GpuReading {
 
 class NvmlGpu {
  public:
-  // `uuid`: the GPU's 16 bytes, as CUDA reports them (CUDA's indices are not NVML's: CUDA_VISIBLE_DEVICES
-  // changes them). NotFound: no such library, or no such GPU; FailedPrecondition: the library lacks a
-  // function, or cannot reach the driver. Errors name the library.
+  // `uuid`: the GPU's 16 bytes, as CUDA reports them (not CUDA's index, which CUDA_VISIBLE_DEVICES changes).
+  // NotFound: no such library, or no such GPU. FailedPrecondition: the library lacks a function, or cannot
+  // reach the driver. Errors name the library.
   static absl::StatusOr<std::unique_ptr<NvmlGpu>> Open(const std::string& uuid,
                                                        const std::string& library = kNvmlLibrary);
   virtual ~NvmlGpu() = default;

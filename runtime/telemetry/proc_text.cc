@@ -12,7 +12,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kKibibyte = 1024;
-// Limit of a counter, 10^15: sums of many do not overflow, even when each unit is a KiB.
+// The largest count accepted, about 10^15: sums of many counts do not overflow, even if each counts KiB.
 constexpr int64_t kMaxCount = int64_t{1} << 50;
 constexpr uint64_t kBusyMask = (uint64_t{1} << 62) - 1;
 
@@ -26,7 +26,7 @@ absl::Status Missing(absl::string_view file, absl::string_view what) {
   return absl::DataLossError(absl::StrCat("/proc/", file, ": no whole line '", what, "' in it"));
 }
 
-// The word at `at`, a non-negative integer.
+// The word at position `at`, which must be a non-negative integer.
 absl::StatusOr<int64_t> Count(const Words& words, size_t at, absl::string_view file, absl::string_view what) {
   int64_t value = 0;
   if (at >= words.size() || !absl::SimpleAtoi(words[at], &value) || value < 0 || value > kMaxCount) {
@@ -35,7 +35,7 @@ absl::StatusOr<int64_t> Count(const Words& words, size_t at, absl::string_view f
   return value;
 }
 
-// The number after `name`, the first word of a line.
+// The number after `name`, in the line whose first word is `name`.
 absl::StatusOr<int64_t> Field(absl::string_view text, absl::string_view file, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const Words words = SplitWords(line);
@@ -47,7 +47,7 @@ absl::StatusOr<int64_t> Field(absl::string_view text, absl::string_view file, ab
 }  // namespace
 
 absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_second) {
-  // cpu  user nice system idle iowait irq softirq steal ...; guests are part of user and nice.
+  // Columns: cpu user nice system idle iowait irq softirq steal ...; guests are part of user and nice.
   constexpr size_t kBusyColumns[] = {1, 2, 3, 6, 7};
   MachineCpu cpu;
   uint64_t ticks = 0;
@@ -80,7 +80,8 @@ absl::StatusOr<ByteCounts> ParseNetDev(absl::string_view text, bool with_loopbac
   ByteCounts sum;
   bool any = false;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    // "  eth0: 1 2 ...", and after large numbers "eth0:1234 ..."; the two lines of headings have no colon.
+    // A line is "  eth0: 1 2 ..." or, for large numbers, "eth0:1234 ..."; the two lines of headings have no
+    // colon.
     const std::pair<absl::string_view, absl::string_view> parts =
         absl::StrSplit(line, absl::MaxSplits(':', 1));
     if (!absl::StrContains(line, ':')) continue;

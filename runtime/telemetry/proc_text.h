@@ -20,23 +20,23 @@ struct ByteCounts {
 };
 
 struct MachineCpu {
-  // Sum over all cores since the machine started, modulo 2^62: that is 146 years of one core.
+  // Busy time of all cores since the machine started, modulo 2^62 ns (146 years of one core).
   Nanoseconds busy_ns = 0;
   int cores = 0;
 };
-// /proc/stat. Time stolen by a hypervisor, like waiting for a disk, is not busy.
+// From /proc/stat. Time stolen by a hypervisor or spent waiting for a disk is not busy.
 absl::StatusOr<MachineCpu> ParseStat(absl::string_view text, int64_t ticks_per_second);
 
-// /proc/meminfo: bytes that are not available to new processes.
+// From /proc/meminfo: bytes that are not available to new processes.
 absl::StatusOr<int64_t> ParseUsedMemory(absl::string_view text);
 
-// /proc/net/dev: summed over the interfaces, the loopback only where asked for.
+// From /proc/net/dev: bytes of all interfaces; those of the loopback only if `with_loopback`.
 absl::StatusOr<ByteCounts> ParseNetDev(absl::string_view text, bool with_loopback);
 
-// /proc/self/io: bytes that reached the disks. Read is in, written is out.
+// From /proc/self/io: bytes that reached the disks. `in` counts bytes read, `out` bytes written.
 absl::StatusOr<ByteCounts> ParseSelfIo(absl::string_view text);
 
-// /proc/vmstat: bytes that all block devices moved.
+// From /proc/vmstat: bytes read from and written to all block devices.
 absl::StatusOr<ByteCounts> ParseVmstat(absl::string_view text);
 
 }  // namespace tethys

@@ -8,19 +8,20 @@
 namespace tethys {
 namespace {
 
-// A machine that sent nothing for this many intervals is gone, and the sum no longer waits for it.
+// A machine that sent nothing for this many intervals is gone: the sum over machines no longer waits for it.
 constexpr int kPatienceIntervals = 3;
 
-// A name with a comma, a quote or a line end would break its line.
+// `text` as a CSV cell: commas, quotes and line ends, which would break the line, become underscores.
 std::string Cell(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c == ',' || c == '"' || c == '\n' || c == '\r'; }, '_');
   return text;
 }
 
-constexpr size_t kMostBootIdBytes = 64;  // It is a UUID.
+constexpr size_t kMostBootIdBytes = 64;  // A boot id is a UUID.
 
-// Bounds that keep sums over samples from overflowing: 13 days, 36 years after the machine's start.
+// Bounds that keep sums over samples from overflowing: an interval of 13 days, and 36 years after the
+// machine's start.
 constexpr Nanoseconds kMostInterval = int64_t{1} << 50;
 constexpr Nanoseconds kLatest = int64_t{1} << 60;
 constexpr int kMostCores = 1 << 20;

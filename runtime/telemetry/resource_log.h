@@ -1,7 +1,7 @@
-// The chief's side of resources: receives the samples of all processes and machines, streams them to
-// RUN_DIR/resources.csv on the chief's clock, and keeps means and extremes for the summary. Memory grows with
-// the number of processes, not of samples. Thread-compatible; Open and Flush wait for the disk, nothing else
-// does.
+// The chief's side of measuring resources: receives the samples of all processes and machines, streams them
+// to RUN_DIR/resources.csv on the chief's clock, and keeps means and extremes for the summary. Memory grows
+// with the number of processes, not of samples. Thread-compatible; Open and Flush wait for the disk, nothing
+// else does.
 #ifndef TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 #define TETHYS_RUNTIME_TELEMETRY_RESOURCE_LOG_H_
 
@@ -21,20 +21,22 @@
 namespace tethys {
 
 // Columns of resources.csv. `seconds` is when the sample was taken, from the chief's start (a resumed run
-// begins at 0 again); `process` is empty on a machine's own lines; bytes are those of the interval since the
-// line before, gpu_memory_bytes those in use. Cells about the GPU are empty where a process has none.
+// begins at 0 again). `process` is empty on a machine's own lines. Network and disk bytes are those since the
+// previous sample; resident_bytes and gpu_memory_bytes are bytes in use. Cells about the GPU are empty if a
+// process has none.
 extern const char kResourcesCsvHeader[];
 
 class ResourceLog {
  public:
-  // `begin`: second 0, on the chief's clock.
+  // `begin`: the time of second 0, on the chief's clock.
   static absl::StatusOr<std::unique_ptr<ResourceLog>> Open(const std::string& run_dir, Nanoseconds begin);
 
-  // Machines that send samples. The sum over all of them is kept once each has sent one.
+  // Sets the machines that send samples. A sum over all machines is kept whenever each has sent a new sample.
   void SetMachines(const std::vector<std::string>& hosts);
 
   // `clock_offset`: the chief's clock minus that of the sample. An implausible sample (no length, a negative
-  // or non-finite number) is dropped. An error is one of the file; the summary counts the sample even then.
+  // or non-finite number) is dropped. An error concerns the file only; the summary counts the sample even
+  // then.
   absl::Status Add(const std::string& host, const std::string& process, const proto::ResourceSample& sample,
                    Nanoseconds clock_offset);
   // Queues all lines added so far for writing. Does not block.
@@ -42,7 +44,7 @@ class ResourceLog {
   // Blocks until all lines added so far are in the file.
   absl::Status Flush() { return csv_->Flush(); }
 
-  // Fills in `resources`.
+  // Fills in the summary's `resources`.
   void FillSummary(proto::RunSummary& summary) const;
 
  private:
@@ -68,7 +70,7 @@ class ResourceLog {
     void AddGpu(const proto::ResourceSample& sample);
     void Fill(proto::ResourceSummary& summary) const;
   };
-  // A machine's latest sample; `fresh` until it is part of the sum over machines. The sum is made once every
+  // A machine's latest sample; `fresh` until it is part of a sum over machines. A sum is made once every
   // machine that is not gone has a fresh sample.
   struct Latest {
     bool fresh = false;
@@ -83,7 +85,7 @@ class ResourceLog {
 
   const std::unique_ptr<CsvFile> csv_;
   const Nanoseconds begin_;
-  std::map<std::pair<std::string, std::string>, Use> use_;  // By host and process; "": the machine.
+  std::map<std::pair<std::string, std::string>, Use> use_;  // By host and process; "" for the machine itself.
   std::map<std::string, Latest> machines_;
   Use cluster_;
 };

@@ -19,7 +19,7 @@
 namespace tethys {
 namespace {
 
-// CPU time of a machine is counted in ticks of 10 ms.
+// The shortest interval that CollectLast samples: a machine's CPU time is counted in ticks of 10 ms.
 constexpr Nanoseconds kLeastInterval = 100 * kMillisecond;
 constexpr int64_t kMaxProcBytes = int64_t{4} << 20;
 constexpr char kBootIdFile[] = "/proc/sys/kernel/random/boot_id";
@@ -42,7 +42,7 @@ Nanoseconds ProcessCpu() {
   return used.tv_sec * kSecond + used.tv_nsec;
 }
 
-// Absent: the descriptor is no TCP connection.
+// The bytes of a TCP connection; absent if the descriptor is not one.
 absl::optional<ByteCounts> ConnectionBytes(int fd) {
   tcp_info info{};
   socklen_t size = sizeof(info);
@@ -58,7 +58,8 @@ void AddGpu(const GpuReading& gpu, proto::ResourceSample& sample) {
   if (gpu.power_watts.has_value()) sample.set_gpu_power_watts(*gpu.power_watts);
 }
 
-// A counter that went back belongs to another connection, or to an interface that was restarted.
+// The growth of a counter. A counter that went back belongs to a new connection or a restarted interface, and
+// began at 0.
 int64_t Growth(int64_t before, int64_t after) { return after >= before ? after - before : after; }
 
 }  // namespace
@@ -93,7 +94,7 @@ ResourceSampler::ResourceSampler(const Clock& clock, const Options& options)
 void ResourceSampler::Collect(Samples& out) {
   const Nanoseconds now = options_.interval > 0 ? clock_.Now() : 0;
   if (options_.interval <= 0 || now < due_) return;
-  // The next sample is due a multiple of the interval after the first, so that delays do not add up; missed
+  // Samples are due at multiples of the interval after the first, so that delays do not add up; missed
   // intervals become one sample.
   due_ += std::max<Nanoseconds>(1, (now - due_) / options_.interval + 1) * options_.interval;
   Sample(now, out);

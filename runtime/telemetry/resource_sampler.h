@@ -28,7 +28,7 @@ namespace tethys {
 // Bytes of the TCP connections of this process.
 class TcpCounter {
  public:
-  // Bytes counted since the first call, including all earlier bytes of connections found by it.
+  // The bytes of all connections found by this and earlier calls, each counted from its opening.
   ByteCounts Count();
 
  private:
@@ -41,7 +41,7 @@ class ResourceSampler {
   struct Options {
     Nanoseconds interval = kSecond;  // 0: never samples.
     bool machine = false;            // This process samples its machine, too.
-    bool loopback = false;           // Count the machine's loopback: everything runs on this machine.
+    bool loopback = false;           // Counts the loopback, too, because the whole job runs on this machine.
   };
   // The first interval begins now.
   ResourceSampler(const Clock& clock, const Options& options);
@@ -50,15 +50,16 @@ class ResourceSampler {
   void WatchGpu(std::unique_ptr<NvmlGpu> gpu) { gpu_ = std::move(gpu); }
 
   using Samples = google::protobuf::RepeatedPtrField<proto::ResourceSample>;
-  // Appends a sample, or two with the machine's, if the interval is over; call it several times per interval.
+  // If the interval is over, appends the process's sample and, with `machine`, the machine's. Call it several
+  // times per interval.
   void Collect(Samples& out);
-  // Appends a sample of the time since the last one, unless that is too short to be meaningful.
+  // Appends a sample of the time since the last one, unless that time is too short to be meaningful.
   void CollectLast(Samples& out);
 
  private:
   struct Counters {
     Nanoseconds cpu_ns = 0;
-    int64_t memory_bytes = 0;  // At present; the others are counters.
+    int64_t memory_bytes = 0;  // Bytes in use; the other fields are counters.
     ByteCounts network;
     ByteCounts disk;
   };
@@ -76,7 +77,7 @@ class ResourceSampler {
   Nanoseconds last_ = 0;  // Time at which the counters below were read.
   Nanoseconds due_ = 0;
   Counters process_, machine_;
-  std::unique_ptr<NvmlGpu> gpu_;  // Null: none.
+  std::unique_ptr<NvmlGpu> gpu_;  // Null: the process uses no GPU.
 };
 
 }  // namespace tethys

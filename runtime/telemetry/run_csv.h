@@ -36,7 +36,7 @@ class CsvFile {
   CsvFile(std::unique_ptr<AppendFile> file, const std::string& path);
   const std::unique_ptr<AppendFile> file_;
   std::string buffer_;
-  AppendQueue queue_;  // Last: its thread writes to the file.
+  AppendQueue queue_;  // Last, so destroyed first: its thread writes to the file.
 };
 
 // Epochs are counted from 1 in both files, as in all output for people.

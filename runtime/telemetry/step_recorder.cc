@@ -69,7 +69,8 @@ void StepRecorder::EndStep(const StepResult& result) {
   record.begin_ns = std::max(record.begin_ns, last_end_);
   record.end_ns = last_end_ = clock_.Now();
   finished_.fetch_add(1, std::memory_order_release);
-  // Called exactly once each time half of the ring fills: the count grows only here, and by one.
+  // half_full_ is called exactly once each time the ring becomes half full, because `waiting` grows only
+  // here, by one.
   const int64_t waiting = number + 1 - drained_.load(std::memory_order_relaxed);
   if (half_full_ && waiting == (capacity_ + 1) / 2) half_full_();
 }

@@ -35,7 +35,7 @@ enum class Phase {
   kData,     // Waiting for and building the batch.
   kForward,  // Forward and loss.
   kBackward,
-  kExchange,  // From the end of backward until the update is done, and a pull before forward.
+  kExchange,  // From the end of backward until the update is done, plus a pull before forward.
 };
 inline constexpr int kPhases = 4;
 
@@ -51,8 +51,8 @@ struct StepStart {
 struct DeviceTimes {
   Nanoseconds forward_ns = 0;
   Nanoseconds backward_ns = 0;
-  Nanoseconds exchange_ns = 0;  // As Phase::kExchange, including the optimizer's part.
-  Nanoseconds update_ns = 0;    // The optimizer's part.
+  Nanoseconds exchange_ns = 0;  // As Phase::kExchange, including the optimizer's update.
+  Nanoseconds update_ns = 0;    // The optimizer's update.
 };
 
 struct StepResult {
@@ -61,8 +61,8 @@ struct StepResult {
   int64_t bytes_out = 0;
   int64_t bytes_in = 0;
   int64_t staleness = 0;
-  Nanoseconds update_ns = 0;  // The optimizer's part of Phase::kExchange; recorded as a phase of its own.
-  std::optional<DeviceTimes> on_device = {};  // Replaces the marks after kData, and update_ns.
+  Nanoseconds update_ns = 0;  // The optimizer's update, a part of kExchange; recorded as its own phase.
+  std::optional<DeviceTimes> on_device = {};  // If present, replaces update_ns and all marks after kData.
 };
 
 // Invariant: no record is ever lost. Records are evidence of which samples were used, so a full ring makes
@@ -72,8 +72,9 @@ class StepRecorder {
   static constexpr int64_t kCapacity = 8192;  // 4 s of 500 us steps.
   static constexpr Nanoseconds kPatience = 10 * kSecond;
 
-  // At most `buckets` ready times per step. The training thread calls `half_full` whenever half of the ring
-  // waits for Drain, and when the ring is full; it should request a Drain and must not block.
+  // Records at most `buckets` ready times per step. The training thread calls `half_full` whenever half of
+  // the ring waits for Drain, and when the ring is full; `half_full` should request a Drain and must not
+  // block.
   StepRecorder(const Clock& clock, int rank, int buckets, int64_t capacity = kCapacity,
                Nanoseconds patience = kPatience, std::function<void()> half_full = nullptr);
 
@@ -85,9 +86,9 @@ class StepRecorder {
   void BeginExchange() { computing_.store(false, std::memory_order_relaxed); }
   // Marks the step as computing again, after an exchange before its forward pass.
   void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
-  // Records that bucket `index` holds its final sums, before its collective begins.
+  // Records when gradient bucket `index` holds its final sums, before its collective begins.
   void BucketReady(int index);
-  // Ends the oldest step that was begun and not ended. If it began before its predecessor's end, its time
+  // Ends the oldest step that was begun and not ended. If it began before the previous step's end, its time
   // counts from that end, so that totals add up to the time that passed.
   void EndStep(const StepResult& result);
 
@@ -97,7 +98,7 @@ class StepRecorder {
   // Whether a step computes, rather than waits in an exchange; any thread may ask.
   bool computing() const { return computing_.load(std::memory_order_relaxed); }
 
-  // Time the training thread has waited for room. Should be 0; any thread may ask.
+  // Time the training thread has waited for room in the ring. Should be 0; any thread may ask.
   Nanoseconds stalled_ns() const { return stalled_ns_.load(std::memory_order_relaxed); }
 
  private:
@@ -107,7 +108,7 @@ class StepRecorder {
     Nanoseconds begin_ns;
     Nanoseconds end_ns;
     std::array<Nanoseconds, kPhases> phase_ns;
-    int buckets_ready;  // 1 + the highest index announced.
+    int buckets_ready;  // 1 + the highest index given to BucketReady.
   };
 
   absl::Status WaitForRoom();
@@ -131,7 +132,7 @@ class StepRecorder {
   std::atomic<int64_t> drained_{0};
   std::atomic<Nanoseconds> stalled_ns_{0};
   std::atomic<bool> computing_{false};
-  Mutex mu_;  // Held to wait for room and to make it.
+  Mutex mu_;  // Locked to wait for room in the ring, and to make room.
   CondVar room_;
 
   // Used by the training thread.

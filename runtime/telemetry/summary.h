@@ -10,16 +10,15 @@
 
 namespace tethys {
 
-extern const char kSummaryFile[];  // Its name in the run directory.
+extern const char kSummaryFile[];  // The file's name in the run directory.
 
-// Old or new contents, never a mixture.
+// Replaces the file atomically: a reader finds the old or the new contents, never a mixture.
 absl::Status WriteSummary(const std::string& run_dir, const proto::RunSummary& summary);
 
 // NotFound: no run has ended in `run_dir`. DataLoss: the file is not a summary. Unknown fields are ignored.
 absl::StatusOr<proto::RunSummary> ReadSummary(const std::string& run_dir);
 
-// Fills in the cost of the run and of one epoch, from the times in the summary. Without a price there is no
-// cost.
+// Fills in the cost of the run and of one epoch, from the times in the summary. Does nothing without a price.
 void FillCost(double price_per_hour, proto::RunSummary& summary);
 
 }  // namespace tethys

@@ -1,6 +1,6 @@
 // Iteration times as study 2 defines them (a comparison of cloud GPU instances by iteration time):
 //
-//   TMiAvg = mean time of all iterations but the first of the first epoch
+//   TMiAvg = mean time of all iterations of the run except the very first
 //   beta   = (time of the first iteration + validation time) / (time of all other iterations)
 //   three estimates of TMiAvg from the first epoch: iteration 2; mean of 2-6; mean of 2-11
 //   error of an estimate = |estimate - TMiAvg| / TMiAvg
@@ -36,9 +36,9 @@ class IterationTimes {
 
   static constexpr int kEarly = 11;
 
-  // Synchronous strategies: the workers move in lock step, and an iteration lasts as long as on the slowest
-  // worker. The maximum is taken of each early iteration and of the sums: the sum of one worker's steps is
-  // bounded by the wall clock, which the sum of each step's maximum is not.
+  // For synchronous strategies, whose workers make each step together: an iteration takes as long as on the
+  // slowest worker. Takes the maximum over workers of each early iteration, and of the sum of all iterations.
+  // A sum of per-step maxima could exceed the wall-clock time.
   static IterationTimes Slowest(absl::Span<const IterationTimes> workers);
 
  private:
@@ -48,7 +48,7 @@ class IterationTimes {
   std::vector<Nanoseconds> early_;
 };
 
-// Times are in seconds. Values that too few iterations leave undefined are absent.
+// Times are in seconds. A value for which there are too few iterations is absent.
 struct TimingAnalysis {
   struct Estimate {
     double seconds = 0;
@@ -63,7 +63,7 @@ inline constexpr std::array<int, 3> kEstimateLast = {2, 6, 11};
 
 TimingAnalysis Analyse(const IterationTimes& times, double validation_seconds);
 
-// Asynchronous strategies: each worker is analysed on its own, and each value is the mean over the workers
+// For asynchronous strategies: combines the analyses of all workers. Each value is the mean over the workers
 // that have it.
 TimingAnalysis Mean(absl::Span<const TimingAnalysis> workers);
 

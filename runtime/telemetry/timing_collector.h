@@ -43,7 +43,7 @@ class TimingCollector {
   void FillSummary(double training_seconds, proto::RunSummary& summary) const;
 
  private:
-  // Larger staleness is counted as this.
+  // Larger values are counted as this one.
   static constexpr int64_t kMaxStaleness = 9999;
 
   struct Sums {
