@@ -1,12 +1,12 @@
-// All-reduce on one host: ours over TCP and in shared memory against Gloo's (ring, TCP transport), the same
-// processes, one rank each.
+// Compares three all-reduces on one host: Tethys's over TCP, Tethys's in shared memory, and Gloo's (ring
+// algorithm, TCP transport). All three run in the same processes, one rank in each.
 //
-// Measures microseconds per all-reduce of 4 KiB, 400 KiB and 4 MiB by 2 and 4 ranks: medians over rounds
-// interleaved among the three, with the least and the greatest round. Shared memory is reduced in place, as
-// gradients are; the others reduce private memory. Limits: over TCP at most 1.0 x Gloo's time, goal 0.6 x; in
-// shared memory, two ranks, at most 0.02, 0.15 and 0.12 x, goal 0.01, 0.10 and 0.08 x.
+// Unit: microseconds per all-reduce of 4 KiB, 400 KiB and 4 MiB, by 2 and by 4 ranks. Rounds of the three
+// alternate; the median, least and greatest round are printed. Shared memory is reduced in place, as
+// gradients are; the other two reduce private memory. Limits, as shares of Gloo's time: over TCP 1.0 (goal
+// 0.6); in shared memory with two ranks 0.02, 0.15 and 0.12 for the three sizes (goals 0.01, 0.10 and 0.08).
 //
-//   all_reduce_bench [ROUNDS]     default 21; status 1 when a cell is above the limit
+//   all_reduce_bench [ROUNDS]     default 21; exit status 1 if a limit is exceeded
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -37,14 +37,14 @@ struct Size {
   const char* name;
   int64_t bytes;
   int calls;            // Per round.
-  double shared_limit;  // Limit of shared memory's time over Gloo's, two ranks.
+  double shared_limit;  // Limit of time in shared memory / Gloo's, two ranks.
 };
 constexpr Size kSizes[] = {
     {"4 KiB", 4 << 10, 100, 0.02}, {"400 KiB", 400 << 10, 50, 0.15}, {"4 MiB", 4 << 20, 8, 0.12}};
 
 using AllReduce = std::function<void(float* data, int64_t count)>;
 
-// Rank 0's time per call. All ranks complete all-reduces before the measured ones, so they begin together.
+// Rank 0's time per call. Unmeasured all-reduces come first, so that all ranks begin together.
 double MicrosecondsPerCall(const AllReduce& all_reduce, float* data, const Size& size) {
   const int64_t count = size.bytes / static_cast<int64_t>(sizeof(float));
   for (int i = 0; i < std::max(1, size.calls / 10); ++i) all_reduce(data, count);
@@ -78,7 +78,7 @@ struct Round {
   double gloo = 0;
 };
 
-// One rank's process. Rank 0 writes its rounds, cell after cell, to `results`.
+// Runs in the process of one rank. Rank 0 writes its rounds, size by size, into the pipe `results`.
 void RunRank(RingListener& listener, RingOptions options, const std::string& store_path, int rounds,
              int results) {
   const int rank = options.rank;
@@ -161,7 +161,7 @@ Spread SpreadOf(absl::Span<const Round> rounds, double Round::*medium) {
   return SpreadOf(std::move(values));
 }
 
-// True when the cell is within its limits.
+// Prints the row of one size and number of ranks. True if it is within its limits.
 bool PrintCell(int world, const Size& size, absl::Span<const Round> rounds) {
   const Spread tcp = SpreadOf(rounds, &Round::tcp), shared = SpreadOf(rounds, &Round::shared),
                gloo = SpreadOf(rounds, &Round::gloo);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Data-parallel training against the same work without any exchange.
+"""Compares data-parallel training with the same work without any exchange.
 
 Measures samples per second of 784-128-10 on Fashion-MNIST, 128 samples a worker, in interleaved rounds:
   mirrored     two mirrored workers
   independent  two local runs at once, their rates added: the machine's rate without any exchange
   ddp          two ranks of PyTorch's DistributedDataParallel over Gloo, if --ddp_python names a Python with torch
-Limit: mirrored at least 0.85 of independent. Exit status 1 when it is missed.
+Limit: mirrored at least 0.85 of independent; exit status 1 if mirrored is slower.
 
   tests/bench/data_parallel_bench.py TETHYS [--rounds=7] [--epochs=6] [--ddp_python=PYTHON]
 """

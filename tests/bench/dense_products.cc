@@ -28,8 +28,8 @@ struct Operands {
   Arena x, weights, y, dx, dweights;
 };
 
-// A primitive and its operands. C++ arguments are bound once; the primitive is executed through the C
-// interface.
+// A oneDNN primitive and its operands. The operands are bound once, in C++; the primitive is executed through
+// the C interface.
 class BoundPrimitive {
  public:
   BoundPrimitive(dnnl::primitive primitive, const dnnl::memory::desc& scratchpad, const dnnl::engine& engine)
@@ -84,7 +84,7 @@ std::function<void()> Sgemm(Product product, const DenseShape& s, std::shared_pt
   return nullptr;
 }
 
-// a [m, k] b [k, n] with the memory strides given, into a plain [m, n].
+// Multiplies a [m, k] by b [k, n], each with the strides of its description, into a plain c [m, n].
 std::function<void()> Matmul(Product product, const DenseShape& s, std::shared_ptr<Operands> o) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::memory::desc a, b, c;

@@ -1,5 +1,5 @@
-// The matrix products of a dense layer by every algorithm that oneDNN offers for plain layouts; step_bench
-// compares the step with them. Single-threaded use.
+// The matrix products of a dense layer by every algorithm that oneDNN offers for plain layouts. step_bench
+// compares a training step with them. Not thread-safe.
 #ifndef TETHYS_TESTS_BENCH_DENSE_PRODUCTS_H_
 #define TETHYS_TESTS_BENCH_DENSE_PRODUCTS_H_
 
@@ -15,12 +15,13 @@ namespace tethys {
 enum class Product { kForward, kData, kWeights };
 const char* ProductName(Product product);
 
-// One product on memory of its own, ready to run repeatedly.
+// One product by one algorithm, ready to run repeatedly.
 struct Candidate {
   std::string algorithm;  // sgemm, matmul, inner product
   std::function<void()> run;
 };
 
+// The candidates share their operands.
 std::vector<Candidate> MakeCandidates(Product product, const DenseShape& shape);
 
 }  // namespace tethys

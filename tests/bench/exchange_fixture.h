@@ -1,5 +1,6 @@
-// A job that only exchanges: one variable of given size, no model, no data, no chief. For benchmarks of
-// parameter servers: a process starts a server from it, another exchanges with the servers as a worker does.
+// A job that only exchanges gradients and parameters: one variable of a given size, no model, no data, no
+// chief. For benchmarks of parameter servers: one process starts a server of the job, another exchanges with
+// the servers as a worker does.
 #ifndef TETHYS_TESTS_BENCH_EXCHANGE_FIXTURE_H_
 #define TETHYS_TESTS_BENCH_EXCHANGE_FIXTURE_H_
 
@@ -16,7 +17,7 @@ namespace tethys {
 struct ExchangeOptions {
   int workers = 1;
   int servers = 1;
-  int shards = 0;             // Equal shards of the variable; 0: as many as servers.
+  int shards = 0;             // Number of equal shards of the variable; 0: one per server.
   int64_t bytes = 1 << 20;    // Bytes of parameters; a multiple of 2 KiB.
   int64_t message_bytes = 0;  // 0: the default.
   bool asynchronous = false;
@@ -30,11 +31,11 @@ class ExchangeFixture {
  public:
   explicit ExchangeFixture(const ExchangeOptions& options);
 
-  // Serves until it is destroyed. `clock` outlives it.
+  // The server serves until it is destroyed. `clock` must outlive the server.
   std::unique_ptr<ParameterServer> StartServer(const std::string& bind_address, int index,
                                                const Clock& clock) const;
 
-  // Absent without an authority.
+  // Absent if the options have no authority.
   absl::optional<TlsIdentity> Identity(proto::Role role, int index) const;
   const ExchangeOptions& options() const { return options_; }
   const proto::JobPlan& plan() const { return plan_; }
@@ -49,7 +50,7 @@ class PushPull {
  public:
   PushPull(const ExchangeFixture& fixture, int worker, std::vector<ServerAddress> servers,
            const Clock& clock);
-  // Blocks until the parameters are back.
+  // Pushes all gradients and blocks until the new parameters have arrived.
   void Exchange();
 
  private:

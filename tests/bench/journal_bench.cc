@@ -1,9 +1,9 @@
 // Measures the time and memory of checking a long journal. The limit on memory does not depend on the length.
 //
-//   journal_bench [MiB]    default 1024; the file is made in the temporary directory, and removed
+//   journal_bench [MiB]    size of the journal, default 1024; made in the temporary directory, then removed
 //
-// Eight workers train asynchronously on two servers. Each reports a hundred steps at a time, so its lines
-// come far ahead of those of the others.
+// In the journal eight workers train asynchronously with two servers. Each worker reports a hundred steps at
+// a time, so the lines of successive samples lie far apart.
 #include <sys/resource.h>
 
 #include <chrono>
@@ -20,10 +20,10 @@ namespace {
 
 constexpr int kWorkers = 8, kServers = 2, kStepsPerBeat = 100, kBatch = 32;
 constexpr int64_t kSamples =
-    int64_t{kWorkers} * kStepsPerBeat * kBatch * 10;  // Samples of an epoch: ten beats.
+    int64_t{kWorkers} * kStepsPerBeat * kBatch * 10;  // Samples of an epoch: ten heartbeats.
 constexpr double kMostMiB = 64;
 
-// The lines of one beat of all workers, from sample `begin` on.
+// The lines that one heartbeat of every worker adds to the journal, from sample `begin` on.
 std::string Beat(int64_t step, int64_t begin) {
   std::string text;
   for (int worker = 0; worker < kWorkers; ++worker) {

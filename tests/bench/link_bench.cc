@@ -1,17 +1,21 @@
-// Exchanges over links of known bandwidth: how much of the link does the ring use, and how close does a round
-// with parameter servers come to what the links allow? tests/bench/shaped_links.sh makes the machines
-// (network namespaces on a bridge, each behind a link of its own) and calls this program:
+// Measures exchanges over links of known bandwidth: how much of the link does the ring use, and how close
+// does a round with parameter servers come to what the links allow? tests/bench/shaped_links.sh makes the
+// machines (network namespaces, each connected to a bridge by its own link) and calls this program:
 //
 //   link_bench all_reduce --link_mbit=1000 [--bytes=N] [--rounds=N] [--tls=1] NAMESPACE=ADDRESS ...
 //   link_bench servers --workers=N --link_mbit=1000 [--bytes=N] [--rounds=N] [--tls=1] [--asynchronous=1]
 //              [--message_bytes=N] NAMESPACE=ADDRESS ...
 //
-// all_reduce: one rank per namespace. Bus bandwidth 2 (n-1)/n S / t, as a share of the link; limit 0.90, goal
-// 0.95 (a frame of 1,514 bytes carries 1,448: 0.956 is the maximum). servers: the first N namespaces hold a
-// worker each, the m others a server each; rounds of S bytes up and S down, bulk-synchronous unless said
-// otherwise. Median time of a worker's round over max(S/B, n S/(m B)), which counts each direction of a link
-// by itself; limit 1.25, goal 1.10. --tls=1: the same under mutual TLS. Compare two runs for its cost; limit:
-// half of the throughput.
+// all_reduce: one rank per namespace. The result is the bus bandwidth, 2 (n-1)/n S / t for n ranks and S
+// bytes in t seconds, as a share of the link's bandwidth. Limit: at least 0.90, goal 0.95. The maximum is
+// 0.956, because a frame of 1,514 bytes carries 1,448 bytes.
+//
+// servers: the first n namespaces (--workers) hold a worker each, the other m a server each. In a round every
+// worker pushes S bytes and receives S bytes, bulk-synchronously without --asynchronous=1. The result is the
+// median time of a worker's round divided by its lower bound max(S/B, n S/(m B)), where B is the bandwidth of
+// a link in each direction. Limit: at most 1.25, goal 1.10.
+//
+// --tls=1: the same under mutual TLS. Two runs show its cost. Limit: at least half of the throughput without.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -114,7 +118,7 @@ std::string AddressOf(Board& board, int machine) {
   return board.address[machine];
 }
 
-// A process inside the machine's namespace, killed with this one.
+// Starts a process that calls `run` in the machine's namespace. The process is killed when this one ends.
 void Start(const Machine& machine, const std::function<void()>& run) {
   if (fork() != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);

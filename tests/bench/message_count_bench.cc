@@ -1,15 +1,15 @@
 // Measures whether a bulk-synchronous step with a parameter server costs more when the same bytes are sent in
-// many messages. Both counts of messages are measured alternately, in one run. Unit: milliseconds per step,
+// many messages. A turn times one step with few messages and one with many. Unit: milliseconds per step,
 // medians over turns; each ratio is the median of the turns' ratios.
 //
 //   message_count_bench [--bytes=N] [--few=N] [--many=N] [--shards=N] [--workers=N] [--turns=N]
 //                       [--exchange=0]
 //
 // store:    the server's part without a network: every worker's messages are pushed into one ParameterStore.
-//           Limit for 8,000 messages over 200: 1.5.
+//           Limit of the ratio for 8,000 messages and 200: 1.5.
 // exchange: worker threads and the server's loop, in this process, over loopback. The limit of 1.5 holds for
 //           messages of 128 KiB, as large models send over links (--bytes=536870912 --few=100 --many=4096,
-//           7 GB of memory). With smaller ones the ratio shows gRPC's cost per message.
+//           7 GB of memory). With smaller messages the ratio shows gRPC's cost per message.
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -1,22 +1,22 @@
-// Measures one exchange with a parameter server over loopback: 1 MiB of gradients up, the update without
-// momentum, 1 MiB of parameters back; against a raw TCP ping-pong of the same bytes between two other
-// processes, interleaved in one run. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw
-// TCP; goal 1.3. It alternates with the same exchange with checksums of payloads, which loopback omits, to
-// show their cost on an equally fast network.
+// Measures one exchange with a parameter server over loopback: a push of 1 MiB of gradients, the update
+// without momentum, and 1 MiB of parameters back. Its rounds alternate with those of a raw TCP ping-pong of
+// the same bytes. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw TCP; goal 1.3. It
+// also alternates with the same exchange with checksums of payloads. Loopback omits checksums, so this shows
+// what they would cost on an equally fast network.
 //
 //   push_pull_bench [--message_bytes=N] [--bytes=N] [--rounds=N] [--exchanges=N] [--asynchronous]
 //                   [--pull_before_step] [--idle]
 //
-// --pull_before_step: asynchronously, with a pull as each step begins instead of parameters in the answer to
-// a push. Compare two runs for its cost.
+// --pull_before_step: asynchronous, with a pull when each step begins instead of parameters in the answer to
+// a push. Two runs, with and without this flag, show its cost.
 //
-// Processors are kept awake while it runs, if /dev/cpu_dma_latency permits: in a virtual machine a halted
-// processor takes 50 to 100 us to wake, and whether it halts within an exchange is random. --idle lets them
-// sleep.
+// If /dev/cpu_dma_latency permits, processors are kept awake: in a virtual machine a halted processor takes
+// 50 to 100 us to wake, and whether it halts within an exchange is random. --idle lets processors sleep.
 //
-// The server and the raw peer are processes of their own, forked before gRPC starts, pinned to the last
-// processor; this process, with all its threads, is pinned to the first: without pinning, the scheduler puts
-// both ends of the raw ping-pong on one processor in some runs and on two in others, a factor of two.
+// The servers and the raw peer are separate processes, forked before gRPC starts and pinned to the last
+// processor. This process, with all its threads, is pinned to the first. Without pinning, the scheduler puts
+// both ends of the raw ping-pong on one processor in some runs and on two in others, and its time differs by
+// a factor of two.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -99,7 +99,7 @@ FileDescriptor KeepProcessorsAwake() {
   return latency;
 }
 
-// A child process that reports a line and lives until its pipe closes.
+// A child process that reports lines through one pipe and lives until the other pipe closes.
 class Child {
  public:
   explicit Child(const std::function<void(int report, int lifeline)>& run) {
@@ -125,7 +125,7 @@ class Child {
     while (read(report_.get(), &c, 1) == 1 && c != '\n') line.push_back(c);
     return line;
   }
-  // Ends it and returns its last line.
+  // Ends the child and returns its last line.
   std::string End() {
     lifeline_.Close();
     const std::string line = ReadLine();
@@ -243,8 +243,8 @@ double Round(Peer& peer, int exchanges) {
   return Median(times);
 }
 
-// The first peer's time over the second's, in alternating exchanges: the median over pairs, so that other
-// load affects both alike.
+// The first peer's time divided by the second's: the median over pairs of exchanges. The peers alternate, so
+// that other load affects both alike.
 template <typename Peer>
 double Pairs(Peer& first, Peer& second, int exchanges) {
   const MonotonicClock clock;
@@ -295,7 +295,7 @@ void Run(const Settings& settings) {
                    round, raw_times.back(), times.back(), ratios.back(), costs.back());
     }
   }
-  // A child inherits the pipes of earlier children, so the last one ends first.
+  // A child inherits the pipes of earlier children, so the children are ended in reverse order.
   raw_peer.End();
   checked_server.End();
   const std::string memory = server.End();

@@ -1,13 +1,14 @@
-// Measures what recording costs the training thread, in nanoseconds per step and as a share of a 500 us step:
-// BeginStep, four marks, four bucket marks and EndStep, while another thread drains and serializes. Limit: 1
-// %, 5000 ns.
+// Measures what recording costs the training thread, in nanoseconds per step and as a share of a 500 us step.
+// A step is recorded by BeginStep, four marks, four bucket marks and EndStep, while another thread drains and
+// serializes the records. Limit: 1 % of the step, which is 5000 ns.
 //
-// Also measures what sampling resources costs a process, in microseconds per sample of itself and of its
-// machine, with 16 TCP connections, and as a share of the second between samples. Limit: 0.1 %, 1000 us. The
-// training thread does not sample.
+// Also measures what sampling resources costs a process, in microseconds per sample of itself and its
+// machine, with 16 TCP sockets, and as a share of the second between samples. Limit: 0.1 %, which is 1000 us.
+// The training thread does not sample.
 //
-// Steps follow one another with no work between them, some hundred times faster than real ones, so the ring
-// must be larger than a run of them; otherwise waiting for room would be counted.
+// No work is done between steps, so they follow one another some hundred times faster than real steps. The
+// recorder's ring buffer must therefore hold all steps of a round; otherwise waiting for room would be
+// counted.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -45,7 +46,7 @@ void RecordSteps(StepRecorder& recorder) {
   }
 }
 
-// Connections of this process to itself.
+// Both ends of each connection lie in this process.
 std::vector<FileDescriptor> Connect(int connections) {
   const FileDescriptor listener = ListenTcp({"127.0.0.1", 0}).value();
   const HostPort address = LocalAddress(listener.get()).value();
@@ -57,7 +58,7 @@ std::vector<FileDescriptor> Connect(int connections) {
   return ends;
 }
 
-// Microseconds per sample, the median.
+// The median time of a sample of this process and, if `machine`, of its machine, in microseconds.
 double TimeSampling(const Clock& clock, bool machine) {
   constexpr int kSamples = 300;
   ResourceSampler sampler(clock, {.interval = 1, .machine = machine, .loopback = machine});

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Exchanges between machines whose links have a known bandwidth, on one machine: network namespaces on a bridge, each
-# behind a link shaped in both directions. Needs root; makes and removes its own namespaces (tethys-link-*), touches
-# nothing else. Each exchange is measured bare and under mutual TLS.
+# Runs link_bench between simulated machines whose links have a known bandwidth: network namespaces, each connected to a
+# bridge by a link that is shaped in both directions. Needs root. Makes and removes its own namespaces (tethys-link-*)
+# and changes nothing else. Measures each exchange without TLS and under mutual TLS.
 #
 #   tests/bench/shaped_links.sh [BUILD_DIR] [MBIT] [all_reduce|servers|all] [FLAG OF link_bench]...
 #
-# By default build/release, 1000 and all.
+# The defaults are build/release, 1000 and all.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 bench=$PWD/${1:-build/release}/tests/bench/link_bench
@@ -22,9 +22,9 @@ remove() {
 trap remove EXIT
 remove
 
-# Limits packets to 16 KiB before they are cut into frames: with longer ones the token bucket would need a
-# burst that lets a whole message through unshaped; with frames alone this machine's processors would be the
-# limit.
+# shape NAMESPACE DEVICE: limits the bandwidth of a device. It also limits packets to 16 KiB before they are cut into
+# frames. With longer packets the token bucket would need a burst so large that a whole message passes unshaped. If all
+# packets were single frames, this machine's processors would be the limit.
 shape() {
   ip -n "$1" link set "$2" gso_max_size 16384 gso_max_segs 16
   ip netns exec "$1" tc qdisc add dev "$2" root tbf rate "${mbit}mbit" burst 20kb limit 1mb

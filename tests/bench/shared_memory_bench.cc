@@ -1,6 +1,6 @@
-// All-reduce in shared memory between two processes, as gradients are reduced: prints the median microseconds
-// a call for each size in KiB given, one a line. For tests/bench/peers/shared_memory_peers.py, which compares
-// it with other systems; it has no limit of its own.
+// Measures all-reduce in shared memory between two processes, in place, as gradients are reduced. For each
+// size, given in KiB, prints a line with the median time of a call in microseconds. Has no limit:
+// tests/bench/peers/shared_memory_peers.py runs it and compares its times with Open MPI's.
 //
 //   shared_memory_bench KIB...
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr int kWorld = 2;
 constexpr int kRepeats = 15;
 
-// Rank 0 prints.
+// Only rank 0 prints.
 void RunRank(RingListener& listener, const RingOptions& options, const std::vector<int64_t>& counts) {
   const absl::StatusOr<std::unique_ptr<Communicator>> ring = CreateRingCommunicator(listener, options);
   TETHYS_CHECK(ring.ok(), StatusText(ring.status()));

@@ -1,12 +1,12 @@
-// A whole training step (input conversion, forward, loss, backward, SGD) against the step's own matrix
-// products alone, per shape by the fastest of oneDNN's sgemm, matmul and inner product: batch 128, one
-// thread, pinned to one processor, interleaved, medians over rounds, microseconds.
+// Compares a whole training step (input conversion, forward, loss, backward, SGD) with the matrix products of
+// that step alone, each computed by the fastest of oneDNN's sgemm, matmul and inner product. Batch 128, one
+// thread, pinned to one processor; the two alternate. Unit: microseconds, medians over rounds.
 //
 // Limit: step / products <= 1.15, conversion included; goal 1.05.
 //
 //   step_bench [ROUNDS] [PROCESSOR]     default 101 rounds on processor 1 (0 where there is no other)
-//   step_bench lenet [PROCESSOR]        lenet's step for peers/torch_step.py: reads numbers of steps, answers
-//                                       each with microseconds per step
+//   step_bench lenet [PROCESSOR]        for peers/torch_step.py: for each number read from standard input,
+//                                       makes that many steps of lenet and prints microseconds per step
 #include <sched.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ constexpr int64_t kRows = 128;
 constexpr int64_t kPixels = 784;
 constexpr int64_t kClasses = 10;
 constexpr int kTrials = 15;                        // Per candidate, to find the fastest.
-constexpr Nanoseconds kRound = 10 * kMillisecond;  // Approximate; short, so that a disturbance spoils few.
+constexpr Nanoseconds kRound = 10 * kMillisecond;  // Approximate; short, so that a disturbance affects few.
 
 void MustBeOk(const absl::Status& status) { TETHYS_CHECK(status.ok(), StatusText(status)); }
 template <typename T>
@@ -83,7 +83,7 @@ proto::Model LenetConfig() {
   return config;
 }
 
-// The replica of a local job, stepped on one batch without feed and records.
+// A replica with the local strategy. All its steps use the same batch; nothing is loaded or recorded.
 class Step {
  public:
   Step(const proto::Model& config, double momentum)

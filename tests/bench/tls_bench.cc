@@ -1,11 +1,12 @@
-// Measures the cost of mutual TLS: the same exchanges under TLS and bare, alternately in one run on one
-// machine.
+// Measures the cost of mutual TLS: the same exchanges under TLS and bare (without TLS), alternately in one
+// run on one machine.
 //
 // Unit: microseconds per push and pull with a parameter server (gRPC) and per all-reduce of two ranks over
-// the ring's sockets: medians over rounds. The two ends are processes, which share the machine's cores.
+// the ring's sockets, medians over rounds. The two ends are processes, which share the machine's cores.
 //
-// No limit here: on loopback bytes move at 4 to 8 GB/s, and a core encrypts about 5. The limit, at least 0.5
-// of the bare throughput, is held between machines, where TLS is on (link_bench --tls=1, by shaped_links.sh).
+// There is no limit here, because loopback moves 4 to 8 GB/s and a core encrypts about 5 GB/s. The limit, at
+// least 0.5 of the bare throughput, is for links between machines, where TLS is on by default (link_bench
+// --tls=1, called by shaped_links.sh).
 //
 //   tls_bench [ROUNDS]     default 11
 #include <sys/wait.h>
@@ -47,7 +48,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Prints a cell. Rounds alternate.
+// Measures both in alternate rounds and prints a row of the table.
 void Compare(const char* what, const Size& size, int rounds, const std::function<void()>& bare,
              const std::function<void()>& secure) {
   std::vector<double> bare_times, secure_times;
@@ -63,7 +64,7 @@ void Compare(const char* what, const Size& size, int rounds, const std::function
 
 // -------------------------------------------------------------------------------------- parameter servers
 
-// One server process for each size, bare and under TLS; each lives until `lifeline` closes.
+// A server process, which lives until the pipe `lifeline` closes.
 struct ServerProcess {
   ServerProcess(const ExchangeFixture& fixture, const std::vector<int>& lifeline) {
     int report[2];
@@ -91,7 +92,7 @@ struct ServerProcess {
 void ComparePushPull(const JobAuthority& authority, int rounds) {
   std::vector<int> lifeline(2);
   TETHYS_CHECK(pipe(lifeline.data()) == 0);
-  std::vector<ExchangeFixture> fixtures;  // Bare and secure, size by size.
+  std::vector<ExchangeFixture> fixtures;  // For each size one without and one with TLS.
   for (const Size& size : kSizes) {
     const ExchangeOptions bare{.bytes = size.bytes, .token = JobToken::Random()};
     ExchangeOptions secure = bare;
@@ -174,7 +175,7 @@ int main(int argc, char** argv) {
   KeepMessageMemory();
   std::printf("mutual TLS on loopback, us per call, medians of %d rounds\n", rounds);
   std::printf("%-12s  %8s  %10s  %10s  %10s\n", "", "size", "bare", "TLS", "throughput");
-  std::fflush(stdout);  // Otherwise the other rank would print it too.
+  std::fflush(stdout);  // Otherwise the forked rank would print these lines, too.
   // The ring comes first: gRPC does not survive a fork.
   CompareAllReduce(*authority, rounds);
   ComparePushPull(*authority, rounds);

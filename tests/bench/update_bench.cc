@@ -1,17 +1,17 @@
-// Measures the optimizer's bandwidth on a device: SGD over one arena of 100 M floats, alternating with copies
-// of it on the device, medians over rounds. It counts the bytes that must be read or written for an element:
+// Measures the optimizer's bandwidth on a device: SGD over 100 M floats, alternating with copies of as many
+// floats on the device, medians over rounds. Bytes that must be read or written per element:
 //
-//   copy                                   8    one float read, one written
-//   SGD                                   12    parameter and gradient read, parameter written
-//   SGD with momentum                     20    velocity read and written too
-//   either, "looking" for bad gradients     +4    the gradients read once more, before the update
+//   copy                                          8    one float read, one written
+//   SGD                                          12    parameter and gradient read, parameter written
+//   SGD with momentum                            20    velocity also read and written
+//   both, if "looking" for non-finite gradients  +4    gradient read once more, before the update
 //
 // Limit on a GPU: SGD without looking has at least 0.85 of the copy's bandwidth.
 //
 //   update_bench cpu|cuda [MILLIONS OF FLOATS] [ROUNDS]     default 100 and 31
 //
-// Prints a line per contestant, separated by tabs: name, GB/s, its ratio to the copy, the limit if it has
-// one.
+// Prints a line per contestant with fields separated by tabs: name, GB/s, ratio to the copy's GB/s, and the
+// limit, which is empty if there is none.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -71,10 +71,10 @@ class Bench {
     };
   }
 
-  // One round of one contestant.
+  // Measures one round of one contestant.
   void Measure(Contestant& contestant) {
     auto begin = Must(device_->CreateTimedEvent()), end = Must(device_->CreateTimedEvent());
-    MustBeOk(contestant.run());  // Evicts the caches' contents of the contestant before.
+    MustBeOk(contestant.run());  // Evicts what the previous contestant left in the caches.
     MustBeOk(begin->Record(*stream_));
     for (int i = 0; i < kCalls; ++i) MustBeOk(contestant.run());
     MustBeOk(end->Record(*stream_));

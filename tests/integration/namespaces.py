@@ -23,7 +23,7 @@ PREFIX = "tethys-cluster-"
 CACHE = os.path.expanduser("~/.cache/tethys-tests/sshd")
 PACKAGES = ["openssh-server", "libwrap0"]
 TOOLS = ["ip", "tc", "unshare", "nsenter", "setpriv", "ssh", "ssh-keygen"]
-# In seconds. Long, because a busy machine is slow: it only ends a test that hangs.
+# Seconds after which a test fails because something hangs. Long, because a busy machine is slow.
 PATIENCE = 300
 
 SSHD_CONFIG = """

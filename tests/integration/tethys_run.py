@@ -33,7 +33,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TETHYS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else "build/release/deploy/tethys"
 SANITIZED = "/asan/" in TETHYS
-# In seconds. Long, because sanitizers and a busy machine are slow: it only ends a test that hangs.
+# Seconds after which a test fails because something hangs. Long, because sanitizers and a busy machine are slow.
 PATIENCE = 300
 
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"
@@ -120,7 +120,7 @@ def processes_of(directory):
 
 
 def heed_signals():
-    """Resets signals that a shell's background job, or a process under nohup, ignores with its children."""
+    """Resets signals that a shell's background job, or a process under nohup, ignores and lets its children ignore."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 

@@ -1,5 +1,6 @@
-// Open MPI's all-reduce over its own shared memory: prints the median microseconds a call for each size in
-// KiB given, one a line. Built and run by shared_memory_peers.py, with mpicxx and mpirun.
+// Measures Open MPI's all-reduce, which uses MPI's own shared memory. For each size, given in KiB, prints a
+// line with the median time of a call in microseconds. shared_memory_peers.py builds and runs this program,
+// with mpicxx and mpirun.
 #include <mpi.h>
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""All-reduce by two ranks of one host: ours in shared memory against Open MPI's.
+"""Compares all-reduces by two ranks on one host: Tethys's in shared memory and Open MPI's.
 
-Ours reduces shared memory in place, as gradients are reduced; Open MPI reduces private memory.
+Tethys reduces shared memory in place, as it reduces gradients; Open MPI reduces private memory.
 Needs openmpi-bin and libopenmpi-dev (Debian). Builds peers/mpi_all_reduce.cc, then runs both programs in
-interleaved rounds. Prints microseconds a call. Limit: at most 0.8 of Open MPI's time at 400 KiB; exit status 1 when it
-is exceeded.
+alternate rounds. Prints microseconds per call. Limit: at most 0.8 of Open MPI's time at 400 KiB; exit status 1 if
+this limit is exceeded.
 
   tests/bench/peers/shared_memory_peers.py build/release/tests/bench/shared_memory_bench [--rounds=7]
 """

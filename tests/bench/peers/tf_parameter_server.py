@@ -1,29 +1,33 @@
 #!/usr/bin/env python3
-"""TensorFlow's ParameterServerStrategy on study 1's second model: how late its gradients are, and its accuracy.
+"""Measures TensorFlow's ParameterServerStrategy: how stale its gradients are, and the accuracy that it reaches.
 
     python3 -m venv VENV && VENV/bin/pip install tensorflow-cpu
     VENV/bin/python tf_parameter_server.py [--seeds=1,2,3] [--workers=6] [--servers=2] [FLAG...]
 
-The counterpart is a Tethys job with `parameter_server { servers: 2 asynchronous {} }`: the same network (784-128-10),
-split of Fashion-MNIST, standardisation, batch, initial values (He before the relu, Glorot after it) and order (one
-permutation an epoch, from which the next worker takes the next batch), with SGD of a constant rate. Tethys writes the
-same measurements into `summary.json` (`communication.staleness`, `train.accuracy`, `test.accuracy`).
+A Tethys job with `parameter_server { servers: 2 asynchronous {} }` is compared with it. Both have the same network
+(784-128-10), split of Fashion-MNIST, standardisation, batch, initial values (He before the relu, Glorot after it) and
+order of samples (one permutation per epoch; each worker takes the next batch of it), and SGD with a constant learning
+rate. Tethys writes the same measurements into `summary.json` (`communication.staleness`, `train.accuracy`,
+`test.accuracy`).
 
-One coordinator, the workers and the servers run on this machine, as processes. For other machines start
+By default the coordinator, the workers and the servers are processes on this machine. To use other machines, start
 `--role=worker --index=I --cluster=JSON` and `--role=ps ...` there, and the coordinator with the same `--cluster`
-(TF_CONFIG's "cluster": {"worker": [ADDRESS...], "ps": [ADDRESS...]}) and `--role=coordinator`; `--folder`, with the
-batches, has to be seen by all.
+(TF_CONFIG's "cluster": {"worker": [ADDRESS...], "ps": [ADDRESS...]}) and `--role=coordinator`. All of them must see
+the `--folder` with the batches.
 
-Every server counts its updates. A step reads that count where it reads parameters, and again where its gradients are
-about to be applied: the difference is its staleness, in updates by others. A line of JSON for each seed:
+Every server counts its updates. A step reads this count when it reads the parameters, and again just before its
+gradients are applied. The difference is the staleness of the step: the number of updates by other workers in between.
+Prints a line of JSON for each seed:
 
-  staleness       mean over steps, the worse of the servers; `staleness_server` is the mean over servers
-  histogram       steps by staleness, the worse of the servers
-  cycle_ms        wall time of a step: time of the run, times workers, over steps
-  step_ms         of that, from the step's begin on the worker until its update is made
-  idle            share of a worker's time outside of steps: it waits for the coordinator
+  staleness       mean over steps; the staleness of a step is the largest one among the servers
+  staleness_server  the same with the mean over the servers in place of the largest
+  histogram       number of steps by staleness, the largest one among the servers
+  cycle_ms        wall time that a worker spends on a step: seconds of the run * workers / steps
+  step_ms         the part of cycle_ms from the begin of the step on the worker until its update is made
+  idle            share of a worker's time outside of steps, in which it waits for the coordinator
   train           accuracy over the last epoch, on each batch before its update
-  test            accuracy at the end; `test_half` is the mean over the last half epoch, about ten moments
+  test            accuracy at the end
+  test_half       mean accuracy of about ten snapshots in the last half epoch
 """
 import argparse
 import collections
@@ -86,14 +90,14 @@ def free_addresses(count):
 
 
 def serve(cluster, role, index):
-    # With one or two threads between operations a server stalls: transfers wait there for each other.
+    # With only one or two inter-op threads a server stalls, because transfers wait for one another.
     config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=8, intra_op_parallelism_threads=1)
     tf.distribute.Server(tf.train.ClusterSpec(cluster), job_name=role, task_index=index, protocol="grpc",
                          config=config, start=True).join()
 
 
 def start_processes(cluster):
-    """Forked before TensorFlow has started anything, which spares each its seconds of importing."""
+    """Forks all workers and servers, before TensorFlow has started threads; so none of them imports it again."""
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=serve, args=(cluster, role, index), daemon=True)
                  for role in cluster for index in range(len(cluster[role]))]
@@ -122,7 +126,7 @@ class Data:
         self.deviation = float(pixels.std()) if standardised else 255.0
 
     def write_batches(self, args, seed, folder):
-        """One file a step, named by its number, in the order of the run. Returns the number of steps of an epoch."""
+        """Writes the batch of each step into a file named by the step's number. Returns the number of steps per epoch."""
         random = np.random.default_rng(seed)
         count = len(self.train)
         step = 0
@@ -146,12 +150,12 @@ class Data:
 # ------------------------------------------------------------------------------------------------- training
 
 class Model:
-    """The variables, on the servers, and a worker's step."""
+    """The variables, which lie on the servers, and a worker's step."""
 
     def __init__(self, args, strategy, data, folder):
         self.args, self.folder = args, folder
         self.mean, self.deviation = data.mean, data.deviation
-        with strategy.scope():  # Each next variable is put on the next server; the first is split in two.
+        with strategy.scope():  # Variables are placed on the servers in turn; the first one is split.
             weights = tf.Variable(tf.zeros([PIXELS, HIDDEN]))
             shards = list(weights.variables) if hasattr(weights, "variables") else [weights]
             self.shards = len(shards)
@@ -181,7 +185,7 @@ class Model:
             rows.append(self.step(first + i, begin))
         return tf.stack(rows)
 
-    # A row of measurements: see ROW.
+    # Makes a step; returns a row of measurements (ROW).
     def step(self, number, begin):
         data = tf.io.read_file(tf.strings.join([self.folder, "/", tf.strings.as_string(number)]))
         samples = tf.reshape(tf.io.decode_raw(data, tf.uint8), [-1, 1 + PIXELS])
@@ -207,7 +211,7 @@ class Model:
     def on_server(self, server):
         return [i for i, variable in enumerate(self.variables) if variable.device == self.versions[server].device]
 
-    # Within a server the count is read first; no server waits for another.
+    # Reads the parameters. On each server the count of updates is read first; no server waits for another.
     def read(self):
         bases, values = [], [None] * len(self.variables)
         for server, version in enumerate(self.versions):
@@ -218,7 +222,7 @@ class Model:
                         values[i] = self.variables[i].read_value()
         return bases, values
 
-    # A server applies when all of its gradients are there.
+    # Applies the gradients. Each server begins when all of its gradients have arrived.
     def apply(self, gradients, bases):
         staleness, applied = [], []
         for server, version in enumerate(self.versions):
@@ -240,17 +244,17 @@ ROW = ["begin", "end", "staleness", "staleness_server", "correct", "samples"]
 
 
 def sleep(milliseconds, after=()):
-    """An operation on the worker that takes so long, and begins when `after` are there."""
+    """An operation on the worker that begins when the tensors `after` are there and takes this long."""
     if milliseconds <= 0:
         return []
     with tf.control_dependencies(list(after)):
-        start = tf.timestamp()  # Keeps the data set from being made before, or only once.
+        start = tf.timestamp()  # Makes the graph create the data set in every step, and not earlier.
         slept = tf.data.Dataset.from_tensors(start).apply(slow_data.sleep(int(milliseconds * 1000))).take(1)
         return [slept.reduce(tf.constant(0.0, tf.float64), lambda _, x: x)]
 
 
 def train(args, coordinator, model, data, seed, steps_per_epoch):
-    """Runs all epochs, each to its end; prints the line."""
+    """Runs all epochs, with a barrier after each; prints the line of this seed."""
     model.reset(seed)
     read = lambda: [variable.numpy() for variable in model.variables]
     rows, seconds, snapshots = [], 0.0, []
@@ -312,7 +316,7 @@ def main():
             process.kill()
         if not args.folder:
             shutil.rmtree(folder, ignore_errors=True)
-    os._exit(0)  # The coordinator's threads would wait for the servers.
+    os._exit(0)  # A normal exit would wait for the coordinator's threads, which wait for the servers.
 
 
 if __name__ == "__main__":

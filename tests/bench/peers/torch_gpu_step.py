@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""A training step by PyTorch, the peer of `tests/gpu.sh bench`: 784-128-10 or lenet, float32 without TF32 and bf16.
+"""Measures a training step in PyTorch, with which `tests/gpu.sh bench` compares Tethys's: 784-128-10 or lenet, in
+float32 (without TF32) and in bfloat16.
 
     torch_gpu_step.py NETWORK BATCH [--steps=1000] [--device=cuda|cpu]
 
-A step does what one of Tethys's does: a batch of bytes and labels in pinned memory goes to the device, is standardised
-there, then forward, loss, backward, and SGD with momentum. In bf16 parameters and the update stay float32 (autocast).
-It favours PyTorch that its batches lie ready and that its loss is never read.
+A step does what a step of Tethys does: it copies a batch of bytes and labels from pinned memory to the device,
+standardises the batch there, and runs forward, loss, backward and SGD with momentum. With bf16 (autocast) parameters
+and their update stay in float32. Two things favour PyTorch: its batches are ready in memory, and its loss is never
+read.
 
-Prints a line per contestant: PRECISION MODE US, the median time of a step over blocks of 25 steps between events of
-the device, after a tenth as many to warm up. MODE is eager, or graph: the whole step captured, its inputs copied into
-the graph's own. The faster of lenet's two layouts counts. A CPU, which serves to try this file, has no graph.
+Prints a line per contestant: PRECISION MODE US. US is the time of a step in microseconds, the median over blocks of 25
+steps between events of the device, after a warm-up of a tenth of --steps. MODE is eager or graph; a graph is the whole
+step, captured, and each batch is copied into its input buffers. lenet runs in two memory layouts, and the faster one
+counts. With --device=cpu, which only tries this script, there is no graph.
 """
 import argparse
 import contextlib
@@ -21,7 +24,7 @@ import torch
 from torch import nn
 
 BLOCK = 25  # Steps between two readings of the clock.
-# Contexts for forward and loss. A cast cached for later steps would not be repeated by a graph.
+# Contexts for forward and loss. Autocast must not cache casts, because a graph would not repeat a cached one.
 PRECISIONS = {"fp32": lambda device: contextlib.nullcontext(),
               "bf16": lambda device: torch.autocast(device, torch.bfloat16, cache_enabled=False)}
 
@@ -60,7 +63,7 @@ class Gpu:
         return [1e3 * begin.elapsed_time(end) for begin, end in zip(self.events, self.events[1:])]
 
     def captured(self, step):
-        """`step`, which has run before, as one graph."""
+        """Captures `step`, which has run before, as one graph; returns a function that replays it."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):

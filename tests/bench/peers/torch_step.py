@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""lenet's training step on one processor, ours beside PyTorch's: batch 128, float32, one thread, alternately.
+"""Compares lenet's training step in Tethys and in PyTorch, alternately: batch 128, float32, one thread, one processor.
 
     torch_step.py build/release/tests/bench/step_bench [ROUNDS] [PROCESSOR]
 
-Both convert bytes, run forward, loss, backward and SGD with momentum, and flush denormals. The peer that counts is
-the distribution's python3-torch, which computes its convolutions with the same oneDNN; its matrix products are those
-of the BLAS that libblas.so.3 stands for, so install libopenblas0-serial beside it. PyTorch runs in both of its
-layouts and the faster one is compared with ours.
+Both convert bytes, run forward, loss, backward and SGD with momentum, and flush denormals. The limit is for the
+distribution's python3-torch, which computes convolutions with the same oneDNN. It computes matrix products with the
+BLAS library installed as libblas.so.3, so install libopenblas0-serial, too. PyTorch runs in both of its memory
+layouts, and the faster one is compared with Tethys.
 
-Limit: ours / PyTorch <= 1.0, the median over rounds.
+Limit: Tethys's time / PyTorch's <= 1.0, the median over rounds.
 """
 import os
 import statistics
