@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Fuzzes what reads files and the network, one target after the other, each for so long:
+# Fuzzes the code that reads files and the network, one target after the other:
 #
-#   tests/fuzz.sh                      a minute each
-#   tests/fuzz.sh 600 host_file idx    ten minutes each of these
+#   tests/fuzz.sh                      every target for a minute
+#   tests/fuzz.sh 600 host_file idx    the targets host_file and idx for 600 seconds each
 #
-# Targets and seeds lie in tests/fuzz/. What is learned stays in build/fuzz/corpus/NAME, for the next time; a finding is
-# kept as build/fuzz/findings/NAME/KIND-HASH. Once mended, it belongs into tests/fuzz/corpus/NAME under the name of what
-# was wrong. Ends with a table; the exit status is 1 where there is a finding.
+# Targets and seeds lie in tests/fuzz/. Inputs that reach new code are kept in build/fuzz/corpus/NAME for the next run;
+# inputs that make a target fail (findings) are kept as build/fuzz/findings/NAME/KIND-HASH. Once the bug is fixed, copy
+# its input to tests/fuzz/corpus/NAME, under a name that says what was wrong. Prints a table at the end; the exit status
+# is 1 if there is a finding.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/packages.sh
@@ -28,7 +29,7 @@ install_missing "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${LINT_PACKAGES[@]
 cmake --preset fuzz
 cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
 
-# Memory limits in MB: 64 per allocation, 256 in all, with freed memory that AddressSanitizer keeps.
+# Memory limits in MB: 64 per allocation, 256 in all, including freed memory that AddressSanitizer keeps.
 limits=(-rss_limit_mb=256 -malloc_limit_mb=64 -timeout=25 -max_len=4096)
 export ASAN_OPTIONS=quarantine_size_mb=8:allocator_may_return_null=1
 # The folder for files that a target leaves behind if it ends early.

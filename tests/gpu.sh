@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Checks and benchmarks that need a GPU, for a machine that has only that: no compiler, no packages.
+# Checks and benchmarks that need a GPU. The machine with the GPU needs neither a compiler nor packages.
 #
 #   tests/gpu.sh pack [FILE]           packs all that is needed, on the build machine (default: build/release/gpu.tar.gz)
-#   ./gpu.sh conformance [SECTION...]  on the GPU machine, unpacked, or in a built source tree: suite nccl memcheck racecheck
-#   ./gpu.sh training [SECTION...]     curves accuracy exchange
-#   ./gpu.sh bench [SECTION...]        update steps
+#   ./gpu.sh conformance [SECTION...]  sections: suite nccl memcheck racecheck
+#   ./gpu.sh training [SECTION...]     sections: curves accuracy exchange
+#   ./gpu.sh bench [SECTION...]        sections: update steps
 #
-# Sections are described in gpu/; without names a part runs all of its sections, in less than eight minutes. It ends
-# with a table. Exit status: 0 all checks passed, 1 a check failed, 2 invalid arguments, 77 nothing was run because
-# there is no GPU.
+# The last three are parts, to be run in the unpacked folder on the GPU machine or, as tests/gpu.sh, in a built source
+# tree. Each part is a script in gpu/, which describes its sections. Without names a part runs all of its sections, in
+# less than eight minutes, and prints a table at the end. Exit status: 0 all checks passed, 1 a check failed, 2 invalid
+# arguments, 77 nothing was run because there is no GPU.
 #
 # Environment variables:
 #   CUDA_LIBRARY_PATH=DIR[:DIR...]  folders of cuBLAS, cuDNN and NCCL: each holds libraries, or is a site-packages with
@@ -19,7 +20,7 @@
 #   LIMIT=SECONDS                   time limit of each program; default 200. memcheck may need more
 #   ROUNDS=N                        rounds of bench steps; default 3
 #   FLAGS="FLAG..."                 further flags of tethys train for every GPU run, for example --set=device.graph=false
-#   DEVICE=cpu                      tries this script without a GPU: all on the CPU and small; its times mean nothing
+#   DEVICE=cpu                      tries this script without a GPU, by small runs on the CPU; their times mean nothing
 #   BUILD=DIR                       build folder of the source tree. Default: build/release
 set -euo pipefail
 
@@ -34,7 +35,7 @@ source "$here/gpu/table.sh"
 # shellcheck source=gpu/runs.sh
 source "$here/gpu/runs.sh"
 
-# Prints the GPU, or what is missing.
+# Prints which GPU there is; if there is none, prints the reason and ends the script.
 need_gpu() {
   local output
   if [ "$device" = cpu ]; then
@@ -49,7 +50,7 @@ need_gpu() {
   note machine "$(grep '^cuda, ' <<<"$output")"
 }
 
-# Runs sections of a part, all by default, and prints their times.
+# run_part PART [SECTION...]: runs these sections of PART, by default all, and prints their times.
 run_part() {
   local part=$1 name begin
   shift

@@ -1,5 +1,5 @@
-// Holds every #include of the program against the table in docs/design.md, so that the architecture cannot
-// drift from its description, nor the description from the architecture.
+// Checks every #include of the program against the table of allowed includes in docs/design.md, so that the
+// program and its description cannot drift apart.
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Libraries that only some folders may know, and how their headers are recognised.
+// Libraries that only some folders may use, and patterns of the names of their headers.
 const std::map<std::string, std::regex> kLibraries = {
     {"gRPC", std::regex(R"(grpc/.*|grpcpp/.*|.*\.grpc\.pb\.h)")},
     {"CUDA", std::regex(R"((cuda_runtime.*|cuda_bf16|cublas.*|cudnn|nccl|math_constants)\.h)")},
@@ -59,7 +59,7 @@ std::string FolderOf(const std::string& path) { return path.substr(0, path.find_
 
 class IncludeTable {
  public:
-  // Takes every table row whose first cell is a folder: | `FOLDER/` | what lives there | may include |
+  // Reads every table row whose first cell is a folder: | `FOLDER/` | what lives there | may include |
   // libraries |
   explicit IncludeTable(const std::string& markdown) {
     std::istringstream lines(markdown);
@@ -74,7 +74,7 @@ class IncludeTable {
 
   size_t size() const { return rows_.size(); }
 
-  // One line for each include of `source`, the contents of `path`, that the table does not allow.
+  // Returns a line for each include that the table does not allow; `source` is the contents of file `path`.
   std::vector<std::string> Violations(const std::string& path, const std::string& source) const {
     const auto row = rows_.find(FolderOf(path));
     if (row == rows_.end()) return {absl::StrCat(path, ": its folder has no row in the table")};
@@ -100,7 +100,7 @@ class IncludeTable {
       if (std::regex_match(header, headers)) return absl::c_linear_search(row.libraries, library);
     }
     const std::string target = FolderOf(header);
-    if (rows_.count(target) == 0) return true;  // Not ours.
+    if (rows_.count(target) == 0) return true;  // The header is not in a folder of the program.
     if (target == folder || target == "runtime/base/") return true;
     return absl::c_any_of(row.may_include, [&](const std::string& allowed) {
       const bool below =
@@ -132,7 +132,7 @@ std::vector<std::string> ProgramSources() {
   return paths;
 }
 
-TEST(IncludeTableTest, IsKeptByTheWholeProgram) {
+TEST(IncludeTableTest, TableAllowsEveryIncludeOfTheProgram) {
   const IncludeTable table = DesignTable();
   const std::vector<std::string> sources = ProgramSources();
   EXPECT_GT(sources.size(), 100);
@@ -141,7 +141,8 @@ TEST(IncludeTableTest, IsKeptByTheWholeProgram) {
   }
 }
 
-// Folders reached from `folder` by includes, `folder` itself included if there is a circle.
+// Adds to `reached` every folder that `folder` includes, directly or through others. `folder` itself is among
+// them if the includes form a cycle.
 void Reach(const std::map<std::string, std::set<std::string>>& includes, const std::string& folder,
            std::set<std::string>& reached) {
   const auto found = includes.find(folder);
@@ -151,7 +152,7 @@ void Reach(const std::map<std::string, std::set<std::string>>& includes, const s
   }
 }
 
-TEST(IncludeTableTest, FoldersFormNoCircle) {
+TEST(IncludeTableTest, IncludesOfFoldersFormNoCycle) {
   std::map<std::string, std::set<std::string>> includes;
   for (const std::string& path : ProgramSources()) {
     for (const std::string& include : IncludesOf(*ReadFile(absl::StrCat(TETHYS_SOURCE, "/", path)))) {
@@ -166,9 +167,9 @@ TEST(IncludeTableTest, FoldersFormNoCircle) {
   }
 }
 
-TEST(IncludeTableTest, HasARowForEveryFolderOfTheDesign) { EXPECT_GE(DesignTable().size(), 17); }
+TEST(IncludeTableTest, TableHasAtLeastSeventeenFolders) { EXPECT_GE(DesignTable().size(), 17); }
 
-TEST(IncludeTableTest, KeepsServersAndCollectivesApart) {
+TEST(IncludeTableTest, ServersAndCollectivesMayNotIncludeEachOther) {
   const IncludeTable table = DesignTable();
   EXPECT_THAT(table.Violations("ps/planted.cc", "#include \"collectives/communicator.h\"\n"),
               ElementsAre(HasSubstr("ps/ must not include \"collectives/communicator.h\"")));
@@ -176,7 +177,7 @@ TEST(IncludeTableTest, KeepsServersAndCollectivesApart) {
               SizeIs(1));
 }
 
-TEST(IncludeTableTest, KeepsLibrariesInTheirFolders) {
+TEST(IncludeTableTest, LibraryOutsideItsFoldersIsRefused) {
   const IncludeTable table = DesignTable();
   const std::string dnnl = "#include <oneapi/dnnl/dnnl.h>\n";
   const std::string grpc = "#include <grpcpp/grpcpp.h>\n";
@@ -187,7 +188,7 @@ TEST(IncludeTableTest, KeepsLibrariesInTheirFolders) {
   EXPECT_THAT(table.Violations("workers/planted.cc", "#include \"proto/chief.grpc.pb.h\"\n"), SizeIs(1));
 }
 
-TEST(IncludeTableTest, AllowsSingleHeadersOfAFolder) {
+TEST(IncludeTableTest, SingleHeaderOfAFolderCanBeAllowed) {
   const IncludeTable table = DesignTable();
   EXPECT_THAT(table.Violations("runtime/chief/planted.cc", "#include \"runtime/data/sharding.h\"\n"),
               IsEmpty());
@@ -195,13 +196,13 @@ TEST(IncludeTableTest, AllowsSingleHeadersOfAFolder) {
               SizeIs(1));
 }
 
-TEST(IncludeTableTest, TakesNoPathThatIsNotFromTheRoot) {
+TEST(IncludeTableTest, PathNotRelativeToTheRootIsRefused) {
   const IncludeTable table = DesignTable();
   EXPECT_THAT(table.Violations("ps/planted.cc", "#include \"../collectives/communicator.h\"\n"), SizeIs(1));
   EXPECT_THAT(table.Violations("ps/planted.cc", "#include \"partitioner.h\"\n"), SizeIs(1));
 }
 
-// Every match of the first group of `pattern`, line by line.
+// The text of the first group of `pattern` in every line of `text` that matches.
 std::vector<std::string> FirstGroups(const std::string& text, const std::regex& pattern) {
   std::vector<std::string> found;
   std::smatch match;
@@ -220,7 +221,7 @@ TEST(SeamTableTest, NamesEveryCallOfStrategyInOrder) {
   EXPECT_EQ(FirstGroups(*ReadFile(TETHYS_SOURCE "/docs/design.md"), std::regex(R"(^\| `(\w+)\()")), calls);
 }
 
-TEST(IncludeTableTest, AsksForARowForANewFolder) {
+TEST(IncludeTableTest, FolderWithoutARowIsRefused) {
   EXPECT_THAT(DesignTable().Violations("runtime/serving/planted.cc", ""), ElementsAre(HasSubstr("no row")));
 }
 

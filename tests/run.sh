@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs the tests; the last lines of output are CTest's.
 #
-#   tests/run.sh          all tests, as users build them
+#   tests/run.sh          all tests, in the release build
 #   tests/run.sh quick    without the tests labelled slow or cluster
 #   tests/run.sh asan     all tests not labelled cluster, under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tests/run.sh tsan     the tests labelled tsan under ThreadSanitizer
@@ -32,7 +32,7 @@ cmake --preset "$preset" -DTETHYS_BUILD_TESTS=ON
 
 targets=(all)
 if [[ $mode == tsan ]]; then
-  # A test has the name of its target. Building only these leaves out all code that uses gRPC.
+  # A test has the name of its target. Building only the listed tests leaves out all code that uses gRPC.
   mapfile -t targets < <(ctest --preset tsan --show-only | sed -nE 's/^ *Test +#[0-9]+: +//p')
 fi
 cmake --build --preset "$preset" --target "${targets[@]}"

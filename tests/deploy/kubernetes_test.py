@@ -1,4 +1,4 @@
-"""Checks that the parts of the Kubernetes manifest agree with each other. It is untried on a cluster."""
+"""Checks that the parts of the Kubernetes manifest agree with each other. No test tries it on a cluster."""
 import os
 import re
 import unittest

@@ -100,7 +100,7 @@ class CommandTest : public ::testing::Test {
     outcome.error = *ReadFile(log);
     return outcome;
   }
-  // Runs a `tethys train` that must be refused without making a directory; returns the error.
+  // Runs a `tethys train` that must be refused without making a run directory; returns the error.
   std::string Refused(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"train", job(), "--run_dir=" + run_dir()});
     const Outcome outcome = Tethys(arguments);
@@ -247,7 +247,7 @@ TEST_F(CommandTest, DescriptorLimitIsRaisedToHardLimit) {
   low = before;
   low.rlim_cur = 64;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  // This worker waits for its secret.
+  // This worker stays alive: it waits for its secret on standard input.
   auto worker = Subprocess::Spawn({.program = TETHYS_COMMAND,
                                    .arguments = {"worker", "--chief=127.0.0.1:1", "--index=0"},
                                    .log_path = directory_ + "/stderr"});

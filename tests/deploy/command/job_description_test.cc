@@ -104,10 +104,10 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
   EXPECT_THAT(*report, Not(HasSubstr("Through memory")));
 }
 
-TEST(PlanReportTest, ServerKeepsGradientsOfEachWorkerItAddsInOrder) {
+TEST(PlanReportTest, ServerMemoryHoldsGradientsPerWorkerUnlessSummedOnArrival) {
   proto::JobPlan plan = ServerPlan();
   proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
-  // 3,920 floats on ps 1, for parameters, gradients and momentum each.
+  // ps 1 holds 3,920 floats each for parameters, for gradients (per worker or once) and for momentum.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
   config.mutable_bulk_synchronous()->set_summation(proto::BulkSynchronous::ARRIVAL);
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +15 KiB +15 KiB .* 46 KiB"));
@@ -131,12 +131,12 @@ TEST(PlanReportTest, LongListsAreShortened) {
   EXPECT_THAT(report, HasSubstr("note           of 1,000 servers 998 hold no parameters"));
 }
 
-// A run measures the same bytes, which the communicators' tests count.
+// The tests of the communicators count the same bytes, which a run also measures.
 TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
   proto::Mirrored& mirrored = *plan.mutable_job()->mutable_strategy()->mutable_mirrored();
-  // 2/3 of an arena of 7,856 floats; by TCP twice that.
+  // Each way, 2/3 of an arena of 7,856 floats through memory, or twice as much over TCP.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB +memory +all-reduce"));
   EXPECT_THAT(*PlanReport(plan, ""),
               HasSubstr("\nThrough memory: shared by the processes of one host, 0 bytes"));
@@ -152,7 +152,7 @@ TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +41 KiB +41 KiB +TCP "));
 }
 
-TEST(PlanReportTest, GradientsInBfloat16AreHalfAsManyBytes) {
+TEST(PlanReportTest, GradientsInBfloat16TakeHalfTheBytes) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
   plan.mutable_job()->mutable_device()->set_kind(proto::Device::CUDA);

@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A plan with these numbers of elements on servers, 54,000 samples, and three workers with 128 each.
+// A plan with 54,000 samples, three workers with batches of 128, and servers[i] parameters on server i.
 proto::JobPlan Plan(const std::vector<int64_t>& servers) {
   proto::JobPlan plan;
   plan.mutable_job()->set_workers(3);
@@ -34,7 +34,7 @@ proto::JobPlan Workers(int workers, int64_t global_batch) {
   return plan;
 }
 
-TEST(JobRemarks, JobWithoutIdleProcessesGetsNone) {
+TEST(JobRemarks, JobWithoutIdleProcessesGetsNoRemark) {
   EXPECT_THAT(JobRemarks(Plan({})), IsEmpty());
   EXPECT_THAT(JobRemarks(Plan({500, 500, 51})), IsEmpty());
 }
@@ -44,7 +44,7 @@ TEST(JobRemarks, ServersWithoutParametersAreCounted) {
               ElementsAre(HasSubstr("of 5 servers 3 hold no parameters: servers: 2 does the same")));
 }
 
-TEST(JobRemarks, ServerWithTinyShareIsNamedWithIt) {
+TEST(JobRemarks, ServersWithTinyShareAreCountedWithTheirShare) {
   EXPECT_THAT(JobRemarks(Plan({493, 493, 14})),
               ElementsAre(HasSubstr("of 3 servers 1 holds 1.4 % of the parameters: servers: 2 does nearly")));
   EXPECT_THAT(JobRemarks(Plan({493, 493, 7, 7, 0})),
@@ -52,7 +52,7 @@ TEST(JobRemarks, ServerWithTinyShareIsNamedWithIt) {
                                     "together: servers: 2")));
 }
 
-TEST(JobRemarks, WorkersBeyondTheBatchAreCounted) {
+TEST(JobRemarks, WorkersThatGetNoSamplesAreCounted) {
   EXPECT_THAT(JobRemarks(Workers(200, 128)),
               ElementsAre(HasSubstr("a step has 128 samples: 72 of 200 workers get none")));
 }
@@ -62,7 +62,7 @@ TEST(JobRemarks, BatchLargerThanDataGetsRemark) {
               ElementsAre(HasSubstr("global batch of 524,288 samples is larger than the 54,000")));
 }
 
-TEST(JobRemarks, AsynchronousWorkersBeyondTheBatchesAreCounted) {
+TEST(JobRemarks, AsynchronousWorkersThatGetNoBatchesAreCounted) {
   proto::JobPlan plan = Workers(500, 64000);
   plan.mutable_job()->mutable_strategy()->mutable_parameter_server()->mutable_asynchronous();
   EXPECT_THAT(JobRemarks(plan),

@@ -20,7 +20,7 @@ using ::testing::Not;
 
 constexpr char kToken[] = "00112233445566778899aabbccddeeff";
 
-// Runs a role in a process of its own, whose standard input the test holds.
+// Runs a role in a process of its own, to whose standard input the test writes.
 class RoleProcessTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -76,7 +76,7 @@ TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCa
 
 TEST_F(RoleProcessTest, RefusesMalformedToken) { EXPECT_FALSE(Read("token job-7\n").ok()); }
 
-// Reads a token file of a given mode.
+// Reads a token file with given permissions (`mode`).
 class TokenFileTest : public ::testing::Test {
  protected:
   absl::StatusOr<JobSecret> Read(const std::string& text, mode_t mode) {
@@ -88,7 +88,7 @@ class TokenFileTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(TokenFileTest, HasSameLineAsStandardInput) {
+TEST_F(TokenFileTest, FileHasTheSameLineAsStandardInput) {
   const auto secret = Read(absl::StrCat(kToken, " job-7\n"), 0600);
   ASSERT_TRUE(secret.ok()) << secret.status();
   EXPECT_EQ(secret->token.ToHex(), kToken);

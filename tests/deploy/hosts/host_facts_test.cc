@@ -73,7 +73,7 @@ TEST(HostFactsTest, FullDiskIsRefused) {
               HasSubstr("1 MiB are free at /root, and this build needs 10 MiB"));
 }
 
-TEST(ClockOffsetTest, AnswerOfLeastRoundTripIsUsed) {
+TEST(ClockOffsetTest, AnswerWithTheShortestRoundTripIsUsed) {
   const std::optional<ClockOffset> offset = FindClockOffset({
       TimeAnswer("1795000003.000000000", 0, 2 * kSecond),
       TimeAnswer("1795000005.001000000", 3 * kSecond, 3 * kSecond + 2 * kMillisecond),
@@ -101,8 +101,8 @@ TEST(ClockOffsetTest, AnswersWithoutTimeGiveNoOffset) {
                    .has_value());
 }
 
-// Runs the script itself on this machine, with a stand-in for the GPU driver's program, which a test machine
-// may lack.
+// Runs the real script on this machine, but with a fake nvidia-smi, since a test machine may lack the GPU
+// driver's program.
 TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   signal(SIGPIPE, SIG_IGN);
   const testing::TempDirectory directory;

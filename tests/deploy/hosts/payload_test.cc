@@ -18,7 +18,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A program of the distribution in place of ours: it prints its name and version, and needs libraries.
+// A program of the Linux distribution in place of tethys: it prints its name and version (--version), and it
+// needs shared libraries.
 constexpr char kProgram[] = "/bin/true";
 constexpr char kBuild[] = "coreutils";
 
@@ -33,7 +34,7 @@ class PayloadTest : public ::testing::Test {
     Run({"cp", "-L", kProgram, Path("a/tethys")});
     return Path("a/tethys");
   }
-  // Makes an unpacked bundle; returns its start script as OwnProgram does.
+  // Makes an unpacked bundle; returns the path of its start script as OwnProgram would.
   std::string Unpacked() {
     for (const char* name : {"u/tethys", "u/lib/tethys", "u/build"}) directory_.Write(name, kBuild);
     return Path("u/lib/../tethys");
@@ -88,12 +89,12 @@ TEST_F(PayloadTest, BundleOfAnotherBuildIsReplaced) {
   EXPECT_THAT(notes_, IsEmpty());
 }
 
-TEST_F(PayloadTest, LinkToProgramFindsBundleBesideIt) {
+TEST_F(PayloadTest, LinkToProgramFindsBundleBesideProgram) {
   ASSERT_EQ(symlink(Program().c_str(), Path("link").c_str()), 0);
   EXPECT_EQ(Find(Path("link"))->path, Path("a/tethys-bundle.tar.gz"));
 }
 
-TEST_F(PayloadTest, FileThatIsNoProgramGivesRemedy) {
+TEST_F(PayloadTest, FileThatIsNoProgramIsRefusedWithRemedy) {
   directory_.Write("a/tethys", "no program");
   EXPECT_THAT(std::string(Find(Path("a/tethys")).status().message()),
               AllOf(HasSubstr("deploy/bundle.sh"), HasSubstr("--bundle")));
@@ -112,13 +113,13 @@ TEST_F(PayloadTest, PackingFailureNamesFolder) {
               HasSubstr("cannot pack the bundle in " + Path("u")));
 }
 
-TEST_F(PayloadTest, MissingNamedBundleIsNotFound) {
+TEST_F(PayloadTest, MissingBundleGivenByPathIsNotFound) {
   const absl::Status status = Find(Program(), Path("other")).status();
   EXPECT_TRUE(absl::IsNotFound(status)) << status;
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("/other"), HasSubstr("deploy/bundle.sh")));
 }
 
-TEST_F(PayloadTest, NamedBundleOfAnotherBuildIsRefused) {
+TEST_F(PayloadTest, BundleOfAnotherBuildGivenByPathIsRefused) {
   const std::string bundle = Find(Program())->path;
   EXPECT_EQ(Find(Program(), bundle)->path, bundle);
   const absl::Status other = Find(Program(), bundle, "another-build").status();

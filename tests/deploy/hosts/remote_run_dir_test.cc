@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// The remote machine is another folder of this one, and a shell takes the place of ssh.
+// Another folder of this machine takes the place of the remote machine, and a shell that of ssh.
 class RemoteRunDirTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -107,7 +107,7 @@ TEST_F(RemoteRunDirTest, JobThatNeverStartedIsReplaced) {
   EXPECT_TRUE(SendRunDir(there_, here_).ok());
 }
 
-TEST_F(RemoteRunDirTest, PathIsSameBeforeAndAfterCreation) {
+TEST_F(RemoteRunDirTest, RemotePathIsSameBeforeAndAfterRunDirIsMade) {
   const std::string before = ChiefRunDir(there_, root_ + "/later/");
   Write(root_ + "/later", "job.textproto", "job");
   EXPECT_EQ(ChiefRunDir(there_, root_ + "/later"), before);
@@ -143,7 +143,7 @@ TEST_F(RemoteRunDirTest, CheckpointRemovedRemotelyIsRemovedHere) {
   EXPECT_TRUE(FileExists(here_ + "/checkpoints/step-9"));
 }
 
-// Here a script named ssh comes first on PATH.
+// Tests FetchLeftRunDir, which finds ssh on PATH: the first one there is a script of the test.
 class LeftRunDirTest : public RemoteRunDirTest {
  protected:
   void SetUp() override {

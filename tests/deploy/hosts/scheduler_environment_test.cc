@@ -55,7 +55,7 @@ TEST(TfConfigTest, ChiefAndServerGetTheirRoles) {
   EXPECT_EQ(server->index, 0);
 }
 
-TEST(TfConfigTest, WithoutAChiefTheFirstWorkerStartsIt) {
+TEST(TfConfigTest, FirstWorkerStartsTheChiefIfTheClusterHasNone) {
   const std::string cluster = R"({"cluster": {"worker": ["a:1", "b:2"]}, "task": )";
   const auto first = TfConfig(cluster + R"({"type": "worker", "index": 0}})");
   const auto second = TfConfig(cluster + R"({"type": "worker", "index": 1}})");
@@ -65,7 +65,7 @@ TEST(TfConfigTest, WithoutAChiefTheFirstWorkerStartsIt) {
   EXPECT_EQ(second->chief_port, 1);
 }
 
-TEST(TfConfigTest, AcceptsMasterOfTensorFlow1AndIgnoresTheRest) {
+TEST(TfConfigTest, AcceptsMasterOfTensorFlow1AndIgnoresOtherFields) {
   const auto task = TfConfig(R"({"cluster": {"master": ["m:4"], "worker": ["a:1"], "evaluator": ["e:1"]},
       "task": {"type": "master", "index": "0"}, "environment": "cloud", "rpc_layer": "grpc"})");
   ASSERT_TRUE(task.ok()) << task.status();
@@ -93,7 +93,7 @@ TEST(TfConfigTest, RefusesTasksOutsideTheCluster) {
               HasSubstr("cluster.worker[0]: "));
 }
 
-// The variables of process `process` of six, started by srun on three nodes.
+// The variables of one of six processes that srun started on three nodes; `process` is its number, from 0.
 Variables Slurm(const std::string& process) {
   return {{"SLURM_PROCID", process},
           {"SLURM_NTASKS", "6"},
@@ -157,11 +157,11 @@ TEST(SlurmTest, RefusesMissingOrWrongVariables) {
 
 absl::StatusOr<bool> OwnGpus(const Variables& variables) { return SlurmGivesOwnGpus(From(variables)); }
 
-TEST(SlurmGpusTest, TaskWithGpusPerTaskVisibleOwnsThem) {
+TEST(SlurmGpusTest, TaskThatSeesOnlyItsGpusPerTask_OwnsThem) {
   for (const char* visible : {"0", "3", "GPU-3a23c669-1f69-c64e-cf85-44e9b07e7a2a"}) {
     EXPECT_TRUE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", visible}})) << visible;
   }
-  // This variable lists the task's own GPUs or the step's.
+  // SLURM_STEP_GPUS lists the GPUs of the task or those of the whole step.
   for (const char* step : {"2", "0,1,2,3"}) {
     EXPECT_TRUE(
         *OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", step}}));
@@ -169,7 +169,7 @@ TEST(SlurmGpusTest, TaskWithGpusPerTaskVisibleOwnsThem) {
   EXPECT_TRUE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "a100:1,h100:1"}, {"CUDA_VISIBLE_DEVICES", "2,5"}}));
 }
 
-TEST(SlurmGpusTest, TasksWithAllGpusOfStepVisibleShareThem) {
+TEST(SlurmGpusTest, TasksThatSeeAllGpusOfTheStep_ShareThem) {
   EXPECT_FALSE(*OwnGpus({}));
   EXPECT_FALSE(*OwnGpus({{"CUDA_VISIBLE_DEVICES", "0,1,2,3"}, {"SLURM_STEP_GPUS", "0,1,2,3"}}));
   const Variables unbound = {{"SLURM_GPUS_PER_TASK", "1"}, {"CUDA_VISIBLE_DEVICES", "0,1,2,3"}};
@@ -179,7 +179,7 @@ TEST(SlurmGpusTest, TasksWithAllGpusOfStepVisibleShareThem) {
     variables[variable] = "4,5,6,7";
     EXPECT_FALSE(*OwnGpus(variables)) << variable;
   }
-  EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}}));  // No GPU is hidden.
+  EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}}));  // The task sees all GPUs of its node.
 }
 
 TEST(SlurmGpusTest, GpusOfStepPrecedeThoseOfJob) {

@@ -47,7 +47,7 @@ TEST(AgentFramesTest, TooLargeMessageIsRefusedByItsSender) {
   EXPECT_EQ(FramesOf(OrderOfSize(kMaxAgentMessage)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(AgentFramesTest, TooLongFrameIsRefusedByItsHeader) {
+TEST(AgentFramesTest, TooLongFrameIsRefusedAfterItsHeader) {
   FrameReader reader;
   reader.Append({"\xfd\x0f\0\0", 4});  // 4093 bytes.
   EXPECT_EQ(reader.Next().status().message(), "a frame of 4093 bytes; at most 4092");

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Tests call these functions in the order in which the events happen.
+// Tests call the functions of this class in the order of the events that they report.
 class FailureReportTest : public ::testing::Test {
  protected:
   void Killed(const std::string& task, int signal) {
@@ -47,7 +47,7 @@ TEST_F(FailureReportTest, KilledProcessPrecedesExitsOfOthers) {
   EXPECT_EQ(Task(), "worker 1");
 }
 
-TEST_F(FailureReportTest, ChiefsReportFollowsSignal) {
+TEST_F(FailureReportTest, ErrorNamesSignalAndThenTheChiefsReport) {
   Killed("ps 0", SIGSEGV);
   ChiefSays("ps 0: its session broke", "ps 0");
   EXPECT_EQ(Message(),
@@ -61,7 +61,7 @@ TEST_F(FailureReportTest, CulpritReapedAfterVerdictIsNamed) {
   EXPECT_THAT(Message(), HasSubstr("worker 1 on host was killed by signal 9"));
 }
 
-TEST_F(FailureReportTest, DeathAfterVerdictOnAnotherIsNotTheCause) {
+TEST_F(FailureReportTest, ProcessKilledAfterVerdictOnAnotherIsNotTheCause) {
   ChiefSays("worker 0 at step 311: gradients are not finite", "worker 0");
   Killed("ps 1", SIGABRT);
   EXPECT_EQ(Message(), "worker 0 at step 311: gradients are not finite");

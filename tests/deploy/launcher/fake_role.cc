@@ -1,7 +1,8 @@
-// A fake chief, worker or ps for tests of the launcher. It keeps their contract with the launcher (standard
-// input, progress lines, exit statuses) and otherwise behaves as the test wrote in RUN_DIR/behaviour: a line
-// "worker-1 crash". The processes of a run communicate by files in the run directory, which the chief reports
-// as its address. With the verb `agent` it runs the real agent, which starts these fakes.
+// A fake chief, worker or ps for tests of the launcher. It keeps the roles' contract with the launcher
+// (standard input, progress lines, exit statuses) and otherwise behaves as the test wrote in
+// RUN_DIR/behaviour, by lines such as "worker-1 crash". The processes of a run communicate through files in
+// the run directory, whose path the chief reports as its address. With the verb `agent` this program runs the
+// real agent, which then starts fake roles.
 #include <signal.h>
 #include <unistd.h>
 
@@ -49,7 +50,7 @@ void Say(const std::string& json) {
   while (true) pause();
 }
 
-// Ends this process with standard input, as the real roles do.
+// Ends this process when its standard input ends, as the real roles do.
 void EndWithLauncher() {
   std::thread([] {
     char c;
@@ -65,7 +66,7 @@ int FinishWith(const std::string& error, const std::string& culprit) {
   return 1;
 }
 
-// The tasks that have started.
+// The names of the tasks that have started.
 std::vector<std::string> Alive(const Role& role) {
   std::vector<std::string> names = *ListDirectory(role.run_dir + "/alive");
   std::erase_if(names, [](const std::string& name) { return absl::EndsWith(name, ".tmp"); });
@@ -99,7 +100,7 @@ int RunChief(const Role& role) {
   }
   Say(absl::StrCat("{\"listening\":{\"address\":\"", role.run_dir, "\"}}"));
   role.Until([&] { return Alive(role).size() == role.tasks; });
-  // In one write, so that a silent chief is silent from here on.
+  // Both events in one write, so that a silent chief writes nothing after it.
   Say("{\"started\":{\"workers\":2,\"epochs\":\"1\"}}\n{\"progress\":{\"step\":\"7\"}}");
   role.Leave("started");
   if (role.behaviour == "silent") WaitForever();
@@ -172,7 +173,7 @@ int Main(int argc, char** argv) {
   }
   char secret[64] = "";
   if (scanf("%63[0-9a-f] %*16[0-9a-f]", secret) != 1 || std::string(secret).size() != 32) return 4;
-  if (role.behaviour == "saves") {  // Before there are threads that it could interrupt.
+  if (role.behaviour == "saves") {  // SIGINT is blocked before there are threads that it could interrupt.
     const sigset_t interrupt = InterruptSet();
     sigprocmask(SIG_BLOCK, &interrupt, nullptr);
   }
@@ -187,6 +188,6 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace tethys
 
-// Uses _exit, because a sanitizer's leak check would run in a process of its own, which outlives this one if
-// it is killed meanwhile.
+// Uses _exit, because a sanitizer's leak check would run in a process of its own, which would outlive this
+// process if that were killed during the check.
 int main(int argc, char** argv) { _exit(tethys::Main(argc, argv)); }

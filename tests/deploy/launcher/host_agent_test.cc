@@ -13,7 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// An agent with fake processes, recorded in a list, and the launcher's end of its connection.
+// An agent, which starts processes on another machine for the launcher, and the launcher's end of its
+// connection. The processes are fakes, recorded in a list.
 class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
  protected:
   absl::Status Start(const proto::StartProcess& order) override {
@@ -40,7 +41,7 @@ class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
   }
   void Wait(Nanoseconds time) { agent_.OnTime(now_ += time); }
 
-  // Takes at most `most` of the waiting bytes.
+  // Receives, as the launcher, at most `most` of the bytes that the agent has to send.
   size_t Take(size_t most = SIZE_MAX) {
     const std::string bytes(agent_.waiting().substr(0, most));
     agent_.OnSent(bytes.size());
@@ -90,7 +91,7 @@ TEST_F(HostAgentTest, StartsAndSignalsAsOrdered) {
   EXPECT_THAT(Reports(), IsEmpty());
 }
 
-TEST_F(HostAgentTest, ReportsOutputThenTheEnd) {
+TEST_F(HostAgentTest, ReportsOutputAndThenTheExit) {
   OrderStart(1);
   agent_.OnOutput(1, proto::ProcessOutput::LOG, "ready");
   agent_.OnOutput(1, proto::ProcessOutput::OUTPUT, "{}");
@@ -135,7 +136,7 @@ TEST_F(HostAgentTest, SilentLauncherIsGivenUp) {
   EXPECT_EQ(EndReason(), "nothing heard from the launcher for 20 s");
 }
 
-TEST_F(HostAgentTest, HeartbeatIsASignOfLife) {
+TEST_F(HostAgentTest, LauncherThatSendsOnlyHeartbeatsIsNotGivenUp) {
   for (int i = 0; i < 100; ++i) {
     agent_.OnInput(HeartbeatFrame(), now_);
     Wait(kAgentSilence);
@@ -156,7 +157,7 @@ TEST_F(HostAgentTest, MalformedOrderEndsAgent) {
   EXPECT_THAT(actions_, IsEmpty());
 }
 
-TEST_F(HostAgentTest, RepeatedProcessIsRefused) {
+TEST_F(HostAgentTest, RepeatedProcessNumberIsRefused) {
   OrderStart(2);
   OrderStart(2);
   EXPECT_EQ(EndReason(), "an order to start process 2 after process 2");

@@ -23,7 +23,7 @@ class LauncherHeartTest : public ::testing::Test {
     write_ = FileDescriptor(ends[1]);
     fcntl(write_.get(), F_SETFL, O_NONBLOCK);
   }
-  // Waits for a heartbeat.
+  // Waits for the next heartbeat and returns its bytes.
   std::string NextBeat() {
     std::string frame(kFrameHeaderBytes, '?');
     EXPECT_TRUE(ReadAll(frame)) << "the pipe has ended";
@@ -50,7 +50,7 @@ TEST_F(LauncherHeartTest, BeatsWhileTheLauncherIsStopped) {
   ASSERT_TRUE(WIFSTOPPED(status));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(NextBeat(), HeartbeatFrame());
   kill(launcher, SIGKILL);
-  // Both processes end, and with them the pipe; otherwise this waits until the test's time limit.
+  // The launcher and its heart end, and with them the pipe; otherwise the test waits until its time limit.
   std::string rest(kFrameHeaderBytes, '?');
   while (ReadAll(rest)) {
   }
@@ -82,7 +82,7 @@ TEST_F(LauncherHeartTest, KilledHeartIsStartedAgain) {
   EXPECT_EQ(kill(heart.pid(), 0), 0);
 }
 
-TEST_F(LauncherHeartTest, SamePipesKeepTheirHeart) {
+TEST_F(LauncherHeartTest, HeartOfTheSamePipesIsNotReplaced) {
   LauncherHeart heart;
   heart.Beat({write_.get()});
   const pid_t first = heart.pid();

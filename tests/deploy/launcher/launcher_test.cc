@@ -42,11 +42,12 @@ class Recorder final : public ProgressListener {
   bool training_ = false;
 };
 
-// Runs two workers and a server of tests/deploy/launcher/fake_role.cc. At the end of every test no process
-// may be left: this process adopts its children's orphans, so a wait for all children sees these, too.
+// Runs a chief, two workers and a server, all of them tests/deploy/launcher/fake_role.cc. At the end of every
+// test no process may be left: this process adopts the orphans of its children, so a wait for all children
+// finds the orphans, too.
 class LauncherTest : public ::testing::Test {
  protected:
-  static constexpr double kNotInThisTest = 600;  // Seconds; longer than any machine needs.
+  static constexpr double kNotInThisTest = 600;  // Seconds; a timeout that no machine reaches.
 
   void SetUp() override {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -109,7 +110,7 @@ TEST_F(LauncherTest, LogsWaitWhileDisplayIsBehind) {
   EXPECT_THAT(recorder_.notes, Contains(HasSubstr("] worker-1 says work")));
 }
 
-TEST_F(LauncherTest, KeepsLogsToTheirFilesUnlessAsked) {
+TEST_F(LauncherTest, LogsAreNotShownUnlessAsked) {
   EXPECT_TRUE(Run().status.ok());
   EXPECT_THAT(recorder_.notes, ElementsAre("no progress event"));
 }
@@ -169,7 +170,7 @@ TEST_F(LauncherTest, WorkerWithMishapAfterStart_IsReplaced) {
   EXPECT_TRUE(Run().status.ok());
 }
 
-TEST_F(LauncherTest, MishapOfJobThatSurvivesNoLoss_EndsIt) {
+TEST_F(LauncherTest, MishapInJobThatSurvivesNoLoss_EndsTheJob) {
   Behave("chief", "train");
   Behave("worker-1", "mishap");
   EXPECT_THAT(Failure(), HasSubstr("exited with status 75"));
@@ -188,7 +189,7 @@ TEST_F(LauncherTest, WorkerGivenUpByChiefIsKilledAndReplaced) {
   options_.max_restarts = 1;
   Behave("chief", "give-up");
   Behave("worker-1", "stubborn");
-  WhenTraining([&] { Behave("worker-1", "work"); });  // Applies to its second incarnation.
+  WhenTraining([&] { Behave("worker-1", "work"); });  // Applies to the second incarnation of worker 1.
   EXPECT_TRUE(Run().status.ok());
 }
 
@@ -243,7 +244,7 @@ TEST_F(LauncherTest, TaskThatStaysAfterTheEndIsKilledAndNoted) {
   EXPECT_THAT(recorder_.notes, Contains("worker 0 did not end by itself; ended it"));
 }
 
-TEST_F(LauncherTest, EndsAllOnAnInterrupt) {
+TEST_F(LauncherTest, InterruptEndsAllProcesses) {
   Behave("chief", "train");
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     ASSERT_TRUE(RemoveRecursively(options_.run_dir + "/started").ok());
@@ -286,7 +287,7 @@ class LateInterruptsDropped {
   sigset_t interrupt_;
 };
 
-TEST_F(LauncherTest, SecondInterruptKillsAtOnce) {
+TEST_F(LauncherTest, SecondInterruptKillsAllProcessesAtOnce) {
   const LateInterruptsDropped dropped;
   Behave("chief", "train");
   Behave("worker-0", "stubborn");
@@ -294,8 +295,8 @@ TEST_F(LauncherTest, SecondInterruptKillsAtOnce) {
   pid_t impatient = -1;
   WhenTraining([&] {
     raise(SIGINT);
-    // Sends interrupts until the launcher, which waits only for children of its own, has killed the stubborn
-    // one.
+    // A child sends interrupts until the launcher has killed the stubborn worker. The launcher does not wait
+    // for this child, which it did not start.
     const pid_t worker = PidOf("worker-0");
     impatient = fork();
     if (impatient == 0) {
@@ -319,13 +320,14 @@ TEST_F(LauncherTest, NoOrphanOutlivesAKilledLauncher) {
     Run();
     _exit(0);
   }
-  // Launcher, chief, a server and two workers all end; otherwise this waits until the test's time limit.
+  // Launcher, chief, server and two workers must all end; otherwise the test waits until its time limit.
   int ended = 0;
   while (waitpid(-1, nullptr, 0) > 0) ++ended;
   EXPECT_EQ(ended, 5);
 }
 
-// The tasks are on other machines; a local shell, which records its process id, takes the place of ssh.
+// Workers and servers run as if on other machines: a local shell, which records its process id, takes the
+// place of ssh.
 class RemoteLauncherTest : public LauncherTest {
  protected:
   void SetUp() override {
@@ -341,14 +343,14 @@ class RemoteLauncherTest : public LauncherTest {
   std::string Connections(const std::string& host) const {
     return absl::StrCat(options_.run_dir, "/ssh-", host);
   }
-  // The process of each connection to it.
+  // The process id of the shell of each connection to `host`.
   std::vector<pid_t> SshTo(const std::string& host) const {
     std::vector<pid_t> found;
     std::ifstream file(Connections(host));
     for (pid_t pid; file >> pid;) found.push_back(pid);
     return found;
   }
-  // The agent, whose parent is the shell that ssh would have started.
+  // The process id of the agent, whose parent is the shell that ssh would have started on `host`.
   pid_t AgentOn(const std::string& host) const {
     const pid_t shell = SshTo(host)[0];
     pid_t agent = -1;
@@ -453,7 +455,7 @@ TEST_F(RemoteLauncherTest, NoStoppedProcessOutlivesAKilledLauncher) {
     Run();
     _exit(0);
   }
-  WaitForAdopted();  // All end; otherwise this waits until the test's time limit.
+  WaitForAdopted();  // All processes must end; otherwise the test waits until its time limit.
 }
 
 TEST_F(RemoteLauncherTest, NoStoppedProcessOutlivesAKilledAgent) {

@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-TEST(OthersShareTest, IsShareNotUsedByTheJob) {
+TEST(OthersShareTest, ShareIsBusyTimeWithoutTheJobOverAllCores) {
   const CpuMark begin = {.at_ns = kSecond, .busy_ns = 50 * kSecond, .own_ns = kSecond, .cores = 2};
   const CpuMark end = {.at_ns = 2 * kSecond, .busy_ns = 52 * kSecond, .own_ns = 2 * kSecond, .cores = 2};
   EXPECT_DOUBLE_EQ(OthersShare(begin, end).value(), 0.5);
@@ -18,7 +18,7 @@ TEST(OthersShareTest, CoarseClockGivesNoNegativeShare) {
   EXPECT_FALSE(OthersShare(begin, {.at_ns = kMillisecond, .cores = 2}).has_value());
 }
 
-TEST(CpuMarkTest, CountsThisProcess) {
+TEST(CpuMarkTest, OwnTimeGrowsWithTheWorkOfThisProcess) {
   const CpuMark begin = ReadCpuMark().value();
   volatile int64_t sum = 0;
   CpuMark end = begin;

@@ -148,7 +148,7 @@ TEST(ProgressDisplayTest, LateLinesAreClearedWhenTasksRecover) {
                                  live + "\n\x1b[J\x1b[A" + "\r\x1b[K");
 }
 
-TEST(ProgressDisplayTest, LossIsRedOnlyInColour) {
+TEST(ProgressDisplayTest, LostWorkerIsShownInRedOnlyWithColour) {
   proto::ProgressEvent event;
   event.mutable_worker_lost()->set_reason("lost worker 2");
   Screen plain(/*live=*/false), coloured(/*live=*/true);
@@ -174,7 +174,7 @@ TEST(ProgressDisplayTest, LiveLineIsClearedForNotesAndAtEnd) {
   EXPECT_EQ(screen.Output(), live + "\r\x1b[Ksaved\n" + live + "\r\x1b[K");
 }
 
-TEST(ProgressDisplayTest, UnreadDisplayKeepsLinesAndDropsLiveOnes) {
+TEST(ProgressDisplayTest, UnreadDisplayKeepsNotesAndDropsLiveLines) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const FileDescriptor read_end(ends[0]), write_end(ends[1]);

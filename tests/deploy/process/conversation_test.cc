@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A script that answers each line with itself.
+// A script that answers each line of its input with that line.
 constexpr char kEcho[] =
     R"(while read -r q; do echo noise; echo "tethys-check $q"; echo "tethys-check end"; done)";
 
@@ -34,7 +34,7 @@ class ConversationTest : public ::testing::Test {
   std::vector<std::unique_ptr<Conversation>> conversations_;
 };
 
-TEST_F(ConversationTest, EachAnswersItsOwnQuestionsInOrder) {
+TEST_F(ConversationTest, EachConversationAnswersItsQuestionsInOrder) {
   Talk(kEcho);
   Talk(kEcho);
   EXPECT_THAT(Ask({"a", "b"})[1].lines, ElementsAre("b"));

@@ -64,7 +64,7 @@ TEST_F(LogFollowerTest, LinesOfEarlierAttemptAreNotShown) {
   EXPECT_THAT(NewLines(), ElementsAre("[chief] new"));
 }
 
-TEST_F(LogFollowerTest, ReplacementAppendsToSameFile) {
+TEST_F(LogFollowerTest, ReplacedProcessAppendsToTheSameFile) {
   Follow("a", "worker 1");
   Append("a", "first life\n");
   Follow("a", "worker 1");
@@ -86,7 +86,7 @@ TEST_F(LogFollowerTest, TooLongLineIsShownInPieces) {
 
 TEST_F(LogFollowerTest, LongLogIsReadInPieces) {
   Follow("a", "w");
-  const size_t lines = LogFollower::kMaxLookBytes;  // Lines of two bytes.
+  const size_t lines = LogFollower::kMaxLookBytes;  // Of two bytes each, so two looks are needed.
   std::string text;
   for (size_t i = 0; i < lines; ++i) text += "x\n";
   Append("a", text);

@@ -94,13 +94,13 @@ TEST(SshTest, StalledTransferIsDeadlineExceeded) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("nothing has moved"));
 }
 
-TEST(PatienceTest, WithoutDataLimitIsTotalTime) {
+TEST(PatienceTest, LimitWithoutTransferIsTheTotalTime) {
   Patience patience(10, false, 100);
   EXPECT_FALSE(patience.IsOver(1, 109));
   EXPECT_TRUE(patience.IsOver(2, 110));
 }
 
-TEST(PatienceTest, WithDataLimitRunsFromLastByte) {
+TEST(PatienceTest, LimitWithTransferRunsFromTheLastByte) {
   Patience patience(10, true, 100);
   for (Nanoseconds now = 109; now < 2000; now += 9) EXPECT_FALSE(patience.IsOver(now, now));
   const int64_t moved = 5000;

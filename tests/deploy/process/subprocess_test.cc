@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// The children are shell scripts.
+// Starts shell scripts as children.
 class SubprocessTest : public ::testing::Test {
  protected:
   Subprocess Start(const std::string& script, const std::string& input = "") {
@@ -52,9 +52,10 @@ TEST_F(SubprocessTest, ChildReadsItsInput) {
 }
 
 TEST_F(SubprocessTest, ChildHoldsOnlyTheThreeStandardDescriptors) {
-  FileDescriptor leaky(open("/dev/null", O_RDONLY));  // Lacks close-on-exec, as a caller's may.
+  FileDescriptor leaky(open("/dev/null", O_RDONLY));  // Lacks close-on-exec, as those of other code may.
   Subprocess other = Start("read forever");
-  // The shell expands the pattern itself, with one descriptor on the directory it reads.
+  // To expand the pattern, the shell opens the directory; `test` leaves out that descriptor, which is closed
+  // by then.
   const std::string listing = ReadAll(Start("cd /proc/$$/fd; for i in *; do test -e $i && echo $i; done"));
   EXPECT_EQ(listing, "0\n1\n2\n");
 }
@@ -93,7 +94,7 @@ TEST_F(SubprocessTest, StoppedChildReceivesSignals) {
   EXPECT_EQ(Wait(child).signal, SIGTERM);
 }
 
-TEST_F(SubprocessTest, ChildIsInAGroupOfItsOwn) {
+TEST_F(SubprocessTest, ChildIsInAProcessGroupOfItsOwn) {
   Subprocess child = Start("read forever");
   EXPECT_EQ(getpgid(child.pid()), child.pid());
 }

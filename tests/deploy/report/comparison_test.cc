@@ -64,7 +64,7 @@ TEST(ComparisonTableTest, ShowsMeanAndStandardErrorPerVariant) {
             "± is the standard error of the mean over runs.\n");
 }
 
-TEST(ComparisonTableTest, BytesThroughMemory_DifferFromThoseThroughTcp) {
+TEST(ComparisonTableTest, BytesThroughMemory_AreMarkedUnlikeThoseThroughTcp) {
   std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(1, 0, 0.85, 20)};
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs), Not(HasSubstr("memory")));
   runs[0].summary.set_exchange("shared memory among 3 workers");
@@ -79,7 +79,7 @@ TEST(ComparisonTableTest, BytesThroughMemory_DifferFromThoseThroughTcp) {
   EXPECT_THAT(ComparisonTable(Labels(), {}, runs), HasSubstr("795 TCP or memory"));
 }
 
-TEST(MediumTest, FollowsFromTheExchange) {
+TEST(MediumTest, MediumFollowsFromTheExchangeDescription) {
   proto::RunSummary summary = OneRun(0, 0, 0.86, 10).summary;
   for (const auto& [exchange, medium] :
        {std::pair{"", "TCP"}, std::pair{"shared memory among 3 workers", "memory"},
@@ -131,7 +131,7 @@ TEST(ComparisonTableTest, FailedRunIsNamedAndLeftOutOfMeans) {
   EXPECT_THAT(table, HasSubstr("failed: runs/ps-r0: worker 1 on host, killed\n"));
 }
 
-TEST(ComparisonTableTest, VariantOfDifferentExchanges_IsListed) {
+TEST(ComparisonTableTest, VariantWhoseRunsExchangedDifferently_IsListed) {
   std::vector<RunRecord> runs = {OneRun(0, 0, 0.86, 10), OneRun(0, 1, 0.86, 20), OneRun(0, 2, 0.86, 20),
                                  OneRun(1, 0, 0.85, 20), FailedRun(1, 1)};
   for (RunRecord& run : runs) run.summary.set_exchange("shared memory among 3 workers");

@@ -22,7 +22,7 @@ proto::ReportValue Value(double mean, double deviation) {
 
 class ExplanationTest : public ::testing::Test {
  protected:
-  // Adds a variant with a worker's training time and its parts, in seconds.
+  // Adds a variant. `seconds` is a worker's training time; computing and exchanging are parts of it.
   proto::ReportVariant& Add(const std::string& strategy, double seconds, double compute, double exchange) {
     proto::ReportVariant& variant = *report_.add_variant();
     variant.set_name(strategy + ", 2 workers");
@@ -36,7 +36,7 @@ class ExplanationTest : public ::testing::Test {
     *variant.mutable_test_accuracy() = Value(0.87, 0.001);
     return variant;
   }
-  // Adds a machine with two cores and loads in percent of one.
+  // Adds a machine with two cores; both loads are in percent of one core.
   static void AddCpu(double busy, double job, const std::string& host, proto::ReportVariant& variant) {
     proto::MachineSeries& machine = *variant.add_machine();
     machine.set_host(host);
@@ -73,7 +73,7 @@ TEST_F(ExplanationTest, SplitsTrainingTimesAndTheirDifference) {
                         "all else +0.3 s."));
 }
 
-TEST_F(ExplanationTest, StallsOfVisibleShare_AreNamed) {
+TEST_F(ExplanationTest, StallsThatTakeAVisibleShare_AreNamed) {
   *Add("mirrored", 10, 6, 1).mutable_record_stall_seconds() = Value(0.01, 0);
   *Add("ps_async", 14, 6.5, 1.2).mutable_record_stall_seconds() = Value(3, 0.1);
   *report_.mutable_variant(1)->mutable_data_seconds() = Value(2, 0.1);
@@ -98,7 +98,7 @@ TEST_F(ExplanationTest, NoiseIsNotExplained) {
   EXPECT_THAT(Text(), AllOf(HasSubstr("within noise"), Not(HasSubstr("So the"))));
 }
 
-TEST_F(ExplanationTest, WithoutStepsOfAllTrainingIsEmpty) {
+TEST_F(ExplanationTest, VariantWithoutStepTimesGivesNoExplanation) {
   Add("mirrored", 10, 6, 3).clear_step_seconds();
   Add("ps_async", 14, 6.5, 6.2);
   EXPECT_EQ(Text(), "");

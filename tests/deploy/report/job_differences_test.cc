@@ -45,7 +45,7 @@ TEST(JobDifferencesTest, NamesFieldsAndValuesInTheFilesOrder) {
                           "strategy: mirrored, parameter_server"));
 }
 
-TEST(JobDifferencesTest, StrategyFieldsAreComparedAmongItsJobs) {
+TEST(JobDifferencesTest, FieldsOfAStrategyAreComparedAmongItsJobs) {
   proto::Job more = Job(kAsynchronous);
   more.mutable_strategy()->mutable_parameter_server()->set_servers(3);
   EXPECT_THAT(Texts({Job(kMirrored), Job(kAsynchronous), more}),
@@ -54,7 +54,7 @@ TEST(JobDifferencesTest, StrategyFieldsAreComparedAmongItsJobs) {
               ::testing::Contains("strategy.parameter_server.consistency: bulk_synchronous, asynchronous"));
 }
 
-TEST(JobDifferencesTest, DefaultThatFollowsServersIsNoDifference) {
+TEST(JobDifferencesTest, DefaultThatDependsOnServersIsNoDifference) {
   proto::Job two = Job(kSynchronous), three = two;
   const auto set = [](int servers, int shards, proto::Job& job) {
     proto::ParameterServer& ps = *job.mutable_strategy()->mutable_parameter_server();

@@ -192,7 +192,7 @@ TEST_F(ReportTest, ListsDifferencesBetweenJobs) {
   EXPECT_THAT(report.title(), HasSubstr("not made together"));
 }
 
-TEST_F(ReportTest, RunsOfDifferentModelsNeedComparison) {
+TEST_F(ReportTest, RunsOfDifferentModelsAreRefusedOutsideAComparison) {
   Write(MakeRun("a-r0", "succeeded", 9) + "/job.textproto", kSmallJob);
   Write(MakeRun("b-r0", "succeeded", 9) + "/job.textproto",
         "model { layer { dense { units: 20 } } } data { classes: 20 }");
@@ -218,7 +218,7 @@ TEST_F(ReportTest, MarkdownListsMissingFiles) {
   EXPECT_THAT(ReportMarkdown(CollectReport(path).value()), HasSubstr("steps.csv"));
 }
 
-TEST_F(ReportTest, TargetOfSingleRunIsWordedForOne) {
+TEST_F(ReportTest, TargetOfASingleRunIsWordedInTheSingular) {
   EXPECT_THAT(ReportMarkdown(CollectReport(MakeRun("a", "succeeded", 9)).value()),
               HasSubstr("the highest whole percent that the run reached"));
 }

@@ -39,7 +39,7 @@ RunRecord OneRun(int variant, double cpu) {
   return run;
 }
 
-// The same with a GPU of its worker, busy for `percent` of the time; the power is not reported.
+// OneRun with a GPU of the worker, busy for `percent` of the time; the GPU's power is not reported.
 RunRecord OneRunOnAGpu(int variant, double percent) {
   RunRecord run = OneRun(variant, 80);
   proto::ResourceSummary& worker = *run.summary.mutable_resources(4);
@@ -53,7 +53,7 @@ std::vector<VariantLabel> Labels() {
           {"fashion_mnist_ps_async", "ps_async", 6, 2, 768, "push", {}}};
 }
 
-// The cells of the first line of `text` that contains `word`.
+// The cells of the first line of `text` that has a cell `word`.
 std::vector<std::string> Row(const std::string& text, const std::string& word) {
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     const std::vector<std::string> cells = absl::StrSplit(line, ' ', absl::SkipEmpty());

@@ -1,4 +1,4 @@
-// Results of runs for the tests of what is computed from them.
+// Records of runs, from which tests compute means, tables and targets.
 #ifndef TETHYS_TESTS_DEPLOY_REPORT_RUN_RECORDS_H_
 #define TETHYS_TESTS_DEPLOY_REPORT_RUN_RECORDS_H_
 
@@ -27,7 +27,7 @@ inline RunRecord FailedRun(int variant, int repeat) {
   return run;
 }
 
-// Adds ends of epochs, one second apart.
+// Adds an epoch for each validation accuracy; the epochs end one second apart.
 inline RunRecord WithCourse(RunRecord run, const std::vector<double>& accuracies) {
   for (const double accuracy : accuracies) {
     proto::EpochPoint& epoch = run.epochs.emplace_back();

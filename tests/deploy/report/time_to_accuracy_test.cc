@@ -13,7 +13,7 @@ constexpr char kHeader[] =
 
 std::vector<proto::EpochPoint> Epochs(const std::string& lines) { return ParseEpochs(kHeader + lines); }
 
-TEST(EpochsTest, TimesAddUpAndLaterLineOfEpochCounts) {
+TEST(EpochsTest, TimesAddUpAndLastLineOfAnEpochCounts) {
   const auto epochs = Epochs("0,1,0.5,1,0.5,2\n1,1,0.5,1,0.6,50\n1,1,0.5,1,0.7,3\n2,1,");
   ASSERT_EQ(epochs.size(), 2);
   EXPECT_EQ(epochs[1].seconds(), 5);
@@ -50,7 +50,7 @@ TEST(TargetTest, IsHighestIntegerPercentThatAllReached) {
   EXPECT_FALSE(CommonTarget({}).has_value());
 }
 
-TEST(TargetTest, SaysHowItWasChosen) {
+TEST(TargetTest, TextSaysHowTheTargetWasChosen) {
   proto::AccuracyTarget target;
   target.set_accuracy(0.855);
   EXPECT_EQ(TargetText(target),

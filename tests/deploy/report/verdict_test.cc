@@ -60,7 +60,7 @@ TEST(ReportValueTest, OneRunShowsNoDifference) {
   EXPECT_EQ(DifferenceOf(Value(3, 10, 1), Value(3, 20, 1)), Difference::kShown);
 }
 
-TEST(ReportValueTest, LongTimesAreWrittenOut) { EXPECT_EQ(MeanText(Value(1, 4321.6)), "4322"); }
+TEST(ReportValueTest, LongTimesAreWrittenInWholeSeconds) { EXPECT_EQ(MeanText(Value(1, 4321.6)), "4322"); }
 
 TEST_F(VerdictTest, NamesTheFastestAndByHowMuch) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
@@ -82,7 +82,8 @@ TEST_F(VerdictTest, DifferenceWithinNoiseIsNotShown) {
 TEST_F(VerdictTest, TwoRunsShowOnlyDifferencesFarBeyondTheirScatter) {
   Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   Add("ps", Value(2, 10.5, 0.1), Value(2, 0.875, 0.001));
-  EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));  // 0.5 s, five times its error.
+  // The difference is 0.5 s, five times its error.
+  EXPECT_THAT(Text(), StartsWith("No difference in speed is shown"));
   EXPECT_THAT(Text(),
               HasSubstr("difference -0.50 ± 0.10 points; these runs cannot show a difference below 1.3"));
 }
@@ -93,7 +94,7 @@ TEST_F(VerdictTest, NamesMostAccurateIfNotFastest) {
   EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.000 ± 0.058 % in 17.00 ± 0.12 s."));
 }
 
-// All runs of the variant reached the target, except `missed` of them.
+// Sets that all runs of the variant reached the target in `seconds`, except for `missed` more runs.
 void SetTarget(proto::ReportVariant& variant, proto::ReportValue seconds, int missed = 0) {
   variant.mutable_to_target()->set_runs(seconds.count() + missed);
   variant.mutable_to_target()->set_reached(seconds.count());
@@ -144,7 +145,7 @@ TEST_F(TargetVerdictTest, VariantWithMissedTargetIsNamedAndNotFirst) {
   EXPECT_THAT(Text(), HasSubstr("Not reached by 3 of 3 runs of ps."));
 }
 
-TEST_F(TargetVerdictTest, TargetReachedInFirstEpochSuggestsHigherOne) {
+TEST_F(TargetVerdictTest, TargetReachedInFirstEpochSuggestsAHigherTarget) {
   SetTargets(Value(3, 4, 0.1), Value(3, 6, 0.1));
   for (proto::ReportVariant& variant : *report_.mutable_variant()) {
     *variant.mutable_to_target()->mutable_epochs() = Value(3, 1);
@@ -211,7 +212,7 @@ TEST_F(VerdictTest, RecommendsTheFastestOfTheMostAccurate) {
                         "1.00 points of accuracy."));
 }
 
-TEST_F(VerdictTest, RecommendationNamesEqualAndDistributedOnes) {
+TEST_F(VerdictTest, RecommendationNamesEqualAndDistributedVariants) {
   Add("local", Value(3, 5, 0.1), Value(3, 0.87, 0.001)).set_workers(1);
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
   Add("ps_sync", Value(3, 10.1, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
@@ -263,13 +264,13 @@ TEST_F(VerdictTest, FailedRunsAreCounted) {
               HasSubstr("Failed, and left out of all this: 1 of 3 runs of mirrored; 3 of 3 runs of ps."));
 }
 
-TEST_F(VerdictTest, OneVariantAndNoneHaveOwnSentences) {
+TEST_F(VerdictTest, OneVariantOrNoneGetsASentenceOfItsOwn) {
   EXPECT_THAT(Text(), HasSubstr("No run succeeded"));
   Add("local", Value(1, 10), Value(1, 0.87));
   EXPECT_EQ(Text(), "local trained in 10 s, to a test accuracy of 87.00 %.");
 }
 
-TEST_F(VerdictTest, VariantOfDifferentExchanges_IsListed) {
+TEST_F(VerdictTest, VariantWhoseRunsExchangedDifferently_IsListed) {
   proto::ReportVariant& mirrored = Add("mirrored", Value(2, 10, 0.1), Value(2, 0.87, 0.001));
   for (const char* exchange : {"TCP among 3 workers", "shared memory among 3 workers"}) {
     proto::RunPoint& run = *mirrored.add_run();
