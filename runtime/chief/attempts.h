@@ -12,16 +12,16 @@ namespace tethys {
 
 using Attempts = google::protobuf::RepeatedPtrField<proto::Attempt>;
 
-// The attempts before one that resumes from `state`; updates beyond that state are not counted.
-// `last_summary`, that of the last attempt, is preferred to the checkpoint, which was saved before that
-// attempt ended; it is absent if the attempt left none.
+// The attempts before the one that resumes from `state`; updates beyond that state are not counted.
+// `last_summary` is the summary of the last attempt, absent if that attempt left no summary. It is preferred
+// to `state`, because the checkpoint was saved before that attempt ended.
 Attempts EarlierAttempts(const proto::TrainingState& state,
                          const absl::optional<proto::RunSummary>& last_summary);
 
 // An attempt that begins at `first_step` and has done nothing yet.
 proto::Attempt NewAttempt(const proto::JobPlan& plan, int64_t first_step);
 
-// The sum over all attempts, in seconds.
+// The sum of total_seconds over all attempts.
 double TotalSeconds(const Attempts& attempts);
 
 }  // namespace tethys

@@ -1,4 +1,4 @@
-// Finds the best epoch on the validation split (checkpoint.keep_best). Pure; belongs to the controller.
+// Finds the best epoch on the validation split (checkpoint.keep_best). Pure; called by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_BEST_EPOCH_H_
 #define TETHYS_RUNTIME_CHIEF_BEST_EPOCH_H_
 

@@ -1,5 +1,5 @@
-// Saves a checkpoint through the tasks that hold its parts: workers, or servers where there are any. Pure;
-// belongs to the controller, which decides when to save.
+// Saves a checkpoint through the tasks that hold its parts: the servers or, in a job without servers, the
+// workers. Pure; owned by JobController, which decides when to save.
 //
 //   kIdle --Begin: OpenSave--> kOpening --OnOpened: Save to every source--> kWriting
 //   kWriting --OnSaveDone by every source: CommitSave--> kCommitting --OnCommitted--> kIdle
@@ -25,11 +25,11 @@ class CheckpointCoordinator {
  public:
   enum class State { kIdle, kOpening, kWriting, kCommitting };
 
-  // `start`: the state that training starts with; if it comes from a checkpoint, its best epoch is saved
-  // there.
+  // `start`: the state that training starts from. If it comes from a checkpoint, its best epoch is in a
+  // checkpoint already.
   CheckpointCoordinator(const proto::JobPlan& plan, const proto::TrainingState& start);
 
-  // The role of the tasks that hold what is saved.
+  // The role of the tasks that hold the parameters and slots to be saved.
   proto::Role source_role() const { return source_role_; }
 
   // Begins save `id` of `state`, written by `sources`. Requires state() == kIdle.
@@ -44,13 +44,13 @@ class CheckpointCoordinator {
 
   // Training begins: the time without a checkpoint counts from now.
   void TrainingBegins(Nanoseconds now) { last_saved_ = now; }
-  // Since the last successful save ended, or since training began.
+  // Seconds since the last successful save ended, or since training began.
   double SecondsSinceSave(Nanoseconds now) const { return ToSeconds(now - last_saved_); }
 
   State state() const { return state_; }
   // The result of the last save that ended; OK if there was none.
   const absl::Status& last_status() const { return last_status_; }
-  // The best epoch in the last good save; step 0: none.
+  // The best epoch as of the last successful save; step 0: none.
   const proto::BestEpoch& saved_best() const { return saved_best_; }
   void FillSummary(proto::RunSummary& summary) const;
 
@@ -62,10 +62,10 @@ class CheckpointCoordinator {
 
   State state_ = State::kIdle;
   int64_t id_ = 0;
-  proto::TrainingState training_state_;  // The one that is saved.
+  proto::TrainingState training_state_;  // The state that is being saved.
   std::vector<TaskId> sources_;
   std::set<TaskId> writing_;  // The sources that have not answered.
-  std::string source_error_;  // The first that a source reported.
+  std::string source_error_;  // The first error that a source reported.
   Nanoseconds begin_ = 0;
 
   Nanoseconds last_saved_ = 0;

@@ -54,7 +54,8 @@ void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::Mod
   });
 }
 
-// Removes old checkpoints. The one of `state`, the newest `keep` and the best remain.
+// Removes old checkpoints. The checkpoint of `state` and the newest of the others, `keep` in all, remain, and
+// so does the best.
 absl::Status CheckpointSaver::Tidy(const proto::TrainingState& state) {
   if (!state.has_best()) return PruneCheckpoints(options_.root, options_.keep, state.step());
   if (state.best().step() == state.step()) {

@@ -34,8 +34,8 @@ class CheckpointSaver {
     std::string root;      // RUN_DIR/checkpoints.
     std::string job_name;  // For the manifest.
     VariableSet variables;
-    std::vector<std::string> slots;  // The optimizer's, in its order.
-    int keep = 1;                    // Checkpoints that remain beside the best.
+    std::vector<std::string> slots;  // Names of the optimizer's slots, in its order.
+    int keep = 1;                    // Number of newest checkpoints to keep, besides the best one.
   };
   CheckpointSaver(Options options, const Clock& clock);
   // Blocks until running work on the disk ends; drops queued work.
@@ -44,13 +44,13 @@ class CheckpointSaver {
   // Begins a checkpoint of `step`. Requires that the last checkpoint was committed or abandoned.
   void Open(int64_t id, int64_t step, std::function<void(const absl::Status&)> done);
 
-  // Errors of CheckpointWriter::Write; FailedPrecondition: save `id` is not the one that is open.
+  // Errors: those of CheckpointWriter::Write; FailedPrecondition: save `id` is not open.
   absl::Status Write(int64_t id, int slot, int64_t begin, absl::Span<const float> values);
 
   struct Committed {
-    absl::Status status;  // If it is not OK, the last good checkpoint remains the newest.
+    absl::Status status;  // Unless OK, the last good checkpoint remains the newest.
     std::string directory;
-    absl::Status pruned;  // Removal of older checkpoints, and the link to the best.
+    absl::Status pruned;  // Result of removing older checkpoints and linking the best.
   };
   // Requires an open checkpoint and that all Writes have returned. `description` goes into the manifest.
   // `before` writes data that must be on the disk before the checkpoint; it runs on the saver's thread.

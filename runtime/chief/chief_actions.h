@@ -1,5 +1,5 @@
-// Actions: the values by which the chief's pure classes say what is to be done. The chief's process carries
-// them out in order.
+// Actions: commands that the chief's pure classes return as values. The chief's process carries them out in
+// order.
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_ACTIONS_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_ACTIONS_H_
 
@@ -42,11 +42,11 @@ struct KeepResources {  // For resources.csv and the summary.
   google::protobuf::RepeatedPtrField<proto::ResourceSample> samples;
   Nanoseconds clock_offset = 0;
 };
-struct OpenSave {  // Its result goes to SaveOpened.
+struct OpenSave {  // The result goes to JobController::SaveOpened.
   int64_t id = 0;
   proto::TrainingState state;
 };
-struct CommitSave {};  // Commits the open save with the state of OpenSave; the result goes to SaveCommitted.
+struct CommitSave {};  // Commits the save with OpenSave's state; the result goes to SaveCommitted.
 struct AbandonSave {};
 struct EndJob {  // The last action of a job.
   absl::Status status;

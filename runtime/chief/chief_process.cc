@@ -34,7 +34,8 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kTick = 100 * kMillisecond;
-// The most bytes of the journal (some million lines) that are kept in memory while it cannot be written.
+// The most bytes of the journal (about a million lines) that are kept in memory while the file cannot be
+// written.
 constexpr int64_t kMostUnwrittenBytes = int64_t{64} << 20;
 
 class ChiefProcess final : public ChiefEvents {
@@ -121,7 +122,7 @@ class ChiefProcess final : public ChiefEvents {
     return absl::OkStatus();
   }
 
-  // The last attempt's summary still exists, unless its chief was killed.
+  // Sets the earlier attempts in `state`. The last attempt has left a summary, unless its chief was killed.
   void NoteEarlierAttempts(proto::TrainingState& state) const {
     const absl::StatusOr<proto::RunSummary> last = ReadSummary(options_.run_dir);
     *state.mutable_attempt() =
@@ -143,7 +144,7 @@ class ChiefProcess final : public ChiefEvents {
     }
   }
 
-  // From any thread.
+  // May be called on any thread.
   template <typename Event>
   void PostStep(Event event) {
     loop_.Post([this, event = std::move(event)] { Step(event); });
@@ -178,7 +179,8 @@ class ChiefProcess final : public ChiefEvents {
     });
   }
   void Do(CommitSave&) {
-    // The samples that the checkpoint contains must be in the journal before it is committed.
+    // The samples that the checkpoint was trained on must be in the journal before the checkpoint is
+    // committed.
     HandOnJournal();
     saver_->Commit(
         save_state_, Description(),
@@ -217,7 +219,7 @@ class ChiefProcess final : public ChiefEvents {
     loop_.Stop();
   }
 
-  // The data that one needs to use a checkpoint without the job.
+  // The data that another program needs to use a checkpoint without the job.
   proto::ModelDescription Description() const {
     proto::ModelDescription description;
     *description.mutable_model() = job_.model();
@@ -227,7 +229,7 @@ class ChiefProcess final : public ChiefEvents {
     return description;
   }
 
-  // The incarnation of the task to which its orders are sent.
+  // The task's current incarnation; orders to the task are sent to it.
   uint32_t MemberIncarnation(TaskId task) {
     MutexLock lock(admission_mu_);
     return controller_->incarnation(task);
@@ -246,7 +248,7 @@ class ChiefProcess final : public ChiefEvents {
   }
 
   // Checks in the journal's file that every sample was used exactly once. A journal that cannot be read is no
-  // evidence against the run, so it costs a warning only.
+  // evidence against the run, so the only consequence is a warning.
   absl::Status CheckJournal(proto::RunSummary& summary) {
     const absl::StatusOr<journal::CheckResult> result = journal::CheckFile(JournalPath());
     if (result.ok()) {
@@ -266,7 +268,7 @@ class ChiefProcess final : public ChiefEvents {
   std::string SummaryPath() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
 
   absl::Status WriteTheSummary(const absl::Status& status, proto::RunSummary& summary) {
-    // An attempt that never trained changed nothing of the run that it resumed.
+    // An attempt that never trained changed nothing in the run that it resumed, so the old summary stays.
     if (!started_ && FileExists(SummaryPath())) return absl::OkStatus();
     bool interrupted = false;
     {
@@ -285,7 +287,8 @@ class ChiefProcess final : public ChiefEvents {
     return WriteSummary(options_.run_dir, summary);
   }
 
-  // The first Setup shows all members and, with them, the machines.
+  // Adds the chief's host to an order. The first Setup lists all members and thereby all machines, so
+  // sampling begins with it.
   void CompleteSetup(proto::Setup& setup) {
     setup.set_chief_host(host_);
     if (resources_ == nullptr || sampler_ != nullptr) return;
@@ -323,14 +326,14 @@ class ChiefProcess final : public ChiefEvents {
 
   std::string JournalPath() const { return absl::StrCat(options_.run_dir, "/", journal::kFileName); }
 
-  // Passes all lines so far to the thread that writes the file.
+  // Passes all journal lines so far to the thread that writes the journal's file.
   void HandOnJournal() {
     journal_->Append(journal_buffer_);
     journal_buffer_.clear();
   }
 
-  // Reports an error of writing, which does not end the training. The user sees the first one only. A thread
-  // that met the error has logged it already.
+  // Reports a write error, which does not end the training. The user sees only the first one. The thread on
+  // which the error occurred has logged it already.
   void WarnOnce(const absl::Status& status) {
     if (status.ok() || !warnings_.insert(StatusText(status)).second) return;
     if (warnings_.size() == 1) Note(absl::StrCat("warning: ", status.message()));

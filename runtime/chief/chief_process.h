@@ -1,7 +1,7 @@
 // The chief: connects the pure controller to the clock, files and the network. Runs until the job has ended.
 //
-// Leaves in RUN_DIR: job.textproto, journal, steps.csv, epochs.csv, checkpoints/, summary.json. Progress goes
-// to `progress_fd` as it happens.
+// Writes to RUN_DIR: journal, steps.csv, epochs.csv, resources.csv, checkpoints/, summary.json. Writes
+// progress events to `progress_fd` while the job runs.
 #ifndef TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 #define TETHYS_RUNTIME_CHIEF_CHIEF_PROCESS_H_
 
@@ -25,14 +25,14 @@ struct ChiefOptions {
   JobToken token;
   absl::optional<TlsIdentity> tls = {};  // The chief's; absent: connections are not encrypted.
   bool resume = false;                   // Resume from the newest good checkpoint in run_dir.
-  // Polled at every tick (100 ms): whether the user wants the job to end, with a checkpoint. Empty: never.
+  // Polled every 100 ms; returns whether the user wants the job to save a checkpoint and end. Empty: never.
   std::function<bool()> interrupted = {};
   int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.
 };
 
-// Blocks for the whole job. OK: the job ended well. Cancelled: it was interrupted. Otherwise its first
-// failure, which is then also in summary.json and reported as Finished. InvalidArgument and NotFound: nothing
-// was started (no checkpoint to resume from, another model).
+// Blocks for the whole job. OK: the job ended well. Cancelled: it was interrupted. Otherwise returns the
+// job's first failure, which is then also in summary.json and reported as Finished. An error before the chief
+// listens (an unusable run directory, a checkpoint of another model, a taken port) is only returned.
 absl::Status RunChief(const ChiefOptions& options);
 
 }  // namespace tethys

@@ -22,9 +22,9 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kChunkElements = int64_t{1} << 18;  // 1 MiB.
-constexpr int kMaxMessageBytes = 4 << 20;             // A chunk, or a beat's step records.
+constexpr int kMaxMessageBytes = 4 << 20;             // A checkpoint chunk, or step records.
 constexpr Nanoseconds kNonceLifetime = 10 * kSecond;
-// Saves in progress hold one chunk and its message each: 8 MiB with this many streams.
+// Each stream of a save holds one chunk, as a message and as floats: 8 MiB with this many streams.
 constexpr int kMaxSaveStreams = 4;
 
 using SessionStream = grpc::ServerReaderWriter<proto::ToTask, proto::FromTask>;
@@ -35,8 +35,8 @@ class OrderWriter {
  public:
   OrderWriter(grpc::ServerContext& context, SessionStream& stream)
       : context_(context), stream_(stream), peer_(context.peer()), thread_([this] { Run(); }) {}
-  // Drops queued orders, because the task has ended the session. Waits at most a second for the running
-  // write, then cancels the call.
+  // Drops queued orders, because the task has ended the session. Waits at most a second for the write in
+  // progress, then cancels the call.
   ~OrderWriter() {
     {
       MutexLock lock(mu_);

@@ -15,15 +15,15 @@
 
 namespace tethys {
 
-// Called on gRPC's threads, several at once; may block.
+// Handlers of the server's events. Called on gRPC's threads, several at once; may block.
 class ChiefEvents {
  public:
   virtual ~ChiefEvents() = default;
-  // An error refuses the session.
+  // Returns whether the task may open a session; an error refuses it.
   virtual absl::Status Admit(TaskId task, uint32_t incarnation) = 0;
-  // Messages of one session come in order.
+  // Called for each message; messages of one session come in order.
   virtual void OnMessage(TaskId task, uint32_t incarnation, proto::FromTask message) = 0;
-  // The session ended; its last event.
+  // The session has ended; no event of it follows.
   virtual void OnGone(TaskId task, uint32_t incarnation) = 0;
   // Writes values of the open save.
   virtual absl::Status WriteChunk(int64_t save_id, int slot, int64_t begin,
@@ -36,7 +36,7 @@ class ChiefServer {
  public:
   static constexpr int kMostWaiting = 4096;
 
-  // `listen`: host:port; port 0 takes any free one. `secret` is the chief's. `events` outlives the server.
+  // `listen`: host:port; port 0 takes any free port. `secret` is the chief's. `events` outlives the server.
   // AlreadyExists: the port is taken.
   static absl::StatusOr<std::unique_ptr<ChiefServer>> Start(const std::string& listen,
                                                             const JobSecret& secret, const Clock& clock,
@@ -45,9 +45,9 @@ class ChiefServer {
   virtual ~ChiefServer() = default;
 
   virtual std::string address() const = 0;
-  // Queues an order for that incarnation of the task; dropped if its session has ended or a later incarnation
-  // has replaced it. Any thread; never blocks, because each session has a thread that writes. A task that
-  // leaves kMostWaiting orders unread loses its session.
+  // Queues an order for that incarnation of the task. The order is dropped if the incarnation's session has
+  // ended or a later incarnation has joined. Any thread; never blocks, because each session has a thread that
+  // writes. A task that leaves kMostWaiting orders unread loses its session.
   virtual void Send(TaskId task, uint32_t incarnation, const proto::ToTask& order) = 0;
   // Takes no more calls, and waits until the calls in progress have ended; cancels them after `timeout`.
   virtual void EndCalls(Nanoseconds timeout) = 0;

@@ -1,5 +1,5 @@
 // Ends training once validation no longer improves, by the rule of Keras's EarlyStopping callback
-// (proto/job.proto, EarlyStopping). Pure; belongs to the controller.
+// (proto/job.proto, EarlyStopping). Pure; called by JobController and SegmentPlanner.
 #ifndef TETHYS_RUNTIME_CHIEF_EARLY_STOPPING_H_
 #define TETHYS_RUNTIME_CHIEF_EARLY_STOPPING_H_
 
@@ -13,7 +13,7 @@ namespace tethys {
 void WatchEpoch(const proto::EarlyStopping& rule, const proto::EpochResult& result,
                 proto::EarlyStoppingState& state);
 
-// Whether training is over. A job that is resumed with a larger patience trains on.
+// Whether the rule ends the training. A job that is resumed with a larger patience trains on.
 bool StopsEarly(const proto::EarlyStopping& rule, const proto::EarlyStoppingState& state);
 
 }  // namespace tethys

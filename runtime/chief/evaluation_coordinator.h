@@ -1,8 +1,8 @@
-// Evaluates a split over the workers and adds up their answers. Pure; belongs to the controller, which
-// decides when to evaluate, and repeats a pass that a lost worker left incomplete.
+// Evaluates a split over the workers and adds up their answers. Pure; owned by JobController, which decides
+// when to evaluate, and repeats a pass that a lost worker left incomplete.
 //
 //   Begin: Evaluate to every worker -> kCollecting ... OnDone by all -> kComplete
-//                                      OnLost of one that had not answered ... -> kIncomplete
+//                                      OnLost of a worker that had not answered ... -> kIncomplete
 #ifndef TETHYS_RUNTIME_CHIEF_EVALUATION_COORDINATOR_H_
 #define TETHYS_RUNTIME_CHIEF_EVALUATION_COORDINATOR_H_
 
@@ -29,8 +29,8 @@ class EvaluationCoordinator {
     kIncomplete,  // No answer is awaited, and samples are missing.
   };
 
-  // Begins pass `id` over the `samples` of `split`, in one slice for each of `workers`. If there are none,
-  // the pass is incomplete at once.
+  // Begins pass `id` over the `samples` of `split`, in one slice for each of `workers`. Without workers the
+  // pass is incomplete at once.
   void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<TaskId>& workers,
              Nanoseconds now, Actions& actions);
   // An answer to another pass, or a repeated one, has no effect. InvalidArgument: the task was not asked, or

@@ -13,8 +13,8 @@ class IntervalSet {
  public:
   static constexpr int64_t kNone = -1;
 
-  // Adds [begin, end); requires begin < end. Returns kNone, or a position of it that is in the set already;
-  // in that case nothing is added.
+  // Adds [begin, end) and returns kNone. If a position of this interval is in the set already, adds nothing
+  // and returns that position. Requires begin < end.
   int64_t Add(int64_t begin, int64_t end) {
     const auto next = ends_.upper_bound(begin);
     if (next != ends_.end() && next->first < end) return next->first;
@@ -36,9 +36,9 @@ class IntervalSet {
     return kNone;
   }
 
-  // Positions in the set.
+  // The number of positions in the set.
   int64_t count() const { return count_; }
-  // begin -> end, in order.
+  // Maps the begin of each interval to its end.
   const std::map<int64_t, int64_t>& intervals() const { return ends_; }
 
  private:

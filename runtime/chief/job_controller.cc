@@ -13,7 +13,7 @@ namespace {
 
 // InvalidArgument: no step can have these numbers. Sums of accepted numbers do not overflow.
 absl::Status CheckRecord(const proto::StepRecord& record) {
-  constexpr int64_t kMost = int64_t{1} << 50;   // Steps, bytes, and nanoseconds: 13 days.
+  constexpr int64_t kMost = int64_t{1} << 50;   // For counts, bytes, and nanoseconds (13 days).
   constexpr Nanoseconds kLatest = kMost << 10;  // 36 years after the machine booted.
   bool plausible = record.step() >= 0 && record.correct() >= 0 && record.correct() <= record.samples() &&
                    record.begin_ns() >= 0 && record.begin_ns() <= kLatest;
@@ -222,7 +222,7 @@ void JobController::OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds
 }
 
 void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
-  // Batches of a lost worker may have come back after the others had ended their run.
+  // Batches of a lost worker may have come back after the other workers had ended their run.
   if (running_.ReopenIfUnfinished()) return SendRuns(actions);
   if (const absl::Status status = running_.CheckAllUsed(); !status.ok()) return Fail(status, TaskId(), now);
   const TrainingSegment& segment = running_.segment();
@@ -347,7 +347,7 @@ void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
   if (!course_.training_begun()) {
     return Stop(absl::CancelledError("interrupted before training began"), TaskId(), now, actions);
   }
-  // At a barrier there is no segment to cut, and none begins after an interrupt (job_course.h).
+  // At a barrier there is no segment to cut, and no segment begins after an interrupt (job_course.h).
   if (course_.phase() != Phase::kTrain) return;
   // Workers on leases use the batches that they hold and get no more.
   if (planner_.leased()) return running_.CutToLeased();

@@ -1,11 +1,12 @@
 // The chief's protocol: messages from tasks and the time go in, actions come out. Pure: no clock, no files,
-// no transport. Belongs to the chief's loop.
+// no transport. Thread-compatible: the chief's process calls it under a lock.
 //
-// JobCourse has the order of the stages. Saving, evaluating and pausing are machines of their own: the
-// controller begins them, hands them their events, and goes on from their results.
+// JobCourse decides the order of the stages. Saving, evaluating and pausing are state machines of their own:
+// the controller begins them, passes them their events, and continues with their results.
 //
-// The first loss or failure of a task ends the job. If workers train on leases (asynchronously and
-// stale-synchronously), a lost worker is fenced instead, its leases go to others, and a replacement may join.
+// The first loss or failure of a task ends the job. If workers train on leased batches (asynchronously and
+// stale-synchronously), the job continues without a lost worker: servers refuse its frames (it is fenced),
+// its leases go to others, and a replacement may join.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_CONTROLLER_H_
 
@@ -35,29 +36,31 @@
 namespace tethys {
 
 // Invariants:
-//  1. The job trains only while every task is a member, except lost workers that hold leases. Parameters
-//  change only within a segment, and a segment ends only after the leases of lost workers are settled.
+//  1. The job trains only while every task is a member; if workers train on leases, lost workers may be
+//  missing. Parameters change only within a segment (part of an epoch between two barriers), and a segment
+//  ends only after the leases of lost workers are settled.
 //  2. At most one save is open, and none during a segment.
 //  3. A sample counts as used when the worker's record of its step has arrived.
 //  4. The result of an evaluation covers every sample of its split once. A pass that a loss leaves incomplete
 //  is repeated by the workers that take part then.
 class JobController {
  public:
-  // `state`: the starting state, with the attempts before this one. `restore`: it comes from a checkpoint.
+  // `state`: the starting state, with the attempts before this one. `restore`: whether the state comes from a
+  // checkpoint.
   JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now);
 
   // A session asks to be admitted. AlreadyExists: the task has joined, and this is not a later incarnation of
-  // a worker that may be lost. Aborted: the job takes no more members. InvalidArgument: the job has no such
-  // task.
+  // a worker whose loss the job survives. Aborted: the job takes no more members. InvalidArgument: the job
+  // has no such task.
   absl::Status Admit(TaskId task, uint32_t incarnation, Nanoseconds now);
-  // A message from that incarnation of the task; those of a lost incarnation have no effect.
+  // A message from that incarnation of the task. Messages from a lost incarnation have no effect.
   void OnMessage(TaskId task, uint32_t incarnation, const proto::FromTask& message, Nanoseconds now,
                  Actions& actions);
-  // The session ended.
+  // The session of that incarnation has ended.
   void OnGone(TaskId task, uint32_t incarnation, Nanoseconds now, Actions& actions);
   void OnTick(Nanoseconds now, Actions& actions);
-  // The user ends the job. Training stops at the first state that all workers can reach; it is saved, and the
-  // job ends as Cancelled. Before training begins nothing is saved. Further calls have no effect.
+  // The user ends the job. Training stops at the first state that all workers can reach, the state is saved,
+  // and the job ends as Cancelled. Before training begins, nothing is saved. Further calls have no effect.
   void OnInterrupt(Nanoseconds now, Actions& actions);
   bool interrupted() const { return course_.interrupted(); }
 
@@ -70,7 +73,7 @@ class JobController {
   // The standardisation of the data; known once a worker is ready.
   const proto::InputScaling& scaling() const { return plan_.scaling(); }
   double training_seconds() const { return training_seconds_here_; }  // In this attempt.
-  // The incarnation of the task to which its orders are sent.
+  // The task's current incarnation; orders to the task are sent to it.
   uint32_t incarnation(TaskId task) const { return roster_.at(task).member.incarnation(); }
 
  private:
@@ -124,7 +127,7 @@ class JobController {
   }
   void ReportProgress(Nanoseconds now, Actions& actions);
   void ReportEpoch(Actions& actions);
-  // This attempt up to now.
+  // The record of this attempt up to `now`.
   proto::Attempt OwnAttempt(Nanoseconds now) const;
 
   proto::JobPlan plan_;
@@ -143,7 +146,7 @@ class JobController {
   Nanoseconds stopping_since_ = 0;
 
   // Training.
-  proto::TrainingState state_;  // At the last barrier.
+  proto::TrainingState state_;  // The state at the last barrier.
   RunningSegment running_;
   WorkerLosses losses_;
   QualitySums epoch_sums_;

@@ -1,9 +1,10 @@
-// The controller's part about members: tasks join, are set up, are lost and, if the consistency allows it,
+// JobController's functions for members: tasks join, are set up, are lost and, if the consistency allows it,
 // replaced.
 //
-//   joins -> set up -> ready
-//   lost -> fenced on every server -> its batches settled        the others train on meanwhile
-//   joins again -> set up, once its predecessor is fenced -> ready -> enrolled on every server -> takes part
+//   task:         joins -> set up -> ready
+//   lost worker:  fenced on every server -> its batches settled        the other workers train on meanwhile
+//   replacement:  joins -> set up, once the lost worker is fenced -> ready -> enrolled on every server
+//                 -> takes part
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -18,7 +19,7 @@ namespace tethys {
 namespace {
 
 constexpr int kMaxExchangeText = 1024;
-constexpr int kMaxSamplesPerBeat = 16;                      // A sound task sends two.
+constexpr int kMaxSamplesPerBeat = 16;                      // A correct task sends two.
 constexpr Nanoseconds kMostClockOffset = int64_t{1} << 60;  // 36 years.
 constexpr Nanoseconds kProgressInterval = 250 * kMillisecond;
 }  // namespace
@@ -207,7 +208,7 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
                       absl::StrCat(roster_.Describe(id), ": ", failure.message()));
   if (status.ok()) status = absl::UnknownError(status.message());
   if (ending()) return;
-  // A job that does not train yet loses nothing by ending, and the user sees the error at once.
+  // Before training begins, the job ends instead: it loses nothing, and the user sees the error at once.
   if (Survives(id) && course_.training_begun() && MayBefallOneProcess(status)) {
     task.failure = failure.message().empty() ? "it failed without a reason" : failure.message();
     task.failed_at = now;
@@ -216,8 +217,8 @@ void JobController::OnFailure(TaskId id, const proto::Failure& failure, Nanoseco
   failure_.NoteReport(status, id, now);
 }
 
-// A reported failure may follow from a server's loss, which ends the job. So workers that report a
-// failure are lost only after a moment (JobFailure::kEchoPatience).
+// A reported failure may follow from a server's loss, which ends the job. So a worker that reports a failure
+// counts as lost only after JobFailure::kEchoPatience.
 void JobController::LoseFailed(Nanoseconds now, Actions& actions) {
   std::vector<TaskId> due;
   for (const auto& [id, task] : roster_.tasks()) {
@@ -234,7 +235,7 @@ void JobController::OnGone(TaskId id, uint32_t incarnation, Nanoseconds now, Act
   if (incarnation != task.member.incarnation() || task.lost) return;
   task.gone = true;
   if (ending()) return OnTick(now, actions);
-  // A task that has reported a failure is not lost as well.
+  // The failure that the task has reported is already being handled; the end of its session adds nothing.
   if (task.failed) return;
   OnLost(id, absl::UnavailableError("its session ended"), now, actions);
   OnTick(now, actions);
@@ -259,7 +260,7 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
   if (course_.training_begun() && now - last_progress_ >= kProgressInterval) ReportProgress(now, actions);
 }
 
-// Handles tasks that are silent, late to the start, or not replaced in time.
+// Handles tasks that are silent, not ready in time, or not replaced in time.
 void JobController::CheckMembers(Nanoseconds now, Actions& actions) {
   for (const TaskId id : roster_.FindSilent(now, silence_)) {
     OnLost(id,

@@ -1,4 +1,4 @@
-// The controller's part that reports progress, epochs and the summary.
+// JobController's functions that report progress, epochs and the summary.
 #include <algorithm>
 
 #include "runtime/chief/job_controller.h"

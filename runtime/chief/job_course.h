@@ -1,5 +1,5 @@
-// The stage a job has reached, and what follows at a barrier. Pure; belongs to the controller, which carries
-// out each stage. Everything that decides on the next stage is in `State`, a plain value.
+// The stage that a job has reached, and the next stage at a barrier. Pure; owned by JobController, which
+// carries out each stage. Everything that decides on the next stage is in `State`, a plain value.
 //
 //   gather -> set servers up -> set workers up -> [ train -> validate? -> save? ]* -> test? -> save -> stop
 //
@@ -15,14 +15,14 @@ namespace tethys {
 // The phases up to kWorkerSetup precede training; kStopping and kEnded end the job.
 enum class Phase { kGather, kServerSetup, kWorkerSetup, kTrain, kValidate, kTest, kSave, kStopping, kEnded };
 
-// The result of the epoch that the barrier closes.
+// The progress of the result of the epoch that ends at the barrier.
 enum class EpochResultStage {
   kNone,       // The barrier closes no epoch, or its result has been reported.
   kTrained,    // The epoch has ended.
   kValidated,  // The result holds the validation as well.
 };
 
-// A checkpoint of the state at the present barrier.
+// Whether the state at the current barrier is to be saved in a checkpoint.
 enum class SaveStage {
   kNotDue,
   kDue,
@@ -30,7 +30,7 @@ enum class SaveStage {
 };
 
 // Invariants:
-//  1. Phases before training are entered in their order, and none is entered after kStopping but kEnded.
+//  1. Phases before training are entered in their order. After kStopping only kEnded is entered.
 //  2. After an interrupt no segment and no test begins: the state is saved, unless a save of it was tried,
 //  and the job stops.
 class JobCourse {
@@ -45,15 +45,15 @@ class JobCourse {
     bool operator==(const State&) const = default;
   };
 
-  // Whether the job validates after each epoch, and whether it has a test split.
+  // `validates`: the job validates after each epoch. `tests`: it has a test split.
   JobCourse(bool validates, bool tests) : validates_(validates), tests_(tests) {}
 
-  // The next stage at a barrier. kReportEpoch takes no time; after EpochReported, ask again.
+  // The next stage at a barrier. kReportEpoch takes no time: call EpochReported, then Next again.
   enum class NextStep { kValidate, kReportEpoch, kSave, kTrain, kTest, kStop, kStopInterrupted };
   // Requires a barrier or the start of training. `finished`: no step is left to train.
   NextStep Next(bool finished) const;
 
-  // Entering kTrain leaves the barrier; entering kSave counts as the try to save it. Requires invariant 1.
+  // Entering kTrain leaves the barrier; entering kSave sets SaveStage::kTried. Requires invariant 1.
   void Enter(Phase phase);
 
   struct Barrier {
@@ -63,7 +63,7 @@ class JobCourse {
   void SegmentEnded(const Barrier& barrier);
   void EpochValidated() { state_.epoch_result = EpochResultStage::kValidated; }
   void EpochReported() { state_.epoch_result = EpochResultStage::kNone; }
-  // The epoch's result asks for a checkpoint.
+  // A checkpoint is due because of the epoch's result.
   void SaveIsDue() { state_.save = SaveStage::kDue; }
   void Tested() { state_.tested = true; }
   void Interrupt() { state_.interrupted = true; }

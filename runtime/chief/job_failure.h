@@ -1,6 +1,6 @@
 // Chooses the failure that a job ends with. An echo, a failure that merely follows from another ("my peer
 // vanished"), often arrives before its cause. It is held back for a moment, so that the cause is reported.
-// Pure; belongs to the controller.
+// Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 #define TETHYS_RUNTIME_CHIEF_JOB_FAILURE_H_
 
@@ -10,7 +10,8 @@
 
 namespace tethys {
 
-// Invariant: the chosen failure is the first certain one; until there is one, the first that may be an echo.
+// Invariant: the chosen failure is the first that is no echo or, until such a failure arrives, the first that
+// may be an echo.
 class JobFailure {
  public:
   // Time for which a failure that looks like an echo waits for its cause.

@@ -3,19 +3,19 @@
 // attempts. A last line without its newline was cut off by a crash and does not count.
 //
 //   attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY
-//                                           the state that it starts from; SAMPLES per epoch
+//                                           the attempt's starting state; SAMPLES: samples per epoch
 //   member ROLE INDEX INCARNATION HOST ADDRESS
 //   lost ROLE INDEX REASON...
 //   lease WORKER EPOCH BEGIN END            positions of the epoch's order
 //   used WORKER STEP BEGIN COUNT            a worker trained on samples [BEGIN, BEGIN + COUNT)
 //   applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION
-//                                           a server applied that worker's gradients of them
-//   torn WORKER BEGIN COUNT SERVER...       lost in the middle of a push that only these servers applied
+//                                           a server applied that worker's gradients of these samples
+//   torn WORKER BEGIN COUNT SERVER...       a worker was lost during a push; only these servers applied it
 //   epoch EPOCH END                         all positions [0, END) of the epoch are used
 //   saved STEP EPOCH POSITION               a checkpoint is committed
 //   end EPOCH POSITION                      the job ended well at this position
 //
-// BEGIN of `used`, `applied` and `torn` counts over the whole job: epoch x SAMPLES + position.
+// BEGIN of `used`, `applied` and `torn` is a position over the whole job: epoch x SAMPLES + position.
 #ifndef TETHYS_RUNTIME_CHIEF_JOURNAL_H_
 #define TETHYS_RUNTIME_CHIEF_JOURNAL_H_
 

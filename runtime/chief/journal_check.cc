@@ -22,7 +22,7 @@ namespace {
 
 // Bounds all numbers in a journal and positions over the whole job, so that sums of two do not overflow.
 constexpr int64_t kMaxNumber = int64_t{1} << 61;
-// Tasks of one attempt; job files allow fewer.
+// The most workers or servers of one attempt; job files allow fewer.
 constexpr int64_t kMaxTasks = 1 << 16;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
@@ -161,7 +161,7 @@ class Words {
     return value;
   }
 
-  // An epoch and a position in it, as a position over the whole job.
+  // Converts an epoch and a position in it into a position over the whole job.
   absl::StatusOr<int64_t> Position(absl::StatusOr<int64_t> epoch, absl::StatusOr<int64_t> position,
                                    int64_t samples_per_epoch) {
     TETHYS_RETURN_IF_ERROR(epoch.status());
@@ -187,12 +187,13 @@ class Words {
 
 // ------------------------------------------------------------------------------------------- an attempt
 
-// The words behind the first of "attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY".
+// The fields of a line "attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY" that the check needs.
 struct AttemptLine {
   int64_t start = 0;  // A position over the whole job, as are all positions below.
   int64_t samples_per_epoch = 0;
   int64_t servers = 0;
 
+  // Requires that the word "attempt" has been taken from `words`.
   static absl::StatusOr<AttemptLine> Parse(Words& words) {
     AttemptLine line;
     words.Next();
@@ -206,12 +207,12 @@ struct AttemptLine {
   }
 };
 
-// The uses of one attempt up to `cut`, where a later attempt starts over; kNever: no later one does.
+// The samples used in one attempt up to `cut`, where a later attempt starts; kNever: there is none later.
 class Attempt {
  public:
   Attempt(const AttemptLine& line, int64_t cut) : line_(line), cut_(cut) {}
 
-  // Takes any line of the attempt but its first. `kind` is the line's first word.
+  // Takes a line of the attempt after its first line. `kind` is the line's first word.
   absl::Status Take(absl::string_view kind, Words& words, int64_t number) {
     if (kind == "used") return TakeUse(words, number, 1, nullptr);
     if (kind == "applied") return TakeUse(words, number, 2, &applied_);
@@ -228,7 +229,7 @@ class Attempt {
   }
 
   bool ended() const { return end_ >= 0; }
-  // Samples used. Requires that all lines were taken.
+  // Checks the attempt and returns the number of samples used. Requires that all its lines were taken.
   absl::StatusOr<int64_t> Finish() {
     TETHYS_RETURN_IF_ERROR(CheckCover(used_, "the workers"));
     for (int64_t server = 0; server < line_.servers; ++server) {
@@ -245,7 +246,7 @@ class Attempt {
   }
 
  private:
-  // `skipped`: the words between the worker or server and BEGIN.
+  // `skipped`: the number of words between the worker's or server's index and BEGIN.
   absl::Status TakeUse(Words& words, int64_t number, int skipped, std::map<int64_t, IntervalSet>* servers) {
     TETHYS_ASSIGN_OR_RETURN(const int64_t who, words.Number());
     for (int i = 0; i < skipped; ++i) words.Next();
@@ -257,7 +258,7 @@ class Attempt {
     return Add((*servers)[who], begin, begin + count, absl::StrCat("ps ", who));
   }
 
-  // Whether samples [begin, begin + count) count: they are not empty and not undone.
+  // Whether the use of samples [begin, begin + count) counts: the range is not empty and not undone.
   absl::StatusOr<bool> Counts(int64_t begin, int64_t count, int64_t number) const {
     if (count == 0 || begin >= cut_) return false;
     if (count <= line_.samples_per_epoch - begin % line_.samples_per_epoch && begin + count <= cut_) {
@@ -288,7 +289,7 @@ class Attempt {
     return absl::DataLossError(absl::StrCat(PositionText(twice), " was used twice by ", who));
   }
 
-  // The end of the samples that `epoch` must use, before its tail if that was dropped (drop_remainder).
+  // The end of the samples that `epoch` must use: without its last samples if drop_remainder dropped them.
   int64_t RequiredEnd(int64_t epoch) const {
     const auto closed = epoch_end_.find(epoch);
     const int64_t length = closed == epoch_end_.end() ? line_.samples_per_epoch : closed->second;
@@ -296,13 +297,13 @@ class Attempt {
   }
 
   // Checks that all samples from the start to the cut or the end were used, and no others. An attempt that
-  // neither ended nor is cut can lack any, so it always passes.
+  // neither ended nor is cut may lack any sample, so it always passes.
   absl::Status CheckCover(const IntervalSet& found, const std::string& who) const {
     const int64_t end = cut_ != kNever ? cut_ : end_;
     if (end < 0) return absl::OkStatus();
     auto next = found.intervals().begin();
     const auto last = found.intervals().end();
-    int64_t done = 0;  // All positions before it are checked.
+    int64_t done = 0;  // All positions before this one are checked.
     for (int64_t begin = line_.start; begin < end;) {
       const int64_t epoch = begin / line_.samples_per_epoch;
       const int64_t required = std::max(begin, std::min(end, RequiredEnd(epoch)));
@@ -336,13 +337,14 @@ class Attempt {
   std::map<int64_t, IntervalSet> applied_;  // By server.
   // Torn batches, with the servers that applied them.
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
-  std::map<int64_t, int64_t> epoch_end_;  // Epochs closed in this attempt: positions used.
+  std::map<int64_t, int64_t> epoch_end_;  // Positions used, by epoch closed in this attempt.
   int64_t end_ = -1;                      // Position at which the job ended; -1: it did not end well.
 };
 
 constexpr absl::string_view kAttemptWord = "attempt ";
 
-// For each attempt, the earliest start of a later one: uses from there on are undone. kNever for the last.
+// For each attempt, the earliest start of a later attempt, from which on its uses are undone; kNever for the
+// last attempt.
 absl::StatusOr<std::vector<int64_t>> FindCuts(Lines& lines) {
   std::vector<int64_t> starts;
   TETHYS_RETURN_IF_ERROR(lines.Rewind());

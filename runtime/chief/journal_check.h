@@ -16,15 +16,15 @@
 namespace tethys::journal {
 
 struct CheckResult {
-  int64_t samples = 0;  // Used over all epochs, without those that a resume has undone.
+  int64_t samples = 0;  // Samples used over all epochs, without those that a resume has undone.
   int64_t attempts = 0;
-  bool ended = false;  // The job ended well; otherwise samples were checked for repeats only.
+  bool ended = false;  // The job ended well; otherwise the last attempt was checked for repeats only.
 };
 
-// OK: every sample of every epoch was used exactly once by the workers and, with parameter servers, applied
-// exactly once on each server, but for batches that a loss tore. Uses beyond the earliest state from which a
-// later attempt started are undone and do not count. DataLoss names the sample that is missing or repeated,
-// and where, or the line that cannot be read.
+// OK: the workers used every sample of every epoch exactly once. With parameter servers, each server also
+// applied every sample exactly once, except those of torn batches (journal.h). Uses beyond the earliest state
+// from which a later attempt started are undone and do not count. DataLoss names the missing or repeated
+// sample and the task, or the line that cannot be read.
 absl::StatusOr<CheckResult> Check(absl::string_view text);
 
 // Checks a file, which must not grow meanwhile. Blocks on the disk. Unavailable: the file cannot be read, so

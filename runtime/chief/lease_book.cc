@@ -54,8 +54,8 @@ void LeaseBook::Leave(int worker) {
 
 void LeaseBook::DealRound() {
   for (auto& [worker, batches] : dealt_) {
-    // The last round may have fewer batches than workers. The rest get steps without samples, which belong to
-    // the global batch of the round.
+    // The last round may have fewer batches than workers. The remaining workers get steps without samples,
+    // which belong to the global batch of the round.
     BatchLease lease;
     if (!free_.empty()) {
       lease = TakeFree();
@@ -116,7 +116,7 @@ void LeaseBook::Applied(int server, Slice positions) {
 
 LeaseBook::Settlement LeaseBook::Settle(int worker, int servers) {
   Settlement settlement;
-  // Backwards, so that returned batches precede the other free ones in order.
+  // The loop runs backwards, so that returned batches precede the other free batches and stay in order.
   for (auto held = held_.end(); held != held_.begin();) {
     --held;
     if (held->second.worker != worker) continue;

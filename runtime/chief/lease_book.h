@@ -1,13 +1,13 @@
-// Keeps which worker holds which batches of the running segment, for jobs that train on leases. Pure; used on
-// the chief's loop only.
+// Records which worker holds which batches of the running segment, for asynchronous and stale-synchronous
+// jobs. Pure; used on the chief's loop only.
 //
-//   asynchronously        batches go to the workers that ask
-//   stale-synchronously   they go in rounds: round c gives every worker that takes part one batch, its step
-//                         of clock c, so that all clocks stay comparable; without losses, round c is what
-//                         bulk-synchronous workers use in step c
+//   asynchronously        a batch is leased to the next worker that asks for one
+//   stale-synchronously   batches are dealt in rounds, so that all workers' clocks stay comparable: round c
+//                         gives one batch to every worker that takes part, for its step with clock c. Without
+//                         losses, round c has the batches of bulk-synchronous step c.
 //
-// The batches of a lost worker are settled by the servers' reports of what they applied, never by the
-// worker's.
+// The batches of a lost worker are settled by the servers' reports of the pushes that they applied, never by
+// the worker's own reports.
 #ifndef TETHYS_RUNTIME_CHIEF_LEASE_BOOK_H_
 #define TETHYS_RUNTIME_CHIEF_LEASE_BOOK_H_
 
@@ -23,43 +23,45 @@ namespace tethys {
 
 struct BatchLease {
   Slice positions;    // May be empty in a round: a step without samples.
-  Slice step;         // The global batch that holds the positions; asynchronously the positions themselves.
+  Slice step;         // The global batch that holds the positions; asynchronously equal to `positions`.
   int64_t clock = 0;  // The round.
   bool operator==(const BatchLease&) const = default;
 };
 
-// Cuts a segment into batches to lease, in order.
+// Cut a segment into batches to lease, in order: SingleBatches into batches of `batch` samples,
+// BatchesOfSteps into each worker's share of each global batch.
 std::vector<BatchLease> SingleBatches(Slice segment, int64_t batch);
 std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int workers);
 
 // Invariants:
-//  1. A batch is free, dealt to one worker and not sent, held by one worker, or done.
-//  2. A closed book deals no further batches: a worker that was told "last" gets no more, so no other worker
-//  may wait for it.
+//  1. A batch is free, dealt to one worker but not sent, held by one worker, or done.
+//  2. A closed book deals no further batches. A worker that has got its last lease makes no more steps, so a
+//  further round would make other workers wait for it without end.
 class LeaseBook {
  public:
   explicit LeaseBook(bool in_rounds) : in_rounds_(in_rounds) {}
 
   // The worker takes part from the next round on.
   void Join(int worker) { dealt_[worker]; }
-  // The worker's batches stay held until Settle.
+  // The worker takes part no longer. Batches that it holds stay held until Settle.
   void Leave(int worker);
 
   // Begins the next segment. Requires that no batch is held or free.
   void Open(const std::vector<BatchLease>& batches);
-  // Ends the segment early: batches behind the last dealt one are never leased. Returns the end of that
-  // batch, or the segment's begin if none was dealt. Batches that came back from a lost worker are still
-  // leased.
+  // Ends the segment early: batches behind the last dealt batch are never leased. Returns the end of that
+  // batch, or the segment's begin if no batch was dealt. Batches that came back from a lost worker can still
+  // be leased.
   int64_t CutToDealt();
-  // Leases batches that came back after the book was closed. Requires that all workers have ended the run.
+  // Opens the book again, for batches that came back after it was closed. Requires that all workers have
+  // ended the run.
   void Reopen() { closed_ = false; }
 
   struct Leases {
     std::vector<BatchLease> batches;
-    bool last = false;  // The worker gets no more.
+    bool last = false;  // The worker gets no more leases.
   };
-  // At most `batches` for a worker that takes part. Towards the end it gets fewer, so that the last batches
-  // are spread over the workers.
+  // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment,
+  // asynchronous workers get fewer, so that the last batches are spread over the workers.
   Leases Lease(int worker, int batches);
 
   // The worker has used a batch. FailedPrecondition: it does not hold that batch.
@@ -69,15 +71,15 @@ class LeaseBook {
 
   struct TornBatch {
     Slice positions;
-    std::vector<int> servers;  // Those that applied it.
+    std::vector<int> servers;  // The servers that applied the batch.
   };
   struct Settlement {
-    std::vector<Slice> applied;  // By every server.
-    std::vector<TornBatch> torn;
-    int64_t returned = 0;  // Batches that no server applied; they are free again.
+    std::vector<Slice> applied;   // Batches that every server applied.
+    std::vector<TornBatch> torn;  // Batches that only some servers applied.
+    int64_t returned = 0;         // Batches that no server applied; they are free again.
   };
-  // Settles the batches of a worker that has left and can push no more. `servers`: the number that take
-  // pushes.
+  // Settles the batches of a worker that has left and can push no more. `servers`: the number of servers that
+  // take pushes.
   Settlement Settle(int worker, int servers);
 
   bool closed() const { return closed_; }
@@ -88,7 +90,7 @@ class LeaseBook {
   struct Held {
     int worker;
     BatchLease lease;
-    std::vector<int> servers;
+    std::vector<int> servers;  // The servers that have applied the batch.
   };
 
   BatchLease TakeFree();
@@ -97,8 +99,8 @@ class LeaseBook {
   const bool in_rounds_;
   std::deque<BatchLease> free_;
   int64_t dealt_end_ = 0;                        // End of the last batch of the segment that was ever dealt.
-  std::map<int, std::deque<BatchLease>> dealt_;  // By worker that takes part.
-  std::map<int64_t, Held> held_;                 // By first position.
+  std::map<int, std::deque<BatchLease>> dealt_;  // Batches to send, by worker that takes part.
+  std::map<int64_t, Held> held_;                 // By first position of the batch.
   bool closed_ = false;
   int64_t next_round_ = 0;
 };

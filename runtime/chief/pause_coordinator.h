@@ -1,7 +1,7 @@
-// Ends a segment in lock step early, at the same step on every worker (workers/segment_pause.h). Pure;
-// belongs to the controller.
+// Ends a segment of a mirrored or bulk-synchronous job early, at the same step on every worker
+// (workers/segment_pause.h). Pure; owned by JobController.
 //
-//   kIdle --Begin: Pause to all--> kPausing --every worker has said after which step it waits: Cut--> kCut
+//   kIdle --Begin: Pause to all--> kPausing --every worker has named the step it waits after: Cut--> kCut
 #ifndef TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
 #define TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
 
@@ -21,13 +21,13 @@ class PauseCoordinator {
  public:
   enum class State { kIdle, kPausing, kCut };
 
-  // Both outlive it.
+  // `roster` and `segment` outlive the coordinator.
   PauseCoordinator(const Roster& roster, RunningSegment& segment) : roster_(roster), segment_(segment) {}
 
   // Asks the workers that have not ended the segment to pause. Requires state() == kIdle and an open segment.
   void Begin(Actions& actions);
-  // The worker waits after `pausing.steps()` of the segment. InvalidArgument: the segment is shorter. No
-  // effect unless it answers a Pause of this run.
+  // The worker waits after `pausing.steps()` steps of the segment. InvalidArgument: the segment is shorter. A
+  // message that does not answer a Pause of this run has no effect.
   absl::Status OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions);
   // The worker has made all steps of the segment, perhaps before the Pause reached it.
   void OnRunDone(TaskId worker, Actions& actions);

@@ -40,7 +40,7 @@ void ProgressPipe::Add(proto::ProgressEvent event) {
   MutexLock lock(mu_);
   if (broken_) return;
   if (!waiting_.empty() && IsPassing(waiting_.back())) {
-    // The queued progress shows more than a sign of life.
+    // A queued Progress is also a sign of life, so the empty event adds nothing.
     if (event.event_case() == proto::ProgressEvent::EVENT_NOT_SET) return;
     waiting_.pop_back();
   }

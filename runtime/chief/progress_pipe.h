@@ -24,7 +24,7 @@ class ProgressPipe {
 
   // -1: events are discarded. The descriptor outlives the pipe.
   explicit ProgressPipe(int fd);
-  // Blocks until all events are read or the reader is gone, because the last event is the job's result.
+  // Blocks until all events are written or the reader is gone, because the last event is the job's result.
   ~ProgressPipe();
 
   void Add(proto::ProgressEvent event);
@@ -38,7 +38,7 @@ class ProgressPipe {
   Mutex mu_;
   CondVar changed_;
   std::deque<proto::ProgressEvent> waiting_ ABSL_GUARDED_BY(mu_);
-  int64_t left_out_ ABSL_GUARDED_BY(mu_) = 0;  // Events since the last note about them.
+  int64_t left_out_ ABSL_GUARDED_BY(mu_) = 0;  // Events left out since the last note that counted them.
   bool ending_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
 

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// A status travels in a header, of which gRPC takes 8 KiB.
+// gRPC sends a status's message in a header, which may have at most 8 KiB.
 constexpr size_t kMaxReason = 2048;
 // Time for the last answer to be sent.
 constexpr Nanoseconds kLastAnswer = 5 * kSecond;
@@ -30,7 +30,7 @@ class RefusingChief final : public ChiefEvents {
   absl::Status WriteChunk(int64_t, int, int64_t, absl::Span<const float>) override { return Nothing(); }
   absl::Status ReadRange(int, int64_t, absl::Span<float>) override { return Nothing(); }
 
-  // The number of tasks refused so far; blocks until it is `tasks`, or `deadline`.
+  // Blocks until `tasks` tasks have been refused, or until `deadline`. Returns the number refused.
   int Await(int tasks, Nanoseconds deadline, const Clock& clock) {
     MutexLock lock(mu_);
     while (static_cast<int>(told_.size()) < tasks && clock.Now() < deadline) {

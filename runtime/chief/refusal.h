@@ -1,5 +1,5 @@
-// A stand-in for the chief of a job that a scheduler has started and that cannot begin: workers and servers
-// on other machines get the reason, instead of trying to connect until timeouts.start.
+// A stand-in for the chief of a job that a scheduler has started but that cannot begin. Workers and servers
+// on other machines get the reason from it, instead of trying to connect until timeouts.start.
 #ifndef TETHYS_RUNTIME_CHIEF_REFUSAL_H_
 #define TETHYS_RUNTIME_CHIEF_REFUSAL_H_
 

@@ -1,4 +1,4 @@
-// The tasks of the job, and the state of each as the chief sees it. Pure; belongs to the controller.
+// The tasks of the job, and the state of each as the chief sees it. Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_ROSTER_H_
 #define TETHYS_RUNTIME_CHIEF_ROSTER_H_
 
@@ -28,12 +28,12 @@ struct TaskState {
   proto::Heartbeat heartbeat;
   int64_t setup_ns = 0;
   int64_t step = 0;
-  // Used for workers that hold leases only.
+  // The fields below are used only for workers that train on leases.
   bool lost = false;       // It is not waited for, and its messages are ignored.
   bool late = false;       // It is a replacement that does not take part yet.
   uint32_t candidate = 0;  // The incarnation that is admitted to replace it, and has not joined yet.
 
-  // Begins a new life of the task, its first or that of a replacement.
+  // Resets the state for a new process of the task, which is its first or a replacement.
   void Begin(TaskId id, uint32_t incarnation, Nanoseconds now);
 };
 
@@ -50,7 +50,7 @@ class Roster {
 
   // The tasks of a role that take part.
   std::vector<TaskId> Present(proto::Role role) const;
-  // Whether some task of the role takes part, and `flag` is true of all that do.
+  // Whether at least one task of the role takes part, and `flag` is true for every task that does.
   bool All(proto::Role role, bool TaskState::*flag) const;
   // The number of workers that are not lost, including replacements that do not take part yet.
   int workers_left() const;
@@ -60,16 +60,17 @@ class Roster {
   // Whether no session is open any more.
   bool all_gone() const;
   // Gives each of these workers, in this order, the least local rank that no other worker of its host has.
-  // All other workers keep theirs, so a replacement never gets the GPU of a worker that still runs, in
-  // whichever order lost ones come back.
+  // All other workers keep theirs. So a replacement never gets the GPU of a worker that still runs,
+  // regardless of the order of replacements.
   void AssignLocalRanks(const std::vector<TaskId>& workers);
 
   // The tasks that have been silent for longer than `patience`. Called at every tick; time in which the chief
   // itself stalled between ticks is not counted.
   std::vector<TaskId> FindSilent(Nanoseconds now, Nanoseconds patience);
 
-  // For the user: tasks that have been silent for 2 s or more and, if `own_pace`, workers with less than
-  // three quarters of the median's steps. Replacements do not count as behind.
+  // Tasks to show to the user: those silent for 2 s or more and, if workers do not step together
+  // (`own_pace`), workers with less than three quarters of the median number of steps. Replacements do not
+  // count as behind.
   std::vector<proto::LateTask> LateTasks(Nanoseconds now, bool own_pace) const;
 
   std::string Describe(TaskId id) const;  // "worker 1 on 10.0.0.4"

@@ -1,6 +1,6 @@
 // The running segment: its used samples and, if workers train on leases, the worker that holds each batch.
 // Translates between positions in the epoch's order and positions over the whole job, which workers and the
-// journal use. Pure; belongs to the controller.
+// journal use. Pure; owned by JobController.
 #ifndef TETHYS_RUNTIME_CHIEF_RUNNING_SEGMENT_H_
 #define TETHYS_RUNTIME_CHIEF_RUNNING_SEGMENT_H_
 
@@ -18,7 +18,7 @@ namespace tethys {
 
 class RunningSegment {
  public:
-  // Batches that a worker holds ahead.
+  // The most batches that a worker holds ahead.
   static constexpr int kLeasesAhead = 4;
 
   // `planner` outlives it.
@@ -33,7 +33,7 @@ class RunningSegment {
   // leased again. Requires that all workers have ended the run.
   bool ReopenIfUnfinished();
 
-  // Ends the segment early: after `steps` of its steps, or behind the last leased batch. Requires Open.
+  // End the segment early, after `steps` of its steps or behind the last leased batch. Require Open.
   void CutAfter(int64_t steps);
   void CutToLeased();
 
@@ -49,8 +49,8 @@ class RunningSegment {
   absl::Status CheckAllUsed() const;
   int64_t used_count() const { return ledger_.has_value() ? ledger_->used_count() : 0; }
 
-  // Positions in the epoch of samples that are counted over the whole job. Any numbers may be given; numbers
-  // beyond the limits of a job give [-1, 0), which is in no segment.
+  // Convert a position over the whole job into positions in the epoch, and back. Positions takes any numbers;
+  // those beyond the limits of a job give [-1, 0), which is in no segment.
   Slice Positions(int64_t sample_begin, int64_t count) const;
   int64_t SampleBegin(Slice positions) const;
 

@@ -26,17 +26,17 @@ class SegmentPlanner {
   // Samples per update.
   int64_t batch() const { return batch_; }
   bool leased() const { return leased_; }
-  // Batches are leased in rounds, one for every worker.
+  // Whether batches are leased in rounds, each with one batch for every worker.
   bool in_rounds() const { return job_.strategy().parameter_server().has_stale_synchronous(); }
-  // The batches that the segment is leased in.
+  // The batches in which the segment is leased to workers.
   std::vector<BatchLease> Batches(const TrainingSegment& segment) const;
-  // Used positions per epoch.
+  // The number of positions that an epoch uses.
   int64_t epoch_positions() const { return epoch_positions_; }
   // Updates of a whole job from its start; for progress only.
   int64_t total_steps() const;
 
   bool Finished(const proto::TrainingState& state) const;
-  // The job is finished because validation no longer improves.
+  // Whether the job is finished because validation no longer improves.
   bool StoppedEarly(const proto::TrainingState& state) const;
   // Requires !Finished(state).
   TrainingSegment Next(const proto::TrainingState& state) const;

@@ -34,8 +34,9 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
 // for the user about each.
 std::vector<std::string> SetAsideDamaged(const StartingState& start);
 
-// OK: a job that resumes from `state` has something to do. FailedPrecondition: it is trained to its end or
-// beyond. A run at its end that has not `succeeded` lacks its test, checkpoint or summary, so it may resume.
+// OK: a job that resumes from `state` has something left to do. FailedPrecondition: the state is at the job's
+// end or beyond. A run at its end that has not `succeeded` lacks its test, checkpoint or summary, so it may
+// resume.
 absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingState& state, bool succeeded);
 
 }  // namespace tethys

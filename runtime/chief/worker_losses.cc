@@ -72,7 +72,7 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
   proto::WorkerLoss& loss = LastOf(id);
   loss.set_batches_returned(loss.batches_returned() + settlement.returned);
   const auto use = [&](Slice positions) {
-    // Use cannot fail: the book holds a batch once.
+    // Use cannot fail: the lease book holds each batch at most once.
     TETHYS_CHECK(segment_.ledger().Use(id.index, positions).ok());
     actions.push_back(WriteJournal{
         journal::Used(id.index, roster_.at(id).step, segment_.SampleBegin(positions), positions.count())});
@@ -93,11 +93,11 @@ void WorkerLosses::Settle(TaskId id, Actions& actions) {
 void WorkerLosses::TakesPart(TaskId id, Nanoseconds now, Actions& actions) {
   TaskState& task = roster_.at(id);
   task.late = false;
-  task.run_done = true;  // It was not asked to train.
+  task.run_done = true;  // The worker was not asked to train in this run.
   segment_.leases().Join(id.index);
   Question& question = questions_.at(id);
-  // The replacement has no step in rounds dealt since the servers were asked, so they must not wait for it
-  // there.
+  // The replacement has no step in rounds dealt since the servers were asked, so they must not wait for the
+  // replacement in those rounds.
   if (segment_.leases().next_round() > question.fence.clock()) SendToServers(question.fence, actions);
   const double seconds = ToSeconds(now - question.lost_at);
   LastOf(id).set_replaced_seconds(seconds);

@@ -1,8 +1,8 @@
 // Handles workers that are lost while the others train on (docs/design.md, When a worker is lost): has
 // servers refuse the frames of a lost worker, settles the batches that it held, and admits its replacement.
-// Pure; belongs to the controller, which decides when each of these is due.
+// Pure; owned by JobController, which decides when each of these steps is due.
 //
-//   Lose -> Fence ... OnFenced: kLostIsFenced -> Settle           the others train on meanwhile
+//   Lose -> Fence ... OnFenced: kLostIsFenced -> Settle           the other workers train on meanwhile
 //   a replacement is ready -> Enrol ... OnFenced: kEnrolled -> TakesPart
 #ifndef TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
 #define TETHYS_RUNTIME_CHIEF_WORKER_LOSSES_H_
@@ -22,12 +22,12 @@ namespace tethys {
 
 class WorkerLosses {
  public:
-  // All outlive it.
+  // `plan`, `roster` and `segment` outlive this object.
   WorkerLosses(const proto::JobPlan& plan, Roster& roster, RunningSegment& segment, Nanoseconds started)
       : plan_(plan), roster_(roster), segment_(segment), started_(started) {}
 
   // Marks the worker as lost; from now on its messages are ignored. `text`: the loss in a sentence. Returns
-  // whether a replacement is to come.
+  // whether the launcher is to replace the worker.
   bool Lose(TaskId id, const std::string& reason, const std::string& text, Nanoseconds now, Actions& actions);
 
   // Asks all servers to refuse the frames of the lost incarnation.
@@ -39,7 +39,7 @@ class WorkerLosses {
   // Any answer but kNotYet: all servers have answered the last request about that worker.
   Answer OnFenced(const proto::Fenced& fenced);
 
-  // Settles the batches that the worker held by what the servers applied: used, torn, or free again.
+  // Settles each batch that the worker held, by the servers' reports: it is used, torn, or free again.
   void Settle(TaskId id, Actions& actions);
   // The replacement takes part from now on.
   void TakesPart(TaskId id, Nanoseconds now, Actions& actions);
@@ -61,7 +61,7 @@ class WorkerLosses {
   };
 
   void Ask(TaskId id, bool takes_part, Actions& actions);
-  void SendToServers(proto::Fence& fence, Actions& actions);  // Sets the current clock in `fence`.
+  void SendToServers(proto::Fence& fence, Actions& actions);  // Sets the next round in `fence`.
   proto::WorkerLoss& LastOf(TaskId id);
 
   const proto::JobPlan& plan_;
