@@ -25,7 +25,7 @@ void BuildInUse::Run() {
   const MutexLock lock(mu_);
   while (!ended_) {
     utimensat(AT_FDCWD, folder_.c_str(), nullptr,
-              0);  // If touching fails, removing would, too.
+              0);  // If this fails, removal would fail, too.
     end_.WaitFor(mu_, interval_);
   }
 }

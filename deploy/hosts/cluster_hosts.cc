@@ -26,9 +26,10 @@ constexpr Nanoseconds kFactsDeadline = 20 * kSecond;
 // The longest time without a byte moved.
 constexpr Nanoseconds kCopyStall = 120 * kSecond;
 
-// Takes a bundle on standard input. It is unpacked aside and renamed, so it is complete or absent, even if
-// two launchers install it at once. Builds not used for a month are removed: the facts script and running
-// processes touch theirs.
+// A script that installs the bundle on its standard input. It unpacks the bundle into a temporary folder and
+// renames that, so the build is complete or absent even if two launchers install it at once. It removes
+// builds that were not used for a month: the facts script and running processes touch the builds that they
+// use.
 std::string InstallScript(const std::string& build) {
   return absl::StrCat("build=", build, R"sh(
 root="$HOME/.cache/tethys"
@@ -63,7 +64,7 @@ absl::Status At(const ClusterHost& host, const absl::Status& status) {
   return Annotate(status, absl::StrCat("host ", host.target.host));
 }
 
-// One status with the code of the first error and the messages of all.
+// One status with the code of the first error and the messages of all errors.
 absl::Status Together(const std::vector<absl::Status>& errors) {
   return absl::Status(errors[0].code(),
                       absl::StrJoin(errors, "\n    ", [](std::string* out, const absl::Status& error) {

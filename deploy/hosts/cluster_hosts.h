@@ -1,11 +1,11 @@
 // Prepares the machines of a job before it starts: finds the address of each, checks that it can run this
-// build, and installs the build if it is missing. Called by job_places.h; blocks, under deadlines; all hosts
-// at once.
+// build, and installs the build if it is missing. Called by job_places.h. Handles all hosts at once; blocks,
+// with deadlines.
 //
-// All files of ours on a machine are in ~/.cache/tethys: BUILD_ID/ (the unpacked bundle) and, on a chief's
-// machine, runs/. Installing a build on a host removes those not used there for a month; processes touch the
-// one that they run from (build_in_use.h). Hosts need sh, mkdir, rm, mv, tar and gzip; uname, date, df, touch
-// and find are used if present.
+// All files of Tethys on another machine are in ~/.cache/tethys: BUILD_ID/ (the unpacked bundle) and, on a
+// chief's machine, runs/. Installing a build on a host removes builds that were not used there for a month; a
+// process touches the build that it runs from (build_in_use.h). Hosts need sh, mkdir, rm, mv, tar and gzip;
+// uname, date, df, touch and find are used if present.
 #ifndef TETHYS_DEPLOY_HOSTS_CLUSTER_HOSTS_H_
 #define TETHYS_DEPLOY_HOSTS_CLUSTER_HOSTS_H_
 
@@ -35,13 +35,14 @@ struct ClusterOptions {
 // The numeric addresses of this machine.
 std::set<std::string> OwnAddresses();
 
-// The address at which a host's processes are reached: that of the host file, or the one ssh connects to.
-// InvalidArgument: a loopback address, although the host is not `alone`. NotFound: the name has no address.
+// The address at which a host's processes are reached: the one in the host file or, if that has none, the one
+// that ssh connects to. InvalidArgument: it is a loopback address, and the host is not the only one
+// (`alone`). NotFound: the name has no address.
 absl::StatusOr<std::string> FindAddress(const ClusterHost& host, bool alone, const ClusterOptions& options);
 
-// A place for each host, in their order. Processes are started directly on a host with an address of this
-// machine, by ssh on others. The error names every host that cannot be used, in the order of the file, with
-// the reason.
+// Returns a place for each host, in the order of `hosts`. Processes are started directly on a host whose
+// address is this machine's, and by ssh on other hosts. The error names every host that cannot be used, in
+// the order of the file, with the reason.
 absl::StatusOr<std::vector<Place>> PrepareHosts(const std::vector<ClusterHost>& hosts,
                                                 const ClusterOptions& options);
 

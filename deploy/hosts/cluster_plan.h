@@ -14,17 +14,17 @@ namespace tethys {
 struct ClusterPlan {
   std::vector<HostEntry> hosts;
   RoleAssignment roles;
-  // The device of each worker; empty if no host names one, and the job decides.
+  // The device of each worker; empty if no host names a device, so that the job's device applies.
   std::vector<proto::Device::Kind> worker_devices;
 
   // Hosts that run a process of the job, ascending.
   std::vector<int> UsedHosts() const;
-  // The sum over the hosts used; 0 if one of them has no price.
+  // The sum of the prices of the hosts used; 0 if one of them has no price.
   double PricePerHour() const;
 };
 
-// Errors of ReadHostFile and AssignRoles, the latter with the file's name. InvalidArgument: a worker would be
-// on a host with device=cpu, but the job asks for a precision that only GPUs have.
+// Fails as ReadHostFile and AssignRoles do. InvalidArgument: a worker would be on a host with device=cpu, but
+// the job asks for a precision that only GPUs have.
 absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const proto::Job& job);
 
 // Converts the workers' devices to the text of `tethys chief --worker_devices`, "cuda,cpu", and back.

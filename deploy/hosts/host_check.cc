@@ -21,10 +21,10 @@ namespace {
 constexpr Nanoseconds kFactsDeadline = 30 * kSecond;
 constexpr Nanoseconds kClockDeadline = 10 * kSecond;
 constexpr Nanoseconds kListenDeadline = 30 * kSecond;
-// Longer than the deadline of MeasureLink, because its error says more.
+// Longer than the deadline of MeasureLink, so that MeasureLink fails first: its error says more.
 constexpr Nanoseconds kLinkDeadline = 15 * kSecond;
 constexpr int kClockRounds = 8;
-// Enough for all pairs of 33 machines; with more, each is measured with 32 others.
+// Enough for all pairs of 32 machines. Of more machines, each is measured with at most 32 others.
 constexpr int kMaxRounds = 32;
 
 using Conversations = std::vector<std::unique_ptr<Conversation>>;
@@ -37,7 +37,7 @@ absl::string_view FirstLine(const Answer& answer) {
   return answer.lines.empty() ? absl::string_view() : absl::string_view(answer.lines[0]);
 }
 
-// This program's path in a form that a shell started from here can use, too.
+// This program's path, /proc/PID/exe instead of /proc/self/exe, so that a child process can use it, too.
 std::string ProgramForOthers() {
   return absl::StrReplaceAll(OwnProgram(), {{"/proc/self/", absl::StrCat("/proc/", getpid(), "/")}});
 }
@@ -96,7 +96,8 @@ class Checker {
     }
   }
 
-  // Starts a tethys with a listener on every machine that has this build; sets `links` of the others.
+  // Starts `tethys link`, which listens, on every machine that has this build, and sets `listeners` to the
+  // addresses. Sets CheckedHost::links of every machine.
   Conversations StartMeters(const std::string& secret, std::vector<std::string>& listeners) {
     Conversations conversations(check_.hosts.size());
     for (size_t i = 0; i < check_.hosts.size(); ++i) {
@@ -162,7 +163,7 @@ class Checker {
 
   const ClusterOptions& options_;
   ClusterCheck check_;
-  std::vector<std::vector<std::string>> ssh_;  // One per host.
+  std::vector<std::vector<std::string>> ssh_;  // One ssh call per host.
 };
 
 }  // namespace
@@ -172,8 +173,8 @@ ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOp
 }
 
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most) {
-  // The circle method: the last one stays, the others move by one seat a round, and opposite seats are a
-  // pair. With an odd count, one is left out each round.
+  // The circle method of tournaments: the last number keeps its seat, the other numbers move by one seat each
+  // round, and numbers on opposite seats are a pair. With an odd count, one number is left out in each round.
   const int seats = count + count % 2;
   std::vector<std::vector<std::pair<int, int>>> rounds;
   for (int round = 0; round < seats - 1 && round < most; ++round) {

@@ -1,7 +1,7 @@
 // The checks of `tethys hosts check` on the machines of a host file: whether ssh connects, each machine's
-// facts, its clock offset, and the network speed between each pair. Blocks; all hosts are asked at once,
-// under deadlines, and links are measured in rounds in which no machine takes part twice. No process is left
-// running.
+// facts, its clock offset, and the network speed between each pair of machines. Blocks, with deadlines. All
+// hosts are asked at once. Links are measured in rounds, and a machine takes part at most once in a round. No
+// process is left running.
 #ifndef TETHYS_DEPLOY_HOSTS_HOST_CHECK_H_
 #define TETHYS_DEPLOY_HOSTS_HOST_CHECK_H_
 
@@ -19,13 +19,13 @@ namespace tethys {
 
 struct CheckedHost {
   std::string host = {};     // Its name in the file.
-  std::string address = {};  // Empty: none that other machines can reach.
+  std::string address = {};  // Empty: it has no address that other machines can reach.
   bool here = false;         // It is this machine, which is asked without ssh.
   std::string trial = {};    // From SshTrial; shown if the host is not reached.
   absl::Status reached = {};
   HostFacts facts = {};
   std::optional<ClockOffset> clock = {};
-  absl::Status links = {};  // If not OK, why they were not measured.
+  absl::Status links = {};  // If not OK, why the host's links were not measured.
 };
 
 struct CheckedLink {
@@ -35,7 +35,7 @@ struct CheckedLink {
 };
 
 struct ClusterCheck {
-  std::string architecture = {};  // That of this machine.
+  std::string architecture = {};  // The architecture of this machine.
   std::vector<CheckedHost> hosts = {};
   std::vector<CheckedLink> links = {};
 };
@@ -43,7 +43,8 @@ struct ClusterCheck {
 // `options.bundle` is unused, because nothing is installed.
 ClusterCheck CheckCluster(const std::vector<HostEntry>& entries, const ClusterOptions& options);
 
-// Every pair of 0 .. count-1 once, in rounds that use no number twice; at most `most` rounds.
+// Every pair of the numbers 0 to count - 1 once, in rounds in which no number occurs twice. Returns only the
+// first `most` rounds if there are more.
 std::vector<std::vector<std::pair<int, int>>> RoundsOfPairs(int count, int most);
 
 // Tables for the user, followed by each problem and its remedy.

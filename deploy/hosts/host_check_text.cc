@@ -45,13 +45,13 @@ std::vector<std::string> HostRow(const CheckedHost& host, size_t number) {
   return row;
 }
 
-// "94.2", "941", "9,410".
+// In Mbit/s: "94.2", "941", "9,410".
 std::string MegabitsText(double bytes_per_second) {
   const double megabits = bytes_per_second * 8 / 1e6;
   return megabits < 100 ? absl::StrFormat("%.1f", megabits) : CountText(std::llround(megabits));
 }
 
-// Rows and columns are the hosts by their numbers.
+// A table whose rows and columns are hosts, numbered from 1.
 class Matrix {
  public:
   explicit Matrix(const std::vector<CheckedHost>& hosts) {

@@ -23,7 +23,7 @@ int64_t BytesOfKib(absl::string_view text) {
   return absl::SimpleAtoi(text, &kib) && kib >= 0 && static_cast<double>(kib) <= kMaxKib ? kib * 1024 : -1;
 }
 
-// A time in the answer as nanoseconds since 1970, with the width of its last digit in seconds.
+// The time in an answer, in nanoseconds since 1970, and the width of its last digit in seconds.
 struct Stamp {
   int64_t nanoseconds = 0;
   double resolution = 0;
@@ -123,7 +123,7 @@ std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers) {
     const std::optional<Stamp> stamp = answer.status.ok() ? FindStamp(answer) : std::nullopt;
     if (!stamp.has_value() || answer.heard < answer.asked) continue;
     const int64_t middle = answer.asked + (answer.heard - answer.asked) / 2;
-    // The digits below the last one were cut off, so half of its width is added.
+    // The time was cut off after its last digit, so half the width of that digit is added.
     const ClockOffset offset{.seconds = ToSeconds(stamp->nanoseconds - middle) + stamp->resolution / 2,
                              .error = ToSeconds(answer.heard - answer.asked) / 2 + stamp->resolution / 2};
     if (!best.has_value() || offset.error < best->error) best = offset;

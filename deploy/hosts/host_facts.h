@@ -1,5 +1,6 @@
-// A machine's facts and its clock offset, asked before a run and by `tethys hosts check`. Machines need sh;
-// nproc, df and nvidia-smi are used if present. Pure.
+// A machine's facts (such as memory, disk and GPUs) and its clock offset. The launcher asks for them before a
+// run, and `tethys hosts check` shows them. Machines need sh; nproc, df and nvidia-smi are used if present.
+// Pure.
 #ifndef TETHYS_DEPLOY_HOSTS_HOST_FACTS_H_
 #define TETHYS_DEPLOY_HOSTS_HOST_FACTS_H_
 
@@ -16,27 +17,27 @@ namespace tethys {
 struct HostFacts {
   std::string home = {};               // The home folder; empty: unknown.
   std::string architecture = {};       // Empty: unknown.
-  int cores = 0;                       // Those that a process may use; 0: unknown.
+  int cores = 0;                       // Cores that a process may use; 0: unknown.
   int64_t memory_bytes = -1;           // -1, here and below: unknown.
   int64_t memory_free_bytes = -1;      // MemAvailable of /proc/meminfo.
   int64_t disk_free_bytes = -1;        // On the file system of the home folder.
-  std::vector<std::string> gpus = {};  // Their names.
-  std::string program = {};            // The path of its tethys of this build; empty: it has none.
+  std::vector<std::string> gpus = {};  // The names of the GPUs.
+  std::string program = {};            // The path of this build's tethys there; empty: none.
 };
 
-// A script for sh at the far end of a Conversation. It answers "facts" with the facts but the GPUs, and the
-// time; "gpus" with the GPUs, which takes seconds on some machines; any other line with the time. A build
-// that is there is marked as used, see PrepareHosts.
+// A script for sh at the far end of a Conversation. It answers the line "facts" with the time and all facts
+// except GPUs, the line "gpus" with the GPUs (which takes seconds on some machines), and any other line with
+// the time. If `build` is installed there, "facts" touches its folder to mark it as used (cluster_hosts.h).
 std::string FactsScript(const std::string& build);
 
-// Reads the lines of answers. Malformed facts are unknown.
+// Parses the lines of answers. A malformed fact counts as unknown.
 HostFacts ParseFacts(const std::vector<std::string>& lines);
 
-// InvalidArgument: the home folder, which holds our builds, is unknown.
+// InvalidArgument: the machine's home folder, where builds are installed, is unknown.
 absl::Status CheckHome(const HostFacts& facts);
-// FailedPrecondition: a build for `architecture` does not run there.
+// FailedPrecondition: the machine cannot run a build for `architecture`.
 absl::Status CheckArchitecture(const HostFacts& facts, const std::string& architecture);
-// ResourceExhausted: less than `needed_bytes` is free there.
+// ResourceExhausted: the machine's disk has less than `needed_bytes` free.
 absl::Status CheckSpace(const HostFacts& facts, int64_t needed_bytes);
 
 // The offset of a machine's clock from this one's.
@@ -45,11 +46,11 @@ struct ClockOffset {
   double error = 0;    // Seconds; the offset is within seconds ± error.
 };
 
-// Computed from the answer with the smallest error: half its round trip and half its last digit. nullopt if
-// no answer has a time.
+// Computes the offset from the answer with the smallest error. An answer's error is half of its round trip
+// plus half the width of the last digit of its time. nullopt: no answer has a time.
 std::optional<ClockOffset> FindClockOffset(const std::vector<Answer>& answers);
 
-// A warning if the offset is beyond 5 s even with its error; empty otherwise.
+// A warning if the offset exceeds 5 s even after subtracting its error; empty otherwise.
 std::string ClockWarning(const std::optional<ClockOffset>& offset);
 
 }  // namespace tethys

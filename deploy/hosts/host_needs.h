@@ -1,9 +1,9 @@
-// A job's needs on a machine that the launcher cannot check from here: data files and GPUs. Before any
-// process starts (job_places.h), the launcher runs `tethys ready` on every machine, which has the same view
-// of files and GPUs as the processes that start later.
+// The data files and GPUs that a job needs on each machine. The launcher cannot check them from its own
+// machine, so it runs `tethys ready` on every machine before any process of the job starts (job_places.h).
+// `tethys ready` sees the same files and GPUs as the processes that start later.
 //
-// AskForNeeds blocks, under a deadline, all machines at once; the rest is pure except for looking at files.
-// Thread-compatible.
+// AskForNeeds asks all machines at once and blocks, with a deadline. The other functions are pure, except
+// that they examine files. Thread-compatible.
 #ifndef TETHYS_DEPLOY_HOSTS_HOST_NEEDS_H_
 #define TETHYS_DEPLOY_HOSTS_HOST_NEEDS_H_
 
@@ -19,20 +19,20 @@
 namespace tethys {
 
 struct HostNeeds {
-  std::map<std::string, int64_t> files = {};  // Data files by path, each with its size here in bytes.
+  std::map<std::string, int64_t> files = {};  // Size in bytes, on the launcher's machine, by path.
   int gpus = 0;                               // The number of workers that compute on GPUs there.
-  bool bf16 = false;                          // With gpus, as in CudaDeviceOptions.
+  bool bf16 = false;                          // If gpus > 0; see CudaDeviceOptions. So is tf32.
   bool tf32 = false;
   std::vector<std::string> cuda_library_path = {};  // See TaskOptions.
 
   bool empty() const { return files.empty() && gpus == 0; }
 };
 
-// The needs of the job's processes, by the names of their places. Files are listed for other machines only,
-// since they have been read here. NotFound: a data file is missing on this machine.
+// The needs of the job's processes, keyed by Place::host. Files are listed for other machines only, because
+// this machine has already read them. NotFound: a data file is missing on this machine.
 absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, const Places& places,
                                                          const std::vector<std::string>& cuda_library_path);
-// Adds `more` to `needs`; for a file in both, the size in `more` counts.
+// Merges `more` into `needs`: the greater number of GPUs counts and, for a file in both, the size in `more`.
 void AddNeeds(const HostNeeds& more, HostNeeds& needs);
 
 // The needs as arguments of `tethys ready`, which deploy/command/needs_flags.h parses.
@@ -41,8 +41,8 @@ std::vector<std::string> NeedsArguments(const HostNeeds& needs);
 // A line for each file that is not on this machine, cannot be read or has another size.
 std::vector<std::string> LackingFiles(const HostNeeds& needs);
 
-// The output of `tethys ready` for these lacking things, marked because a shell's start-up files may write,
-// too.
+// The output of `tethys ready` for `lines`, one per lacking thing. Each line is marked, because a shell's
+// start-up files may write lines, too.
 std::string LackText(const std::vector<std::string>& lines);
 
 // OK: no machine lacks anything. FailedPrecondition: a line for each lacking thing, with the machine's name.

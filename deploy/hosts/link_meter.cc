@@ -23,7 +23,7 @@ constexpr Nanoseconds kHandshakeDeadline = 2 * kSecond;
 constexpr int kRoundTrips = 20;
 constexpr uint32_t kMaxHandshakeBytes = 4096;
 constexpr size_t kPieceBytes = 128 << 10;
-// Few enough unsent bytes that even a slow link finishes soon after the last write.
+// The limit of unsent bytes in the socket; so small that even a slow link finishes soon after the last write.
 constexpr int kMaxUnsentBytes = 128 << 10;
 
 // A connected socket with a deadline; every wait also ends when `stop` becomes readable.
@@ -100,7 +100,7 @@ class Wire {
         bytes = 0;
       }
     }
-    if (bytes == 0) {  // So slow that nothing arrived after the warm-up.
+    if (bytes == 0) {  // The link is so slow that nothing arrived after the warm-up.
       bytes = all;
       counted_from = begin;
     }
@@ -184,7 +184,7 @@ class ThreadedListener final : public LinkListener {
   const FileDescriptor listener_;
   const HostPort address_;
   const WakeUp stop_;
-  std::thread thread_;  // Last: it uses the others.
+  std::thread thread_;  // Last, because the thread uses the other members.
 };
 
 }  // namespace

@@ -1,15 +1,15 @@
-// Measures the network between two machines: a listener on one, the measurement on the other, both of the
-// same build. Called by the verb `link`. A caller without the token gets no answer and holds the listener up
-// for two seconds at most. The messages, in order:
+// Measures the network between two machines of the same build: one listens, the other calls and measures.
+// Called by `tethys link`. A caller without the secret token gets no answer and occupies the listener for two
+// seconds at most. The messages, in order:
 //
 //   listener -> caller   8 bytes         nonce
-//   caller -> listener   4 bytes, n, n   a proto::Handshake (runtime/cluster/handshake.h)
+//   caller -> listener   4 + n bytes     n, then a proto::Handshake (runtime/cluster/handshake.h)
 //   20 times             1 byte          from the caller and back
 //   caller -> listener   bytes           as many as possible in half a second, then end of stream
 //   listener -> caller   8 bytes         a double: bytes per second received
-//   listener -> caller   bytes           the same for half a second, then end of stream
+//   listener -> caller   bytes           as many as possible in half a second, then end of stream
 //
-// Rates leave out the first tenth of a second, during TCP's slow start.
+// Rates leave out the first tenth of a second, because of TCP's slow start.
 #ifndef TETHYS_DEPLOY_HOSTS_LINK_METER_H_
 #define TETHYS_DEPLOY_HOSTS_LINK_METER_H_
 
@@ -36,8 +36,8 @@ class LinkListener {
   virtual const HostPort& address() const = 0;
 };
 
-// Blocks for about a second. DeadlineExceeded: it took more than ten. Unavailable: the listener cannot be
-// reached, is gone, or has another secret.
+// Blocks for about a second. DeadlineExceeded: it took more than ten seconds. Unavailable: the listener
+// cannot be reached, is gone, or has another secret.
 absl::StatusOr<LinkSpeed> MeasureLink(const JobSecret& secret, const HostPort& listener);
 
 }  // namespace tethys

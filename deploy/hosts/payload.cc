@@ -17,13 +17,14 @@ namespace tethys {
 namespace {
 
 constexpr Nanoseconds kPackDeadline = 600 * kSecond;
-// An unpacked bundle is about three times as large.
+// An unpacked bundle is about three times as large as the file; this ratio leaves a margin.
 constexpr double kUnpackedRatio = 3.5;
 constexpr char kBundleName[] = "tethys-bundle.tar.gz";
 
 std::string FolderOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
 
-// The folder of the bundle whose start script is `program`, with a slash; empty if it is no such script.
+// The folder of the unpacked bundle whose start script is `program`, ending in a slash; empty if `program` is
+// no such script.
 std::string UnpackedBundle(const std::string& program) {
   const std::string folder = FolderOf(program);
   return FileExists(folder + "lib/tethys") ? folder : "";
@@ -60,7 +61,7 @@ class PayloadFinder {
     return RunEverywhere({command}, kPackDeadline, options_.scratch)[0];
   }
 
-  // Reads the build id from the bundle's first member.
+  // Whether the bundle is of this build: its first member holds the build id.
   bool HoldsBuild(const std::string& path) const {
     const RemoteResult said = Run({.ssh = {"tar", "--occurrence=1", "-xzOf", path, "build"}});
     return said.status.ok() && absl::StrContains(said.output, options_.build);
@@ -86,7 +87,7 @@ class PayloadFinder {
                     "where bash, ldd, tar and gzip are, and --bundle names it)");
   }
 
-  // Fast rather than small, because it is made for these machines alone.
+  // Compresses fast rather than well, because the result is made for these machines alone.
   absl::Status Pack(const std::string& folder, const std::string& path) const {
     const std::string command = absl::StrCat("tar --owner=0 --group=0 -cf - -C ", ShellQuote(folder),
                                              " build tethys lib | gzip -1 > ", ShellQuote(path));

@@ -18,16 +18,16 @@ struct Payload {
 
 struct PayloadOptions {
   std::string program = {};                           // From OwnProgram.
-  std::string build = {};                             // Its id.
-  std::string bundle = {};                            // Given by the user; empty: the one beside the program.
+  std::string build = {};                             // The id of this build.
+  std::string bundle = {};                            // The path given by the user (--bundle), or empty.
   std::string scratch = {};                           // A directory for temporary files.
   std::function<void(const std::string&)> note = {};  // Takes lines for the user.
 };
 
-// Returns `bundle` if it is set, and otherwise the bundle beside the program. If there is none of this build
-// it is made there and kept (or in `scratch`, if that folder is not writable). A program that runs from an
-// unpacked bundle packs that again. NotFound: there is no file `bundle`. FailedPrecondition: it is no bundle
-// of this build. Errors say what to do.
+// Returns `bundle` if it is set, and otherwise the bundle beside the program. If no bundle of this build is
+// there, makes one and keeps it there or, if that folder is not writable, in `scratch`. A program that runs
+// from an unpacked bundle packs that bundle again, in `scratch`. NotFound: the file `bundle` does not exist.
+// FailedPrecondition: it is not a bundle of this build. Errors say what to do.
 absl::StatusOr<Payload> FindPayload(const PayloadOptions& options);
 
 }  // namespace tethys

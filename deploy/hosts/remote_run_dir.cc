@@ -32,8 +32,8 @@ constexpr char kHoldsResults[] = "tethys-holds-results";
 
 std::string Where(const std::string& host, const std::string& path) { return absl::StrCat(host, ":", path); }
 
-// Resolves the symbolic links of the part that exists, so that a directory has one name, the same before and
-// after it is made.
+// Resolves the symbolic links in the part of `path` that exists, so that a directory has the same name before
+// and after it is created.
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -48,7 +48,7 @@ RemoteResult Run(const RemoteCommand& command) {
   return RunEverywhere({command}, kTransferStall, scratch->path())[0];
 }
 
-// Ends the shell if `there` holds more than the job that was sent.
+// Shell code that exits with an error if the directory `there` holds more than the job that was sent.
 std::string RefuseResults(const std::string& there) {
   return absl::StrCat("for file in ", there,
                       "/*; do test ! -e \"$file\" || test \"${file##*/}\" = job.textproto || { echo ",
@@ -90,7 +90,7 @@ bool ParseRecord(const std::string& text, proto::RemoteRun& record) {
          absl::StartsWith(record.path(), "/");
 }
 
-// Returns a record without a host if there is none.
+// Returns a record without a host if the file does not exist.
 absl::StatusOr<proto::RemoteRun> ReadRecord(const std::string& run_dir) {
   const std::string path = run_dir + kRecordName;
   proto::RemoteRun record;
@@ -105,8 +105,8 @@ absl::StatusOr<proto::RemoteRun> ReadRecord(const std::string& run_dir) {
   return record;
 }
 
-// Sends the directory under another name and renames it when it is complete, so that an incomplete one is
-// never fetched.
+// Sends the directory under another name and renames it when it is complete, so that an incomplete directory
+// is never fetched.
 absl::Status Send(const Place& place, const std::string& run_dir, const std::string& packed) {
   const std::string there = ShellQuote(ChiefRunDir(place, run_dir));
   const std::string aside = there + ".new";
@@ -125,7 +125,7 @@ absl::Status Send(const Place& place, const std::string& run_dir, const std::str
   return Run({.ssh = place.ssh, .command = absl::StrCat("mv ", aside, " ", there)}).status;
 }
 
-// Moves every entry of `from` into `to`, replacing those of the same name.
+// Moves every entry of `from` into `to`, replacing entries of the same name.
 absl::Status MoveEntries(const std::string& from, const std::string& to) {
   std::error_code error;
   std::vector<std::string> names;
@@ -142,7 +142,8 @@ absl::Status MoveEntries(const std::string& from, const std::string& to) {
   return absl::OkStatus();
 }
 
-// Goes through `packed` and `unpacked`, so that a transfer that breaks off changes nothing in `run_dir`.
+// Fetches the directory `path` into `run_dir`. The temporary file `packed` and directory `unpacked` hold it
+// meanwhile, so that a transfer that breaks off changes nothing else in `run_dir`.
 absl::Status Bring(const std::vector<std::string>& ssh, const std::string& path, const std::string& run_dir,
                    const std::string& packed, const std::string& unpacked) {
   const std::string there = ShellQuote(path);
@@ -164,8 +165,8 @@ absl::Status Fetch(const std::vector<std::string>& ssh, const std::string& path,
   unlink(packed.c_str());
   RemoveRecursively(unpacked).IgnoreError();
   TETHYS_RETURN_IF_ERROR(status);
-  // The transfer is complete. If removing the directory there fails, the record stays and it is fetched
-  // again.
+  // The transfer is complete. If removing the directory there fails, the record stays, and the directory is
+  // fetched again when the run is resumed.
   if (Run({.ssh = ssh, .command = "rm -rf " + ShellQuote(path)}).status.ok()) {
     unlink((run_dir + kRecordName).c_str());
   }

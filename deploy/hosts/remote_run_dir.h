@@ -1,15 +1,15 @@
-// The run directory of a chief on another machine. The chief writes to a directory there. Before it starts,
-// its input (the job, and a checkpoint to resume from) is sent; after it has ended, its output is fetched and
-// removed there.
+// The run directory of a chief on another machine. The chief writes to a directory there. Before the chief
+// starts, its input (the job, and a checkpoint to resume from) is sent there. After the chief has ended, its
+// output is fetched from there and then removed there.
 //
 // Blocks for as long as data moves; a transfer in which no byte moves for kTransferStall fails.
 // Thread-compatible.
 //
 // Invariants:
-//  1. Results are removed there only after they have been fetched completely.
-//  2. RUN_DIR/.remote_run.textproto (proto/remote_run.proto) says where they are, from before the directory
-//     there has its name until they are removed. They are found again whichever process dies, and on
-//     whichever machine the next chief runs.
+//  1. Results are removed on the chief's machine only after they have been fetched completely.
+//  2. RUN_DIR/.remote_run.textproto (proto/remote_run.proto), on this machine, names the chief's machine and
+//     the directory there. It is written before that directory gets its final name, and is removed after the
+//     directory. So results are found again whichever process dies and wherever the next chief runs.
 #ifndef TETHYS_DEPLOY_HOSTS_REMOTE_RUN_DIR_H_
 #define TETHYS_DEPLOY_HOSTS_REMOTE_RUN_DIR_H_
 
@@ -29,24 +29,24 @@ constexpr Nanoseconds kTransferStall = 120 * kSecond;
 std::string ChiefRunDir(const Place& place, const std::string& run_dir);
 
 // Called before a fresh run in `run_dir`, which need not exist. FailedPrecondition: the chief's machine still
-// holds results of an earlier run in a directory of that name.
+// holds results of an earlier run in the same `run_dir`.
 absl::Status CheckNothingLeft(const Place& place, const std::string& run_dir);
 
-// Sends `run_dir` to the chief's machine; no-op if that is this one. FailedPrecondition: as above; nothing is
-// removed or replaced then.
+// Sends `run_dir` to the chief's machine; no-op if that is this machine. FailedPrecondition: as in
+// CheckNothingLeft; nothing is then removed or replaced.
 absl::Status SendRunDir(const Place& place, const std::string& run_dir);
 
-// Called after a run; no-op on this machine, or if the chief's has no files of the run. The error says where
-// the files are.
+// Called after a run. Fetches the chief's files into `run_dir`; no-op if the chief ran on this machine, or if
+// its machine has no files of the run. The error says where the files are.
 absl::Status FetchRunDir(const Place& place, const std::string& run_dir);
 
 // Called before a run is resumed. Fetches the files that an earlier attempt left on its chief's machine,
-// independent of the next chief's machine, and calls `note` with a line about it. `ssh_config` as in SshCall.
-// The error says where the files are.
+// which need not be the next chief's, and calls `note` with a line about it. No-op if no files were left.
+// `ssh_config` as in SshCall. The error says where the files are.
 absl::Status FetchLeftRunDir(const std::string& ssh_config, const std::string& run_dir,
                              const std::function<void(const std::string&)>& note);
 
-// "HOST:PATH" of results not fetched yet; empty if there are none.
+// "HOST:PATH" of results that were not fetched yet; empty if all were fetched.
 std::string UnfetchedAt(const std::string& run_dir);
 
 }  // namespace tethys

@@ -100,7 +100,7 @@ absl::StatusOr<std::vector<std::string>> ParseRanges(absl::string_view text) {
   return numbers;
 }
 
-// One entry of the list, with any number of brackets.
+// Expands one entry of a list of hosts, with any number of brackets.
 absl::StatusOr<std::vector<std::string>> ExpandEntry(absl::string_view entry) {
   if (entry.empty()) return absl::InvalidArgumentError("an entry is empty");
   std::vector<std::string> names = {""};
@@ -142,7 +142,7 @@ absl::StatusOr<std::string> FirstNode(const Environment& environment) {
   return Bad("SLURM_JOB_NODELIST", "is not set: start this command by srun");
 }
 
-// "2", or by type "a100:1,h100:1", which is 2.
+// Parses "2", or numbers by GPU type such as "a100:1,h100:1", whose sum is 2.
 absl::StatusOr<int> GpusPerTask(absl::string_view text) {
   int sum = 0;
   for (absl::string_view entry : absl::StrSplit(text, ',')) {
@@ -156,7 +156,7 @@ absl::StatusOr<int> GpusPerTask(absl::string_view text) {
   return sum;
 }
 
-// The length of a list of indices or identities; Slurm writes NoDevFiles if it is empty.
+// The number of GPUs in a list of indices or UUIDs. Slurm writes NoDevFiles for an empty list.
 int CountGpus(absl::string_view list) {
   if (list.empty() || list == "NoDevFiles") return 0;
   return static_cast<int>(std::count(list.begin(), list.end(), ',')) + 1;
