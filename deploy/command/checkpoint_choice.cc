@@ -16,7 +16,7 @@ constexpr size_t kMostNamed = 5;
 
 bool IsCheckpoint(const std::string& path) { return FileExists(absl::StrCat(path, "/", kManifestFile)); }
 
-// Lists the newest checkpoint of `folder` itself, of its checkpoints/, and of each run in it.
+// Lists all checkpoints in `folder`, then the newest one in its checkpoints/ and in each run directory in it.
 std::vector<std::string> CheckpointsNear(const std::string& folder) {
   std::vector<std::string> found;
   const auto add_newest = [&found](const std::string& root) {
@@ -33,7 +33,8 @@ std::vector<std::string> CheckpointsNear(const std::string& folder) {
   return found;
 }
 
-// A text with the checkpoints of the nearest folder around `path` that has any.
+// A text that names the checkpoints near `path`: in its parent folder or, if there are none, one folder
+// above.
 std::string ThereAre(std::string path) {
   for (int level = 0; level < 2; ++level) {
     const size_t slash = path.rfind('/');

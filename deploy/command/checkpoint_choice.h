@@ -1,4 +1,4 @@
-// The checkpoint that a path given by the user stands for. Blocks on files; thread-compatible.
+// Finds the checkpoint that the user means by a path. Blocks on files; thread-compatible.
 #ifndef TETHYS_DEPLOY_COMMAND_CHECKPOINT_CHOICE_H_
 #define TETHYS_DEPLOY_COMMAND_CHECKPOINT_CHOICE_H_
 
@@ -8,8 +8,9 @@
 
 namespace tethys {
 
-// Returns `path` itself if it is a checkpoint, or the newest undamaged one of a run directory or its
-// checkpoints/. NotFound: there is none; the message names checkpoints nearby. DataLoss: all are damaged.
+// Returns `path` if it is a checkpoint. If it is a run directory, or the checkpoints/ of one, returns the
+// newest undamaged checkpoint in it. NotFound: it holds no checkpoint; the message names checkpoints nearby.
+// DataLoss: all of its checkpoints are damaged.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path);
 
 }  // namespace tethys

@@ -13,8 +13,9 @@
 namespace tethys {
 namespace {
 
-// SIGINT makes the chief save and end the job; with `scheduled` also SIGTERM, which schedulers send to all
-// processes. Created before this process has other threads, so that none of them is interrupted.
+// SIGINT makes the chief save a checkpoint and end the job. With `scheduled`, SIGTERM does so, too, because
+// schedulers send it to all processes. Created before this process has other threads, so that these inherit
+// the blocked signals.
 class InterruptSignal {
  public:
   explicit InterruptSignal(bool scheduled) {
@@ -25,7 +26,7 @@ class InterruptSignal {
     sigprocmask(SIG_BLOCK, &interrupt, nullptr);
     fd_ = FileDescriptor(signalfd(-1, &interrupt, SFD_NONBLOCK | SFD_CLOEXEC));
   }
-  // Whether the signal arrived since the last call.
+  // Whether such a signal arrived since the last call.
   bool Came() const {
     signalfd_siginfo info;
     return read(fd_.get(), &info, sizeof(info)) == sizeof(info);

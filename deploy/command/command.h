@@ -1,5 +1,5 @@
-// The verbs of the `tethys` command, one source file each. main.cc chooses; a verb's function returns the
-// exit status of the process.
+// The verbs (subcommands) of the `tethys` command, one source file each. main.cc calls the verb's function,
+// Command::run, which returns the exit status of the process.
 #ifndef TETHYS_DEPLOY_COMMAND_COMMAND_H_
 #define TETHYS_DEPLOY_COMMAND_COMMAND_H_
 

@@ -45,7 +45,7 @@ constexpr char kDescription[] =
 
 constexpr int kTextWidth = 100;  // Width of sentences if there is no terminal.
 
-// One run to make.
+// A run that the comparison makes.
 struct PlannedRun {
   proto::JobPlan plan;
   Places places;
@@ -53,10 +53,10 @@ struct PlannedRun {
 };
 
 struct Request {
-  std::vector<Variation> variations;  // Those with a column.
+  std::vector<Variation> variations;  // From --vary; only those that have a column in the tables.
   std::vector<VariantLabel> labels;   // One per variant.
   std::vector<PlannedRun> runs;       // In the order of execution.
-  std::string differences;            // Those of the jobs (DifferencesText).
+  std::string differences;            // Fields in which the jobs differ (DifferencesText).
   JobRunOptions options;              // Options of every run, except its places.
   absl::optional<double> target;      // --target_accuracy
 };
@@ -65,10 +65,10 @@ std::string GradientScaleText(const proto::Job& job) {
   return GradientScale(job) == proto::Asynchronous::PUSH_MEAN ? "push" : "global";
 }
 
-// The strategy always has a column, so varying it adds none.
+// The strategy always has a column, so varying it adds no column.
 bool HasColumn(const Variation& variation) { return variation.field != "strategy"; }
 
-// `values`: those of the variations with a column.
+// `values`: the values of the variations that have a column.
 VariantLabel LabelOf(const proto::Job& job, std::vector<std::string> values) {
   return {.job = job.name(),
           .strategy = StrategyName(job),
@@ -98,7 +98,7 @@ struct PlannedVariant {
   proto::Job job;
 };
 
-// InvalidArgument: a job is wrong, or a variation applies to none.
+// InvalidArgument: a job is wrong, or a variation applies to no job.
 absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
                                                          const std::vector<Variation>& variations) {
   std::vector<PlannedVariant> planned;
@@ -190,8 +190,8 @@ absl::StatusOr<Request> PrepareRuns(const Flags& flags) {
   return request;
 }
 
-// The summary of a run that an interrupted comparison finished. nullopt: the run has to be made; prints the
-// reason if it was finished, but with another build or job.
+// The summary of `run` if an interrupted comparison has finished this run. nullopt: the run has to be made.
+// If it was finished with another build or job, prints that as the reason.
 absl::optional<proto::RunSummary> FinishedBefore(const PlannedRun& run) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run.record.run_dir);
   if (!summary.ok() || summary->status() != "succeeded") return absl::nullopt;
@@ -203,7 +203,7 @@ absl::optional<proto::RunSummary> FinishedBefore(const PlannedRun& run) {
   return absl::nullopt;
 }
 
-// Renames the directory of a run that is repeated, so that the user keeps its files.
+// Renames the directory of a run that is made again, so that the user keeps its files.
 absl::Status MoveAside(const std::string& run_dir) {
   if (!FileExists(run_dir)) return absl::OkStatus();
   std::string aside;
@@ -292,7 +292,7 @@ std::string ResumeCommand(const Flags& flags, const std::string& path) {
     const std::string& word = flags.words()[i];
     if (word == "--resume" || absl::StartsWith(word, "--run_dir=")) continue;
     if (word == "--run_dir") {
-      ++i;  // Its value.
+      ++i;  // Skips the flag's value.
       continue;
     }
     absl::StrAppend(&command, " ", ShellWord(word));
@@ -314,7 +314,7 @@ absl::Status CheckPlace(const Flags& flags, const std::string& path) {
       path + " holds a comparison already: go on with it by --resume, or name another by --run_dir");
 }
 
-// ", about 2:10 left of all", once a run was made; an estimate for the comparison.
+// ", about 2:10 left of all": an estimate for the whole comparison; empty before the first run was made.
 std::string TimeLeftText(const Request& request, size_t next, const std::vector<RunTime>& times) {
   std::vector<int> to_come;
   for (size_t i = next; i < request.runs.size(); ++i) to_come.push_back(request.runs[i].record.variant);

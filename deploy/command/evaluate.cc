@@ -20,7 +20,8 @@
 namespace tethys {
 namespace {
 
-// The input of the evaluation; anything missing or unfit is reported before it starts.
+// The input of the evaluation. If any of it is missing or unfit, this is reported before the evaluation
+// starts.
 struct Request {
   proto::Job job;
   std::string checkpoint;
@@ -32,7 +33,7 @@ struct Request {
   std::vector<std::string> cuda_library_path;
 };
 
-// The job file given, or that of the run with the checkpoint.
+// The job file given by the user, or else the job file of the run that holds the checkpoint.
 absl::StatusOr<std::string> JobFile(const Flags& flags, const std::string& checkpoint) {
   if (!flags.arguments().empty()) return flags.arguments()[0];
   const std::string job_file = checkpoint + "/../../job.textproto";

@@ -37,10 +37,10 @@ struct CommandSpec {
 class Flags {
  public:
   bool Has(const std::string& name) const { return values_.count(name) > 0; }
-  // The last value given, or `otherwise`.
+  // The last value given, or `otherwise` if the flag is not given.
   std::string Get(const std::string& name, const std::string& otherwise = "") const;
   std::vector<std::string> GetAll(const std::string& name) const;
-  // InvalidArgument unless the value is a whole number in [least, most].
+  // As Get, for numbers. InvalidArgument: the value is not a whole number in [least, most].
   absl::StatusOr<int64_t> GetInteger(const std::string& name, int64_t otherwise, int64_t least,
                                      int64_t most) const;
   const std::vector<std::string>& arguments() const { return arguments_; }
@@ -54,8 +54,8 @@ class Flags {
   std::vector<std::string> words_;
 };
 
-// Takes --name=value, --name value, and --switch; "--" ends the flags. InvalidArgument says which word is
-// wrong and, for an unknown flag, which it resembles.
+// Accepts --name=value, --name value, and --switch; "--" ends the flags. InvalidArgument names the word that
+// is wrong and, if that is an unknown flag, the known flag that it resembles.
 absl::StatusOr<Flags> ParseFlags(const CommandSpec& spec, absl::Span<const std::string> words);
 
 std::string HelpText(const CommandSpec& spec);

@@ -18,7 +18,7 @@ absl::StatusOr<ClusterCheck> Check(const Flags& flags) {
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<HostEntry> entries, ReadHostFile(flags.Get("hostfile")));
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
-  signal(SIGPIPE, SIG_IGN);  // A host that is gone is then an error, not a signal.
+  signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
   return CheckCluster(entries, {.ssh_config = flags.Get("ssh_config"), .scratch = scratch.path()});
 }
 

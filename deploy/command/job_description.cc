@@ -174,13 +174,15 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     const MemoryForecast on_gpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CUDA));
     add("each GPU", {on_gpu.parameters, on_gpu.gradients, on_gpu.slots,
                      on_gpu.activations + on_gpu.batches + on_gpu.copies, 0});
-    // Servers exchange host memory; mirrored workers decide at run time whether they do.
+    // Servers and their workers exchange host memory, so gradients and parameters are copied there. Whether
+    // mirrored workers need such copies is decided at run time.
     const bool staged = plan.placement().servers() > 0;
     add("its worker", {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
     note = absl::StrCat("cuBLAS and cuDNN take workspace on each GPU besides, at most ",
                         BytesText(on_gpu.workspaces), ".\n");
   }
-  // A server keeps every worker's push unless it adds them on arrival (bulk-synchronous with ARRIVAL).
+  // A server has a buffer for the push of every worker, unless it adds each push on arrival (bulk-synchronous
+  // training with summation ARRIVAL).
   const proto::ParameterServer& config = plan.job().strategy().parameter_server();
   const bool adds_at_once =
       !LeasesBatches(plan.job()) && config.bulk_synchronous().summation() == proto::BulkSynchronous::ARRIVAL;
@@ -192,7 +194,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   return Table(columns, rows) + note;
 }
 
-// The bytes that a mirrored worker sends and receives in a step.
+// The bytes that a mirrored worker, or each of several alike, sends and receives in a step.
 struct Moved {
   std::string worker;
   int64_t out = 0;
@@ -201,8 +203,9 @@ struct Moved {
   std::string how;
 };
 
-// Computes the bytes that the run will measure (Communicator::traffic). Within a host each worker sums its
-// share of all gradients in place and writes the sums to all. A ring moves each byte twice.
+// Computes the bytes that the run will measure (Communicator::traffic). Within a host, each worker sums its
+// share of all gradients in place and writes the sums to all workers there. A ring all-reduce moves each byte
+// twice.
 std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
                                    const std::vector<int>& worker_hosts) {
   const int64_t workers = plan.job().workers();

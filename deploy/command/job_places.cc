@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& ent
     hosts.push_back({.target = {.host = entry.host, .user = entry.user, .port = entry.ssh_port},
                      .address = entry.address});
   }
-  signal(SIGPIPE, SIG_IGN);  // A host that is gone is then an error, not a signal.
+  signal(SIGPIPE, SIG_IGN);  // A write to a host that is gone then returns an error.
   TETHYS_ASSIGN_OR_RETURN(const ScratchDirectory scratch, ScratchDirectory::Create());
   TETHYS_ASSIGN_OR_RETURN(std::vector<Place> prepared,
                           PrepareHosts(hosts, {.ssh_config = flags.Get("ssh_config"),
@@ -61,7 +61,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
   if (!flags.Has("hostfile")) {
     for (const char* flag : {"ssh_config", "bundle"}) {
       if (!flags.Has(flag)) continue;
-      if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;  // To fetch results.
+      if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;  // Fetching uses it.
       return absl::InvalidArgumentError(absl::StrCat("--", flag, " means nothing without --hostfile"));
     }
     return PlacesAllHere(jobs);

@@ -2,8 +2,8 @@
 // verbs that train; the launcher then runs the processes at these places.
 //
 // The chief runs on the machine that the roles assign to it. If that is another machine, its run directory is
-// there while the job runs, and is fetched at the end. Data is read on each worker's machine and on this one,
-// from the paths in the job. Blocks, under deadlines.
+// there while the job runs, and is fetched at the end. Data is read on this machine, the chief's and each
+// worker's, from the paths in the job. Blocks, with deadlines.
 #ifndef TETHYS_DEPLOY_COMMAND_JOB_PLACES_H_
 #define TETHYS_DEPLOY_COMMAND_JOB_PLACES_H_
 
@@ -16,20 +16,20 @@
 
 namespace tethys {
 
-// Returns `flags` with those of PlaceJobs added: hostfile, ssh_config, bundle and tls.
+// Returns `flags` with the flags of PlaceJobs added: hostfile, ssh_config, bundle and tls.
 std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags);
 
-// The places of each job, by the host file that the flags name. Assigns roles, connects to every machine that
-// any of the jobs uses, installs this build where it is missing, and checks the data files and GPUs that the
-// jobs need there. Without --hostfile, all places are on this machine, and only GPUs are checked.
-// FailedPrecondition names everything that is lacking. Progress and warnings go to standard output.
+// Returns the places of each job, chosen by the host file that the flags name. Assigns roles, connects to
+// every machine that any of the jobs uses, installs this build where it is missing, and checks the data files
+// and GPUs that the jobs need there. Without --hostfile, all places are on this machine, and only GPUs are
+// checked. FailedPrecondition names everything that is missing. Progress and warnings go to standard output.
 absl::StatusOr<std::vector<Places>> PlaceJobs(const Flags& flags, const std::vector<proto::Job>& jobs);
 
 // Prints a line on standard output and flushes it.
 void PrintLine(const std::string& line);
 
-// Sets the price_per_hour of a job without one to that of the hosts it would use, if the host file has the
-// prices of all.
+// If the job has no price_per_hour, sets it to the sum of the prices of the hosts that the job would use. The
+// sum is 0 (no price) if the host file has no price for one of them.
 absl::Status PriceByHosts(const Flags& flags, proto::Job& job);
 
 }  // namespace tethys

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// A server with less than 1 / kThin of the fullest server's parameters does next to nothing.
+// A server with less than 1 / kThin of the fullest server's parameters has almost no effect.
 constexpr int64_t kThin = 10;
 
 std::string ServersRemark(const proto::Placement& placement) {

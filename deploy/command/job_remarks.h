@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// A sentence for each: what is of no use, why, and what to write instead. Empty if all is of use.
+// One sentence for each part without effect: what it is, why it has none, and what to write instead.
 std::vector<std::string> JobRemarks(const proto::JobPlan& plan);
 
 }  // namespace tethys

@@ -51,7 +51,8 @@ TensorboardOptions TensorboardOf(const proto::JobPlan& plan, const std::string& 
   return options;
 }
 
-// Adds the results in the run's files. Errors are ignored here: the report lists missing files.
+// Adds the results in the run's files to the TensorBoard log. Errors are ignored: the report lists missing
+// files.
 void AddResults(const std::string& run_dir, TensorboardLog& log) {
   const absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   const absl::StatusOr<std::string> steps = ReadFile(run_dir + "/steps.csv", kMaxStepsCsvBytes);
@@ -64,7 +65,7 @@ bool AllHere(const Places& places) {
          std::all_of(places.workers.begin(), places.workers.end(), here);
 }
 
-// Writes the share into the summary, if the run has one.
+// Writes the share of the CPU that other programs used into the run's summary, if it has one.
 void AddOthersCpu(const CpuMark& begin, const CpuMark& end, const std::string& run_dir) {
   absl::StatusOr<proto::RunSummary> summary = ReadSummary(run_dir);
   const absl::optional<double> share = OthersShare(begin, end);
@@ -90,7 +91,8 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   return launch;
 }
 
-// The state of a run before it is resumed: an attempt that ends before it trains must restore it.
+// The job file and earlier attempts of a run that is resumed. If the new attempt ends before training starts,
+// the job file is restored.
 class EarlierRun {
  public:
   EarlierRun(const std::string& run_dir, const JobRunOptions& options)
@@ -150,7 +152,8 @@ absl::Status CheckPortFree(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // Ended jobs may be in TIME_WAIT.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on,
+             sizeof(on));  // The port may be in TIME_WAIT.
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
     return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(ErrnoStatus(errno, absl::StrCat("port ", port)).message(),
@@ -171,7 +174,7 @@ void ReadDisplayFlags(const Flags& flags, JobRunOptions& options) {
 
 namespace {
 
-// Fetches the results. Without them even a job that succeeded has failed.
+// Fetches the results from the chief's machine. If this fails, a job that succeeded counts as failed.
 void FetchResults(const Place& chief, const std::string& run_dir, RunResult& result) {
   const absl::Status fetched = FetchRunDir(chief, run_dir);
   if (fetched.ok()) return;
@@ -186,14 +189,14 @@ void FetchResults(const Place& chief, const std::string& run_dir, RunResult& res
 
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options) {
   RunResult result;
-  InterruptsHeld held;  // From the first change to the directory on; the launcher then handles them.
+  InterruptsHeld held;  // Interrupts stay pending from the first change to the directory until Launch.
   const EarlierRun earlier(directory.path(), options);
   result.status = directory.WriteJob(plan.job());
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
   if (!result.status.ok()) return result;
   const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
   const Place& chief = launch.places.chief;
-  if (!chief.ssh.empty()) held.Release();  // Sending may take long.
+  if (!chief.ssh.empty()) held.Release();  // Sending may take long, so interrupts end it.
   result.status = SendRunDir(chief, directory.path());
   if (!result.status.ok()) {
     result.status.Update(earlier.RestoreJob());
@@ -207,8 +210,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   result = Launch(launch, tensorboard);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
   held.Release();
-  // The chief has removed its copy of the earlier summary; FetchResults brings the one it may have written
-  // since.
+  // The chief has removed its copy of the earlier summary. If the chief has written a new summary since,
+  // FetchResults brings it.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
   const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();
@@ -233,7 +236,7 @@ std::string ResumeHint(const std::string& run_dir, bool scheduled, const absl::S
   }
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");
   const bool saved = checkpoints.ok() && !checkpoints->empty();
-  // Such a run fails again if nothing is changed.
+  // After these errors, the run fails again if nothing is changed.
   const bool by_job = absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status);
   const bool recurs = by_job || absl::IsResourceExhausted(status) || absl::IsNotFound(status);
   const std::string first = by_job && saved ? "once that is mended (--set changes fields of the job), "

@@ -15,13 +15,13 @@
 
 namespace tethys {
 
-// Makes the job's plan and checks everything that can be checked in advance. Reads all of the data, so
-// workers find it in the page cache. Errors of the job and its data.
+// Makes the job's plan and checks everything that can be checked in advance. Reads all of the data, so that
+// workers find it in the page cache. Fails if the job or its data is invalid.
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job);
 
-// Makes the chief's checks on resuming, before the run directory changes, and returns the state to resume
-// from. NotFound: the run has no undamaged checkpoint. FailedPrecondition: that checkpoint does not fit the
-// job, or nothing is left to train.
+// Makes the same checks as the chief does on resuming, but before the run directory changes. Returns the
+// state to resume from. NotFound: the run has no undamaged checkpoint. FailedPrecondition: the newest
+// undamaged checkpoint does not fit the job, or nothing is left to train.
 absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, const std::string& run_dir);
 
 // FailedPrecondition: the port is in use on 127.0.0.1.
@@ -29,7 +29,7 @@ absl::Status CheckPortFree(int port);
 
 struct JobRunOptions {
   int chief_port = 0;                     // 0: any free port.
-  absl::optional<Places> places = {};     // For processes started here; nullopt: all, on this machine.
+  absl::optional<Places> places = {};     // Of the processes to start; nullopt: all, on this machine.
   absl::optional<JobSecret> secret = {};  // See LaunchOptions.
   bool resume = false;
   proto::TrainingState resumed = {};                // The state from which a resumed run continues.
@@ -42,14 +42,14 @@ struct JobRunOptions {
 std::vector<FlagSpec> WithDisplayFlags(std::vector<FlagSpec> flags);
 void ReadDisplayFlags(const Flags& flags, JobRunOptions& options);
 
-// Writes the job into the directory, runs it, shows progress on standard output.
+// Writes the job into the directory, runs the job, and shows its progress on standard output.
 RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, const JobRunOptions& options);
 
-// How to resume after a failure with `status`. `scheduled`: a scheduler starts the processes.
+// Text on how to resume after a failure with `status`. `scheduled`: a scheduler starts the processes.
 std::string ResumeHint(const std::string& run_dir, bool scheduled, const absl::Status& status);
 
-// A line on the run's result, from its summary: test accuracy and times. Another line follows if the model is
-// hardly better than a guess.
+// A line on the run's result, from its summary: test accuracy and times. A second line follows if the model
+// is hardly better than a guess.
 std::string OutcomeText(const proto::Job& job, const std::string& run_dir);
 
 }  // namespace tethys

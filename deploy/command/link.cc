@@ -38,8 +38,8 @@ int Link(const Flags& flags) {
       LinkListener::Start(*secret, flags.Get("bind", "127.0.0.1"));
   if (!listener.ok()) return Fail("link", listener.status(), kExitFailed);
 
-  // The measurement has a thread of its own, so that the end of standard input ends the process during it,
-  // too.
+  // A measurement has a thread of its own, so that the end of standard input ends the process even during a
+  // measurement.
   std::thread measurement;
   std::string question;
   while (std::getline(std::cin, question)) {

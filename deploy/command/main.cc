@@ -22,7 +22,7 @@ std::vector<Command> AllCommands() {
           ServerCommand(), LinkCommand(),    AgentCommand(),    ReadyCommand()};
 }
 
-// Opens descriptors 0 to 2 if the caller closed them, since files and pipes would get these numbers.
+// Opens descriptors 0 to 2 if the caller closed them. Otherwise files and pipes would get these numbers.
 void OpenStandardDescriptors() {
   int fd;
   do {
@@ -84,6 +84,6 @@ int Main(const std::vector<std::string>& words) {
 
 int main(int argc, char** argv) {
   tethys::OpenStandardDescriptors();
-  tethys::RaiseDescriptorLimit();  // One for each process, connection and stream of a job.
+  tethys::RaiseDescriptorLimit();  // A job needs one for each process, connection and stream.
   return tethys::Main(std::vector<std::string>(argv + 1, argv + std::max(argc, 1)));
 }

@@ -8,8 +8,8 @@
 namespace tethys {
 namespace {
 
-// Creates and destroys a device on the last GPU needed, which checks the number of GPUs, the libraries and
-// the driver.
+// Creates and destroys a device on the last GPU that is needed. This checks the number of GPUs, the libraries
+// and the driver.
 absl::Status CheckGpus(const HostNeeds& needs) {
   proto::Device config;
   config.set_kind(proto::Device::CUDA);

@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// InvalidArgument: `path` holds several runs, and a trace shows one.
+// InvalidArgument: `path` holds several runs, but a trace shows only one.
 absl::Status CheckOneRun(const proto::Report& report, const std::string& path) {
   if (FileExists(absl::StrCat(path, "/", kSummaryFile))) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--trace shows one run, and ", path,

@@ -26,7 +26,7 @@ constexpr char kSecretRemedy[] =
     ": the first line on standard input must be TOKEN JOB_ID, which launchers write, see tethys train; or "
     "name a file with that line by --token_file";
 
-// Ends the process at the end of `fd`. Bytes before it are ignored.
+// Ends this process when `fd` reaches end of file. Bytes before that are ignored.
 void WatchLauncher(int fd) {
   std::thread([fd] {
     char ignored[64];
@@ -104,7 +104,7 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
             const std::string& caller) {
   const std::string& shown = caller.empty() ? verb : caller;
   prctl(PR_SET_NAME, absl::StrCat("tethys-", name).c_str());
-  signal(SIGPIPE, SIG_IGN);  // A broken connection is then an error code.
+  signal(SIGPIPE, SIG_IGN);  // A write to a broken connection then returns an error.
   const bool file = flags.Has("token_file");
   const absl::StatusOr<JobSecret> secret =
       file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
@@ -116,7 +116,7 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
   const bool mishap = verb == "worker" && MayBefallOneProcess(status);
   const int exit_status = mishap ? kExitMishap : kExitFailed;
   if (!caller.empty()) return Fail(caller, status, exit_status);
-  // The only line about the failure in this process's log.
+  // This is the only line about the failure in this process's log.
   TETHYS_LOG(Error, StatusText(status));
   return exit_status;
 }

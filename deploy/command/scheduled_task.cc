@@ -34,7 +34,7 @@ absl::StatusOr<ScheduledTask> TaskFrom(const std::string& scheduler, const proto
   return absl::InvalidArgumentError(absl::StrCat("--from=", scheduler, ": must be tf_config or slurm"));
 }
 
-// Only a worker on a GPU reads Slurm's variables, so errors in them do not stop other processes.
+// Only a worker on a GPU reads Slurm's variables about GPUs, so errors in them do not stop other processes.
 absl::StatusOr<bool> HasOwnGpus(const std::string& scheduler, const ScheduledTask& task,
                                 const proto::Job& job) {
   const bool on_gpu = task.role == proto::WORKER && job.device().kind() == proto::Device::CUDA;
@@ -52,7 +52,8 @@ absl::Status CheckFits(const ScheduledTask& task, const proto::Job& job) {
                    ", or choose another by --set=strategy=..."));
 }
 
-// Every process reads the job: its strategy and number of servers determine the part of each.
+// The path of the job file. Every process reads it, because the job's strategy and number of servers
+// determine the role of each process.
 absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
   if (!flags.arguments().empty()) return flags.arguments()[0];
   if (!flags.Has("resume") || !flags.Has("run_dir")) {
@@ -68,7 +69,7 @@ absl::StatusOr<std::string> ScheduledJobFile(const Flags& flags) {
 }
 
 // A scheduler signals all processes of a job at once, but the chief needs its tasks for a last checkpoint. So
-// a task ignores the first signal of a kind and ends with the job; the second one ends it at once.
+// a task ignores the first signal of each kind and ends with the job; the second one ends the task at once.
 void SpareFirstSignals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction once = {};
@@ -120,7 +121,7 @@ absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const Schedul
 
 void RefuseOthers(const Flags& flags, const ScheduledRun& run, const absl::Status& status) {
   const absl::StatusOr<JobSecret> secret = ReadSecretFile(flags.Get("token_file"));
-  if (!secret.ok()) return;  // The others read the same file, and say so themselves.
+  if (!secret.ok()) return;  // The other processes read the same file and report the error, too.
   const ScheduledTask& task = run.task;
   ShareStandardError(absl::StrCat("chief on ", task.host), flags.Has("log_to_terminal"));
   LogWhatGrpcLogs();

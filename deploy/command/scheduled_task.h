@@ -22,16 +22,17 @@ struct ScheduledRun {
   double start_timeout = 0;            // Seconds within which all processes must join.
   bool own_gpus = false;               // See TaskOptions.
 };
-// Reads the environment, which libraries must not read, and JOB; without JOB but with --resume, the job in
-// --run_dir. InvalidArgument: they contradict each other.
+// Reads the scheduler's environment variables and the job file: JOB or, if only --resume is given, the job
+// stored in --run_dir. InvalidArgument: the variables and the job contradict each other.
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);
 
-// Options for the process that starts the chief: it starts its own part of the job, and the other processes
-// join.
+// Options for the process that starts the chief. It starts the chief and, if it is worker 0, that worker; the
+// job's other processes are started by the scheduler and join.
 absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run);
 
-// Called by the process that cannot start the chief, because of `status`: refuses the job's workers and
-// servers with that reason as they join. Blocks until all were refused, for the job's timeouts.start at most.
+// Called if the process that should start the chief cannot do so, because of `status`. Refuses the job's
+// workers and servers as they join, with `status` as the reason. Blocks until all were refused, at most for
+// the job's timeouts.start.
 void RefuseOthers(const Flags& flags, const ScheduledRun& run, const absl::Status& status);
 
 // Runs this process's worker or server until the job ends; returns the exit status.

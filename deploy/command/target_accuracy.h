@@ -10,7 +10,7 @@ namespace tethys {
 
 FlagSpec TargetAccuracyFlag();
 
-// The flag's value; absent if it was not given. InvalidArgument unless it is in (0, 1].
+// The flag's value; nullopt if the flag was not given. InvalidArgument: the value is not in (0, 1].
 absl::StatusOr<absl::optional<double>> GivenTarget(const Flags& flags);
 
 }  // namespace tethys

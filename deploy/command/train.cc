@@ -36,7 +36,7 @@ absl::StatusOr<int> ChiefPort(const Flags& flags) {
   return static_cast<int>(port);
 }
 
-// The job file to read: the one given, or that of the resumed run.
+// The job file to read: the one that the user names, or the resumed run's.
 absl::StatusOr<std::string> JobFile(const Flags& flags, bool resume) {
   if (!resume) {
     if (!flags.arguments().empty()) return flags.arguments()[0];
@@ -95,7 +95,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   return Request{std::move(plan), std::move(directory), options};
 }
 
-// Prepares a run all of whose processes are started from here.
+// Prepares a run whose processes are all started by this command.
 absl::StatusOr<Request> PrepareOwn(const Flags& flags) {
   JobRunOptions options;
   TETHYS_ASSIGN_OR_RETURN(options.chief_port, ChiefPort(flags));
@@ -108,7 +108,7 @@ absl::StatusOr<Request> PrepareScheduled(const Flags& flags, const ScheduledRun&
   return PrepareRequest(flags, run.overrides, std::move(options));
 }
 
-// Writes the report, also of a run that failed, which shows its progress.
+// Writes the report. The report of a failed run shows the progress made until then.
 absl::Status ReportRun(const std::string& run_dir) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Report report,
                           CollectReport(run_dir, absl::nullopt, ShortVersionText()));
