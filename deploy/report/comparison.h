@@ -32,7 +32,7 @@ std::vector<Variant> AllVariants(int jobs, absl::Span<const Variation> variation
 // FIELD=VALUE for each variation.
 std::vector<std::string> VariantOverrides(const Variant& variant, absl::Span<const Variation> variations);
 
-// The value shown for a job that a variation does not apply to, because its field belongs to another
+// The value shown for a job to which a variation does not apply, because the varied field belongs to another
 // strategy.
 extern const char kNotVaried[];
 
@@ -45,7 +45,7 @@ struct RunTime {
 // finished runs or, if there are none, of all finished runs. nullopt: no run has finished.
 absl::optional<double> SecondsLeft(absl::Span<const RunTime> made, absl::Span<const int> to_come);
 
-// A variant as it is shown, taken from its resolved job.
+// A variant as tables show it, taken from its resolved job.
 struct VariantLabel {
   std::string job;
   std::string strategy;
@@ -56,29 +56,33 @@ struct VariantLabel {
   std::vector<std::string> values;
 };
 
-// The common prefix of all jobs' names, up to and including a separator. Tables show it once, above.
+// The common prefix of all jobs' names, up to and including a separator. Tables show it once, above their
+// rows.
 std::string CommonPrefix(absl::Span<const VariantLabel> labels);
 // The last part of a field's path, broken at underscores into the lines of a table's heading.
 std::vector<std::string> FieldHeader(const std::string& field);
 
-// The exchange of a mirrored run, without its reason: "shared memory among 3 workers". Empty for other
-// strategies.
+// How the workers of a mirrored run exchange gradients, without the reason for it: "shared memory among 3
+// workers". Empty for other strategies.
 std::string ExchangeOf(const proto::RunSummary& summary);
-// "2 by shared memory among 3 workers, 1 by TCP among 3 workers"; empty if all are equal.
+// Counts the different `exchanges`: "2 by shared memory among 3 workers, 1 by TCP among 3 workers". Empty if
+// all are equal.
 std::string DifferentExchanges(absl::Span<const std::string> exchanges);
 
 // The first columns of the CSV files, and a variant's cells in them.
 std::vector<std::string> LabelHeader(absl::Span<const Variation> variations);
 std::vector<std::string> LabelCells(const VariantLabel& label);
-// A number with more digits than any measurement here has.
+// A CSV cell for a number, with more digits than any measurement here has.
 std::string NumberCell(double value);
 
-// A row per variant, ± the standard error of the mean; below it variants whose runs used different exchanges,
-// and failed runs. `width`: the terminal's width, into which the table is cut (Table in text.h); 0: no limit.
+// A row per variant, with ± the standard error of the mean. Lines below the table name variants whose runs
+// exchanged gradients differently, and failed runs. `width`: the terminal's width, to which the table is cut
+// (Table in text.h); 0: no limit.
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                             absl::Span<const RunRecord> runs, int width = 0);
 
-// A row per variant with the time, epochs and cost to the target, under a caption. Empty without a target.
+// A row per variant with the time, epochs and cost until the target accuracy was reached, under a caption.
+// Empty without a target.
 std::string TargetTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                         absl::Span<const RunRecord> runs, const Target& target, int width = 0);
 

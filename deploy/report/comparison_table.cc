@@ -79,7 +79,7 @@ std::string ExchangeLines(absl::Span<const VariantLabel> labels, absl::Span<cons
   return text;
 }
 
-// " memory": the media through which the runs of a variant exchanged; empty where nothing was.
+// " memory": the media through which a variant's runs exchanged data; empty if they exchanged none.
 std::string MediumText(absl::Span<const RunRecord> runs, int variant) {
   std::set<std::string> media;
   for (const RunRecord& run : runs) {

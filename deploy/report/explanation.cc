@@ -20,9 +20,9 @@ using proto::ReportValue;
 using proto::ReportVariant;
 
 constexpr double kFullCpu = 0.9;    // Mean share of all cores that counts as full.
-constexpr double kVisible = 0.01;   // Least named share of the training time.
-constexpr double kOthersCpu = 0.1;  // Other programs' share of all cores to mention.
-constexpr double kStraggler = 1.2;  // Own work over the median's, as in the page's table.
+constexpr double kVisible = 0.01;   // A part of the training time below this share is not named.
+constexpr double kOthersCpu = 0.1;  // Above this share of all cores, other programs are mentioned.
+constexpr double kStraggler = 1.2;  // A worker's own time over the median; as in the page's table.
 
 // A variant and its name in the text.
 struct Subject {
@@ -62,7 +62,7 @@ Named NamedParts(const std::vector<const ReportVariant*>& variants) {
   return named;
 }
 
-// The training time of a worker outside the named parts.
+// A worker's training time outside computation, exchange and the named parts.
 double RestSeconds(const ReportVariant& variant, const Named& named) {
   return variant.seconds().mean() - variant.compute_seconds().mean() - variant.exchange_seconds().mean() -
          (named.data ? variant.data_seconds().mean() : 0) -
@@ -96,7 +96,7 @@ std::string WhereTimeWent(const Subject& subject) {
   return text;
 }
 
-// The parts of the difference in training time.
+// A sentence on the parts of the difference in training time.
 std::string WhatDiffers(const ReportVariant& best, const ReportVariant& rival) {
   if (EqualWithinNoise(best.seconds(), rival.seconds())) {
     return "Their difference in training time is within noise, so there is nothing to explain in it.";
@@ -140,7 +140,7 @@ std::string ExchangeText(const ReportVariant& variant) {
   return absl::StrCat(", by ", exchange.empty() ? MediumOf(variant.summary()) : exchange);
 }
 
-// The machine whose processes moved the most during training. With one machine only, both ends of every
+// The machine whose processes moved the most bytes during training. With only one machine, both ends of every
 // connection would be counted, so the text is empty.
 std::string BusiestMachine(const ReportVariant& variant) {
   const auto traffic = [](const proto::MachineSeries& machine) {
@@ -197,8 +197,8 @@ std::string Staleness(const std::vector<Subject>& subjects) {
       text, subjects[0].variant->summary().steps(), subjects[1].variant->summary().steps());
 }
 
-// Names a slow worker. In lock step all workers wait for the slowest, which shows as waiting for the
-// exchange.
+// Names a slow worker. In lock step all workers wait for the slowest one, and this time counts as waiting for
+// the exchange.
 std::string SlowWorker(const Subject& subject) {
   const std::string& strategy = subject.variant->strategy();
   const bool lock_step = strategy == "mirrored" || strategy == "ps_sync";
@@ -215,8 +215,8 @@ std::string SlowWorker(const Subject& subject) {
       slowest.compute_us() / median);
 }
 
-// The CPU load of a computer during training, as shares of all its cores. Machines made of network namespaces
-// or containers share their computer's.
+// The CPU load of a computer during training, as shares of all its cores. Several machines of a job may be
+// network namespaces or containers on one computer.
 struct CpuUse {
   std::string host;
   int cores = 0;
@@ -224,9 +224,9 @@ struct CpuUse {
   double job = 0;
 };
 
-// The load of the busiest computer; cores is 0 if it is not known.
+// The load of the busiest computer; `cores` is 0 if no load is known.
 CpuUse BusiestCpu(const ReportVariant& variant) {
-  std::map<std::string, std::pair<std::string, int>> computers;  // With cores, by host.
+  std::map<std::string, std::pair<std::string, int>> computers;  // Id and cores, by host.
   for (const proto::ResourceSummary& line : variant.summary().resources()) {
     if (line.host().empty() || !line.process().empty()) continue;
     computers[line.host()] = {line.boot_id().empty() ? line.host() : line.boot_id(), line.cores()};

@@ -1,6 +1,6 @@
 // The reasons why the fastest variant of a comparison was faster than its rival: the parts of a worker's
-// training time, the bytes moved, the staleness of gradients, slow workers and full CPUs. It states
-// measurements, and says if they do not suffice. Pure; any thread.
+// training time, the bytes moved, the staleness of gradients, slow workers and full CPUs. The text states
+// measurements, and says so if they do not suffice. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_EXPLANATION_H_
 #define TETHYS_DEPLOY_REPORT_EXPLANATION_H_
 
@@ -11,8 +11,8 @@
 
 namespace tethys {
 
-// Sentences, the most important first; none if nothing was measured. For a single variant, the parts of its
-// training time.
+// Sentences, the most important first; none if nothing was measured. For a single variant, they name the
+// parts of its training time.
 std::vector<std::string> Explanation(const proto::Report& report);
 
 }  // namespace tethys
