@@ -247,7 +247,7 @@ int64_t GrpcParameterClient::bytes_in() const {
   return bytes_in_;
 }
 
-// --------------------------------------------------------------------------------------- from the links
+// ------------------------------------------------------------------------------- callbacks of the links
 
 void GrpcParameterClient::OnOpen(int server) {
   Outbox& outbox = outboxes_[server];

@@ -92,7 +92,7 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   bool stopping_ = false;
 };
 
-// ------------------------------------------------------------------------------------ life and the loop
+// ----------------------------------------------------------------------------- start, end, and the loop
 
 absl::Status GrpcParameterServer::Listen() {
   const std::string address = WithPort(options_.bind_address);

@@ -30,7 +30,8 @@ proto::Placement Place(int servers, const std::vector<Placed>& shards) {
   return placement;
 }
 
-// The plan as text, "0:[16,19)<0 ...": server, range, the ready ranges it waits for.
+// The plan as text, with each message as "0:[16,19)<0": server, range, indices of the ready ranges it waits
+// for.
 std::string Plan(const proto::Placement& placement, const std::vector<Range>& ready,
                  int64_t message_elements) {
   const auto plan = PlanMessages(placement, 1 << 20, ready, message_elements * 4);
@@ -42,12 +43,13 @@ std::string Plan(const proto::Placement& placement, const std::vector<Range>& re
 }
 
 TEST(MessagePlan, AdjacentRangesAreMergedAcrossPadding) {
-  // Weights [0, 32) and bias [32, 35) of layer 1, [48, 64) and [64, 66) of layer 2; layer 2 is ready first.
+  // Layer 1 has weights [0, 32) and bias [32, 35), layer 2 has weights [48, 64) and bias [64, 66). Layer 2 is
+  // ready first.
   const auto placement = Place(1, {{0, 32, 0}, {32, 3, 0}, {48, 16, 0}, {64, 2, 0}});
   EXPECT_EQ(Plan(placement, {{48, 18}, {0, 35}}, 1024), "0:[0,66)<0+1");
 }
 
-TEST(MessagePlan, MessageIsClosedAtItsSize) {
+TEST(MessagePlan, AdjacentRangesBeyondMessageSizeAreNotMerged) {
   const auto placement = Place(1, {{0, 32, 0}, {32, 3, 0}, {48, 16, 0}, {64, 2, 0}});
   EXPECT_EQ(Plan(placement, {{48, 18}, {0, 35}}, 48), "0:[48,66)<0 0:[0,35)<1");
 }
@@ -82,7 +84,7 @@ TEST(ShardLayout, RunsKeepTheArenasLayoutAndAreAligned) {
   EXPECT_EQ(layout->local_size(), 39);
 }
 
-TEST(ShardLayout, PaddingIsNotCounted) {
+TEST(ShardLayout, ElementsInDoesNotCountPadding) {
   const auto layout = ShardLayout::Create(Place(2, {{0, 10, 0}, {16, 4, 0}, {20, 4, 1}, {32, 8, 0}}), 0, 64);
   ASSERT_TRUE(layout.ok());
   for (int64_t begin = 0; begin <= layout->local_size(); ++begin) {

@@ -1,4 +1,4 @@
-// Training with servers over loopback: the contract of Strategy, end to end.
+// Tests the contract of Strategy end to end: training with parameter servers over loopback.
 #include "ps/parameter_server_strategy.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Runs function(worker index) on a thread per worker.
+// Runs function(worker index) on one thread per worker; returns when all have ended.
 template <typename Function>
 void OnWorkers(int workers, Function function) {
   std::vector<std::thread> threads;
@@ -49,7 +49,7 @@ struct Shape3 {
 
 class BulkSynchronousTest : public ::testing::TestWithParam<Shape3> {};
 
-TEST_P(BulkSynchronousTest, EveryStepEqualsOneProcessWithAllGradients) {
+TEST_P(BulkSynchronousTest, EveryStepEqualsOneProcessWithTheSumOfGradients) {
   const int workers = GetParam().workers;
   const int servers = GetParam().servers;
   const char* const message_bytes = GetParam().message_bytes;
@@ -95,7 +95,7 @@ TEST(ParameterServerStrategyTest, PrepareFetchesTheInitialValues) {
   EXPECT_THAT(worker->parameters(), ::testing::ElementsAreArray(expected));
 }
 
-TEST(ParameterServerStrategyTest, WithAnswer_ParametersChangeOnlyInEnqueueEnd) {
+TEST(ParameterServerStrategyTest, AnswersChangeParametersOnlyInEnqueueEnd) {
   PsCluster cluster(TestPlan(1, ""));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -106,7 +106,7 @@ TEST(ParameterServerStrategyTest, WithAnswer_ParametersChangeOnlyInEnqueueEnd) {
   EXPECT_EQ(worker->Parameter(), -0.25f);
 }
 
-TEST(ParameterServerStrategyTest, WorkerWithoutSamplesTakesPart) {
+TEST(ParameterServerStrategyTest, WorkerWithoutSamplesAddsNothingAndGetsTheUpdate) {
   PsCluster cluster(TestPlan(2, "servers: 2"));
   const auto full = cluster.Worker(0);
   const auto empty = cluster.Worker(1);
@@ -131,7 +131,7 @@ TEST(ParameterServerStrategyTest, WorkersSendingInDifferentOrdersDoNotDeadlock) 
   EXPECT_EQ(cluster.server(0).version(), 2);
 }
 
-TEST(ParameterServerStrategyTest, StalenessIsReportedByStepAndServer) {
+TEST(ParameterServerStrategyTest, StalenessIsReportedByStepOutcomeAndServer) {
   PsCluster cluster(TestPlan(2, "servers: 2 asynchronous {}"));
   const auto a = cluster.Worker(0);
   const auto b = cluster.Worker(1);
@@ -189,7 +189,7 @@ TEST(ParameterServerStrategyTest, StalenessCountsUpdatesSinceThePullBeforeStep) 
   }
 }
 
-TEST(ParameterServerStrategyTest, OneWorkerTrainsEquallyWithEitherPull) {
+TEST(ParameterServerStrategyTest, OneWorkerTrainsEquallyWithEitherPullMode) {
   PsCluster with_answer(TestPlan(1, "servers: 2 asynchronous {}"));
   PsCluster before_step(TestPlan(1, kPulls));
   const auto a = with_answer.Worker(0);
@@ -204,7 +204,7 @@ TEST(ParameterServerStrategyTest, OneWorkerTrainsEquallyWithEitherPull) {
   EXPECT_THAT(b->parameters(), ::testing::ElementsAreArray(a->parameters()));
 }
 
-TEST(ParameterServerStrategyTest, AsynchronousWorkersAreEqualAfterRefresh) {
+TEST(ParameterServerStrategyTest, AsynchronousWorkersHaveEqualParametersAfterRefresh) {
   constexpr int kWorkers = 3;
   constexpr int kSteps = 16;
   PsCluster cluster(TestPlan(kWorkers, "servers: 2 asynchronous { gradient_scale: GLOBAL_MEAN }"));
@@ -264,7 +264,7 @@ TEST(ParameterServerStrategyTest, LostServerIsNamed) {
   EXPECT_THAT(status.message(), HasSubstr("server 1 on host-1"));
 }
 
-TEST(ParameterServerStrategyTest, GradientsNeverAnnouncedAreAnError) {
+TEST(ParameterServerStrategyTest, StepWithUnannouncedGradientsFails) {
   PsCluster cluster(TestPlan(1, ""));
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());

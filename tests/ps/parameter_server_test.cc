@@ -1,4 +1,5 @@
-// A parameter server with strangers, garbage, workers of other jobs, broken connections, checkpoints.
+// Tests a parameter server: unauthenticated callers, garbage, workers of other jobs, broken connections,
+// checkpoints.
 #include "ps/parameter_server.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Checks that a worker of the job can still train one step; most tests end with it.
+// Checks that a worker of the job can still train one step. Most tests end with this check.
 void ExpectServes(PsCluster& cluster) {
   const auto worker = cluster.Worker(0);
   ASSERT_TRUE(worker->Prepare().ok());
@@ -61,8 +62,8 @@ class RawClient {
     return challenge.nonce();
   }
 
-  // Opens `method` with the given metadata, writes `message` unless it is empty, and returns the call's
-  // status.
+  // Opens `method` with `handshake` in the metadata, writes `message`, and returns the call's status. An
+  // empty handshake or message is left out.
   absl::Status Call(const std::string& method, const std::string& handshake, const std::string& message) {
     grpc::ClientContext context;
     if (!handshake.empty()) context.AddMetadata(kHandshakeMetadataKey, handshake);
@@ -107,7 +108,7 @@ std::string Proved(const PsCluster& cluster, uint64_t nonce, proto::Role role = 
   return handshake.SerializeAsString();
 }
 
-// --------------------------------------------------------------------------------------------- strangers
+// ------------------------------------------------------------------- callers and frames that are refused
 
 TEST(ParameterServerTest, CallerWithoutTheTokenIsRefused) {
   PsCluster cluster(TestPlan(1, ""));
@@ -145,7 +146,7 @@ TEST(ParameterServerTest, UnderTlsServerOfAnotherIndexIsRefused) {
   EXPECT_FALSE(cluster.Worker(0)->Prepare().ok());
 }
 
-TEST(ParameterServerTest, ProofIsAcceptedOnce) {
+TEST(ParameterServerTest, ProofIsAcceptedOnlyOnce) {
   PsCluster cluster(TestPlan(1, ""));
   RawClient client(cluster.server(0).address());
   const std::string proof = Proved(cluster, client.GetChallenge());
@@ -189,7 +190,7 @@ TEST(ParameterServerTest, OtherRolesAndUnknownWorkersAreRefused) {
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, InvalidFramesAndThoseOfAnotherWorkerAreRefused) {
+TEST(ParameterServerTest, InvalidFramesAndFramesOfAnotherWorkerAreRefused) {
   PsCluster cluster(TestPlan(1, ""));
   RawClient client(cluster.server(0).address());
   const auto answer_to = [&](const Frame& frame, const std::string& payload) {
@@ -211,7 +212,7 @@ TEST(ParameterServerTest, UnknownMethodIsRefused) {
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, GarbageOnThePortDoesNoHarm) {
+TEST(ParameterServerTest, ServerStillServesAfterGarbageOnItsPort) {
   std::signal(SIGPIPE, SIG_IGN);
   PsCluster cluster(TestPlan(1, ""));
   RandomStream random(1, RandomPurpose::kTest, 0);
@@ -225,7 +226,7 @@ TEST(ParameterServerTest, GarbageOnThePortDoesNoHarm) {
   ExpectServes(cluster);
 }
 
-TEST(ParameterServerTest, StartOnAPortInUseNamesTheAddress) {
+TEST(ParameterServerTest, StartOnAPortInUseFailsNamingTheAddress) {
   const MonotonicClock clock;
   ParameterServerOptions options;
   options.token = JobToken::Random();
@@ -238,7 +239,7 @@ TEST(ParameterServerTest, StartOnAPortInUseNamesTheAddress) {
   EXPECT_THAT(second.status().message(), HasSubstr(options.bind_address));
 }
 
-// ------------------------------------------------------------------------------- payloads that are damaged
+// ---------------------------------------------------------------------------------------- damaged payloads
 
 TEST(ParameterServerTest, DamagedGradients_AreRefusedAndNotApplied) {
   PsCluster cluster(TestPlan(1, ""));
@@ -256,7 +257,7 @@ TEST(ParameterServerTest, DamagedGradients_AreRefusedAndNotApplied) {
   EXPECT_EQ(cluster.server(0).version(), 1);
 }
 
-TEST(ParameterServerTest, DamagedParameters_AreAnErrorAndNotUsed) {
+TEST(ParameterServerTest, DamagedParameters_FailTheStepAndAreNotUsed) {
   PsCluster cluster(TestPlan(1, ""));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());
@@ -274,7 +275,7 @@ TEST(ParameterServerTest, DamagedParameters_AreAnErrorAndNotUsed) {
 // ------------------------------------------------------------------------------------ broken connections
 
 TEST(ParameterServerTest, PushRepeatedAfterALostAnswerIsAppliedOnce) {
-  // The push has three messages, so that the server gets all of it without answering any.
+  // The push has three messages, as many as a worker sends without an answer, so the server gets all of them.
   PsCluster cluster(TestPlan(1, "message_bytes: 2048"));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());
@@ -294,8 +295,8 @@ TEST(ParameterServerTest, PushRepeatedAfterALostAnswerIsAppliedOnce) {
   EXPECT_GE(proxy.connections(), 5);
 }
 
-// A server answers a repeated pull twice, possibly the second time after the next pull was sent.
-TEST(ParameterServerTest, PullsOfOneStep_HaveDifferentSequences) {
+// A server answers a repeated pull twice, and the second answer may come after the next pull was sent.
+TEST(ParameterServerTest, PullsOfOneStep_HaveDifferentSequenceNumbers) {
   PsCluster cluster(TestPlan(1, "asynchronous {}"));
   TcpProxy proxy(cluster.server(0).address());
   cluster.Redirect(0, proxy.address());
@@ -312,7 +313,7 @@ TEST(ParameterServerTest, PullsOfOneStep_HaveDifferentSequences) {
   EXPECT_EQ(std::set<uint64_t>(numbers.begin(), numbers.end()).size(), 3);
 }
 
-TEST(ParameterServerTest, ConnectionsCutAtAnyPointOfAStepChangeNothing) {
+TEST(ParameterServerTest, ConnectionsCutDuringAStepDoNotChangeItsResult) {
   constexpr int kSteps = 30;
   PsCluster cluster(TestPlan(2, "message_bytes: 512"));
   TcpProxy proxy(cluster.server(0).address());
@@ -335,7 +336,7 @@ TEST(ParameterServerTest, ConnectionsCutAtAnyPointOfAStepChangeNothing) {
   EXPECT_EQ(cluster.server(0).TakeApplied().push_size(), 2 * kSteps);
 }
 
-// ------------------------------------------------------------------------------------------- life, state
+// ------------------------------------------------------------------------- configuration, restored state
 
 TEST(ParameterServerTest, WorkersAreToldToRetryUntilServe) {
   const MonotonicClock clock;
@@ -407,7 +408,7 @@ TEST(ParameterServerTest, StateRestoresOntoAnotherNumberOfServers) {
   three.mutable_job()->mutable_strategy()->mutable_parameter_server()->set_servers(3);
   *three.mutable_placement() = *PlaceShards(TestVariables(), three.job().strategy().parameter_server());
 
-  // Each slot as one arena, as in a checkpoint.
+  // Each slot in one arena, as in a checkpoint.
   std::vector<Arena> saved;
   for (int slot = 0; slot < 2; ++slot) saved.emplace_back(TestVariables().arena_size());
   std::vector<float> expected;

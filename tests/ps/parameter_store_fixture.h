@@ -1,5 +1,5 @@
-// Drives a parameter store and describes its actions as text, for its tests: one server of 19 elements, whose
-// parameters all have the same value.
+// A fixture for tests of the parameter store: drives a store of 19 elements and describes its actions as
+// text. All parameters have the same value.
 #ifndef TETHYS_TESTS_PS_PARAMETER_STORE_FIXTURE_H_
 #define TETHYS_TESTS_PS_PARAMETER_STORE_FIXTURE_H_
 
@@ -16,7 +16,7 @@
 
 namespace tethys {
 
-// A push or, with another `part`, a part of one. Every gradient is `gradient`.
+// A push or, if `part` is set, a part of a push. All its gradients are equal to `gradient`.
 struct Push {
   int worker = 0;
   float gradient = 0;
@@ -28,7 +28,7 @@ struct Push {
   Range part = {0, 19};
   uint32_t incarnation = 1;
   uint32_t generation = 7;
-  uint32_t global = 100;  // Samples of its global batch, stale-synchronously.
+  uint32_t global = 100;  // Stale-synchronous: samples of the step's global batch.
 };
 
 // Variables a = [0, 8) and b = [16, 19), learning rate 1: a parameter is minus the sum of the mean gradients.

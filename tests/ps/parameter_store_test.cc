@@ -74,7 +74,7 @@ TEST_F(ParameterStoreTest, ArrivalSumIsInOrderOfArrivalInEachStep) {
   EXPECT_FLOAT_EQ(Parameter(), -1.0f / 3 - 2);
 }
 
-TEST_F(ParameterStoreTest, PushWithoutSamplesCountsAndAddsNothing) {
+TEST_F(ParameterStoreTest, PushWithoutSamplesCountsButAddsNothing) {
   for (const int empty : {0, 1}) {
     MakeBulk(2);
     EXPECT_EQ(Do({.worker = empty, .gradient = 100, .samples = 0}), "wait");
@@ -128,7 +128,7 @@ TEST_F(ParameterStoreTest, StepOutOfOrderIsRefusedNamingWorkerAndStep) {
   EXPECT_THAT(Do({.worker = 1, .base = 4}), HasSubstr("version 4"));
 }
 
-TEST_F(ParameterStoreTest, NewStepIsRefusedWhileTheLastIsIncomplete) {
+TEST_F(ParameterStoreTest, NextStepIsRefusedWhileAPushIsIncomplete) {
   MakeBulk(1);
   Do({.part = {0, 8}});
   EXPECT_THAT(Do({.step = 1, .sequence = 2, .part = {16, 3}}), HasSubstr("push 1 of step 0 is not complete"));
@@ -148,7 +148,7 @@ TEST_F(ParameterStoreTest, GlobalMeanDividesByTheJobsGlobalBatch) {
   EXPECT_FLOAT_EQ(Parameter(), -0.08);
 }
 
-TEST_F(ParameterStoreTest, StalenessCountsUpdatesSinceThePull) {
+TEST_F(ParameterStoreTest, StalenessCountsUpdatesSinceTheBaseVersion) {
   MakeAsynchronous(3);
   EXPECT_EQ(Do({.worker = 0, .base = 0}), "w0 v1");
   EXPECT_EQ(Do({.worker = 1, .base = 0}), "w1 v2 stale 1");
@@ -188,7 +188,7 @@ TEST_F(ParameterStoreTest, AsynchronousStepsAreConsecutivePerWorker) {
 
 // ---------------------------------------------------------------------------------------------- repeats
 
-TEST_F(ParameterStoreTest, RepeatOfAnAppliedPushIsAnsweredNotApplied) {
+TEST_F(ParameterStoreTest, RepeatOfAnAppliedPushIsAnsweredAndNotApplied) {
   MakeAsynchronous(2);
   Do({.worker = 0, .gradient = 1});
   Do({.worker = 1, .gradient = 1});
@@ -249,7 +249,7 @@ TEST_F(ParameterStoreTest, PushOfAnotherGenerationIsRefused) {
   EXPECT_THAT(Do({.generation = 6}), HasSubstr("its generation is 6, the job's is 7"));
 }
 
-// ------------------------------------------------------------------------------------------------ faults
+// ----------------------------------------------------------------------------- invalid values and frames
 
 TEST_F(ParameterStoreTest, NonFiniteGradientChangesNothingAndNamesItsWorker) {
   for (const float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
@@ -278,7 +278,7 @@ TEST_F(ParameterStoreTest, NonFinitePartBreaksStoreAndBlocksLaterReads) {
   EXPECT_THAT(StatusText(store_->ForEachShard(read)), HasSubstr("server 2 has not completed update 1"));
 }
 
-TEST_F(ParameterStoreTest, StepOfAWorkerLostBetweenPartsIsNotMade) {
+TEST_F(ParameterStoreTest, StepStaysIncompleteIfAWorkerIsLostBetweenParts) {
   MakeBulk(2);
   for (const int worker : {0, 1}) Do({.worker = worker, .gradient = 1, .part = {0, 8}});
   EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {16, 3}}), "wait");

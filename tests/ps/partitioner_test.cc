@@ -30,7 +30,7 @@ proto::ParameterServer Config(const std::string& text) {
   return config;
 }
 
-// Elements per shard by variable, as text: "a 4+4 b 2".
+// Elements of each shard, by variable, as text: "a 4+4 b 2".
 std::string Cut(const VariableSet& variables, const std::string& config) {
   const auto placement = PlaceShards(variables, Config(config));
   if (!placement.ok()) return std::string(placement.status().message());
@@ -56,12 +56,12 @@ std::string Servers(const VariableSet& variables, const std::string& config) {
 }
 
 TEST(MinSizePartitioner, ShardCountIsBytesOverMinimumRoundedUp) {
-  // 257 KiB over a minimum of 256 KiB: two shards, both below the stated minimum (TensorFlow's ceiling).
+  // 257 KiB over a minimum of 256 KiB gives two shards, both below the minimum: TensorFlow's rule rounds up.
   EXPECT_EQ(Cut(Variables({{"a", {257, 256}}}), "servers: 4"), "a 33024+32768");
   EXPECT_EQ(Cut(Variables({{"a", {256, 256}}}), "servers: 4"), "a 65536");
 }
 
-TEST(MinSizePartitioner, MaxShardsDefaultsToTheServers) {
+TEST(MinSizePartitioner, MaxShardsDefaultsToTheNumberOfServers) {
   const VariableSet variables = Variables({{"a", {10, 100}}});
   EXPECT_EQ(Cut(variables, "servers: 2 partitioner { min_size { min_shard_bytes: 4 } }"), "a 500+500");
   EXPECT_EQ(Cut(variables, "servers: 2 partitioner { min_size { min_shard_bytes: 4 max_shards: 1 } }"),
@@ -72,7 +72,7 @@ TEST(MinSizePartitioner, RowsAreNotCut) {
   EXPECT_EQ(Cut(Variables({{"a", {2, 100000}}}), "servers: 8"), "a 100000+100000");
 }
 
-TEST(MinSizePartitioner, WeightsOfStudyOneAreCutOverTwoServers) {
+TEST(MinSizePartitioner, WeightsOf392KibibytesAreCutIntoTwoShards) {
   // 784 x 128 float32 are 392 KiB: ceil(392 / 256) = 2.
   const VariableSet variables =
       Variables({{"w1", {784, 128}}, {"b1", {128}}, {"w2", {128, 10}}, {"b2", {10}}});
@@ -90,12 +90,13 @@ TEST(FixedPartitioner, MoreShardsThanRowsAreRefusedNamingTheVariable) {
 }
 
 TEST(MaxSizePartitioner, ShardHoldsAsManyRowsAsFit) {
-  // Rows of 40 bytes: two fit 100 bytes. ceil(7 / 2) = 4 shards, then evenly: 2, 2, 2, 1 rows.
+  // Rows have 40 bytes, so two fit into 100 bytes: ceil(7 / 2) = 4 shards. Cut evenly, they have 2, 2, 2 and
+  // 1 rows.
   EXPECT_EQ(Cut(Variables({{"a", {7, 10}}}), "partitioner { max_size { max_shard_bytes: 100 } }"),
             "a 20+20+20+10");
 }
 
-TEST(MaxSizePartitioner, RowLargerThanTheLimitIsAShard) {
+TEST(MaxSizePartitioner, RowLargerThanTheLimitIsAShardOfItsOwn) {
   EXPECT_EQ(Cut(Variables({{"a", {3, 10}}}), "partitioner { max_size { max_shard_bytes: 1 } }"),
             "a 10+10+10");
 }
@@ -113,17 +114,17 @@ TEST(Partitioner, TooManyShardsAreRefusedNamingTheRule) {
 }
 
 TEST(Placement, LargestShardGoesFirstToTheLeastLoadedServer) {
-  // 9 -> server 0, 6 -> 1, 5 -> 1 (6 < 9), 4 -> 0 (9 < 11).
+  // Elements -> server: 9 -> 0, 6 -> 1, 5 -> 1 (6 < 9), 4 -> 0 (9 < 11).
   const VariableSet variables = Variables({{"a", {5}}, {"b", {9}}, {"c", {4}}, {"d", {6}}});
   EXPECT_EQ(Servers(variables, "servers: 2"), "1 0 0 1");
 }
 
-TEST(Placement, TiesGoByArenaOrderAndServerIndex) {
+TEST(Placement, TiesAreBrokenByArenaOrderAndServerIndex) {
   const VariableSet variables = Variables({{"a", {4}}, {"b", {4}}, {"c", {4}}, {"d", {4}}});
   EXPECT_EQ(Servers(variables, "servers: 3"), "0 1 2 0");
 }
 
-TEST(Placement, IsPrintedWithItsImbalance) {
+TEST(Placement, TableShowsLoadsAndImbalance) {
   const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), Config("servers: 2"));
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(PlacementTable(*placement),
@@ -133,7 +134,7 @@ TEST(Placement, IsPrintedWithItsImbalance) {
             "imbalance 1.500 (fullest server over the mean)\n");
 }
 
-TEST(Placement, ServersWithEqualLoadsShareALine) {
+TEST(Placement, AdjacentServersWithEqualLoadsShareATableLine) {
   const auto placement = PlaceShards(Variables({{"a", {30}}, {"b", {10}}}), Config("servers: 1000"));
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(PlacementTable(*placement),
@@ -144,7 +145,7 @@ TEST(Placement, ServersWithEqualLoadsShareALine) {
             "imbalance 750.000 (fullest server over the mean)\n");
 }
 
-TEST(Placement, ServersBeyondFifteenGroupsShareALine) {
+TEST(Placement, ServersBeyondFifteenGroupsFormOneGroup) {
   proto::Placement placement;
   placement.set_servers(40);
   for (int server = 0; server < 40; ++server) {
@@ -162,7 +163,7 @@ TEST(Placement, ServersBeyondFifteenGroupsShareALine) {
   EXPECT_TRUE(groups[15].at_most);
 }
 
-TEST(Partitioner, SizesAndCountsOutOfRangeAreRefusedByField) {
+TEST(Partitioner, SizesAndCountsOutOfRangeAreRefusedNamingTheField) {
   const VariableSet variables = Variables({{"a", {4}}});
   EXPECT_THAT(Cut(variables, "servers: -1"), HasSubstr("servers is -1"));
   EXPECT_THAT(Cut(variables, "servers: 2000000000"), HasSubstr("servers is 2000000000"));

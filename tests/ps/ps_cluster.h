@@ -46,7 +46,7 @@ class PsCluster {
   const JobToken& token() const { return token_; }
   // The fatal error of a server; read it after the worker's error.
   const absl::Status& fatal() const { return fatal_; }
-  // Makes workers created from now on connect to `address` instead of the server's.
+  // Makes workers created from now on connect to `address` instead of the server's address.
   void Redirect(int server, const std::string& address) { addresses_[server].address = address; }
 
   ParameterServerStrategyOptions WorkerOptions(int index) const {
@@ -62,7 +62,7 @@ class PsCluster {
     options.clock = &clock_;
     return options;
   }
-  // Absent without an authority.
+  // The identity of a process; absent without an authority.
   absl::optional<TlsIdentity> Identity(proto::Role role, int index) const {
     if (authority_ == nullptr) return absl::nullopt;
     return testing::IdentityOf(*authority_, role, index);

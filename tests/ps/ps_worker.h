@@ -19,8 +19,8 @@
 
 namespace tethys {
 
-// Two layers, w1 [20, 33], b1 [33], w2 [33, 10], b2 [10]; `initial_value` is that of the weights. Learning
-// rate 1/4. Gradients and counts of the tests are small integers, so every sum and quotient is exact.
+// The variables of two layers: w1 [20, 33], b1 [33], w2 [33, 10], b2 [10]. `initial_value` is for the weights
+// only.
 inline VariableSet TestVariables(InitialValue initial_value = InitialValue::kZeros) {
   VariableSet variables;
   EXPECT_TRUE(variables.Add("w1", {20, 33}, "in,out", initial_value, 20, 33).ok());
@@ -30,7 +30,8 @@ inline VariableSet TestVariables(InitialValue initial_value = InitialValue::kZer
   return variables;
 }
 
-// `parameter_server` is the job file's block of that name.
+// A plan with learning rate 1/4 and a global batch of 8: with small integers as gradients, all results are
+// exact. `parameter_server` is the text of the job file's block of that name.
 inline proto::JobPlan TestPlan(int workers, const std::string& parameter_server,
                                InitialValue initial_value = InitialValue::kZeros) {
   proto::JobPlan plan;
@@ -64,7 +65,7 @@ class TestWorker {
         strategy_(std::move(strategy)),
         workers_(plan.job().workers()) {}
 
-  // With `reversed`, it announces and so sends its last layer's gradients last.
+  // If `reversed`, announces, and therefore sends, the last layer's gradients last instead of first.
   absl::Status Prepare(bool reversed = false) {
     const auto variables = variables_.variables();
     const Range layer2{variables[2].range.begin, variables[3].range.end() - variables[2].range.begin};

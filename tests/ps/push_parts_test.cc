@@ -48,7 +48,7 @@ TEST(PushParts, FindReturnsThePartWithExactlyThatRange) {
   EXPECT_EQ(parts.Find({9, 7}), nullptr);
 }
 
-TEST(PushParts, OrderOfArrivalIsKept) {
+TEST(PushParts, PartsKeepTheirOrderOfArrival) {
   PushParts parts = MakeParts({{16, 8}, {0, 8}, {8, 4}});
   std::vector<Range> order;
   for (const PushParts::Part& part : parts.in_order()) order.push_back(part.local);
@@ -68,7 +68,7 @@ TEST(ArrivalCount, PartIsCompleteOnceAllWorkersSentIt) {
   EXPECT_EQ(Text(count.Add({0, 8})), "");
 }
 
-TEST(ArrivalCount, DifferentCutsCompleteWhereTheyOverlap) {
+TEST(ArrivalCount, DifferentlyCutPartsCompleteWhereTheyOverlap) {
   ArrivalCount count(2, 24);
   EXPECT_EQ(Text(count.Add({0, 4})), "");
   EXPECT_EQ(Text(count.Add({8, 8})), "");
@@ -76,7 +76,7 @@ TEST(ArrivalCount, DifferentCutsCompleteWhereTheyOverlap) {
   EXPECT_EQ(Text(count.Add({12, 12})), "[12,16)");
 }
 
-// Every worker cuts its elements into random parts, and parts of all workers arrive in random order.
+// Every worker cuts its push into random parts, and the parts of all workers arrive in random order.
 TEST(ArrivalCount, RandomCutsAgreeWithACountPerElement) {
   constexpr int64_t kSize = 60;
   for (uint64_t seed = 0; seed < 200; ++seed) {

@@ -1,4 +1,4 @@
-// The stale-synchronous rule and fences, on a parameter store.
+// Tests the stale-synchronous rule, and fences, on a parameter store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 class StaleSynchronousTest : public ParameterStoreTest {
  protected:
-  // Makes the worker's next push, for its next step, from the parameters it got last.
+  // Sends the worker's push for its next step, computed from the parameters it received last.
   std::string Step(int worker, float gradient = 1) {
     State& state = states_[worker];
     const std::string words = Do({.worker = worker,
@@ -42,7 +42,7 @@ class StaleSynchronousTest : public ParameterStoreTest {
 
 // ------------------------------------------------------------------------------------------------ bound 0
 
-TEST_F(StaleSynchronousTest, WithBoundZeroAllWaitUntilAllHavePushed) {
+TEST_F(StaleSynchronousTest, WithBoundZeroNoPushIsAnsweredUntilAllHavePushed) {
   MakeStale(3, 0);
   EXPECT_EQ(Step(2), "wait");
   EXPECT_EQ(Step(0), "wait");
@@ -51,7 +51,7 @@ TEST_F(StaleSynchronousTest, WithBoundZeroAllWaitUntilAllHavePushed) {
   EXPECT_FLOAT_EQ(Parameter(), -0.03f);
 }
 
-TEST_F(StaleSynchronousTest, WithBoundZeroUpdatesEqualBulkSynchronousOnes) {
+TEST_F(StaleSynchronousTest, BoundZeroMakesTheBulkSynchronousUpdate) {
   const std::vector<float> gradients = {1e8f, 1.25f, -1e8f};  // Their sum depends on its order.
   MakeBulk(3);
   for (int worker = 0; worker < 3; ++worker) {
@@ -66,14 +66,14 @@ TEST_F(StaleSynchronousTest, WithBoundZeroUpdatesEqualBulkSynchronousOnes) {
   EXPECT_EQ(store_->version(), 1);
 }
 
-TEST_F(StaleSynchronousTest, StepWithoutSamplesCountsAndAddsNothing) {
+TEST_F(StaleSynchronousTest, StepWithoutSamplesCountsButAddsNothing) {
   MakeStale(2, 0);
   EXPECT_EQ(Do({.worker = 0, .gradient = 5, .global = 50}), "wait");
   EXPECT_EQ(Do({.worker = 1, .samples = 0, .global = 50}), "w0 v1, w1 v1");
   EXPECT_FLOAT_EQ(Parameter(), -0.1f);
 }
 
-// ------------------------------------------------------------------------------------------------ the rule
+// ------------------------------------------------------------------------------ the stale-synchronous rule
 
 TEST_F(StaleSynchronousTest, WorkerLeadsTheSlowestByAtMostTheBound) {
   MakeStale(2, 2);
@@ -127,8 +127,8 @@ TEST_F(StaleSynchronousTest, NonFiniteSumIsFatalAndChangesNothing) {
   EXPECT_EQ(Parameter(), 0);
 }
 
-// In any order of arrivals, parameters sent for step c include every push for steps before c - s, and no push
-// is staler than 2 s + 1 pushes of every other worker.
+// With bound s and any order of arrivals, parameters sent for step c include every push for steps before
+// c - s, and the staleness of a push is at most 2 s + 1 pushes of every other worker.
 TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
   constexpr int kWorkers = 4;
   constexpr uint64_t kSteps = 60;
@@ -136,7 +136,7 @@ TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
     MakeStale(kWorkers, bound);
     states_.clear();
     std::mt19937 random(static_cast<uint32_t>(bound));
-    std::vector<uint64_t> applied(kWorkers, 0);  // Steps applied, by worker.
+    std::vector<uint64_t> applied(kWorkers, 0);  // By worker: steps applied.
     std::vector<int> free = {0, 1, 2, 3};
     while (!free.empty()) {
       std::swap(free[random() % free.size()], free.back());
@@ -158,13 +158,13 @@ TEST_F(StaleSynchronousTest, BoundHoldsForAnyOrderOfArrivals) {
   }
 }
 
-// Worker 0 takes four ticks for a step, the others one. A step begins when the one before is answered: as
-// soon as it is made and the slowest worker has made enough steps, without any other wait.
+// Worker 0 takes four ticks for a step, the other workers one. A step must begin as soon as the worker's
+// previous step is made and the slowest worker has made enough steps.
 TEST_F(StaleSynchronousTest, SlowWorkerDelaysTheOthersOnlyAsTheRuleRequires) {
   constexpr int kBound = 3;
   constexpr int kSteps = 12;
   MakeStale(3, kBound);
-  std::vector<int> ready = {4, 1, 1};  // Tick at which the current step is made; 0: the worker waits.
+  std::vector<int> ready = {4, 1, 1};  // Tick at which the current step is made; 0: waits for the answer.
   std::vector<int> begun(kSteps + 1, 0);
   for (int tick = 1; states_[0].clock < kSteps; ++tick) {
     for (int worker = 0; worker < 3; ++worker) {

@@ -67,12 +67,12 @@ class TcpProxy {
       shutdown(connection.server.get(), SHUT_RDWR);
     }
   }
-  // Flips a bit of the next payload in either direction that holds `value` sixteen times in a row.
+  // Flips a bit in the next payload, of either direction, that contains `value` sixteen times in a row.
   void Damage(float value) {
     MutexLock lock(damage_mu_);
     for (int i = 0; i < 16; ++i) damaged_.append(reinterpret_cast<const char*>(&value), sizeof(value));
   }
-  // All bytes sent by workers.
+  // All bytes that workers have sent.
   std::string sent() {
     MutexLock lock(damage_mu_);
     return sent_;
