@@ -42,7 +42,7 @@ need_gpu() {
     note machine "a trial on the CPU"
     return
   fi
-  output=$(program cuda_device_test --gtest_filter=CudaDevice.IsThere 2>&1) || { echo "$output"; exit 1; }
+  output=$(program cuda_device_test --gtest_filter=CudaDevice.IsAvailableOrSkippedWithTheReason 2>&1) || { echo "$output"; exit 1; }
   if grep -q '^\[  SKIPPED \]' <<<"$output"; then
     echo "gpu.sh: nothing was run: $(grep -m1 -E '^[A-Z_]+: ' <<<"$output")"
     exit 77

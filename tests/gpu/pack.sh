@@ -13,7 +13,7 @@ pack() {
   for name in "${programs[@]}"; do
     [ -n "$(binary "$name")" ] || { echo "gpu.sh: there is no $name in $build: build it first" >&2; exit 2; }
   done
-  of_this_build cuda_device_test --gtest_filter=CudaDevice.IsThere
+  of_this_build cuda_device_test --gtest_filter=CudaDevice.IsAvailableOrSkippedWithTheReason
   of_this_build nccl_test
   of_this_build update_bench cuda 1 1
   BUNDLE_LEVEL=1 "$root/deploy/bundle.sh" "$tethys" "$work/bundle.tar.gz"

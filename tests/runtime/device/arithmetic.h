@@ -12,17 +12,18 @@
 
 namespace tethys {
 
-// The precision of a device's products in significant bits: float32 has 24, TF32 11, bfloat16 8. All else is
-// float32. Factors in these tests have no more bits than that, so their products are exact, and tolerances,
-// which are relative errors of whole tensors, need to allow for sums only.
+// The precision of a device's products in significant bits: float32 has 24, TF32 11, bfloat16 8. All other
+// operations are in float32. Factors in these tests have at most factor_bits bits, so their products are
+// exact. Tolerances are relative errors of whole tensors and allow only for the rounding of sums.
 struct Arithmetic {
   int factor_bits;
   int convolution_bits;  // Significant bits of the results of convolutions and their gradients.
 
   // Tolerance of sums in float32. Each rounding is off by up to 2^-24 of the sum in either direction, so the
-  // error grows like the root of the number of terms.
+  // error grows like the square root of the number of terms.
   static double SumTolerance(int64_t terms) { return 1e-6 + std::sqrt(terms) * 0x1p-24; }
-  // Tensor cores (fewer than 24 bits) truncate sums: by up to 2^-23 each time, and always towards zero.
+  // Tensor cores, which compute the products of fewer than 24 bits, truncate sums. Each truncation is off by
+  // up to 2^-23, always towards zero, so the error grows like the number of terms.
   double ProductTolerance(int64_t terms) const {
     return factor_bits == 24 ? SumTolerance(terms) : 1e-6 + terms * 0x1p-23;
   }
@@ -44,14 +45,15 @@ inline std::vector<float> RandomFloats(int64_t count, uint64_t key) {
   return values;
 }
 
-// The nearest number with that many significant bits.
+// The nearest number with `bits` significant bits.
 inline float RoundedTo(int bits, float value) {
   int exponent = 0;
   const float mantissa = std::frexp(value, &exponent);  // In [0.5, 1).
   return std::ldexp(std::nearbyint(std::ldexp(mantissa, bits)), exponent - bits);
 }
 
-// |out - reference| / |reference|, Euclidean; NaN if `out` has one.
+// |out - reference| / |reference|, or |out| if the reference is zero, in Euclidean norms. NaN if `out` holds
+// a NaN.
 inline double RelativeError(const std::vector<float>& out, const std::vector<double>& reference) {
   double difference = 0, norm = 0;
   for (size_t i = 0; i < reference.size(); ++i) {

@@ -60,8 +60,8 @@ TEST_P(Bfloat16Conformance, DenormalNumbersAreKept) {
   EXPECT_EQ(Rounded({0x1p-133f, -0x1p-130f, 0x1p-134f}), (std::vector<float>{0x1p-133f, -0x1p-130f, 0}));
 }
 
-// If rounded up like numbers, the third and the fourth would become zero; if cut off, the last would become
-// infinite.
+// If NaNs were rounded up like numbers, the third and the fourth would become zero. If their lower bits were
+// cut off, the last would become infinite.
 TEST_P(Bfloat16Conformance, NanStaysNan) {
   for (const uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7fffffffu, 0xffffffffu, 0x7f800001u}) {
     EXPECT_TRUE(std::isnan(Rounded({__builtin_bit_cast(float, bits)})[0])) << bits;

@@ -29,7 +29,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
         device_(GetParam().create().value()),
         stream_(device_->CreateStream().value()) {}
 
-  // RandomFloats that the device's products do not round.
+  // RandomFloats with few enough bits that the device's products are exact.
   std::vector<float> RandomFactors(int64_t count, uint64_t key) const {
     std::vector<float> values = RandomFloats(count, key);
     for (float& value : values) value = RoundedTo(arithmetic_.factor_bits, value);
@@ -63,7 +63,7 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   Array<float> Floats(const std::vector<float>& values) { return {*this, values}; }
   Array<float> Poisoned(int64_t count) { return {*this, std::vector<float>(count, kPoison)}; }
 
-  // Steps shared by several tests of a part; each part (device_conformance.h) defines its own.
+  // Steps that several tests share. The header that has these tests (dense_conformance.h, ...) defines them.
   void CheckDense(const DenseShape& shape);
   struct Loss {
     LossResult result;

@@ -43,7 +43,7 @@ int64_t ThreadCount() {
   return std::distance(begin(tasks), end(tasks));
 }
 
-TEST(CpuDevice, OneThreadStartsNoOtherThread) {
+TEST(CpuDevice, DeviceWithOneThreadStartsNoOtherThread) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   const int64_t before = ThreadCount();
@@ -102,11 +102,11 @@ class CpuKernels : public testing::Test {
   }
 };
 
-TEST_F(CpuKernels, ResultsDoNotDependOnAlignmentOrPlace) {
+TEST_F(CpuKernels, ResultsDoNotDependOnAlignmentOrNumberOfElements) {
   const cpu::Kernels& kernels = cpu::SelectKernels();
   const std::vector<float> whole = Momentum(kernels, 0, 200);
   for (int64_t offset = 1; offset < 16; ++offset) EXPECT_EQ(Momentum(kernels, offset, 200), whole);
-  // A parameter server updates slices of the array that a worker updates at once.
+  // A parameter server updates slices of an array that a worker updates in one call.
   for (int64_t count = 1; count < 200; ++count) {
     EXPECT_EQ(Momentum(kernels, 0, count), std::vector<float>(whole.begin(), whole.begin() + count));
   }

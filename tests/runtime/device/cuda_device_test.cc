@@ -1,4 +1,5 @@
-// The CUDA device against the contract. Needs a GPU; without one it is skipped and says what is missing.
+// Tests that the CUDA device keeps the contract of Device. Without a GPU they are skipped and say what is
+// missing.
 #include <cstdio>
 #include <filesystem>
 
@@ -11,7 +12,7 @@
 namespace tethys {
 namespace {
 
-// In a bundle the library is beside this test.
+// In a bundle made by `tests/gpu.sh pack` the CUDA library lies beside this test.
 absl::StatusOr<std::unique_ptr<Device>> CreateGpu(const CudaDeviceOptions& options) {
   const std::string beside = ProgramFolder();
   const bool bundled = std::filesystem::exists(beside + "/" + kCudaLibraryName);
@@ -20,7 +21,7 @@ absl::StatusOr<std::unique_ptr<Device>> CreateGpu(const CudaDeviceOptions& optio
 absl::StatusOr<std::unique_ptr<Device>> FirstGpu() { return CreateGpu({}); }
 
 // The test is skipped for the listed reasons only; any other error is a failure.
-TEST(CudaDevice, IsThere) {
+TEST(CudaDevice, IsAvailableOrSkippedWithTheReason) {
   const auto device = FirstGpu();
   if (!device.ok()) {
     const std::string problem = StatusText(device.status());
@@ -48,7 +49,7 @@ TEST(CudaDevice, TooLargeAllocationSuggestsSmallerBatch) {
   EXPECT_THAT(StatusText(refused), testing::HasSubstr("smaller batch"));
 }
 
-// Empty without a GPU; CudaDevice.IsThere prints the reason.
+// Empty without a GPU; CudaDevice.IsAvailableOrSkippedWithTheReason prints the reason.
 std::vector<DeviceCase> Gpus() {
   if (!FirstGpu().ok()) return {};
   return {{FirstGpu, kFloat32},

@@ -38,7 +38,7 @@ TEST(CudaLoader, FileThatIsNoLibraryIsRefused) {
               AllOf(HasSubstr("cannot open"), HasSubstr(kCudaLibraryName)));
 }
 
-TEST(CudaLoader, NvidiaWheelsAreSearched) {
+TEST(CudaLoader, FoldersOfNvidiaWheelsAreSearched) {
   const testing::TempDirectory folder;
   std::filesystem::create_directories(folder.Path("nvidia/cudnn/lib"));
   const std::string damaged = folder.Write("nvidia/cudnn/lib/libcudnn.so.9", "no ELF file");

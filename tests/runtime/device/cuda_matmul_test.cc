@@ -1,4 +1,4 @@
-// Matmul when cuBLASLt has no algorithm that adds a bias. A fake library replaces cuBLASLt; it records its
+// Tests of Matmul, above all if cuBLASLt has no algorithm that adds a bias. A fake cuBLASLt records its
 // arguments and computes with loops.
 #include <cstring>
 #include <vector>
@@ -114,7 +114,7 @@ cudaError_t AddBias(cudaStream_t, int64_t rows, int64_t columns, bool, const flo
 namespace {
 
 // An algorithm for the product alone exists in each case.
-TEST(CudaMatmul, WithoutAlgorithmForBias_AddsTheBiasItself) {
+TEST(CudaMatmul, Bias_IsAddedWithOrWithoutAnAlgorithmThatAddsIt) {
   const std::vector<float> a = {1, 2, 3, 4, 5, 6};           // [2, 3]
   const std::vector<float> b = {1, 0, 2, 0, 1, 1, 3, 0, 1};  // [3, 3]
   const std::vector<float> bias = {100, 200, 300};
@@ -131,7 +131,7 @@ TEST(CudaMatmul, WithoutAlgorithmForBias_AddsTheBiasItself) {
   }
 }
 
-TEST(CudaMatmul, WithoutBias_AddsNone) {
+TEST(CudaMatmul, ProductWithoutBias_AddsNoBias) {
   const std::vector<float> a = {1, 2}, b = {3, 4};  // [1, 2], [2, 1]
   auto stream = CreateStream().value();
   bias_algorithm = Bias::kNotSupported;

@@ -1,6 +1,6 @@
-// All our code of the CUDA back end against the contract, kernels included, without a GPU: kernels run on the
-// host (cuda_on_host.h), and plain loops replace NVIDIA's libraries (nvidia_on_host.cc). For bfloat16 this
-// tests only when and which tensors we convert.
+// Tests all our code of the CUDA back end, kernels included, against the contract of Device without a GPU.
+// Kernels run on the host (cuda_on_host.h), and plain loops replace NVIDIA's libraries (nvidia_on_host.cc).
+// For bfloat16 this tests only which tensors we convert, and when.
 #include "tests/testing/cuda_on_host.h"
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -23,9 +23,9 @@ INSTANTIATE_TEST_SUITE_P(CudaOnHost, DeviceConformance, testing::ValuesIn(kCases
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, Bfloat16Conformance, testing::Values(kCases[0]));
 INSTANTIATE_TEST_SUITE_P(CudaOnHost, ImageConformance, testing::ValuesIn(kCases));
 
-// A block adds up to about a thousand rows; with more than one block per column, a second pass adds their
-// sums.
-TEST(CudaOnHost, ColumnSumsAreRightForAnyNumberOfRows) {
+// A block adds up to about a thousand rows; with more than one block per column, a second pass adds the sums
+// of the blocks.
+TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
   for (const int64_t rows : {1, 8, 1023, 1024, 1025, 5000}) {
     const int64_t columns = 35;
     std::vector<float> dy(rows * columns), sums(columns, kPoison);

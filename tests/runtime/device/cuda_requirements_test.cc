@@ -69,7 +69,7 @@ std::string Refusal(const Machine& of) {
   return std::string(TakeGpu(0).status().message());
 }
 
-TEST(CudaRequirements, WholeMachine_IsDescribed) {
+TEST(CudaRequirements, MachineThatMeetsAllRequirements_IsDescribed) {
   machine = {};
   EXPECT_EQ(TakeGpu(0).value().description, "NVIDIA Test (GPU 0), CUDA 13.0, cuDNN 9.19.0");
 }

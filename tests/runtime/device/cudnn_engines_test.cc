@@ -71,7 +71,7 @@ void CudnnEngines::ExpectEngines(const ConvolutionShape& shape) {
   }
 }
 
-TEST_P(CudnnEngines, ExistForAllShapesOfTheContractsTests) {
+TEST_P(CudnnEngines, ExistForAllShapesOfTheConformanceTests) {
   for (const ConvolutionShape& shape : ConvolutionShapes()) ExpectEngines(shape);
   for (uint64_t key = 0; key < 20; ++key) ExpectEngines(RandomConvolutionShape(key));
 }

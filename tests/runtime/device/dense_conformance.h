@@ -12,7 +12,7 @@
 
 namespace tethys {
 
-// An operand of c [m, n] = a b in double; its element (i, j) is values[i * row + j * column].
+// An operand, a or b, of the product c [m, n] = a b. Its element (i, j) is values[i * row + j * column].
 struct Operand {
   const std::vector<float>& values;
   int64_t row, column;

@@ -18,7 +18,7 @@ TEST_P(GraphConformance, EachLaunchReadsCurrentMemory) {
   EXPECT_EQ(After(*graph, 3), 3);
 }
 
-TEST_P(GraphConformance, AnotherStreamJoinsBetweenTwoEvents) {
+TEST_P(GraphConformance, GraphMayUseAnotherStreamBetweenTwoEvents) {
   const auto brought = NewEvent(), passed_on = NewEvent();
   const auto work = [&]() -> absl::Status {
     TETHYS_RETURN_IF_ERROR(Bring());
@@ -87,7 +87,7 @@ TEST_P(GraphConformance, WaitForTimedEventAfterLaunchSeesThatLaunch) {
   }
 }
 
-TEST_P(GraphConformance, EachLaunchDrawsForTheStepInMemory) {
+TEST_P(GraphConformance, EachLaunchDrawsTheRandomNumbersOfTheStepInMemory) {
   const auto uniform = device_->CreateUniform(1, /*seed=*/5, RandomPurpose::kTest).value();
   constexpr int64_t kBytes = sizeof(RandomPosition);
   const auto next = device_->Allocate(kBytes, MemoryKind::kPinnedHost).value();

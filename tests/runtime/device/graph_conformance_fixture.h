@@ -8,7 +8,8 @@
 
 namespace tethys {
 
-// Copies a number from the host to the device, within the device, and back to the host.
+// Copies a number from the host to the device (Bring), within the device (PassOn), and back to the host
+// (Fetch).
 class GraphConformance : public ::testing::TestWithParam<DeviceCase> {
  protected:
   GraphConformance()

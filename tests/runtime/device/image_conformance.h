@@ -44,7 +44,7 @@ TEST_P(ImageConformance, ConvolutionReluKeepsNaN) {
   for (const float value : y.Host()) EXPECT_TRUE(std::isnan(value));
 }
 
-// A library may choose another algorithm for each batch size, so lenet's layers are run with three.
+// A library may choose another algorithm for each batch size, so LeNet's layers run with three batch sizes.
 TEST_P(ImageConformance, ConvolutionRerunIsBitEqual) {
   for (const int64_t rows : {int64_t{7}, int64_t{128}, int64_t{1024}}) {
     if (rows > GetParam().most_rows) continue;

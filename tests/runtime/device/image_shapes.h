@@ -14,9 +14,9 @@ inline Window SquareWindow(int64_t size, int64_t stride, int64_t before, int64_t
   return {{size, stride, before, after}, {size, stride, before, after}};
 }
 
-// Lenet's shapes, one channel, more channels than a vector has lanes, odd sizes, strides that leave pixels
-// over, windows of one pixel, some that skip pixels (few channels and many), padding on one side or by
-// TensorFlow's rule, different windows per axis.
+// LeNet's shapes; one channel; more channels than a vector register has lanes; odd sizes; strides that do not
+// divide the image; one-pixel windows, also with strides that skip pixels (for few channels and for many);
+// padding on one side or by TensorFlow's rule; different windows for height and width.
 inline std::vector<ConvolutionShape> ConvolutionShapes() {
   return {
       {.rows = 7, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)},

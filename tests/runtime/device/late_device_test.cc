@@ -1,4 +1,4 @@
-// The tests' late device against the contract of Device.
+// Tests that the late device, which does all work as late as allowed, keeps the contract of Device.
 #include "tests/testing/late_device.h"
 
 #include "tests/runtime/device/bfloat16_conformance.h"

@@ -1,5 +1,6 @@
-// All-reduce among GPUs by NCCL, one thread per rank. Two ranks use a GPU each if there are two; they share
-// one if NCCL is 2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1. Skipped tests say what was missing.
+// All-reduce among GPUs by NCCL, one thread per rank. Two ranks use one GPU each if there are two GPUs.
+// Otherwise they share a GPU, if NCCL is 2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1. Skipped tests say
+// what was missing.
 #include <cstdlib>
 #include <functional>
 #include <numeric>
@@ -42,7 +43,7 @@ class Floats {
   std::unique_ptr<Buffer> buffer_;
 };
 
-// The sums over the ranks of `values` rounded to bfloat16.
+// Rounds `values` to bfloat16, all-reduces them, and returns the sums.
 std::vector<float> SumsInBfloat16(Rank& rank, const std::vector<float>& values) {
   const auto count = static_cast<int64_t>(values.size());
   Floats floats(rank, values);

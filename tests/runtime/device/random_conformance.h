@@ -1,4 +1,4 @@
-// Tests of DeviceConformance for random numbers; graph_conformance.h tests those drawn by graphs.
+// Tests of DeviceConformance for random numbers. graph_conformance.h tests random numbers drawn by graphs.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_RANDOM_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_RANDOM_CONFORMANCE_H_
 

@@ -1,10 +1,10 @@
-// A training step allocates no heap memory on its thread, except inside oneDNN: its sgemm allocates and frees
-// a packing buffer for each product (posix_memalign), and each execution of another primitive makes a few
-// small objects (malloc, operator new) for its arguments. Version 3 makes such objects for products too, and
-// more of them.
+// A training step allocates no heap memory on its thread, except inside oneDNN. There, each matrix product
+// (sgemm) allocates and frees a packing buffer (posix_memalign). Each execution of another primitive makes a
+// few small objects for its arguments (malloc, operator new). oneDNN 3 makes more of these objects, and also
+// makes them for matrix products.
 //
-// This binary replaces the allocation functions by counting ones. AddressSanitizer replaces them itself, so
-// under it only operator new is counted.
+// This binary replaces the allocation functions with functions that count. AddressSanitizer and
+// ThreadSanitizer bring their own malloc, so with them only operator new is counted.
 #include <oneapi/dnnl/dnnl_version.h>
 
 #include <cstdlib>
@@ -58,7 +58,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kSteps = 10;
-// Upper bounds on oneDNN's own objects.
+// Upper bounds on the objects that oneDNN makes for a matrix product and for another execution.
 constexpr int64_t kPerProduct = DNNL_VERSION_MAJOR >= 3 ? 2 : 0;
 constexpr int64_t kPerExecution = DNNL_VERSION_MAJOR >= 3 ? 8 : 5;
 
@@ -88,14 +88,15 @@ Counts AllocationsOf(Network& network) {
   return counts;
 }
 
-TEST(Allocation, HooksCount) {
+TEST(Allocation, ReplacedOperatorNewCountsItsCalls) {
   const int64_t before = news;
   ::operator delete(::operator new(64));
   EXPECT_EQ(news, before + 1);
 }
 
 TEST(Allocation, DenseStepAllocatesOnlyInsideOneDnn) {
-  constexpr int64_t kProducts = 8;  // Three layers: three forward, three weights, two data.
+  // For the outputs and weight gradients of three layers, and the input gradients of two.
+  constexpr int64_t kProducts = 8;
   Network network({28, 28}, {300, 100, 10}, 128);
   const Counts counts = AllocationsOf(network);
   EXPECT_LE(counts.news, kSteps * kProducts * kPerProduct);
@@ -104,8 +105,10 @@ TEST(Allocation, DenseStepAllocatesOnlyInsideOneDnn) {
 }
 
 TEST(Allocation, ConvolutionStepAllocatesOnlyInsideOneDnn) {
-  constexpr int64_t kProducts = 9;     // Three dense layers: forward, weights and data each.
-  constexpr int64_t kExecutions = 10;  // Two convolutions: reorder and product forward, filters, one data.
+  // For outputs, weight gradients and input gradients of three dense layers.
+  constexpr int64_t kProducts = 9;
+  // A convolution and a reorder in each of two forward, two filter-gradient and one input-gradient passes.
+  constexpr int64_t kExecutions = 10;
   Network lenet(MakeLenet(), 128);
   const Counts counts = AllocationsOf(lenet);
   constexpr int64_t kObjects = kProducts * kPerProduct + kExecutions * kPerExecution;

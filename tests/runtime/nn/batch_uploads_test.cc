@@ -24,7 +24,7 @@ class BatchUploadsTest : public ::testing::Test {
     std::memset(pinned_->data(), static_cast<int>(number + 1), pinned_->bytes());
     ASSERT_TRUE(uploads_->Upload(layout_.At(pinned_->data())).ok());
   }
-  // Enqueues a step that records what it read, without waiting for it.
+  // Enqueues a step that records what it reads; does not wait for the step.
   void Step(int64_t number) {
     ASSERT_TRUE(uploads_->Take().ok());
     testing::EnqueueWork(*stream_, [this, number] {
@@ -56,7 +56,7 @@ TEST_F(BatchUploadsTest, EachStepSeesItsBatchWhileTheNextIsUploaded) {
   ExpectEachStepSawItsBatch();
 }
 
-TEST_F(BatchUploadsTest, EachStepSeesItsBatchUploadedAsItBegins) {
+TEST_F(BatchUploadsTest, EachStepSeesItsBatchIfUploadedJustBeforeTheStep) {
   for (int64_t k = 0; k < kBatches; ++k) {
     Upload(k);
     Step(k);

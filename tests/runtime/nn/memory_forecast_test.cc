@@ -15,7 +15,7 @@ constexpr int64_t kGibibyte = int64_t{1} << 30;
 
 MemoryNeeds OnGpu(int64_t rows) { return {.rows = rows, .slots = 1, .on_gpu = true}; }
 
-// Bytes of device memory left after what a trainer allocates, with momentum.
+// Bytes of device memory that are left after all allocations of a trainer with momentum.
 int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes) {
   const auto device = testing::CreateLateDevice({.memory_bytes = memory_bytes});
   const auto stream = device->CreateStream().value();
@@ -35,7 +35,7 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   return device->FreeMemory().value().value();
 }
 
-TEST(MemoryForecast, CoversTheAllocatedMemoryAndLittleMore) {
+TEST(MemoryForecast, ForecastExceedsTheAllocatedMemoryByAtMostTenPercent) {
   for (const Model& model : {MakeLenet(), MakeMlp({28, 28}, {128, 10})}) {
     for (const int64_t rows : {1, 64, 1000}) {
       const int64_t allocated = kGibibyte - LeftAfterTraining(model, rows, kGibibyte);
@@ -46,7 +46,7 @@ TEST(MemoryForecast, CoversTheAllocatedMemoryAndLittleMore) {
   }
 }
 
-TEST(MemoryForecast, EvaluationOfManyLayers_TakesTwoBuffers) {
+TEST(MemoryForecast, EvaluationMemory_DoesNotGrowWithTheNumberOfLayers) {
   const Model deep = MakeMlp({28, 28}, std::vector<int64_t>(100, 10)), shallow = MakeMlp({28, 28}, {10, 10});
   const auto device = CreateCpuDevice(1).value();
   const auto stream = device->CreateStream().value();
@@ -62,12 +62,12 @@ TEST(MemoryForecast, EvaluationOfManyLayers_TakesTwoBuffers) {
 TEST(MemoryForecast, WideModel_IsEvaluatedWithFewerRows) {
   EXPECT_EQ(EvaluationRows(MakeLenet(), 64), 256);
   EXPECT_EQ(EvaluationRows(MakeLenet(), 1000), 1000);
-  const Model wide = MakeMlp({1024, 1024}, {1, 2});  // 4 MiB a row.
+  const Model wide = MakeMlp({1024, 1024}, {1, 2});  // A row takes 4 MiB.
   EXPECT_EQ(EvaluationRows(wide, 8), 63);
   EXPECT_EQ(EvaluationRows(wide, 100), 100);
 }
 
-TEST(MemoryForecast, CpuNeedsNoBatchesCopiesOrWorkspaces) {
+TEST(MemoryForecast, CpuForecastHasNoBatchesCopiesOrWorkspaces) {
   const MemoryForecast forecast = ForecastMemory(MakeLenet(), {.rows = 64, .slots = 1});
   EXPECT_EQ(forecast.batches, 0);
   EXPECT_EQ(forecast.copies, 0);
@@ -75,7 +75,7 @@ TEST(MemoryForecast, CpuNeedsNoBatchesCopiesOrWorkspaces) {
 }
 
 TEST(MemoryForecast, CountsCopiesInBfloat16AndWorkspacesOfTwoPlans) {
-  // Layers of widths 4, 3 and 2; 8 rows train and 256 evaluate.
+  // The layers have widths 4, 3 and 2. The training plan has 8 rows, the evaluation plan 256.
   MemoryNeeds needs = OnGpu(8);
   needs.bf16 = true;
   const MemoryForecast forecast = ForecastMemory(MakeMlp({2, 2}, {3, 2}), needs);
@@ -108,7 +108,7 @@ TEST(MemoryForecast, HugeBatchDoesNotOverflow) {
   EXPECT_GT(ForecastMemory(MakeLenet(), OnGpu(int64_t{1} << 60)).total(), int64_t{1} << 50);
 }
 
-// The answer of a worker on a GPU with `free_bytes` of memory.
+// The result of the memory check, as text, on a GPU with `free_bytes` of memory.
 std::string Refusal(int64_t rows, int64_t free_bytes) {
   const auto device = testing::CreateLateDevice({.memory_bytes = free_bytes});
   return StatusText(CheckDeviceMemory(*device, MakeLenet(), OnGpu(rows)));
@@ -129,7 +129,7 @@ TEST(MemoryForecast, BatchThatFitsOnlyWithoutWorkspacesIsNamedAsSuch) {
               AllOf(HasSubstr("fits if cuBLAS and cuDNN take little workspace"), HasSubstr("nvidia-smi")));
 }
 
-TEST(MemoryForecast, JobOfWhichNoBatchFitsIsRefusedAsSuch) {
+TEST(MemoryForecast, JobOfWhichNoBatchFitsIsToldToTakeASmallerModel) {
   EXPECT_THAT(Refusal(1, kMebibyte), AllOf(HasSubstr("no batch fits"), HasSubstr("take a smaller model")));
 }
 
@@ -138,7 +138,7 @@ TEST(MemoryForecast, CpuDeviceRefusesNoBatch) {
   EXPECT_TRUE(CheckDeviceMemory(*device, MakeLenet(), OnGpu(int64_t{1} << 40)).ok());
 }
 
-TEST(MemoryForecast, NeedsFollowFromThePlan) {
+TEST(MemoryForecast, MemoryNeedsFollowFromTheJobPlan) {
   proto::JobPlan plan;
   plan.set_batch_per_worker(64);
   plan.add_slot("momentum");

@@ -39,7 +39,7 @@ TEST(Model, NamesVariablesByLayerAndLaysThemOutInOrder) {
   EXPECT_EQ(model.variables().element_count(), 784 * 100 + 100 + 1000 + 10);
 }
 
-TEST(Model, ReadyOrderGoesFromTheLastLayerToTheFirst) {
+TEST(Model, ReadyOrderIsFromTheLastLayerToTheFirst) {
   const Model model =
       Create("layer { flatten {} } layer { dense { units: 5 } } layer { dense { units: 10 } }").value();
   const auto& layers = model.layers();
@@ -57,7 +57,7 @@ constexpr char kLenet[] =
     "layer { max_pooling { size: 3 stride: 2 padding: SAME } } layer { flatten {} } "
     "layer { dense { units: 10 } }";
 
-TEST(Model, ConvolutionFiltersLieByOutputAndGreyImagesHaveOneChannel) {
+TEST(Model, FiltersAreLaidOutByOutputAndGreyImagesHaveOneChannel) {
   const Model model = Create(kLenet).value();
   const auto variables = model.variables().variables();
   ASSERT_EQ(variables.size(), 6u);
@@ -82,7 +82,7 @@ TEST(Model, SplitsPaddingAsTensorFlowDoes) {
   EXPECT_EQ(pooling.output(), (ImageShape{5, 5, 16}));
 }
 
-TEST(Model, RefusesImagesThatDoNotFit) {
+TEST(Model, RefusesImageLayersThatDoNotFitTheirInput) {
   ExpectRefused("layer { flatten {} } layer { convolution { filters: 2 kernel_size: 3 } }",
                 "layer[1] 'convolution_1': its input has shape [784], but a convolution needs images");
   ExpectRefused("layer { flatten {} } layer { max_pooling {} }", "put it before the flatten");

@@ -15,7 +15,7 @@
 
 namespace tethys {
 
-// Flattens, then adds dense layers of these widths, relu between them.
+// Adds a flatten layer and then dense layers of these widths, with ReLU between them.
 inline void AddDenseLayers(absl::Span<const int64_t> widths, proto::Model& config) {
   config.add_layer()->mutable_flatten();
   for (size_t i = 0; i < widths.size(); ++i) {
@@ -31,7 +31,8 @@ inline Model MakeMlp(const Shape& sample_shape, const std::vector<int64_t>& widt
   return Model::Create(config, sample_shape, widths.back()).value();
 }
 
-// lenet's layers, for images of any size: convolutions with and without padding, max pooling, dense layers.
+// LeNet's layers, for images of any size: a convolution with padding, one without, max pooling after each,
+// then dense layers. `widths` holds the filters of the two convolutions, then the dense layers' units.
 inline Model MakeLenet(const Shape& sample_shape, int64_t kernel_size, const std::vector<int64_t>& widths) {
   proto::Model config;
   for (const int layer : {0, 1}) {
@@ -47,7 +48,7 @@ inline Model MakeLenet(const Shape& sample_shape, int64_t kernel_size, const std
 }
 inline Model MakeLenet() { return MakeLenet({28, 28}, 5, {6, 16, 120, 84, 10}); }
 
-// Random samples, all of weight 1; another batch per key.
+// Fills the batch with random samples of weight 1, different for each key.
 inline void FillRandom(const HostBatch& batch, int64_t sample_elements, int64_t classes, uint64_t key) {
   RandomStream stream(3, RandomPurpose::kTest, key);
   for (int64_t i = 0; i < batch.rows * sample_elements; ++i) batch.inputs[i] = stream.NextBelow(256);
@@ -57,7 +58,7 @@ inline void FillRandom(const HostBatch& batch, int64_t sample_elements, int64_t 
   }
 }
 
-// |a - b| / |b| over elements of a range.
+// |a - b| / |b| over the elements of `range`.
 inline double Distance(const float* a, const std::vector<double>& b, Range range) {
   double difference = 0, norm = 0;
   for (int64_t i = range.begin; i < range.end(); ++i) {
@@ -101,7 +102,7 @@ struct Network {
   std::unique_ptr<Plan> plan;
 };
 
-// The local strategy over all of a Network's variables.
+// A local strategy that updates all variables of the network.
 inline std::unique_ptr<Strategy> MakeLocalStrategy(Network& network, const proto::Optimizer& config,
                                                    const Clock& clock) {
   std::vector<NamedRange> ranges;

@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// Fills the gradients (but not their padding) with NaN, before a backward pass.
+// Fills the gradients, but not their padding, with NaN, so that values which a backward pass leaves out show.
 void Poison(Network& network) {
   for (const Variable& variable : network.model.variables().variables()) {
     for (float& value : network.gradients.Slice(variable.range)) value = std::nanf("");
@@ -62,7 +62,7 @@ TEST(Plan, GradientsOfLenetAgreeWithDoublePrecision) {
   }
 }
 
-TEST(Plan, BackwardEndsAtTheFirstLayerThatLearns) {
+TEST(Plan, GradientsAreCorrectIfTheFirstLayerHasNoParameters) {
   proto::Model config;
   config.add_layer()->mutable_max_pooling();
   config.add_layer()->mutable_flatten();
@@ -80,7 +80,7 @@ TEST(Plan, LossIsTheSumOverRows) {
   EXPECT_EQ(loss.weight_sum, 32);
 }
 
-TEST(Plan, PaddingRowsChangeNothing) {
+TEST(Plan, RowsOfWeightZeroChangeNeitherLossNorGradients) {
   Network full({5}, {6, 3}, 4), padded({5}, {6, 3}, 9);
   std::copy_n(full.batch.inputs, 4 * 5, padded.batch.inputs);
   std::copy_n(full.batch.labels, 4, padded.batch.labels);
@@ -156,7 +156,7 @@ TEST(Plan, EvaluatesWithoutGradients) {
   EXPECT_LT(evaluation->workspace_bytes(), network.plan->workspace_bytes());
 }
 
-TEST(Plan, RefusesABatchThatDoesNotFit) {
+TEST(Plan, RefusesWrongNumbersOfRowsAndLabelsOutOfRange) {
   Network network({5}, {3, 2}, 4);
   HostBatch batch = network.batch;
   batch.rows = 3;

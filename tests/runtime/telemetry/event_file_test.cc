@@ -10,13 +10,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(EventFileTest, ARecordIsLengthSumEventSum) {
+TEST(EventFileTest, TfRecordIsLengthChecksumEventChecksum) {
   const std::string length("\x03\0\0\0\0\0\0\0", 8);
-  // Both sums were computed bit by bit, by other code.
+  // Both checksums were computed bit by bit, by other code.
   EXPECT_EQ(TfRecord("abc"), length + "\xb0\x99\x49\x0e" + "abc" + "\x6e\x57\xf1\x21");
 }
 
-TEST(EventFileTest, BeginsWithItsVersionUnderTensorBoardsFileName) {
+TEST(EventFileTest, FileHasTensorBoardsNameAndBeginsWithItsVersion) {
   testing::TempDirectory directory;
   auto file = EventFile::Create(directory.path(), 1234.5, "vm").value();
   proto::Event event;
@@ -29,7 +29,7 @@ TEST(EventFileTest, BeginsWithItsVersionUnderTensorBoardsFileName) {
             TfRecord(first.SerializeAsString()) + TfRecord(event.SerializeAsString()));
 }
 
-TEST(EventFileTest, FilesOfOneSecondAreNumberedInOrder) {
+TEST(EventFileTest, FilesCreatedInTheSameSecondAreNumberedInOrder) {
   testing::TempDirectory directory;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(EventFile::Create(directory.path(), 1234.5, "vm").ok());
   EXPECT_THAT(*ListDirectory(directory.path()),

@@ -1,6 +1,5 @@
-// The part of NVIDIA's management library that runtime/telemetry/nvml.cc calls, with two GPUs: a whole one
-// that reports everything, and a part of another, which does not support utilization and fails to report
-// power.
+// The part of NVIDIA's management library that runtime/telemetry/nvml.cc calls, with two fake GPUs. The whole
+// GPU reports everything. The part of a GPU (MIG) does not support utilization and fails to report power.
 #include <cstring>
 
 namespace {

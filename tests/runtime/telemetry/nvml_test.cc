@@ -17,7 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Bytes 0, 1, ... 15.
+// The whole GPU's UUID: bytes 0, 1, ..., 15.
 std::string WholeGpu() {
   std::string uuid(16, '\0');
   std::iota(uuid.begin(), uuid.end(), '\0');
@@ -29,7 +29,7 @@ std::string OpenError(const std::string& uuid, const std::string& library) {
   return StatusText(NvmlGpu::Open(uuid, library).status());
 }
 
-TEST(Nvml, ReadsTheGpuOfThatUuid) {
+TEST(Nvml, ReadsTheGpuWithTheGivenUuid) {
   const GpuReading reading = NvmlGpu::Open(WholeGpu(), FAKE_NVML).value()->Read();
   EXPECT_EQ(reading.percent, 75);
   EXPECT_EQ(reading.memory_bytes, int64_t{3} << 30);
@@ -69,7 +69,7 @@ TEST(Nvml, MissingGpuIsNamed) {
   EXPECT_THAT(OpenError("gpu 0", FAKE_NVML), HasSubstr("identity has 5"));
 }
 
-TEST(Nvml, IsShutDownWithItsLastGpu) {
+TEST(Nvml, LibraryIsShutDownWithItsLastGpu) {
   void* const library = dlopen(FAKE_NVML, RTLD_NOW);
   const auto begun = reinterpret_cast<int (*)()>(dlsym(library, "fake_nvml_begun"));
   {
@@ -81,7 +81,7 @@ TEST(Nvml, IsShutDownWithItsLastGpu) {
   dlclose(library);
 }
 
-TEST(Nvml, SamplerAddsTheGpuToItsProcess) {
+TEST(Nvml, SamplerAddsGpuReadingsToTheProcessAndNotTheMachine) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = kSecond, .machine = true});
   ResourceSampler::Samples samples;
@@ -95,7 +95,7 @@ TEST(Nvml, SamplerAddsTheGpuToItsProcess) {
   EXPECT_EQ(samples[2].gpu_percent(), 75);
   EXPECT_EQ(samples[2].gpu_memory_bytes(), int64_t{3} << 30);
   EXPECT_EQ(samples[2].gpu_power_watts(), 412.5);
-  EXPECT_FALSE(samples[3].has_gpu_percent());  // The machine's.
+  EXPECT_FALSE(samples[3].has_gpu_percent());  // The machine's sample.
 }
 
 }  // namespace

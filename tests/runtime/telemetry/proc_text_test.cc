@@ -35,11 +35,11 @@ TEST(ParseStatTest, CountsCoresAndTheirBusyTime) {
   EXPECT_EQ(cpu->busy_ns, (10132239 + 2056 + 2531913 + 0 + 259512) * (kSecond / 100));
 }
 
-TEST(ParseUsedMemoryTest, IsTotalWithoutAvailableMemory) {
+TEST(ParseUsedMemoryTest, IsTotalMinusAvailableMemory) {
   EXPECT_EQ(ParseUsedMemory(kMeminfo).value(), int64_t{2'000'000} * 1024);
 }
 
-TEST(ParseNetDevTest, SumsInterfacesAndLeavesTheLoopbackOut) {
+TEST(ParseNetDevTest, SumsAllInterfacesExceptTheLoopback) {
   const auto counts = ParseNetDev(kNetDev, false);
   ASSERT_TRUE(counts.ok()) << counts.status();
   EXPECT_EQ(counts->in, 3816005308128 + 5);
@@ -56,7 +56,7 @@ TEST(ParseSelfIoTest, CountsBytesThatReachedTheDisks) {
   EXPECT_EQ(ParseSelfIo(kSelfIo)->out, 8192);
 }
 
-TEST(ParseVmstatTest, CountsInKibibytes) {
+TEST(ParseVmstatTest, ConvertsKibibytesToBytes) {
   const auto counts = ParseVmstat("pgfault 3\npgpgin 6\npgpgout 39\npgpgoutrun 1\n");
   EXPECT_EQ(counts->in, 6 * 1024);
   EXPECT_EQ(counts->out, 39 * 1024);

@@ -51,7 +51,7 @@ TEST_F(ResourceLogTest, WritesALinePerSampleOnTheChiefsClock) {
   EXPECT_EQ(Csv(), std::string(kResourcesCsvHeader) + "\n2.000,a,worker 0,50.0,7,7,0,0,0,,,\n");
 }
 
-TEST_F(ResourceLogTest, AMachinesLineHasNoProcess) {
+TEST_F(ResourceLogTest, LineOfAMachineHasNoProcess) {
   Machine("a", 101, 30);
   EXPECT_NE(Csv().find("\n1.000,a,,30.0,1000,1000,"), std::string::npos);
 }
@@ -70,7 +70,7 @@ TEST_F(ResourceLogTest, KeepsMeanAndExtremesOfEachProcess) {
   EXPECT_DOUBLE_EQ(summary.resources(1).network_in_bytes_per_second().mean(), 10);
 }
 
-TEST_F(ResourceLogTest, ALongerSampleWeighsMore) {
+TEST_F(ResourceLogTest, LongerSampleWeighsMoreInTheMean) {
   Process("ps 0", 101, 10);
   proto::ResourceSample longer = Sample(104, 40, 0);
   longer.set_interval_ns(3 * kSecond);
@@ -92,7 +92,7 @@ TEST_F(ResourceLogTest, KeepsTheGpuReadingsOfAProcess) {
   EXPECT_FALSE(use.has_gpu_power_watts());
 }
 
-TEST_F(ResourceLogTest, SumsTheMachinesOnceEachHasASample) {
+TEST_F(ResourceLogTest, SumOfTheMachinesIsTakenOnceEachHasASample) {
   log_->SetMachines({"a", "b"});
   Machine("a", 101, 30);
   Machine("b", 101.2, 50);
@@ -132,12 +132,12 @@ TEST_F(ResourceLogTest, DropsImplausibleSamples) {
   EXPECT_EQ(Summary().resources_size(), 0);
 }
 
-TEST_F(ResourceLogTest, AHostsNameCannotBreakALine) {
+TEST_F(ResourceLogTest, CommasQuotesAndLineBreaksInAHostNameAreReplaced) {
   ASSERT_TRUE(log_->Add("a,b\n\"c", "ps 0", Sample(101, 1, 1), 0).ok());
   EXPECT_NE(Csv().find("\n1.000,a_b__c,ps 0,"), std::string::npos);
 }
 
-TEST(CostTest, FollowsFromThePriceAndTheTimes) {
+TEST(CostTest, CostFollowsFromThePriceAndTheTimes) {
   proto::RunSummary summary;
   summary.set_epochs(4);
   summary.mutable_timing()->set_total_seconds(7200);

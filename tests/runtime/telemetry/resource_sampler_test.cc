@@ -14,7 +14,7 @@
 namespace tethys {
 namespace {
 
-// Two ends of a connection over the loopback.
+// The two ends of a TCP connection over the loopback.
 std::pair<FileDescriptor, FileDescriptor> Connect() {
   FileDescriptor listener(socket(AF_INET, SOCK_STREAM, 0)), client(socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in address{};
@@ -103,7 +103,7 @@ TEST(ResourceSamplerTest, SamplesTheMachineIfAsked) {
   EXPECT_GT(samples[1].resident_bytes(), samples[0].resident_bytes());
 }
 
-TEST(ResourceSamplerTest, LastSampleIsTakenEarlyUnlessTooShort) {
+TEST(ResourceSamplerTest, CollectLastTakesASampleEarlyUnlessItIsTooShort) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = kSecond});
   ResourceSampler::Samples samples;
@@ -116,7 +116,7 @@ TEST(ResourceSamplerTest, LastSampleIsTakenEarlyUnlessTooShort) {
   EXPECT_EQ(samples[0].interval_ns(), 300 * kMillisecond);
 }
 
-TEST(ResourceSamplerTest, AnIntervalOfZeroSamplesNothing) {
+TEST(ResourceSamplerTest, IntervalOfZeroTakesNoSamples) {
   FakeClock clock;
   ResourceSampler sampler(clock, {.interval = 0, .machine = true});
   ResourceSampler::Samples samples;

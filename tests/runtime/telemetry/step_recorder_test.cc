@@ -166,7 +166,7 @@ TEST_F(StepRecorderTest, DrainStopsAtItsLimitAndContinuesThere) {
   EXPECT_THAT(DrainSteps(recorder, 3), ElementsAre(3, 4));
 }
 
-TEST_F(StepRecorderTest, RingThatStaysFullIsAnErrorAndLosesNothing) {
+TEST_F(StepRecorderTest, RingThatStaysFullFailsTheNextStepAndLosesNoRecord) {
   StepRecorder recorder(clock_, 5, 0, /*capacity=*/2, /*patience=*/kMillisecond);
   ASSERT_TRUE(Step(recorder, 0).ok());
   ASSERT_TRUE(Step(recorder, 1).ok());
@@ -177,7 +177,7 @@ TEST_F(StepRecorderTest, RingThatStaysFullIsAnErrorAndLosesNothing) {
   EXPECT_TRUE(Step(recorder, 2).ok());
 }
 
-TEST_F(StepRecorderTest, RingHalfFull_AsksToBeDrainedOnce) {
+TEST_F(StepRecorderTest, RingHalfFull_AsksOnceToBeDrained) {
   int asked = 0;
   StepRecorder recorder(clock_, 0, 0, /*capacity=*/4, /*patience=*/kMillisecond, [&asked] { ++asked; });
   for (int round = 1; round <= 3; ++round) {

@@ -10,15 +10,15 @@ using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::Optional;
 
-// Iterations of one epoch, in seconds.
+// The iteration times of one epoch, given in seconds.
 IterationTimes Times(const std::vector<double>& seconds, int64_t epoch = 0) {
   IterationTimes times;
   for (const double s : seconds) times.Add(epoch, FromSeconds(s));
   return times;
 }
 
-TEST(TimingAnalysis, FollowsStudyTwosDefinitions) {
-  // First 10 s; then 2, 3, 4, 5, 6 | 1, 1, 1, 1, 1 | 4, 7: ten to sum 25, twelve to sum 36.
+TEST(TimingAnalysis, ValuesFollowTheDefinitionsInTheHeader) {
+  // The first iteration takes 10 s. Of the twelve after it, the first ten take 25 s in all, all twelve 36 s.
   const TimingAnalysis analysis =
       Analyse(Times({10, 2, 3, 4, 5, 6, 1, 1, 1, 1, 1, 4, 7}), /*validation_seconds=*/8);
   EXPECT_DOUBLE_EQ(analysis.first_iteration, 10);

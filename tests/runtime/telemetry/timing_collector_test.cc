@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::Pair;
 using testing::SizeIs;
 
-// A record whose phases take 1, 2, 3, 4 and 0 tenths of the total.
+// A record whose data, forward, backward, exchange and update phases take 1, 2, 3, 4 and 0 tenths of `total`.
 proto::StepRecord Record(int rank, int64_t step, Nanoseconds total, int64_t staleness = 0) {
   proto::StepRecord record;
   record.set_rank(rank);
@@ -131,14 +131,14 @@ TEST_F(TimingCollectorTest, StalenessIsAHistogramOfBoundedSize) {
   EXPECT_DOUBLE_EQ(communication.mean_staleness(), (4 + (1 << 20)) / 4.0);
 }
 
-TEST_F(TimingCollectorTest, RunWithoutStepsHasASummary) {
+TEST_F(TimingCollectorTest, RunWithoutStepsHasASummaryWithoutBetaAndPhases) {
   const proto::RunSummary summary = Summary(*Open(2), /*training_seconds=*/0);
   EXPECT_EQ(summary.steps_recorded(), 0);
   EXPECT_FALSE(summary.timing().has_beta());
   EXPECT_FALSE(summary.has_phases());
 }
 
-TEST_F(TimingCollectorTest, RankBeyondTheWorkersIsRefused) {
+TEST_F(TimingCollectorTest, RankOutsideTheWorkersIsRefused) {
   const auto collector = Open(2);
   for (const int rank : {2, -1}) {
     proto::StepRecords records;
@@ -197,12 +197,12 @@ TEST_F(TimingCollectorTest, FileOfAnotherVersionIsRefused) {
   EXPECT_THAT(status.message(), HasSubstr("steps.csv"));
 }
 
-TEST_F(TimingCollectorTest, FullDiskIsReported) {
+TEST_F(TimingCollectorTest, FullDiskIsResourceExhausted) {
   std::filesystem::create_symlink("/dev/full", run_dir_ + "/steps.csv");
   EXPECT_EQ(TimingCollector::Open(run_dir_, 1, true).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(Summary, ReadsBackWhatWasWritten) {
+TEST(Summary, SummaryRoundTripsAndDamagedOrMissingFileIsAnError) {
   std::string pattern = testing::TempDir() + "/summary.XXXXXX";
   const std::string run_dir = mkdtemp(pattern.data());
   proto::RunSummary summary;
