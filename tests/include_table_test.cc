@@ -54,7 +54,7 @@ std::vector<std::string> IncludesOf(const std::string& source) {
   return includes;
 }
 
-// "ps/" for "ps/partitioner.h".
+// The folder of a path: "ps/" for "ps/partitioner.h".
 std::string FolderOf(const std::string& path) { return path.substr(0, path.find_last_of('/') + 1); }
 
 class IncludeTable {

@@ -90,7 +90,7 @@ class CountingCommunicator final : public Communicator {
   int calls_ = 0;
 };
 
-// Every collective costs one frame from each rank to each other rank, so few of them must do.
+// Every collective costs a frame from each rank to every other rank, so forming may take only a few.
 TEST(Forming, SharedMemoryOfAnyWorldSize_TakesThreeCollectives) {
   for (const int world : {2, 8}) {
     TestRing ring(world);
@@ -100,7 +100,7 @@ TEST(Forming, SharedMemoryOfAnyWorldSize_TakesThreeCollectives) {
       CountingCommunicator counting(*all);
       const std::vector<int> hosts = *FindHosts(counting, options.addresses);
       EXPECT_EQ(counting.calls(), 1);
-      // The first collective sends the address of the memory; the second tells whether all ranks opened it.
+      // Two more collectives follow: one sends the memory's address, one tells whether all ranks opened it.
       EXPECT_TRUE(CreateSharedMemoryCommunicator(
                       counting, hosts, {.member_names = options.member_names, .clock = options.clock})
                       .ok());
@@ -109,7 +109,7 @@ TEST(Forming, SharedMemoryOfAnyWorldSize_TakesThreeCollectives) {
   }
 }
 
-TEST(AllGather, AnyBits_AreKept) {
+TEST(AllGather, BitsThatAreNoNormalFloats_AreKept) {
   // As floats these would be NaN, a denormal and minus zero.
   const std::array<uint32_t, 3> bits = {0x7f800001, 0x00000001, 0x80000000};
   ExpectAllOk(InRing(3, [&](std::unique_ptr<Communicator>& ranks) -> absl::Status {
@@ -130,7 +130,7 @@ TEST(TwoHosts, SilentRankFailsAllOthersOnBothHosts) {
   for (int rank = 0; rank < 3; ++rank) EXPECT_FALSE(answers[rank].ok()) << rank;
 }
 
-TEST(TwoHosts, AbortReachesAllRanks) {
+TEST(TwoHosts, AbortByOneRankReachesAllRanksOfBothHosts) {
   const auto answers = InRing(
       5,
       [](std::unique_ptr<Communicator>& ranks) {

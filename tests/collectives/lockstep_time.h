@@ -25,8 +25,7 @@ class LockstepTime {
 
   const Clock& OfRank(int rank) const { return *clocks_[rank]; }
 
-  // Join precedes the first use of `communicator`, and Leave follows the last, both on the thread that uses
-  // it.
+  // Call Join before the first use of `communicator` and Leave after the last, on the thread that uses it.
   void Join(const Communicator& communicator) {
     MutexLock lock(mu_);
     ranks_[communicator.rank()].communicator = &communicator;

@@ -1,4 +1,4 @@
-// Runs mirrored workers as threads: together they must do what one process does with the sum of all
+// Runs mirrored workers as threads. Together they must do what one process does with the sum of all their
 // gradients.
 #include "collectives/mirrored_strategy.h"
 

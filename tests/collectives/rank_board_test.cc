@@ -15,7 +15,8 @@
 namespace tethys {
 namespace {
 
-// Calls `on_look` whenever it is read, and advances so fast that a waiting rank stops spinning at once.
+// A clock that calls `on_look` whenever it is read. It advances so fast that a waiting rank stops spinning at
+// once.
 class LookedAtClock final : public Clock {
  public:
   explicit LookedAtClock(std::function<void(int look)> on_look) : on_look_(std::move(on_look)) {}

@@ -40,7 +40,7 @@ class RingFailure : public ::testing::TestWithParam<std::tuple<int, int64_t, Med
   std::vector<absl::Status> InWorld(const RankBody& body) const { return InRing(world(), body, medium()); }
 };
 
-TEST_P(RingFailure, DifferentCountFailsAllRanks) {
+TEST_P(RingFailure, DifferentCountOnOneRankFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     return Reduce(*ring, ring->rank() == 1 ? count() + 1 : count());
   });
@@ -49,14 +49,14 @@ TEST_P(RingFailure, DifferentCountFailsAllRanks) {
                   HasSubstr(absl::StrCat("[0, ", count() + 1, ")")), HasSubstr("rank 1")));
 }
 
-TEST_P(RingFailure, DifferentCollectiveFailsAllRanks) {
+TEST_P(RingFailure, DifferentCollectiveOnOneRankFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     return ring->rank() == last() ? ring->Barrier() : Reduce(*ring, count());
   });
   ExpectAll(answers, absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("barrier"), HasSubstr("reduce")));
 }
 
-TEST_P(RingFailure, DifferentRootFailsAllRanks) {
+TEST_P(RingFailure, DifferentRootOnOneRankFailsAllRanks) {
   const auto answers = InWorld([&](std::unique_ptr<Communicator>& ring) {
     std::vector<float> data(count());
     return ring->Broadcast(absl::MakeSpan(data), ring->rank() == 1 ? 1 : 0);
@@ -165,7 +165,7 @@ TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
       if (ranks->rank() == 0) proxy.Damage(1.0f);
       TETHYS_RETURN_IF_ERROR(ranks->Barrier());
       TETHYS_RETURN_IF_ERROR(Reduce(*ranks, count));
-      return ranks->Barrier();  // A rank whose reduction received all its data gets the error here.
+      return ranks->Barrier();  // A rank that has received all data of the reduction gets the error here.
     });
     ExpectAll(answers, absl::StatusCode::kDataLoss,
               AllOf(AnyOf(HasSubstr("rank 0 (worker 0 on host0)"), HasSubstr("rank 1 (worker 1 on host1)")),
@@ -173,7 +173,7 @@ TEST(RingFrames, DamagedPayload_FailsAllRanksNamingTheSender) {
   }
 }
 
-TEST(RingAbort, WakesARankBlockedInACollective) {
+TEST(RingAbort, AbortWakesARankBlockedInACollective) {
   TestRing ring(2);
   std::unique_ptr<Communicator> idle;
   std::thread other([&] { idle = *ring.Create(1); });

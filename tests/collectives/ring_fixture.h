@@ -36,7 +36,7 @@ inline std::string MediumName(Medium medium) {
                                            : "TwoHosts";
 }
 
-// Listeners and options of one communicator. A test may change `options[rank]` before it calls InRing.
+// Listeners and options of the ranks of one ring. A test may change `options[rank]` before it calls InRing.
 struct TestRing {
   explicit TestRing(int world, Medium medium = Medium::kTcp) : medium(medium) {
     const JobToken token = JobToken::Random();

@@ -161,7 +161,7 @@ TEST(SharedMemory, WrongKeyWrongSizeOrClosedDescriptor_IsRefused) {
 }
 
 // Truncated shared memory would kill every process that touches memory beyond its end.
-TEST(SharedMemory, CannotBeTruncatedAndUnsealedFileIsRefused) {
+TEST(SharedMemory, SealedMemoryCannotShrinkAndUnsealedFileIsRefused) {
   const SharedMemory made = *SharedMemory::Create(1000);
   EXPECT_NE(ftruncate(static_cast<int>(made.address().descriptor), 10), 0);
   const FileDescriptor unsealed(memfd_create("test", MFD_CLOEXEC));

@@ -7,7 +7,7 @@
 namespace tethys {
 namespace {
 
-TEST(TextTest, GroupsDigits) {
+TEST(TextTest, DigitsAreGroupedInThousands) {
   EXPECT_EQ(CountText(0), "0");
   EXPECT_EQ(CountText(999), "999");
   EXPECT_EQ(CountText(54000), "54,000");

@@ -1,5 +1,5 @@
 // File functions that fail as on a bad disk. failing_calls.cc replaces the C library's functions of these
-// names in every program linked with it. They only make the system calls while no FailingCalls exists:
+// names in every program linked with it. While no FailingCalls exists, they simply make the system calls:
 //
 //   open mkdir write pwrite posix_fallocate ftruncate fsync fdatasync rename unlink unlinkat
 //
@@ -19,7 +19,7 @@ inline constexpr int kNoWrite = -2;
 struct FailingCall {
   std::string name = {};         // The name of the function that fails; empty: any of the functions.
   int first = 0;                 // The first matching call to fail, counted from 0.
-  std::vector<int> errors = {};  // Of that call and the next ones: an errno, kShortWrite or kNoWrite.
+  std::vector<int> errors = {};  // The errors from that call on: each an errno, kShortWrite or kNoWrite.
   bool for_good = false;         // If true, all later calls get the last of the errors, too.
 };
 
@@ -33,7 +33,7 @@ class FailingCalls {
   // The number of calls that have failed.
   int failed() const { return failed_; }
 
-  // Called before each call: returns 0, or the call's error.
+  // Called by each of the replaced functions: returns the error with which it fails, or 0.
   int Next(const char* name);
 
  private:

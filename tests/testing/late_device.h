@@ -19,7 +19,7 @@ namespace tethys::testing {
 struct LateDeviceOptions {
   std::string identity = "";  // The result of Device::identity; empty: the device joins no group.
   std::function<absl::StatusOr<std::unique_ptr<StreamCommunicator>>(const StreamGroup&)> join = {};
-  std::vector<std::string>* ranges = nullptr;  // Gets "name number" when a range begins, "" when one ends.
+  std::vector<std::string>* ranges = nullptr;  // Gets "name number" for BeginRange and "" for EndRange.
   bool hangs = false;                          // Queries of events run no work; only Synchronize does.
   int64_t memory_bytes = int64_t{1} << 40;     // Freed memory does not count as free again.
 };

@@ -108,7 +108,7 @@ class LateEvent final : public TimedEvent {
 
   absl::Status Record(Stream& stream) override;
   absl::Status Wait(Stream& stream) const override;
-  // Each query runs one piece of work, unless the event `hangs`.
+  // Each query runs one piece of work on the event's stream, unless `hangs`.
   absl::StatusOr<bool> Happened() const override;
   absl::StatusOr<Nanoseconds> Since(const TimedEvent& earlier) const override;
 

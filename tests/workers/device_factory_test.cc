@@ -32,7 +32,7 @@ TEST(DeviceFactory, WorkersTakeTheGpusOfTheirLocalRanks) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(GpuOf(Worker(i), setup), local_ranks[i]) << i;
 }
 
-TEST(DeviceFactory, WorkerWithGpusOfItsOwnTakesTheFirst) {
+TEST(DeviceFactory, WorkerWithGpusOfItsOwnTakesItsFirstGpu) {
   const proto::Setup setup = SetupOf({0, 1});
   for (const int i : {0, 1}) EXPECT_EQ(GpuOf(Worker(i, /*own_gpus=*/true), setup), 0) << i;
 }

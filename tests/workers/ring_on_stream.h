@@ -95,7 +95,7 @@ inline std::unique_ptr<Strategy> MirroredOnStream(TestReplica& replica, std::uni
       .value();
 }
 
-// Rounds to bfloat16 before and after each all-reduce of floats; RingOnStream in bfloat16 sums alike.
+// Sums floats as RingOnStream sums bfloat16: rounds them to bfloat16 before and after the all-reduce.
 class RoundedByHand final : public Communicator {
  public:
   explicit RoundedByHand(std::unique_ptr<Communicator> ring) : ring_(std::move(ring)) {}

@@ -72,7 +72,7 @@ TEST(StreamMirrored, ErrorWhileEnqueuingNamesRankAndBucketAndAborts) {
   EXPECT_TRUE(fate.aborted);
 }
 
-TEST(StreamMirrored, StreamErrorEndsTheStepAndAborts) {
+TEST(StreamMirrored, ErrorOnTheStreamFailsTheStepAndAborts) {
   Fate fate;
   const absl::Status status = TrainAlone({.breaks_at = 2}, fate);
   EXPECT_THAT(std::string(status.message()),

@@ -70,7 +70,7 @@ TEST(FlagsTest, FlagUnlikeAnyOtherGetsNoSuggestion) {
   EXPECT_EQ(Error({"job", "--bandwidth=3"}), "there is no flag --bandwidth (tethys train --help lists them)");
 }
 
-TEST(FlagsTest, RefusesASingleDash) {
+TEST(FlagsTest, SingleDashIsRefusedWithASuggestion) {
   EXPECT_THAT(Error({"job", "-resume"}), HasSubstr("did you mean --resume?"));
 }
 

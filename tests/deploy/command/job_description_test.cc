@@ -136,7 +136,7 @@ TEST(PlanReportTest, MirroredTraffic_DependsOnWorkersHosts) {
   proto::JobPlan plan = ServerPlan();
   plan.clear_placement();
   proto::Mirrored& mirrored = *plan.mutable_job()->mutable_strategy()->mutable_mirrored();
-  // Each way, 2/3 of an arena of 7,856 floats through memory, or twice as much over TCP.
+  // Bytes in and bytes out: through memory 2/3 of an arena of 7,856 floats each, over TCP twice as many.
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker +20 KiB +20 KiB +memory +all-reduce"));
   EXPECT_THAT(*PlanReport(plan, ""),
               HasSubstr("\nThrough memory: shared by the processes of one host, 0 bytes"));

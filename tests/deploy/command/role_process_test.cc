@@ -76,7 +76,7 @@ TEST_F(RoleProcessTest, RefusesAnUnfinishedLine) { EXPECT_FALSE(Read(absl::StrCa
 
 TEST_F(RoleProcessTest, RefusesMalformedToken) { EXPECT_FALSE(Read("token job-7\n").ok()); }
 
-// Reads a token file with given permissions (`mode`).
+// Makes a token file with permissions `mode` and reads it.
 class TokenFileTest : public ::testing::Test {
  protected:
   absl::StatusOr<JobSecret> Read(const std::string& text, mode_t mode) {

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST(RoundsOfPairsTest, EachPairOccursOnceAndNoneTwiceInRound) {
+TEST(RoundsOfPairsTest, EachPairOccursOnceAndNoHostTwiceInARound) {
   for (int count = 2; count <= 12; ++count) {
     std::set<std::pair<int, int>> pairs;
     for (const auto& round : RoundsOfPairs(count, 100)) {

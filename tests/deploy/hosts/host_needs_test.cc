@@ -92,7 +92,7 @@ TEST_F(HostNeedsTest, MissingFileOrWrongSizeIsNamed) {
       ElementsAre(AllOf(HasSubstr("data file " + directory_.Path("none")), HasSubstr("No such file"))));
 }
 
-TEST_F(HostNeedsTest, LackingThingsAreListedWithTheirHosts) {
+TEST_F(HostNeedsTest, MissingThingsAreListedWithTheirHosts) {
   const std::string lacks = LackText({"the moon", "a star\nor two"});
   const absl::Status status = Ask({At("slave1", "Welcome!\n" + lacks), At("slave2", LackText({}))});
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;

@@ -16,7 +16,7 @@ std::unique_ptr<LinkListener> Listen(const JobSecret& secret) {
   return *std::move(listener);
 }
 
-TEST(LinkMeterTest, MeasuresBothWays) {
+TEST(LinkMeterTest, SpeedIsMeasuredInBothDirections) {
   const JobSecret secret = Secret();
   const std::unique_ptr<LinkListener> listener = Listen(secret);
   const absl::StatusOr<LinkSpeed> speed = MeasureLink(secret, listener->address());

@@ -39,7 +39,7 @@ TEST_F(FailureReportTest, ProcessKilledAfterSuccessIsNoFailure) {
   EXPECT_TRUE(FindFirstFailure(end_, "host").status.ok());
 }
 
-TEST_F(FailureReportTest, KilledProcessPrecedesExitsOfOthers) {
+TEST_F(FailureReportTest, KilledProcessIsNamedRatherThanExitsOfOthers) {
   Exited("worker 0", 1);
   Killed("worker 1", SIGKILL);
   Exited("chief", 1);
@@ -68,7 +68,7 @@ TEST_F(FailureReportTest, ProcessKilledAfterVerdictOnAnotherIsNotTheCause) {
   EXPECT_EQ(Task(), "worker 0");
 }
 
-TEST_F(FailureReportTest, VerdictPrecedesExitStatuses) {
+TEST_F(FailureReportTest, VerdictOfTheChiefIsNamedBeforeExitStatuses) {
   Exited("worker 2", 1);
   ChiefSays("worker 1 has been silent for 10 s", "worker 1");
   Exited("worker 1", 3);

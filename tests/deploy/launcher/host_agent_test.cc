@@ -48,7 +48,8 @@ class HostAgentTest : public ::testing::Test, public HostAgent::Processes {
     reports_.Append(bytes);
     return bytes.size();
   }
-  // The reports since the last call: "log 1 text", "output 1 text", "exit 1 signal 9", "exit 1 code 3".
+  // The reports since the last call. Those of process 1 are "log 1 text", "output 1 text", "exit 1 signal 9"
+  // or "exit 1 code 3".
   std::vector<std::string> Reports() {
     Take();
     std::vector<std::string> texts;

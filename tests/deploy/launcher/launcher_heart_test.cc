@@ -36,7 +36,7 @@ class LauncherHeartTest : public ::testing::Test {
   FileDescriptor read_, write_;
 };
 
-TEST_F(LauncherHeartTest, BeatsWhileTheLauncherIsStopped) {
+TEST_F(LauncherHeartTest, HeartBeatsWhileTheLauncherIsStopped) {
   const pid_t launcher = fork();
   if (launcher == 0) {
     LauncherHeart heart;

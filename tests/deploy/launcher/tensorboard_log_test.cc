@@ -114,7 +114,7 @@ TEST_F(TensorboardLogTest, ProgressWithoutNewSamplesIsLeftOut) {
   EXPECT_THAT(Written(), SizeIs(4));
 }
 
-TEST_F(TensorboardLogTest, ResumedRunDoesNotRepeatCheckpointsPoint) {
+TEST_F(TensorboardLogTest, ResumedRunDoesNotRepeatThePointOfItsCheckpoint) {
   TensorboardOptions options = Options();
   options.resumed_from = 9;
   TensorboardLog log(options, recorder_);
@@ -124,7 +124,7 @@ TEST_F(TensorboardLogTest, ResumedRunDoesNotRepeatCheckpointsPoint) {
   EXPECT_THAT(Written(), SizeIs(5));
 }
 
-TEST_F(TensorboardLogTest, PhasesAreMeansOverStepsOfEndedEpochs) {
+TEST_F(TensorboardLogTest, PhaseTimesAreMeansOverStepsOfEndedEpochs) {
   TensorboardLog log(Options(), recorder_);
   log.OnEvent(Epoch(1, 7));
   log.AddResults({},

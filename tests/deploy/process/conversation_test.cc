@@ -50,7 +50,7 @@ TEST_F(ConversationTest, AnswerHasTimesAskedAndHeard) {
   EXPECT_GE(answer.heard, answer.asked);
 }
 
-TEST_F(ConversationTest, InputComesBeforeQuestions) {
+TEST_F(ConversationTest, InputIsSentBeforeQuestions) {
   Talk(absl::StrCat("read -r secret; echo \"tethys-check $secret\"; ", kEcho), "s3cret\n");
   EXPECT_THAT(Ask({"a"})[0].lines, ElementsAre("s3cret", "a"));
 }

@@ -13,7 +13,7 @@
 namespace tethys {
 namespace {
 
-// A queue on a pipe, which only the test's Read reads.
+// A queue that writes to a pipe, which only Read reads.
 class OutputQueueTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -41,7 +41,7 @@ class OutputQueueTest : public ::testing::Test {
   std::unique_ptr<OutputQueue> queue_;
 };
 
-TEST_F(OutputQueueTest, WritesInOrder) {
+TEST_F(OutputQueueTest, TextsAreWrittenInOrder) {
   queue_->Write("one\n");
   queue_->Write("two\n");
   queue_.reset();

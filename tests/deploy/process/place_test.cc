@@ -12,13 +12,13 @@ const Place kHere = {.host = "here", .program = "/opt/tethys"};
 const Place kThere = {
     .host = "slave1", .ssh = {"ssh", "-F", "my config", "slave1"}, .program = "/home/me/tethys"};
 
-TEST(PlaceTest, LocalProcessIsChild) {
+TEST(PlaceTest, CommandAtLocalPlaceIsTheProgramItself) {
   const SpawnOptions spawn = CommandAt(kHere, {"worker", "--index=0"});
   EXPECT_EQ(spawn.program, "/opt/tethys");
   EXPECT_THAT(spawn.arguments, ElementsAre("worker", "--index=0"));
 }
 
-TEST(PlaceTest, RemoteProcessIsSshWithOneWordForShell) {
+TEST(PlaceTest, CommandAtRemotePlaceIsSshWithOneWordForTheShell) {
   const SpawnOptions spawn = CommandAt(kThere, {"ps", "--chief=a:1"});
   EXPECT_EQ(spawn.program, "ssh");
   EXPECT_THAT(

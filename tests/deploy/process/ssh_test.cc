@@ -13,7 +13,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// `script` takes the place of ssh and its host; the remote command is its $1.
+// A remote command for which `script` takes the place of ssh and of the host. `command` is the script's $1.
 RemoteCommand Instead(const std::string& script, const std::string& command = "") {
   return {.ssh = {"sh", "-c", script, "ssh"}, .command = command};
 }

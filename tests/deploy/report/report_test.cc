@@ -80,7 +80,7 @@ TEST_F(ReportTest, ShowsGpusThatProcessesReport) {
   EXPECT_EQ(report.variant(0).gpu(0).power_watts(0), 412.5);
 }
 
-TEST_F(ReportTest, MachineUseIsThatDuringTraining) {
+TEST_F(ReportTest, MachineUseCoversOnlyTheTraining) {
   const std::string path = MakeRun("job", "succeeded", 2.5);
   Write(path + "/resources.csv",
         "seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes\n"
@@ -98,7 +98,7 @@ TEST_F(ReportTest, MachineUseNeedsSamplesOfHalfTheTraining) {
   EXPECT_FALSE(CollectReport(path)->variant(0).machine(0).has_training()) << "three seconds of 30";
 }
 
-TEST_F(ReportTest, TargetIsChosenOrGiven) {
+TEST_F(ReportTest, TargetIsChosenUnlessGiven) {
   MakeRun("a-r0", "succeeded", 9);
   const proto::Report report = CollectReport(directory_.path()).value();
   EXPECT_EQ(report.target().accuracy(), 0.9);
@@ -111,7 +111,7 @@ TEST_F(ReportTest, TargetIsChosenOrGiven) {
   EXPECT_FALSE(never.variant(0).run(0).has_seconds_to_target());
 }
 
-TEST_F(ReportTest, GivenTargetWithoutValidationIsMissing) {
+TEST_F(ReportTest, GivenTargetWithoutValidationIsListedAsMissing) {
   const std::string path = MakeRun("a", "succeeded", 9);
   Write(path + "/epochs.csv", "epoch,train_seconds,validation_loss,validation_accuracy\n0,2,,\n");
   EXPECT_EQ(CollectReport(path)->missing_size(), 0);
@@ -142,7 +142,7 @@ TEST_F(ReportTest, SetupIsWhatAllRunsShare) {
   EXPECT_EQ(report.setup(0), "Model: flatten, dense 10.");
 }
 
-TEST_F(ReportTest, RepeatsAreOneVariant) {
+TEST_F(ReportTest, RepeatsOfAJobAreOneVariant) {
   MakeRun("a-r0", "succeeded", 4);
   MakeRun("a-r1", "succeeded", 6);
   MakeRun("b-r0", "failed", 1);

@@ -69,7 +69,7 @@ TEST(ResourceTablesTest, ShowsMeanAndMaximumAndJobsPart) {
                                      "6", "1.5", "2.0", "0.0", "0.0"));
 }
 
-TEST(ResourceTablesTest, RepeatsAverageMeansAndKeepExtremes) {
+TEST(ResourceTablesTest, TableAveragesMeansOfRepeatsAndKeepsExtremes) {
   const std::vector<RunRecord> runs = {OneRun(0, 80), OneRun(0, 160)};
   const std::vector<std::string> row = Row(ResourceTables(Labels(), {}, runs), "mirrored");
   ASSERT_GT(row.size(), 6);
@@ -109,12 +109,12 @@ TEST(ResourceTablesTest, HasGpuColumnsIfAnyRunReportsGpu) {
   EXPECT_THAT(last(without), ::testing::Each("-"));
 }
 
-TEST(ResourceTablesTest, IsEmptyWithoutSamples) {
+TEST(ResourceTablesTest, TablesAreEmptyWithoutSamples) {
   const std::vector<RunRecord> runs = {{.variant = 0, .run_dir = "runs/r"}};
   EXPECT_EQ(ResourceTables(Labels(), {}, runs), "");
 }
 
-TEST(ResourceTablesTest, LeavesFailedRunsOut) {
+TEST(ResourceTablesTest, FailedRunsAreLeftOut) {
   RunRecord failed = OneRun(0, 80);
   failed.status = absl::AbortedError("lost");
   const std::vector<RunRecord> runs = {failed, OneRun(1, 80)};

@@ -62,7 +62,7 @@ TEST(ReportValueTest, OneRunShowsNoDifference) {
 
 TEST(ReportValueTest, LongTimesAreWrittenInWholeSeconds) { EXPECT_EQ(MeanText(Value(1, 4321.6)), "4322"); }
 
-TEST_F(VerdictTest, NamesTheFastestAndByHowMuch) {
+TEST_F(VerdictTest, FastestVariantIsNamedWithItsLead) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001));
   Add("ps", Value(3, 17, 0.2), Value(3, 0.8705, 0.001));
   EXPECT_THAT(
@@ -94,7 +94,7 @@ TEST_F(VerdictTest, NamesMostAccurateIfNotFastest) {
   EXPECT_THAT(Text(), HasSubstr("Most accurate of all: ps, 89.000 ± 0.058 % in 17.00 ± 0.12 s."));
 }
 
-// Sets that all runs of the variant reached the target in `seconds`, except for `missed` more runs.
+// Records that the runs counted in `seconds` reached the target and that `missed` more runs did not.
 void SetTarget(proto::ReportVariant& variant, proto::ReportValue seconds, int missed = 0) {
   variant.mutable_to_target()->set_runs(seconds.count() + missed);
   variant.mutable_to_target()->set_reached(seconds.count());
@@ -153,7 +153,7 @@ TEST_F(TargetVerdictTest, TargetReachedInFirstEpochSuggestsAHigherTarget) {
   EXPECT_THAT(Text(), HasSubstr("a higher --target_accuracy tells more"));
 }
 
-TEST_F(VerdictTest, OneRunRanksNothing) {
+TEST_F(VerdictTest, OneRunPerVariantRanksNothing) {
   proto::ReportVariant& mirrored = Add("mirrored", Value(1, 10), Value(1, 0.87));
   proto::ReportVariant& ps = Add("ps_sync", Value(1, 20), Value(1, 0.88));
   *mirrored.mutable_cost() = Value(1, 2);
