@@ -32,7 +32,7 @@ cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
 # Memory limits in MB: 64 per allocation, 256 in all, including freed memory that AddressSanitizer keeps.
 limits=(-rss_limit_mb=256 -malloc_limit_mb=64 -timeout=25 -max_len=4096)
 export ASAN_OPTIONS=quarantine_size_mb=8:allocator_may_return_null=1
-# The folder for files that a target leaves behind if it ends early.
+# The folder for temporary files of targets, which stay behind if a target ends early.
 TEST_TMPDIR=$(mktemp -d)/
 export TEST_TMPDIR
 trap 'rm -rf "$TEST_TMPDIR"' EXIT

@@ -12,10 +12,11 @@
 # arguments, 77 nothing was run because there is no GPU.
 #
 # Environment variables:
-#   CUDA_LIBRARY_PATH=DIR[:DIR...]  folders of cuBLAS, cuDNN and NCCL: each holds libraries, or is a site-packages with
-#                                   NVIDIA's wheels. Default: the system's search path, else the wheels of PYTHON
+#   CUDA_LIBRARY_PATH=DIR[:DIR...]  folders of cuBLAS, cuDNN and NCCL: each contains libraries, or is a site-packages
+#                                   with NVIDIA's wheels. Default: the system's libraries or, if one is missing, the
+#                                   wheels of PYTHON
 #   PYTHON=FILE                     a Python with PyTorch. Default: the first of python3, /usr/bin/python3 that has it
-#   COMPUTE_SANITIZER=FILE          default: the one on the PATH or in CUDA's toolkit
+#   COMPUTE_SANITIZER=FILE          the compute-sanitizer. Default: the one on the PATH or in CUDA's toolkit
 #   OUT=DIR                         folder for the table, PART.tsv (section, check, value, limit, verdict), and the logs
 #   LIMIT=SECONDS                   time limit of each program; default 200. memcheck may need more
 #   ROUNDS=N                        rounds of bench steps; default 3

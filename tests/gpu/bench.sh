@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# Times on a GPU, each compared with its peer in the same run. Sourced by gpu.sh.
+# Benchmarks on a GPU, each with its peer in the same run. Sourced by gpu.sh.
 #
 #   update  the optimizer's bandwidth on 100 M parameters, compared with copies on the device
-#   steps   a step of 784-128-10 and of lenet, compared with PyTorch's, alternately eager and as a CUDA graph
-#           (described in bench/peers/torch_gpu_step.py). The median of the rounds' ratios counts; only float32 has
-#           limits
+#   steps   a training step of 784-128-10 and of lenet, compared with PyTorch's, both eager and as a CUDA graph
+#           (described in bench/peers/torch_gpu_step.py). Rounds of both alternate, and the median of the rounds' ratios
+#           is reported; it has limits in float32 only
 
 sections() { echo update steps; }
 
-# Lines of network, batch, and the limits of the ratio ours / PyTorch's: eager, as a graph.
+# Each entry: network, batch, and the limits of our time / PyTorch's time, eager and as a graph.
 if [ "$device" = cuda ]; then
   configurations=('mlp 128 0.15 0.8' 'lenet 128 0.5 0.9' 'lenet 1024 0.5 0.9')
 else
@@ -16,7 +16,7 @@ else
 fi
 
 mapfile -t on_device < <(on_device)
-# Our variants with their flags: both precisions, and float32 with each operation launched by itself.
+# Our variants with their flags: both precisions, and float32 without a graph (each operation launched by itself).
 declare -A contestants=([fp32]='' [bf16]=$(in_bf16) [launches]=--set=device.graph=false)
 
 run_update() {
@@ -37,7 +37,8 @@ run_update() {
   done < <(grep $'\t' "$work/update.log")
 }
 
-# Numbers are gathered in files: a variant's times per round, and the ratios of two variants in the same round.
+# gather NAME NUMBER: keeps a number of this round. NAME stands for a variant's times or the ratios of two variants.
+# gathered NAME: prints the numbers of all rounds, one per line.
 gather() { echo "$2" >>"$work/gathered.$1"; }
 gathered() { cat "$work/gathered.$1" 2>/dev/null; }
 
@@ -50,7 +51,7 @@ ours() {
   block_times "$run" | median
 }
 
-# theirs NETWORK BATCH: PyTorch's lines of PRECISION MODE MICROSECONDS.
+# theirs NETWORK BATCH: runs PyTorch's step; prints its lines of PRECISION MODE MICROSECONDS.
 theirs() {
   local log=$work/torch.$1-$2.$round
   timeout -k 10 "$limit" "$python" "$peers/torch_gpu_step.py" "$1" "$2" --device="$device" --steps="$torch_steps" \
@@ -58,7 +59,7 @@ theirs() {
   grep -v '^#' "$log"
 }
 
-# bench_round NETWORK BATCH: ours, then PyTorch's.
+# bench_round NETWORK BATCH: measures all our variants, then PyTorch's; gathers times and ratios.
 bench_round() {
   local name=$1-$2 contestant precision mode microseconds
   declare -A mine=()
@@ -73,7 +74,7 @@ bench_round() {
   done < <(theirs "$1" "$2")
 }
 
-# beside NAME MODE LIMIT: compares both of our precisions with PyTorch's.
+# beside NAME MODE LIMIT: compares our step with PyTorch's in this MODE, in both precisions. Only float32 has the LIMIT.
 beside() {
   local precision peer check ratio remark lacked="PyTorch: PYTHON=FILE"
   [ -z "$python" ] || lacked="a GPU"

@@ -2,15 +2,15 @@
 # The conformance suite of devices on a GPU. Sourced by gpu.sh.
 #
 #   suite      all primitives against double precision, memory, streams, events, graphs, refusals
-#   nccl       all-reduce with one rank, and with two: on a GPU each, or on one GPU with NCCL 2.30 or later
-#   memcheck   compute-sanitizer over the suite without TF32 and random shapes: no access out of bounds, in our kernels
-#              and the libraries'. It patches every kernel that is loaded, so run it in a separate call
-#   racecheck  compute-sanitizer over the suite: no race in the shared memory of our own kernels
+#   nccl       all-reduce with one rank and with two ranks. Two ranks need two GPUs, or one GPU and NCCL 2.30 or later
+#   memcheck   the suite without TF32 and random shapes under compute-sanitizer: no access out of bounds in our kernels
+#              and NVIDIA's. The tool patches every kernel that is loaded, which takes long, so call this section alone
+#   racecheck  the suite under compute-sanitizer: no race in the shared memory of our own kernels
 
 sections() { echo suite nccl memcheck racecheck; }
 if [ "$device" = cuda ]; then suite=(cuda_device_test); else suite=(cpu_device_test '--gtest_filter=CpuOneThread/*'); fi
 
-# The number of tests with this result in a log of gtest.
+# tests_that RESULT LOG: prints the number of tests with this result in a log of gtest.
 tests_that() { grep -cE "^\[ +$1 +\] .* ms\)\$" "$2" || true; }
 
 # hold_tests LOG STATUS: checks that every test has passed or was skipped with a reason.
@@ -32,7 +32,7 @@ run_suite() {
 
 run_nccl() {
   local status=0
-  # Has an effect with NCCL 2.30 and later only; the test checks the version.
+  # NCCL_MULTI_RANK_GPU_ENABLE has an effect with NCCL 2.30 and later only; the test checks the version.
   NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_NVLS_ENABLE=0 program nccl_test >"$work/nccl.log" 2>&1 || status=$?
   hold_tests "$work/nccl.log" $status
 }
@@ -48,7 +48,7 @@ find_sanitizer() {
   done
 }
 
-# sanitize TOOL FLAG...
+# sanitize TOOL FLAG...: runs the suite under a tool of compute-sanitizer.
 sanitize() {
   local tool=$1 status=0 sanitizer summary
   shift
@@ -57,7 +57,7 @@ sanitize() {
     lacking "$tool" "no compute-sanitizer: COMPUTE_SANITIZER=FILE"
     return
   fi
-  # A call that CUDA refuses is no error here: the libraries probe, and the suite checks every status.
+  # Calls that CUDA refuses are not reported: NVIDIA's libraries make some on purpose, and the suite checks each status.
   program_under "$sanitizer" --tool "$tool" --report-api-errors no --error-exitcode 99 "$@" -- "${suite[@]}" \
     >"$work/$tool.log" 2>&1 || status=$?
   if grep -q 'Device not supported' "$work/$tool.log"; then
@@ -69,5 +69,5 @@ sanitize() {
   hold_tests "$work/$tool.log" $status
 }
 run_memcheck() { GTEST_FILTER=${GTEST_FILTER:-*-*OfRandomShapes*:*/Tf32} sanitize memcheck; }
-# Without the libraries' kernels, which would take hours.
+# NVIDIA's own kernels are left out, because they would take hours.
 run_racecheck() { sanitize racecheck --kernel-name kns=tethys; }

@@ -1,7 +1,9 @@
 # shellcheck shell=bash
-# Packs one file for a GPU machine: the bundle, the programs that gpu.sh runs, data, examples. Sourced by gpu.sh.
+# Packs what a GPU machine needs into one file: the bundle, the programs that gpu.sh runs, data and examples. Sourced by
+# gpu.sh.
 
-# Checks that a program accepts the built library; on the GPU machine a mixed build would be found too late.
+# of_this_build NAME ARGUMENT...: checks that a program and the built libtethys_cuda.so are of the same build. On the
+# GPU machine a mixed build would be found too late.
 of_this_build() {
   ! program "$@" 2>&1 | grep 'is of another build' >&2 || { echo "gpu.sh: build all together" >&2; exit 2; }
 }

@@ -1,13 +1,13 @@
 # shellcheck shell=bash disable=SC2034
-# Paths in the unpacked file or the source tree, and on the machine. Sourced by gpu.sh.
+# Finds programs, data and libraries: in the unpacked folder or the source tree, and on the machine. Sourced by gpu.sh.
 #
 #   $tethys, $data, $jobs, $peers              the command, Fashion-MNIST's files, examples/, PyTorch's side of bench
 #   program NAME ARGUMENT...                   runs a test or benchmark
-#   program_under TOOL... -- NAME ARGUMENT...  runs it under a tool such as compute-sanitizer
+#   program_under TOOL... -- NAME ARGUMENT...  runs a test or benchmark under a tool such as compute-sanitizer
 
-limit=${LIMIT:-200}  # In seconds, per program.
+limit=${LIMIT:-200}  # Time limit of each program, in seconds.
 
-if [ -x "$here/tethys" ]; then  # Unpacked.
+if [ -x "$here/tethys" ]; then  # In the unpacked folder.
   tethys=$here/tethys
   data=$here/data
   jobs=$here/examples
@@ -27,7 +27,7 @@ else
   binary() { find "$build/tests" -name "$1" -type f -perm -u+x -print -quit; }
 fi
 
-# Prints the first Python that has a module, or nothing.
+# python_with MODULE: prints the first Python that has this module, or nothing.
 python_with() {
   local python
   for python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
@@ -59,7 +59,7 @@ library_paths() {
 }
 mapfile -t cuda_libraries < <(library_paths)
 
-# Prints DIR:DIR... for a loader: our own libraries, $cuda_libraries with the wheels in them, LD_LIBRARY_PATH.
+# Prints the loader's search path: our own libraries, $cuda_libraries and the wheels in them, LD_LIBRARY_PATH.
 search_path() {
   local folder place path=$own_libraries
   for folder in "${cuda_libraries[@]}"; do
@@ -72,8 +72,8 @@ search_path() {
   echo "${path%:}"
 }
 
-# Starts the program by the system's loader, if that works: with all our libraries except the compiler's and the C
-# library's.
+# Starts the program by the system's loader, if that works, and otherwise by our own. With the system's loader the C
+# library and the compiler's libraries are the system's, too.
 program_under() {
   local tool=() name file libraries
   while [ "$1" != -- ]; do

@@ -25,7 +25,7 @@ sums_in_bf16() {
   if [ "$device" = cuda ]; then printf -- '--set=strategy.mirrored.gradients=BF16\n'; fi
 }
 
-# train NAME mlp|lenet FLAG...: a run in $work/NAME. A failure is noted in the table.
+# train NAME mlp|lenet FLAG...: makes a run in $work/NAME. If it fails, the table gets a row.
 train() {
   local name=$1 example=${example_of[$2]} field files=()
   shift 2
@@ -40,18 +40,19 @@ train() {
   return 1
 }
 
-# over_steps RUN PROGRAM: runs awk on the run's steps.csv; at["loss_sum"] is the number of that column.
+# over_steps RUN PROGRAM: runs an awk program on the run's steps.csv; $at["loss_sum"] is a line's value in that column.
 over_steps() {
   awk -F, -v warm="$warm_steps" "NR == 1 { for (i = 1; i <= NF; ++i) at[\$i] = i; next } $2" "$work/$1/steps.csv"
 }
 
-# The mean loss of each step over all ranks.
+# losses RUN: prints the mean loss of each step over all ranks.
 losses() {
   over_steps "$1" '{ loss[$at["step"]] += $at["loss_sum"]; samples[$at["step"]] += $at["samples"] }
                    END { for (s = 0; s in loss; ++s) print loss[s] / samples[s] }'
 }
 
-# Microseconds per step of a single worker without warm-up: means over 25 consecutive steps of one epoch.
+# block_times RUN: prints microseconds per step of a run with one worker, after the warm-up: means over 25 consecutive
+# steps of one epoch.
 block_times() {
   over_steps "$1" 'BEGIN { epoch = -1 }
                    $at["step"] < warm || $at["epoch"] != epoch {
@@ -61,7 +62,7 @@ block_times() {
                      begin = $at["begin_ns"]; count = 0 }'
 }
 
-# hold_curve CHECK REFERENCE RUN: checks the largest relative difference of their losses, step by step.
+# hold_curve CHECK REFERENCE RUN: checks that the losses of both runs differ by at most 1e-3, relatively, in every step.
 hold_curve() {
   local worst
   worst=$(paste <(losses "$2") <(losses "$3") |
@@ -72,7 +73,7 @@ hold_curve() {
 
 test_accuracy() { tr -d '\n' <"$work/$1/summary.json" | sed -nE 's/.*"test": *\{ *"accuracy": *([0-9.]+).*/\1/p'; }
 
-# The largest values that the driver reported for the GPU during run NAME; nothing if it reported none.
+# gpu_use RUN: prints the largest values that the driver reported for the GPU during the run, if it reported any.
 gpu_use() {
   awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) at[$i] = i; next }
            $at["gpu_memory_bytes"] == "" { next }

@@ -5,11 +5,11 @@
 rows=$work/rows.tsv
 : >"$rows"
 
-# $section is the current section.
+# row CHECK VALUE LIMIT VERDICT: adds a row for the current section, $section.
 row() { printf '%s\t%s\t%s\t%s\t%s\n' "$section" "$1" "$2" "$3" "$4" >>"$rows"; }
-note() { row "$1" "$2" - seen; }           # CHECK VALUE
-lacking() { row "$1" "$2" - lacking; }     # CHECK WHAT
-failed() { row "$1" "${2:--}" - MISSED; }  # CHECK [WHY]
+note() { row "$1" "$2" - seen; }           # note CHECK VALUE
+lacking() { row "$1" "$2" - lacking; }     # lacking CHECK WHAT
+failed() { row "$1" "${2:--}" - MISSED; }  # failed CHECK [WHY]
 
 # hold CHECK VALUE RELATION LIMIT [REMARK]: checks that VALUE, a number, is in RELATION (<=, >=, ==) to LIMIT.
 hold() {
@@ -19,7 +19,7 @@ hold() {
   row "$1" "${2:-nothing}${5:+ ($5)}" "$3 $4" "$verdict"
 }
 
-# Median and extremes of the numbers on standard input, one per line.
+# Print the median and the extremes of the numbers on standard input, one per line.
 median() { sort -g | awk '{ value[NR] = $1 } END { if (NR > 0) print value[int((NR + 1) / 2)] }'; }
 extremes() { sort -g | awk 'NR == 1 { least = $1 } END { print least " to " $1 }'; }
 

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # Whole jobs on a GPU compared with the same jobs on the CPU. Sourced by gpu.sh.
 #
-#   curves    784-128-10 and lenet in float32: the same losses for 100 steps, to 1e-3
-#   accuracy  the same jobs to their ends: test accuracy in float32 at most half a point below the CPU's; in bfloat16,
-#             for products or for NCCL's sums, at most half a point below float32's
-#   exchange  the same losses when gradients are exchanged: by NCCL, and through the host, with parameter servers and
-#             between a worker on the GPU and one on the CPU
+#   curves    784-128-10 and lenet in float32 have the CPU's losses for 100 steps, to 1e-3
+#   accuracy  the same jobs run to their ends. The test accuracy in float32 is at most half a point below the CPU's;
+#             with bfloat16 for products, or for NCCL's sums, it is at most half a point below float32's
+#   exchange  lenet has the CPU's losses when gradients are exchanged: by NCCL, with parameter servers, and between a
+#             worker on the GPU and one on the CPU
 
 sections() { echo curves accuracy exchange; }
 
@@ -23,7 +23,7 @@ run_curves() {
   done
 }
 
-# hold_accuracy CHECK RUN REFERENCE
+# hold_accuracy CHECK RUN REFERENCE: checks that RUN's test accuracy is at most half a point below REFERENCE's.
 hold_accuracy() {
   local own reference
   own=$(test_accuracy "$2") reference=$(test_accuracy "$3")
@@ -31,7 +31,7 @@ hold_accuracy() {
     "$own of $reference"
 }
 
-# note_use NETWORK RUN: notes the use of the GPU that the driver reported.
+# note_use NETWORK RUN: adds the use of the GPU, as the driver reported it, to the table.
 note_use() {
   local use
   use=$(gpu_use "$2")
@@ -52,8 +52,8 @@ run_accuracy() {
   done
 }
 
-# exchange NAME HOW FLAG...: lenet with a strategy, compared with one worker on the CPU. On a GPU the worker's log must
-# name HOW as the exchange of gradients.
+# exchange NAME HOW FLAG...: trains lenet with the strategy of the flags and compares its losses with those of one
+# worker on the CPU. On a GPU the worker's log must name HOW as the exchange of gradients.
 exchange() {
   local name=$1 how=$2 said
   shift 2
@@ -67,8 +67,8 @@ exchange() {
   fi
 }
 
-# A host file with two names of this machine: the first of two workers computes on its GPU and the second on the CPU.
-# (Two workers of one machine never get the same GPU, also under different names.)
+# Prints a host file that gives this machine several names: one worker computes on its GPU, the other on the CPU. (Two
+# workers of one machine never get the same GPU, even if the machine has different names.)
 mixed_hosts() {
   local address
   address=$(hostname -I 2>/dev/null | awk '{ print $1 }')
