@@ -1,4 +1,4 @@
-// A launcher's orders to an agent: bytes of its standard input.
+// Input: a launcher's orders to the agent on a host, as bytes of the agent's standard input.
 #include <set>
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace tethys::fuzz {
 namespace {
 
-// Records what the agent does. Every second program cannot be started.
+// Records what the agent does. Programs with even ids cannot be started.
 class Recorder final : public HostAgent::Processes {
  public:
   absl::Status Start(const proto::StartProcess& order) override {

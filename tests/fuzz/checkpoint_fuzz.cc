@@ -1,5 +1,6 @@
-// A checkpoint: manifest.textproto without its checksum --- model.safetensors --- optimizer.safetensors. The
-// manifest's sizes and checksums are corrected for the parts that exist, because no mutation finds them.
+// Input: a checkpoint, as manifest.textproto without its checksum --- model.safetensors ---
+// optimizer.safetensors. The manifest's sizes and checksums are corrected as far as possible, because
+// mutations would never find the right ones.
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int64_t kMaxElements = 1 << 16;
 
-// Corrects the sizes and checksums of the parts of `file` that can be read.
+// Corrects the manifest's sizes and checksums for file number `index`, as far as `file` can be read.
 void Seal(absl::string_view file, int index, int& tensor, proto::CheckpointManifest& manifest) {
   if (index >= manifest.file_size() || file.size() < kSafetensorsLengthBytes) return;
   const auto bytes = static_cast<int64_t>(file.size());
@@ -34,7 +35,7 @@ void Seal(absl::string_view file, int index, int& tensor, proto::CheckpointManif
   }
 }
 
-// Sets the signature of the listed variables, if they are valid.
+// Corrects the signature of the manifest's variables, if they are valid.
 void SetSignature(proto::CheckpointManifest& manifest) {
   VariableSet variables;
   for (const proto::CheckpointTensor& tensor : manifest.tensor()) {

@@ -1,8 +1,9 @@
-// Messages of tasks to the chief, as a script. The first line names a strategy; the others are events:
+// Input: messages of tasks to the chief, as a script. The first line names a strategy, each further line is
+// an event:
 //
 //   w0 join { host: "a" }    worker 0 sends this proto::FromTask; p1 is server 1
-//   admit w0 2               its second incarnation asks to be admitted, and sends from now on
-//   gone w0                  the session of its newest incarnation ends
+//   admit w0 2               incarnation 2 of worker 0 asks to be admitted; it sends w0's messages afterwards
+//   gone w0                  the session of worker 0's newest incarnation ends
 //   pass 0.5                 half a second passes
 //   disk full                saves cannot be opened from now on
 //   disk failing             saves cannot be committed
@@ -80,7 +81,8 @@ class Play {
     }
   }
 
-  // After any messages, silence ends the job. (A longer step would be taken for a pause of the chief itself.)
+  // Requires that silence ends the job after any messages. (Longer steps of time would look like a pause of
+  // the chief itself, and pauses are not silence.)
   void End() {
     for (int i = 0; i < 100 && !ended_; ++i) Pass(4);
     Require(ended_, "a job without messages ends");
@@ -98,7 +100,7 @@ class Play {
     return state;
   }
 
-  // "w1" or "p0".
+  // The task named by "w1" or "p0".
   static TaskId Task(absl::string_view word) {
     int index = -1;
     const bool known = !word.empty() && absl::SimpleAtoi(word.substr(1), &index);
@@ -127,7 +129,7 @@ class Play {
     Step([&](Actions& actions) { controller_.OnMessage(task, life->second.back(), message, now_, actions); });
   }
 
-  // Carries actions out as the chief's process does.
+  // Carries out the actions that `event` causes, as the chief's process does.
   template <typename Event>
   void Step(const Event& event) {
     if (ended_) return;
@@ -162,7 +164,7 @@ class Play {
 
   Nanoseconds now_ = kSecond;
   JobController controller_;
-  std::map<TaskId, std::vector<uint32_t>> lives_;  // Incarnations with open sessions.
+  std::map<TaskId, std::vector<uint32_t>> lives_;  // By task: incarnations with open sessions.
   std::string disk_;
   bool saving_ = false;
   bool ended_ = false;

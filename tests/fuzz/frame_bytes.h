@@ -1,5 +1,5 @@
-// Frames with arbitrary fields: the magic number, the version and the checksum are corrected, because no
-// mutation finds them.
+// Makes valid frames of arbitrary fields: corrects the magic number, the version and the checksum, which
+// mutations would never find.
 #ifndef TETHYS_TESTS_FUZZ_FRAME_BYTES_H_
 #define TETHYS_TESTS_FUZZ_FRAME_BYTES_H_
 
@@ -11,7 +11,7 @@
 
 namespace tethys::fuzz {
 
-// Corrects a frame of kFrameBytes bytes.
+// Corrects the frame in `bytes`, which has kFrameBytes bytes.
 inline void SealFrame(char* bytes) {
   constexpr int kFenceBytes = 6, kCrcOffset = 28;
   char fence[kFrameBytes];

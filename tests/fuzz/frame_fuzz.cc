@@ -9,7 +9,7 @@
 namespace tethys::fuzz {
 namespace {
 
-// An accepted frame holds nothing but its fields: encoded again it is the same, byte by byte.
+// Checks that an accepted frame is encoded to the same bytes again.
 void Check(const std::string& bytes) {
   const absl::StatusOr<Frame> frame = Frame::Decode(bytes.data(), bytes.size());
   if (!frame.ok()) return RequireRefusal(frame.status(), "rame");

@@ -1,5 +1,5 @@
-// Input from an authenticated peer on a ring's connection: frames with any fields, and bytes that are no
-// frame, into two collectives.
+// Input: what an authenticated peer sends on a ring's connection during two collectives: frames with any
+// fields, and bytes that are no frame.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ Frame Own(uint64_t step) {
           .range_count = 305};
 }
 
-// One frame of the stream, changed; or raw bytes of the input.
+// The stream's next frame, possibly with a changed byte, or raw bytes of the input.
 std::string TakeBytes(ByteReader& bytes, uint64_t step, uint64_t sequence) {
   const uint64_t kind = bytes.Number();
   if (kind == 0) return std::string(bytes.Bytes(bytes.Number()));
@@ -54,7 +54,7 @@ void FuzzFrameLink(absl::string_view input) {
   FileDescriptor sender(ends[1]);
   SecureSocket socket(FileDescriptor(ends[0]), nullptr, SecureSocket::End::kCalled);
 
-  // Memory that ends with the pieces.
+  // Memory that ends where the pieces end, so that a sanitizer finds writes beyond them.
   std::vector<float> added(kAdded), replaced(kReplaced);
   const Piece pieces[] = {{added.data(), kAdded, true}, {replaced.data(), kReplaced, false}};
   FrameReceiver receiver;

@@ -1,6 +1,6 @@
-// Common parts of fuzz targets. A target passes any bytes to the product's own readers, and states by Require
-// what must hold of the result. tests/fuzz.sh runs each under libFuzzer; everywhere else its corpus is
-// replayed (fuzz_replay_test.cc). Targets keep no state between inputs; one thread.
+// Common parts of fuzz targets. A target passes arbitrary bytes to code of Tethys that reads input, and
+// checks the result by Require. tests/fuzz.sh runs each target under libFuzzer; all other builds replay the
+// target's corpus (fuzz_replay_test.cc). Targets keep no state between inputs, and use one thread.
 #ifndef TETHYS_TESTS_FUZZ_FUZZ_H_
 #define TETHYS_TESTS_FUZZ_FUZZ_H_
 
@@ -12,14 +12,14 @@
 
 namespace tethys::fuzz {
 
-// Prints `what` and aborts unless `condition` holds: a finding.
+// Unless `condition` holds, prints `what` and aborts: a finding.
 void Require(bool condition, absl::string_view what);
 
 // Requires that `status` is an error whose message contains `where`.
 void RequireRefusal(const absl::Status& status, absl::string_view where);
 
-// Removes the input up to the next line "---" from its front and returns it. After the last section the input
-// is empty.
+// Removes the first section from `input` and returns it. A section ends at a line "---". After the last
+// section, `input` is empty.
 absl::string_view TakeSection(absl::string_view& input);
 
 // `contents` as an anonymous file that can be read by path() while this object lives.
@@ -36,13 +36,13 @@ class InputFile {
   std::string path_;
 };
 
-// Reads numbers and strings from bytes; past the end, zeros and empty strings.
+// Reads numbers and strings from bytes; past their end, reads zeros and empty strings.
 class ByteReader {
  public:
   explicit ByteReader(absl::string_view bytes) : bytes_(bytes) {}
   bool empty() const { return bytes_.empty(); }
-  // A byte below 0xf0 is itself; any other is followed by eight bytes of any number, little-endian. So
-  // meaningful numbers are likely, and all are possible.
+  // Reads a number: a byte below 0xf0 is the number itself; any other byte is followed by the number in eight
+  // bytes, little-endian. So small numbers are likely, and all numbers are possible.
   uint64_t Number();
   // The next bytes, at most `count`.
   absl::string_view Bytes(uint64_t count);

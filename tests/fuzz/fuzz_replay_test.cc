@@ -48,12 +48,12 @@ TEST(FuzzReplayTest, EveryCorpusHasATarget) {
 
 class FuzzReplayTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(FuzzReplayTest, CorpusHasNoFindings) {
+TEST_P(FuzzReplayTest, NoInputOfTheCorpusIsAFinding) {
   const absl::StatusOr<std::vector<std::string>> names = ListDirectory(Corpus(GetParam()));
   ASSERT_TRUE(names.ok()) << names.status();
   EXPECT_FALSE(names->empty());
   for (const std::string& name : *names) {
-    std::cout << name << std::endl;  // A finding aborts the process; this names its input.
+    std::cout << name << std::endl;  // A finding aborts the process; the last name printed is its input.
     const absl::StatusOr<std::string> input = ReadFile(absl::StrCat(Corpus(GetParam()), "/", name));
     ASSERT_TRUE(input.ok()) << input.status();
     Targets().at(GetParam())(*input);

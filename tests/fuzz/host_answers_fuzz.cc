@@ -1,4 +1,4 @@
-// The output of hosts to the launcher over ssh.
+// Input: lines that hosts send to the launcher over ssh.
 #include <cmath>
 #include <string>
 #include <vector>

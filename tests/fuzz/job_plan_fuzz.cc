@@ -1,5 +1,5 @@
-// The chief's plan as a worker or server reads it, a proto::JobPlan in text: where variables lie, what each
-// server holds, and the messages of a step.
+// Input: the chief's plan for workers and servers, a proto::JobPlan as text. Checks where variables lie, what
+// each server holds, and the messages of a step.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 constexpr int kMaxServers = 8;
 constexpr int64_t kMessageBytes = 4096;
 
-// Sets the signature of the variables, if they are valid.
+// Corrects the signature of the plan's variables, if they are valid.
 void SetSignature(proto::JobPlan& plan) {
   VariableSet variables;
   for (const proto::VariableSpec& spec : plan.variable()) {

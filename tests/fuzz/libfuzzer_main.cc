@@ -1,4 +1,4 @@
-// The function that libFuzzer calls, for one target, TETHYS_FUZZ_TARGET.
+// The function that libFuzzer calls; it runs one target, TETHYS_FUZZ_TARGET.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// Input from workers to a server: frames with any fields, in any order, under each consistency.
+// Input: what workers send to a server: frames with any fields, in any order, under each consistency.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -132,7 +132,7 @@ Frame TakeFrame(ByteReader& bytes) {
   return frame;
 }
 
-// A payload of the length that the frame asks for, or of another.
+// A payload of the length that the frame requires, or of another length.
 std::string TakePayload(ByteReader& bytes, const Frame& frame) {
   const uint64_t length = bytes.Number();
   if (length > 0) return std::string(bytes.Bytes(length));

@@ -1,4 +1,4 @@
-// The kernel's files that samples of resources come from.
+// Input: files in /proc from which the use of resources is sampled.
 #include "runtime/telemetry/proc_text.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"

@@ -1,4 +1,4 @@
-// A line that the chief prints for its launcher, as it is shown.
+// Input: a line that the chief prints for its launcher. Checks the text that the launcher shows for it.
 #include <google/protobuf/util/json_util.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Input from a stranger to a worker that forms its ring. The input's first byte says whether the rest is
-// turned into a valid frame with a handshake.
+// Input: what an unauthenticated caller sends to a worker that forms its ring. If the first byte is odd, the
+// other bytes are turned into a valid frame with a handshake.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ class HurriedClock final : public Clock {
   mutable Nanoseconds now_ = kSecond;
 };
 
-// Enough to accept, read and refuse the caller; FormRing waits for the rest of it.
+// Long enough to accept, read and refuse the caller; then FormRing waits until this time has passed.
 constexpr Nanoseconds kPatience = 6 * kMillisecond;
 
 std::string BytesOf(absl::string_view input) {

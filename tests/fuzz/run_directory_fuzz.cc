@@ -1,4 +1,4 @@
-// A run directory, as a report, a trace and a comparison read it:
+// Input: a run directory, of which a report and a trace are made:
 //
 //   summary.json --- epochs.csv --- steps.csv --- resources.csv --- job.textproto
 //

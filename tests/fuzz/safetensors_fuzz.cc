@@ -21,7 +21,7 @@ absl::StatusOr<Entries> Decode(absl::string_view file) {
 
 void FuzzSafetensors(absl::string_view input) {
   if (input.size() < kSafetensorsLengthBytes) return;
-  // Decodes the bytes as a file, and as a header alone with tensors of 0, 4 and 64 bytes in all.
+  // Decodes the input as a file, then as a header alone whose tensors have 0, 4 or 64 bytes in all.
   const absl::StatusOr<Entries> whole = Decode(input);
   if (!whole.ok()) RequireRefusal(whole.status(), "safetensors header");
   for (const int64_t data_bytes : {0, 4, 64}) {

@@ -1,4 +1,4 @@
-// The line by which a launcher gives a process the job's token and, under TLS, its certificates.
+// Input: the line by which a launcher gives a process the job's token and, under TLS, its certificates.
 #include "runtime/cluster/job_secret.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"

@@ -1,4 +1,5 @@
-// Every fuzz target: a function of any bytes that returns, or aborts the process on a finding. One thread.
+// All fuzz targets: functions that take any bytes and return, or abort the process on a finding. One thread.
+// A line "---", written " --- " below, separates sections of an input.
 #ifndef TETHYS_TESTS_FUZZ_TARGETS_H_
 #define TETHYS_TESTS_FUZZ_TARGETS_H_
 
@@ -8,25 +9,25 @@ namespace tethys::fuzz {
 
 // Input from the network.
 void FuzzFrame(absl::string_view input);           // The header before every payload of the data plane.
-void FuzzFrameLink(absl::string_view input);       // A connection of the ring with an authenticated peer.
-void FuzzRingCaller(absl::string_view input);      // A stranger at a worker that forms its ring.
+void FuzzFrameLink(absl::string_view input);       // A peer's frames on a connection of the ring.
+void FuzzRingCaller(absl::string_view input);      // An unauthenticated caller while a ring is formed.
 void FuzzParameterStore(absl::string_view input);  // Workers' frames to a server.
 void FuzzChief(absl::string_view input);           // Messages of tasks to the chief.
 void FuzzJobPlan(absl::string_view input);         // The chief's plan for tasks.
 
 // Input from users, schedulers, launchers and hosts.
 void FuzzJob(absl::string_view input);          // A job file --- overrides, a line each.
-void FuzzHostFile(absl::string_view input);     // The machines of a job.
+void FuzzHostFile(absl::string_view input);     // A host file: the machines of a job.
 void FuzzScheduler(absl::string_view input);    // TF_CONFIG --- NAME=VALUE of Slurm's variables, a line each.
-void FuzzSecret(absl::string_view input);       // A launcher's first line to a process.
-void FuzzAgent(absl::string_view input);        // A launcher's orders to an agent.
+void FuzzSecret(absl::string_view input);       // The line with the secret that a launcher gives a process.
+void FuzzAgent(absl::string_view input);        // A launcher's orders to the agent on a host.
 void FuzzHostAnswers(absl::string_view input);  // A host's lines to the launcher.
-void FuzzProgress(absl::string_view input);     // The chief's line to its launcher.
-void FuzzProcText(absl::string_view input);     // The kernel's files for samples of resources.
+void FuzzProgress(absl::string_view input);     // A progress line of the chief for its launcher.
+void FuzzProcText(absl::string_view input);     // Files in /proc from which resources are sampled.
 
 // Input from files.
-void FuzzIdx(absl::string_view input);           // Samples and labels, plain and gzipped.
-void FuzzSafetensors(absl::string_view input);   // Tensors, ours and others'.
+void FuzzIdx(absl::string_view input);           // Images and labels in IDX format, plain and gzipped.
+void FuzzSafetensors(absl::string_view input);   // Tensors in safetensors format, also from other tools.
 void FuzzManifest(absl::string_view input);      // A checkpoint's manifest, without its checksum.
 void FuzzCheckpoint(absl::string_view input);    // A manifest --- parameters --- slots.
 void FuzzJournal(absl::string_view input);       // RUN_DIR/journal.
