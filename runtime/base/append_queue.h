@@ -36,18 +36,18 @@ class AppendQueue {
 
   // `write` is called by the queue's thread alone.
   AppendQueue(Options options, Write write);
-  // Waits for the disk. A write that fails then is not retried.
+  // Blocks until the queued bytes are written. A write that fails meanwhile is not retried.
   ~AppendQueue();
 
-  // Requires whole lines.
+  // Queues `lines`, which must be whole lines, for writing.
   void Append(absl::string_view lines);
 
   // Returns and clears the first error since the last call, or OK. Write errors are also logged.
   absl::Status TakeError();
 
-  // Blocks until everything appended so far is written. With retry, an error means that it is not: a write
-  // that began after the call failed, or the file was given up. Without retry, returns and clears the error
-  // as TakeError does.
+  // Blocks until everything appended so far is written. With retry, an error means that a part is not
+  // written: a write that began after the call failed, or the file was given up. Without retry, returns and
+  // clears the error as TakeError does.
   absl::Status Flush();
 
  private:
@@ -62,7 +62,7 @@ class AppendQueue {
   Mutex mu_;
   CondVar changed_;
   std::string waiting_ ABSL_GUARDED_BY(mu_);
-  int64_t appended_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes since the start.
+  int64_t appended_ ABSL_GUARDED_BY(mu_) = 0;  // Bytes appended since the start.
   int64_t settled_ ABSL_GUARDED_BY(mu_) = 0;   // Bytes of appended_ that are written or lost.
   int64_t begun_ ABSL_GUARDED_BY(mu_) = 0;     // Writes begun, including the one in progress.
   int64_t failed_ ABSL_GUARDED_BY(mu_) = 0;    // The number of the last write that failed; 0: none did.

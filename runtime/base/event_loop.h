@@ -22,7 +22,7 @@ class EventLoop {
   // Runs on the calling thread until Stop: posted functions as they come, `tick` every `interval`.
   void Run(Nanoseconds interval, const std::function<void()>& tick);
 
-  // Any thread. Run returns after the function it is running.
+  // Any thread. Run returns after the function that it is running now.
   void Stop();
 
  private:

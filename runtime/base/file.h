@@ -62,22 +62,22 @@ class AppendFile {
   absl::Status sync_status_;
 };
 
-// Writes and reads exactly `size` bytes, at the current position or at `offset`.
+// Write or read exactly `size` bytes, at the current position or at `offset`.
 absl::Status WriteFully(int fd, const void* data, int64_t size, const std::string& name);
 absl::Status WriteFullyAt(int fd, const void* data, int64_t size, int64_t offset, const std::string& name);
 absl::Status ReadFullyAt(int fd, void* data, int64_t size, int64_t offset, const std::string& name);
 
-// The directories it creates survive a power cut.
+// Creates `path` and its missing parents; the created directories survive a power cut.
 absl::Status CreateDirectories(const std::string& path);
 bool FileExists(const std::string& path);
 absl::Status SyncDirectory(const std::string& path);
-// Names, sorted, without "." and "..".
+// The names in a directory, sorted, without "." and "..".
 absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 // A missing path is not an error.
 absl::Status RemoveRecursively(const std::string& path);
 
-// Holds PATH/.lock (flock) until the descriptor is closed or the process ends. FailedPrecondition when it is
-// already held.
+// Locks PATH/.lock (flock) until the descriptor is closed or the process ends. FailedPrecondition when the
+// lock is already held.
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& path);
 
 }  // namespace tethys

@@ -17,9 +17,9 @@ std::string HostName();
 
 // Starts a thread that takes the signals of this process from now on, and blocks them in the calling thread
 // and in the threads that the caller starts later. For threads that compute: oneDNN's AVX kernels (2.6) keep
-// data on the stack beyond the 128 bytes that a signal handler leaves untouched, so a handler that runs on
-// such a thread corrupts memory. Signals of a thread's own faults (SIGSEGV and the like) are not blocked.
-// Call this once, before a computing thread is started.
+// data more than 128 bytes below the stack pointer, where a signal handler overwrites them, so a handler that
+// runs on such a thread corrupts memory. Signals of a thread's own faults (SIGSEGV and the like) are not
+// blocked. Call this once, before a computing thread is started.
 void KeepSignalsOffThisThread();
 
 // Lets this process, and the processes it starts, open as many descriptors as the system allows: raises the

@@ -14,8 +14,8 @@
 namespace tethys {
 
 enum class RandomPurpose : uint32_t {
-  kInitialValue = 1,  // a: hash of the variable's name
-  kShuffle = 2,       // a: epoch
+  kInitialValue = 1,  // RandomStream's `a` is the hash of the variable's name.
+  kShuffle = 2,       // RandomStream's `a` is the epoch.
   kTest = 3,
 };
 

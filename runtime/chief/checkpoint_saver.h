@@ -2,7 +2,7 @@
 // for checksums, removing old checkpoints) runs on a thread of its own. The chief's loop is not blocked
 // meanwhile, so it still answers tasks and shows the launcher that the chief is alive.
 //
-//   saver.Open(id, step, done)  ->  Write ... by all sources  ->  saver.Commit(state, journal, done)
+//   saver.Open(id, step, done)  ->  Write ... by all sources  ->  saver.Commit(state, ..., done)
 //                                                                 or saver.Abandon()
 //
 // Write blocks on the disk and may be called on several threads at once. The other functions never block, and

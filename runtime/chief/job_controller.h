@@ -91,7 +91,7 @@ class JobController {
   void OnPausing(TaskId id, const proto::Pausing& pausing, Nanoseconds now, Actions& actions);
   void OnFailure(TaskId id, const proto::Failure& failure, Nanoseconds now);
 
-  // Members.
+  // Functions for members: tasks join, are set up, are lost and replaced.
   bool Concerns(TaskId id, uint32_t incarnation, const proto::FromTask& message) const;
   absl::Status NoteScaling(TaskId id, const proto::InputScaling& scaling);
   void SetUpAll(proto::Role role, Actions& actions);
@@ -103,7 +103,7 @@ class JobController {
   void CheckMembers(Nanoseconds now, Actions& actions);
   std::string LossText(TaskId id, const std::string& reason) const;
 
-  // The course of the job.
+  // Functions for the stages of the job.
   void Advance(Nanoseconds now, Actions& actions);  // Leaves the phase if it waits for no task any more.
   void StartTraining(Nanoseconds now, Actions& actions);
   void Continue(Nanoseconds now, Actions& actions);  // Begins the next stage at a barrier.
@@ -145,7 +145,7 @@ class JobController {
   absl::Status end_status_;
   Nanoseconds stopping_since_ = 0;
 
-  // Training.
+  // State of the training.
   proto::TrainingState state_;  // The state at the last barrier.
   RunningSegment running_;
   WorkerLosses losses_;
@@ -155,7 +155,7 @@ class JobController {
   double training_seconds_here_ = 0, validation_seconds_here_ = 0;  // In this attempt.
   Nanoseconds last_progress_ = 0;
 
-  // Barriers.
+  // State of saves, evaluations and pauses.
   CheckpointCoordinator checkpoints_;
   EvaluationCoordinator evaluation_;
   PauseCoordinator pause_;

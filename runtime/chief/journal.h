@@ -6,7 +6,7 @@
 //                                           the attempt's starting state; SAMPLES: samples per epoch
 //   member ROLE INDEX INCARNATION HOST ADDRESS
 //   lost ROLE INDEX REASON...
-//   lease WORKER EPOCH BEGIN END            positions of the epoch's order
+//   lease WORKER EPOCH BEGIN END            positions [BEGIN, END) of the epoch's sample order
 //   used WORKER STEP BEGIN COUNT            a worker trained on samples [BEGIN, BEGIN + COUNT)
 //   applied SERVER WORKER SEQUENCE BEGIN COUNT VERSION
 //                                           a server applied that worker's gradients of these samples

@@ -37,7 +37,7 @@ class Lines {
  public:
   virtual ~Lines() = default;
   virtual absl::Status Rewind() = 0;
-  // Absent: no line is left. The line is valid until the next call.
+  // The next line, valid until the next call. Absent: no line is left.
   virtual absl::StatusOr<absl::optional<absl::string_view>> Next() = 0;
 };
 
@@ -139,7 +139,7 @@ class Words {
  public:
   Words(absl::string_view line, int64_t number) : rest_(line), number_(number) {}
 
-  // Empty: no word is left.
+  // The next word. Empty: no word is left.
   absl::string_view Next() {
     const size_t end = std::min(rest_.find(' '), rest_.size());
     const absl::string_view word = rest_.substr(0, end);
@@ -334,7 +334,7 @@ class Attempt {
   const AttemptLine line_;
   const int64_t cut_;
   IntervalSet used_;
-  std::map<int64_t, IntervalSet> applied_;  // By server.
+  std::map<int64_t, IntervalSet> applied_;  // Samples applied, by server.
   // Torn batches, with the servers that applied them.
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
   std::map<int64_t, int64_t> epoch_end_;  // Positions used, by epoch closed in this attempt.

@@ -10,7 +10,7 @@
 namespace tethys {
 namespace {
 
-// Whether the event is obsolete once a later one exists.
+// Whether the event is obsolete once a later event exists.
 bool IsPassing(const proto::ProgressEvent& event) {
   return event.has_progress() || event.event_case() == proto::ProgressEvent::EVENT_NOT_SET;
 }
@@ -65,7 +65,7 @@ void ProgressPipe::Run() {
   while (Take(event)) {
     const std::string line = JsonLine(event);
     if (WriteFully(fd_, line.data(), static_cast<int64_t>(line.size()), "progress").ok()) continue;
-    // The launcher's end is noticed elsewhere: its pipe to our standard input closes.
+    // The reader is gone. If the launcher has ended, the chief notices it by the end of its standard input.
     MutexLock lock(mu_);
     broken_ = true;
     waiting_.clear();

@@ -20,18 +20,18 @@ struct TaskState {
   bool joined = false;
   bool ready = false;
   bool gone = false;
-  bool failed = false;  // It has reported a failure.
-  std::string failure;  // The report, if the job can survive it; acted on a moment later.
+  bool failed = false;  // The task has reported a failure.
+  std::string failure;  // That report, if the job can survive it; acted on a moment later.
   Nanoseconds failed_at = 0;
   bool run_done = false;       // A worker has finished its run over the segment.
-  Nanoseconds last_heard = 0;  // 0: never, or not since it was lost.
+  Nanoseconds last_heard = 0;  // 0: never, or not since the task was lost.
   proto::Heartbeat heartbeat;
   int64_t setup_ns = 0;
   int64_t step = 0;
   // The fields below are used only for workers that train on leases.
-  bool lost = false;       // It is not waited for, and its messages are ignored.
-  bool late = false;       // It is a replacement that does not take part yet.
-  uint32_t candidate = 0;  // The incarnation that is admitted to replace it, and has not joined yet.
+  bool lost = false;       // The task is not waited for, and its messages are ignored.
+  bool late = false;       // The task is a replacement that does not take part yet.
+  uint32_t candidate = 0;  // The incarnation that is admitted as a replacement and has not joined yet.
 
   // Resets the state for a new process of the task, which is its first or a replacement.
   void Begin(TaskId id, uint32_t incarnation, Nanoseconds now);

@@ -21,11 +21,11 @@ class RunningSegment {
   // The most batches that a worker holds ahead.
   static constexpr int kLeasesAhead = 4;
 
-  // `planner` outlives it.
+  // `planner` outlives this object.
   RunningSegment(const SegmentPlanner& planner, int64_t train_samples)
       : planner_(planner), train_samples_(train_samples), leases_(planner.in_rounds()) {}
 
-  // Begins a segment. Requires that no batch of the last one is held.
+  // Begins a segment. Requires that no batch of the previous segment is held.
   void Open(const TrainingSegment& segment);
   // Begins a run over the segment: the first, or another for batches that came back from lost workers.
   void BeginRun() { ++run_; }
@@ -42,8 +42,8 @@ class RunningSegment {
   // Leases the next batches to a worker, and records them in the journal.
   void SendLeases(int worker, int batches, Actions& actions);
 
-  // The worker has used these positions of the epoch. FailedPrecondition: it does not hold them, or they are
-  // used already.
+  // The worker has used these positions of the epoch. FailedPrecondition: the worker does not hold them, or
+  // they are used already.
   absl::Status Use(int worker, Slice positions);
   // Internal: a position was not used, though every worker has ended the run.
   absl::Status CheckAllUsed() const;

@@ -1,4 +1,4 @@
-// Handles workers that are lost while the others train on (docs/design.md, When a worker is lost): has
+// Handles workers that are lost while the others train on (docs/design.md, When a worker is lost): makes
 // servers refuse the frames of a lost worker, settles the batches that it held, and admits its replacement.
 // Pure; owned by JobController, which decides when each of these steps is due.
 //

@@ -19,7 +19,7 @@ using google::protobuf::Message;
 using google::protobuf::OneofDescriptor;
 using google::protobuf::Reflection;
 
-// " (did you mean 'RELU'?); its values are: RELU, TANH"
+// The end of a message that refuses a name: " (did you mean 'RELU'?); its values are: RELU, TANH".
 std::string Known(absl::string_view heading, absl::string_view name, const std::vector<std::string>& known) {
   const std::string nearest = NearestName(name, known);
   const std::string question = nearest.empty() ? "" : absl::StrCat(" (did you mean '", nearest, "'?)");
