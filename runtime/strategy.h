@@ -71,8 +71,8 @@ struct StepOutcome {
   int64_t version = 0;        // Number of updates in this worker's parameters (minimum over shards).
   int64_t staleness = 0;      // Updates applied between this step's pull and push (maximum over shards).
   Nanoseconds update_ns = 0;  // Time spent in the optimizer on this worker.
-  int64_t bytes_out = 0;      // Bytes sent for this step, with frame headers.
-  int64_t bytes_in = 0;       // Bytes received for this step, with frame headers.
+  int64_t bytes_out = 0;      // Bytes sent for this step, including frame headers.
+  int64_t bytes_in = 0;       // Bytes received for this step, including frame headers.
 };
 
 // Parameters change only in Prepare, in Refresh, in the first BeginStep (in every BeginStep if

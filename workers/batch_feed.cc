@@ -36,9 +36,9 @@ absl::Status BatchFeed::FeedAhead() {
   return HandOver();
 }
 
-// The loader's Next may overwrite the previous batch, so the copy of that batch to the device must have
-// ended. The copy itself waits only for the step that read its place on the device before, two batches back.
-// That step is over, so this never waits for an in-flight step.
+// The loader's Next may overwrite the previous batch, so this waits until that batch is copied to the device.
+// The copy itself waits only for the step that last read the same slot on the device, two batches earlier.
+// That step has ended, so HandOver never waits for an in-flight step.
 absl::Status BatchFeed::HandOver() {
   TETHYS_RETURN_IF_ERROR(plan_.AwaitUploads());
   return plan_.Upload(loader_->Next());

@@ -1,13 +1,14 @@
-// Brings the batches of a dataset to a plan, in the order in which they are announced. It builds them in
-// memory from which the device copies without staging. On an asynchronous device it uploads the next batch
-// while the device computes.
+// Hands the batches of a dataset to a plan, in the order in which they were announced. The batches are built
+// in memory from which the device copies without staging. On an asynchronous device the feed uploads the next
+// batch while the device computes.
 //
 //   while (feed.loader().room() > 0 && more) feed.loader().Announce(order, next_slice);
 //   feed.Feed();             // the batch of the oldest announcement
 //   plan.TakeBatch();        // Forward, Backward ...
 //   feed.FeedAhead();        // once the device's work is enqueued
 //
-// Used by the plan's thread. Feed blocks for the loader, and for the copy of the batch before.
+// Used by the plan's thread. Feed blocks until the loader has built the batch and the previous batch is
+// copied.
 #ifndef TETHYS_WORKERS_BATCH_FEED_H_
 #define TETHYS_WORKERS_BATCH_FEED_H_
 
@@ -26,7 +27,7 @@ class BatchFeed {
  public:
   struct Options {
     int prefetch_batches = 0;   // BatchLoader::Options::prefetch_batches.
-    Nanoseconds slow_down = 0;  // Feed sleeps this long first, to make a worker slow in tests.
+    Nanoseconds slow_down = 0;  // Every Feed sleeps this long, to slow a worker down in tests.
   };
   // `device` and `plan` outlive the feed.
   static absl::StatusOr<std::unique_ptr<BatchFeed>> Create(Device& device, Plan& plan,
@@ -38,7 +39,8 @@ class BatchFeed {
   // Hands the next batch to the plan, which may then take it. Requires an announced batch.
   absl::Status Feed();
 
-  // Hands over the next batch ahead of its step, on an asynchronous device and if the batch is built.
+  // Hands over the next batch ahead of its step. No-op on a synchronous device, or if the batch is not built
+  // yet.
   absl::Status FeedAhead();
 
  private:
@@ -49,7 +51,7 @@ class BatchFeed {
   Plan& plan_;
   const bool feeds_ahead_;
   const Nanoseconds slow_down_;
-  std::vector<std::unique_ptr<Buffer>> memory_;  // Holds the loader's batches.
+  std::vector<std::unique_ptr<Buffer>> memory_;  // The buffers of the loader's batches.
   std::unique_ptr<BatchLoader> loader_;
   bool fed_ahead_ = false;
 };

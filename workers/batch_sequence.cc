@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-// Requests kAskFor more batches when at most kLowWater are left.
+// A sequence requests kAskFor more batches when at most kLowWater are left.
 constexpr size_t kLowWater = 2;
 constexpr int kAskFor = 4;
 

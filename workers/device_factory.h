@@ -1,5 +1,5 @@
-// The one place that makes devices: that of a worker (the CPU, or one GPU of its host) and that of
-// `tethys evaluate`. Called once, by the thread that uses the device; blocks while NVIDIA's libraries load.
+// The only place that creates devices: a worker's device (the CPU, or one GPU of its host) and the device of
+// `tethys evaluate`. Called once, by the thread that uses the device. Blocks while NVIDIA's libraries load.
 // FailedPrecondition and NotFound say what the host lacks.
 #ifndef TETHYS_WORKERS_DEVICE_FACTORY_H_
 #define TETHYS_WORKERS_DEVICE_FACTORY_H_
@@ -14,16 +14,17 @@
 
 namespace tethys {
 
-// The worker's GPU: its local rank among the workers of its host, or 0 if the process sees only GPUs of its
-// own.
+// The number of the worker's GPU: the worker's local rank among the workers of its host, or 0 if the process
+// sees only its own GPUs.
 int GpuOf(const TaskOptions& task, const proto::Setup& setup);
 
-// A CPU with the threads of `config`, or GPU `gpu` with its precision.
+// Creates a CPU device with the threads of `config`, or a device for GPU number `gpu` with the precision of
+// `config`.
 absl::StatusOr<std::unique_ptr<Device>> CreateDeviceOf(proto::Device::Kind kind, const proto::Device& config,
                                                        int gpu,
                                                        const std::vector<std::string>& cuda_library_path);
 
-// The device that the job of `setup` and the worker's host ask for.
+// Creates the device that the job in `setup` specifies for this worker.
 absl::StatusOr<std::unique_ptr<Device>> CreateWorkerDevice(const TaskOptions& task,
                                                            const proto::Setup& setup);
 

@@ -1,5 +1,5 @@
-// Device memory seen from the host: the memory itself where the host can use it, else a copy. For set-up and
-// checkpoints, not for steps: both functions block for the copy.
+// Gives the host access to device memory: to the memory itself if the host can use it, otherwise to a copy.
+// Meant for set-up and checkpoints, not for steps, because both functions block for the copy.
 #ifndef TETHYS_WORKERS_DEVICE_MEMORY_H_
 #define TETHYS_WORKERS_DEVICE_MEMORY_H_
 
@@ -9,7 +9,7 @@
 
 namespace tethys {
 
-// `memory` holds what `fill` wrote when this returns.
+// Calls `fill` with host memory. When FillDeviceMemory returns, `memory` holds the values that `fill` wrote.
 absl::Status FillDeviceMemory(Device& device, Stream& stream, absl::Span<float> memory,
                               absl::FunctionRef<absl::Status(absl::Span<float>)> fill);
 

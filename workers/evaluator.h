@@ -10,7 +10,7 @@
 
 namespace tethys {
 
-// Sums over the samples, so that slices add up exactly.
+// Sums over samples, not means, so that the results of several slices can be added.
 struct EvaluationSums {
   double loss_sum = 0;
   int64_t correct = 0;

@@ -1,4 +1,4 @@
-// Makes the job plan, which holds everything that a job's processes must agree on: variables, placement,
+// Computes the job plan, which holds everything that a job's processes must agree on: variables, placement,
 // sizes. Reads only the headers of the data files; starts nothing.
 #ifndef TETHYS_WORKERS_PLAN_JOB_H_
 #define TETHYS_WORKERS_PLAN_JOB_H_
@@ -8,8 +8,9 @@
 
 namespace tethys {
 
-// `job` is as LoadJob returns it. The job id is left empty; the starter of the job chooses it.
-// InvalidArgument, NotFound: data files or model that cannot be trained, more shards than rows.
+// `job` must come from LoadJob. The job id stays empty, because it is chosen when the job starts.
+// InvalidArgument or NotFound: the data files or the model cannot be used for training, or there are more
+// shards than rows.
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job);
 
 }  // namespace tethys

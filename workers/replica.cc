@@ -71,7 +71,7 @@ absl::Status Replica::Prepare() {
   return options_.train != nullptr ? CreatePipeline(traits) : absl::OkStatus();
 }
 
-// Gradients lie in the memory that the strategy exchanges best, if it has such memory.
+// Returns the gradient arena: memory that the strategy allocates, or else the replica's own.
 absl::StatusOr<float*> Replica::GradientSums() {
   TETHYS_ASSIGN_OR_RETURN(float* const of_strategy, strategy_->AllocateGradients(arena_size()));
   if (of_strategy != nullptr) return of_strategy;

@@ -1,6 +1,6 @@
-// One rank of a job: model, device, parameters, plans, batches, records and, while it trains, a strategy. It
-// has neither a session nor a chief. A worker process, `tethys evaluate`, benchmarks and programs that embed
-// the library (examples/embed/) each make one; a process may hold several.
+// One rank of a job: model, device, parameters, plans, batches, records and, while it trains, a strategy. A
+// replica has neither a session nor a chief. Worker processes, `tethys evaluate`, benchmarks and programs
+// that embed the library (examples/embed/) create replicas. A process may hold several.
 //
 //   auto replica = *Replica::Create(model, std::move(device), clock, {.rows = 128, .train = dataset});
 //   replica->Attach(strategy);                        // any strategy; another may follow after Detach
@@ -10,7 +10,7 @@
 //     replica->Step(step);
 //   replica->Finish();                                // parameters are now those of the last step
 //
-// Made and used by one thread, the device's. Only recorder().Drain may be called by another. No signal
+// Created and used by the device's thread. Only recorder().Drain may be called by another thread. No signal
 // handler may run on the device's thread (KeepSignalsOffThisThread in runtime/base/process.h).
 #ifndef TETHYS_WORKERS_REPLICA_H_
 #define TETHYS_WORKERS_REPLICA_H_
@@ -35,61 +35,64 @@
 namespace tethys {
 
 // Invariants:
-// 1. Parameters live as long as the replica. Plan, feed and pipeline of training live from Attach to Detach,
+// 1. Parameters live as long as the replica. The training plan, feed and pipeline live from Attach to Detach,
 //    because the gradients may lie in memory of the strategy.
-// 2. On Detach the pipeline goes before the strategy, whose communicator its graphs use, and the strategy
-//    before the plan, whose memory the strategy's work may still use.
+// 2. Detach destroys the pipeline before the strategy, whose communicator the pipeline's graphs use. It
+//    destroys the strategy before the plan, because the strategy's work may still use the plan's memory.
 class Replica {
  public:
   struct Options {
-    int rank = 0;                 // Stands in records.
+    int rank = 0;                 // Written to the step records.
     int64_t rows = 0;             // Rows of a training batch.
     int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.
     InputScaling scaling = {};
-    // Null: the owner drives plan() and strategy() itself; there are no loader, steps and records.
+    // If null, there are no loader, steps and records, and the owner drives plan() and strategy() itself.
     std::shared_ptr<const Dataset> train = nullptr;
     BatchFeed::Options feed = {};
-    bool graphs = true;  // A device that captures graphs does. All ranks of a job agree on it.
+    bool graphs = true;  // Capture steps as graphs if the device can. Equal on all ranks of a job.
     std::function<void()> records_wait = nullptr;  // StepRecorder's half_full.
   };
 
-  // Allocates parameters (zero) and compiles the plan that evaluates. `clock` outlives the replica.
-  // ResourceExhausted: the device lacks the memory.
+  // Allocates the parameters, set to zero, and compiles the plan that evaluates. `clock` outlives the
+  // replica. ResourceExhausted: the device lacks the memory.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Model model, std::unique_ptr<Device> device,
                                                          const Clock& clock, Options options);
   ~Replica();
 
-  // The update of all variables on this replica's device, for strategies that keep parameters here.
-  // `total_samples` and `workers` as in ReplicaUpdate.
+  // Creates the update of all variables on this replica's device, for strategies that keep the parameters on
+  // workers. `total_samples` and `workers` as in ReplicaUpdate.
   absl::StatusOr<ReplicaUpdate> MakeUpdate(const proto::Optimizer& config, int64_t total_samples,
                                            int workers);
 
-  // Compiles the training plan and prepares the strategy; requires none attached. Blocks as
+  // Compiles the training plan and prepares the strategy. Requires that no strategy is attached. Blocks like
   // Strategy::Prepare. After an error no strategy is attached.
   absl::Status Attach(std::unique_ptr<Strategy> strategy);
-  // Destroys the strategy with its slots; parameters stay. Announced batches that were not trained on are
+  // Destroys the strategy with its slots. The parameters stay. Announced batches that were not trained on are
   // dropped. No-op without a strategy.
   void Detach();
 
-  // Requires a strategy, as do Step, Finish and plan().
+  // loader(), Step, Finish and plan() require an attached strategy.
   BatchLoader& loader() { return feed_->loader(); }
-  // Makes the step of the oldest announced batch. Errors and blocking of StepPipeline::Run and Finish.
+  // Step trains on the oldest announced batch. Step and Finish block and fail like StepPipeline::Run and
+  // Finish.
   absl::Status Step(const StepInfo& step) { return pipeline_->Run(step); }
   absl::Status Finish() { return pipeline_->Finish(); }
 
-  // Sums over samples [slice.begin, slice.end) of `dataset`, after Refresh of an attached strategy. Requires
-  // no step in flight.
+  // Returns sums over samples [slice.begin, slice.end) of `dataset`. Calls Refresh of an attached strategy
+  // before. Requires that no step is in flight.
   absl::StatusOr<EvaluationSums> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice);
 
-  // The variables' own initializers; the same values on every rank.
+  // Sets the parameters by the variables' initializers, to the same values on every rank.
   absl::Status FillInitialValues(uint64_t seed);
 
-  // The state held here: part 0 is the parameters, the others are the attached strategy's slots, in the
-  // optimizer's order. Each has arena_size() elements of device memory.
+  // The state that this replica holds. Part 0 is the parameters; the others are the attached strategy's
+  // slots, in the optimizer's order. Each part is device memory of arena_size() elements.
   std::vector<absl::Span<float>> Parts();
-  // `fill` gets host memory for a whole part; what it writes is in the part when this returns.
+  // Calls `fill` with host memory for a whole part. When FillPart returns, the part holds the values that
+  // `fill` wrote.
   absl::Status FillPart(size_t part, absl::FunctionRef<absl::Status(absl::Span<float>)> fill);
-  // `use` gets the elements of a range, after all work on the stream. Requires a range within the arena.
+  // Calls `use` with the elements of a range, after all work on the stream. Requires a range within the
+  // arena.
   absl::Status ReadPart(size_t part, Range range,
                         absl::FunctionRef<absl::Status(absl::Span<const float>)> use);
 
@@ -118,7 +121,7 @@ class Replica {
   std::unique_ptr<Plan> evaluation_plan_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<StepPhases> phases_;
-  std::unique_ptr<Buffer> gradients_;  // Null while every strategy brought memory of its own.
+  std::unique_ptr<Buffer> gradients_;  // Null as long as every attached strategy allocated gradients.
 
   // These live from Attach to Detach.
   std::unique_ptr<Plan> plan_;

@@ -1,13 +1,14 @@
-// Measures the phases of a step: for the recorder by the host's clock, for a profiler by named ranges. On an
-// asynchronous device, phase times come from events on its stream, readable after the step.
+// Measures the phases of a step: with the host's clock for the recorder, with named ranges for a profiler. On
+// an asynchronous device, phase times come from events on its stream, readable after the step.
 //
 //   phases.Begin(step);
 //   phases.Run(Phase::kForward, [&] { return plan.Forward(); });   // and every other phase, in order
 //   ...
 //   phases.OnDevice(step)                                          // once the step has happened
 //
-// Run enqueues the same events in every step of a parity, so a graph may hold them; times are then those of
-// the graph's last launch. Used by the training thread. Nothing blocks or allocates.
+// Run enqueues the same events in every step of one parity, so a graph may contain them; OnDevice then
+// returns the times of the graph's last launch. Used by the training thread. After Create, nothing blocks or
+// allocates.
 #ifndef TETHYS_WORKERS_STEP_PHASES_H_
 #define TETHYS_WORKERS_STEP_PHASES_H_
 
@@ -24,31 +25,32 @@ namespace tethys {
 
 class StepPhases {
  public:
-  // Work is on `stream`. What is borrowed outlives the phases.
+  // `stream` is the stream of the measured work. `device`, `stream` and `recorder` outlive the phases.
   static absl::StatusOr<std::unique_ptr<StepPhases>> Create(Device& device, Stream& stream,
                                                             StepRecorder& recorder);
 
-  // Takes StrategyTraits::updates_here: if false, no update time is read from the device. Initially true.
+  // Sets StrategyTraits::updates_here. If it is false, no update time is read from the device. Initially
+  // true.
   void set_updates_here(bool updates_here) { updates_here_ = updates_here; }
 
-  // Phases belong to this step until the next Begin.
+  // The phases that run until the next Begin belong to `step`.
   void Begin(const StepInfo& step) { step_ = step; }
 
   // Runs `work` as a phase of the step. Errors are those of `work`.
   absl::Status Run(Phase phase, absl::FunctionRef<absl::Status()> work);
 
-  // Called once a step has happened, before the next of its parity begins. Absent where the host's times are
-  // those of the device.
+  // Returns the device's times of a step. Called after the step has happened and before the next step of its
+  // parity begins. Absent on a synchronous device, whose times the host's clock measures.
   absl::StatusOr<std::optional<DeviceTimes>> OnDevice(const StepInfo& step) const;
 
-  // The events of StepArenas.
+  // The events for StepArenas::update_events.
   UpdateEvents update_events() const { return {events_[0].update.get(), events_[1].update.get()}; }
 
  private:
-  // Recorded in each step of a parity; null where the host's times are those of the device.
+  // The events recorded in each step of one parity. Null on a synchronous device.
   struct Events {
-    std::array<std::unique_ptr<TimedEvent>, kPhases> ends;  // By phase: its end.
-    std::unique_ptr<TimedEvent> update;                     // Where the update begins, within kExchange.
+    std::array<std::unique_ptr<TimedEvent>, kPhases> ends;  // Indexed by phase; recorded at its end.
+    std::unique_ptr<TimedEvent> update;  // Recorded where the update begins (in kExchange).
   };
 
   StepPhases(Device& device, Stream& stream, StepRecorder& recorder)

@@ -28,7 +28,7 @@ absl::Status StepPipeline::Allocate() {
     TETHYS_ASSIGN_OR_RETURN(done, device.CreateEvent());
   }
   if (options_.stream_only || !options_.graphs || !device.captures()) return absl::OkStatus();
-  // Only timed events that a graph records can be used outside of it.
+  // Of the events that a graph records, only timed events can be used outside the graph.
   for (int64_t i = 0; i < options_.ready_ranges; ++i) {
     TETHYS_ASSIGN_OR_RETURN(ready_.emplace_back(), device.CreateTimedEvent());
   }
@@ -39,7 +39,7 @@ absl::Status StepPipeline::Run(StepInfo step) {
   const ProfilerRange range(options_.device, "step", step.step);
   step.parity = in_flight_.has_value() ? 1 - in_flight_->parity : 0;
   const absl::Status enqueued = Named(step, Enqueue(step));
-  TETHYS_RETURN_IF_ERROR(Finish());  // If the step before failed, that may be why this one did.
+  TETHYS_RETURN_IF_ERROR(Finish());  // An error of the previous step may be the cause.
   TETHYS_RETURN_IF_ERROR(enqueued);
   in_flight_ = step;
   return overlaps_ ? absl::OkStatus() : Finish();
@@ -77,7 +77,7 @@ absl::Status StepPipeline::TakeBatch(const StepInfo& step) {
   });
 }
 
-// May wait for servers, so its time belongs to the exchange.
+// The strategy's BeginStep may wait for servers, so its time counts as exchange.
 absl::Status StepPipeline::BeginStep(const StepInfo& step) {
   parts_.recorder.BeginExchange();
   TETHYS_RETURN_IF_ERROR(parts_.strategy.BeginStep(step));
@@ -86,7 +86,7 @@ absl::Status StepPipeline::BeginStep(const StepInfo& step) {
   return absl::OkStatus();
 }
 
-// Stream work only on an asynchronous device, which a graph may capture.
+// On an asynchronous device this enqueues only stream work, so that a graph may capture it.
 absl::Status StepPipeline::ComputeGradients() {
   TETHYS_RETURN_IF_ERROR(parts_.phases.Run(Phase::kForward, [&] { return parts_.plan.Forward(); }));
   return parts_.phases.Run(Phase::kBackward, [&] {
@@ -101,7 +101,7 @@ absl::Status StepPipeline::Announce(int64_t range, const Event& ready) {
   return parts_.strategy.GradientReady(range, ready);
 }
 
-// Announces the ranges whose events a graph records.
+// Announces the ranges whose events are recorded by a graph.
 absl::Status StepPipeline::AnnounceRecorded() {
   for (size_t i = 0; i < ready_.size(); ++i) {
     TETHYS_RETURN_IF_ERROR(Announce(static_cast<int64_t>(i), *ready_[i]));
@@ -138,7 +138,8 @@ absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<Ste
   return absl::OkStatus();
 }
 
-// A worker whose own loss is not finite says so, rather than that some sum or push is not.
+// Reports a non-finite loss of this worker, because that explains more than an error about a non-finite sum
+// or push.
 absl::Status StepPipeline::CheckLoss(int parity) {
   const double loss_sum = Loss(parity).loss_sum;
   if (std::isfinite(loss_sum)) return absl::OkStatus();
@@ -146,8 +147,8 @@ absl::Status StepPipeline::CheckLoss(int parity) {
       absl::StrCat("the loss became ", loss_sum, ": lower optimizer.learning_rate, or check the data"));
 }
 
-// The loss may explain why an exchange failed. It is not looked at after a deadline, when the device may
-// hang.
+// Returns a non-finite loss as the cause of a failed exchange, otherwise `failed`. The loss is not read after
+// a deadline, because the device may hang.
 absl::Status StepPipeline::CauseOf(const absl::Status& failed, int parity) {
   if (absl::IsDeadlineExceeded(failed)) return failed;
   if (!parts_.plan.EnqueueLoss(&Loss(parity)).ok() || !options_.stream.Synchronize().ok()) return failed;
@@ -155,8 +156,9 @@ absl::Status StepPipeline::CauseOf(const absl::Status& failed, int parity) {
   return failed;
 }
 
-// The first step is not captured, because libraries set themselves up in it. A capture that fails is an
-// error: single launches instead would be this rank's alone, but all ranks must capture a reduction or none.
+// The first step is not captured, because libraries initialise themselves in it. A failed capture is an
+// error. This rank could not go on without a graph, because either all ranks or none must capture a
+// reduction.
 absl::Status StepPipeline::Launch(int parity, absl::FunctionRef<absl::Status()> work) {
   if (warm_ && graphs_[parity] == nullptr && options_.graphs && options_.device.captures()) {
     absl::StatusOr<std::unique_ptr<Graph>> graph = options_.device.Capture(options_.stream, work);

@@ -1,18 +1,18 @@
-// Makes training steps, one after the other, the same under every strategy: takes the batch, runs forward and
-// backward with each range of gradients announced, enqueues the step's end, awaits it and records the step
-// (StepPipeline::Enqueue and Finish, to be read from top to bottom).
+// Runs training steps in the same way under every strategy. A step takes a batch, runs forward and backward,
+// announces each range of gradients, enqueues the step's end, waits for it and is recorded.
+// StepPipeline::Enqueue and Finish show this order from top to bottom.
 //
 //   for each step of a segment: pipeline.Run(step)
 //   pipeline.Finish();                          // parameters are those of the last step
 //
 // There are two modes on an asynchronous device:
-//  - If the strategy's part of a step is stream work only, the whole step is one graph, and while it runs the
-//    host awaits and records the step before.
-//  - If the host drives the exchange, forward and backward are one graph, each launch of which records where
-//    ranges of gradients become final, and each step ends before the next begins.
+//  - If the strategy's part of a step is stream work only, the whole step is one graph. While the graph runs,
+//    the host waits for the previous step and records it.
+//  - If the host drives the exchange, forward and backward are one graph. Each launch of the graph records
+//    when ranges of gradients become final. Each step ends before the next begins.
 //
-// Used by the training thread. Run blocks for the step before, or for its own if steps do not overlap; Finish
-// for the last. No heap memory is allocated in a step.
+// Used by the training thread. Run blocks until the previous step has ended, or its own step if steps do not
+// overlap. Finish blocks until the last step has ended. A step allocates no heap memory.
 #ifndef TETHYS_WORKERS_STEP_PIPELINE_H_
 #define TETHYS_WORKERS_STEP_PIPELINE_H_
 
@@ -32,19 +32,19 @@
 namespace tethys {
 
 // Invariants:
-// 1. At most two steps are in flight. They differ in their parity, and each parity has host memory and a
-//    graph of its own: step t + 2 writes to those that step t no longer uses.
-// 2. If a step's gradients are not finite, and the strategy updates on this worker, the step and any enqueued
-//    behind it leave parameters as they were before the step that the error names.
-// 3. A record is ended for every step that was made, in order.
+// 1. At most two steps are in flight. They have different parities, and each parity has its own host memory
+//    and graph. Step t + 2 uses those of step t, which has ended by then.
+// 2. If a step's gradients are not finite and the strategy updates on this worker, that step and all steps
+//    enqueued behind it leave the parameters unchanged. The error names the step with those gradients.
+// 3. Every completed step has one complete record, in order.
 class StepPipeline {
  public:
-  // All is borrowed and outlives the pipeline.
+  // The objects that a pipeline uses. All of them outlive the pipeline.
   struct Parts {
     Plan& plan;
-    Strategy& strategy;  // Outlives the pipeline also because graphs hold the work of its communicator.
+    Strategy& strategy;  // Captured graphs contain work of its communicator.
     StepRecorder& recorder;
-    BatchFeed& feed;  // Its next batch is the step's.
+    BatchFeed& feed;  // Delivers the batch of each step.
     StepPhases& phases;
   };
   struct Options {
@@ -52,15 +52,15 @@ class StepPipeline {
     Stream& stream;            // Plan and strategy enqueue work on it.
     bool stream_only = false;  // StrategyTraits::stream_only.
     int64_t ready_ranges = 0;  // Ranges of the model's ready order.
-    bool graphs = true;        // Captured if the device can. All ranks of a job agree on it.
+    bool graphs = true;        // Capture steps as graphs if the device can. Equal on all ranks.
   };
   static absl::StatusOr<std::unique_ptr<StepPipeline>> Create(const Parts& parts, const Options& options);
 
   // FailedPrecondition: the loss or a gradient is not finite. Otherwise the errors of the strategy, the
-  // device and the recorder. They name the step that failed: this one or the one before.
+  // device and the recorder. They name the step that failed, `step` or the previous step.
   absl::Status Run(StepInfo step);
 
-  // Every step is made and recorded when this returns. Errors as of Run.
+  // Blocks until every step has ended and is recorded. Has the errors of Run.
   absl::Status Finish();
 
  private:
@@ -84,15 +84,16 @@ class StepPipeline {
 
   const Parts parts_;
   const Options options_;
-  const bool overlaps_;  // The next step is enqueued before this one is awaited.
+  const bool overlaps_;  // The next step is enqueued before the host waits for the current step.
 
-  // By range: recorded when it is final. Empty unless a graph computes the ranges that the host announces.
+  // Per range of gradients, an event recorded when the range is final. Empty unless a graph computes the
+  // ranges and the host announces them.
   std::vector<std::unique_ptr<Event>> ready_;
   std::unique_ptr<Buffer> losses_;                // [2] LossResult in pinned memory, by parity.
-  std::array<std::unique_ptr<Event>, 2> done_;    // By parity: recorded behind all work of the step.
+  std::array<std::unique_ptr<Event>, 2> done_;    // By parity; recorded behind all work of the step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // By parity; null until captured.
-  absl::optional<StepInfo> in_flight_;            // Enqueued and not awaited.
-  bool warm_ = false;                             // A step was enqueued piece by piece.
+  absl::optional<StepInfo> in_flight_;            // Enqueued, but not awaited yet.
+  bool warm_ = false;                             // A step has run without a graph.
 };
 
 }  // namespace tethys

@@ -16,7 +16,8 @@
 namespace tethys {
 namespace {
 
-// The group of the job's gradient ring; a later ring (synchronised statistics) gets another.
+// The group id of the job's gradient ring. A second ring (say, for synchronised statistics) would get another
+// id.
 constexpr uint32_t kGradientGroup = 1;
 
 // The update of a replica that holds all parameters on its device.
@@ -24,7 +25,7 @@ absl::StatusOr<ReplicaUpdate> UpdateOf(const proto::JobPlan& plan, Replica& repl
   return replica.MakeUpdate(plan.job().optimizer(), TotalSamples(plan), plan.job().workers());
 }
 
-// `inner` itself where the host can use the device's memory.
+// Wraps `inner` in a staged strategy, unless the host can use the device's memory.
 absl::StatusOr<std::unique_ptr<Strategy>> Staged(std::unique_ptr<Strategy> inner,
                                                  absl::optional<ReplicaUpdate> update,
                                                  const proto::JobPlan& plan, Replica& replica,
@@ -64,7 +65,7 @@ absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& 
   return ring;
 }
 
-// Gradients are summed by the GPUs themselves.
+// Creates the strategy in which the GPUs themselves sum gradients.
 absl::StatusOr<std::unique_ptr<Strategy>> MirroredOnStreams(StreamExchange exchange,
                                                             const proto::JobPlan& plan, Replica& replica,
                                                             const Clock& clock) {
@@ -98,7 +99,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   TETHYS_ASSIGN_OR_RETURN(const RingOptions ring, RingOf(task, setup, clock, std::move(peers_compute)));
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
   TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(listener, ring, mirrored.transport()));
-  // If any rank may have a GPU, all ranks take part in the choice, so that all make the same one.
+  // If any rank may have a GPU, all ranks take part in this choice, so that all choose the same exchange.
   const bool any_on_gpu = AnyOnGpu(plan);
   if (any_on_gpu) {
     TETHYS_ASSIGN_OR_RETURN(
@@ -119,7 +120,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   if (replica.device().reads_host_memory()) {
     return CreateMirroredStrategy(std::move(exchange.communicator), std::move(update), options);
   }
-  // If the host cannot use the device's memory, it only sums; the staged strategy updates.
+  // If the host cannot use the device's memory, the host only sums gradients, and the staged strategy makes
+  // the update on the device.
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> sums,
                           CreateMirroredStrategy(std::move(exchange.communicator), absl::nullopt, options));
   return Staged(std::move(sums), std::move(update), plan, replica, clock);
@@ -138,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> WithServers(const TaskOptions& task, c
   options.token = task.token;
   options.tls = task.tls;
   options.clock = &clock;
-  // In asynchronous training no answer waits for another worker.
+  // In asynchronous training no server's answer depends on another worker, so peers_compute is not needed.
   const bool asynchronous = setup.plan().job().strategy().parameter_server().has_asynchronous();
   if (!asynchronous) options.peers_compute = std::move(peers_compute);
   return CreateParameterServerStrategy(std::move(options));

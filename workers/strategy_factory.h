@@ -1,4 +1,4 @@
-// The one place that chooses a strategy: everything else sees the seam (runtime/strategy.h).
+// The only place that chooses a strategy. All other code uses the Strategy interface (runtime/strategy.h).
 #ifndef TETHYS_WORKERS_STRATEGY_FACTORY_H_
 #define TETHYS_WORKERS_STRATEGY_FACTORY_H_
 
@@ -12,9 +12,9 @@
 
 namespace tethys {
 
-// The strategy of the job in `setup`, for the worker of `task` and to be attached to `replica`. Mirrored:
-// blocks until all workers are connected through their listeners. All that is borrowed outlives the strategy,
-// and so does what `peers_compute` uses.
+// Creates the strategy of the job in `setup` for the worker of `task`. The caller attaches it to `replica`.
+// In mirrored training, blocks until all workers are connected through their listeners. All reference
+// arguments outlive the strategy, and so does everything that `peers_compute` uses.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStrategy(const TaskOptions& task, const proto::Setup& setup,
                                                          Replica& replica, RingListener& listener,
                                                          const Clock& clock,

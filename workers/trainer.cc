@@ -15,7 +15,7 @@
 namespace tethys {
 namespace {
 
-// Records per message: well below gRPC's limit.
+// Step records per message. Keeps messages well below gRPC's size limit.
 constexpr int64_t kRecordsPerMessage = 1024;
 
 }  // namespace
@@ -81,7 +81,8 @@ absl::Status Trainer::CreateReplica(Model model) {
   return absl::OkStatus();
 }
 
-// Takes initial values or those of a checkpoint. With servers, Attach has brought the parameters.
+// Sets the parameters to initial values or to those of a checkpoint. With servers this is a no-op, because
+// Attach has already fetched the parameters.
 absl::Status Trainer::TakeParameters() {
   if (setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
   if (!setup_.restore()) return replica_->FillInitialValues(setup_.plan().job().seed());
@@ -115,7 +116,7 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
     if (announced.empty()) break;
     if (!leased_) {
       TETHYS_ASSIGN_OR_RETURN(const bool goes_on, pause.GoesOn(done));
-      if (!goes_on) break;  // The job is about to end: batches that were announced ahead are dropped.
+      if (!goes_on) break;  // The job ends. Batches that were announced ahead are dropped.
     }
     const BatchAssignment batch = announced.front();
     announced.pop_front();

@@ -1,5 +1,5 @@
-// Carries out the chief's orders on the replica of one worker: run a segment, evaluate, save. Made and used
-// by the worker's training thread; FillBeat may be called by one other thread.
+// Carries out the chief's orders on the replica of one worker: run a segment (a part of an epoch), evaluate,
+// save. Created and used by the worker's training thread. FillBeat may be called by one other thread.
 #ifndef TETHYS_WORKERS_TRAINER_H_
 #define TETHYS_WORKERS_TRAINER_H_
 
@@ -21,29 +21,30 @@ namespace tethys {
 
 class Trainer {
  public:
-  // Loads the data, builds the replica, attaches the strategy and takes the starting parameters.
-  // Everything borrowed outlives the trainer.
+  // Loads the data, builds the replica, attaches the strategy and sets the initial or restored parameters.
+  // `task`, `session`, `listener` and `clock` outlive the trainer.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, RingListener& listener,
                                                          const Clock& clock);
 
-  // Makes all of this worker's steps of a segment; returns how many. Errors of StepPipeline.
+  // Runs all steps of this worker in a segment and returns their number. Has the errors of StepPipeline.
   absl::StatusOr<int64_t> RunSegment(const proto::Run& run);
 
   absl::StatusOr<EvaluationSums> Evaluate(const proto::Evaluate& order);
 
-  // Streams this worker's part of parameters and slots into the open checkpoint.
+  // Streams this worker's part of the parameters and slots to the checkpoint that the chief is writing.
   absl::Status Save(const proto::Save& order);
 
-  // Progress and finished steps since the last call.
+  // Writes the worker's progress to `heartbeat`, and the records of steps finished since the last call to
+  // `before`, the messages to send before the heartbeat.
   void FillBeat(proto::Heartbeat& heartbeat, std::vector<proto::FromTask>& before);
 
   int64_t steps() const { return steps_; }
 
-  // Device::identity of the GPU that it computes on; empty: none.
+  // Device::identity of the worker's GPU; empty without a GPU.
   std::string gpu() const { return replica_->device().identity(); }
 
-  // Standardisation of its inputs.
+  // The standardisation of the inputs.
   const InputScaling& scaling() const { return scaling_; }
 
   // How gradients are exchanged, for logs and reports.
@@ -66,7 +67,8 @@ class Trainer {
   EpochOrders orders_;
   InputScaling scaling_;
   std::unique_ptr<Replica> replica_;
-  // Asynchronous training: this worker's number of steps; stale-synchronous: its clock; else the global step.
+  // In asynchronous training this worker's number of steps, in stale-synchronous training its clock,
+  // otherwise the global step.
   std::atomic<int64_t> steps_{0};
 };
 

@@ -8,8 +8,8 @@
 
 namespace tethys {
 
-// Blocks for the whole job. OK: the chief ended it without failure. A failure has been reported to the chief
-// when this returns.
+// Blocks until the job ends. Returns OK if the chief ended the job without failure. A failure is reported to
+// the chief before RunWorker returns.
 absl::Status RunWorker(const TaskOptions& options);
 
 }  // namespace tethys
