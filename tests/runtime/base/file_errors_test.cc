@@ -77,7 +77,7 @@ TEST_F(FileErrorsTest, PartlyWrittenRecordIsRemoved) {
   EXPECT_EQ(Read("lines"), "one\nthree\n");
 }
 
-TEST_F(FileErrorsTest, PartOfARecordThatCannotBeCutOffIsCutOffByTheNextAppend) {
+TEST_F(FileErrorsTest, PartialRecordLeftAfterAnErrorIsCutOffByTheNextAppend) {
   const auto file = Lines();
   {
     FailingCalls full({.errors = {kShortWrite, EIO, EIO}});

@@ -21,7 +21,7 @@ std::string Logged(bool shared, bool all) {
 }
 
 // One test covers all cases, because ShareStandardError holds for the rest of the process.
-TEST(LoggingTest, SharedStandardError_NamesTheProcessAndOmitsInfoUnlessAll) {
+TEST(LoggingTest, SharedStandardError_NamesTheProcessAndOmitsInfoByDefault) {
   EXPECT_THAT(Logged(/*shared=*/false, /*all=*/false), StartsWith("I "));
   const std::string most = Logged(/*shared=*/true, /*all=*/false);
   EXPECT_THAT(most, StartsWith("[worker 1 on node2] W "));

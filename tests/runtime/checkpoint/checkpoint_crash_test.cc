@@ -1,5 +1,5 @@
-// A crash at every system call while checkpoints are written, pruned and cleaned up: afterwards the old or
-// the new state is found complete, and the next save succeeds.
+// Crashes a process before each system call of saving, pruning and cleaning up checkpoints. Afterwards the
+// old or the new state is complete, and the next save succeeds.
 #include <functional>
 #include <set>
 

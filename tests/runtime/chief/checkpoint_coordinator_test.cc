@@ -143,7 +143,7 @@ TEST_F(CheckpointCoordinatorTest, CommitErrorEndsSave) {
   EXPECT_EQ(journal_, "");
 }
 
-TEST_F(CheckpointCoordinatorTest, AnswerBeforeOpenHasNoEffect) {
+TEST_F(CheckpointCoordinatorTest, AnswerBeforeTheSaveIsOpenHasNoEffect) {
   Begin(1);
   Log();
   for (const int worker : {0, 1}) EXPECT_FALSE(Done(worker, 1));

@@ -1,4 +1,4 @@
-// The chief's server with tasks that read no orders, over real sockets in one process.
+// The chief's server over real sockets in one process, with tasks that read orders only if the test asks.
 #include "runtime/chief/chief_server.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ class CountingChief final : public ChiefEvents {
 
   Mutex mu_;
   CondVar changed_;
-  std::set<int> heard_, gone_;  // Guarded by mu_, through Note and WaitFor.
+  std::set<int> heard_, gone_;  // Guarded by mu_: only Note and WaitFor access them.
 };
 
 // A task's side of its session with the chief, without the thread that reads orders.

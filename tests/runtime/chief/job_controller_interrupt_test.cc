@@ -16,7 +16,7 @@ class JobControllerInterruptTest : public JobControllerTest {
   void Pausing(int worker, int64_t steps) {
     Say(Worker(worker), absl::StrCat("pausing { run: 1 steps: ", steps, " }"));
   }
-  // Brings the job from OpenSave to its end.
+  // Reports the save as opened, written and committed; then the workers leave.
   void SaveAndEnd() {
     SaveOpened(absl::OkStatus());
     for (int i = 0; i < plan_.job().workers(); ++i) Say(Worker(i), "save_done { id: 1 }");

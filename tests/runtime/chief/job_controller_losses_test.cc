@@ -266,7 +266,7 @@ TEST_F(LossesTest, OnlyLaterIncarnationOfLeasingWorkerIsAdmitted) {
 
 // ---------------------------------------------------------------- losses before, between and after segments
 
-TEST_F(LossesTest, LossBeforeAllHaveJoined_WaitsForReplacement) {
+TEST_F(LossesTest, WorkerLostBeforeAllJoined_MakesJobWaitForReplacement) {
   Start(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   Say(Worker(1), "join {}");
   Vanish(Worker(1));
@@ -279,7 +279,7 @@ TEST_F(LossesTest, LossBeforeAllHaveJoined_WaitsForReplacement) {
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup"));
 }
 
-TEST_F(LossesTest, LossDuringServerSetup_IsFencedOnceServersAreReady) {
+TEST_F(LossesTest, WorkerLostDuringServerSetup_IsFencedOnceServersAreReady) {
   Start(kStale);
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Vanish(Worker(1));
@@ -290,7 +290,7 @@ TEST_F(LossesTest, LossDuringServerSetup_IsFencedOnceServersAreReady) {
   EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, LossDuringWorkerSetup_LetsOtherWorkersTrain) {
+TEST_F(LossesTest, WorkerLostDuringSetup_DoesNotKeepOthersFromTraining) {
   Start(kAsynchronous);
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Say(Server(), "ready {}");
@@ -300,7 +300,7 @@ TEST_F(LossesTest, LossDuringWorkerSetup_LetsOtherWorkersTrain) {
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 run", "w0 lease"));
 }
 
-TEST_F(LossesTest, LossAfterLastBatch_ReachesBarrierOnceFenced) {
+TEST_F(LossesTest, WorkerLostAfterLastBatch_DelaysBarrierUntilFenced) {
   Begin(kAsynchronous);
   Use(1, 5);
   UseAll(0);
@@ -311,7 +311,7 @@ TEST_F(LossesTest, LossAfterLastBatch_ReachesBarrierOnceFenced) {
   EXPECT_EQ(orders_.back().order.evaluate().end(), 2);
 }
 
-TEST_F(LossesTest, LossDuringEvaluation_RepeatsEvaluationOnOtherWorkers) {
+TEST_F(LossesTest, EvaluationDuringWhichAWorkerIsLost_IsRepeatedByOthers) {
   Begin(kAsynchronous);
   Use(1, 5);
   Say(Worker(1), "run_done { run: 1 }");
@@ -349,7 +349,7 @@ TEST_F(LossesTest, EvaluationWithoutWorkersWaitsForReplacement) {
   EXPECT_EQ(Summary().test().accuracy(), 0.75);
 }
 
-TEST_F(LossesTest, LossDuringSave_DoesNotStopSave) {
+TEST_F(LossesTest, WorkerLostDuringSave_DoesNotStopSave) {
   Begin(absl::StrCat(kAsynchronous, " checkpoint { every_epochs: 1 }"));
   Use(1, 5);
   Say(Worker(1), "run_done { run: 1 }");
@@ -364,7 +364,7 @@ TEST_F(LossesTest, LossDuringSave_DoesNotStopSave) {
 
 // ---------------------------------------------------------------------------------------- reported failures
 
-TEST_F(LossesTest, ReportOfOwnFailure_LosesWorkerButDoesNotEndJob) {
+TEST_F(LossesTest, WorkerThatReportsItsOwnFailure_IsLostAndJobContinues) {
   using Code = absl::StatusCode;
   for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded, Code::kResourceExhausted,
                           Code::kInternal, Code::kUnknown, Code::kDataLoss}) {
@@ -394,7 +394,7 @@ TEST_F(LossesTest, ReportOfAnErrorThatAnyWorkerWouldMeet_EndsJob) {
   }
 }
 
-TEST_F(LossesTest, ReportBeforeTraining_EndsJob) {
+TEST_F(LossesTest, FailureReportedBeforeTraining_EndsJob) {
   Start(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   for (const TaskId task : {Worker(0), Worker(1), Server()}) Say(task, "join {}");
   Report(Worker(1), absl::StatusCode::kResourceExhausted);
@@ -415,7 +415,7 @@ TEST_F(LossesTest, ReportsThatFollowFromALostServer_AreNotLossesOfWorkers) {
   EXPECT_EQ(Summary().worker_loss_size(), 0);
 }
 
-TEST_F(LossesTest, ReplacementThatJoinsBeforeTheReportIsDue_CountsOneLoss) {
+TEST_F(LossesTest, FailureReportAndEarlyReplacement_CountAsOneLoss) {
   Begin(absl::StrCat(kAsynchronous, " max_restarts: 1"));
   Report(Worker(1), absl::StatusCode::kInternal);
   JoinAgain();

@@ -165,7 +165,7 @@ TEST_F(JobControllerTest, ChiefThatStalledForAMinuteLosesNoTask) {
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "w1 setup", "w0 run", "w1 run"));
 }
 
-TEST_F(JobControllerTest, TaskMissingAtStartIsNamed) {
+TEST_F(JobControllerTest, TaskThatNeverJoinsIsNamedAtTheStartTimeout) {
   Start("workers: 2 strategy { mirrored {} }");
   Say(Worker(0), "join {}");
   for (int i = 0; i < 61; ++i) {

@@ -48,16 +48,16 @@ void ExpectBad(const std::string& text, const std::string& fragment) {
   EXPECT_THAT(std::string(result.status().message()), HasSubstr(fragment));
 }
 
-TEST(JournalCheckTest, CompleteEpochsWithSamplesInAnyOrderPass) {
+TEST(JournalCheckTest, CompleteEpochsWithSamplesInAnyOrderPassTheCheck) {
   ExpectGood(Attempt(0, 0) + Used(5, 5) + Used(0, 5) + Used(10, 10) + Used(20, 0) + End(2, 0), 20);
 }
 
-TEST(JournalCheckTest, MissingSampleIsRefusedAndNamed) {
+TEST(JournalCheckTest, MissingSampleFailsTheCheckAndIsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 4) + Used(15, 5) + End(2, 0),
             "position 4 of epoch 1 was not used");
 }
 
-TEST(JournalCheckTest, RepeatedSampleIsRefusedAndNamed) {
+TEST(JournalCheckTest, RepeatedSampleFailsTheCheckAndIsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(9, 1) + End(1, 0), "position 9 of epoch 0 was used twice");
 }
 
@@ -81,7 +81,7 @@ TEST(JournalCheckTest, BatchOverEpochEnd_IsRefused) {
   ExpectBad(Attempt(0, 0) + Used(8, 4), "journal line 2: 4 samples from position 8 of epoch 0 extend beyond");
 }
 
-TEST(JournalCheckTest, UseBeyondJobEnd_IsRefusedAndNamed) {
+TEST(JournalCheckTest, UseBeyondJobEnd_FailsTheCheckAndIsNamed) {
   ExpectBad(Attempt(0, 0) + Used(0, 10) + Used(10, 1) + End(1, 0), "position 0 of epoch 1 was used");
 }
 
@@ -127,7 +127,7 @@ TEST(JournalCheckTest, UnfinishedJobIsCheckedForRepeatsOnly) {
   ExpectBad(Attempt(0, 0) + Used(0, 2) + Used(1, 2), "used twice");
 }
 
-TEST(JournalCheckTest, SampleMissingOnOneServerIsRefusedAndTheServerNamed) {
+TEST(JournalCheckTest, SampleMissingOnOneServerFailsTheCheckAndNamesTheServer) {
   const std::string used = Attempt(0, 0, 2) + Used(0, 10) + Applied(0, 0, 10);
   ExpectGood(used + Applied(1, 0, 5) + Applied(1, 5, 5) + End(1, 0), 10);
   ExpectBad(used + End(1, 0), "ps 1");

@@ -71,7 +71,7 @@ TEST_F(RosterTest, TwoReplacementsInAnyOrderShareNoLocalRank) {
   EXPECT_THAT(LocalRanks(2), ElementsAre(1, 0));
 }
 
-TEST_F(RosterTest, LossWithoutReplacementKeepsOtherWorkersLocalRanks) {
+TEST_F(RosterTest, WorkerLostWithoutReplacementChangesNoOtherLocalRank) {
   Start({"a", "a", "a"});
   Lose(0);
   Lose(2);

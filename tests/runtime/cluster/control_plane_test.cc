@@ -154,7 +154,7 @@ TEST_F(ControlPlaneTest, OrderForAnEarlierIncarnationIsDropped) {
   EXPECT_EQ(later->Receive()->run().number(), 2);
 }
 
-TEST_F(ControlPlaneTest, BeatSendsTheMessagesOfItsFillAtOnce) {
+TEST_F(ControlPlaneTest, BeatSendsTheMessagesOfTheFillFunctionAtOnce) {
   const auto session = Join();
   session->StartBeating(3600 * kSecond, [](proto::Heartbeat&, std::vector<proto::FromTask>& before) {
     before.emplace_back().mutable_steps()->add_record()->set_step(5);

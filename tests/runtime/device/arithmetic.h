@@ -1,5 +1,5 @@
-// Helpers of the device suites: a device's arithmetic, tolerances for its results, and random inputs that it
-// represents exactly.
+// Helpers of the devices' conformance suites: a device's arithmetic, tolerances for its results, and random
+// inputs that it represents exactly.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_ARITHMETIC_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_ARITHMETIC_H_
 

@@ -1,4 +1,5 @@
-// Contract of every Device's conversion between float32 and bfloat16. Instantiated like DeviceConformance.
+// Conformance suite of every Device's conversion between float32 and bfloat16. Instantiated like
+// DeviceConformance.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_BFLOAT16_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_BFLOAT16_CONFORMANCE_H_
 

@@ -1,5 +1,5 @@
-// The common fixture of the device suites: a device, a stream, and arrays in its memory. device_conformance.h
-// lists the tests and says how a back end instantiates them.
+// The common fixture of the devices' conformance suites: a device, a stream, and arrays in the device's
+// memory. device_conformance.h lists the tests and says how a back end instantiates them.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_CONFORMANCE_FIXTURE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_CONFORMANCE_FIXTURE_H_
 

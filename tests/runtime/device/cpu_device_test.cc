@@ -24,13 +24,13 @@ INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, DeviceConformance, testing::Values(Cpu(2
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, Bfloat16Conformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuOneThread, ImageConformance, testing::Values(Cpu(1)));
 INSTANTIATE_TEST_SUITE_P(CpuTwoThreads, ImageConformance, testing::Values(Cpu(2)));
-// A device that is more precise than required must pass, too; this tests the suites.
+// Tests of the suites themselves: a device that is more precise than required must pass as well.
 INSTANTIATE_TEST_SUITE_P(CpuAsTf32, DeviceConformance, testing::Values(Cpu(1, kTf32)));
 INSTANTIATE_TEST_SUITE_P(CpuAsTf32, ImageConformance, testing::Values(Cpu(1, kTf32)));
 INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, DeviceConformance, testing::Values(Cpu(1, kBfloat16)));
 INSTANTIATE_TEST_SUITE_P(CpuAsBfloat16, ImageConformance, testing::Values(Cpu(1, kBfloat16)));
 
-TEST(Conformance, RoundedToTakesNearestOfGivenBits) {
+TEST(Conformance, RoundedToGivesTheNearestNumberOfTheGivenBits) {
   EXPECT_EQ(RoundedTo(8, 1 + 0x1p-7f), 1 + 0x1p-7f);
   EXPECT_EQ(RoundedTo(8, -1 - 0x1p-9f), -1);
   EXPECT_EQ(RoundedTo(11, 3 * 0x1p-40f), 3 * 0x1p-40f);

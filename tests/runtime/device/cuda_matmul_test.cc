@@ -1,5 +1,5 @@
-// Tests of Matmul, above all if cuBLASLt has no algorithm that adds a bias. A fake cuBLASLt records its
-// arguments and computes with loops.
+// Tests of Matmul, above all for a cuBLASLt that has no algorithm that adds a bias. A fake cuBLASLt records
+// its arguments and computes with loops.
 #include <cstring>
 #include <vector>
 

@@ -129,7 +129,7 @@ TEST(MemoryForecast, BatchThatFitsOnlyWithoutWorkspacesIsNamedAsSuch) {
               AllOf(HasSubstr("fits if cuBLAS and cuDNN take little workspace"), HasSubstr("nvidia-smi")));
 }
 
-TEST(MemoryForecast, JobOfWhichNoBatchFitsIsToldToTakeASmallerModel) {
+TEST(MemoryForecast, JobForWhichNoBatchFitsIsRefused) {
   EXPECT_THAT(Refusal(1, kMebibyte), AllOf(HasSubstr("no batch fits"), HasSubstr("take a smaller model")));
 }
 

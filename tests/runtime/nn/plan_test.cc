@@ -8,7 +8,7 @@
 namespace tethys {
 namespace {
 
-// Fills the gradients, but not their padding, with NaN, so that values which a backward pass leaves out show.
+// Fills the gradients, but not their padding, with NaN, so that unwritten gradients are noticed.
 void Poison(Network& network) {
   for (const Variable& variable : network.model.variables().variables()) {
     for (float& value : network.gradients.Slice(variable.range)) value = std::nanf("");

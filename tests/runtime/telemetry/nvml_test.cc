@@ -1,4 +1,4 @@
-// Uses a library that the build makes in place of NVIDIA's (fake_nvml.cc).
+// Uses a fake NVML, NVIDIA's management library, which the build makes from fake_nvml.cc.
 #include "runtime/telemetry/nvml.h"
 
 #include <dlfcn.h>

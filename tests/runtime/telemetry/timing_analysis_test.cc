@@ -51,7 +51,7 @@ TEST(TimingAnalysis, TooFewIterationsLeaveValuesAbsent) {
   EXPECT_TRUE(Analyse(Times({10, 1}), 1).estimates[0].has_value());
 }
 
-TEST(TimingAnalysis, SlowestWorkerCountsInLockStep) {
+TEST(TimingAnalysis, LockStepIterationLastsAsLongAsOnTheSlowestWorker) {
   const IterationTimes slowest = IterationTimes::Slowest({Times({10, 2, 5}), Times({9, 3, 4}), Times({})});
   EXPECT_EQ(slowest.count(), 3);
   EXPECT_EQ(slowest.remaining_ns(), FromSeconds(17 - 10));

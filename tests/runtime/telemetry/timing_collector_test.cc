@@ -99,14 +99,14 @@ TEST_F(TimingCollectorTest, IterationsInLockStepAreTheSlowestWorkersSteps) {
   EXPECT_DOUBLE_EQ(timing.tmi_estimate(0).seconds(), 4);
 }
 
-TEST_F(TimingCollectorTest, AsynchronousWorkersAreAveraged) {
+TEST_F(TimingCollectorTest, IterationTimesOfAsynchronousWorkersAreAveraged) {
   const auto collector = Open(3, /*lock_step=*/false);
   Add(*collector,
       {Record(0, 0, kSecond), Record(0, 1, 2 * kSecond), Record(1, 0, kSecond), Record(1, 1, 4 * kSecond)});
   EXPECT_DOUBLE_EQ(Summary(*collector).timing().tmi_avg_seconds(), 3);
 }
 
-TEST_F(TimingCollectorTest, BetaCountsTheValidationOfEveryEpoch) {
+TEST_F(TimingCollectorTest, BetaIncludesTheValidationTimeOfEveryEpoch) {
   const auto collector = Open(1);
   Add(*collector, {Record(0, 0, kSecond), Record(0, 1, 2 * kSecond), Record(0, 2, 2 * kSecond)});
   proto::EpochResult epoch;
