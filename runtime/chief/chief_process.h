@@ -1,4 +1,5 @@
-// The chief: connects the pure controller to the clock, files and the network. Runs until the job has ended.
+// The chief: connects JobController, which is pure, to the clock, files and the network. Runs until the job
+// has ended.
 //
 // Writes to RUN_DIR: journal, steps.csv, epochs.csv, resources.csv, checkpoints/, summary.json. Writes
 // progress events to `progress_fd` while the job runs.
@@ -20,11 +21,11 @@ namespace tethys {
 struct ChiefOptions {
   proto::JobPlan plan;
   std::string run_dir;    // Exists; no other process writes there.
-  std::string host = {};  // As in TaskOptions.
+  std::string host = {};  // The user's name for this machine; empty: its own name.
   std::string listen = "127.0.0.1:0";
   JobToken token;
-  absl::optional<TlsIdentity> tls = {};  // The chief's; absent: connections are not encrypted.
-  bool resume = false;                   // Resume from the newest good checkpoint in run_dir.
+  absl::optional<TlsIdentity> tls = {};  // The chief's identity; absent: nothing is encrypted.
+  bool resume = false;                   // True: resume from run_dir's newest good checkpoint.
   // Polled every 100 ms; returns whether the user wants the job to save a checkpoint and end. Empty: never.
   std::function<bool()> interrupted = {};
   int progress_fd = 1;  // One proto::ProgressEvent a line, as JSON; -1: none.

@@ -33,8 +33,8 @@ class EvaluationCoordinator {
   // pass is incomplete at once.
   void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<TaskId>& workers,
              Nanoseconds now, Actions& actions);
-  // An answer to another pass, or a repeated one, has no effect. InvalidArgument: the task was not asked, or
-  // its counts are impossible for its slice.
+  // An answer to another pass, or a repeated answer, has no effect. InvalidArgument: the task was not asked,
+  // or its counts are impossible for its slice.
   absl::Status OnDone(TaskId worker, const proto::EvaluationDone& done);
   // The worker will not answer any more.
   void OnLost(TaskId worker);

@@ -2,9 +2,9 @@
 // Called by the chief when its job has ended, and by tests. Thread-compatible.
 //
 // The text is read twice, as a stream. The first pass finds the start of each attempt, beyond which earlier
-// attempts are undone; the second collects the used samples. Adjacent uses are merged into one interval, so
-// memory grows with the uses that are out of order (some seconds of a job, or the gaps of a damaged journal)
-// and not with the journal's length.
+// attempts are undone; the second pass collects the used samples. Adjacent uses are merged into one interval.
+// So memory grows with the uses that are out of order (some seconds of a job, or the gaps of a damaged
+// journal) and not with the journal's length.
 #ifndef TETHYS_RUNTIME_CHIEF_JOURNAL_CHECK_H_
 #define TETHYS_RUNTIME_CHIEF_JOURNAL_CHECK_H_
 
