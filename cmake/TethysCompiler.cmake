@@ -1,4 +1,4 @@
-# The language, the warnings (errors all), the sanitizers and the compiler cache.
+# The language, the warnings (all of which are errors), the sanitizers and the compiler cache.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -7,7 +7,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE RelWithDebInfo)
 endif()
-# -g1 keeps line numbers for stack traces at a fifth of the build's size.
+# -g1 keeps line numbers for stack traces; the build is a fifth as large as with all debug information.
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1")
 if(TETHYS_SANITIZER)  # Code that a sanitizer adds takes long to optimise.
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
@@ -15,18 +15,18 @@ endif()
 
 find_program(TETHYS_CCACHE ccache)
 if(TETHYS_CCACHE)
-  # Precompiled headers are found in the cache by what is in them, not by when they were made.
+  # With this setting ccache identifies precompiled headers by their contents, not by their time stamps.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TETHYS_CCACHE})
 endif()
 
-# The same for all, so that all can share what is precompiled.
+# The same options for all targets, so that all can share the precompiled headers.
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-pthread>)
 
-# Options of tests that do not compute.
+# Options of tests that compute little.
 add_library(tethys_unoptimized INTERFACE)
 target_compile_options(tethys_unoptimized INTERFACE -O0)
 
-# Linked by every target of ours, never by generated code.
+# Linked by every target with code of our own, never by generated code.
 add_library(tethys_warnings INTERFACE)
 target_compile_options(tethys_warnings INTERFACE -Wall -Wextra -Werror -Wno-sign-compare
   -Wnon-virtual-dtor -Woverloaded-virtual)
@@ -48,5 +48,5 @@ elseif(NOT TETHYS_SANITIZER STREQUAL "")
   message(FATAL_ERROR "TETHYS_SANITIZER is '${TETHYS_SANITIZER}': use address, thread, fuzzer or nothing")
 endif()
 
-# Every process of a job is of one build: runtime/base/build_id.h reads this note.
+# All processes of a job must be of the same build: runtime/base/build_id.h reads the note that this option writes.
 add_link_options(-Wl,--build-id=sha1)

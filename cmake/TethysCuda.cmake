@@ -1,5 +1,6 @@
-# What libtethys_cuda.so (runtime/device/cuda) is built with: nvcc, cuBLASLt, cuDNN and NCCL. TETHYS_CUDA is AUTO (built
-# where all of it is found, never under a sanitizer), ON (required) or OFF (not looked for).
+# Looks for what libtethys_cuda.so (runtime/device/cuda) needs: nvcc, cuBLASLt, cuDNN and NCCL. TETHYS_CUDA is AUTO
+# (the library is built if all of these are found, but never under a sanitizer), ON (all are required) or OFF (not
+# looked for).
 set(TETHYS_CUDA AUTO CACHE STRING "AUTO, ON or OFF: libtethys_cuda.so, for jobs with device { kind: CUDA }")
 set(TETHYS_CUDA_ARCHITECTURES "80;90" CACHE STRING "Compute capabilities that GPU code is compiled for")
 set(TETHYS_CUDA_MISSING "")

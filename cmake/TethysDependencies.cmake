@@ -1,5 +1,5 @@
-# Everything here comes with the distribution. A missing requirement stops the configuration and names the
-# package that provides it; missing options are listed at the end with the cost of their absence.
+# Looks for libraries and programs, all of which the distribution provides. If a required one is missing, the
+# configuration stops. Optional ones that are missing are listed at the end, with what is lost without them.
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto SSL)
@@ -8,7 +8,7 @@ find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_program(TETHYS_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
-# oneDNN's own package file asks for OpenCL on Debian, which a CPU build does not need: find the library.
+# On Debian oneDNN's own CMake package requires OpenCL, which a CPU build does not need. So the library is looked for.
 find_path(TETHYS_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp)
 find_library(TETHYS_DNNL_LIBRARY dnnl)
 if(NOT TETHYS_DNNL_INCLUDE OR NOT TETHYS_DNNL_LIBRARY)
@@ -18,7 +18,7 @@ add_library(tethys_dnnl INTERFACE)
 target_include_directories(tethys_dnnl SYSTEM INTERFACE ${TETHYS_DNNL_INCLUDE})
 target_link_libraries(tethys_dnnl INTERFACE ${TETHYS_DNNL_LIBRARY})
 
-# Draws the pictures of reports, which hold a copy of it.
+# Chart.js draws the charts of reports; every report contains a copy of it.
 find_file(TETHYS_CHART_LIBRARY chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
 if(NOT TETHYS_CHART_LIBRARY)
   message(FATAL_ERROR "Chart.js was not found: install libjs-chart.js (Debian, Ubuntu)")
@@ -32,7 +32,7 @@ if(TETHYS_BUILD_BENCHMARKS)
   find_library(TETHYS_GLOO_LIBRARY gloo)
 endif()
 
-# Reached only where all that is required was found.
+# Called only if everything that is required was found.
 function(tethys_print_summary)
   message(STATUS "Tethys ${PROJECT_VERSION}: ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
   message(STATUS "  gRPC ${gRPC_VERSION}, Protobuf ${Protobuf_VERSION}, oneDNN ${TETHYS_DNNL_LIBRARY}")

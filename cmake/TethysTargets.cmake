@@ -1,4 +1,4 @@
-# The few verbs every CMakeLists.txt below uses.
+# The functions that the CMakeLists.txt of every folder uses.
 
 # tethys_library(NAME SOURCES ... DEPENDS ...): a static library of one folder.
 function(tethys_library name)
@@ -10,8 +10,8 @@ function(tethys_library name)
 endfunction()
 
 # tethys_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [OPTIMIZED]): one GoogleTest binary, one
-# CTest entry. The time limit is a guard against hangs, not a measurement. OPTIMIZED is for tests that compute: to
-# optimise others costs more than it saves.
+# CTest entry. The time limit is a guard against hangs, not a measurement. OPTIMIZED is for tests that compute much; to
+# optimise others takes longer than it saves.
 function(tethys_test name)
   cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -25,11 +25,11 @@ function(tethys_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 600)  # Ends what hangs; far above what a slow machine takes, under a sanitizer, too.
+    set(ARG_TIMEOUT 600)  # Ends a test that hangs; far more than a slow machine needs, even with a sanitizer.
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
   if("processes" IN_LIST ARG_LABELS)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)  # A dozen processes on two cores are enough.
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)  # One such test starts up to a dozen processes.
   endif()
 endfunction()
 

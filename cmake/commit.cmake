@@ -1,5 +1,5 @@
-# Writes OUT, a source with the commit that SOURCE has checked out: cmake -DSOURCE=... -DOUT=... -P this. Empty where
-# there is no git repository, or no git.
+# cmake -DSOURCE=... -DOUT=... -P commit.cmake: writes OUT, a C++ source with the commit that is checked out in the
+# folder SOURCE. The commit is empty if SOURCE is no git repository or git is missing.
 execute_process(COMMAND git -C ${SOURCE} rev-parse --short=12 HEAD
   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)

@@ -1,5 +1,5 @@
-# Writes OUT, a header with the hash of all FILES and of the compiler: cmake -DFILES=a,b -DCOMPILER=... -DOUT=... -P
-# this. The header is touched only where it changes.
+# cmake -DFILES=a,b -DCOMPILER=... -DOUT=... -P cuda_fingerprint.cmake: writes OUT, a header with a hash of all
+# FILES and of the compiler. The header is written only if its contents change.
 string(REPLACE "," ";" files "${FILES}")
 set(all "${COMPILER}")
 foreach(file ${files})
