@@ -1,7 +1,7 @@
-// All-gather of small values, such as the address of each rank's memory. It is one all-reduce, so that
-// forming a communicator of n ranks takes one collective and not n.
+// All-gather of small values, such as the address of each rank's memory. It uses one all-reduce, so that
+// forming a communicator of n ranks takes one collective and not n broadcasts.
 //
-// Blocks like the communicator's all-reduce; called by every rank at the same time.
+// Blocks like the communicator's all-reduce. Every rank calls it at the same time.
 #ifndef TETHYS_COLLECTIVES_ALL_GATHER_H_
 #define TETHYS_COLLECTIVES_ALL_GATHER_H_
 
@@ -15,9 +15,9 @@
 
 namespace tethys {
 
-// Returns the `own` of every rank, indexed by rank, with the same bits. The reduced vector has a slot for
-// each rank, which the other ranks leave zero. Each element holds 16 bits as an integer: adding zeros keeps
-// it exact, while raw bits taken as a float might be a NaN or a denormal.
+// Returns the `own` of every rank, indexed by rank, with unchanged bits. The reduced vector has a slot for
+// each rank, which the other ranks leave zero. Each float holds 16 bits as an integer: adding zeros keeps
+// such a float exact, while raw bits taken as a float might be a NaN or a denormal.
 template <typename T>
 absl::StatusOr<std::vector<T>> AllGather(Communicator& all, const T& own) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(uint16_t) == 0);

@@ -1,5 +1,5 @@
-// The rule by which all-reduces cut a vector into one block per rank. It is shared, so that all of them add
-// the same elements in the same order.
+// The rule by which all-reduces cut a vector into one block per rank. All communicators use it, so that they
+// add the same elements in the same order.
 #ifndef TETHYS_COLLECTIVES_BLOCK_CUT_H_
 #define TETHYS_COLLECTIVES_BLOCK_CUT_H_
 
@@ -10,12 +10,12 @@
 
 namespace tethys {
 
-// Vectors up to this size (16 KiB) are sent whole to every other rank: one hop instead of 2 (n-1), for n/2
-// times the bytes. On loopback the size at which the ring becomes faster is 16 to 32 KiB for 3 to 8 ranks,
-// and 64 KiB for 2 ranks.
+// Each rank sends vectors up to this size (16 KiB) directly to every other rank: one hop instead of 2 (n-1),
+// but n/2 times the bytes. On loopback the size at which the ring becomes faster is 16 to 32 KiB for 3 to 8
+// ranks, and 64 KiB for 2 ranks.
 constexpr int64_t kDirectElements = 4 * 1024;
 
-// Block `index` of `world` blocks. The first (count mod world) blocks have one element more.
+// Block `index` of `world` blocks. The first (count mod world) blocks have one element more than the others.
 inline Range BlockOf(int64_t count, int world, int64_t index) {
   const int64_t size = count / world;
   const int64_t longer = count % world;

@@ -5,7 +5,7 @@
 namespace tethys {
 namespace {
 
-// True if `range` ends right below `above`, except for the padding that aligns `above`.
+// True if `range` ends directly below `above`, with at most the padding that aligns `above` between them.
 bool TouchesFromBelow(const Range& range, const Range& above) {
   return range.end() <= above.begin && AlignUp(range.end()) >= above.begin;
 }

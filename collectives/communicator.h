@@ -1,6 +1,6 @@
 // Collective operations among a fixed list of ranks. A communicator is made for one group id and generation.
-// Once an operation has failed, the communicator is permanently broken and every later call returns the first
-// error: discard it and make a new one under a new generation.
+// Once an operation has failed, the communicator is permanently broken, and every later call returns the
+// first error. Discard the communicator then, and create another under a new generation.
 //
 // Every rank calls the same operations with the same counts in the same order; otherwise every rank gets an
 // error that names the mismatch. All calls block and are made by one thread at a time. A call fails if it
@@ -31,17 +31,17 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // data[i] becomes the sum over ranks, added in an order that depends only on the world size, the count and
-  // i, so a rerun is bit-equal and all ranks hold the same bits.
+  // data[i] becomes the sum over ranks. The order of additions depends only on the world size, the count and
+  // i. So a rerun is bit-equal, and all ranks hold the same bits.
   virtual absl::Status AllReduce(absl::Span<float> data) = 0;
   // Copies `data` of rank `root` to all ranks.
   virtual absl::Status Broadcast(absl::Span<float> data, int root) = 0;
-  // Returns when every rank has called it.
+  // Returns when every rank has called Barrier.
   virtual absl::Status Barrier() = 0;
 
-  // Returns zeroed, page-aligned memory for `count` floats in which ranks of one host reduce vectors in
-  // place, without a copy. It lives as long as the communicator. Null if other memory is as good. This is a
-  // collective: every rank calls it with the same count, once.
+  // Returns zeroed, page-aligned memory for `count` floats, in which ranks of one host reduce vectors in
+  // place without a copy. The memory lives as long as the communicator. Null if any other memory is as fast.
+  // This is a collective: every rank calls it once, with the same count.
   virtual absl::StatusOr<float*> AllocateForReduction(int64_t count) {
     (void)count;
     return nullptr;

@@ -13,12 +13,14 @@
 namespace tethys {
 namespace {
 
-// Added to the group of the ring of all ranks to give the group of the leaders' ring.
+// The group id of the leaders' ring is this constant plus the group id of the ring of all ranks. Each host
+// has one leader, its first rank.
 constexpr uint32_t kLeadersGroup = 1 << 16;
 
 int HostCount(const std::vector<int>& hosts) { return 1 + *std::max_element(hosts.begin(), hosts.end()); }
 
-// Shared memory inside the hosts and, with several hosts, TCP between their leaders.
+// Creates a communicator that uses shared memory inside hosts and, if there are several hosts, TCP between
+// their leaders.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateByTopology(RingListener& listener,
                                                                const RingOptions& ring, Communicator& all,
                                                                const std::vector<int>& hosts) {
@@ -64,7 +66,7 @@ std::string TopologyText(const std::vector<int>& hosts) {
 
 absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<std::string>& addresses) {
   const absl::StatusOr<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id", 4096);
-  // A host without a boot id shares nothing.
+  // A rank whose host has no boot id counts as alone on its host.
   const std::string own = absl::StrCat(boot.ok() ? *boot : absl::StrCat("rank ", all.rank()));
   TETHYS_ASSIGN_OR_RETURN(const HostPort bound, ParseHostPort(addresses[all.rank()]));
   const std::string place = absl::StrCat(own, " ", bound.host);

@@ -1,8 +1,8 @@
-// Creates the communicator by which mirrored workers exchange gradients. Only this place chooses among TCP,
-// shared memory and both, by the hosts of the ranks and the job's setting.
+// Creates the communicator by which mirrored workers exchange gradients. This is the only place that chooses
+// TCP, shared memory or both. The choice depends on the hosts of the ranks and on the job's setting.
 //
-// Creating blocks until all ranks are connected and have agreed on the choice; called by every rank at the
-// same time with the same setting.
+// The functions block until all ranks are connected and have agreed on the choice. Every rank calls them at
+// the same time, with the same setting.
 #ifndef TETHYS_COLLECTIVES_EXCHANGE_H_
 #define TETHYS_COLLECTIVES_EXCHANGE_H_
 
@@ -24,16 +24,16 @@ struct Exchange {
 };
 
 // Returns a host number for each rank. Ranks are on one host if they have the same boot id of the kernel and
-// the same bind address, so network namespaces of one machine count as different hosts. Called by every rank
-// of `all`; `addresses` as in RingOptions.
+// the same bind address, so network namespaces of one machine count as different hosts. A collective over
+// `all`: every rank calls it. `addresses` are those of RingOptions.
 absl::StatusOr<std::vector<int>> FindHosts(Communicator& all, const std::vector<std::string>& addresses);
 
 // AUTOMATIC chooses shared memory if all ranks are on one host, shared memory inside hosts and TCP between
-// them if some ranks share a host, otherwise TCP. It also chooses TCP if memory cannot be shared. Nothing is
-// measured, so that repeats of a job exchange in the same way.
+// them if some ranks share a host, otherwise TCP. It also chooses TCP if memory cannot be shared. It measures
+// nothing, so that repeats of a job exchange in the same way.
 //
-// Errors as CreateRingCommunicator; FailedPrecondition: the job requires SHARED_MEMORY, which is not
-// available.
+// Has the errors of CreateRingCommunicator. FailedPrecondition can also mean that the job requires
+// SHARED_MEMORY, but the ranks cannot share memory.
 absl::StatusOr<Exchange> CreateExchange(RingListener& listener, const RingOptions& ring,
                                         proto::Mirrored::Transport transport);
 

@@ -117,8 +117,8 @@ absl::StatusOr<FrameReceiver::Received> FrameReceiver::Pump(SecureSocket& socket
   Received received;
   TETHYS_ASSIGN_OR_RETURN(received.elements, ReadInbox());
   while (!finished() && received.elements == 0) {
-    // Only the beginning of a header may be left in the inbox. Behind a payload only the next header is read
-    // ahead: more would have to be copied.
+    // The inbox now holds at most the beginning of a header. While a payload is missing, only the next header
+    // is read ahead, because any more bytes would have to be copied out of the inbox.
     inbox_end_ -= inbox_begin_;
     std::memmove(inbox_.data(), inbox_.data() + inbox_begin_, inbox_end_);
     inbox_begin_ = 0;

@@ -1,10 +1,11 @@
-// The two directions of a connection between ranks: during a collective, each is a stream of pieces of
-// vectors, cut into frames. Sockets do not block: Pump transfers as much as the socket accepts or holds. Used
-// by the communicator's thread alone; nothing allocates once the largest collective has run.
+// The two directions of a connection between ranks. During a collective, each direction is a stream of pieces
+// of vectors, cut into frames. Sockets are non-blocking: Pump transfers as much as the socket accepts or
+// holds. Used by the communicator's thread only. After the largest collective has run once, nothing
+// allocates.
 //
 // All frames of a stream carry the same header except for sequence number and length, and each header is
-// checked. The first frame opens the stream; it may be empty, and tells the peer which collective this rank
-// is in. A later empty frame says that this rank is alive and waits for another one. A frame may carry a
+// checked. The first frame of a stream, which may be empty, tells the peer which collective this rank is in.
+// A later empty frame says that this rank is alive and is waiting for another rank. A frame may carry a
 // checksum of its payload, which is checked before the payload is added or counted as received.
 #ifndef TETHYS_COLLECTIVES_FRAME_LINK_H_
 #define TETHYS_COLLECTIVES_FRAME_LINK_H_
@@ -23,32 +24,33 @@
 
 namespace tethys {
 
-// The most elements of a frame (256 KiB). A receiver buffers a whole frame before it adds it and passes it
-// on. On loopback, half this size costs a few per cent more processor time, an eighth of it a third more.
+// The largest number of elements in a frame (256 KiB). A receiver buffers a whole frame before it adds the
+// elements and passes them on. On loopback, half this size costs a few per cent more processor time; an
+// eighth of it costs a third more.
 constexpr int64_t kChunkElements = 64 * 1024;
 constexpr uint64_t kMaxErrorBytes = 4096;
 
-// A part of a stream: its elements in memory.
+// A part of a stream, given by its elements in memory.
 struct Piece {
   float* data = nullptr;
   int64_t count = 0;
   bool add = false;  // The receiver adds to the elements instead of replacing them.
 };
 
-// The Status that an error frame reports. Never OK, even if the peer sent an invalid code.
+// Returns the Status that an error frame reports. Never OK, even if the peer sent an invalid code.
 absl::Status ErrorOf(const Frame& frame, absl::string_view message);
 
 class FrameSender {
  public:
   // Turns checksums of payloads on or off; they are off at first.
   void SetChecksums(bool checksums) { checksums_ = checksums; }
-  // Starts to send `pieces`, of which the first `available` elements may be sent at once. Frames have the
+  // Starts a stream that sends `pieces`. Their first `available` elements may be sent at once. Frames get the
   // fields of `header`.
   void Start(const Frame& header, absl::Span<const Piece> pieces, int64_t available);
   void MakeAvailable(int64_t elements) { available_ += elements; }
-  // Sends an empty frame, unless the peer has all it needs.
+  // Makes the next Pump send an empty frame, unless the whole stream is already sent.
   void SayWaiting() { say_waiting_ = !finished(); }
-  // Ends the stream with an error frame, right after the frame being sent.
+  // Ends the stream with an error frame, directly after the frame that is being sent.
   void StartError(const Frame& header, const absl::Status& error);
 
   // Returns the bytes sent. Unavailable: the peer is gone.
@@ -66,31 +68,32 @@ class FrameSender {
   Frame header_;
   std::vector<Piece> pieces_;
   size_t next_piece_ = 0;
-  int64_t offset_ = 0;     // Offset in that piece of the first element that is in no frame yet.
-  int64_t available_ = 0;  // Elements from there on that may be sent.
-  bool opened_ = true;     // True before the first Start, since no frame is due.
+  int64_t offset_ = 0;     // In pieces_[next_piece_]: the first element that is in no frame yet.
+  int64_t available_ = 0;  // Elements from offset_ on that may be sent.
+  bool opened_ = true;     // The first frame has passed. Also true before Start.
   bool say_waiting_ = false;
   std::string error_;  // Payload of the error frame.
   std::array<char, kFrameBytes> encoded_;
-  std::array<iovec, 2> parts_ = {};  // Unsent rest of the current frame: header, payload.
+  std::array<iovec, 2> parts_ = {};  // The unsent rest of the current frame's header and payload.
 };
 
 class FrameReceiver {
  public:
   struct Received {
     int64_t bytes = 0;     // Bytes read from the socket.
-    int64_t elements = 0;  // Elements of complete chunks in place; these may be passed on.
+    int64_t elements = 0;  // Received or summed elements, which may be passed on.
   };
 
-  // Starts to fill `pieces` from frames with the fields of `own`, this rank's header, except for the sender.
+  // Starts to fill `pieces` from the peer's frames. Their headers must equal `own`, this rank's header,
+  // except for rank and incarnation, which are the peer's.
   void Start(const Frame& own, int peer_rank, uint32_t peer_incarnation, absl::Span<const Piece> pieces);
 
-  // Returns after a chunk, or when there is nothing to read. InvalidArgument: the peer is in another
-  // collective. Unavailable: the peer is gone. DataLoss: a frame was damaged in transit. Any other error is
-  // the one that the peer's error frame reports.
+  // Reads until a chunk is complete or the socket has no more data. InvalidArgument: the peer is in another
+  // collective. Unavailable: the peer is gone. DataLoss: a frame was damaged in transit. Other errors come
+  // from the peer's error frame.
   absl::StatusOr<Received> Pump(SecureSocket& socket);
   bool finished() const { return next_piece_ == pieces_.size() && opened_; }
-  // True if the peer has announced since its last payload that it is waiting, too.
+  // True if the peer has announced, since its last payload, that it is waiting for another rank.
   bool peer_waits() const { return peer_waits_; }
   // True if the peer has sent an error frame or its beginning.
   bool peer_failed() const { return frame_.kind == FrameKind::kError; }
@@ -98,10 +101,11 @@ class FrameReceiver {
  private:
   static constexpr int64_t kInboxBytes = 16 * 1024;
 
-  // Consumes the inbox up to the end of a chunk. Returns the elements completed.
+  // Consumes the inbox up to the end of a chunk. Returns the number of elements completed.
   absl::StatusOr<int64_t> ReadInbox();
   absl::Status ReadHeader();
-  // Called when a payload is complete: checks and adds it, advances. Returns the elements of the chunk.
+  // Called when a payload is complete. Verifies the payload, adds it if the piece asks for that, and returns
+  // the number of its elements.
   absl::StatusOr<int64_t> FinishPayload();
 
   Frame own_;
@@ -109,18 +113,18 @@ class FrameReceiver {
   std::vector<Piece> pieces_;
   size_t next_piece_ = 0;
   int64_t offset_ = 0;
-  bool opened_ = true;  // True before the first Start, since no frame is due.
+  bool opened_ = true;  // The first frame has passed. Also true before Start.
   bool peer_waits_ = false;
 
   // State of the current frame.
   Frame frame_;
   char* payload_ = nullptr;  // Destination of the missing bytes.
   int64_t missing_bytes_ = 0;
-  std::vector<float> addend_;  // A chunk to be added.
+  std::vector<float> addend_;  // Buffer for a chunk that is added.
   std::string error_;
 
-  // Read-ahead buffer, so that one call reads a whole short frame. May hold the beginning of the next
-  // collective.
+  // Read-ahead buffer, so that one system call reads a short frame completely. May hold the beginning of the
+  // next collective's stream.
   std::array<char, kInboxBytes> inbox_;
   int64_t inbox_begin_ = 0;
   int64_t inbox_end_ = 0;

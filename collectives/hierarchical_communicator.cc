@@ -65,7 +65,7 @@ class HierarchicalCommunicator final : public Communicator {
   absl::Status Locally(const absl::Status& status) {
     if (!status.ok() && leaders_ != nullptr) {
       leaders_->Abort(status);
-      // The abort reaches the other leaders with the next call, so this makes one.
+      // The other leaders learn of the abort only through a later collective, so this starts one.
       leaders_->Barrier().IgnoreError();
     }
     return status;

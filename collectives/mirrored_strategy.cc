@@ -10,9 +10,10 @@ namespace tethys {
 namespace {
 
 // Invariants:
-// 1. The communicator is used by one thread at a time, which has set reducing_: the communication thread
-// while backward runs; in EnqueueEnd also the training thread, which is idle then and saves a hand-over.
-// 2. Bucket i is reduced after bucket i-1, on every worker, so that all reduce the same ranges in the same
+// 1. The communicator is used by one thread at a time, which has set reducing_. While backward runs, this is
+// the communication thread. In EnqueueEnd the training thread reduces, too: it is idle then, and no hand-over
+// between threads is needed.
+// 2. Every worker reduces bucket i after bucket i-1, so that all workers reduce the same ranges in the same
 // order.
 // 3. Between BeginStep and the end of EnqueueEnd a bucket belongs to the training thread until all its ranges
 // are announced, and to the communication thread from then on.
@@ -35,7 +36,7 @@ class MirroredStrategy final : public Strategy {
     thread_.join();
   }
 
-  // Nothing is reduced before the first Prepare, so the communicator is free.
+  // May use the communicator on this thread, because nothing is reduced before the first Prepare.
   absl::StatusOr<float*> AllocateGradients(int64_t elements) override {
     if (!options_.in_memory_of_communicator) return nullptr;
     return communicator_->AllocateForReduction(elements);
@@ -57,7 +58,7 @@ class MirroredStrategy final : public Strategy {
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Prepare(arenas));
     ready_ranges_ = static_cast<int64_t>(ready_order.size());
     MutexLock lock(mu_);
-    // Traffic that formed the group belongs to no step.
+    // The traffic up to here formed the group and belongs to no step.
     traffic_ = reported_ = communicator_->traffic();
     buckets_ = std::move(buckets);
     gradient_sums_ = arenas.gradient_sums;
@@ -88,7 +89,8 @@ class MirroredStrategy final : public Strategy {
       ready_ = announced_;
       closes_bucket = BucketWaits();
     }
-    // The last range needs no notice: the training thread calls EnqueueEnd next, which reduces the rest.
+    // The last range needs no notification: the training thread calls EnqueueEnd next, which reduces what
+    // remains.
     if (closes_bucket && announced_ < ready_ranges_) work_.NotifyOne();
     return absl::OkStatus();
   }
@@ -98,7 +100,7 @@ class MirroredStrategy final : public Strategy {
     outcome_ = {.version = step_.step + 1};
     {
       MutexLock lock(mu_);
-      // Every wait within a collective has the communicator's deadline, so this one ends too.
+      // This loop ends, because every collective ends within the communicator's timeout.
       while (reducing_ || BucketWaits()) {
         if (reducing_) {
           done_.Wait(mu_);
@@ -117,8 +119,8 @@ class MirroredStrategy final : public Strategy {
     return absl::OkStatus();
   }
 
-  // The arenas are host memory, so the update has happened. The sums are the same bits on every worker, so
-  // all workers refuse them or none does.
+  // The arenas are host memory, so the update has already run. All workers have the same bits as sums, so
+  // either all workers refuse the sums or none does.
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event&) override {
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Check(step));
     return outcome_;
@@ -169,7 +171,7 @@ class MirroredStrategy final : public Strategy {
 
   Mutex mu_;
   CondVar work_;  // A bucket is complete, or stopping_.
-  CondVar done_;  // The communication thread has reduced a bucket, or failed to.
+  CondVar done_;  // The communication thread has reduced a bucket or failed.
   bool reducing_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<Bucket> buckets_ ABSL_GUARDED_BY(mu_);

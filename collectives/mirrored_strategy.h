@@ -1,9 +1,10 @@
-// Every worker holds all parameters. A thread of the strategy sums gradients over the workers by all-reduce,
-// bucket by bucket, while backward runs; EnqueueEnd reduces the rest. Then every worker applies the same
-// update to the same sums, so that parameters stay bit-equal without ever being sent.
+// Mirrored training: every worker holds all parameters. While backward runs, a thread of the strategy sums
+// gradients over the workers by all-reduce, bucket by bucket. EnqueueEnd reduces the remaining buckets. Then
+// every worker applies the same update to the same sums, so that parameters stay bit-equal although they are
+// never sent.
 //
-// Made and called by the training thread. EnqueueEnd blocks for the exchange; its deadline is the
-// communicator's.
+// Created and called by the training thread. EnqueueEnd blocks until the exchange is complete, or until the
+// communicator's timeout.
 #ifndef TETHYS_COLLECTIVES_MIRRORED_STRATEGY_H_
 #define TETHYS_COLLECTIVES_MIRRORED_STRATEGY_H_
 
@@ -18,15 +19,16 @@
 namespace tethys {
 
 struct MirroredOptions {
-  int64_t bucket_bytes = 1024 * 1024;  // A bucket closes once it holds this many.
+  int64_t bucket_bytes = 1024 * 1024;  // A bucket closes once it holds this many bytes.
   std::string exchange = {};           // Describes the communicator, for logs and reports.
-  // Whether gradients may lie in the communicator's own memory. The same on every rank; false if some ranks
-  // copy gradients from a device (runtime/staged_strategy.h), because they need memory of that device.
+  // True if gradients may lie in the communicator's own memory. Equal on every rank. False if some ranks copy
+  // gradients from a device (runtime/staged_strategy.h), because such a rank needs memory that its device
+  // allocates.
   bool in_memory_of_communicator = true;
 };
 
-// `update` covers all variables of the arena; absent: the sums stay in the gradient arena, and the caller
-// updates. Arenas and slots are host memory. InvalidArgument: bucket_bytes < 1.
+// `update` covers all variables of the arena. Without it, the sums stay in the gradient arena, and the caller
+// makes the update. Arenas and slots are host memory. InvalidArgument: bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr<Communicator> communicator,
                                                                  absl::optional<ReplicaUpdate> update,
                                                                  MirroredOptions options);

@@ -11,13 +11,15 @@
 namespace tethys {
 namespace {
 
-// The time for which a failed rank tries to send its error to the others, if the step timeout is not shorter.
-// They are reading, or computing with room in their sockets; on a busy machine they may read late.
+// How long a failed rank tries to send its error to the others (or the step timeout, if that is shorter). The
+// others are reading, or are computing with free space in their sockets. On a busy machine they may read
+// late.
 constexpr Nanoseconds kFarewellTime = 2 * kSecond;
-// Passes without progress before the thread sleeps. Each of them yields to other ranks on this core.
+// Passes over all peers without progress before the thread sleeps. After each, it yields to other ranks on
+// this core.
 constexpr int kIdleTurns = 4;
 
-// Empties the socket. An error once the peer has closed it.
+// Reads and discards all data in the socket. Returns an error once the peer has closed the connection.
 absl::Status Discard(SecureSocket& socket) {
   std::array<char, 64 * 1024> bytes;
   while (true) {
@@ -37,7 +39,7 @@ PeerMesh::PeerMesh(RingOptions options, std::vector<RingConnection> connections,
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     peers_[rank].socket = std::move(connections[rank].socket);
     peers_[rank].incarnation = connections[rank].incarnation;
-    // TLS checks integrity itself.
+    // No checksums with TLS, which verifies integrity itself.
     peers_[rank].sender.SetChecksums(
         options_.tls == nullptr && (!IsLoopback(options_.addresses[rank]) || options_.checksums_on_loopback));
     if (peers_[rank].socket.valid() && options_.send_buffer_bytes > 0) {
@@ -103,7 +105,7 @@ absl::StatusOr<PeerMesh::Turn> PeerMesh::Pump(int from, int to) {
     traffic_.bytes_out += *sent;
     traffic_.bytes_in += received->bytes;
     turn.moved = turn.moved || *sent + received->bytes + received->elements > 0;
-    // Bare headers are no progress: they only say that the peer is alive.
+    // A header without payload is no progress, because it only says that the peer is alive.
     if (std::max(*sent, received->bytes) > kFrameBytes) last_progress_ = clock_.Now();
   }
   // Checked after the loop: data from one peer may have to be sent to another.
@@ -127,7 +129,7 @@ absl::Status PeerMesh::Wait() {
   TETHYS_RETURN_IF_ERROR(PollUntil(until));
   if (polled_[0].revents != 0) return AbortReason();
   for (size_t i = 1; i < polled_.size(); ++i) {
-    // If data is still expected from the peer, receiving reports the reason.
+    // If this rank still expects data from the peer, the next receive reports the reason.
     const int rank = polled_ranks_[i];
     if ((polled_[i].revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 && peers_[rank].receiver.finished()) {
       return ExplainSend(rank, absl::UnavailableError("the connection was closed"));
@@ -155,7 +157,7 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
   if (!said_waiting_ && stalled >= patience / 2) {
     said_waiting_ = true;
     for (Peer& peer : peers_) peer.sender.SayWaiting();
-    return last_progress_;  // In the past, so that the frames are sent at once.
+    return last_progress_;  // A time in the past, so that the frames are sent at once.
   }
   if (stalled < patience) return last_progress_ + (said_waiting_ ? patience : patience / 2);
   int silent = -1;
@@ -167,7 +169,8 @@ absl::StatusOr<Nanoseconds> PeerMesh::CheckPatience() {
     if (!peer.receiver.finished()) (peer.receiver.peer_waits() ? waiting : silent) = rank;
   }
   if (silent >= 0) return SilenceError(silent);
-  // Every peer that we still need is itself waiting; the one blocked on the culprit will report it.
+  // All peers that this rank still needs are waiting themselves. The rank that waits for the culprit will
+  // report it.
   const Nanoseconds last_resort = last_progress_ + patience + patience / 2;
   if (clock_.Now() < last_resort) return last_resort;
   return SilenceError(waiting >= 0 ? waiting : takes_nothing);
@@ -183,7 +186,8 @@ absl::Status PeerMesh::SilenceError(int peer) const {
 absl::Status PeerMesh::Explain(int peer, const absl::Status& error) {
   if (peers_[peer].receiver.peer_failed()) return error;
   if (error.code() != absl::StatusCode::kUnavailable) return Annotate(error, MemberText(options_, peer));
-  // The peer may have failed in the middle of a frame, unable to report it here; others may have its report.
+  // The peer may have failed in the middle of a frame to this rank, where it cannot insert its error. Other
+  // ranks may have got the error and pass it on.
   for (int rank = 0; rank < world_size(); ++rank) {
     Peer& other = peers_[rank];
     if (rank == peer || !other.socket.valid()) continue;
@@ -222,7 +226,7 @@ absl::Status PeerMesh::Fail(const absl::Status& error) {
     }
     if (polled_.empty() || !PollUntil(until).ok()) break;
   } while (clock_.Now() < until);
-  // Not closed: that would discard data that a slow reader has not read yet.
+  // The sockets are only shut down. Closing them would discard data that a slow peer has not read yet.
   for (Peer& peer : peers_) {
     if (peer.socket.valid()) shutdown(peer.socket.fd(), SHUT_WR);
   }

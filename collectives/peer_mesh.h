@@ -1,5 +1,5 @@
-// The connections of one rank to all others, with the common parts of every collective: concurrent streams,
-// deadlines, and one error for all ranks. Collectives say which pieces are sent to which peer; see
+// The connections of one rank to all other ranks, and what every collective needs: concurrent streams,
+// deadlines, and one error for all ranks. A collective decides which pieces are sent to which peer; see
 // ring_communicator.cc.
 //
 //   Begin(kReduce, kFloat32, 1000, 0);  Receive(left, ...);  Send(right, ...);  Move()
@@ -27,10 +27,10 @@ namespace tethys {
 // 1. The first failure is final: every later call returns it.
 // 2. A rank that fails sends the error it got, unchanged, to all others (an error frame). So all waiting
 // ranks get one error, with the code and the names given by the rank that found it.
-// 3. A rank fails only for a peer from which it still needs data. A peer that leaves after it has sent
-// everything (the end of a job) is no error.
-// 4. No rank fails because of a rank that itself waits for others: before any peer's timeout ends, that rank
-// announces that it is waiting.
+// 3. A rank fails only for a peer from which it still needs data. A peer may close its connections after it
+// has sent everything, as at the end of a job.
+// 4. No rank blames a peer that is itself waiting for others: such a peer announces that it is waiting before
+// any other rank's timeout ends.
 class PeerMesh {
  public:
   PeerMesh(RingOptions options, std::vector<RingConnection> connections, WakeUp abort);
@@ -39,12 +39,13 @@ class PeerMesh {
   int world_size() const { return static_cast<int>(peers_.size()); }
   TrafficCount traffic() const { return traffic_; }
 
-  // Starts a collective with these fields in the headers of its frames. `root`: that of a broadcast.
+  // Starts a collective whose frame headers have these fields. `root` is the sending rank of a broadcast.
   absl::Status Begin(FrameKind kind, FrameDType dtype, int64_t count, int root = 0);
-  // Sends `pieces` to `peer`: the first `available` elements at once, the rest as Move makes them available.
+  // Sends `pieces` to `peer`: the first `available` elements at once, the others when Move makes them
+  // available.
   void Send(int peer, absl::Span<const Piece> pieces, int64_t available);
   void Receive(int peer, absl::Span<const Piece> pieces);
-  // Transfers all streams to their ends. Chunks received from `from` become available to send to `to`.
+  // Transfers all streams completely. Chunks received from peer `from` become available to send to peer `to`.
   absl::Status Move(int from, int to);
   absl::Status Move() { return Move(-1, -1); }
 
@@ -66,17 +67,18 @@ class PeerMesh {
     bool finished = true;
   };
   absl::StatusOr<Turn> Pump(int from, int to);
-  // Blocks until a socket is ready. An error if the deadline has passed, a peer has left or Abort was called.
+  // Blocks until a socket is ready. Returns an error if the deadline has passed, a peer has closed its
+  // connection or Abort was called.
   absl::Status Wait();
   absl::Status PollUntil(Nanoseconds until);
-  // Returns when to check a stalled collective next: to announce waiting, or to fail. An error if it has
-  // stalled too long.
+  // Returns the time of the next check of a stalled collective, at which this rank announces that it is
+  // waiting, or fails. Returns an error if the collective has stalled too long.
   absl::StatusOr<Nanoseconds> CheckPatience();
   absl::Status SilenceError(int peer) const;
 
-  // The reason why `peer`'s stream broke: the error it reported, or its loss.
+  // Returns the reason why `peer`'s stream broke: the error that the peer reported, or the loss of the peer.
   absl::Status Explain(int peer, const absl::Status& error);
-  // Explain after a failed send: the peer may have sent an error frame before it closed.
+  // Like Explain, after a failed send. First reads what the peer sent, which may contain an error frame.
   absl::Status ExplainSend(int peer, const absl::Status& error);
   // Makes `error` final and sends it to all peers.
   absl::Status Fail(const absl::Status& error);
@@ -91,7 +93,7 @@ class PeerMesh {
   absl::Status abort_reason_ ABSL_GUARDED_BY(mu_);
 
   // Owned by the calling thread.
-  std::vector<Peer> peers_;  // This rank's entry is unused and always finished.
+  std::vector<Peer> peers_;  // This rank's own entry is unused and always finished.
   std::vector<pollfd> polled_;
   std::vector<int> polled_ranks_;
   Frame header_;

@@ -18,16 +18,16 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;  // A line of the processor's cache.
 
-// The time for which a rank spins on a counter before it sleeps. Waking a sleeper takes some ten
-// microseconds, a spinning rank sees a post in a tenth of one. 200 us cover the usual lateness of a peer in a
-// step of 400 us. Relative to two workers that exchange nothing, two workers made 0.70 to 0.75 of the steps
-// with 20 us, and 0.86 and 0.87 with 200 us; longer spinning gained nothing
-// (tests/bench/data_parallel_bench.py).
+// The time for which a rank spins on a counter before it sleeps. Waking a sleeping rank takes about ten
+// microseconds; a spinning rank sees a post after about 0.1 us. 200 us cover the usual delay of a peer in a
+// step of 400 us. Compared with two workers that exchange nothing, two workers that exchange gradients made
+// 0.70 to 0.75 times as many steps with 20 us, and 0.86 to 0.87 times as many with 200 us. Longer spinning
+// gained nothing (tests/bench/data_parallel_bench.py).
 constexpr Nanoseconds kWatch = 200 * kMicrosecond;
 constexpr int kTurnsPerLookAtTheClock = 64;
 // The time for which a rank sleeps before it checks that its peers are alive.
 constexpr Nanoseconds kSleep = 20 * kMillisecond;
-// The time within which a failing rank has written its error, even on a busy core.
+// How long other ranks wait for a failing rank to write its error; enough even on a busy core.
 constexpr Nanoseconds kFarewellTime = 5 * kSecond;
 
 bool Crowded(int ranks) {
@@ -47,7 +47,7 @@ void FutexWake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Counters may wrap around; two of them never differ by much.
+// True if `posts` is `number` or later. Counters may wrap around, but the two never differ by much.
 bool Reached(uint32_t posts, uint32_t number) { return static_cast<int32_t>(posts - number) >= 0; }
 
 enum Farewell : uint32_t { kNone, kBeingWritten, kWritten, kLeft };
@@ -60,7 +60,7 @@ struct alignas(kLineBytes) RankBoard::Line {
   std::atomic<uint32_t> sleepers;  // Ranks asleep on `posts`.
   std::atomic<int32_t> core;       // The core that the rank ran on when it posted last.
   std::atomic<int32_t> process;
-  // Last words.
+  // Last words: the rank's final error.
   std::atomic<uint32_t> farewell;
   uint32_t code;
   uint32_t message_bytes;
@@ -100,7 +100,8 @@ absl::Status RankBoard::Begin(const Frame& call, bool in_arenas) {
 uint32_t RankBoard::Post() {
   Line& line = lines_[rank()];
   line.core.store(sched_getcpu(), std::memory_order_relaxed);
-  // Sequentially consistent with the sleepers' announcements: either they see the post, or this sees them.
+  // Sequentially consistent with the increment of `sleepers`: either a sleeper sees the post, or Post sees
+  // the sleeper.
   line.posts.store(++posts_, std::memory_order_seq_cst);
   if (line.sleepers.load(std::memory_order_seq_cst) != 0) FutexWake(line.posts);
   return posts_;
@@ -119,7 +120,7 @@ absl::Status RankBoard::WaitFor(int peer, uint32_t number) {
   if (Watch(peer, number)) return absl::OkStatus();
   Nanoseconds deadline = options_.clock->Now() + options_.step_timeout;
   while (true) {
-    // Sleep compares with the count read here, so any later post keeps the rank awake.
+    // Sleep compares the counter with `seen`, so a post made after this line keeps the rank awake.
     const uint32_t seen = lines_[peer].posts.load(std::memory_order_acquire);
     if (Reached(seen, number)) return absl::OkStatus();
     if (const absl::Status status = CheckPeer(peer, number); !status.ok()) return Fail(status);
@@ -138,8 +139,8 @@ bool RankBoard::Watch(int peer, uint32_t number) const {
     for (int turn = 0; turn < kTurnsPerLookAtTheClock; ++turn) {
       if (Posted(peer, number)) return true;
     }
-    // Yields only if the awaited rank may need this core. Yielding to another program's busy thread would
-    // cost the core for milliseconds, while a woken sleeper is scheduled before such a thread.
+    // Yields only if the awaited rank may need this core. Yielding to a busy thread of another program would
+    // give up the core for milliseconds. A sleeping rank, once woken, is scheduled before such a thread.
     if (crowded_ || lines_[peer].core.load(std::memory_order_relaxed) == sched_getcpu()) sched_yield();
   } while (options_.clock->Now() < until);
   return false;
@@ -152,13 +153,13 @@ void RankBoard::Sleep(int peer, uint32_t seen) {
   line.sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-// Why `peer` will never post `number`; OK when it may still.
+// Returns the reason why `peer` will never post `number`; OK if the peer has posted it or still may.
 absl::Status RankBoard::CheckPeer(int peer, uint32_t number) {
   if (aborted_.load(std::memory_order_acquire)) return LastWords(rank());
   if (const int32_t failed = *first_failed_; failed != 0) return LastWords(failed - 1);
   const uint32_t farewell = lines_[peer].farewell.load(std::memory_order_acquire);
   const bool died = farewell == kNone && Died(peer);
-  // It may have posted, then left.
+  // The peer may have posted before it left.
   if ((farewell == kNone && !died) || Posted(peer, number)) return absl::OkStatus();
   if (farewell == kBeingWritten || farewell == kWritten) return LastWords(peer);
   return absl::UnavailableError(absl::StrCat(options_.members[rank()], " lost ", options_.members[peer],
@@ -180,7 +181,7 @@ absl::Status RankBoard::CheckNotices() {
   return absl::OkStatus();
 }
 
-// Names the rank that is furthest behind, because the others wait as well.
+// Names the rank with the fewest posts, because the other ranks are waiting, too.
 absl::Status RankBoard::SilenceError() const {
   const auto lead = [this](int peer) { return static_cast<int32_t>(lines_[peer].posts - posts_); };
   int silent = 0;
@@ -198,7 +199,7 @@ bool RankBoard::Died(int peer) {
   return polled.fd >= 0 && poll(&polled, 1, 0) == 1 && (polled.revents & POLLIN) != 0;
 }
 
-// If the kernel cannot watch a process (before Linux 5.3), only the deadline detects its death.
+// If the kernel cannot watch processes (before Linux 5.3), only the deadline detects that one has died.
 void RankBoard::WatchPeers() {
   for (int peer = 0; peer < world_size(); ++peer) {
     const int32_t process = lines_[peer].process;
@@ -230,13 +231,13 @@ absl::Status RankBoard::LastWords(int peer) const {
   return ErrorOf(Frame{.status_code = line.code}, absl::string_view(line.message.data(), bytes));
 }
 
-// OK means that the rank leaves without an error.
+// Publishes this rank's final error. `words` is OK if the rank leaves without an error.
 void RankBoard::SayLastWords(const absl::Status& words) {
   MutexLock lock(mu_);
   if (said_last_words_) return;
   said_last_words_ = true;
   Line& line = lines_[rank()];
-  // A rank that sees kBeingWritten waits for the words.
+  // A rank that sees kBeingWritten waits for kWritten.
   if (words.ok()) return line.farewell.store(kLeft, std::memory_order_release);
   line.farewell = kBeingWritten;
   line.code = static_cast<uint32_t>(words.code());

@@ -1,11 +1,11 @@
-// Synchronizes ranks that share memory: each rank's progress, its current collective and its final error.
-// A collective is a sequence of phases; a rank posts the end of each and waits until the others have posted
-// theirs. shared_memory_communicator.cc does the work between the posts.
+// Synchronizes ranks that share memory. The board holds each rank's progress, its current collective and its
+// final error. A collective is a sequence of phases: a rank posts that it has ended a phase, and waits until
+// the other ranks have posted the same. shared_memory_communicator.cc does the work between the posts.
 //
 //   Begin({.kind = kReduce, .range_count = 1000});  ... write ...  Meet();  ... read what the others wrote
 //
-// Used by one thread at a time, except for Abort. Waiting spins on the counter briefly, then sleeps on it (a
-// futex); it ends at the deadline or when a peer's process dies.
+// Used by one thread at a time, except for Abort. A waiting rank first spins on the peer's counter of posts,
+// then sleeps on it (a futex). Waiting ends with an error at the deadline or when the peer's process dies.
 #ifndef TETHYS_COLLECTIVES_RANK_BOARD_H_
 #define TETHYS_COLLECTIVES_RANK_BOARD_H_
 
@@ -28,38 +28,41 @@ struct RankBoardOptions {
   uint32_t group = 0;
   uint32_t generation = 1;
   Nanoseconds step_timeout = 30 * kSecond;
-  PeersCompute peers_compute = nullptr;  // While other ranks compute, step_timeout does not run.
+  PeersCompute peers_compute = nullptr;  // step_timeout does not run while this returns true.
   const Clock* clock = nullptr;          // Required; not owned.
 };
 
 // Invariants:
 // 1. The first failure is final on every rank: all ranks that still wait get the same error.
-// 2. A rank fails only for a peer whose post it still needs: posts are checked before last words.
+// 2. A rank fails only because of a peer whose post it still needs: posts are checked before last words (a
+// rank's final error).
 // 3. No rank enters collective k + 2 before all have entered k + 1, because every collective begins with a
 //    phase that waits for all. So two notices per rank are enough, and buffers can alternate.
 class RankBoard {
  public:
-  // Size in bytes of the board of `world` ranks, a multiple of 64. The memory must be zeroed before the first
-  // rank uses it.
+  // The size of a board for `world` ranks in bytes, a multiple of 64. The board's memory must be zeroed
+  // before the first rank uses it.
   static int64_t Bytes(int world);
 
   // Registers this rank's process on the board.
   RankBoard(RankBoardOptions options, char* memory);
   ~RankBoard();
-  // Watches the processes of all ranks for their death. Called once all of them have made their boards.
+  // Starts to watch all ranks' processes, to notice when one dies. Called after all ranks have constructed
+  // their RankBoard.
   void WatchPeers();
 
   int rank() const { return options_.rank; }
   int world_size() const { return static_cast<int>(options_.members.size()); }
   uint64_t step() const { return step_; }  // Collectives begun.
 
-  // Starts a collective. Both arguments must be equal on every rank, except for the rank and step in `call`.
-  // `in_arenas`: whether the vectors are in the arenas.
+  // Starts a collective. Both arguments must be equal on every rank. Begin sets the fields rank, step,
+  // generation and group of `call`. `in_arenas` is true if the vectors lie in the arenas of
+  // AllocateForReduction.
   absl::Status Begin(const Frame& call, bool in_arenas = false);
-  // Publishes this rank's earlier writes to all ranks that see the post. Returns the post's number, the same
-  // on all ranks.
+  // Posts the end of a phase. Publishes this rank's earlier writes to all ranks that see the post. Returns
+  // the number of the post, which is the same on all ranks.
   uint32_t Post();
-  // Blocks until all ranks have made post `number`. InvalidArgument: one is in another collective.
+  // Blocks until all ranks have made post `number`. InvalidArgument: a rank is in another collective.
   absl::Status WaitForAll(uint32_t number);
   absl::Status Meet() { return WaitForAll(Post()); }
 
@@ -68,7 +71,7 @@ class RankBoard {
 
  private:
   struct Line;
-  // The call that a rank has begun, for the others to compare with their own.
+  // The collective that a rank has begun, which the other ranks compare with their own.
   struct Notice {
     Frame frame;
     bool in_arenas = false;
@@ -86,7 +89,7 @@ class RankBoard {
   absl::Status SilenceError() const;
   bool Died(int peer);
 
-  // Makes `error` final, or the earlier failure of another rank.
+  // Makes `error` this rank's final error, or the error of a rank that failed earlier.
   absl::Status Fail(const absl::Status& error);
   absl::Status LastWords(int peer) const;
   void SayLastWords(const absl::Status& words);

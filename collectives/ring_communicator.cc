@@ -14,7 +14,7 @@ constexpr int64_t kMaxSendBufferBytes = 1 << 30;
 
 // Invariants:
 // 1. In every collective every rank sends a frame to its right neighbour and awaits one from its left, so
-// ranks in different collectives find out at once.
+// ranks that are in different collectives detect this at once.
 // 2. The order of additions depends on the world size, the count and the position alone.
 class RingCommunicator final : public Communicator {
  public:
@@ -40,7 +40,7 @@ class RingCommunicator final : public Communicator {
                                     : ReduceAroundRing(data.data(), count);
   }
 
-  // Passes the data from rank to rank to the right, chunk by chunk.
+  // Each rank passes the data on to its right neighbour, chunk by chunk.
   absl::Status Broadcast(absl::Span<float> data, int root) override {
     if (root < 0 || root >= world_) {
       return absl::InvalidArgumentError(
@@ -56,7 +56,8 @@ class RingCommunicator final : public Communicator {
     mesh_.Receive(Left(), first ? Pieces() : all);
     mesh_.Send(Right(), last ? Pieces() : all, first ? whole.count : 0);
     TETHYS_RETURN_IF_ERROR(mesh_.Move(Left(), Right()));
-    // Without a barrier the root would return before it could learn that a rank is in another collective.
+    // In this barrier the root learns if another rank is in another collective. Without it the root would
+    // have returned.
     return Barrier();
   }
 
@@ -74,7 +75,7 @@ class RingCommunicator final : public Communicator {
   int Left() const { return (rank_ + world_ - 1) % world_; }
   int Right() const { return (rank_ + 1) % world_; }
 
-  // Every rank sends the whole vector to every other and adds in rank order.
+  // Every rank sends the whole vector to every other rank and adds all vectors in rank order.
   absl::Status ReduceDirectly(float* data, int64_t count) {
     const auto slot = [this](int peer) { return direct_.data() + peer * kDirectElements; };
     for (int peer = 0; peer < world_; ++peer) {
@@ -91,9 +92,10 @@ class RingCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // Block b starts at rank b and moves right, every rank adding its own part, until it is complete at rank
-  // b-1 (n-1 hops). It then moves right again, replacing the block on each rank (n-1 more hops). So after its
-  // own block a rank sends only data it has received, and passes a chunk on as soon as it is added.
+  // Block b starts at rank b and moves right. Every rank adds its own part, until the sum is complete at rank
+  // b-1 (n-1 hops). The sum then moves right again and replaces the block on each rank (n-1 more hops). So
+  // after its own block, a rank sends only data that it has received, and passes each chunk on as soon as it
+  // is added.
   absl::Status ReduceAroundRing(float* data, int64_t count) {
     arriving_.clear();
     leaving_.clear();
@@ -107,7 +109,7 @@ class RingCommunicator final : public Communicator {
     return mesh_.Move(Left(), Right());
   }
 
-  // The index is taken modulo n.
+  // Block `index` modulo n, of n ranks.
   Piece Block(float* data, int64_t count, int index) const {
     const Range block = BlockOf(count, world_, ((index % world_) + world_) % world_);
     return {.data = data + block.begin, .count = block.count};

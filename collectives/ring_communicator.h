@@ -1,7 +1,7 @@
 // A Communicator over TCP, for ranks on any hosts. Every pair of ranks holds one connection, authenticated
-// both ways by the job's token. Short vectors are exchanged directly (one hop); long ones go around the ring,
-// reduce-scatter then all-gather, which transfers 2 (n-1)/n of the vector in and out of every rank, the
-// minimum.
+// both ways by the job's token. Short vectors are exchanged directly, in one hop. Long vectors are reduced
+// around the ring, by reduce-scatter and all-gather. This transfers 2 (n-1)/n of the vector into and out of
+// every rank, which is the minimum.
 //
 //   RingListener::Listen("10.0.0.3")  ->  send address() to all ranks  ->  CreateRingCommunicator(listener,
 //   options)
@@ -26,8 +26,8 @@
 
 namespace tethys {
 
-// The listening socket of a rank, bound before the ranks exchange their addresses. May serve several
-// communicators, one after the other (a new one for each generation).
+// The listening socket of a rank, bound before the ranks exchange their addresses. It may serve several
+// communicators, one after the other (one for each generation of the membership).
 class RingListener {
  public:
   // `host` or `host:port`; without a port the system chooses one.
@@ -49,32 +49,33 @@ struct RingOptions {
       addresses;  // host:port of every rank's listener, including this one's; sets the world size.
   std::vector<std::string> member_names;  // "worker 2 on 10.0.0.3", for errors; empty: the addresses.
   uint32_t group = 0;                     // Id of the communicator in the job; several may exist at once.
-  uint32_t generation = 1;                // Generation of the membership; frames of another are refused.
+  uint32_t generation = 1;                // Of the membership; frames of other generations are refused.
   uint32_t incarnation = 1;               // Incarnation of this process.
   JobToken token;
-  // If set, connections use TLS and the peer's certificate must have its certificate name; null: no TLS.
+  // If set, connections use TLS, and each peer's certificate must carry the peer's certificate name. Null: no
+  // TLS.
   std::shared_ptr<const TlsContext> tls;
   std::vector<std::string> certificate_names;  // By rank; with TLS only.
-  // Payloads on connections without TLS have checksums, except on loopback. Tests set this to have them
-  // there, too.
+  // Payloads on connections without TLS have checksums, except on loopback. If true, they have checksums on
+  // loopback, too (for tests).
   bool checksums_on_loopback = false;
   // Role, job id, job hash and model signature, equal on all ranks. Index, incarnation and generation are
   // filled in from the fields above.
   proto::Handshake identity;
-  Nanoseconds connect_timeout = 30 * kSecond;  // Until every rank is connected.
-  // A collective fails after this long without progress, while no other rank computes.
+  Nanoseconds connect_timeout = 30 * kSecond;  // Limit for connecting all ranks.
+  // A collective fails after this long without progress. Time in which other ranks compute does not count.
   Nanoseconds step_timeout = 30 * kSecond;
   PeersCompute peers_compute = nullptr;
-  // Limit on the undelivered data of a connection that the system buffers; 0: the system's choice, up to
-  // several MiB. A small limit keeps the data in the processor's cache (30 % less processor time for 4 MiB on
-  // loopback), but a connection carries no more than this per round trip: raise it if round trips exceed a
-  // millisecond.
+  // Limit on the unacknowledged data that the system buffers for a connection; 0: the system's limit, several
+  // MiB. A small limit keeps the data in the processor's cache (30 % less processor time for 4 MiB on
+  // loopback). But a connection carries at most this much per round trip, so raise the limit if round trips
+  // take more than a millisecond.
   int64_t send_buffer_bytes = 256 * 1024;
   const Clock* clock = nullptr;  // Required; not owned.
 };
 
-// InvalidArgument: bad options. DeadlineExceeded: names the missing ranks and the last refusal.
-// Unauthenticated, FailedPrecondition: a rank refused this one, or is of another build, job, model or
+// InvalidArgument: bad options. DeadlineExceeded names the missing ranks and the last refusal.
+// Unauthenticated or FailedPrecondition: a rank refused this rank, or belongs to another build, job, model or
 // generation.
 absl::StatusOr<std::unique_ptr<Communicator>> CreateRingCommunicator(RingListener& listener,
                                                                      RingOptions options);

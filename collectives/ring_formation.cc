@@ -17,10 +17,10 @@
 namespace tethys {
 namespace {
 
-constexpr uint64_t kMaxMessageBytes = 4096;         // A handshake has about 200.
+constexpr uint64_t kMaxMessageBytes = 4096;         // A handshake has about 200 bytes.
 constexpr Nanoseconds kKnockTimeout = 5 * kSecond;  // A caller must authenticate within this time.
 constexpr Nanoseconds kRetryDelay = 50 * kMillisecond;
-constexpr int kMaxCallers = 64;  // Beyond that the caller that waited longest is dropped.
+constexpr int kMaxCallers = 64;  // Above this, the caller that has waited longest is dropped.
 
 struct Message {
   Frame frame;
@@ -33,13 +33,14 @@ struct Knock {
 
   SecureSocket socket;
   Awaits awaits = Awaits::kSecurity;
-  int rank = -1;       // The rank we called; -1: the peer called us.
-  uint64_t nonce = 0;  // The nonce over which the peer's proof must be.
+  int rank = -1;       // The rank that we called; -1 if the peer called us.
+  uint64_t nonce = 0;  // The nonce that the peer's proof must cover.
   Nanoseconds expires = 0;
   std::string inbox = {};
 };
 
-// Never reads beyond the message: later bytes belong to the communicator.
+// Returns the next message once it is complete. Never reads beyond the message, because later bytes belong to
+// the communicator.
 absl::StatusOr<std::optional<Message>> ReceiveMessage(Knock& knock) {
   while (true) {
     int64_t wanted = kFrameBytes;
@@ -191,7 +192,8 @@ class RingFormation {
     }
     knocks_.erase(knock);
     if (status.ok() || called < 0) return absl::OkStatus();
-    // The rank was not listening yet, or still with the listener of an earlier generation: try again.
+    // The called rank was not listening yet, or is still forming an earlier generation, so this rank calls
+    // again later.
     if (status.code() == absl::StatusCode::kUnavailable) {
       CallLater(called, status);
       return absl::OkStatus();
@@ -289,7 +291,7 @@ class RingFormation {
                                                    expected, ", but its certificate is of ", shown));
   }
 
-  // Sends our proof over `nonce` and, if we called, a nonce for the peer's proof.
+  // Sends a proof over `nonce` that we know the job's token and, if we called, a nonce for the peer's proof.
   absl::Status SendProof(Knock& knock, uint64_t nonce) {
     proto::Handshake handshake = options_.identity;
     handshake.set_index(options_.rank);
@@ -310,7 +312,8 @@ class RingFormation {
             .incarnation = options_.incarnation};
   }
 
-  // A socket with at most one message in its buffer accepts a whole short one; otherwise it is given up.
+  // A socket with at most one message in its buffer accepts another short message completely. If it does not,
+  // the connection is given up.
   static absl::Status SendMessage(Knock& knock, Frame frame, const std::string& payload) {
     frame.payload_bytes = payload.size();
     std::string bytes(kFrameBytes, '\0');
@@ -322,7 +325,7 @@ class RingFormation {
     return absl::UnavailableError("the connection accepts no data");
   }
 
-  // A rank that calls again has lost its earlier connection, so the new one replaces it.
+  // A rank that calls again has lost its earlier connection, so the new connection replaces the earlier one.
   void Connect(Knock& knock, const proto::Handshake& peer) {
     connections_[peer.index()] = {.socket = std::move(knock.socket), .incarnation = peer.incarnation()};
   }
@@ -348,8 +351,8 @@ class RingFormation {
 
   std::vector<RingConnection> connections_;
   std::list<Knock> knocks_;
-  std::vector<Nanoseconds> retry_at_;     // By rank, for those we call.
-  std::vector<absl::Status> last_error_;  // By rank, of the last call to it.
+  std::vector<Nanoseconds> retry_at_;     // By rank, for the ranks that we call.
+  std::vector<absl::Status> last_error_;  // By rank: the error of our last call.
   absl::Status last_refusal_;
 };
 

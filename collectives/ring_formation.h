@@ -1,5 +1,5 @@
 // Connects a list of ranks as a mesh of authenticated connections. Rank r connects to every lower rank and
-// accepts every higher one; then, on each connection:
+// accepts connections from every higher rank. Then, on each connection:
 //
 //   acceptor                             connector
 //      | <== TLS handshake, with TLS ========> |
@@ -7,8 +7,9 @@
 //      | <-- handshake (proof over a), nonce b |
 //      | -- handshake (proof over b) --------> |    or an error frame that says why not
 //
-// The acceptor serves all callers concurrently, each within limits of time and bytes, so a silent or flooding
-// stranger delays no rank. One thread; blocks until the mesh is complete or the deadline has passed.
+// The acceptor serves all callers concurrently, each within limits of time and bytes, so that a foreign
+// caller cannot delay the ranks by silence or a flood of data. Uses one thread, which blocks until the mesh
+// is complete or the deadline has passed.
 #ifndef TETHYS_COLLECTIVES_RING_FORMATION_H_
 #define TETHYS_COLLECTIVES_RING_FORMATION_H_
 
@@ -21,14 +22,14 @@
 namespace tethys {
 
 struct RingConnection {
-  SecureSocket socket;  // Not valid in this rank's own entry.
+  SecureSocket socket;  // Not valid in the entry of this rank itself.
   uint32_t incarnation = 0;
 };
 
 // "rank 2 (worker 2 on 10.0.0.3)".
 std::string MemberText(const RingOptions& options, int rank);
 
-// Returns one connection for each rank. Requires valid options with a clock. Errors as
+// Returns one connection for each rank. Requires valid options with a clock. Has the errors of
 // CreateRingCommunicator.
 absl::StatusOr<std::vector<RingConnection>> FormRing(int listener, const RingOptions& options);
 

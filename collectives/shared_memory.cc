@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kKeyBytes = sizeof(SharedMemoryAddress::key);
 
-// No process can truncate the file afterwards, which would kill every process that touches memory beyond its
-// end.
+// With these seals no process can truncate the file. Truncation would kill every process that then accesses
+// memory beyond the end.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 absl::Status NoRoom(int64_t bytes, absl::string_view why) {
@@ -40,7 +40,8 @@ absl::StatusOr<SharedMemory> SharedMemory::Map(FileDescriptor descriptor, int64_
 }
 
 absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t bytes) {
-  // If memory ran out, the kernel would not return an error but kill the largest process.
+  // The limit is checked here because the kernel returns no error when memory runs out, but kills the largest
+  // process.
   const int64_t bound = sysconf(_SC_PHYS_PAGES) / 2 * sysconf(_SC_PAGESIZE);
   if (bytes > bound) return NoRoom(bytes, absl::StrCat("half of this host's memory is ", bound));
   FileDescriptor descriptor(memfd_create("tethys", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -60,7 +61,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(int64_t bytes) {
 
 absl::StatusOr<SharedMemory> SharedMemory::Open(const SharedMemoryAddress& address, int64_t bytes) {
   const std::string path = absl::StrCat("/proc/", address.process, "/fd/", address.descriptor);
-  // Does not block, even if the path is now another kind of file.
+  // O_NONBLOCK: open must not block even if the path now is another kind of file.
   FileDescriptor descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (!descriptor.valid()) {
     return absl::FailedPreconditionError(

@@ -1,7 +1,7 @@
-// Memory shared by processes of one host, without a name in any file system: the kernel frees it with the
-// last process that maps it, even if that is killed. One process creates it and sends its address to the
-// others, which open it through /proc; the kernel allows this to processes of the same user and process
-// namespace.
+// Memory shared by processes of one host, without a name in any file system. The kernel frees it when the
+// last process that maps it ends, even if that process is killed. One process creates the memory and sends
+// its address to the others, which open it through /proc. The kernel permits this to processes of the same
+// user and process namespace.
 //
 // Move-only; any thread may use the memory itself.
 #ifndef TETHYS_COLLECTIVES_SHARED_MEMORY_H_
@@ -17,7 +17,7 @@
 
 namespace tethys {
 
-// The address of shared memory. Trivially copyable, since ranks exchange it as bytes.
+// The address of shared memory. Trivially copyable, because ranks exchange it as bytes.
 struct SharedMemoryAddress {
   int64_t process = 0;
   int64_t descriptor = -1;
@@ -34,12 +34,12 @@ class SharedMemory {
  public:
   // Creates zeroed memory and reserves all of it. ResourceExhausted names the size.
   static absl::StatusOr<SharedMemory> Create(int64_t bytes);
-  // FailedPrecondition: the memory cannot be opened, is another process's or has another size.
+  // FailedPrecondition: the memory cannot be opened, belongs to another process or has another size.
   static absl::StatusOr<SharedMemory> Open(const SharedMemoryAddress& address, int64_t bytes);
 
   const SharedMemoryAddress& address() const { return address_; }
   char* data() const { return memory_.get(); }  // Page-aligned.
-  // Prevents further processes from opening it through this one; existing mappings stay.
+  // Prevents other processes from opening the memory through this process. Existing mappings stay.
   void CloseDescriptor() { descriptor_.Close(); }
 
  private:

@@ -20,18 +20,19 @@ constexpr int64_t kFloatBytes = sizeof(float);
 // The part of a long vector that a rank publishes at a time: one window (256 KiB). Larger windows are evicted
 // from the processor's cache before they are read.
 constexpr int64_t kWindowElements = 64 * 1024;
-// A rank may write the next window while others still read the window before the last; see invariant 2.
+// With three windows, a rank may write window w + 2 while others still read window w (invariant 2).
 constexpr int64_t kWindows = 3;
-// The elements of a chunk are a multiple of this, so that no two ranks write to one cache line.
+// A chunk has a multiple of this many elements, so that no two ranks write to the same cache line.
 constexpr int64_t kLineElements = 16;
-// The part that is summed in place at a time; it stays in the L1 cache between reading and writing.
+// The part that is summed in place at a time. It is small enough to stay in the L1 cache between reading and
+// writing.
 constexpr int64_t kLapElements = 4 * 1024;
 constexpr int64_t kPageElements = 4096 / kFloatBytes;
 constexpr int kMaxRanks = kWindowElements / kLineElements;
 
 int64_t RoundUp(int64_t elements, int64_t unit) { return (elements + unit - 1) / unit * unit; }
 
-// The first rank whose `own` is an error; -1: none.
+// Returns the first rank whose `own` is an error, or -1 if no rank has an error. A collective over `all`.
 absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<uint16_t> failed,
                           AllGather(all, static_cast<uint16_t>(own.ok() ? 0 : 1)));
@@ -42,11 +43,12 @@ absl::StatusOr<int> FirstFailed(Communicator& all, const absl::Status& own) {
 // The memory holds the board, then for every rank
 //   2 short vectors     for even and odd collectives
 //   3 windows           used in rotation; a reduction cuts them into a chunk per rank
-// AllocateForReduction makes a second one with an arena per rank to reduce in.
+// AllocateForReduction creates a second shared memory with an arena per rank, in which vectors are reduced.
 //
 // Invariants:
-// 1. The order of additions depends on the world size, the count and the position alone, and is the ring's.
-// 2. A rank that writes window w has seen all ranks make the post that follows their reading of window w - 3.
+// 1. The order of additions depends only on the world size, the count and the position, and is that of the
+// ring.
+// 2. Before a rank writes window w, it has seen the post that every rank makes after reading window w - 3.
 class SharedMemoryCommunicator final : public Communicator {
  public:
   static constexpr int64_t kRankElements = 2 * kDirectElements + kWindows * kWindowElements;
@@ -108,7 +110,7 @@ class SharedMemoryCommunicator final : public Communicator {
     return board_.Meet();
   }
 
-  // If there is not enough memory, this returns null and the ranks use their own memory.
+  // Returns null if there is not enough memory; the ranks then use their own memory.
   absl::StatusOr<float*> AllocateForReduction(int64_t count) override {
     TETHYS_CHECK(!arenas_.has_value() && count > 0, "arenas are allocated once, and are not empty");
     if (world_ == 1) return nullptr;
@@ -140,7 +142,8 @@ class SharedMemoryCommunicator final : public Communicator {
 
   float* Arena(int rank) const { return reinterpret_cast<float*>(arenas_->data()) + rank * arena_elements_; }
 
-  // The vector's first element in this rank's arena; absent: the vector is in other memory, or empty.
+  // The position of the vector's first element in this rank's arena. Absent if the vector is empty or lies in
+  // other memory.
   absl::optional<int64_t> PositionInArena(absl::Span<const float> data) const {
     if (!arenas_.has_value() || data.empty()) return absl::nullopt;
     const std::less_equal<const float*> not_behind;
@@ -159,7 +162,7 @@ class SharedMemoryCommunicator final : public Communicator {
     traffic_.bytes_in += count * kFloatBytes;
   }
 
-  // Every rank publishes its whole vector, and adds all of them in rank order.
+  // Every rank publishes its whole vector, and adds all ranks' vectors in rank order.
   absl::Status ReduceDirectly(float* data, int64_t count) {
     if (count > 0) Write(Short(rank_), data, count);
     TETHYS_RETURN_IF_ERROR(board_.Meet());
@@ -170,7 +173,8 @@ class SharedMemoryCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // Every rank sums its block in place, a piece at a time, and writes the sums over the other ranks' parts.
+  // Every rank sums its block in place, a piece at a time, and writes the sums to the same place in the other
+  // ranks' arenas.
   absl::Status ReduceInArenas(int64_t begin, int64_t count) {
     TETHYS_RETURN_IF_ERROR(board_.Meet());
     const Range block = BlockOf(count, world_, rank_);
@@ -200,9 +204,9 @@ class SharedMemoryCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
-  // For each window, every rank publishes its part of the others' blocks, sums its own block for all, and
-  // reads the sums of the others. It publishes the next window before it waits for the current one, so that a
-  // late rank delays the others less.
+  // For each window, every rank publishes its part of the other ranks' blocks, sums its own block for all
+  // ranks, and reads the other blocks' sums. It publishes the next window before it waits for the current
+  // window, so that a late rank delays the others less.
   absl::Status ReduceByBlocks(float* data, int64_t count) {
     const int64_t windows = (BlockOf(count, world_, 0).count + chunk_elements_ - 1) / chunk_elements_;
     const Cut cut{.data = data,
@@ -240,7 +244,8 @@ class SharedMemoryCommunicator final : public Communicator {
   float* SharedChunk(int rank, int64_t i, int block) const {
     return Window(rank, window_ + i) + block * chunk_elements_;
   }
-  // The ring adds block b in the order b, b + 1, ... b - 1; the sum replaces the part that is added last.
+  // The rank whose part of a block is added last and replaced by the sum: the ring adds block b in the order
+  // of ranks b, b + 1, ... b - 1.
   int LastOf(int block) const { return (block + world_ - 1) % world_; }
 
   void Show(const Cut& cut, int64_t i) {
@@ -278,7 +283,7 @@ class SharedMemoryCommunicator final : public Communicator {
   TrafficCount traffic_;
 };
 
-// The ranks that share rank `rank`'s host, in order.
+// The ranks on the host of rank `rank`, including `rank`, in ascending order.
 std::vector<int> Neighbours(absl::Span<const int> hosts, int rank) {
   std::vector<int> neighbours;
   for (int other = 0; other < static_cast<int>(hosts.size()); ++other) {

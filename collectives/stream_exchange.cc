@@ -14,13 +14,14 @@
 namespace tethys {
 namespace {
 
-// The id of a group of devices (of NCCL: 128 bytes), as rank 0 made it. Length 0: it could make none.
+// The id of a group of devices (with NCCL 128 bytes), which rank 0 creates. Length 0: rank 0 could not create
+// an id.
 struct GroupId {
   uint16_t length = 0;
   std::array<char, 256> bytes = {};
 };
 
-// A rank describes its device by one of these, or by a number that stands for that device alone.
+// A rank describes its device by one of these two keys, or by a hash of the device's identity.
 constexpr uint64_t kOnTheCpu = 0;
 constexpr uint64_t kCannotSum = 1;
 
@@ -30,7 +31,7 @@ uint64_t KeyOf(const Device& device) {
   return identity.empty() ? kCannotSum : Fnv1a(identity.data(), identity.size()) | 2;
 }
 
-// "rank 2", "ranks 0, 2"; empty where no rank has that key.
+// "rank 2", "ranks 0, 2"; empty if no rank has that key.
 std::string RanksWith(uint64_t key, const std::vector<uint64_t>& keys) {
   std::vector<size_t> ranks;
   for (size_t rank = 0; rank < keys.size(); ++rank) {
@@ -40,13 +41,13 @@ std::string RanksWith(uint64_t key, const std::vector<uint64_t>& keys) {
   return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks, ", "));
 }
 
-// Why devices cannot sum, the same on every rank; empty when they can.
+// The reason why the devices cannot exchange, the same on every rank; empty if they can.
 std::string Obstacle(const std::vector<uint64_t>& keys) {
   const std::string on_the_cpu = RanksWith(kOnTheCpu, keys);
   if (!on_the_cpu.empty()) return on_the_cpu + " on the CPU";
   const std::string cannot = RanksWith(kCannotSum, keys);
   if (!cannot.empty()) return cannot + " on a device without an all-reduce of its own";
-  std::map<uint64_t, size_t> users;  // Rank by device.
+  std::map<uint64_t, size_t> users;  // The first rank with a device, by the device's key.
   for (size_t rank = 0; rank < keys.size(); ++rank) {
     const auto [first, added] = users.emplace(keys[rank], rank);
     if (!added) return absl::StrCat("ranks ", first->second, " and ", rank, " share a device");

@@ -1,5 +1,5 @@
-// Finds out whether the devices of a mirrored group can make the exchange themselves (NCCL), and forms the
-// group that does.
+// Finds out whether the devices of a mirrored group can exchange gradients themselves (by NCCL). If so, forms
+// the group of devices.
 #ifndef TETHYS_COLLECTIVES_STREAM_EXCHANGE_H_
 #define TETHYS_COLLECTIVES_STREAM_EXCHANGE_H_
 
@@ -13,13 +13,13 @@
 namespace tethys {
 
 struct StreamExchange {
-  std::unique_ptr<StreamCommunicator> communicator;  // Null if the devices cannot.
-  std::string reason;                                // Why, for logs and reports.
+  std::unique_ptr<StreamCommunicator> communicator;  // Null if the devices cannot exchange.
+  std::string reason;                                // Why they can or cannot, for logs and reports.
 };
 
 // A collective over `all`: every rank calls it with its device, which may be the CPU. The devices can
-// exchange if each rank has one that supports it and no two ranks share one. Blocks until all have joined.
-// Errors name the rank that failed; Unavailable on the others.
+// exchange if each rank's device supports an all-reduce and no two ranks share a device. Blocks until all
+// ranks have joined. The error names the rank that failed; other ranks return Unavailable.
 absl::StatusOr<StreamExchange> CreateStreamExchange(Communicator& all, Device& device, Nanoseconds timeout,
                                                     const Clock& clock);
 

@@ -39,8 +39,8 @@ class StreamMirroredStrategy final : public Strategy {
     return absl::OkStatus();
   }
 
-  // Ends the reductions of a failed step, which wait for a lost rank and would never end. The step's graphs
-  // were destroyed before (workers/step_pipeline.h), as Abort requires.
+  // Aborts the reductions of a failed step, which would wait for a lost rank forever. The owner has destroyed
+  // the step's graphs before (workers/step_pipeline.h), as Abort requires.
   ~StreamMirroredStrategy() override {
     if (steps_in_flight_ > 0) communicator_->Abort();
   }
@@ -107,7 +107,7 @@ class StreamMirroredStrategy final : public Strategy {
     const absl::Status happened = Await(done);
     if (!happened.ok()) return Failed(happened, step, Progress(step.parity));
     --steps_in_flight_;
-    // The sums are the same bits on every worker, so all workers refuse them or none does.
+    // All workers have the same bits as sums, so either all workers refuse the sums or none does.
     TETHYS_RETURN_IF_ERROR(update_.Check(step));
     return StepOutcome{.version = step.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
   }
@@ -117,7 +117,7 @@ class StreamMirroredStrategy final : public Strategy {
   std::vector<absl::Span<float>> slots() override { return update_.slots(); }
 
  private:
-  // Copies 1 to the number of buckets to the device.
+  // Copies the numbers from 1 to the number of buckets to the device.
   absl::Status UploadNumbers() {
     std::vector<int32_t> numbers(buckets_.size());
     std::iota(numbers.begin(), numbers.end(), 1);
@@ -160,10 +160,10 @@ class StreamMirroredStrategy final : public Strategy {
                                                     " s (timeouts.step): another rank is lost or stuck"));
   }
 
-  // No step begins after an error. The communicator is aborted by the destructor and not here, because the
-  // caller's graphs are alive and NCCL's abort would wait for them forever.
+  // Sets failure_, so that no other step begins. The destructor aborts the communicator, not this function,
+  // because the caller's graphs still exist and NCCL's abort would wait for them forever.
   absl::Status Failed(const absl::Status& status, const StepInfo& step, size_t bucket) {
-    const size_t last = std::min(bucket, buckets_.size() - 1);  // The update follows it.
+    const size_t last = std::min(bucket, buckets_.size() - 1);  // All buckets reduced: the update failed.
     const Range range = buckets_[last].range;
     failure_ = Annotate(
         status, absl::StrCat("step ", step.step, ", rank ", communicator_->rank(), " of ",
@@ -172,12 +172,13 @@ class StreamMirroredStrategy final : public Strategy {
     return failure_;
   }
 
-  // How many buckets the last step of a parity has reduced.
+  // The number of buckets that the last step of a parity has reduced.
   int32_t& Progress(int parity) { return static_cast<int32_t*>(progress_->data())[parity]; }
 
   int64_t Elements(int64_t bytes) const { return (bytes + element_bytes_ - 1) / element_bytes_; }
 
-  // Bytes of a bandwidth-optimal ring, by which NCCL reports bus bandwidth: 2 (n - 1) / n of the vector.
+  // The bytes that a bandwidth-optimal ring moves, 2 (n - 1) / n of the vector. NCCL computes its bus
+  // bandwidth in the same way.
   int64_t BytesMoved() const {
     int64_t bytes = 0;
     for (const Bucket& bucket : buckets_) bytes += bucket.range.count * element_bytes_;
@@ -201,10 +202,10 @@ class StreamMirroredStrategy final : public Strategy {
   float* gradient_sums_ = nullptr;
   int64_t ready_ranges_ = 0;
 
-  StepInfo step_;  // Begun last.
+  StepInfo step_;  // The step begun last.
   int64_t announced_ = 0;
   size_t next_bucket_ = 0;   // The first bucket that is not enqueued.
-  int steps_in_flight_ = 0;  // Begun and not known to be done, a failed one included.
+  int steps_in_flight_ = 0;  // Begun and not known to have ended, including a failed step.
   absl::Status failure_;
 };
 

@@ -1,8 +1,10 @@
-// Mirrored training whose exchange is stream work: gradients are summed bucket by bucket on a stream beside
-// backward's, ordered by events, and every replica applies the same update on its device. No thread, no copy
-// through the host; the same promises as MirroredStrategy (mirrored_strategy.h).
+// Mirrored training whose exchange is stream work. Gradients are summed bucket by bucket on a second stream,
+// beside the stream of backward and ordered with it by events. Then every replica applies the same update on
+// its device. There is no thread and no copy through the host; the results keep the promises of
+// mirrored_strategy.h.
 //
-// Made and called by the training thread. AwaitEnd polls the streams under its deadline.
+// Created and called by the training thread. AwaitEnd polls the device until the step has ended or
+// `step_timeout` has passed.
 #ifndef TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
 #define TETHYS_COLLECTIVES_STREAM_MIRRORED_STRATEGY_H_
 
@@ -17,17 +19,17 @@
 namespace tethys {
 
 struct StreamMirroredOptions {
-  int64_t bucket_bytes = 25 << 20;  // A bucket closes once it holds this many, as sent.
+  int64_t bucket_bytes = 25 << 20;  // A bucket closes once it holds this many bytes, as sent.
   int64_t first_bucket_bytes =
       1 << 20;               // The first bucket closes at the smaller of both: it begins the exchange.
-  bool in_bfloat16 = false;  // Format that is sent and summed; the update takes float32.
+  bool in_bfloat16 = false;  // Send and sum in bfloat16; the update still takes float32.
   Nanoseconds step_timeout = 30 * kSecond;  // A step that takes longer has failed.
   const Clock* clock = nullptr;             // Outlives the strategy.
   std::string reason = {};                  // Why the devices exchange, for logs and reports.
 };
 
-// `device` and `stream`, on which plan and update work, outlive the strategy. InvalidArgument: bucket_bytes
-// < 1.
+// `stream` is the stream of plan and update. `device` and `stream` outlive the strategy. InvalidArgument:
+// bucket_bytes < 1.
 absl::StatusOr<std::unique_ptr<Strategy>> CreateStreamMirroredStrategy(
     std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update, Device& device, Stream& stream,
     StreamMirroredOptions options);
