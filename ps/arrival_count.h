@@ -18,8 +18,8 @@ class ArrivalCount {
   // Counts elements [0, size); an element is complete once `workers` parts have contained it.
   ArrivalCount(int workers, int64_t size) : workers_(workers), size_(size) { Clear(); }
 
-  // Counts a part of a worker's push. Requires that it is within [0, size) and does not overlap the worker's
-  // earlier parts. Returns the ranges of the part that are now complete, in ascending order.
+  // Counts a part of a worker's push. Requires that the part is within [0, size) and does not overlap the
+  // same worker's earlier parts. Returns the ranges of the part that are now complete, in ascending order.
   std::vector<Range> Add(Range part);
   // Resets all counts.
   void Clear();

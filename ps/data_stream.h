@@ -56,7 +56,8 @@ class Completion {
 // A received message: the frame, and its payload in gRPC's memory.
 class ReceivedMessage {
  public:
-  // Decodes the header and checks that the payload has the announced length. InvalidArgument, DataLoss.
+  // Decodes the header and checks that the payload has the announced length. Errors: InvalidArgument,
+  // DataLoss.
   absl::Status Parse(const grpc::ByteBuffer& buffer);
   const Frame& frame() const { return frame_; }
   absl::Span<const absl::string_view> payload() const { return payload_; }

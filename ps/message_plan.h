@@ -1,5 +1,5 @@
-// Plans the messages of a worker's step from the placement and the order in which backward produces
-// gradients. Pure, thread-safe.
+// Plans the messages of a worker's step from the placement of shards and the order in which the backward pass
+// produces gradients. Pure, thread-safe.
 #ifndef TETHYS_PS_MESSAGE_PLAN_H_
 #define TETHYS_PS_MESSAGE_PLAN_H_
 

@@ -96,7 +96,7 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   void Loop();
   std::string ServerName(int server) const;
   void Queue(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Lifts the limit on unanswered messages until none is unanswered.
+  // Lifts the limit on unanswered messages until all messages are answered.
   void LiftWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Overdue(Nanoseconds timeout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

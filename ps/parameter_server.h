@@ -67,9 +67,9 @@ class ParameterServer {
   virtual absl::Status Snapshot(ReadShard read) = 0;
   virtual absl::Status Restore(int64_t version, WriteShard write) = 0;
 
-  // Ends the stream of the worker's earlier incarnation, whose frames are refused from now on
-  // (ParameterStore::OnFence). When this returns, TakeApplied has all pushes of that incarnation that were
-  // applied. Blocks.
+  // Ends the stream of an earlier incarnation of the fence's worker, and refuses its frames from now on
+  // (ParameterStore::OnFence). When this returns, TakeApplied has all applied pushes of that incarnation.
+  // Blocks.
   virtual absl::Status Fence(const proto::Fence& fence) = 0;
 
   // The number of updates applied.

@@ -51,7 +51,7 @@ namespace tethys {
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
 // with the current parameters; a repeat of a waiting part is ignored.
 // 3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker
-// pushes again only after it has all its replies, so replies may be sent from live memory.
+// pushes again only after it has all its replies, so replies may be sent from the store's memory.
 // 4. With ordered summation, element i is ((g0 + g1) + g2) + ... in rank order, for every order of arrival.
 // 5. Padding stays zero.
 // 6. In stale-synchronous training, parameters sent to a worker for step c include all its own pushes, and
@@ -67,9 +67,9 @@ class ParameterStore {
                                                                 Stream& stream);
 
   // Handle a part of a push, or a pull. An error refuses the frame and changes nothing: InvalidArgument
-  // (malformed), FailedPrecondition (old generation or incarnation), OutOfRange (range, or step out of
-  // order), DataLoss (checksum). The exception is a non-finite value, also FailedPrecondition: it breaks the
-  // store (invariant 1).
+  // (malformed), FailedPrecondition (old generation or incarnation), OutOfRange (range not on this server, or
+  // step out of order), DataLoss (checksum). The exception is a non-finite value, also FailedPrecondition: it
+  // breaks the store (invariant 1).
   absl::Status OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
@@ -126,8 +126,8 @@ class ParameterStore {
   // The fewest steps that a participating worker has made; UINT64_MAX if no worker participates.
   uint64_t SlowestClock() const;
   void AnswerPulls(int worker, StoreActions& actions);
-  // Groups of workers whose complete pushes are not applied yet, one group per update: by step, then in rank
-  // order.
+  // Groups of workers whose complete pushes are not applied yet, one group per update, ordered by step, then
+  // by rank.
   std::vector<std::vector<int>> Gathered() const;
   absl::Status ApplyTogether(const std::vector<int>& workers, StoreActions& actions);
   // Makes one update with the complete pushes of `workers`, in the parts of worker `last`'s push. Answers

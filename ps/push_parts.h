@@ -17,7 +17,7 @@ class PushParts {
   struct Part {
     Range arena;
     Range local;
-    int64_t waiting = 0;    // Elements of shards that are not updated yet.
+    int64_t waiting = 0;    // Elements of the part that are not updated yet, without padding.
     bool answered = false;  // Updated and answered.
   };
 

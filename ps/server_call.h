@@ -32,7 +32,7 @@ class ServerCall {
 
   const std::string& method() const { return context_.method(); }
   const std::string& peer() const { return peer_; }
-  // The first value of a metadata key, or empty.
+  // The first value of a metadata key; empty if there is none.
   std::string Metadata(const std::string& key) const;
   const grpc::AuthContext& auth_context() const { return *context_.auth_context(); }
   int worker() const { return worker_; }

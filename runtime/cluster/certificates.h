@@ -31,16 +31,16 @@ struct TlsIdentity {
 // or address, since every job may place its roles on other hosts.
 std::string CertificateName(proto::Role role, int index);
 
-// InvalidArgument: a part cannot be read, or the key or the authority does not match the certificate.
-// FailedPrecondition: expired, or not valid yet by this machine's clock. Errors quote no secret.
+// Checks an identity. InvalidArgument: a part cannot be read, or the key or the authority does not match the
+// certificate. FailedPrecondition: expired, or not valid yet by this machine's clock. Errors quote no secret.
 absl::Status CheckIdentity(const TlsIdentity& identity);
 
 class JobAuthority {
  public:
   using SystemTime = std::chrono::system_clock::time_point;
 
-  // Valid for 20 years from `now()`. All certificates are valid from a day before they are made, because
-  // machines' clocks differ.
+  // Creates an authority that is valid for 20 years from `now()`. All certificates are valid from a day
+  // before they are made, because machines' clocks differ.
   static absl::StatusOr<std::unique_ptr<JobAuthority>> Create(
       std::function<SystemTime()> now = std::chrono::system_clock::now);
   virtual ~JobAuthority() = default;

@@ -11,9 +11,9 @@
 //
 //   role=chief,worker                roles that may run there: chief, worker, ps; default: any
 //   port=2222                        the port of its sshd
-//   address=10.0.0.[2-6,9]           address at which its processes listen; default: that of its name
+//   address=10.0.0.[2-6,9]           address at which its processes listen; default: the address of its name
 //   price=0.25                       per hour, in any currency
-//   kind=small                       hosts of one kind share its price unless they have their own
+//   kind=small                       hosts of one kind have one price, which one of them names
 //   device=cuda                      device of its workers, cpu or cuda; default: the job's
 //
 // Pure except for ReadHostFile; thread-safe.

@@ -13,9 +13,9 @@
 
 namespace tethys {
 
-// A connection on which nothing arrives is probed after this time, and closed after the same time again. Both
-// ends probe. A server accepts probes at half this interval, so that it does not treat its clients' probes as
-// abuse.
+// A connection on which nothing arrives is probed after this time, and closed if nothing arrives for the same
+// time again. Both ends probe. A server accepts probes at half this interval, so that it does not treat its
+// clients' probes as abuse.
 constexpr Nanoseconds kKeepAliveInterval = 10 * kSecond;
 
 void KeepAlive(grpc::ChannelArguments& arguments);

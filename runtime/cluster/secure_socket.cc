@@ -218,7 +218,7 @@ absl::StatusOr<int64_t> SecureSocket::Send(absl::Span<iovec> parts) {
     if (!record_waits_ && records_ >= static_cast<const Context&>(*tls_).records_per_key()) {
       TETHYS_RETURN_IF_ERROR(UpdateKey());
     }
-    size_t sent = 0;  // A record is taken whole, or not at all.
+    size_t sent = 0;  // OpenSSL takes a whole record or none.
     ERR_clear_error();
     const int result = SSL_write_ex(ssl_.get(), next.data(), next.size(), &sent);
     record_waits_ = result != 1;
@@ -242,7 +242,7 @@ absl::StatusOr<int64_t> SecureSocket::Receive(absl::Span<iovec> parts) {
       const int result =
           SSL_read_ex(ssl_.get(), static_cast<char*>(part.iov_base) + at, part.iov_len - at, &read);
       if (result != 1) {
-        // Data that came before an error is returned first; the next call meets the error again.
+        // Data that came before an error is returned first; the next call returns the error.
         const absl::Status status = ErrorOf(result);
         ended_ = absl::IsUnavailable(status);
         if (!status.ok() && total == 0) return status;

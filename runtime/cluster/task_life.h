@@ -1,4 +1,5 @@
-// The course common to workers and parameter servers: join, set up, obey until told to stop, report failures.
+// The life of a task, common to workers and parameter servers: join, set up, obey until told to stop, report
+// failures.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_LIFE_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_LIFE_H_
 

@@ -1,5 +1,5 @@
 // The options of a task (a worker or a parameter server), from its flags and, for the secret, from standard
-// input. The chief sends it everything else.
+// input. All other settings come from the chief.
 #ifndef TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
 #define TETHYS_RUNTIME_CLUSTER_TASK_OPTIONS_H_
 

@@ -66,11 +66,11 @@ class TaskSession {
   virtual bool peers_compute() const = 0;
 
   // Reads elements [begin, begin + out.size()) of a slot (0: parameters) from the checkpoint the job resumes
-  // from. Blocks until they have arrived or the chief is lost; so does WriteCheckpoint.
+  // from. Blocks until they have arrived or the chief is lost.
   virtual absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) = 0;
 
   // Streams ranges into the checkpoint being saved: `source` calls `write` any number of times, with ranges
-  // of any length.
+  // of any length. Blocks until the chief has them all or is lost.
   using WriteRange = absl::FunctionRef<absl::Status(int slot, int64_t begin, absl::Span<const float> values)>;
   using Source = absl::FunctionRef<absl::Status(WriteRange write)>;
   virtual absl::Status WriteCheckpoint(int64_t save_id, Source source) = 0;

@@ -24,7 +24,7 @@ struct GpuReading {
 
 class NvmlGpu {
  public:
-  // `uuid`: the GPU's 16 bytes, as CUDA reports them (not CUDA's index, which CUDA_VISIBLE_DEVICES changes).
+  // `uuid`: the GPU's UUID, 16 bytes, as CUDA reports it (not its index, which CUDA_VISIBLE_DEVICES changes).
   // NotFound: no such library, or no such GPU. FailedPrecondition: the library lacks a function, or cannot
   // reach the driver. Errors name the library.
   static absl::StatusOr<std::unique_ptr<NvmlGpu>> Open(const std::string& uuid,

@@ -25,10 +25,10 @@ class TimingCollector {
   static absl::StatusOr<std::unique_ptr<TimingCollector>> Open(const std::string& run_dir, int workers,
                                                                bool lock_step);
 
-  // Adds records of one worker, in its order. `clock_offset`: the chief's clock minus the worker's.
-  // InvalidArgument: a rank that is not among the workers; none of the records is added. An error of the file
-  // (ResourceExhausted: disk full) concerns earlier lines and is returned after all records were counted:
-  // training may continue without the lines.
+  // Adds records of one worker, in the order of its steps. `clock_offset`: the chief's clock minus the
+  // worker's. InvalidArgument: a rank that is not among the workers; none of the records is added. An error
+  // of the file (ResourceExhausted: disk full) concerns earlier lines and is returned after all records were
+  // counted: training may continue without the lines.
   absl::Status Add(const proto::StepRecords& records, Nanoseconds clock_offset);
 
   // Appends to epochs.csv and queues all lines of both files for writing. Does not block.
@@ -37,9 +37,9 @@ class TimingCollector {
   // Blocks until all lines added so far are in the files.
   absl::Status Flush();
 
-  // Fills in steps_recorded, samples_recorded, timing (barriers, and the fields after its "from step records"
-  // mark), phases and communication. `training_seconds` is the time spent training in this attempt, for
-  // samples per second.
+  // Fills in steps_recorded, samples_recorded, phases, communication and, in timing, barrier_seconds and the
+  // fields that come from step records (proto/summary.proto). `training_seconds` is the time spent training
+  // in this attempt, for samples per second.
   void FillSummary(double training_seconds, proto::RunSummary& summary) const;
 
  private:
