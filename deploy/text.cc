@@ -32,7 +32,7 @@ std::string Line(const std::vector<std::string>& cells, const std::vector<Column
   return absl::StrCat(line, "\n");
 }
 
-// The columns of each table; the first `keys` are repeated in all.
+// The columns of each of the tables into which Table cuts; the first `keys` columns are repeated in each.
 std::vector<std::vector<size_t>> Parts(const std::vector<int>& widths, int width, size_t keys) {
   std::vector<std::vector<size_t>> parts = {{}};
   int used = 0;

@@ -21,17 +21,18 @@ int DisplayWidth(absl::string_view text);
 std::string Truncate(absl::string_view text, int columns);
 
 struct Column {
-  std::vector<std::string> header;  // Its lines; headers are aligned at the bottom.
-  bool left = false;                // Alignment; numbers go to the right.
+  std::vector<std::string> header;  // The header's lines; headers are aligned at the bottom.
+  bool left = false;                // Aligned left, as for text; otherwise right, as for numbers.
 };
-// Formats rows of one cell per column. Columns are separated by two spaces; lines have none at their end. A
-// table wider than `width` (0: no limit) is cut into several, separated by an empty line, each of which
-// begins with the first `keys` columns. The width is exceeded only if these and one more column need more.
+// Formats rows of one cell per column. Columns are separated by two spaces; lines have no spaces at their
+// end. A table wider than `width` (0: no limit) is cut into several tables, separated by an empty line. Each
+// of them begins with the first `keys` columns. The width is exceeded only if these and one more column do
+// not fit.
 std::string Table(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows,
                   int width = 0, size_t keys = 1);
 
-// Breaks text at spaces into lines of at most `width` columns, and keeps its own line breaks. Every line is
-// indented; a word that is too long has a line of its own. Ends with a newline.
+// Breaks `text` at spaces into lines of at most `width` columns, and keeps the line breaks in `text`. Every
+// line is indented; a word that is too long has a line of its own. Ends with a newline.
 std::string Wrap(absl::string_view text, absl::string_view indent, int width);
 
 // A line of comma-separated values (RFC 4180), quoted where necessary, with a newline.

@@ -69,7 +69,7 @@ double RestSeconds(const ReportVariant& variant, const Named& named) {
          (named.records ? variant.record_stall_seconds().mean() : 0);
 }
 
-// A part of the training time with its share: "3.20 ± 0.05 s (40 %)".
+// A part of the training time with its share: "3.20 ± 0.15 s (40 %)".
 std::string PartText(const ReportValue& part, const ReportValue& whole) {
   const double percent = 100 * part.mean() / whole.mean();
   if (percent < 0.5) return "next to nothing";

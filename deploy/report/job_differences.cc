@@ -59,7 +59,7 @@ class Comparer {
     }
   }
 
-  // A oneof such as `strategy { kind ... }` is named by the message around it, as in --set.
+  // The oneof `kind` of a message such as `strategy` is named by the path of that message, as in --set.
   void CompareChoices(const OneofDescriptor& oneof, const Messages& messages, const std::string& prefix) {
     const bool only = oneof.containing_type()->real_oneof_decl_count() == 1 && oneof.name() == "kind";
     const std::string path = only ? prefix.substr(0, prefix.size() - 1) : absl::StrCat(prefix, oneof.name());
@@ -77,7 +77,7 @@ class Comparer {
     if (field.message_type() != nullptr) return CompareMessages(field, messages, path);
     std::vector<std::string> values;
     for (const Message* message : messages) values.push_back(ValueText(message, field, -1));
-    // Its default is the number of servers, which is shown already.
+    // The default of max_shards is the number of servers, which is shown already.
     if (field.full_name() == "tethys.proto.MinSize.max_shards" && values == servers_) return;
     Add(path, std::move(values));
   }
@@ -96,7 +96,8 @@ class Comparer {
     }
   }
 
-  // Lists of equal length are compared by element, others by their text.
+  // Lists of messages are compared by element if all have the same length. Other lists are compared by their
+  // text.
   void CompareLists(const FieldDescriptor& field, const Messages& messages, const std::string& path) {
     std::vector<int> sizes;
     for (const Message* message : messages) {
@@ -176,7 +177,8 @@ std::string ShortValue(const std::string& field, const std::string& value) {
   return absl::StrCat(field.substr(field.rfind('.') + 1), " ", value.empty() ? kAbsent : value);
 }
 
-// Appends `text(job)` to the names of the jobs `alike` unless it is the same for all of them.
+// Appends text(job) to the names of the jobs whose indices are `alike`, unless it is the same for all of
+// them.
 template <typename Text>
 void AddWhereUnlike(absl::Span<const proto::Job> jobs, const std::vector<size_t>& alike, Text text,
                     std::vector<std::string>& names) {

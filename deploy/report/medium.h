@@ -1,5 +1,6 @@
-// The medium of a step's gradients and parameters, in the words of plans, tables and reports. Bytes through
-// memory are counted like those through sockets, but use no network. Pure; any thread.
+// The medium through which a step's gradients and parameters are exchanged, as named in plans, tables and
+// reports. Bytes through memory are counted as bytes through sockets are, but use no network. Pure; any
+// thread.
 #ifndef TETHYS_DEPLOY_REPORT_MEDIUM_H_
 #define TETHYS_DEPLOY_REPORT_MEDIUM_H_
 
@@ -18,7 +19,7 @@ inline constexpr char kThroughBoth[] = "TCP, memory";  // TCP among hosts, memor
 inline constexpr char kMemoryNote[] =
     "Through memory: shared by the processes of one host, 0 bytes of it on a network.";
 
-// The medium of a finished run, one of the above; empty if nothing was exchanged.
+// The medium of a finished run, one of kThrough...; empty if nothing was exchanged.
 std::string MediumOf(const proto::RunSummary& summary);
 
 }  // namespace tethys

@@ -1,5 +1,5 @@
-// The order of a comparison's variants: by speed, by time to the target, by strategy, by accuracy. The
-// verdict and the explanation put it into sentences. Pure; any thread.
+// Orders the variants of a comparison by speed, time to the target accuracy, strategy and accuracy. verdict.h
+// and explanation.h put the results into sentences. Pure; any thread.
 #ifndef TETHYS_DEPLOY_REPORT_RANKING_H_
 #define TETHYS_DEPLOY_REPORT_RANKING_H_
 
@@ -14,32 +14,34 @@ using Ranking = std::vector<const proto::ReportVariant*>;  // The first is the b
 // Successful variants, the fastest first.
 Ranking BySpeed(const proto::Report& report);
 
-// Variants all of whose runs reached the target, in order of the time to it.
+// The variants whose runs all reached the target accuracy, in the order of their mean times to the target.
 Ranking ByTimeToTarget(const proto::Report& report);
 
-// The rival of the first variant: the first of another strategy, or else the second; null if it is the only
-// one.
+// The variant to compare with variants[0]: the first variant of another strategy or, if all have the same
+// strategy, variants[1]. Null if there are fewer than two variants.
 const proto::ReportVariant* RivalOf(const Ranking& variants);
 
 // The two variants that the explanation compares, the faster one first. If both strategies were run: mirrored
 // workers and parameter servers, as StrategyPairs pairs them. Otherwise the fastest variant and the fastest
-// one of another strategy, or the second fastest if all have one strategy. Null if there is none.
+// one of another strategy, or the second fastest if all have one strategy. Null if there is no such variant.
 struct Contenders {
   const proto::ReportVariant* best = nullptr;
   const proto::ReportVariant* rival = nullptr;
 };
 Contenders ContendersOf(const proto::Report& report);
 
-// Pairs mirrored workers with each consistency of parameter servers. Among several variants, the fastest two
-// of equal global batch or, if there are none, the fastest two.
+// One pair for each consistency of parameter servers: a mirrored variant and a variant of that consistency,
+// the faster one first. If there are several of either, these are the fastest two with the same global batch
+// or, if no two have the same global batch, the fastest two.
 std::vector<Contenders> StrategyPairs(const Ranking& variants);
 
-// The accuracy to judge by: on the test split if all variants were tested in several runs, or else on the
-// validation split; null: neither was measured for all.
+// The accuracy by which variants are compared: on the test split if every variant was tested in several runs,
+// or else on the validation split if every variant was validated in several runs. Null: neither is the case.
 using Accuracy = const proto::ReportValue& (proto::ReportVariant::*)() const;
 Accuracy AccuracyOf(const Ranking& variants);
 
-// The variants that no other is shown to surpass in accuracy, in order of speed.
+// The variants that the most accurate variant is not shown to surpass in accuracy, in the order of
+// `variants`.
 Ranking NotSurpassed(const Ranking& variants, Accuracy accuracy);
 
 }  // namespace tethys

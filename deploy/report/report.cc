@@ -32,7 +32,7 @@ std::string Json(const proto::Report& report) {
   std::string json;
   const auto printed = google::protobuf::util::MessageToJsonString(report, &json, options);
   TETHYS_CHECK(printed.ok(), printed.ToString());
-  // The names of hosts and jobs in it must not end the script element around it.
+  // The names of hosts and jobs in the JSON must not end the HTML script element around it.
   return absl::StrReplaceAll(json, {{"<", "\\u003c"}});
 }
 
@@ -40,7 +40,7 @@ std::string ValueText(const proto::ReportValue& value, double scale) {
   return value.count() > 0 ? MeanText(value, scale) : "–";
 }
 
-// The text of a table's cell, with '|' escaped.
+// `text` escaped for a cell of a Markdown table.
 std::string CellText(const std::string& text) {
   return absl::StrReplaceAll(text, {{"|", "\\|"}, {"\n", " "}, {"<", "&lt;"}});
 }
@@ -61,7 +61,7 @@ void AppendTimeToTarget(const proto::Report& report, std::string& text) {
   }
 }
 
-// The fields in which the jobs differ: a row per field, a column per variant.
+// Appends a table of the fields in which the jobs differ: a row per field, a column per variant.
 void AppendDifferences(const proto::Report& report, std::string& text) {
   if (report.difference_size() == 0) return;
   text += "\nWhere the jobs differ\n\n| field |";

@@ -13,7 +13,7 @@ namespace tethys {
 std::string ReportHtml(const proto::Report& report);
 std::string ReportMarkdown(const proto::Report& report);
 
-// Writes both files into `path`, the directory of the run or comparison. Errors of writing.
+// Writes both files into `path`, the directory of the run or comparison. Fails if a file cannot be written.
 absl::Status WriteReport(const proto::Report& report, const std::string& path);
 
 }  // namespace tethys

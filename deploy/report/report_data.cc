@@ -34,7 +34,7 @@ constexpr size_t kMaxPoints = 240;
 
 struct Run {
   std::string path;
-  std::string variant;  // Runs of one variant share it.
+  std::string variant;  // The same for all runs of a variant.
   RunRecord record;
   absl::optional<proto::Job> job;  // The resolved job; nullopt: not readable.
 };
@@ -46,7 +46,7 @@ absl::optional<proto::Job> JobIn(const std::string& path) {
   return job;
 }
 
-// "NAME" of "NAME-r3"; `name` itself without such a suffix.
+// "NAME" of "NAME-r3"; `name` itself if it has no such suffix.
 std::string WithoutRepeat(const std::string& name) {
   const size_t dash = name.rfind("-r");
   uint32_t repeat = 0;
@@ -98,7 +98,7 @@ std::string ReadOrNote(const Run& run, const std::string& file, proto::Report& r
   return "";
 }
 
-// Sums over the samples of a machine or process during training, and the time they cover.
+// Sums over the resource samples of a machine or process during training, and the time that they cover.
 struct TrainingSums {
   double seconds = 0;
   double cpu = 0;  // In percent of one core, times seconds.
@@ -112,7 +112,8 @@ bool IsTraining(double begin, double end, const proto::Timing& timing) {
   return begin >= start && end <= start + timing.training_seconds() + timing.validation_seconds();
 }
 
-// Sets nothing if samples cover less than half of the training: a short run may begin and end between two.
+// Sets the use of a machine in training. No-op if samples cover less than half of the training, because a
+// short run may begin and end between two samples.
 void SetUse(const UseByProcess& processes, double training_seconds, proto::MachineSeries& series) {
   proto::MachineUse use;
   for (const auto& [process, sums] : processes) {
@@ -214,7 +215,8 @@ bool OneShape(const proto::RunSummary& summary) {
   });
 }
 
-// "mirrored, 9 workers, global batch 1152"; for a run resumed in another shape also from which update on.
+// "mirrored, 9 workers, global batch 1152". If earlier attempts of the run had another strategy, other
+// processes or another batch, the name also says from which update on it holds.
 std::string NameOf(const proto::RunSummary& summary) {
   std::string name = summary.strategy();
   std::replace(name.begin(), name.end(), '_', ' ');
@@ -223,7 +225,7 @@ std::string NameOf(const proto::RunSummary& summary) {
     absl::StrAppend(&name, ", ", summary.servers(), summary.servers() == 1 ? " server" : " servers");
   }
   absl::StrAppend(&name, ", global batch ", summary.global_batch());
-  // Updates made in another shape must not be credited to this one.
+  // Updates of such earlier attempts must not be credited to the named strategy and processes.
   if (!OneShape(summary)) {
     absl::StrAppend(&name, ", from update ", std::prev(summary.attempt().end())->first_step(), " on");
   }
@@ -288,7 +290,7 @@ void AddVariant(const std::vector<const Run*>& runs, const Target& target, proto
   AddRanks(ReadOrNote(shown, "steps.csv", report), variant);
 }
 
-// The first job of every variant, in their order; empty if one cannot be read.
+// The job of each variant's first run, in the order of `variants`; empty if one of them cannot be read.
 std::vector<proto::Job> JobsOf(const std::vector<Run>& runs, const std::vector<std::string>& variants) {
   std::vector<proto::Job> jobs;
   for (const std::string& variant : variants) {

@@ -26,8 +26,8 @@ Ratio RatioOf(const ReportValue& numerator, const ReportValue& denominator) {
   return ratio;
 }
 
-// The 0.975 quantile of Student's t distribution, beyond the table by its expansion (Abramowitz and Stegun,
-// 26.7.5).
+// The 0.975 quantile of Student's t distribution; beyond the table, computed by the expansion in Abramowitz
+// and Stegun, 26.7.5.
 double HalfInterval(const ReportValue& a, const ReportValue& b) {
   constexpr std::array<double, 5> kQuantiles = {12.706, 4.303, 3.182, 2.776, 2.571};
   const int freedom = std::max(1, std::min(a.count(), b.count()) - 1);

@@ -11,16 +11,16 @@ namespace tethys {
 // The standard error of a mean over runs; negative (unknown) for fewer than two runs.
 double StandardError(const proto::ReportValue& value);
 
-// A quotient of two means with its standard error, by first-order propagation; the error is negative if one
-// of them was measured only once.
+// A quotient of two means with its standard error, by first-order propagation. The error is negative
+// (unknown) if one of the means is over a single run.
 struct Ratio {
   double value = 0;
   double error = -1;
 };
 Ratio RatioOf(const proto::ReportValue& numerator, const proto::ReportValue& denominator);
 
-// Half the 95 % confidence interval of a difference or quotient of the two, in units of its standard error:
-// Student's t with the smaller of the two counts minus one as degrees of freedom.
+// Half the 95 % confidence interval of the difference or quotient of `a` and `b`, in units of its standard
+// error: Student's t with the smaller of the two counts minus one as degrees of freedom.
 double HalfInterval(const proto::ReportValue& a, const proto::ReportValue& b);
 
 // Whether 1 lies within the 95 % confidence interval of the means' quotient. False if no error is known.
@@ -28,15 +28,16 @@ bool EqualWithinNoise(const proto::ReportValue& a, const proto::ReportValue& b);
 
 // The evidence for a difference between two means.
 enum class Difference {
-  kUnknown,  // One of them was measured only once: it may be chance.
+  kUnknown,  // One of the means is over a single run, so the difference may be chance.
   kNoise,    // EqualWithinNoise.
   kShown,
 };
 Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);
 
-// "13.70 ± 0.05": scaled, and rounded to the second digit of the standard error, if there is one.
+// "13.70 ± 0.15": scaled, and rounded to the second significant digit of the standard error, if that is
+// known.
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
-// The same in seconds, "13.70 ± 0.05 s".
+// As MeanText, with the unit: "13.70 ± 0.15 s".
 std::string SecondsText(const proto::ReportValue& seconds);
 // "1.70 ± 0.02 times"
 std::string TimesText(const Ratio& ratio);

@@ -15,10 +15,10 @@ constexpr double kMebibyte = 1 << 20;
 constexpr double kMegabyte = 1e6;
 constexpr int kCaptionWidth = 100;
 
-// One quantity over the lines that have it.
+// One quantity, merged over the lines of summaries that have it.
 struct Merged {
   int lines = 0;
-  double means = 0;  // Their sum.
+  double means = 0;  // The sum of the lines' means.
   double minimum = 0;
   double maximum = 0;
 
@@ -33,10 +33,10 @@ struct Merged {
 // The use of one machine, or of all together, over the repeats of a variant.
 struct MachineUse {
   int cores = 0;
-  std::vector<std::string> processes;  // Those that ran there.
+  std::vector<std::string> processes;  // The job's processes on this machine.
   Merged cpu, memory, in, out;
   double job_cpu = 0, job_memory = 0;         // Sums of the means of the job's processes, over all runs.
-  Merged gpu_percent, gpu_memory, gpu_power;  // Over its individual GPUs.
+  Merged gpu_percent, gpu_memory, gpu_power;  // Over the individual GPUs.
 
   void Add(const proto::ResourceSummary& line) {
     cores = std::max(cores, line.cores());
@@ -138,14 +138,14 @@ void AppendMeasuredColumns(bool with_gpus, std::vector<Column>& columns) {
   for (const char* quantity : {"GPU %", "GPU MiB", "GPU W"}) add(quantity);
 }
 
-// Appends a range's cells to a line of the CSV; empty ones if nothing was reported.
+// Appends the cells of a range to a line of the CSV; the cells are empty if no range was reported (`told`).
 void AppendGpuCells(bool told, const proto::Range& range, std::vector<std::string>& cells) {
   for (const double value : {range.mean(), range.minimum(), range.maximum()}) {
     cells.push_back(told ? NumberCell(value) : "");
   }
 }
 
-// The processes in a text short enough for a column.
+// Names the processes in a text short enough for a column.
 std::string ProcessesText(const std::vector<std::string>& processes) {
   if (processes.size() <= 3) return absl::StrJoin(processes, ", ");
   return absl::StrCat(processes[0], " and ", processes.size() - 1, " more");

@@ -24,13 +24,14 @@ ReportValue MeanOver(const Runs& runs, Measure measure) {
   return MeanOf(values);
 }
 
-// The same for a measurement in the summary.
+// As MeanOver, for a measurement in the run's summary.
 template <typename Measure>
 ReportValue MeanOfSummaries(const Runs& runs, Measure measure) {
   return MeanOver(runs, [&measure](const RunRecord& run) { return measure(run.summary); });
 }
 
-// Steps are recorded by attempt, so a resumed run has only those of its last one.
+// Whether the step records cover nearly all of the training. Those of a resumed run cover only its last
+// attempt.
 bool RecordsNearlyAllSteps(const proto::RunSummary& summary) {
   const double rate = summary.timing().samples_per_second();
   if (!summary.has_phases() || summary.workers() == 0 || rate <= 0) return false;
@@ -39,13 +40,13 @@ bool RecordsNearlyAllSteps(const proto::RunSummary& summary) {
   return recorded_seconds >= kNearlyAll * summary.timing().training_seconds();
 }
 
-// A phase's part of a worker's training time, in seconds.
+// The seconds of a worker's training time that a phase took, as the mean over workers.
 Number WorkerSeconds(const proto::RunSummary& summary, double phase_us) {
   if (!RecordsNearlyAllSteps(summary)) return absl::nullopt;
   return phase_us / 1e6 * static_cast<double>(summary.steps_recorded()) / summary.workers();
 }
 
-// The mean over workers.
+// The seconds for which a worker waited to send its step records, as the mean over workers.
 Number RecordStallSeconds(const proto::RunSummary& summary) {
   if (!RecordsNearlyAllSteps(summary)) return absl::nullopt;
   double seconds = 0;

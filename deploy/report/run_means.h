@@ -20,7 +20,7 @@ struct RunRecord {
   int repeat = 0;
   uint64_t seed = 0;
   std::string run_dir = {};
-  absl::Status status = {};  // If not OK, it failed, and the summary is unused.
+  absl::Status status = {};  // If not OK, the run failed, and the summary is unused.
   proto::RunSummary summary = {};
   std::vector<proto::EpochPoint> epochs = {};  // Ends of epochs, in order.
 };
@@ -33,8 +33,8 @@ Target TargetOf(absl::Span<const RunRecord> runs, absl::optional<double> given);
 // The values' mean and sample deviation (n - 1 in the denominator; 0 for one value).
 proto::ReportValue MeanOf(absl::Span<const double> values);
 
-// Means over the successful runs of `variant`: the numbers of runs and every ReportValue, nothing else.
-// to_target is absent without a target.
+// Means over the successful runs of `variant`. Sets only the numbers of runs, every ReportValue and, if there
+// is a target, to_target.
 proto::ReportVariant MeansOver(absl::Span<const RunRecord> runs, int variant, const Target& target);
 
 }  // namespace tethys

@@ -14,25 +14,25 @@
 
 namespace tethys {
 
-// A run's ends of epochs, in order, from the text of its epochs.csv. If an epoch has two lines, as in a
-// resumed run, the later one counts.
+// Parses a run's epochs.csv into one point for each end of an epoch, in order. If an epoch has two lines, as
+// in a resumed run, the later line counts.
 std::vector<proto::EpochPoint> ParseEpochs(absl::string_view csv);
 
-// The best validation accuracy; nullopt: never validated.
+// The best validation accuracy; nullopt: the run was never validated.
 absl::optional<double> BestAccuracy(absl::Span<const proto::EpochPoint> epochs);
 
 struct Reached {
   double seconds = 0;  // Training time.
   int epochs = 0;
 };
-// nullopt: not reached by the run's end.
+// The first end of an epoch at or above `target`; nullopt: the run did not reach it.
 absl::optional<Reached> FirstAtOrAbove(double target, absl::Span<const proto::EpochPoint> epochs);
 
-// The target used if none is given: the highest integer percentage that all of these best accuracies reach.
-// nullopt: there are none, or one is below 1 %.
+// The target used if none is given: the highest integer percentage that all accuracies in `best` reach.
+// nullopt: `best` is empty, or an accuracy in it is below 1 %.
 absl::optional<double> CommonTarget(absl::Span<const double> best);
 
-// "85 % validation accuracy" and, if it was not given, how it was chosen.
+// "85 % validation accuracy" and, if the target was not given, how it was chosen.
 std::string TargetText(const proto::AccuracyTarget& target);
 
 }  // namespace tethys

@@ -103,7 +103,7 @@ std::string MostAccurateSentence(const Ranking& variants) {
       Name(*most), ", ", PercentText(most->test_accuracy()), " in ", SecondsText(most->seconds()), ".");
 }
 
-// The name of the first of `level`, and of those equally fast within noise.
+// Names level[0], and the variants that are as fast as level[0] within noise.
 std::string ChoiceText(const Ranking& level) {
   std::vector<std::string> as_fast;
   for (size_t i = 1; i < level.size(); ++i) {
@@ -115,7 +115,7 @@ std::string ChoiceText(const Ranking& level) {
   return absl::StrCat(Name(*level[0]), " (level with it within noise: ", ListText(as_fast), ")");
 }
 
-// The fastest variant and its cost in accuracy, if it is shown to be faster than `choice`.
+// Names the fastest variant and its loss of accuracy, if that variant is shown to be faster than `choice`.
 std::string AlternativeText(const Ranking& variants, const ReportVariant& choice, Accuracy accuracy) {
   const ReportVariant& fastest = *variants[0];
   if (accuracy == nullptr || DifferenceOf(fastest.seconds(), choice.seconds()) != Difference::kShown)
@@ -125,7 +125,7 @@ std::string AlternativeText(const Ranking& variants, const ReportVariant& choice
                          100 * ((choice.*accuracy)().mean() - (fastest.*accuracy)().mean()));
 }
 
-// Recommends the fastest of those that no other surpasses in accuracy.
+// Recommends the fastest of the variants that no other variant surpasses in accuracy.
 std::string Recommendation(const Ranking& variants) {
   if (std::any_of(variants.begin(), variants.end(), [](const auto* v) { return v->seconds().count() < 2; })) {
     return "One run of a variant is no ground for a recommendation: repeat with --repeats=3 or more.";
@@ -184,12 +184,12 @@ std::string NotReachedText(const proto::Report& report) {
   return text.empty() ? "" : text + ".";
 }
 
-// Names the first of the variants at the target, which need not be the one of shortest training.
+// Names the variant that reached the target first. It need not be `fastest`, the one that trained fastest.
 std::string FirstAtTargetText(const std::string& target, const Ranking& variants,
                               const ReportVariant& fastest) {
   const ReportVariant& first = *variants[0];
   const ReportValue& seconds = first.to_target().seconds();
-  // The fastest is the rival of the first, if it reached the target.
+  // The rival is `fastest` if that variant reached the target and is not the first one itself.
   const bool fastest_there = std::count(variants.begin(), variants.end(), &fastest) > 0;
   const ReportVariant* rival = &first != &fastest && fastest_there ? &fastest : RivalOf(variants);
   if (rival == nullptr)
@@ -226,7 +226,7 @@ std::string TargetSentence(const proto::Report& report, const ReportVariant& fas
       at_once ? " All reached it in their first epoch: a higher --target_accuracy tells more." : "");
 }
 
-// Lists failed runs, which are part of no mean.
+// Lists failed runs, which no mean includes.
 std::string FailureSentence(const proto::Report& report) {
   std::string text;
   for (const ReportVariant& variant : report.variant()) {
@@ -237,7 +237,7 @@ std::string FailureSentence(const proto::Report& report) {
   return text.empty() ? "" : text + ".";
 }
 
-// Lists variants whose runs used different exchanges, so that their means mix them.
+// Lists variants whose runs exchanged gradients in different ways, so that their means mix these ways.
 std::string ExchangeSentence(const Ranking& variants) {
   std::string text;
   for (const ReportVariant* variant : variants) {
