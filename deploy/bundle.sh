@@ -4,9 +4,12 @@
 #
 #   deploy/bundle.sh [PROGRAM [BUNDLE [FOLDER]]]
 #
-# Defaults: PROGRAM is build/release/deploy/tethys; BUNDLE is tethys-bundle.tar.gz beside it; FOLDER, which may
-# contain libtethys_cuda.so, is that of PROGRAM. The command contains this script and runs it when machines lack its
-# build. BUNDLE_LEVEL is the level of gzip (6), which every machine with tar has.
+# Defaults: PROGRAM is build/release/deploy/tethys; BUNDLE is tethys-bundle.tar.gz beside PROGRAM; FOLDER, which may
+# contain libtethys_cuda.so, is PROGRAM's folder. The tethys command contains this script and runs it when other
+# machines lack its build. The variable BUNDLE_LEVEL sets the compression level (default 6) of gzip, which every
+# machine with tar has.
+#
+# The bundle contains:
 #
 #   build               the output of the program's --version
 #   tethys              start script: the bundle's own loader runs lib/tethys with the bundle's own libraries
@@ -24,7 +27,7 @@ folder=$(mktemp -d)
 new=$(mktemp "$bundle.XXXXXX")
 trap 'rm -rf "$folder" "$new"' EXIT
 mkdir "$folder/lib"
-# Without binutils the bundle is only larger.
+# Without binutils, which has strip, the bundle works but is larger.
 if command -v strip >/dev/null; then pack_binary() { strip -o "$2" "$1"; }; else pack_binary() { cp -L "$1" "$2"; }; fi
 pack_binary "$program" "$folder/lib/tethys"
 "$program" --version > "$folder/build"
@@ -34,7 +37,7 @@ missing=$(ldd "$program" | grep 'not found' || true)
 [ -z "$missing" ] || { echo "bundle.sh: libraries of $program are missing here:"$'\n'"$missing" >&2; exit 1; }
 loader=$(ldd "$program" | awk '$1 ~ /^\// && $1 ~ /ld-linux/ {print $1}')
 [ -n "$loader" ] || { echo "bundle.sh: $program names no loader: is it linked dynamically?" >&2; exit 1; }
-# For jobs on GPUs, if it was built; NVIDIA's own libraries are found on the host (--cuda_library_path).
+# Jobs on GPUs need libtethys_cuda.so, if it was built. NVIDIA's libraries must be on the host (--cuda_library_path).
 [ ! -e "$cuda" ] || pack_binary "$cuda" "$folder/lib/libtethys_cuda.so"
 cp -L $(ldd "$program" | awk '$2 == "=>" {print $3}') "$loader" "$folder/lib/"
 # NVIDIA's libraries need these parts of the C library, which must not come from the host's C library.

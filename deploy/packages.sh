@@ -1,6 +1,7 @@
 # shellcheck shell=bash disable=SC2034
 # Packages that Tethys needs from the distribution, and their installation. Sourced by quickstart.sh, tests/run.sh and
-# .ci/run; not run by itself. Names are those of Debian 12 and 13 and of Ubuntu 24.04. None of them starts a service.
+# .ci/run; not run by itself. The packages have these names in Debian 12 and 13 and in Ubuntu 24.04, and none of them
+# starts a service.
 
 BUILD_PACKAGES=(
   g++ cmake ninja-build ccache
@@ -10,12 +11,12 @@ BUILD_PACKAGES=(
   libjs-chart.js                                                          # charts of reports
 )
 DATA_PACKAGES=(dataset-fashion-mnist)                  # Data of the examples.
-TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without our code.
-               libbenchmark-dev libgloo-dev            # Benchmarks, and the peer of the all-reduce.
+TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without Tethys.
+               libbenchmark-dev libgloo-dev            # Benchmarks; Gloo, to compare all-reduce with.
                python3-yaml                            # Reads the Kubernetes manifest.
                strace                                  # Simulates failing disks.
-               iproute2 openssh-client)                # A cluster of namespaces on one machine.
-# Only in Debian 12, where .ci/run runs. The last one has libFuzzer.
+               iproute2 openssh-client)                # A cluster of network namespaces.
+# All of them exist only in Debian 12, on which .ci/run runs. The last package has libFuzzer.
 LINT_PACKAGES=(clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev)
 
 is_installed() { dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
@@ -24,7 +25,7 @@ as_root() {
   if ((EUID == 0)); then "$@"; else sudo "$@"; fi
 }
 
-# install_missing PACKAGE...: installs the missing ones; uses neither network nor root if there are none.
+# install_missing PACKAGE...: installs those packages that are missing. Uses neither network nor root if none is.
 install_missing() {
   if ! command -v apt-get >/dev/null; then
     echo "There is no apt-get here. Make sure that you have the contents of these Debian packages: $*" >&2

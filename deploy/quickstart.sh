@@ -13,7 +13,7 @@ source deploy/packages.sh
 echo "The first time this takes about six minutes on two cores and 0.9 GB of disk; again, half a minute."
 install_missing "${BUILD_PACKAGES[@]}" "${DATA_PACKAGES[@]}"
 
-# tests/run.sh enables the tests later, in this same build directory.
+# Tests are not built here; tests/run.sh enables them later, in the same build directory.
 [[ -f build/release/build.ninja ]] || cmake --preset release -DTETHYS_BUILD_TESTS=OFF
 cmake --build --preset release --target tethys
 
