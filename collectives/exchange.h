@@ -1,7 +1,7 @@
 // Creates the communicator by which mirrored workers exchange gradients. This is the only place that chooses
 // TCP, shared memory or both. The choice depends on the hosts of the ranks and on the job's setting.
 //
-// The functions block until all ranks are connected and have agreed on the choice. Every rank calls them at
+// CreateExchange blocks until all ranks are connected and have agreed on the choice. Every rank calls it at
 // the same time, with the same setting.
 #ifndef TETHYS_COLLECTIVES_EXCHANGE_H_
 #define TETHYS_COLLECTIVES_EXCHANGE_H_

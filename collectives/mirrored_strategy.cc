@@ -36,7 +36,7 @@ class MirroredStrategy final : public Strategy {
     thread_.join();
   }
 
-  // May use the communicator on this thread, because nothing is reduced before the first Prepare.
+  // Uses the communicator on the training thread. This is safe because nothing is reduced before Prepare.
   absl::StatusOr<float*> AllocateGradients(int64_t elements) override {
     if (!options_.in_memory_of_communicator) return nullptr;
     return communicator_->AllocateForReduction(elements);
@@ -119,8 +119,8 @@ class MirroredStrategy final : public Strategy {
     return absl::OkStatus();
   }
 
-  // The arenas are host memory, so the update has already run. All workers have the same bits as sums, so
-  // either all workers refuse the sums or none does.
+  // The arenas are host memory, so the update has already run. The sums have the same bits on all workers, so
+  // either all workers refuse them or none does.
   absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event&) override {
     if (update_.has_value()) TETHYS_RETURN_IF_ERROR(update_->Check(step));
     return outcome_;
@@ -170,8 +170,8 @@ class MirroredStrategy final : public Strategy {
   const MirroredOptions options_;
 
   Mutex mu_;
-  CondVar work_;  // A bucket is complete, or stopping_.
-  CondVar done_;  // The communication thread has reduced a bucket or failed.
+  CondVar work_;  // Signalled when a bucket is complete or stopping_ is set.
+  CondVar done_;  // Signalled when the communication thread has reduced a bucket or failed.
   bool reducing_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<Bucket> buckets_ ABSL_GUARDED_BY(mu_);

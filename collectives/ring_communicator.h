@@ -3,8 +3,8 @@
 // around the ring, by reduce-scatter and all-gather. This transfers 2 (n-1)/n of the vector into and out of
 // every rank, which is the minimum.
 //
-//   RingListener::Listen("10.0.0.3")  ->  send address() to all ranks  ->  CreateRingCommunicator(listener,
-//   options)
+//   RingListener::Listen("10.0.0.3")  ->  send address() to all ranks
+//       ->  CreateRingCommunicator(listener, options)
 //
 // Creating blocks until all ranks are connected or `connect_timeout` has passed. Meanwhile connections from
 // outside the job are refused without delaying any rank.
@@ -45,12 +45,12 @@ class RingListener {
 
 struct RingOptions {
   int rank = 0;
-  std::vector<std::string>
-      addresses;  // host:port of every rank's listener, including this one's; sets the world size.
+  // host:port of every rank's listener, including this rank's; sets the world size.
+  std::vector<std::string> addresses;
   std::vector<std::string> member_names;  // "worker 2 on 10.0.0.3", for errors; empty: the addresses.
   uint32_t group = 0;                     // Id of the communicator in the job; several may exist at once.
   uint32_t generation = 1;                // Of the membership; frames of other generations are refused.
-  uint32_t incarnation = 1;               // Incarnation of this process.
+  uint32_t incarnation = 1;               // 1 for a rank's first process; each replacement adds 1.
   JobToken token;
   // If set, connections use TLS, and each peer's certificate must carry the peer's certificate name. Null: no
   // TLS.

@@ -21,8 +21,8 @@ namespace tethys {
 struct SharedMemoryAddress {
   int64_t process = 0;
   int64_t descriptor = -1;
-  uint64_t key[2] =
-      {};  // Random; also stored at the memory's end, so that no other memory is mistaken for it.
+  // Random; also stored at the end of the memory, so that no other memory is mistaken for this one.
+  uint64_t key[2] = {};
 };
 
 struct UnmapMemory {

@@ -107,7 +107,7 @@ class StreamMirroredStrategy final : public Strategy {
     const absl::Status happened = Await(done);
     if (!happened.ok()) return Failed(happened, step, Progress(step.parity));
     --steps_in_flight_;
-    // All workers have the same bits as sums, so either all workers refuse the sums or none does.
+    // The sums have the same bits on all workers, so either all workers refuse them or none does.
     TETHYS_RETURN_IF_ERROR(update_.Check(step));
     return StepOutcome{.version = step.step + 1, .bytes_out = BytesMoved(), .bytes_in = BytesMoved()};
   }

@@ -20,9 +20,9 @@ namespace tethys {
 
 struct StreamMirroredOptions {
   int64_t bucket_bytes = 25 << 20;  // A bucket closes once it holds this many bytes, as sent.
-  int64_t first_bucket_bytes =
-      1 << 20;               // The first bucket closes at the smaller of both: it begins the exchange.
-  bool in_bfloat16 = false;  // Send and sum in bfloat16; the update still takes float32.
+  // Limit for the first bucket, if smaller than bucket_bytes. A small first bucket starts the exchange early.
+  int64_t first_bucket_bytes = 1 << 20;
+  bool in_bfloat16 = false;                 // Send and sum in bfloat16; the update still takes float32.
   Nanoseconds step_timeout = 30 * kSecond;  // A step that takes longer has failed.
   const Clock* clock = nullptr;             // Outlives the strategy.
   std::string reason = {};                  // Why the devices exchange, for logs and reports.

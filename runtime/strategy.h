@@ -63,7 +63,8 @@ struct StrategyTraits {
   bool stream_only = false;
   // True: every BeginStep may change the parameters. False: only the first BeginStep may.
   bool parameters_change_before_step = false;
-  // True: the worker's device updates the parameters. False: servers do.
+  // True: the strategy updates the parameters on this worker's device. False: servers or the caller update
+  // them.
   bool updates_here = false;
 };
 

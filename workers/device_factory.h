@@ -1,6 +1,6 @@
-// The only place that creates devices: a worker's device (the CPU, or one GPU of its host) and the device of
-// `tethys evaluate`. Called once, by the thread that uses the device. Blocks while NVIDIA's libraries load.
-// FailedPrecondition and NotFound say what the host lacks.
+// Creates the device of a worker (the CPU, or one GPU of its host) or of `tethys evaluate`. Called once, by
+// the thread that uses the device. Blocks while NVIDIA's libraries load. FailedPrecondition and NotFound say
+// what the host lacks.
 #ifndef TETHYS_WORKERS_DEVICE_FACTORY_H_
 #define TETHYS_WORKERS_DEVICE_FACTORY_H_
 

@@ -50,7 +50,7 @@ class Replica {
     std::shared_ptr<const Dataset> train = nullptr;
     BatchFeed::Options feed = {};
     bool graphs = true;  // Capture steps as graphs if the device can. Equal on all ranks of a job.
-    std::function<void()> records_wait = nullptr;  // StepRecorder's half_full.
+    std::function<void()> records_wait = nullptr;  // Passed to StepRecorder as half_full.
   };
 
   // Allocates the parameters, set to zero, and compiles the plan that evaluates. `clock` outlives the
@@ -78,8 +78,8 @@ class Replica {
   absl::Status Step(const StepInfo& step) { return pipeline_->Run(step); }
   absl::Status Finish() { return pipeline_->Finish(); }
 
-  // Returns sums over samples [slice.begin, slice.end) of `dataset`. Calls Refresh of an attached strategy
-  // before. Requires that no step is in flight.
+  // Returns sums over samples [slice.begin, slice.end) of `dataset`. First calls Refresh if a strategy is
+  // attached. Requires that no step is in flight.
   absl::StatusOr<EvaluationSums> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice);
 
   // Sets the parameters by the variables' initializers, to the same values on every rank.

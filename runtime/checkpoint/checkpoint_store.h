@@ -29,7 +29,7 @@ struct DamagedCheckpoint {
   std::string reason;
 };
 struct LatestCheckpoint {
-  std::string path;                        // Empty: there is none.
+  std::string path;                        // Empty if no checkpoint is undamaged.
   std::vector<DamagedCheckpoint> damaged;  // All newer than `path`.
 };
 

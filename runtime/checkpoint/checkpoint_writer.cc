@@ -20,7 +20,7 @@ struct CheckpointWriter::TensorFile {
   std::string path;
   FileDescriptor fd = {};
   int first_slot = 0;
-  std::vector<SafetensorsEntry> entries = {};  // [slot - first_slot][variable], flat.
+  std::vector<SafetensorsEntry> entries = {};  // [slot - first_slot][variable], flattened.
   int64_t header_bytes = 0;
   uint32_t header_crc32 = 0;
 

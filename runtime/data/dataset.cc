@@ -33,7 +33,7 @@ absl::Status CheckSameShape(const Files& train, const Shape& train_shape, const 
                                                  ": training and test data must have one shape"));
 }
 
-// Sizes of the first two splits of `count` training samples.
+// Computes the sizes of the training and validation splits of `count` samples.
 absl::Status Split(const proto::Data& data, int64_t count, DatasetSizes& sizes) {
   sizes.validation = data.validation_samples();
   if (sizes.validation < 0 || sizes.validation >= count) {

@@ -48,8 +48,8 @@ std::vector<std::string> DataFiles(const proto::Data& data);
 
 struct DatasetSizes {
   int64_t train = 0;
-  int64_t validation = 0;  // 0: there is none.
-  int64_t test = 0;        // 0: there is none.
+  int64_t validation = 0;  // 0 if the job has no validation split.
+  int64_t test = 0;        // 0 if the job has no test data.
   Shape sample_shape;
 };
 
@@ -59,8 +59,8 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Data& data);
 
 struct Datasets {
   std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> validation;  // Null: there is none. Shares its bytes with `train`.
-  std::shared_ptr<const Dataset> test;        // Null: there is none.
+  std::shared_ptr<const Dataset> validation;  // Null without a validation split. Shares bytes with `train`.
+  std::shared_ptr<const Dataset> test;        // Null without test data.
 };
 
 // Reads all files. Has the checks of ReadDatasetSizes, and refuses a label outside the classes, naming file,

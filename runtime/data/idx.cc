@@ -67,7 +67,7 @@ class IdxReader {
   std::unique_ptr<gzFile_s, Close> file_;
   int64_t file_bytes_ = 0;
   bool gzipped_ = false;
-  bool stream_cut_ = false;  // The gzip stream ended before its end.
+  bool stream_cut_ = false;  // The file ended within the gzip stream.
 };
 
 absl::Status IdxReader::Open() {

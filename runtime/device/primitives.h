@@ -90,7 +90,7 @@ class SgdPrimitive {
 // The place in a random sequence from which UniformPrimitive draws.
 struct RandomPosition {
   uint64_t step = 0;
-  uint64_t first = 0;  // First element within the step; each part of a batch begins at its own.
+  uint64_t first = 0;  // Index of the first element within the step; differs between parts of a batch.
 };
 // Random numbers, uniform in (0, 1), keyed like RandomStream by a seed and a purpose. Element i of step s is
 // ToUnitFloat of number i of RandomStream(seed, purpose, s), the same bits on every device.

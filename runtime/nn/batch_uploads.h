@@ -1,6 +1,7 @@
 // Copies batches to a device that does not read the host's memory, while the device computes. Each batch is
 // copied on a separate stream into one of two slots, and when its step begins, from the slot to the buffer
-// that the step reads. The buffer never changes, so one captured graph of a step serves all batches.
+// that the step reads. That buffer's address never changes, so one captured graph of a step serves all
+// batches.
 //
 //   uploads.Upload(next batch);            // while a step computes
 //   uploads.Take();                        // enqueues the copy of that batch to batch()
@@ -29,8 +30,8 @@ class BatchUploads {
   static absl::StatusOr<std::unique_ptr<BatchUploads>> Create(Device& device, Stream& stream,
                                                               const BatchLayout& layout);
 
-  // Starts to copy a batch. Requires that it has the layout given to Create and that fewer than two uploaded
-  // batches wait to be taken. Pinned memory must not change until AwaitUploads has returned.
+  // Starts to copy a batch. Requires that the batch has the layout given to Create, and that fewer than two
+  // uploaded batches wait to be taken. Pinned memory must not change until AwaitUploads has returned.
   absl::Status Upload(const HostBatch& batch);
 
   // Enqueues the copy of the oldest uploaded batch into batch(), which all work enqueued later then reads.

@@ -17,9 +17,9 @@ namespace tethys {
 class Model {
  public:
   // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias. A layer without a
-  // name is named after its kind and position, "dense_1". `sample_shape` is the shape of one sample, without
-  // the batch axis: [height, width, channels], or [28, 28] for one channel. `classes` is the number of
-  // outputs that the last layer must have. InvalidArgument names the layer. Reasons: nothing to train, an
+  // name is named after its kind and position, such as "dense_1". `sample_shape` is the shape of one sample,
+  // without the batch axis: [height, width, channels], or [28, 28] for one channel. `classes` is the number
+  // of outputs that the last layer must have. InvalidArgument names the layer. Reasons: nothing to train, an
   // input with other axes than the layer takes, a window larger than its image, a repeated name, a last layer
   // with another number of outputs, more than 2^33 parameters (to bound memory).
   static absl::StatusOr<Model> Create(const proto::Model& config, const Shape& sample_shape, int64_t classes);
@@ -30,7 +30,7 @@ class Model {
   int64_t classes() const { return classes_; }
 
   // Ranges of the arena in the order in which backward fills them, from the last layer to the first. Each
-  // layer with variables has one range, from the begin of its weights to the end of its bias. The range
+  // layer with variables has one range, from the start of its weights to the end of its bias. The range
   // includes the padding between weights and bias, which is zero.
   std::vector<Range> ready_order() const;
 
@@ -41,7 +41,7 @@ class Model {
     std::variant<DenseShape, ConvolutionShape, MaxPoolingShape> shape = {};  // For one row.
     int64_t in = 0;                                                          // Elements of a sample.
     int64_t out = 0;
-    Range weights = {};  // [in, out], or filters [out, height, width, in]. Empty, as `bias`, for max pooling.
+    Range weights = {};  // [in, out], or filters [out, height, width, in]. Max pooling: empty, like `bias`.
     Range bias = {};     // [out]
     bool has_variables() const { return weights.count > 0; }
   };

@@ -1,4 +1,4 @@
-// A layer of a plan: its primitive and its variables' addresses. Made by plan.cc; belongs to the plan's
+// A layer of a plan: its primitive and its variables' addresses. Created by plan.cc; used by the plan's
 // thread.
 #ifndef TETHYS_RUNTIME_NN_PLAN_LAYER_H_
 #define TETHYS_RUNTIME_NN_PLAN_LAYER_H_

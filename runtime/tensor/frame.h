@@ -8,13 +8,13 @@
 //    7  u8   dtype              1: float32
 //    8  u32  by kind            push: global sample count; parameters: staleness; broadcast: root;
 //                              error: status code; 0 in all other kinds
-//   12  u32  generation
-//   16  u32  group
+//   12  u32  generation         of the job's membership
+//   16  u32  group              id of the communicator (ring)
 //   20  u32  rank               of the sender
-//   24  u32  incarnation        of the sender
+//   24  u32  incarnation        of the sender: 1 for its first process, 1 more for each replacement
 //   28  u32  CRC-32             of the header with this field 0
 //   32  u64  step               worker's step; a collective's number
-//   40  u64  sequence           per sender, increasing: a repeat is recognised; pulls count from 2^63
+//   40  u64  sequence           increases per sender, so that repeats are recognised; pulls: from 2^63
 //   48  u64  range begin        meaning set by the kind
 //   56  u64  range count
 //   64  u64  sample begin       position in the job's order

@@ -146,7 +146,7 @@ class Convolution final : public ConvolutionPrimitive {
 
 Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels)
     : shape_(shape), threads_(threads), kernels_(kernels) {
-  omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on the threads.
+  omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on the number of threads.
   attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const Layouts layouts = MakeLayouts();
   x_ = View(layouts.x, engine_), dx_ = View(layouts.x, engine_);

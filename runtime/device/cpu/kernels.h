@@ -1,6 +1,6 @@
-// The loops of the CPU back end that oneDNN does not provide. kernels.cc is compiled once per instruction
-// set, and a device picks one of these tables when it is created. (Indirect functions, which would pick at
-// load time, crash under ThreadSanitizer.) Thread-safe: the kernels have no state. They never block or
+// The loops of the CPU back end that oneDNN does not provide. kernels.cc is compiled to one table of kernels
+// per instruction set, and a device picks a table when it is created. (Indirect functions, which would pick
+// at load time, crash under ThreadSanitizer.) Thread-safe: the kernels have no state. They never block or
 // allocate.
 //
 // Invariants:

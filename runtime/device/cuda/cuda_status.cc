@@ -29,7 +29,7 @@ absl::Status CublasStatus(cublasStatus_t error, absl::string_view call) {
 
 absl::Status CudnnStatus(cudnnStatus_t error, absl::string_view call) {
   if (error == CUDNN_STATUS_SUCCESS) return absl::OkStatus();
-  // Codes of 3000 and more say that a combination is not supported.
+  // Codes from 3000 to 3999 say that a combination is not supported.
   const auto code = error >= CUDNN_STATUS_NOT_SUPPORTED && error < CUDNN_STATUS_INTERNAL_ERROR
                         ? absl::StatusCode::kUnimplemented
                         : absl::StatusCode::kInternal;

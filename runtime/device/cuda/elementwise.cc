@@ -36,7 +36,7 @@ class SoftmaxCrossEntropyLoss final : public SoftmaxCrossEntropyPrimitive {
 
 class InputConversion final : public InputConversionPrimitive {
  public:
-  // (x / 255 - mean) / deviation as one multiplication and one addition.
+  // Computes (x / 255 - mean) / deviation as one multiplication and one addition.
   InputConversion(int64_t count, float mean, float deviation)
       : count_(count),
         scale_(static_cast<float>(1.0 / (255.0 * deviation))),

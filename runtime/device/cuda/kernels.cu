@@ -21,7 +21,7 @@ __global__ void FromBfloat16Kernel(int64_t count, const __nv_bfloat16* in, float
 __global__ void AddBiasKernel(int64_t count, int64_t columns, bool relu, const float* bias, float* y) {
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
     const float sum = y[i] + bias[i % columns];
-    y[i] = relu && sum < 0 ? 0.0f : sum;  // A comparison with NaN is false.
+    y[i] = relu && sum < 0 ? 0.0f : sum;  // Keeps NaN: a comparison with NaN is false.
   }
 }
 
@@ -150,7 +150,7 @@ __global__ void FindBadKernel(SgdArguments arguments, const SgdTile* tiles, cons
   bool found = false;
   for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
     found |= !isfinite(gradient_sums[i]);
-  if (found) *bad = 1;  // All threads that write, write the same value.
+  if (found) *bad = 1;  // All threads that write *bad write the same value.
 }
 
 struct SgdFactors {

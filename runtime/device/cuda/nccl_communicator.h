@@ -1,7 +1,7 @@
 // NCCL as a StreamCommunicator (runtime/device/stream_communicator.h). Communicators are non-blocking: every
-// call returns at once and is polled under a deadline, so that a lost rank never hangs the others.
-// ncclCommFinalize and ncclCommAbort wait without a deadline for graphs that captured an all-reduce, so those
-// graphs must be destroyed first.
+// call returns at once and is polled under a deadline, so that the loss of a rank never makes the others
+// hang. ncclCommFinalize and ncclCommAbort wait without a deadline for graphs that captured an all-reduce, so
+// those graphs must be destroyed first.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_NCCL_COMMUNICATOR_H_
 
