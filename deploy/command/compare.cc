@@ -98,7 +98,8 @@ struct PlannedVariant {
   proto::Job job;
 };
 
-// InvalidArgument: a job is wrong, or a variation applies to no job.
+// Lists the variants in the order of the tables. InvalidArgument: a job is wrong, or a variation applies to
+// no job.
 absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
                                                          const std::vector<Variation>& variations) {
   std::vector<PlannedVariant> planned;
@@ -300,7 +301,7 @@ std::string ResumeCommand(const Flags& flags, const std::string& path) {
   return absl::StrCat(command, " --resume --run_dir=", ShellWord(path));
 }
 
-// Checks that `path` has no comparison yet or, with --resume, that it exists.
+// Checks that `path` holds no comparison yet. With --resume, checks instead that `path` exists.
 absl::Status CheckPlace(const Flags& flags, const std::string& path) {
   if (flags.Has("resume")) {
     if (!flags.Has("run_dir")) {

@@ -41,7 +41,7 @@ int64_t ParameterCount(const proto::JobPlan& plan) {
   return count;
 }
 
-// "ps 3", "ps 3 to 9, each", "ps 15 to 39, at most"
+// For example "ps 3", "ps 3 to 9, each" or "ps 15 to 39, at most".
 std::string GroupName(const ServerGroup& group) {
   if (group.first == group.last) return absl::StrCat("ps ", group.first);
   return absl::StrCat("ps ", group.first, " to ", group.last, group.at_most ? ", at most" : ", each");
@@ -131,7 +131,7 @@ int WorkersOn(proto::Device::Kind device, const proto::JobPlan& plan) {
   return workers;
 }
 
-// "cuda, bf16 on 2 workers, cpu on 1 worker"
+// For example "cuda, bf16 on 2 workers, cpu on 1 worker".
 std::string DevicesText(const proto::JobPlan& plan) {
   const proto::Device& device = plan.job().device();
   std::string text = device.precision() == proto::Device::BF16 ? "cuda, bf16" : "cuda";
@@ -194,7 +194,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   return Table(columns, rows) + note;
 }
 
-// The bytes that a mirrored worker, or each of several alike, sends and receives in a step.
+// A row of the traffic table: the bytes that each mirrored worker of one kind sends and receives in a step.
 struct Moved {
   std::string worker;
   int64_t out = 0;

@@ -26,7 +26,7 @@ std::vector<Places> PlacesAllHere(const std::vector<proto::Job>& jobs) {
   return places;
 }
 
-// The places of all hosts of the file; empty for hosts that no job uses.
+// A place for each host of the file; the places of hosts that no job uses are empty.
 absl::StatusOr<std::vector<Place>> PrepareUsed(const std::vector<HostEntry>& entries,
                                                const std::set<int>& used, const Flags& flags) {
   std::vector<ClusterHost> hosts;
@@ -61,7 +61,8 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
   if (!flags.Has("hostfile")) {
     for (const char* flag : {"ssh_config", "bundle"}) {
       if (!flags.Has(flag)) continue;
-      if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;  // Fetching uses it.
+      // --resume uses ssh_config to fetch the results of an earlier attempt.
+      if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;
       return absl::InvalidArgumentError(absl::StrCat("--", flag, " means nothing without --hostfile"));
     }
     return PlacesAllHere(jobs);

@@ -152,8 +152,8 @@ absl::Status CheckPortFree(int port) {
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const int on = 1;
-  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on,
-             sizeof(on));  // The port may be in TIME_WAIT.
+  // Connections of ended jobs may still be in TIME_WAIT on this port.
+  setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
     return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(ErrnoStatus(errno, absl::StrCat("port ", port)).message(),

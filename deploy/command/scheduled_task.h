@@ -22,12 +22,12 @@ struct ScheduledRun {
   double start_timeout = 0;            // Seconds within which all processes must join.
   bool own_gpus = false;               // See TaskOptions.
 };
-// Reads the scheduler's environment variables and the job file: JOB or, if only --resume is given, the job
-// stored in --run_dir. InvalidArgument: the variables and the job contradict each other.
+// Reads the scheduler's environment variables and the job file: JOB or, with --resume and without JOB, the
+// job stored in --run_dir. InvalidArgument: the variables and the job contradict each other.
 absl::StatusOr<ScheduledRun> FindScheduledRun(const Flags& flags);
 
-// Options for the process that starts the chief. It starts the chief and, if it is worker 0, that worker; the
-// job's other processes are started by the scheduler and join.
+// Options for the process that starts the chief. If this process is worker 0, it starts that worker, too. The
+// scheduler starts the job's other processes, which then join.
 absl::StatusOr<JobRunOptions> ScheduledOptions(const Flags& flags, const ScheduledRun& run);
 
 // Called if the process that should start the chief cannot do so, because of `status`. Refuses the job's

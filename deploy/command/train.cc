@@ -36,7 +36,7 @@ absl::StatusOr<int> ChiefPort(const Flags& flags) {
   return static_cast<int>(port);
 }
 
-// The job file to read: the one that the user names, or the resumed run's.
+// The job file to read: the file that the user names or, with `resume`, the job file of the resumed run.
 absl::StatusOr<std::string> JobFile(const Flags& flags, bool resume) {
   if (!resume) {
     if (!flags.arguments().empty()) return flags.arguments()[0];

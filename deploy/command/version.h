@@ -7,8 +7,8 @@
 namespace tethys {
 
 // "Tethys 0.1.0, commit 0a00dc8f3c11, build 0118d2aaf032...": the build id comes last, for scripts. The
-// commit is left out if it was not built from a git repository. Uncommitted changes show only in the build
-// id.
+// commit is left out if the program was not built from a git repository. Uncommitted changes show only in the
+// build id.
 std::string VersionText();
 // As VersionText, with only the beginning of the build id, for people.
 std::string ShortVersionText();

@@ -24,8 +24,8 @@ BuildInUse::~BuildInUse() {
 void BuildInUse::Run() {
   const MutexLock lock(mu_);
   while (!ended_) {
-    utimensat(AT_FDCWD, folder_.c_str(), nullptr,
-              0);  // If this fails, removal would fail, too.
+    // Errors are ignored: if touching the folder fails, removing it would fail, too.
+    utimensat(AT_FDCWD, folder_.c_str(), nullptr, 0);
     end_.WaitFor(mu_, interval_);
   }
 }

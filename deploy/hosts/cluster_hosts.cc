@@ -89,7 +89,8 @@ class Preparation {
   }
 
  private:
-  // Completes the places; returns those that lack the build. The error names every host that cannot be used.
+  // Completes the places. Returns the hosts that lack this build. The error names every host that cannot be
+  // used.
   absl::StatusOr<std::vector<Remote>> AskForFacts(const std::vector<Remote>& remotes) {
     std::vector<std::unique_ptr<Conversation>> conversations;
     for (const Remote& remote : remotes) {

@@ -32,7 +32,7 @@ absl::StatusOr<ClusterPlan> PlanCluster(const std::string& host_file, const prot
 std::string WorkerDevicesText(const std::vector<proto::Device::Kind>& devices);
 absl::StatusOr<std::vector<proto::Device::Kind>> ParseWorkerDevices(absl::string_view text, int workers);
 
-// A line for each host: its processes, slots, price and, if any host names one, device.
+// A line for each host: its processes, slots, price and, if any host names a device, its device.
 std::string ClusterTable(const ClusterPlan& plan);
 
 }  // namespace tethys

@@ -18,7 +18,7 @@
 namespace tethys {
 
 struct CheckedHost {
-  std::string host = {};     // Its name in the file.
+  std::string host = {};     // The host's name in the host file.
   std::string address = {};  // Empty: it has no address that other machines can reach.
   bool here = false;         // It is this machine, which is asked without ssh.
   std::string trial = {};    // From SshTrial; shown if the host is not reached.

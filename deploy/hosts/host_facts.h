@@ -22,7 +22,7 @@ struct HostFacts {
   int64_t memory_free_bytes = -1;      // MemAvailable of /proc/meminfo.
   int64_t disk_free_bytes = -1;        // On the file system of the home folder.
   std::vector<std::string> gpus = {};  // The names of the GPUs.
-  std::string program = {};            // The path of this build's tethys there; empty: none.
+  std::string program = {};            // The path of this build's tethys; empty: not installed.
 };
 
 // A script for sh at the far end of a Conversation. It answers the line "facts" with the time and all facts

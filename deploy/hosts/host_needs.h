@@ -19,10 +19,10 @@
 namespace tethys {
 
 struct HostNeeds {
-  std::map<std::string, int64_t> files = {};  // Size in bytes, on the launcher's machine, by path.
-  int gpus = 0;                               // The number of workers that compute on GPUs there.
-  bool bf16 = false;                          // If gpus > 0; see CudaDeviceOptions. So is tf32.
-  bool tf32 = false;
+  std::map<std::string, int64_t> files = {};        // Data files: path, and size on this machine in bytes.
+  int gpus = 0;                                     // The number of workers that compute on GPUs there.
+  bool bf16 = false;                                // The GPUs must compute in bfloat16.
+  bool tf32 = false;                                // The GPUs must compute in TF32.
   std::vector<std::string> cuda_library_path = {};  // See TaskOptions.
 
   bool empty() const { return files.empty() && gpus == 0; }

@@ -80,7 +80,7 @@ class JobLaunch {
   bool AskToSave();
   void ReapTasks();
   void ReactToLosses();
-  // Whether `task`, which has ended, is a worker without which (or with whose replacement) the job continues.
+  // Whether the job continues although `task` has ended: without this worker, or with its replacement.
   bool Survives(const Task& task, const ProcessExit& exit) const;
   void Replace(int worker, int incarnation);
   void EndLostWorker(const proto::WorkerLost& lost);

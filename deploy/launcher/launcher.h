@@ -32,7 +32,7 @@ class ProgressListener {
 
 struct LaunchOptions {
   Places places;
-  std::string run_dir;        // Must exist, locked by the caller; logs go to run_dir/log.
+  std::string run_dir;        // Must exist and be locked by the caller; logs go to run_dir/log.
   std::string chief_run_dir;  // On the chief's machine; holds job.textproto.
   int chief_port = 0;         // 0: any free port.
   bool resume = false;

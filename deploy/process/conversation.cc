@@ -56,7 +56,8 @@ void Conversation::Ask(const std::string& question) {
 }
 
 void Conversation::Listen() {
-  const bool ended = process_->Poll().has_value();  // Polled first: output may arrive until the end.
+  // Polled before reading, because the program may write output until it ends.
+  const bool ended = process_->Poll().has_value();
   while (std::optional<std::string> line = reader_.Next()) {
     absl::string_view rest = *line;
     if (!absl::ConsumePrefix(&rest, kMark)) continue;

@@ -16,7 +16,8 @@ class OutputQueue {
  public:
   // If more bytes than this are queued, behind() is true and text of momentary interest should be left out.
   static constexpr size_t kBehindBytes = 4 << 10;
-  // Text written while this many bytes are queued is dropped. A line in its place gives its length in bytes.
+  // Text written while this many bytes are queued is dropped. A line with the number of dropped bytes
+  // replaces it.
   static constexpr size_t kMaxBytes = 4 << 20;
 
   // The caller owns `fd` and keeps it open during the OutputQueue's lifetime.

@@ -12,10 +12,10 @@
 namespace tethys {
 
 struct Place {
-  std::string host = {};                   // The user's name for it.
+  std::string host = {};                   // The machine's name, as in the host file.
   std::string address = "127.0.0.1";       // Numeric; the process binds it, and others connect to it.
   std::vector<std::string> ssh = {};       // The ssh call up to the host, program first; empty: this machine.
-  std::string program = "/proc/self/exe";  // Its path at that place.
+  std::string program = "/proc/self/exe";  // The path of tethys at that place.
   std::string folder = {};                 // With ssh: ~/.cache/tethys there, for builds and run directories.
   std::string user = {};  // As in SshTarget, like ssh_port; a later run reaches the machine with both.
   int ssh_port = 0;

@@ -17,7 +17,7 @@
 namespace tethys {
 
 struct SshTarget {
-  std::string host;       // Any name ssh understands.
+  std::string host;       // Any name that ssh accepts.
   std::string user = {};  // Empty: as ssh_config says.
   int port = 0;           // 0: as ssh_config says.
 };
@@ -31,7 +31,7 @@ std::vector<std::string> SshCall(const std::string& config, const SshTarget& tar
 
 struct RemoteCommand {
   std::vector<std::string> ssh = {};  // From SshCall.
-  std::string command = {};           // For sh.
+  std::string command = {};           // Run by sh on the machine.
   std::string input_path = "/dev/null";
   std::string output_path = {};  // Standard output goes to this new file; empty: to RemoteResult::output.
   bool moves_data = false;       // The deadline is the longest time without a byte, not the total time.

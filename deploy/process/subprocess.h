@@ -39,7 +39,7 @@ struct ProcessExit {
   // It did not end by itself.
   bool abrupt() const { return signal != 0 || connection_lost; }
 };
-// "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection (REASON)".
+// One of "was killed by signal 9 (Killed)", "exited with status 1", "lost its ssh connection (REASON)".
 std::string ExitText(const ProcessExit& exit);
 
 // Invariants:

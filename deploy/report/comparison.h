@@ -41,8 +41,9 @@ struct RunTime {
   int variant = 0;
   double seconds = 0;
 };
-// Estimates the seconds that the runs of variants `to_come` will take: each takes the mean of its variant's
-// finished runs or, if there are none, of all finished runs. nullopt: no run has finished.
+// Estimates the total seconds of the runs to come, whose variants are `to_come`. A run's estimate is the mean
+// time of its variant's finished runs or, if its variant has none, of all finished runs. nullopt: no run has
+// finished.
 absl::optional<double> SecondsLeft(absl::Span<const RunTime> made, absl::Span<const int> to_come);
 
 // A variant as tables show it, taken from its resolved job.

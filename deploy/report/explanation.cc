@@ -22,7 +22,7 @@ using proto::ReportVariant;
 constexpr double kFullCpu = 0.9;    // Mean share of all cores that counts as full.
 constexpr double kVisible = 0.01;   // A part of the training time below this share is not named.
 constexpr double kOthersCpu = 0.1;  // Above this share of all cores, other programs are mentioned.
-constexpr double kStraggler = 1.2;  // A worker's own time over the median; as in the page's table.
+constexpr double kStraggler = 1.2;  // A worker is slow above this ratio to the median; as on the page.
 
 // A variant and its name in the text.
 struct Subject {
@@ -134,7 +134,7 @@ std::string EndsOfEpochs(const std::vector<Subject>& subjects) {
                       absl::StrJoin(validation, " and "), ".");
 }
 
-// ", by shared memory among 3 workers", ", by TCP".
+// For example ", by shared memory among 3 workers" or ", by TCP".
 std::string ExchangeText(const ReportVariant& variant) {
   const std::string exchange = ExchangeOf(variant.summary());
   return absl::StrCat(", by ", exchange.empty() ? MediumOf(variant.summary()) : exchange);

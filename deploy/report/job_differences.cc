@@ -177,8 +177,8 @@ std::string ShortValue(const std::string& field, const std::string& value) {
   return absl::StrCat(field.substr(field.rfind('.') + 1), " ", value.empty() ? kAbsent : value);
 }
 
-// Appends text(job) to the names of the jobs whose indices are `alike`, unless it is the same for all of
-// them.
+// Appends text(job) to the names of the jobs whose indices are `alike`, unless this text is the same for all
+// of them.
 template <typename Text>
 void AddWhereUnlike(absl::Span<const proto::Job> jobs, const std::vector<size_t>& alike, Text text,
                     std::vector<std::string>& names) {

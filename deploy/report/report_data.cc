@@ -206,7 +206,7 @@ void AddRanks(absl::string_view text, proto::ReportVariant& variant) {
   }
 }
 
-// Whether all attempts that made updates had the strategy, processes and batch of the last one.
+// Whether all attempts that made updates had the strategy, processes and batch of the last attempt.
 bool OneShape(const proto::RunSummary& summary) {
   return std::all_of(summary.attempt().begin(), summary.attempt().end(), [&](const proto::Attempt& attempt) {
     return attempt.end_step() == attempt.first_step() ||
@@ -232,8 +232,8 @@ std::string NameOf(const proto::RunSummary& summary) {
   return name;
 }
 
-// The run to show in detail: the successful one of median training time or, if none succeeded, the one with
-// the most epochs.
+// The run to show in detail: the successful run with the median training time or, if no run succeeded, the
+// run with the most epochs.
 const Run& ShownRun(const std::vector<const Run*>& runs) {
   std::vector<const Run*> succeeded;
   std::copy_if(runs.begin(), runs.end(), std::back_inserter(succeeded),
@@ -344,7 +344,7 @@ absl::Status CheckAlike(const std::string& path, const std::vector<proto::Job>& 
       "), and they are not of one `tethys compare`: name the directory of one run or of one comparison"));
 }
 
-// The sentences of the setup that all runs share.
+// The sentences on the setup that hold for all runs.
 std::vector<std::string> SetupSentences(const std::vector<Run>& runs) {
   std::vector<std::string> common;
   for (size_t i = 0; i < runs.size(); ++i) {

@@ -29,7 +29,7 @@ bool EqualWithinNoise(const proto::ReportValue& a, const proto::ReportValue& b);
 // The evidence for a difference between two means.
 enum class Difference {
   kUnknown,  // One of the means is over a single run, so the difference may be chance.
-  kNoise,    // EqualWithinNoise.
+  kNoise,    // The means are equal within noise (EqualWithinNoise).
   kShown,
 };
 Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b);
@@ -39,7 +39,7 @@ Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
 // As MeanText, with the unit: "13.70 ± 0.15 s".
 std::string SecondsText(const proto::ReportValue& seconds);
-// "1.70 ± 0.02 times"
+// For example "1.70 ± 0.02 times".
 std::string TimesText(const Ratio& ratio);
 
 }  // namespace tethys

@@ -20,13 +20,13 @@ std::string LayerText(const proto::Layer& layer) {
                       convolution.kernel_size(), activated(convolution.activation()));
 }
 
-// "a/b" of "a/b/c.gz".
+// Returns "a/b" for "a/b/c.gz".
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? path : path.substr(0, slash);
 }
 
-// "mirrored, 3 workers, global batch 384".
+// For example "mirrored, 3 workers, global batch 384".
 std::string AttemptText(const proto::Attempt& attempt) {
   return absl::StrCat(attempt.strategy(), ", ", attempt.workers(),
                       attempt.workers() == 1 ? " worker" : " workers",

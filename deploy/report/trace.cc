@@ -40,7 +40,7 @@ std::string Quoted(absl::string_view text) {
   return quoted + "\"";
 }
 
-// A slice of the trace. Each row of the trace is a process in its format: rank r is process r + 1.
+// A slice of the trace. The trace format calls each row a process: the row of rank r is process r + 1.
 std::string Slice(absl::string_view name, int rank, double begin_us, double duration_us,
                   absl::string_view arguments) {
   return absl::StrFormat(R"({"name":%s,"ph":"X","pid":%d,"tid":1,"ts":%.3f,"dur":%.3f,"args":{%s}})",

@@ -24,7 +24,7 @@ const std::string& Name(const ReportVariant& variant) {
   return variant.short_name().empty() ? variant.name() : variant.short_name();
 }
 
-// "A, B and C".
+// For example "A, B and C".
 std::string ListText(const std::vector<std::string>& names) {
   if (names.size() < 2) return absl::StrJoin(names, "");
   return absl::StrCat(absl::StrJoin(names.begin(), names.end() - 1, ", "), " and ", names.back());
