@@ -38,8 +38,8 @@ struct StepInfo {
   int64_t epoch = 0;
   int64_t sample_begin = 0;  // First sample of this worker's batch.
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
-  int64_t global_sample_count = 0;  // Bulk-synchronous and mirrored: samples of all workers' batches, 1 or
-                                    // more. Otherwise: sample_count.
+  int64_t global_sample_count = 0;  // Samples of all workers' batches in this step, 1 or more. Asynchronous:
+                                    // sample_count.
   int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
   int parity = 0;                   // 0 or 1. The two steps that may be in flight have different parities.
 };

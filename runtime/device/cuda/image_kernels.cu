@@ -70,7 +70,7 @@ __device__ bool IsFirstLargest(const PoolingArguments& a, const float* x, float 
   return false;
 }
 
-// Each thread sums the gradient of one element of x over the windows that cover it, in a fixed order. So no
+// One thread sums the gradient of an element of x over the windows that cover it, in a fixed order. So no
 // atomic additions are needed.
 __global__ void BackwardKernel(PoolingArguments a, const float* x, const float* y, const float* dy,
                                float* dx) {
