@@ -49,13 +49,13 @@ struct RingOptions {
   std::vector<std::string> addresses;
   std::vector<std::string> member_names;  // "worker 2 on 10.0.0.3", for errors; empty: the addresses.
   uint32_t group = 0;                     // Id of the communicator in the job; several may exist at once.
-  uint32_t generation = 1;                // Of the membership; frames of other generations are refused.
+  uint32_t generation = 1;                // Membership generation; frames of another generation are refused.
   uint32_t incarnation = 1;               // 1 for a rank's first process; each replacement adds 1.
   JobToken token;
   // If set, connections use TLS, and each peer's certificate must carry the peer's certificate name. Null: no
   // TLS.
   std::shared_ptr<const TlsContext> tls;
-  std::vector<std::string> certificate_names;  // By rank; with TLS only.
+  std::vector<std::string> certificate_names;  // Indexed by rank; with TLS only.
   // Payloads on connections without TLS have checksums, except on loopback. If true, they have checksums on
   // loopback, too (for tests).
   bool checksums_on_loopback = false;

@@ -351,8 +351,8 @@ class RingFormation {
 
   std::vector<RingConnection> connections_;
   std::list<Knock> knocks_;
-  std::vector<Nanoseconds> retry_at_;     // By rank, for the ranks that we call.
-  std::vector<absl::Status> last_error_;  // By rank: the error of our last call.
+  std::vector<Nanoseconds> retry_at_;     // Indexed by rank; for the ranks that we call.
+  std::vector<absl::Status> last_error_;  // Indexed by rank; the error of our last call to it.
   absl::Status last_refusal_;
 };
 

@@ -191,7 +191,7 @@ class StreamMirroredStrategy final : public Strategy {
   Device& device_;
   Stream& stream_;
   const StreamMirroredOptions options_;
-  const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // As sent.
+  const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // In transit.
   std::unique_ptr<Stream> reductions_;
   std::unique_ptr<Event> reduced_;    // Recorded behind the step's last bucket.
   std::unique_ptr<Buffer> progress_;  // [2] int32, by parity.

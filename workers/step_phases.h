@@ -62,7 +62,7 @@ class StepPhases {
   StepRecorder& recorder_;
   bool updates_here_ = true;
   bool timed_ = false;
-  std::array<Events, 2> events_;  // By StepInfo::parity.
+  std::array<Events, 2> events_;  // Indexed by StepInfo::parity.
   StepInfo step_;
 };
 

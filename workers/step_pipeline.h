@@ -90,8 +90,8 @@ class StepPipeline {
   // ranges and the host announces them.
   std::vector<std::unique_ptr<Event>> ready_;
   std::unique_ptr<Buffer> losses_;                // [2] LossResult in pinned memory, by parity.
-  std::array<std::unique_ptr<Event>, 2> done_;    // By parity; recorded behind all work of the step.
-  std::array<std::unique_ptr<Graph>, 2> graphs_;  // By parity; null until captured.
+  std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded behind all work of a step.
+  std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // Enqueued, but not awaited yet.
   bool warm_ = false;                             // A step has run without a graph.
 };

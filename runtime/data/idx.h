@@ -43,7 +43,7 @@ class ByteBuffer {
 
 struct IdxArray {
   Shape shape;        // The first axis counts samples.
-  ByteBuffer values;  // As many values as the shape says.
+  ByteBuffer values;  // Holds as many values as the shape says.
 };
 
 // Reads the header only. NotFound: no such file. InvalidArgument: an empty file, a wrong magic or type, a

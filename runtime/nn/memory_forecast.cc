@@ -18,7 +18,7 @@ constexpr int64_t kLeastEvaluationRows = 256;
 constexpr int64_t kMostEvaluationBytes = int64_t{256} << 20;
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
-// As in runtime/nn/batch_uploads.h: two slots, and the buffer that the step reads.
+// The buffers of BatchUploads: two slots and the buffer that the step reads.
 constexpr int64_t kBatchesOnDevice = 3;
 // Bytes for the loss and counts of a step, and for the optimizer's rates and its flag of non-finite
 // gradients.
