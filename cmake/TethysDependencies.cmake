@@ -8,7 +8,7 @@ find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
 find_program(TETHYS_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
-# On Debian oneDNN's own CMake package requires OpenCL, which a CPU build does not need. So the library is looked for.
+# On Debian oneDNN's own CMake package requires OpenCL, which a CPU build does not need. So look for the library.
 find_path(TETHYS_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp)
 find_library(TETHYS_DNNL_LIBRARY dnnl)
 if(NOT TETHYS_DNNL_INCLUDE OR NOT TETHYS_DNNL_LIBRARY)

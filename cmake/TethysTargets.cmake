@@ -10,8 +10,8 @@ function(tethys_library name)
 endfunction()
 
 # tethys_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [OPTIMIZED]): one GoogleTest binary, one
-# CTest entry. The time limit is a guard against hangs, not a measurement. OPTIMIZED is for tests that compute much; to
-# optimise others takes longer than it saves.
+# CTest entry. The time limit is a guard against hangs, not a measurement. OPTIMIZED is for tests that compute much;
+# optimising the other tests takes longer than it saves.
 function(tethys_test name)
   cmake_parse_arguments(ARG "OPTIMIZED" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

@@ -37,7 +37,7 @@ struct Size {
   const char* name;
   int64_t bytes;
   int calls;            // Per round.
-  double shared_limit;  // Limit of time in shared memory / Gloo's, two ranks.
+  double shared_limit;  // Limit of shared-memory time / Gloo's, two ranks.
 };
 constexpr Size kSizes[] = {
     {"4 KiB", 4 << 10, 100, 0.02}, {"400 KiB", 400 << 10, 50, 0.15}, {"4 MiB", 4 << 20, 8, 0.12}};

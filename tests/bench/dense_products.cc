@@ -84,7 +84,7 @@ std::function<void()> Sgemm(Product product, const DenseShape& s, std::shared_pt
   return nullptr;
 }
 
-// Multiplies a [m, k] by b [k, n], each with the strides of its description, into a plain c [m, n].
+// Multiplies a [m, k] by b [k, n] into a plain c [m, n]. The strides of a and b express transposition.
 std::function<void()> Matmul(Product product, const DenseShape& s, std::shared_ptr<Operands> o) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   dnnl::memory::desc a, b, c;

@@ -11,11 +11,12 @@
 // 0.956, because a frame of 1,514 bytes carries 1,448 bytes.
 //
 // servers: the first n namespaces (--workers) hold a worker each, the other m a server each. In a round every
-// worker pushes S bytes and receives S bytes, bulk-synchronously without --asynchronous=1. The result is the
+// worker pushes S bytes and receives S bytes. Rounds are bulk-synchronous by default. The result is the
 // median time of a worker's round divided by its lower bound max(S/B, n S/(m B)), where B is the bandwidth of
 // a link in each direction. Limit: at most 1.25, goal 1.10.
 //
-// --tls=1: the same under mutual TLS. Two runs show its cost. Limit: at least half of the throughput without.
+// --tls=1: the same under mutual TLS. Runs with and without it show its cost. Limit: TLS keeps at least half
+// of the throughput.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>

@@ -6,7 +6,7 @@
 //                       [--exchange=0]
 //
 // store:    the server's part without a network: every worker's messages are pushed into one ParameterStore.
-//           Limit of the ratio for 8,000 messages and 200: 1.5.
+//           Limit: a step with 8,000 messages takes at most 1.5 times as long as one with 200.
 // exchange: worker threads and the server's loop, in this process, over loopback. The limit of 1.5 holds for
 //           messages of 128 KiB, as large models send over links (--bytes=536870912 --few=100 --many=4096,
 //           7 GB of memory). With smaller messages the ratio shows gRPC's cost per message.

@@ -1,8 +1,8 @@
 // Measures one exchange with a parameter server over loopback: a push of 1 MiB of gradients, the update
 // without momentum, and 1 MiB of parameters back. Its rounds alternate with those of a raw TCP ping-pong of
-// the same bytes. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw TCP; goal 1.3. It
-// also alternates with the same exchange with checksums of payloads. Loopback omits checksums, so this shows
-// what they would cost on an equally fast network.
+// the same bytes. Unit: microseconds per exchange, medians. Limit: at most 1.5 times raw TCP; goal 1.3. The
+// same exchange is also measured with checksums of payloads. Loopback omits checksums, so this shows what
+// they would cost on an equally fast network.
 //
 //   push_pull_bench [--message_bytes=N] [--bytes=N] [--rounds=N] [--exchanges=N] [--asynchronous]
 //                   [--pull_before_step] [--idle]
@@ -15,8 +15,8 @@
 //
 // The servers and the raw peer are separate processes, forked before gRPC starts and pinned to the last
 // processor. This process, with all its threads, is pinned to the first. Without pinning, the scheduler puts
-// both ends of the raw ping-pong on one processor in some runs and on two in others, and its time differs by
-// a factor of two.
+// both ends of the raw ping-pong on one processor in some runs and on two in others, which changes the time
+// of the ping-pong by a factor of two.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

@@ -46,7 +46,7 @@ void RecordSteps(StepRecorder& recorder) {
   }
 }
 
-// Both ends of each connection lie in this process.
+// Connects this process to itself; returns both ends of each connection.
 std::vector<FileDescriptor> Connect(int connections) {
   const FileDescriptor listener = ListenTcp({"127.0.0.1", 0}).value();
   const HostPort address = LocalAddress(listener.get()).value();

@@ -27,8 +27,9 @@ namespace {
 constexpr int64_t kRows = 128;
 constexpr int64_t kPixels = 784;
 constexpr int64_t kClasses = 10;
-constexpr int kTrials = 15;                        // Per candidate, to find the fastest.
-constexpr Nanoseconds kRound = 10 * kMillisecond;  // Approximate; short, so that a disturbance affects few.
+constexpr int kTrials = 15;  // Per candidate, to find the fastest.
+// Approximate. Short, so that a disturbance affects few rounds.
+constexpr Nanoseconds kRound = 10 * kMillisecond;
 
 void MustBeOk(const absl::Status& status) { TETHYS_CHECK(status.ok(), StatusText(status)); }
 template <typename T>

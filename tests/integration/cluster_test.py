@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of jobs on several machines, also when a process or a machine dies. The machines are sets of Linux namespaces
-on this one (namespaces.py); jobs are started by ssh from one of them. Needs root; a skipped test names the reason.
+"""Tests of jobs on several machines, also when a process or a machine dies. The machines are simulated on this one by
+Linux namespaces (namespaces.py); jobs are started by ssh from one of them. Needs root; a skipped test names the reason.
 
     cluster_test.py TETHYS                 runs the tests
     cluster_test.py TETHYS --soak 20       ends a job in each of WAYS_TO_DIE, 20 times; prints the longest time until
@@ -177,7 +177,7 @@ class ClusterTest(unittest.TestCase):
         with open(home + "/.bashrc", "w", encoding="utf-8") as file:
             file.write(f"PATH={home}/bin:$PATH\n")
 
-    def test_job_of_each_strategy_finishes(self):
+    def test_mirrored_and_server_jobs_finish_over_ssh(self):
         mirrored = self.run_job(MIRRORED)
         self.assertIn("ready", mirrored.read("log", "worker-2.log"))
         self.assertIn("lack this build", mirrored.output())

@@ -88,7 +88,7 @@ class HostsCheckTest(unittest.TestCase):
                     self.assertTrue(least <= float(cell.replace(",", "")) <= most, output)
         self.assert_nothing_runs()
 
-    def test_machine_without_build_has_no_links(self):
+    def test_links_of_machine_without_build_are_not_measured(self):
         self.install("slave1")
         status, output = self.check("master\nslave1\nslave2\n")
         self.assertEqual(status, 0, output)

@@ -55,7 +55,7 @@ class LossesTest(TethysTest):
         run.start()
         tasks = {"worker": 1 if strategy == "local" else 3, "ps": 2}
         if not early:
-            run.wait_for_output("\nepoch ")  # Now the launcher has a step to report.
+            run.wait_for_output("\nepoch ")  # From now on the launcher can report a last step.
             time.sleep(delay)
         index = 0 if early else random.randrange(tasks.get(role, 1))
         os.kill(run.launcher.pid if role == "launcher" else run.process(role, index), number)
@@ -122,7 +122,7 @@ class LossesTest(TethysTest):
             for run, (chief, begin) in frozen.items():
                 self.assert_outlives_briefly(run, chief, begin)
 
-    def test_loss_during_start_ends_the_job(self):
+    def test_process_loss_during_start_ends_the_job(self):
         for role in ("chief", "worker", "ps", "launcher"):
             with self.subTest(role=role):
                 self.lose("ps_sync", role, signal.SIGKILL, early=True)

@@ -110,7 +110,7 @@ class ResumeTest(TethysTest):
                     self.assertEqual(run.contents(), before)
             run.run(resume=True, overrides=["epochs=3"])
 
-    def test_evaluate_agrees_with_the_run(self):
+    def test_evaluate_gives_the_accuracy_of_the_run(self):
         with Run([*STRATEGIES["ps_sync"], "epochs=1", "data.compute_standardisation=true"]).run() as run:
             accuracy = f"{run.summary()['test']['accuracy']:.4f}"
             for checkpoint in (run.directory, run.checkpoints()[-1]):

@@ -18,7 +18,7 @@ from tethys_run import JOB, PATIENCE, TETHYS, Run, TethysTest, command, heed_sig
 LONG = ["epochs=100000", "strategy=mirrored", "workers=2"]
 HEADER = ("seconds,host,process,cpu_percent,resident_bytes,network_in_bytes,network_out_bytes,disk_read_bytes,"
           "disk_write_bytes,gpu_percent,gpu_memory_bytes,gpu_power_watts")
-# A loopback address that only this process uses, so that no other process takes a port found free before its use.
+# A loopback address for this process alone: other processes cannot take a port between its choice and its use.
 OWN_HOST = "127.{}.{}.{}".format(*struct.pack(">I", os.getpid())[1:])
 
 
@@ -279,7 +279,7 @@ class SchedulerTest(unittest.TestCase):
     def test_refused_job_ends_every_process_with_the_reason(self):
         self.finish(self.start_slurm(3, ["strategy=mirrored"]))
         outputs = []
-        # Unless told of the refusal, workers would try to reach the chief for longer than this test waits.
+        # If the refusal did not end them, the workers would try to reach the chief for longer than this test waits.
         processes = self.start_slurm(3, ["strategy=mirrored", f"timeouts.start={2 * PATIENCE}"])
         for process in processes:
             outputs.append(process.communicate(timeout=PATIENCE)[0])

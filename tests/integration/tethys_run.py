@@ -120,7 +120,7 @@ def processes_of(directory):
 
 
 def heed_signals():
-    """Resets signals that a shell's background job, or a process under nohup, ignores and lets its children ignore."""
+    """Resets signals to their defaults, because children of a shell's background job or of nohup ignore them."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
