@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(StoreConf
 }
 
 absl::Status ParameterStore::Allocate() {
-  slots_.resize(SlotNames(config_.optimizer).size());
+  slots_.resize(config_.slots.size());
   std::vector<Arena*> arenas = {&parameters_};
   for (Arena& slot : slots_) arenas.push_back(&slot);
   if (bulk_) arenas.push_back(&sum_);
@@ -74,7 +74,10 @@ absl::Status ParameterStore::Allocate() {
         "hosts, or take a smaller model"));
   }
   for (Arena& slot : slots_) slot_pointers_.push_back(slot.data());
-  return absl::OkStatus();
+  return ForEachShard([this](int slot, int64_t, absl::Span<float> values) {
+    if (slot > 0) std::fill(values.begin(), values.end(), config_.slots[slot - 1].initial_value);
+    return absl::OkStatus();
+  });
 }
 
 std::string ParameterStore::Who(const Frame& frame) const {
@@ -328,9 +331,9 @@ absl::StatusOr<Update> ParameterStore::MakeUpdate(const Frame& push, int64_t div
     return absl::InvalidArgumentError(
         absl::StrCat(Who(push), "no worker has a sample: nothing to divide the sum by"));
   }
-  return Update{.learning_rate = LearningRate(config_.optimizer, static_cast<int64_t>(push.schedule_position),
-                                              config_.total_samples, config_.workers),
+  return Update{.learning_rate = config_.schedule.At(static_cast<int64_t>(push.schedule_position)),
                 .gradient_scale = 1.0 / static_cast<double>(divisor),
+                .number = version_ + 1,
                 .gradients_are_finite = true};
 }
 

@@ -4,9 +4,12 @@
 #define TETHYS_PS_STORE_ACTIONS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "proto/chief.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/optim/optimizer_kind.h"
+#include "runtime/optim/schedule.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -16,10 +19,10 @@ struct StoreConfig {
   int server = 0;
   int workers = 1;
   uint32_t generation = 0;
-  proto::Optimizer optimizer;
+  std::vector<OptimizerSlot> slots;
+  LearningRateSchedule schedule;
   proto::ParameterServer parameter_server;  // Gives the consistency.
   int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
-  int64_t total_samples = 0;                // In the whole job; the default length of a linear decay.
 };
 
 // An answer to a worker: the current parameters or, without values, the confirmation that its push is

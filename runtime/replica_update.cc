@@ -4,14 +4,9 @@
 
 namespace tethys {
 
-ReplicaUpdate::ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, const proto::Optimizer& config,
-                             int64_t total_samples, int workers, Stream& stream, const Clock& clock)
-    : optimizer_(std::move(optimizer)),
-      config_(config),
-      total_samples_(total_samples),
-      workers_(workers),
-      stream_(stream),
-      clock_(clock) {}
+ReplicaUpdate::ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, LearningRateSchedule schedule,
+                             Stream& stream, const Clock& clock)
+    : optimizer_(std::move(optimizer)), schedule_(std::move(schedule)), stream_(stream), clock_(clock) {}
 
 absl::Status ReplicaUpdate::Prepare(const StepArenas& arenas) {
   if (arenas.arena_size != arenas_.arena_size) {
@@ -41,8 +36,9 @@ absl::Status ReplicaUpdate::Check(const StepInfo& step) const {
 }
 
 Update ReplicaUpdate::MakeUpdate(const StepInfo& step) const {
-  return {.learning_rate = LearningRate(config_, step.schedule_position, total_samples_, workers_),
-          .gradient_scale = 1.0 / static_cast<double>(step.global_sample_count)};
+  return {.learning_rate = schedule_.At(step.schedule_position),
+          .gradient_scale = 1.0 / static_cast<double>(step.global_sample_count),
+          .number = step.step + 1};
 }
 
 std::vector<absl::Span<float>> ReplicaUpdate::slots() {

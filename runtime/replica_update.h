@@ -7,20 +7,18 @@
 #include <memory>
 #include <vector>
 
-#include "proto/job.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/optim/schedule.h"
 #include "runtime/strategy.h"
 
 namespace tethys {
 
 class ReplicaUpdate {
  public:
-  // `optimizer` was made from `config` for all variables of the arena; the learning-rate schedule depends on
-  // the job's number of `workers` and on `total_samples`, all samples of the job. `stream` and `clock`
-  // outlive the update.
-  ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, const proto::Optimizer& config, int64_t total_samples,
-                int workers, Stream& stream, const Clock& clock);
+  // `optimizer` was made for all variables of the arena. `stream` and `clock` outlive the update.
+  ReplicaUpdate(std::unique_ptr<Optimizer> optimizer, LearningRateSchedule schedule, Stream& stream,
+                const Clock& clock);
 
   // Sets the arenas of later updates. Keeps the slots if the arena size is unchanged.
   absl::Status Prepare(const StepArenas& arenas);
@@ -42,9 +40,7 @@ class ReplicaUpdate {
   Update MakeUpdate(const StepInfo& step) const;
 
   std::unique_ptr<Optimizer> optimizer_;
-  proto::Optimizer config_;
-  int64_t total_samples_;
-  int workers_;
+  LearningRateSchedule schedule_;
   Stream& stream_;
   const Clock& clock_;
 

@@ -25,7 +25,7 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(const Model model,
                           Model::Create(job.model(), sizes.sample_shape, job.data().classes()));
   AddVariables(model.variables(), plan);
-  for (const std::string& slot : SlotNames(job.optimizer())) plan.add_slot(slot);
+  for (const OptimizerSlot& slot : SlotsOf(job.optimizer())) plan.add_slot(slot.name);
   if (job.strategy().has_parameter_server()) {
     TETHYS_ASSIGN_OR_RETURN(*plan.mutable_placement(),
                             PlaceShards(model.variables(), job.strategy().parameter_server()));

@@ -39,15 +39,15 @@ absl::StatusOr<std::unique_ptr<Buffer>> Replica::AllocateArena() {
   return device_->Allocate(arena_size() * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice);
 }
 
-absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config, int64_t total_samples,
-                                                  int workers) {
+absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config,
+                                                  const LearningRateSchedule& schedule) {
   std::vector<NamedRange> ranges;
   for (const Variable& variable : model_.variables().variables()) {
     ranges.push_back({variable.name, variable.range});
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                           CreateOptimizer(config, *device_, MakeUpdateRegions(config, ranges)));
-  return ReplicaUpdate(std::move(optimizer), config, total_samples, workers, *stream_, clock_);
+  return ReplicaUpdate(std::move(optimizer), schedule, *stream_, clock_);
 }
 
 absl::Status Replica::Attach(std::unique_ptr<Strategy> strategy) {

@@ -59,10 +59,9 @@ class Replica {
                                                          const Clock& clock, Options options);
   ~Replica();
 
-  // Creates the update of all variables on this replica's device, for strategies that keep the parameters on
-  // workers. `total_samples` and `workers` as in ReplicaUpdate.
-  absl::StatusOr<ReplicaUpdate> MakeUpdate(const proto::Optimizer& config, int64_t total_samples,
-                                           int workers);
+  // The update of all variables on this replica's device, for strategies that keep parameters here.
+  absl::StatusOr<ReplicaUpdate> MakeUpdate(const proto::Optimizer& config,
+                                           const LearningRateSchedule& schedule);
 
   // Compiles the training plan and prepares the strategy. Requires that no strategy is attached. Blocks like
   // Strategy::Prepare. After an error no strategy is attached.

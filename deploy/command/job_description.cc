@@ -16,6 +16,7 @@
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/nn/model.h"
 #include "runtime/optim/optimizer.h"
+#include "runtime/optim/schedule.h"
 
 namespace tethys {
 namespace {
@@ -53,10 +54,23 @@ std::string LearningRateText(const proto::JobPlan& plan) {
   const double scale = optimizer.scale_with_workers() ? workers : 1;
   std::string text = absl::StrFormat("%g", optimizer.learning_rate() * scale);
   if (scale != 1) absl::StrAppendFormat(&text, " (%g x %d workers)", optimizer.learning_rate(), workers);
-  if (optimizer.schedule().has_linear_decay()) {
-    const proto::LinearDecay& decay = optimizer.schedule().linear_decay();
-    absl::StrAppendFormat(&text, ", decaying to %g over %s samples", decay.end_learning_rate() * scale,
-                          CountText(decay.samples() > 0 ? decay.samples() : TotalSamples(plan)));
+  const LearningRateSchedule schedule(optimizer, {SamplesPerEpoch(plan), TotalSamples(plan)}, workers);
+  if (schedule.warm_up_samples() > 0) {
+    absl::StrAppendFormat(&text, ", rising from %g times that over %s samples",
+                          optimizer.schedule().warm_up().start_factor(),
+                          CountText(schedule.warm_up_samples()));
+  }
+  for (const int64_t step : schedule.steps()) {
+    absl::StrAppendFormat(&text, ", times %g at %s", optimizer.schedule().step_decay().factor(),
+                          CountText(step));
+  }
+  if (schedule.decay_samples() > 0) {
+    absl::StrAppendFormat(&text, ", decaying to %g over %s samples", schedule.At(schedule.decay_samples()),
+                          CountText(schedule.decay_samples()));
+    if (optimizer.schedule().has_cosine_decay()) absl::StrAppend(&text, " by a cosine");
+    if (optimizer.schedule().has_polynomial_decay()) {
+      absl::StrAppendFormat(&text, " by the power %g", optimizer.schedule().polynomial_decay().power());
+    }
   }
   return text;
 }
@@ -149,7 +163,7 @@ int64_t DatasetBytes(const proto::JobPlan& plan, const Model& model) {
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
-  const int64_t slots = SlotNames(plan.job().optimizer()).size();
+  const auto slots = static_cast<int64_t>(SlotsOf(plan.job().optimizer()).size());
   std::vector<Column> columns = {{{"process"}, true}, {{"parameters"}}, {{"gradients"}}, {{"slots"}},
                                  {{"activations"}},   {{"data"}},       {{"total"}}};
   std::vector<std::vector<std::string>> rows;
@@ -312,6 +326,7 @@ std::string JobSummary(const proto::JobPlan& plan) {
   add("global batch", absl::StrCat(PluralText(plan.global_batch(), "sample"), even ? ", " : ", at most ",
                                    plan.batch_per_worker(), " a worker"));
   if (AnyOnGpu(plan)) add("device", DevicesText(plan));
+  add("optimizer", OptimizerText(job.optimizer()));
   add("learning rate", LearningRateText(plan));
   add("gradients", GradientText(job));
   if (plan.placement().servers() > 0) add("placement", PlacementText(plan));

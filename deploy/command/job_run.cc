@@ -25,7 +25,7 @@
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
 #include "runtime/job/job.h"
-#include "runtime/optim/optimizer.h"
+#include "runtime/optim/schedule.h"
 #include "runtime/telemetry/summary.h"
 #include "workers/plan_job.h"
 
@@ -40,10 +40,10 @@ double WallSeconds() {
 
 TensorboardOptions TensorboardOf(const proto::JobPlan& plan, const std::string& run_dir, bool resume) {
   TensorboardOptions options = {.run_dir = run_dir, .wall_seconds = WallSeconds};
-  options.learning_rate = [&plan](int64_t epoch, int64_t position) {
-    const proto::Job& job = plan.job();
-    return LearningRate(job.optimizer(), SamplesUsed(plan, epoch, position), TotalSamples(plan),
-                        job.workers());
+  const LearningRateSchedule schedule(plan.job().optimizer(), {SamplesPerEpoch(plan), TotalSamples(plan)},
+                                      plan.job().workers());
+  options.learning_rate = [&plan, schedule](int64_t epoch, int64_t position) {
+    return schedule.At(SamplesUsed(plan, epoch, position));
   };
   if (!resume) return options;
   const auto checkpoints = ListCheckpoints(run_dir + "/checkpoints");

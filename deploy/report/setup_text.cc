@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "runtime/job/job.h"
 
 namespace tethys {
 namespace {
@@ -63,9 +64,8 @@ std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSu
                      samples > 0 ? absl::StrCat(", ", samples, " training samples an epoch") : "", "."));
   }
   if (job.optimizer().has_learning_rate()) {
-    const double momentum = job.optimizer().sgd().momentum();
-    sentences.push_back(absl::StrCat("Optimizer: SGD, learning rate ", job.optimizer().learning_rate(),
-                                     momentum > 0 ? absl::StrCat(", momentum ", momentum) : "", "."));
+    sentences.push_back(absl::StrCat("Optimizer: ", OptimizerText(job.optimizer()), ", learning rate ",
+                                     job.optimizer().learning_rate(), "."));
   }
   if (job.epochs() > 0) sentences.push_back(absl::StrCat("Length: ", job.epochs(), " epochs."));
   if (const std::string attempts = DescribeAttempts(summary); !attempts.empty()) {

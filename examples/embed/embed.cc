@@ -27,8 +27,8 @@ absl::Status Train(const std::string& job_file) {
       const std::unique_ptr<Replica> replica,
       Replica::Create(std::move(model), std::move(device), clock,
                       {.rows = rows, .evaluation_rows = rows, .scaling = scaling, .train = data.train}));
-  TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update,
-                          replica->MakeUpdate(job.optimizer(), job.epochs() * samples, /*workers=*/1));
+  const LearningRateSchedule schedule(job.optimizer(), {.epoch = samples, .job = job.epochs() * samples});
+  TETHYS_ASSIGN_OR_RETURN(ReplicaUpdate update, replica->MakeUpdate(job.optimizer(), schedule));
   TETHYS_RETURN_IF_ERROR(replica->Attach(CreateLocalStrategy(std::move(update), clock)));
   TETHYS_RETURN_IF_ERROR(replica->FillInitialValues(job.seed()));
 

@@ -31,11 +31,6 @@ InitialValue FromProto(proto::Initializer value) {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-int64_t SamplesPerEpoch(const proto::JobPlan& plan) {
-  if (!plan.job().drop_remainder()) return plan.train_samples();
-  return plan.train_samples() - plan.train_samples() % std::max<int64_t>(1, plan.global_batch());
-}
-
 }  // namespace
 
 absl::Status CheckPlanSize(const proto::JobPlan& plan) {
@@ -82,6 +77,11 @@ absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan) {
 int64_t SamplesPerUpdate(const proto::JobPlan& plan) {
   const bool each_push = plan.job().strategy().parameter_server().has_asynchronous();
   return each_push ? plan.batch_per_worker() : plan.global_batch();
+}
+
+int64_t SamplesPerEpoch(const proto::JobPlan& plan) {
+  if (!plan.job().drop_remainder()) return plan.train_samples();
+  return plan.train_samples() - plan.train_samples() % std::max<int64_t>(1, plan.global_batch());
 }
 
 int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position) {

@@ -28,12 +28,15 @@ absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
 // Samples of one update: the global batch or, if each push is an update (asynchronous), a worker's batch.
 int64_t SamplesPerUpdate(const proto::JobPlan& plan);
 
+// Samples that an epoch uses, over all workers.
+int64_t SamplesPerEpoch(const proto::JobPlan& plan);
+
 // Samples used before `position` of epoch `epoch`; learning-rate schedules depend on this number. Samples
 // left out by drop_remainder do not count.
 int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position);
 
-// Samples of the whole job, within epochs and max_steps. A linear decay without a length of its own spans
-// these samples, also after the job was resumed with another length.
+// Samples of the whole job, within epochs and max_steps. A decay of the learning rate without a length of
+// its own spans these samples, also after the job was resumed with another length.
 int64_t TotalSamples(const proto::JobPlan& plan);
 
 // The number of servers that hold shards and get pushes; they have the lowest indices. If a job has more

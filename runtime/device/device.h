@@ -137,8 +137,9 @@ class Device {
       int64_t rows, int64_t classes) = 0;
   virtual absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
       int64_t count, float mean, float deviation) = 0;
-  virtual absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<UpdateRegion> regions,
-                                                                  float momentum) = 0;
+  // `regions` do not overlap.
+  virtual absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(
+      const UpdateRule& rule, std::vector<UpdateRegion> regions) = 0;
   virtual absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
                                                                           RandomPurpose purpose) = 0;
 };

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
+#include "runtime/device/update_rule.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -65,26 +68,45 @@ struct UpdateRegion {
   float weight_decay = 0;
 };
 
-// The factors of an SGD step that may differ from step to step.
-struct SgdRates {
-  float learning_rate = 0;
-  float gradient_scale = 1;
+// InvalidArgument: an unknown formula, momentum or a decay outside [0, 1), an epsilon below 0, or none for a
+// formula that divides by a root.
+inline absl::Status CheckRule(const UpdateRule& rule) {
+  const auto formula = static_cast<int>(rule.formula);
+  if (formula < 0 || formula >= kUpdateFormulas) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no update formula ", formula));
+  }
+  for (const float kept : {rule.constants.momentum, rule.constants.mean_kept, rule.constants.square_kept}) {
+    if (kept >= 0 && kept < 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("an optimizer's momentum or decay is ", kept, "; it must be in [0, 1)"));
+  }
+  for (const float epsilon : {rule.constants.epsilon, rule.constants.epsilon_inside_root}) {
+    if (epsilon >= 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("an optimizer's epsilon is ", epsilon, "; it must not be negative"));
+  }
+  const bool divides = rule.formula >= UpdateFormula::kAdam;
+  if (divides && rule.constants.epsilon + rule.constants.epsilon_inside_root == 0) {
+    return absl::InvalidArgumentError("an optimizer's epsilon is 0; it must be above 0");
+  }
+  return absl::OkStatus();
+}
+
+// One update of an optimizer, over regions.
+struct UpdateStep {
+  const UpdateRates* rates = nullptr;  // Device memory, so that a captured update can run with new rates.
+  Range part = kWholeArena;            // Elements outside this range are not changed.
+  bool check_finite = true;            // False if the caller has checked every gradient.
 };
-struct SgdStep {
-  const SgdRates* rates = nullptr;  // Device memory, so that a captured update can run with new rates.
-  Range part = kWholeArena;         // Elements outside this range are not changed.
-  bool check_finite = true;         // False if the caller has checked every gradient.
-};
-// SGD with momentum over regions:
-//   g = gradient_sum * scale + weight_decay * w; v = momentum * v + g; w -= learning_rate * v.
-class SgdPrimitive {
+class UpdatePrimitive {
  public:
-  virtual ~SgdPrimitive() = default;
-  // Sets *bad (device memory, 0 at first) to 1 if a gradient of the part is not finite. While *bad is 1, even
-  // from an earlier run, parameters and velocity do not change. So a caller that checks late finds them as
-  // they were before the first non-finite gradient. `velocity` is null if momentum is 0.
-  virtual absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
-                           float* velocity, int32_t* bad) = 0;
+  virtual ~UpdatePrimitive() = default;
+  // Updates parameters and slots. The slots are arenas of their own, as many as the formula keeps. Sets *bad
+  // (device memory, 0 at first) to 1 if a gradient of the part is not finite. While *bad is 1, even from an
+  // earlier run, parameters and slots do not change. So a caller that checks late finds them as they were
+  // before the first non-finite gradient.
+  virtual absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters,
+                           const float* gradient_sums, absl::Span<float* const> slots, int32_t* bad) = 0;
 };
 
 // The place in a random sequence from which UniformPrimitive draws.

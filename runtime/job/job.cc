@@ -6,6 +6,7 @@
 
 #include "runtime/base/random.h"
 #include "runtime/base/status.h"
+#include "runtime/job/job_fields.h"
 
 namespace tethys {
 namespace {
@@ -50,6 +51,25 @@ absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Jo
   if (servers.has_asynchronous()) return servers.asynchronous().gradient_scale();
   if (servers.has_stale_synchronous()) return servers.stale_synchronous().gradient_scale();
   return absl::nullopt;
+}
+
+std::string OptimizerText(const proto::Optimizer& optimizer) {
+  const google::protobuf::FieldDescriptor* kind =
+      optimizer.GetReflection()->GetOneofFieldDescriptor(optimizer, optimizer.GetDescriptor()->oneof_decl(0));
+  if (kind == nullptr) return "none";
+  std::string text(kind->name());
+  const google::protobuf::Message& message = optimizer.GetReflection()->GetMessage(optimizer, kind);
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *message.GetDescriptor()->field(i);
+    const double value = GetNumber(message, field);
+    if (value == 0) continue;
+    absl::StrAppend(&text, ", ", field.name());
+    if (field.type() != google::protobuf::FieldDescriptor::TYPE_BOOL) absl::StrAppend(&text, " ", value);
+  }
+  if (optimizer.weight_decay() == 0) return text;
+  absl::StrAppend(&text, ", weight_decay ", optimizer.weight_decay());
+  if (optimizer.decoupled_weight_decay()) absl::StrAppend(&text, ", decoupled_weight_decay");
+  return text;
 }
 
 int32_t ServerCount(const proto::Job& job) {

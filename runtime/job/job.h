@@ -26,6 +26,10 @@ bool LeasesBatches(const proto::Job& job);
 // How servers scale a pushed gradient; nullopt if gradients are always divided by the global batch.
 absl::optional<proto::Asynchronous::GradientScale> GradientScale(const proto::Job& job);
 
+// "sgd, momentum 0.9, weight_decay 0.0001": the kind and its fields, by their names in the job file, but for
+// those that are 0 or false. The learning rate is not among them.
+std::string OptimizerText(const proto::Optimizer& optimizer);
+
 // 0 without parameter servers.
 int32_t ServerCount(const proto::Job& job);
 

@@ -49,12 +49,15 @@ constexpr double kUnset = -std::numeric_limits<double>::infinity();     // No de
 constexpr double kMaxWorkers = 4096;
 constexpr double kMaxBatchPerWorker = 1 << 20;
 constexpr double kMaxSamples = 4294967295.0;  // An epoch's order holds 32-bit numbers.
+constexpr double kMaxSamplesOfJob = std::numeric_limits<int64_t>::max();
 constexpr double kMaxSteps = 1ull << 40;
 constexpr double kMaxEpochs = 1 << 20;
 constexpr double kMaxMessageBytes = 1 << 30;
 constexpr double kMaxBytes = 1ull << 40;
 constexpr double kMaxRate = 1e6;
 constexpr double kMaxSeconds = 7 * 24 * 3600;
+constexpr Bounds kBelowOne = {0, 1, false, true};
+constexpr Bounds kEpsilon = {1e-30, 1};  // The least is a normal float.
 
 constexpr Rule kRules[] = {
     {"model.layer.dense.units", kRequired, From(1, 1 << 24)},
@@ -77,9 +80,35 @@ constexpr Rule kRules[] = {
     {"optimizer.learning_rate", kRequired, Above(0, kMaxRate)},
     {"optimizer.scale_with_workers", 0, From(0, 1)},
     {"optimizer.weight_decay", 0, From(0, 1)},
-    {"optimizer.sgd.momentum", 0, {0, 1, false, true}},
+    {"optimizer.decoupled_weight_decay", 0, From(0, 1)},
+    {"optimizer.sgd.momentum", 0, kBelowOne},
+    {"optimizer.sgd.nesterov", 0, From(0, 1)},
+    {"optimizer.adam.beta_1", 0.9, kBelowOne},
+    {"optimizer.adam.beta_2", 0.999, kBelowOne},
+    {"optimizer.adam.epsilon", 1e-8, kEpsilon},
+    {"optimizer.adam.epsilon_hat", 0, From(0, 1)},
+    {"optimizer.rmsprop.decay", 0.99, kBelowOne},
+    {"optimizer.rmsprop.epsilon", 1e-8, kEpsilon},
+    {"optimizer.rmsprop.momentum", 0, kBelowOne},
+    {"optimizer.rmsprop.centered", 0, From(0, 1)},
+    {"optimizer.rmsprop.epsilon_inside_root", 0, From(0, 1)},
+    {"optimizer.adagrad.epsilon", 1e-10, kEpsilon},
+    {"optimizer.adagrad.initial_accumulator", 0, From(0, kMaxRate)},
+    {"optimizer.adagrad.epsilon_inside_root", 0, From(0, 1)},
+    {"optimizer.schedule.warm_up.samples", kUnset, From(1, kMaxSamplesOfJob)},
+    {"optimizer.schedule.warm_up.epochs", kUnset, Above(0, kMaxEpochs)},
+    {"optimizer.schedule.warm_up.start_factor", 0, From(0, 1)},
     {"optimizer.schedule.linear_decay.end_learning_rate", 0, From(0, kMaxRate)},
-    {"optimizer.schedule.linear_decay.samples", 0, From(0, std::numeric_limits<int64_t>::max())},
+    {"optimizer.schedule.linear_decay.samples", 0, From(0, kMaxSamplesOfJob)},
+    {"optimizer.schedule.linear_decay.epochs", kUnset, Above(0, kMaxEpochs)},
+    {"optimizer.schedule.step_decay.factor", 0.1, Above(0, 1)},
+    {"optimizer.schedule.cosine_decay.end_learning_rate", 0, From(0, kMaxRate)},
+    {"optimizer.schedule.cosine_decay.samples", 0, From(0, kMaxSamplesOfJob)},
+    {"optimizer.schedule.cosine_decay.epochs", kUnset, Above(0, kMaxEpochs)},
+    {"optimizer.schedule.polynomial_decay.end_learning_rate", 0, From(0, kMaxRate)},
+    {"optimizer.schedule.polynomial_decay.samples", 0, From(0, kMaxSamplesOfJob)},
+    {"optimizer.schedule.polynomial_decay.epochs", kUnset, Above(0, kMaxEpochs)},
+    {"optimizer.schedule.polynomial_decay.power", 1, Above(0, 100)},
     {"epochs", 0, From(0, kMaxEpochs)},
     {"max_steps", 0, From(0, kMaxSteps)},
     {"drop_remainder", 0, From(0, 1)},
@@ -227,9 +256,51 @@ void ResolveData(proto::Data& data, Problems& problems) {
   if (!data.has_deviation()) data.set_deviation(1);
 }
 
+constexpr char kEitherLength[] = "is given in samples and in epochs: remove one of the two";
+
+template <class Decay>
+void CheckLength(absl::string_view field, const Decay& decay, Problems& problems) {
+  problems.AddIf(decay.samples() > 0 && decay.has_epochs(), field, kEitherLength);
+}
+
+template <class Values>
+void CheckSteps(absl::string_view field, const Values& values, double most, Problems& problems) {
+  double last = 0;
+  for (int i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<double>(values[i]);
+    problems.AddIf(!(value > last && value <= most), absl::StrCat(field, "[", i, "]"),
+                   absl::StrFormat("is %.15g: must be above %.15g, for they ascend, and at most %.15g", value,
+                                   last, most));
+    last = value;
+  }
+}
+
+void CheckSchedule(const proto::Schedule& schedule, Problems& problems) {
+  const std::string path = "optimizer.schedule.";
+  const proto::WarmUp& warm_up = schedule.warm_up();
+  problems.AddIf(schedule.has_warm_up() && !warm_up.has_samples() && !warm_up.has_epochs(), path + "warm_up",
+                 "has no length: give samples or epochs");
+  CheckLength(path + "warm_up", warm_up, problems);
+  CheckLength(path + "linear_decay", schedule.linear_decay(), problems);
+  CheckLength(path + "cosine_decay", schedule.cosine_decay(), problems);
+  CheckLength(path + "polynomial_decay", schedule.polynomial_decay(), problems);
+  const proto::StepDecay& steps = schedule.step_decay();
+  problems.AddIf(schedule.has_step_decay() && steps.samples().empty() && steps.epochs().empty(),
+                 path + "step_decay", "has no step: list samples or epochs");
+  problems.AddIf(!steps.samples().empty() && !steps.epochs().empty(), path + "step_decay", kEitherLength);
+  CheckSteps(path + "step_decay.samples", steps.samples(), kMaxSamplesOfJob, problems);
+  CheckSteps(path + "step_decay.epochs", steps.epochs(), kMaxEpochs, problems);
+}
+
 void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
-  problems.AddIf(!optimizer.has_sgd(), "optimizer", "has no kind: write sgd {}");
-  if (optimizer.no_weight_decay().empty()) optimizer.add_no_weight_decay("bias");
+  problems.AddIf(optimizer.kind_case() == proto::Optimizer::KIND_NOT_SET, "optimizer",
+                 "has no kind: write sgd {}, adam {}, rmsprop {} or adagrad {}");
+  problems.AddIf(optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0, "optimizer.sgd.nesterov",
+                 "is true, but optimizer.sgd.momentum is 0: give a momentum, such as 0.9");
+  CheckSchedule(optimizer.schedule(), problems);
+  if (optimizer.no_weight_decay().empty()) {
+    for (const char* part : {"bias", "scale", "offset"}) optimizer.add_no_weight_decay(part);
+  }
   for (int i = 0; i < optimizer.no_weight_decay_size(); ++i) {
     // '/' separates a layer's name from its variable's.
     std::string name = optimizer.no_weight_decay(i);

@@ -8,48 +8,57 @@
 namespace tethys {
 namespace {
 
+constexpr int64_t kFloatBytes = sizeof(float);
+
 bool IsDecayed(const proto::Optimizer& config, absl::string_view variable) {
   const auto names_it = [variable](const std::string& part) { return absl::StrContains(variable, part); };
   const auto& excluded = config.no_weight_decay();
-  if (excluded.empty()) return !names_it("bias");
+  if (excluded.empty()) return !names_it("bias") && !names_it("scale") && !names_it("offset");
   return std::none_of(excluded.begin(), excluded.end(), names_it);
 }
 
-class SgdOptimizer final : public Optimizer {
+class RuleOptimizer final : public Optimizer {
  public:
-  SgdOptimizer(Device& device, std::unique_ptr<SgdPrimitive> sgd, size_t slots)
-      : device_(device), sgd_(std::move(sgd)), slots_(slots) {}
+  RuleOptimizer(const proto::Optimizer& config, const OptimizerKind& kind, Device& device,
+                std::vector<UpdateRegion> regions)
+      : config_(config), kind_(kind), device_(device), regions_(std::move(regions)) {}
 
   absl::Status Initialize() {
+    UpdateRule rule = kind_.rule(config_);
+    rule.decoupled_decay = config_.decoupled_weight_decay();
+    TETHYS_ASSIGN_OR_RETURN(update_, device_.CreateUpdate(rule, regions_));
     TETHYS_ASSIGN_OR_RETURN(state_, device_.Allocate(sizeof(State), MemoryKind::kDevice));
     TETHYS_ASSIGN_OR_RETURN(states_, device_.Allocate(2 * sizeof(State), MemoryKind::kPinnedHost));
     return absl::OkStatus();
   }
 
   absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) override {
-    std::vector<std::unique_ptr<Buffer>> slots(slots_);
-    for (auto& slot : slots) {
-      TETHYS_ASSIGN_OR_RETURN(
-          slot, device_.Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice));
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    for (const OptimizerSlot& slot : SlotsOf(config_)) {
+      TETHYS_ASSIGN_OR_RETURN(buffers.emplace_back(),
+                              device_.Allocate(elements * kFloatBytes, MemoryKind::kDevice));
+      if (slot.initial_value != 0) TETHYS_RETURN_IF_ERROR(Fill(slot.initial_value, *buffers.back()));
     }
-    return slots;
+    return buffers;
   }
 
   void SetRates(int parity, const Update& update) override {
+    UpdateCorrections corrections;
+    if (kind_.corrections != nullptr) corrections = kind_.corrections(config_, update.number);
     OfParity(parity).rates = {.learning_rate = static_cast<float>(update.learning_rate),
-                              .gradient_scale = static_cast<float>(update.gradient_scale)};
+                              .gradient_scale = static_cast<float>(update.gradient_scale),
+                              .first_correction = static_cast<float>(corrections.first),
+                              .root_square_correction = static_cast<float>(corrections.root_square)};
   }
 
   absl::Status Enqueue(Stream& stream, int parity, const Update& update, float* parameters,
                        const float* gradient_sums, absl::Span<float* const> slots) override {
-    TETHYS_CHECK(slots.size() == slots_, "SGD keeps ", slots_, " slots, not ", slots.size());
     State& host = OfParity(parity);
     auto* device = static_cast<State*>(state_->data());
-    const SgdStep step = {
+    const UpdateStep step = {
         .rates = &device->rates, .part = update.part, .check_finite = !update.gradients_are_finite};
     TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream, &device->rates, &host.rates, sizeof(host.rates)));
-    TETHYS_RETURN_IF_ERROR(
-        sgd_->Run(stream, step, parameters, gradient_sums, slots.empty() ? nullptr : slots[0], &device->bad));
+    TETHYS_RETURN_IF_ERROR(update_->Run(stream, step, parameters, gradient_sums, slots, &device->bad));
     return device_.CopyToHost(stream, &host.bad, &device->bad, sizeof(host.bad));
   }
 
@@ -63,14 +72,26 @@ class SgdOptimizer final : public Optimizer {
  private:
   // Lies on the device, and in host memory once for each parity, which sends its rates and receives its flag.
   struct State {
-    SgdRates rates;
+    UpdateRates rates;
     int32_t bad;
   };
   State& OfParity(int parity) const { return static_cast<State*>(states_->data())[parity]; }
 
+  absl::Status Fill(float value, Buffer& slot) {
+    TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device_.CreateStream());
+    for (const UpdateRegion& region : regions_) {
+      const std::vector<float> values(static_cast<size_t>(region.range.count), value);
+      TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(*stream, slot.floats() + region.range.begin, values.data(),
+                                                  region.range.count * kFloatBytes));
+    }
+    return stream->Synchronize();
+  }
+
+  const proto::Optimizer config_;
+  const OptimizerKind& kind_;
   Device& device_;
-  const std::unique_ptr<SgdPrimitive> sgd_;
-  const size_t slots_;
+  const std::vector<UpdateRegion> regions_;
+  std::unique_ptr<UpdatePrimitive> update_;
   std::unique_ptr<Buffer> state_;
   std::unique_ptr<Buffer> states_;
 };
@@ -85,9 +106,9 @@ absl::Status Optimizer::Apply(Stream& stream, const Update& update, float* param
   return Check(0);
 }
 
-std::vector<std::string> SlotNames(const proto::Optimizer& config) {
-  if (config.sgd().momentum() == 0) return {};
-  return {"momentum"};
+std::vector<OptimizerSlot> SlotsOf(const proto::Optimizer& config) {
+  const OptimizerKind* kind = FindOptimizerKind(config);
+  return kind == nullptr ? std::vector<OptimizerSlot>() : kind->slots(config);
 }
 
 std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
@@ -102,12 +123,11 @@ std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
 
 absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimizer& config, Device& device,
                                                            std::vector<UpdateRegion> regions) {
-  if (!config.has_sgd()) {
+  const OptimizerKind* kind = FindOptimizerKind(config);
+  if (kind == nullptr) {
     return absl::InvalidArgumentError("optimizer: has no kind; write sgd {} or sgd { momentum: 0.9 }");
   }
-  const auto momentum = static_cast<float>(config.sgd().momentum());
-  TETHYS_ASSIGN_OR_RETURN(auto sgd, device.CreateSgd(std::move(regions), momentum));
-  auto optimizer = std::make_unique<SgdOptimizer>(device, std::move(sgd), SlotNames(config).size());
+  auto optimizer = std::make_unique<RuleOptimizer>(config, *kind, device, std::move(regions));
   TETHYS_RETURN_IF_ERROR(optimizer->Initialize());
   return optimizer;
 }

@@ -1,6 +1,6 @@
 // The update of parameters, over regions of an arena: on workers (local, mirrored) over all of it, on
-// parameter servers over the server's own shards. Schedules are functions of samples used, so they mean the
-// same everywhere. Belongs to one thread, the device's.
+// parameter servers over the server's own shards. One class runs every kind of optimizer: the kinds
+// (optimizer_kind.h) differ in the rule that they hand to the device. Belongs to one thread, the device's.
 #ifndef TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
 #define TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
 
@@ -10,11 +10,12 @@
 
 #include "proto/job.pb.h"
 #include "runtime/device/device.h"
+#include "runtime/optim/optimizer_kind.h"
 
 namespace tethys {
 
-// Names of the slots the optimizer keeps, in order: "momentum" for SGD with momentum; empty without.
-std::vector<std::string> SlotNames(const proto::Optimizer& config);
+// The slots that the optimizer keeps, in order: "momentum" for SGD with momentum; none without.
+std::vector<OptimizerSlot> SlotsOf(const proto::Optimizer& config);
 
 // The regions of a set of (variable name, range in the arena at hand), with weight decay where it applies.
 struct NamedRange {
@@ -24,15 +25,11 @@ struct NamedRange {
 std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
                                             const std::vector<NamedRange>& ranges);
 
-// Learning rate for the update that follows `samples_used` samples. `total_samples` of the whole job bounds a
-// linear decay whose length is not given. Where the job asks for linear scaling, the whole schedule, its end
-// included, is multiplied by `workers`.
-double LearningRate(const proto::Optimizer& config, int64_t samples_used, int64_t total_samples, int workers);
-
 // One update, of the whole arena or of a part of it.
 struct Update {
   double learning_rate = 0;
   double gradient_scale = 1;
+  int64_t number = 1;  // Counts the updates of these parameters from 1.
   Range part = kWholeArena;
   bool gradients_are_finite = false;  // The caller has checked them; they are not checked again.
 };
@@ -41,11 +38,12 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Device memory for the slots of an arena of so many elements, zeroed, one buffer per SlotNames.
+  // Device memory for the slots of an arena of so many elements, one buffer for each of SlotsOf, with their
+  // initial values in the optimizer's regions and zeros elsewhere.
   virtual absl::StatusOr<std::vector<std::unique_ptr<Buffer>>> AllocateSlots(int64_t elements) = 0;
 
   // Updates parameters and slots from gradient_sums * gradient_scale. Pointers are device arenas; `slots` has
-  // one for each of SlotNames. FailedPrecondition when a gradient of the part is non-finite: then nothing is
+  // one for each of SlotsOf. FailedPrecondition when a gradient of the part is non-finite: then nothing is
   // changed, by this update or any later one. Blocks until that is known.
   absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const> slots);
@@ -63,7 +61,8 @@ class Optimizer {
   virtual absl::Status Check(int parity) const = 0;
 };
 
-// `device` outlives the optimizer. InvalidArgument names the field.
+// `config` is of a checked job (runtime/job/), with all defaults filled in; `device` outlives the optimizer.
+// InvalidArgument says what is wrong.
 absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimizer& config, Device& device,
                                                            std::vector<UpdateRegion> regions);
 

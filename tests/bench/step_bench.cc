@@ -96,7 +96,8 @@ class Step {
     proto::Optimizer optimizer;
     optimizer.mutable_sgd()->set_momentum(momentum);
     optimizer.set_learning_rate(1e-3);
-    MustBeOk(replica_->Attach(CreateLocalStrategy(Must(replica_->MakeUpdate(optimizer, 0, 1)), clock_)));
+    MustBeOk(replica_->Attach(CreateLocalStrategy(
+        Must(replica_->MakeUpdate(optimizer, LearningRateSchedule(optimizer, {}))), clock_)));
     resident_with_plan_ = ResidentKiB();
     conversion_ = Must(replica_->device().CreateInputConversion(kRows * kPixels, 0, 1));
     converted_ = Must(replica_->device().Allocate(kRows * kPixels * sizeof(float), MemoryKind::kDevice));

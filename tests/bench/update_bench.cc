@@ -1,12 +1,13 @@
-// Measures the optimizer's bandwidth on a device: SGD over 100 M floats, alternating with copies of as many
-// floats on the device, medians over rounds. Bytes that must be read or written per element:
+// Measures the optimizers' bandwidth on a device: updates of one arena of 100 M floats, alternating with
+// copies of it on the device, medians over rounds. It counts the bytes that must be read or written for an
+// element:
 //
-//   copy                                          8    one float read, one written
-//   SGD                                          12    parameter and gradient read, parameter written
-//   SGD with momentum                            20    velocity also read and written
-//   both, if "looking" for non-finite gradients  +4    gradient read once more, before the update
+//   copy                                   8    one float read, one written
+//   an update                             12    parameter and gradient read, parameter written
+//   for each slot of the optimizer        +8    the slot read and written
+//   "looking" for non-finite ones          +4    the gradients read once more, before the update
 //
-// Limit on a GPU: SGD without looking has at least 0.85 of the copy's bandwidth.
+// Limits without looking: SGD has at least 0.85 of the copy's bandwidth on a GPU, Adam at least 0.7 anywhere.
 //
 //   update_bench cpu|cuda [MILLIONS OF FLOATS] [ROUNDS]     default 100 and 31
 //
@@ -48,27 +49,41 @@ class Bench {
  public:
   Bench(std::unique_ptr<Device> device, int64_t count)
       : device_(std::move(device)), count_(count), stream_(Must(device_->CreateStream())) {
-    for (auto* buffer : {&parameters_, &gradients_, &velocity_, &copy_}) {
+    for (auto* buffer : {&parameters_, &gradients_, &slots_[0], &slots_[1], &copy_}) {
       *buffer = Must(device_->Allocate(count * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice));
     }
     bad_ = Must(device_->Allocate(sizeof(int32_t), MemoryKind::kDevice));
-    rates_ = Must(device_->Allocate(sizeof(SgdRates), MemoryKind::kDevice));
-    const SgdRates rates = {.learning_rate = 1e-3f, .gradient_scale = 0.5f};
+    rates_ = Must(device_->Allocate(sizeof(UpdateRates), MemoryKind::kDevice));
+    const UpdateRates rates = {.learning_rate = 1e-3f, .gradient_scale = 0.5f};
     MustBeOk(device_->CopyToDevice(*stream_, rates_->data(), &rates, sizeof(rates)));
     Fill(*parameters_);
     Fill(*gradients_);
   }
 
   std::vector<Contestant> Contestants() {
-    plain_ = Must(device_->CreateSgd({{{0, count_}, 0}}, 0));
-    momentum_ = Must(device_->CreateSgd({{{0, count_}, 0}}, 0.9f));
-    return {
-        {"copy", 8, 0, [this] { return Copy(); }},
-        {"sgd", 12, 0.85, [this] { return Update(*plain_, nullptr, false); }},
-        {"sgd, momentum", 20, 0.85, [this] { return Update(*momentum_, velocity_->floats(), false); }},
-        {"sgd, looking", 16, 0, [this] { return Update(*plain_, nullptr, true); }},
-        {"sgd, momentum, looking", 24, 0, [this] { return Update(*momentum_, velocity_->floats(), true); }},
+    std::vector<Contestant> contestants = {{"copy", 8, 0, [this] { return Copy(); }}};
+    const auto add = [&](const std::string& name, UpdateFormula formula, int slots, double limit) {
+      const UpdateRule rule = {formula,
+                               {.momentum = 0.9f,
+                                .mean_kept = 0.9f,
+                                .mean_added = 0.1f,
+                                .square_kept = 0.999f,
+                                .square_added = 0.001f,
+                                .epsilon = formula < UpdateFormula::kAdam ? 0 : 1e-8f}};
+      updates_.push_back(Must(device_->CreateUpdate(rule, {{{0, count_}, 0}})));
+      UpdatePrimitive& update = *updates_.back();
+      const double bytes = 12 + 8 * slots;
+      contestants.push_back(
+          {name, bytes, limit, [this, &update, slots] { return Update(update, slots, false); }});
+      contestants.push_back(
+          {name + ", looking", bytes + 4, 0, [this, &update, slots] { return Update(update, slots, true); }});
     };
+    add("sgd", UpdateFormula::kSgd, 0, 0.85);
+    add("sgd, momentum", UpdateFormula::kMomentum, 1, 0.85);
+    add("adam", UpdateFormula::kAdam, 2, 0.7);
+    add("rmsprop", UpdateFormula::kRmsprop, 1, 0);
+    add("adagrad", UpdateFormula::kAdagrad, 1, 0);
+    return contestants;
   }
 
   // Measures one round of one contestant.
@@ -99,17 +114,20 @@ class Bench {
   absl::Status Copy() {
     return device_->CopyOnDevice(*stream_, copy_->data(), gradients_->data(), gradients_->bytes());
   }
-  absl::Status Update(SgdPrimitive& sgd, float* velocity, bool look) {
-    return sgd.Run(*stream_, {.rates = static_cast<const SgdRates*>(rates_->data()), .check_finite = look},
-                   parameters_->floats(), gradients_->floats(), velocity,
-                   static_cast<int32_t*>(bad_->data()));
+  absl::Status Update(UpdatePrimitive& update, int slots, bool look) {
+    float* const pointers[] = {slots_[0]->floats(), slots_[1]->floats()};
+    return update.Run(
+        *stream_, {.rates = static_cast<const UpdateRates*>(rates_->data()), .check_finite = look},
+        parameters_->floats(), gradients_->floats(),
+        absl::MakeConstSpan(pointers, static_cast<size_t>(slots)), static_cast<int32_t*>(bad_->data()));
   }
 
   const std::unique_ptr<Device> device_;
   const int64_t count_;
   const std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Buffer> parameters_, gradients_, velocity_, copy_, bad_, rates_;
-  std::unique_ptr<SgdPrimitive> plain_, momentum_;
+  std::unique_ptr<Buffer> parameters_, gradients_, copy_, bad_, rates_;
+  std::unique_ptr<Buffer> slots_[2];
+  std::vector<std::unique_ptr<UpdatePrimitive>> updates_;
 };
 
 void Print(const Contestant& contestant, const Contestant& copy) {

@@ -71,7 +71,8 @@ class Worker {
       : rank_(communicator->rank()), world_(communicator->world_size()) {
     proto::Optimizer config;
     config.set_learning_rate(0.5);
-    ReplicaUpdate update(std::make_unique<PlainOptimizer>(kArena), config, 0, world_, stream_, TestClock());
+    ReplicaUpdate update(std::make_unique<PlainOptimizer>(kArena), LearningRateSchedule(config, {}), stream_,
+                         TestClock());
     strategy_ = *CreateMirroredStrategy(std::move(communicator), std::move(update),
                                         {.bucket_bytes = 128 * sizeof(float)});
     const StepArenas arenas{parameters_.data(), gradients_.data(), kArena};

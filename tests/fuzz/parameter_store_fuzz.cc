@@ -106,14 +106,15 @@ std::unique_ptr<ParameterStore> MakeStore(const proto::ParameterServer& consiste
     shard.set_begin(range.begin);
     shard.set_count(range.count);
   }
+  proto::Optimizer optimizer;
+  optimizer.set_learning_rate(1);
+  optimizer.mutable_schedule()->mutable_linear_decay();
   StoreConfig config{.workers = kWorkers,
                      .generation = kGeneration,
-                     .optimizer = {},
+                     .slots = {},
+                     .schedule = LearningRateSchedule(optimizer, {.job = 1000}),
                      .parameter_server = consistency,
-                     .global_batch = 100,
-                     .total_samples = 1000};
-  config.optimizer.set_learning_rate(1);
-  config.optimizer.mutable_schedule()->mutable_linear_decay();
+                     .global_batch = 100};
   return *ParameterStore::Create(std::move(config), *ShardLayout::Create(placement, 0, 32),
                                  std::make_unique<Sgd>(), stream);
 }

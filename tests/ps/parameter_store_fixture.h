@@ -50,10 +50,10 @@ class ParameterStoreTest : public ::testing::Test {
     store_ = *ParameterStore::Create(StoreConfig{.server = 2,
                                                  .workers = workers,
                                                  .generation = 7,
-                                                 .optimizer = optimizer_,
+                                                 .slots = SlotsOf(optimizer_),
+                                                 .schedule = LearningRateSchedule(optimizer_, {.job = 1000}),
                                                  .parameter_server = parameter_server,
-                                                 .global_batch = 100,
-                                                 .total_samples = 1000},
+                                                 .global_batch = 100},
                                      std::move(layout), std::make_unique<FakeOptimizer>(regions), stream_);
   }
   void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {

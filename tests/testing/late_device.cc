@@ -98,18 +98,19 @@ class LateInputConversion final : public InputConversionPrimitive {
   Stream& cpu_;
 };
 
-class LateSgd final : public SgdPrimitive {
+class LateUpdate final : public UpdatePrimitive {
  public:
-  LateSgd(std::unique_ptr<SgdPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
-                   float* velocity, int32_t* bad) override {
-    Late(stream).Enqueue(
-        [=, this] { return now_->Run(cpu_, step, parameters, gradient_sums, velocity, bad); });
+  LateUpdate(std::unique_ptr<UpdatePrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters, const float* gradient_sums,
+                   absl::Span<float* const> slots, int32_t* bad) override {
+    Late(stream).Enqueue([=, this, slots = std::vector<float*>(slots.begin(), slots.end())] {
+      return now_->Run(cpu_, step, parameters, gradient_sums, slots, bad);
+    });
     return absl::OkStatus();
   }
 
  private:
-  const std::unique_ptr<SgdPrimitive> now_;
+  const std::unique_ptr<UpdatePrimitive> now_;
   Stream& cpu_;
 };
 
@@ -233,10 +234,10 @@ class LateDevice final : public Device {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateInputConversion(count, mean, deviation));
     return std::make_unique<LateInputConversion>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<UpdateRegion> regions,
-                                                          float momentum) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSgd(std::move(regions), momentum));
-    return std::make_unique<LateSgd>(std::move(now), *cpu_stream_);
+  absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,
+                                                                std::vector<UpdateRegion> regions) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateUpdate(rule, std::move(regions)));
+    return std::make_unique<LateUpdate>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
                                                                   RandomPurpose purpose) override {

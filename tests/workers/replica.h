@@ -47,14 +47,16 @@ class TestReplica {
     done_ = this->device().CreateEvent().value();
   }
 
-  ReplicaUpdate MakeUpdate() { return replica_->MakeUpdate(SgdConfig(), 0, world_).value(); }
-  // An update of the same variables in memory of another device.
+  ReplicaUpdate MakeUpdate() {
+    return replica_->MakeUpdate(SgdConfig(), LearningRateSchedule(SgdConfig(), {})).value();
+  }
+  // An update of the same variables elsewhere.
   ReplicaUpdate MakeUpdateOn(Device& device, Stream& stream) const {
     std::vector<NamedRange> ranges;
     for (const Variable& variable : model().variables().variables())
       ranges.push_back({variable.name, variable.range});
     auto optimizer = CreateOptimizer(SgdConfig(), device, MakeUpdateRegions(SgdConfig(), ranges)).value();
-    return {std::move(optimizer), SgdConfig(), 0, 1, stream, TestClock()};
+    return {std::move(optimizer), LearningRateSchedule(SgdConfig(), {}), stream, TestClock()};
   }
   std::unique_ptr<Strategy> MakeLocal(Nanoseconds timeout = 30 * kSecond) {
     return CreateLocalStrategy(MakeUpdate(), TestClock(), timeout);

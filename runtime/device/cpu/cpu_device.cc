@@ -141,12 +141,10 @@ class CpuDevice final : public Device {
     return cpu::CreateInputConversion(count, mean, deviation, kernels_);
   }
 
-  absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<UpdateRegion> regions,
-                                                          float momentum) override {
-    if (!(momentum >= 0 && momentum < 1)) {
-      return absl::InvalidArgumentError(absl::StrCat("momentum is ", momentum, "; it must be in [0, 1)"));
-    }
-    return cpu::CreateSgd(std::move(regions), momentum, kernels_);
+  absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,
+                                                                std::vector<UpdateRegion> regions) override {
+    TETHYS_RETURN_IF_ERROR(CheckRule(rule));
+    return cpu::CreateUpdate(rule, std::move(regions), kernels_);
   }
 
   absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,

@@ -4,6 +4,8 @@
 // the compiler vectorises.
 #include "runtime/device/cpu/kernels.h"
 
+#include "runtime/device/update_formulas.h"
+
 namespace tethys::cpu {
 namespace {
 
@@ -164,18 +166,38 @@ bool AllFinite(int64_t count, const float* values) {
   return largest < 0x7f800000u;
 }
 
-void Sgd(int64_t count, float rate, float scale, float decay, float* __restrict w,
-         const float* __restrict gradient) {
-  for (int64_t i = 0; i < count; ++i) w[i] -= rate * (gradient[i] * scale + decay * w[i]);
-}
-
-void SgdMomentum(int64_t count, float rate, float scale, float decay, float momentum, float* __restrict w,
-                 const float* __restrict gradient, float* __restrict v) {
+// The names of the slots differ, so that the compiler knows that they do not overlap.
+template <class Formula, bool kDecoupled>
+void Update(int64_t count, const UpdateConstants& given_constants, const UpdateRates& given_rates,
+            float decay, float* __restrict w, const float* __restrict gradient_sums, float* const* slots) {
+  constexpr int kSlots = Formula::kSlots;
+  const UpdateConstants constants = given_constants;
+  const UpdateRates rates = given_rates;
+  const float shrink = 1 - rates.learning_rate * decay;
+  float* __restrict first = kSlots > 0 ? slots[0] : nullptr;
+  float* __restrict second = kSlots > 1 ? slots[1] : nullptr;
+  float* __restrict third = kSlots > 2 ? slots[2] : nullptr;
   for (int64_t i = 0; i < count; ++i) {
-    v[i] = momentum * v[i] + (gradient[i] * scale + decay * w[i]);
-    w[i] -= rate * v[i];
+    float values[kMostSlots];
+    if constexpr (kSlots > 0) values[0] = first[i];
+    if constexpr (kSlots > 1) values[1] = second[i];
+    if constexpr (kSlots > 2) values[2] = third[i];
+    float parameter = w[i];
+    UpdateElement<Formula, kDecoupled>(constants, rates, decay, shrink, gradient_sums[i], parameter, values);
+    w[i] = parameter;
+    if constexpr (kSlots > 0) first[i] = values[0];
+    if constexpr (kSlots > 1) second[i] = values[1];
+    if constexpr (kSlots > 2) third[i] = values[2];
   }
 }
+
+template <class List>
+struct UpdateTable;
+template <class... Formulas>
+struct UpdateTable<FormulaList<Formulas...>> {
+  static constexpr UpdateLoops kRows[] = {
+      {Formulas::kSlots, Update<Formulas, false>, Update<Formulas, true>}...};
+};
 
 float UniformAt(PhiloxKey key, uint64_t step, uint64_t position) {
   return ToUnitFloat(Philox4x32(key, position / 4, step).words[position % 4]);
@@ -219,8 +241,7 @@ const Kernels TETHYS_KERNELS = {
     .round_to_bfloat16 = RoundToBfloat16,
     .widen_bfloat16 = WidenBfloat16,
     .all_finite = AllFinite,
-    .sgd = Sgd,
-    .sgd_momentum = SgdMomentum,
+    .updates = UpdateTable<UpdateFormulaList>::kRows,
     .uniform = Uniform,
 };
 

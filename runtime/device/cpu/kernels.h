@@ -15,6 +15,7 @@
 
 #include "runtime/base/philox.h"
 #include "runtime/device/bfloat16.h"
+#include "runtime/device/update_rule.h"
 
 namespace tethys::cpu {
 
@@ -26,6 +27,15 @@ struct WindowColumns {
   int64_t size;
   int64_t stride;
   int64_t before;
+};
+
+// Updates `count` elements by one formula (update_formulas.h). `slots` has a pointer for each of its slots.
+using UpdateLoop = void (*)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
+                            float weight_decay, float* w, const float* gradient_sums, float* const* slots);
+struct UpdateLoops {
+  int slots;
+  UpdateLoop coupled;
+  UpdateLoop decoupled;  // With decoupled weight decay.
 };
 
 // Matrices are row-major and contiguous; two arrays of one call do not overlap, unless they are the same
@@ -72,10 +82,7 @@ struct Kernels {
 
   bool (*all_finite)(int64_t count, const float* values);
 
-  // g = gradient * scale + decay * w; v = momentum * v + g; w -= rate * v. Without momentum: w -= rate * g.
-  void (*sgd)(int64_t count, float rate, float scale, float decay, float* w, const float* gradient);
-  void (*sgd_momentum)(int64_t count, float rate, float scale, float decay, float momentum, float* w,
-                       const float* gradient, float* v);
+  const UpdateLoops* updates;  // Indexed by UpdateFormula.
 
   // out[i] = ToUnitFloat of number first + i of the stream of (key, step), numbered as in RandomStream.
   void (*uniform)(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out);

@@ -19,8 +19,8 @@ absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCross
     int64_t rows, int64_t classes, const Kernels& kernels);
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
                                                                 const Kernels& kernels);
-std::unique_ptr<SgdPrimitive> CreateSgd(std::vector<UpdateRegion> regions, float momentum,
-                                        const Kernels& kernels);
+std::unique_ptr<UpdatePrimitive> CreateUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions,
+                                              const Kernels& kernels);
 std::unique_ptr<UniformPrimitive> CreateUniform(int64_t count, PhiloxKey key, const Kernels& kernels);
 
 }  // namespace tethys::cpu

@@ -168,12 +168,10 @@ class CudaDevice final : public Device {
     return cuda::CreateInputConversion(count, mean, deviation);
   }
 
-  absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(std::vector<UpdateRegion> regions,
-                                                          float momentum) override {
-    if (!(momentum >= 0 && momentum < 1)) {
-      return absl::InvalidArgumentError(absl::StrCat("momentum is ", momentum, "; it must be in [0, 1)"));
-    }
-    return cuda::CreateSgd(libraries_, regions, momentum);
+  absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,
+                                                                std::vector<UpdateRegion> regions) override {
+    TETHYS_RETURN_IF_ERROR(CheckRule(rule));
+    return cuda::CreateUpdate(libraries_, rule, regions);
   }
 
   absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,

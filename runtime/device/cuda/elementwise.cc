@@ -1,5 +1,4 @@
-// Loss, input conversion, pooling, SGD and random numbers: our own kernels.
-#include <algorithm>
+// Loss, input conversion, pooling and random numbers: our own kernels.
 #include <utility>
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -12,7 +11,6 @@ namespace {
 
 // The kernels read and write these structs as arrays of numbers.
 static_assert(sizeof(LossResult) == 3 * sizeof(double));
-static_assert(sizeof(SgdRates) == 2 * sizeof(float));
 static_assert(sizeof(RandomPosition) == 2 * sizeof(uint64_t));
 
 class SoftmaxCrossEntropyLoss final : public SoftmaxCrossEntropyPrimitive {
@@ -71,29 +69,6 @@ class MaxPooling final : public MaxPoolingPrimitive {
   const PoolingArguments arguments_;
 };
 
-class SgdUpdate final : public SgdPrimitive {
- public:
-  SgdUpdate(float momentum, int64_t tile_count, std::unique_ptr<Buffer> tiles)
-      : momentum_(momentum), tile_count_(tile_count), tiles_(std::move(tiles)) {}
-
-  absl::Status Run(Stream& stream, const SgdStep& step, float* parameters, const float* gradient_sums,
-                   float* velocity, int32_t* bad) override {
-    const SgdArguments arguments = {.rates = reinterpret_cast<const float*>(step.rates),
-                                    .momentum = momentum_,
-                                    .part_begin = step.part.begin,
-                                    .part_end = step.part.end(),
-                                    .check_finite = step.check_finite};
-    TETHYS_RETURN_IF_CUDA_ERROR(Sgd(Handle(stream), arguments, static_cast<const SgdTile*>(tiles_->data()),
-                                    tile_count_, parameters, gradient_sums, velocity, bad));
-    return absl::OkStatus();
-  }
-
- private:
-  const float momentum_;
-  const int64_t tile_count_;
-  const std::unique_ptr<Buffer> tiles_;
-};
-
 class UniformNumbers final : public UniformPrimitive {
  public:
   UniformNumbers(int64_t count, PhiloxKey key) : count_(count), key_(key) {}
@@ -108,17 +83,6 @@ class UniformNumbers final : public UniformPrimitive {
   const int64_t count_;
   const PhiloxKey key_;
 };
-
-std::vector<SgdTile> CutIntoTiles(const std::vector<UpdateRegion>& regions) {
-  std::vector<SgdTile> tiles;
-  for (const UpdateRegion& region : regions) {
-    for (int64_t begin = region.range.begin; begin < region.range.end(); begin += kSgdTileElements) {
-      const int64_t count = std::min<int64_t>(kSgdTileElements, region.range.end() - begin);
-      tiles.push_back({begin, static_cast<int32_t>(count), region.weight_decay});
-    }
-  }
-  return tiles;
-}
 
 }  // namespace
 
@@ -150,17 +114,6 @@ absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxP
                                                        .stride_w = w.stride,
                                                        .before_h = h.before,
                                                        .before_w = w.before});
-}
-
-absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& libraries,
-                                                        const std::vector<UpdateRegion>& regions,
-                                                        float momentum) {
-  const std::vector<SgdTile> tiles = CutIntoTiles(regions);
-  const auto bytes = static_cast<int64_t>(tiles.size() * sizeof(SgdTile));
-  TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Our streams are not ordered after that copy.
-  return std::make_unique<SgdUpdate>(momentum, static_cast<int64_t>(tiles.size()), std::move(on_device));
 }
 
 absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key) {

@@ -131,69 +131,6 @@ __global__ void AddRowsKernel(int64_t rows, const double* row_results, double* r
   if (threadIdx.x < 3) result[threadIdx.x] = sums[threadIdx.x][0];
 }
 
-// ------------------------------------------------------------------------------------------- SGD
-
-// Elements [begin, end) of a block's tile that lie in the part to update.
-struct TilePart {
-  int64_t begin, end;
-};
-__device__ TilePart PartOf(const SgdTile& tile, const SgdArguments& arguments) {
-  const int64_t end = tile.begin + tile.count;
-  return {tile.begin > arguments.part_begin ? tile.begin : arguments.part_begin,
-          end < arguments.part_end ? end : arguments.part_end};
-}
-
-// One block per tile.
-__global__ void FindBadKernel(SgdArguments arguments, const SgdTile* tiles, const float* gradient_sums,
-                              int32_t* bad) {
-  const TilePart part = PartOf(tiles[blockIdx.x], arguments);
-  bool found = false;
-  for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
-    found |= !isfinite(gradient_sums[i]);
-  if (found) *bad = 1;  // All threads that write *bad write the same value.
-}
-
-struct SgdFactors {
-  float learning_rate, gradient_scale, weight_decay, momentum;
-};
-__device__ void UpdateElement(const SgdFactors& factors, float gradient, float& w, float* velocity) {
-  float step = gradient * factors.gradient_scale + factors.weight_decay * w;
-  if (velocity != nullptr) *velocity = step = factors.momentum * *velocity + step;
-  w -= factors.learning_rate * step;
-}
-
-// One block per tile. Updates four elements at a time if the addresses are aligned, as those of all variables
-// of an arena are.
-__global__ void SgdKernel(SgdArguments arguments, const SgdTile* tiles, float* parameters,
-                          const float* gradient_sums, float* velocity, const int32_t* bad) {
-  if (*bad != 0) return;
-  const SgdTile tile = tiles[blockIdx.x];
-  const SgdFactors factors = {arguments.rates[0], arguments.rates[1], tile.weight_decay, arguments.momentum};
-  const TilePart part = PartOf(tile, arguments);
-  int64_t begin = part.begin;
-  if (begin % 4 == 0 && begin < part.end) {
-    const int64_t fours = (part.end - begin) / 4;
-    float4* w4 = reinterpret_cast<float4*>(parameters + begin);
-    const float4* g4 = reinterpret_cast<const float4*>(gradient_sums + begin);
-    float4* v4 = velocity == nullptr ? nullptr : reinterpret_cast<float4*>(velocity + begin);
-    for (int64_t i = threadIdx.x; i < fours; i += kThreads) {
-      float4 w = w4[i];
-      const float4 g = g4[i];
-      float4 v = v4 == nullptr ? float4{} : v4[i];
-      UpdateElement(factors, g.x, w.x, v4 == nullptr ? nullptr : &v.x);
-      UpdateElement(factors, g.y, w.y, v4 == nullptr ? nullptr : &v.y);
-      UpdateElement(factors, g.z, w.z, v4 == nullptr ? nullptr : &v.z);
-      UpdateElement(factors, g.w, w.w, v4 == nullptr ? nullptr : &v.w);
-      w4[i] = w;
-      if (v4 != nullptr) v4[i] = v;
-    }
-    begin += fours * 4;
-  }
-  for (int64_t i = begin + threadIdx.x; i < part.end; i += kThreads) {
-    UpdateElement(factors, gradient_sums[i], parameters[i], velocity == nullptr ? nullptr : velocity + i);
-  }
-}
-
 // -------------------------------------------------------------------------------- random numbers
 
 // One thread per Philox block of four elements; the first and the last thread may write fewer.
@@ -213,7 +150,7 @@ __global__ void UniformKernel(PhiloxKey key, const uint64_t* position, int64_t c
 
 cudaError_t CheckKernelImage() {
   cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(SgdKernel));
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(AddRowsKernel));
 }
 
 cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, float scale, float shift, const uint8_t* in,
@@ -259,18 +196,6 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t class
                                       weights, dlogits, row_results);
   if (launched != cudaSuccess) return launched;
   return Launch(AddRowsKernel, 1, kThreads, stream, rows, row_results, result);
-}
-
-cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
-                float* parameters, const float* gradient_sums, float* velocity, int32_t* bad) {
-  const auto blocks = static_cast<unsigned>(tile_count);
-  cudaError_t launched = cudaSuccess;
-  if (blocks > 0 && arguments.check_finite) {
-    launched = Launch(FindBadKernel, blocks, kThreads, stream, arguments, tiles, gradient_sums, bad);
-  }
-  if (launched != cudaSuccess || blocks == 0) return launched;
-  return Launch(SgdKernel, blocks, kThreads, stream, arguments, tiles, parameters, gradient_sums, velocity,
-                bad);
 }
 
 cudaError_t Uniform(cudaStream_t stream, PhiloxKey key, const uint64_t* position, int64_t count, float* out) {

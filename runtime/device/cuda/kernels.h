@@ -1,7 +1,7 @@
-// Launches our kernels (kernels.cu, image_kernels.cu). Contains no kernel syntax, so that plain C++ files can
-// include it. Every function enqueues work on `stream` and returns the error of the launch; pointers are
-// device memory. Results never depend on timing: the shape fixes the order of sums, and no float is added
-// atomically.
+// Launches our kernels (kernels.cu, image_kernels.cu, update_kernels.cu). Contains no kernel syntax, so that
+// plain C++ files can include it. Every function enqueues work on `stream` and returns the error of the
+// launch; pointers are device memory. Results never depend on timing: the shape fixes the order of sums, and
+// no float is added atomically.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "runtime/base/philox.h"
+#include "runtime/device/update_rule.h"
 
 namespace tethys::cuda {
 
@@ -42,21 +43,28 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t class
                                 double* row_results, double* result);
 
 // The part of the arena that one block of threads updates.
-struct SgdTile {
+struct UpdateTile {
   int64_t begin;
   int32_t count;
   float weight_decay;
 };
-inline constexpr int32_t kSgdTileElements = 4096;
-struct SgdArguments {
-  const float* rates;  // Learning rate, gradient scale.
-  float momentum;
+inline constexpr int32_t kUpdateTileElements = 4096;
+struct UpdateArguments {
+  UpdateConstants constants;
+  const UpdateRates* rates;
   int64_t part_begin, part_end;  // Elements outside this part are not changed.
-  bool check_finite;
+  const UpdateTile* tiles;
+  float* parameters;
+  const float* gradient_sums;
+  float* slots[kMostSlots] = {};
+  int32_t* bad;
 };
-// Contract: SgdPrimitive. `velocity` is null without momentum.
-cudaError_t Sgd(cudaStream_t stream, const SgdArguments& arguments, const SgdTile* tiles, int64_t tile_count,
-                float* parameters, const float* gradient_sums, float* velocity, int32_t* bad);
+// Contract: UpdatePrimitive. FindBad looks at the gradients, Update changes parameters and slots.
+cudaError_t FindBad(cudaStream_t stream, const UpdateArguments& arguments, int64_t tile_count);
+cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_decay,
+                   const UpdateArguments& arguments, int64_t tile_count);
+// The number of slots that the formula keeps.
+int UpdateSlots(UpdateFormula formula);
 
 // Contract: UniformPrimitive. `position` points to a RandomPosition: step, first.
 cudaError_t Uniform(cudaStream_t stream, PhiloxKey key, const uint64_t* position, int64_t count, float* out);

@@ -32,9 +32,9 @@ absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCross
     const Libraries& libraries, int64_t rows, int64_t classes);
 absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
                                                                                 float deviation);
-absl::StatusOr<std::unique_ptr<SgdPrimitive>> CreateSgd(const Libraries& libraries,
-                                                        const std::vector<UpdateRegion>& regions,
-                                                        float momentum);
+absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& libraries,
+                                                              const UpdateRule& rule,
+                                                              const std::vector<UpdateRegion>& regions);
 absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key);
 
 }  // namespace tethys::cuda

@@ -72,6 +72,7 @@ TEST(JobSummaryTest, ListsModelDataAndPlacement) {
             "  data           54,000 training, 6,000 validation, 10,000 test samples of [28, 28]\n"
             "  length         5 epochs, seed 0\n"
             "  global batch   128 samples, at most 43 a worker\n"
+            "  optimizer      sgd, momentum 0.9\n"
             "  learning rate  0.3 (0.1 x 3 workers)\n"
             "  gradients      mean over the global batch\n"
             "  placement      3 shards: ps 0 15 KiB, ps 1 15 KiB\n");

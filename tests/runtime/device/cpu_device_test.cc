@@ -81,10 +81,11 @@ TEST(CpuDevice, DenormalsAreFlushedAndModeIsRestored) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   std::vector<float> w(64, 1), g(64, 0), v(64, 1e-39f);
-  const SgdRates rates = {.learning_rate = 1};
+  const UpdateRates rates = {.learning_rate = 1};
   int32_t bad = 0;
-  auto sgd = device->CreateSgd({{{0, 64}, 0}}, 0.9f).value();
-  ASSERT_TRUE(sgd->Run(*stream, {.rates = &rates}, w.data(), g.data(), v.data(), &bad).ok());
+  const UpdateRule rule = {.formula = UpdateFormula::kMomentum, .constants = {.momentum = 0.9f}};
+  auto update = device->CreateUpdate(rule, {{{0, 64}, 0}}).value();
+  ASSERT_TRUE(update->Run(*stream, {.rates = &rates}, w.data(), g.data(), {v.data()}, &bad).ok());
   EXPECT_THAT(v, testing::Each(0.0f));
   volatile float tiny = 1e-39f;
   EXPECT_NE(tiny * 0.5f, 0.0f) << "the calling thread's arithmetic was not restored";
@@ -92,29 +93,49 @@ TEST(CpuDevice, DenormalsAreFlushedAndModeIsRestored) {
 
 class CpuKernels : public testing::Test {
  protected:
-  static std::vector<float> Momentum(const cpu::Kernels& kernels, int64_t offset, int64_t count) {
-    std::vector<float> w = RandomFloats(200, 1), g = RandomFloats(200, 2), v = RandomFloats(200, 3);
+  // Parameters and slots after an update by the formula, all in one array, slot after slot.
+  static std::vector<float> Updated(const cpu::Kernels& kernels, int formula, int64_t offset, int64_t count) {
+    std::vector<float> w = RandomFloats(200, 1), g = RandomFloats(200, 2);
     // Changes the alignment of the operands, not their values.
-    w.insert(w.begin(), offset, 0), g.insert(g.begin(), offset, 0), v.insert(v.begin(), offset, 0);
-    kernels.sgd_momentum(count, 0.1f, 0.5f, 0.01f, 0.9f, w.data() + offset, g.data() + offset,
-                         v.data() + offset);
-    return {w.begin() + offset, w.begin() + offset + count};
+    w.insert(w.begin(), offset, 0), g.insert(g.begin(), offset, 0);
+    const cpu::UpdateLoops& loops = kernels.updates[formula];
+    std::vector<std::vector<float>> slots;
+    float* pointers[kMostSlots] = {};
+    for (int slot = 0; slot < loops.slots; ++slot) {
+      slots.push_back(SlotValues(200, slot));
+      slots.back().insert(slots.back().begin(), offset, 0);
+    }
+    for (int slot = 0; slot < loops.slots; ++slot) pointers[slot] = slots[slot].data() + offset;
+    loops.coupled(count, kUpdateConstants, kUpdateRates, 0.01f, w.data() + offset, g.data() + offset,
+                  pointers);
+    std::vector<float> values(w.begin() + offset, w.begin() + offset + count);
+    for (const auto& slot : slots) {
+      values.insert(values.end(), slot.begin() + offset, slot.begin() + offset + count);
+    }
+    return values;
   }
 };
 
 TEST_F(CpuKernels, ResultsDoNotDependOnAlignmentOrNumberOfElements) {
   const cpu::Kernels& kernels = cpu::SelectKernels();
-  const std::vector<float> whole = Momentum(kernels, 0, 200);
-  for (int64_t offset = 1; offset < 16; ++offset) EXPECT_EQ(Momentum(kernels, offset, 200), whole);
-  // A parameter server updates slices of an array that a worker updates in one call.
-  for (int64_t count = 1; count < 200; ++count) {
-    EXPECT_EQ(Momentum(kernels, 0, count), std::vector<float>(whole.begin(), whole.begin() + count));
+  for (int formula = 0; formula < kUpdateFormulas; ++formula) {
+    const std::vector<float> all = Updated(kernels, formula, 0, 200);
+    for (int64_t offset = 1; offset < 16; ++offset) EXPECT_EQ(Updated(kernels, formula, offset, 200), all);
+    // A parameter server updates slices of the array that a worker updates at once.
+    for (int64_t count = 1; count < 200; ++count) {
+      const std::vector<float> part = Updated(kernels, formula, 0, count);
+      for (size_t i = 0; i < part.size(); ++i)
+        EXPECT_EQ(part[i], all[i / count * 200 + i % count]) << formula;
+    }
   }
 }
 
 TEST_F(CpuKernels, BaselineAgreesWithWidestKernels) {
-  const auto wide = Momentum(cpu::SelectKernels(), 0, 200), plain = Momentum(cpu::kBaselineKernels, 0, 200);
-  EXPECT_LE(RelativeError(wide, {plain.begin(), plain.end()}), 1e-6);
+  for (int formula = 0; formula < kUpdateFormulas; ++formula) {
+    const auto wide = Updated(cpu::SelectKernels(), formula, 0, 200);
+    const auto plain = Updated(cpu::kBaselineKernels, formula, 0, 200);
+    EXPECT_LE(RelativeError(wide, {plain.begin(), plain.end()}), 1e-6) << formula;
+  }
 }
 
 TEST_F(CpuKernels, ExponentialsAreWithinTheirErrorBound) {

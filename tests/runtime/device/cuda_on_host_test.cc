@@ -7,6 +7,7 @@
 #include "runtime/device/cuda/image_kernels.cu"
 #include "runtime/device/cuda/kernels.cu"
 #include "runtime/device/cuda/requirements.h"
+#include "runtime/device/cuda/update_kernels.cu"
 #include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
 #include "tests/testing/cuda_runtime_on_host.h"

@@ -19,6 +19,7 @@
 #include "tests/runtime/device/elementwise_conformance.h"
 #include "tests/runtime/device/loss_conformance.h"
 #include "tests/runtime/device/random_conformance.h"
+#include "tests/runtime/device/update_conformance.h"
 
 namespace tethys {
 
@@ -42,7 +43,6 @@ TEST_P(DeviceConformance, InvalidShapesAndParametersAreRefused) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy(1, 0).ok());
   EXPECT_FALSE(device_->CreateInputConversion(1, 0, 0).ok());
-  EXPECT_FALSE(device_->CreateSgd({}, 1.0f).ok());
   EXPECT_FALSE(device_->CreateUniform(-1, kSeed, RandomPurpose::kTest).ok());
 }
 

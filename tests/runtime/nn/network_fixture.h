@@ -110,7 +110,8 @@ inline std::unique_ptr<Strategy> MakeLocalStrategy(Network& network, const proto
     ranges.push_back({variable.name, variable.range});
   }
   auto optimizer = CreateOptimizer(config, *network.device, MakeUpdateRegions(config, ranges)).value();
-  auto strategy = CreateLocalStrategy({std::move(optimizer), config, 0, 1, *network.stream, clock}, clock);
+  auto strategy = CreateLocalStrategy(
+      {std::move(optimizer), LearningRateSchedule(config, {}), *network.stream, clock}, clock);
   const StepArenas arenas = {network.parameters.data(), network.gradients.data(), network.parameters.size()};
   strategy->Prepare(arenas, network.model.ready_order()).value();
   return strategy;

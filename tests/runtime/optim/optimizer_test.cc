@@ -22,40 +22,6 @@ proto::Optimizer Config(const std::string& text) {
   return config;
 }
 
-double Rate(const std::string& text, int64_t samples_used, int64_t total_samples = 1000, int workers = 4) {
-  return LearningRate(Config(text), samples_used, total_samples, workers);
-}
-
-TEST(LearningRate, IsConstantWithoutASchedule) {
-  EXPECT_EQ(Rate("learning_rate: 0.1", 0), 0.1);
-  EXPECT_EQ(Rate("learning_rate: 0.1 schedule { constant {} }", 999), 0.1);
-}
-
-TEST(LearningRate, DecaysLinearlyOverTheJobAndStaysAtItsEnd) {
-  const std::string config = "learning_rate: 1 schedule { linear_decay { end_learning_rate: 0.5 } }";
-  EXPECT_DOUBLE_EQ(Rate(config, 0), 1);
-  EXPECT_DOUBLE_EQ(Rate(config, 500), 0.75);
-  EXPECT_DOUBLE_EQ(Rate(config, 1000), 0.5);
-  EXPECT_DOUBLE_EQ(Rate(config, 5000), 0.5);
-}
-
-TEST(LearningRate, DecaysOverTheGivenNumberOfSamples) {
-  EXPECT_DOUBLE_EQ(Rate("learning_rate: 1 schedule { linear_decay { samples: 200 } }", 100), 0.5);
-  EXPECT_DOUBLE_EQ(Rate("learning_rate: 1 schedule { linear_decay { samples: 200 } }", 200), 0);
-}
-
-TEST(LearningRate, ScalesTheWholeScheduleWithWorkers) {
-  const std::string config =
-      "learning_rate: 1 scale_with_workers: true schedule { linear_decay { end_learning_rate: 0.5 } }";
-  EXPECT_DOUBLE_EQ(Rate(config, 0), 4);
-  EXPECT_DOUBLE_EQ(Rate(config, 1000), 2);
-}
-
-TEST(Optimizer, KeepsASlotOnlyWithMomentum) {
-  EXPECT_THAT(SlotNames(Config("sgd {}")), ElementsAre());
-  EXPECT_THAT(SlotNames(Config("sgd { momentum: 0.9 }")), ElementsAre("momentum"));
-}
-
 std::vector<float> Decays(const std::string& config) {
   std::vector<float> decays;
   for (const UpdateRegion& region : MakeUpdateRegions(
@@ -71,6 +37,32 @@ TEST(Optimizer, DecaysAllButBiasesByDefault) {
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'a/' no_weight_decay: 'weights'"),
               ElementsAre(0, 0, 0));
   EXPECT_THAT(Decays(""), ElementsAre(0, 0, 0));
+}
+
+std::vector<std::string> SlotNames(const std::string& config) {
+  std::vector<std::string> names;
+  for (const OptimizerSlot& slot : SlotsOf(Config(config))) names.push_back(slot.name);
+  return names;
+}
+
+TEST(Optimizer, KeepsTheSlotsOfItsKind) {
+  EXPECT_THAT(SlotNames("sgd {}"), ElementsAre());
+  EXPECT_THAT(SlotNames("sgd { momentum: 0.9 }"), ElementsAre("momentum"));
+  EXPECT_THAT(SlotNames("adam {}"), ElementsAre("first_moment", "second_moment"));
+  EXPECT_THAT(SlotNames("rmsprop {}"), ElementsAre("mean_square"));
+  EXPECT_THAT(SlotNames("rmsprop { centered: true momentum: 0.5 }"),
+              ElementsAre("mean_square", "mean", "momentum"));
+  EXPECT_THAT(SlotNames("adagrad {}"), ElementsAre("accumulator"));
+}
+
+TEST(Optimizer, SlotsBeginWithTheirInitialValueInRegions) {
+  auto device = CreateCpuDevice(1).value();
+  auto optimizer =
+      CreateOptimizer(Config("adagrad { epsilon: 1e-7 initial_accumulator: 0.5 }"), *device, {{{1, 2}, 0}})
+          .value();
+  const auto slots = optimizer->AllocateSlots(4).value();
+  ASSERT_EQ(slots.size(), 1u);
+  EXPECT_THAT(absl::MakeSpan(slots[0]->floats(), 4), ElementsAre(0, 0.5f, 0.5f, 0));
 }
 
 TEST(Optimizer, RefusesConfigWithoutKindAndMomentumOfOne) {
@@ -123,7 +115,8 @@ class LocalStrategyTest : public testing::Test {
   void Start(const std::string& text) {
     const proto::Optimizer config = Config(text);
     auto optimizer = CreateOptimizer(config, *device_, MakeUpdateRegions(config, {{"w", {0, 2}}})).value();
-    strategy_ = CreateLocalStrategy({std::move(optimizer), config, 100, 2, *stream_, clock_}, clock_);
+    strategy_ = CreateLocalStrategy(
+        {std::move(optimizer), LearningRateSchedule(config, {.job = 100}, 2), *stream_, clock_}, clock_);
     parameters_.data()[0] = parameters_.data()[1] = 1;
     gradients_.data()[0] = gradients_.data()[1] = 8;
     strategy_->Prepare({parameters_.data(), gradients_.data(), 16}, {}).value();

@@ -1,0 +1,90 @@
+// The update of parameters by an optimizer's rule.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/primitives.h"
+
+namespace tethys::cpu {
+namespace {
+
+class RuleUpdate final : public UpdatePrimitive {
+ public:
+  RuleUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions, const Kernels& kernels)
+      : regions_(InOrder(std::move(regions))),
+        constants_(rule.constants),
+        loops_(kernels.updates[static_cast<int>(rule.formula)]),
+        loop_(rule.decoupled_decay ? loops_.decoupled : loops_.coupled),
+        kernels_(kernels) {}
+
+  absl::Status Run(Stream&, const UpdateStep& step, float* parameters, const float* gradient_sums,
+                   absl::Span<float* const> slots, int32_t* bad) override {
+    TETHYS_CHECK(static_cast<int>(slots.size()) == loops_.slots, "this rule keeps ", loops_.slots,
+                 " slots, not ", slots.size());
+    const FlushDenormals flush;
+    const absl::Span<const UpdateRegion> regions = RegionsOf(step.part);
+    if (step.check_finite) {
+      for (const UpdateRegion& region : regions) {
+        const Range range = Intersection(region.range, step.part);
+        if (!kernels_.all_finite(range.count, gradient_sums + range.begin)) *bad = 1;
+      }
+    }
+    if (*bad != 0) return absl::OkStatus();
+    for (auto region = regions.rbegin(); region != regions.rend(); ++region) {
+      const Range range = Intersection(region->range, step.part);
+      Update(step, {range, region->weight_decay}, parameters, gradient_sums, slots);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static std::vector<UpdateRegion> InOrder(std::vector<UpdateRegion> regions) {
+    std::sort(regions.begin(), regions.end(),
+              [](const UpdateRegion& a, const UpdateRegion& b) { return a.range.begin < b.range.begin; });
+    return regions;
+  }
+
+  // Finds the regions that overlap the part. The search is binary because a server updates its memory in
+  // thousands of parts.
+  absl::Span<const UpdateRegion> RegionsOf(Range part) const {
+    const auto ends_before = [](const UpdateRegion& region, int64_t position) {
+      return region.range.end() <= position;
+    };
+    const auto begins_before = [](const UpdateRegion& region, int64_t position) {
+      return region.range.begin < position;
+    };
+    const auto first = std::lower_bound(regions_.begin(), regions_.end(), part.begin, ends_before);
+    const auto last = std::lower_bound(first, regions_.end(), part.end(), begins_before);
+    return {regions_.data() + (first - regions_.begin()), static_cast<size_t>(last - first)};
+  }
+
+  // Updates in blocks from the end to the start: the elements that the finite check read last are still in
+  // the cache, and the next forward pass begins with the elements that the update touched last. (A step of
+  // the model 784-300-100-10 takes 1 to 2 % less time.)
+  void Update(const UpdateStep& step, const UpdateRegion& region, float* parameters,
+              const float* gradient_sums, absl::Span<float* const> slots) const {
+    constexpr int64_t kBlock = 4096;
+    float* slots_here[kMostSlots] = {};
+    for (int64_t end = region.range.end(); end > region.range.begin; end -= kBlock) {
+      const int64_t begin = std::max(region.range.begin, end - kBlock);
+      for (size_t slot = 0; slot < slots.size(); ++slot) slots_here[slot] = slots[slot] + begin;
+      loop_(end - begin, constants_, *step.rates, region.weight_decay, parameters + begin,
+            gradient_sums + begin, slots_here);
+    }
+  }
+
+  const std::vector<UpdateRegion> regions_;
+  const UpdateConstants constants_;
+  const UpdateLoops& loops_;
+  const UpdateLoop loop_;
+  const Kernels& kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<UpdatePrimitive> CreateUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions,
+                                              const Kernels& kernels) {
+  return std::make_unique<RuleUpdate>(rule, std::move(regions), kernels);
+}
+
+}  // namespace tethys::cpu

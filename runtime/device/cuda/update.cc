@@ -1,0 +1,70 @@
+// The update of parameters by an optimizer's rule: our own kernel.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/primitives.h"
+#include "runtime/device/cuda/stream.h"
+
+namespace tethys::cuda {
+namespace {
+
+class RuleUpdate final : public UpdatePrimitive {
+ public:
+  RuleUpdate(const UpdateRule& rule, int64_t tile_count, std::unique_ptr<Buffer> tiles)
+      : rule_(rule), tile_count_(tile_count), tiles_(std::move(tiles)) {}
+
+  absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters, const float* gradient_sums,
+                   absl::Span<float* const> slots, int32_t* bad) override {
+    const int kept = UpdateSlots(rule_.formula);
+    TETHYS_CHECK(static_cast<int>(slots.size()) == kept, "this rule keeps ", kept, " slots, not ",
+                 slots.size());
+    UpdateArguments arguments = {.constants = rule_.constants,
+                                 .rates = step.rates,
+                                 .part_begin = step.part.begin,
+                                 .part_end = step.part.end(),
+                                 .tiles = static_cast<const UpdateTile*>(tiles_->data()),
+                                 .parameters = parameters,
+                                 .gradient_sums = gradient_sums,
+                                 .bad = bad};
+    std::copy(slots.begin(), slots.end(), arguments.slots);
+    if (step.check_finite) {
+      TETHYS_RETURN_IF_CUDA_ERROR(FindBad(Handle(stream), arguments, tile_count_));
+    }
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        Update(Handle(stream), rule_.formula, rule_.decoupled_decay, arguments, tile_count_));
+    return absl::OkStatus();
+  }
+
+ private:
+  const UpdateRule rule_;
+  const int64_t tile_count_;
+  const std::unique_ptr<Buffer> tiles_;
+};
+
+std::vector<UpdateTile> CutIntoTiles(const std::vector<UpdateRegion>& regions) {
+  std::vector<UpdateTile> tiles;
+  for (const UpdateRegion& region : regions) {
+    for (int64_t begin = region.range.begin; begin < region.range.end(); begin += kUpdateTileElements) {
+      const int64_t count = std::min<int64_t>(kUpdateTileElements, region.range.end() - begin);
+      tiles.push_back({begin, static_cast<int32_t>(count), region.weight_decay});
+    }
+  }
+  return tiles;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& libraries,
+                                                              const UpdateRule& rule,
+                                                              const std::vector<UpdateRegion>& regions) {
+  const std::vector<UpdateTile> tiles = CutIntoTiles(regions);
+  const auto bytes = static_cast<int64_t>(tiles.size() * sizeof(UpdateTile));
+  TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Our streams are not ordered after that copy.
+  return std::make_unique<RuleUpdate>(rule, static_cast<int64_t>(tiles.size()), std::move(on_device));
+}
+
+}  // namespace tethys::cuda

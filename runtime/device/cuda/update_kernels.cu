@@ -1,0 +1,112 @@
+// The optimizers' kernel: a template over the formulas, one block of threads for each tile.
+#include "runtime/device/cuda/grid.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/launch.h"
+#include "runtime/device/update_formulas.h"
+
+namespace tethys::cuda {
+namespace {
+
+// Elements [begin, end) of a block's tile that lie in the part to update.
+struct TilePart {
+  int64_t begin, end;
+};
+__device__ TilePart PartOf(const UpdateTile& tile, const UpdateArguments& arguments) {
+  const int64_t end = tile.begin + tile.count;
+  return {tile.begin > arguments.part_begin ? tile.begin : arguments.part_begin,
+          end < arguments.part_end ? end : arguments.part_end};
+}
+
+__global__ void FindBadKernel(UpdateArguments arguments) {
+  const TilePart part = PartOf(arguments.tiles[blockIdx.x], arguments);
+  bool found = false;
+  for (int64_t i = part.begin + threadIdx.x; i < part.end; i += kThreads)
+    found |= !isfinite(arguments.gradient_sums[i]);
+  if (found) *arguments.bad = 1;  // All threads that write *bad write the same value.
+}
+
+// Four elements at a time if the addresses are aligned, as all of an arena's variables are.
+constexpr int kFour = 4;
+
+template <class Formula, bool kDecoupled>
+__global__ void UpdateKernel(UpdateArguments arguments) {
+  if (*arguments.bad != 0) return;
+  constexpr int kSlots = Formula::kSlots;
+  const UpdateTile tile = arguments.tiles[blockIdx.x];
+  const UpdateRates rates = *arguments.rates;
+  const float shrink = 1 - rates.learning_rate * tile.weight_decay;
+  const auto update = [&](float gradient, float& w, float* slots) {
+    UpdateElement<Formula, kDecoupled>(arguments.constants, rates, tile.weight_decay, shrink, gradient, w,
+                                       slots);
+  };
+  const TilePart part = PartOf(tile, arguments);
+  int64_t begin = part.begin;
+  if (begin % kFour == 0 && begin < part.end) {
+    const int64_t fours = (part.end - begin) / kFour;
+    float4* w4 = reinterpret_cast<float4*>(arguments.parameters + begin);
+    const float4* g4 = reinterpret_cast<const float4*>(arguments.gradient_sums + begin);
+    for (int64_t i = threadIdx.x; i < fours; i += kThreads) {
+      float4 w = w4[i];
+      const float4 g = g4[i];
+      float slots[kFour][kMostSlots];
+      for (int slot = 0; slot < kSlots; ++slot) {
+        const float4 four = reinterpret_cast<const float4*>(arguments.slots[slot] + begin)[i];
+        slots[0][slot] = four.x;
+        slots[1][slot] = four.y;
+        slots[2][slot] = four.z;
+        slots[3][slot] = four.w;
+      }
+      update(g.x, w.x, slots[0]);
+      update(g.y, w.y, slots[1]);
+      update(g.z, w.z, slots[2]);
+      update(g.w, w.w, slots[3]);
+      w4[i] = w;
+      for (int slot = 0; slot < kSlots; ++slot) {
+        reinterpret_cast<float4*>(arguments.slots[slot] + begin)[i] = {slots[0][slot], slots[1][slot],
+                                                                       slots[2][slot], slots[3][slot]};
+      }
+    }
+    begin += fours * kFour;
+  }
+  for (int64_t i = begin + threadIdx.x; i < part.end; i += kThreads) {
+    float slots[kMostSlots];
+    for (int slot = 0; slot < kSlots; ++slot) slots[slot] = arguments.slots[slot][i];
+    update(arguments.gradient_sums[i], arguments.parameters[i], slots);
+    for (int slot = 0; slot < kSlots; ++slot) arguments.slots[slot][i] = slots[slot];
+  }
+}
+
+struct FormulaKernels {
+  int slots;
+  void (*coupled)(UpdateArguments);
+  void (*decoupled)(UpdateArguments);
+};
+template <class List>
+struct KernelTable;
+template <class... Formulas>
+struct KernelTable<FormulaList<Formulas...>> {
+  static constexpr FormulaKernels kRows[] = {
+      {Formulas::kSlots, UpdateKernel<Formulas, false>, UpdateKernel<Formulas, true>}...};
+};
+const FormulaKernels& KernelsOf(UpdateFormula formula) {
+  return KernelTable<UpdateFormulaList>::kRows[static_cast<int>(formula)];
+}
+
+}  // namespace
+
+cudaError_t FindBad(cudaStream_t stream, const UpdateArguments& arguments, int64_t tile_count) {
+  if (tile_count == 0) return cudaSuccess;
+  return Launch(FindBadKernel, static_cast<unsigned>(tile_count), kThreads, stream, arguments);
+}
+
+cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_decay,
+                   const UpdateArguments& arguments, int64_t tile_count) {
+  if (tile_count == 0) return cudaSuccess;
+  const FormulaKernels& kernels = KernelsOf(formula);
+  return Launch(decoupled_decay ? kernels.decoupled : kernels.coupled, static_cast<unsigned>(tile_count),
+                kThreads, stream, arguments);
+}
+
+int UpdateSlots(UpdateFormula formula) { return KernelsOf(formula).slots; }
+
+}  // namespace tethys::cuda

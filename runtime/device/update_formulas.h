@@ -1,0 +1,122 @@
+// The optimizers' formulas, each written once for all devices: the CPU's loops (cpu/kernels.cc) and the GPU's
+// kernels (cuda/update_kernels.cu) are templates over them. Included by these two only, which are compiled
+// for another processor than the rest of the program: the anonymous namespace keeps the linker from taking
+// one file's functions for the other's.
+//
+// A formula makes the step of one element from its mean gradient g and its slots, which it changes; the
+// device then takes learning_rate * step from the parameter. Sources and notation: job.proto.
+#ifndef TETHYS_RUNTIME_DEVICE_UPDATE_FORMULAS_H_
+#define TETHYS_RUNTIME_DEVICE_UPDATE_FORMULAS_H_
+
+#include "runtime/device/update_rule.h"
+
+#ifdef __CUDACC__
+#define TETHYS_FORMULA __host__ __device__ static inline
+#else
+#define TETHYS_FORMULA static inline
+#endif
+
+namespace tethys {
+namespace {
+
+TETHYS_FORMULA float SquareRoot(float x) {
+#ifdef __CUDA_ARCH__
+  return sqrtf(x);
+#else
+  return __builtin_sqrtf(x);
+#endif
+}
+
+// Where the epsilon stands is a matter of which of the two is 0.
+TETHYS_FORMULA float Root(const UpdateConstants& constants, float squares) {
+  return SquareRoot(squares + constants.epsilon_inside_root) + constants.epsilon;
+}
+
+struct Sgd {
+  static constexpr int kSlots = 0;
+  TETHYS_FORMULA float Step(const UpdateConstants&, const UpdateRates&, float g, float*) { return g; }
+};
+
+struct Momentum {
+  static constexpr int kSlots = 1;
+  TETHYS_FORMULA float Step(const UpdateConstants& constants, const UpdateRates&, float g, float* slots) {
+    return slots[0] = constants.momentum * slots[0] + g;
+  }
+};
+
+struct Nesterov {
+  static constexpr int kSlots = 1;
+  TETHYS_FORMULA float Step(const UpdateConstants& constants, const UpdateRates&, float g, float* slots) {
+    slots[0] = constants.momentum * slots[0] + g;
+    return g + constants.momentum * slots[0];
+  }
+};
+
+// Slots: mean, mean square.
+struct Adam {
+  static constexpr int kSlots = 2;
+  TETHYS_FORMULA float Step(const UpdateConstants& constants, const UpdateRates& rates, float g,
+                            float* slots) {
+    slots[0] = constants.mean_kept * slots[0] + constants.mean_added * g;
+    slots[1] = constants.square_kept * slots[1] + constants.square_added * (g * g);
+    return rates.first_correction * slots[0] /
+           (rates.root_square_correction * SquareRoot(slots[1]) + constants.epsilon);
+  }
+};
+
+// Slots: mean square; then the mean, if centered; then the momentum, if there is one.
+template <bool kCentered, bool kMomentum>
+struct Rmsprop {
+  static constexpr int kSlots = 1 + kCentered + kMomentum;
+  TETHYS_FORMULA float Step(const UpdateConstants& constants, const UpdateRates&, float g, float* slots) {
+    const float kept = constants.square_kept, added = constants.square_added;
+    slots[0] = kept * slots[0] + added * (g * g);
+    float squares = slots[0];
+    if constexpr (kCentered) {
+      slots[1] = kept * slots[1] + added * g;
+      const float variance = squares - slots[1] * slots[1];
+      squares = variance > 0 ? variance : 0;  // Rounding can make it negative.
+    }
+    const float step = g / Root(constants, squares);
+    if constexpr (!kMomentum) return step;
+    float& momentum = slots[kSlots - 1];
+    return momentum = constants.momentum * momentum + step;
+  }
+};
+
+// Slot: sum of squares.
+struct Adagrad {
+  static constexpr int kSlots = 1;
+  TETHYS_FORMULA float Step(const UpdateConstants& constants, const UpdateRates&, float g, float* slots) {
+    slots[0] += g * g;
+    return g / Root(constants, slots[0]);
+  }
+};
+
+template <class... Formulas>
+struct FormulaList {
+  static_assert(sizeof...(Formulas) == kUpdateFormulas);
+};
+using UpdateFormulaList =
+    FormulaList<Sgd, Momentum, Nesterov, Adam, Rmsprop<false, false>, Rmsprop<false, true>,
+                Rmsprop<true, false>, Rmsprop<true, true>, Adagrad>;
+
+// One element's update, weight decay included. `shrink` is 1 - learning rate * decay.
+template <class Formula, bool kDecoupled>
+TETHYS_FORMULA void UpdateElement(const UpdateConstants& constants, const UpdateRates& rates, float decay,
+                                  float shrink, float gradient_sum, float& w, float* slots) {
+  float g = gradient_sum * rates.gradient_scale;
+  if constexpr (kDecoupled) {
+    w *= shrink;
+  } else {
+    g += decay * w;
+  }
+  w -= rates.learning_rate * Formula::Step(constants, rates, g, slots);
+}
+
+}  // namespace
+}  // namespace tethys
+
+#undef TETHYS_FORMULA
+
+#endif  // TETHYS_RUNTIME_DEVICE_UPDATE_FORMULAS_H_

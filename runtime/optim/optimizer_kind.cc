@@ -1,0 +1,12 @@
+#include "runtime/optim/optimizer_kind.h"
+
+namespace tethys {
+
+const OptimizerKind* FindOptimizerKind(const proto::Optimizer& config) {
+  for (const OptimizerKind* kind : {&kSgdKind, &kAdamKind, &kRmspropKind, &kAdagradKind}) {
+    if (kind->kind == config.kind_case()) return kind;
+  }
+  return nullptr;
+}
+
+}  // namespace tethys

@@ -1,0 +1,48 @@
+// The learning rate as a function of samples used, so that it means the same under every strategy and batch
+// size. Formulas: Schedule in job.proto. Pure; any thread.
+#ifndef TETHYS_RUNTIME_OPTIM_SCHEDULE_H_
+#define TETHYS_RUNTIME_OPTIM_SCHEDULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+class LearningRateSchedule {
+ public:
+  // In samples, over all workers. 0 samples of the job: unlimited, so that a decay without a length of its
+  // own does not begin.
+  struct Lengths {
+    int64_t epoch = 0;
+    int64_t job = 0;
+  };
+  // Where the config asks for linear scaling, every rate is multiplied by `workers`, the end's included.
+  LearningRateSchedule(const proto::Optimizer& config, Lengths lengths, int workers = 1);
+
+  // The rate of the update that follows `samples_used` samples.
+  double At(int64_t samples_used) const;
+
+  // Samples over which the rate decays; 0 without a decay, or for one in steps.
+  int64_t decay_samples() const { return decay_samples_; }
+  // Samples at which a decay in steps multiplies the rate.
+  const std::vector<int64_t>& steps() const { return steps_; }
+  // Samples of the warm-up; 0 without one.
+  int64_t warm_up_samples() const { return warm_up_samples_; }
+
+ private:
+  double DecayedRate(int64_t samples_used) const;
+  double WarmUpFactor(int64_t samples_used) const;
+
+  proto::Schedule schedule_;
+  double start_;  // The rate at the beginning, without linear scaling.
+  double scale_;
+  int64_t decay_samples_ = 0;
+  int64_t warm_up_samples_ = 0;
+  std::vector<int64_t> steps_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_OPTIM_SCHEDULE_H_

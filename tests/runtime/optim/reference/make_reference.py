@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Makes the files that optimizer_reference_test.cc compares with: parameters after 50 updates by other libraries.
+
+    make_reference.py torch|keras OUT.safetensors
+
+The gradients are a fixed function of element and update, so the files hold results only. torch.safetensors was made
+with PyTorch (PyPI), keras.safetensors with Keras on TensorFlow; the versions are in the files' metadata.
+"""
+import json
+import struct
+import sys
+
+import numpy
+
+ELEMENTS = 1000
+UPDATES = 50
+
+
+def parameters():
+    return numpy.array([((i * 31) % 101 - 50) / 50.0 for i in range(ELEMENTS)], dtype=numpy.float32)
+
+
+def gradient(update):
+    sizes = (1.0, 0.1, 0.001, 10.0)
+    return numpy.array([((i * 7919 + update * 104729) % 2003 - 1001) / 1001.0 * sizes[i % 4] for i in range(ELEMENTS)],
+                       dtype=numpy.float32)
+
+
+def torch_results():
+    import torch
+    cases = {
+        "sgd": lambda w: torch.optim.SGD(w, lr=0.05, weight_decay=0.01),
+        "momentum": lambda w: torch.optim.SGD(w, lr=0.05, momentum=0.9, weight_decay=0.01),
+        "nesterov": lambda w: torch.optim.SGD(w, lr=0.05, momentum=0.9, nesterov=True),
+        "adam": lambda w: torch.optim.Adam(w, lr=0.01),
+        "adam_decay": lambda w: torch.optim.Adam(w, lr=0.01, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.01),
+        "adamw": lambda w: torch.optim.AdamW(w, lr=0.01, weight_decay=0.1),
+        "rmsprop": lambda w: torch.optim.RMSprop(w, lr=0.01),
+        "rmsprop_momentum": lambda w: torch.optim.RMSprop(w, lr=0.01, alpha=0.9, momentum=0.9, weight_decay=0.01),
+        "rmsprop_centered": lambda w: torch.optim.RMSprop(w, lr=0.01, centered=True),
+        "rmsprop_centered_momentum": lambda w: torch.optim.RMSprop(w, lr=0.01, centered=True, momentum=0.5),
+        "adagrad": lambda w: torch.optim.Adagrad(w, lr=0.05),
+        "adagrad_initial": lambda w: torch.optim.Adagrad(w, lr=0.05, initial_accumulator_value=0.5, weight_decay=0.01),
+    }
+    results = {}
+    for name, make in cases.items():
+        w = torch.nn.Parameter(torch.from_numpy(parameters()))
+        optimizer = make([w])
+        for update in range(UPDATES):
+            w.grad = torch.from_numpy(gradient(update))
+            optimizer.step()
+        results[name] = w.detach().numpy()
+    return results, {"torch": torch.__version__}
+
+
+def keras_results():
+    import keras
+    import tensorflow
+    cases = {
+        "momentum": lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+        "nesterov": lambda: keras.optimizers.SGD(0.05, momentum=0.9, nesterov=True),
+        "adam": lambda: keras.optimizers.Adam(0.01),
+        "adamw": lambda: keras.optimizers.AdamW(0.01, weight_decay=0.1),
+        "rmsprop": lambda: keras.optimizers.RMSprop(0.01),
+        "rmsprop_momentum": lambda: keras.optimizers.RMSprop(0.01, momentum=0.9),
+        "rmsprop_centered": lambda: keras.optimizers.RMSprop(0.01, centered=True, momentum=0.5),
+        "adagrad": lambda: keras.optimizers.Adagrad(0.05),
+    }
+    results = {}
+    for name, make in cases.items():
+        # Keras computes Adam's corrections in the type of the parameters; in float32 they are off by 1e-5.
+        w = keras.Variable(parameters().astype("float64"), dtype="float64")
+        optimizer = make()
+        optimizer.build([w])
+        for update in range(UPDATES):
+            optimizer.apply([tensorflow.constant(gradient(update).astype("float64"))])
+        results[name] = w.numpy().astype("float32")
+    return results, {"keras": keras.__version__, "tensorflow": tensorflow.__version__}
+
+
+def write(path, tensors, metadata):
+    header, data = {"__metadata__": metadata}, b""
+    for name, values in tensors.items():
+        raw = values.astype("<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+
+
+if __name__ == "__main__":
+    made, versions = {"torch": torch_results, "keras": keras_results}[sys.argv[1]]()
+    write(sys.argv[2], made, versions)
