@@ -56,8 +56,7 @@ std::string LearningRateText(const proto::JobPlan& plan) {
   if (scale != 1) absl::StrAppendFormat(&text, " (%g x %d workers)", optimizer.learning_rate(), workers);
   const LearningRateSchedule schedule(optimizer, {SamplesPerEpoch(plan), TotalSamples(plan)}, workers);
   if (schedule.warm_up_samples() > 0) {
-    absl::StrAppendFormat(&text, ", rising from %g times that over %s samples",
-                          optimizer.schedule().warm_up().start_factor(),
+    absl::StrAppendFormat(&text, ", warming up from %g over %s samples", schedule.At(0),
                           CountText(schedule.warm_up_samples()));
   }
   for (const int64_t step : schedule.steps()) {

@@ -123,6 +123,15 @@ class EqualityTest(TethysTest):
                 self.assert_like_local(servers(3, "strategy.parameter_server." + partitioner,
                                                "strategy.parameter_server.message_bytes=8192"))
 
+    def test_other_optimizers_equal_local(self):
+        # The large epsilons keep gradients that are 0 but for rounding from becoming steps of full length.
+        for optimizer in ("adam { epsilon: 0.001 }", "adagrad { initial_accumulator: 0.1 }"):
+            job = DENSE.replace("sgd { momentum: 0.9 }", optimizer).replace("0.05", "0.005").replace(
+                "linear_decay {}", "warm_up { epochs: 0.5 } cosine_decay {}")
+            for overrides in (mirrored(3), servers(2)):
+                with self.subTest(optimizer=optimizer, overrides=overrides):
+                    self.assert_close(first_run(overrides, job), first_run(self.LOCAL, job))
+
     def test_summation_by_arrival_equals_local(self):
         self.assert_like_local(
             servers(2, "strategy.parameter_server.bulk_synchronous.summation=ARRIVAL"))

@@ -7,12 +7,14 @@ import random
 import signal
 import unittest
 
-from tethys_run import Run, STRATEGIES, TethysTest, command
+from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
 
 # Overrides for jobs that a test always interrupts. The length of the decay is fixed, so that a limit on steps that is
 # set when the job is resumed does not change it.
 LONG = ["epochs=1000", "optimizer.schedule.linear_decay.samples=30010"]
 SAVING = ["checkpoint.every_steps=7"]
+# Adam keeps two slots, and its corrections depend on the number of updates.
+ADAM = JOB.replace("sgd { momentum: 0.9 }", "adam {}").replace("0.05", "0.002")
 STOPS = {"launcher": signal.SIGINT, "chief": signal.SIGKILL, "worker": signal.SIGKILL}
 
 
@@ -33,11 +35,12 @@ class ResumeTest(TethysTest):
     def test_stopped_and_resumed_runs_end_bit_equal(self):
         for name in ("mirrored", "ps_sync"):
             with contextlib.ExitStack() as runs:
-                stopped = {victim: runs.enter_context(Run([*STRATEGIES[name], *LONG, *SAVING])) for victim in STOPS}
+                stopped = {victim: runs.enter_context(Run([*STRATEGIES[name], *LONG, *SAVING], job=ADAM))
+                           for victim in STOPS}
                 for victim, run in stopped.items():
                     self.stop_somewhere(run, victim)
                 end = [f"max_steps={max(run.saved_step() for run in stopped.values()) + 30}"]
-                straight = runs.enter_context(Run([*STRATEGIES[name], *LONG, *end])).run()
+                straight = runs.enter_context(Run([*STRATEGIES[name], *LONG, *end], job=ADAM)).run()
                 for victim, run in stopped.items():
                     with self.subTest(strategy=name, victim=victim):
                         run.run(resume=True, overrides=end)
