@@ -16,7 +16,7 @@ namespace {
 // 2. Every worker reduces bucket i after bucket i-1, so that all workers reduce the same ranges in the same
 // order.
 // 3. Between BeginStep and the end of EnqueueEnd a bucket belongs to the training thread until all its ranges
-// are announced, and to the communication thread from then on.
+// are announced, and from then on to the thread that has set reducing_.
 class MirroredStrategy final : public Strategy {
  public:
   MirroredStrategy(std::unique_ptr<Communicator> communicator, absl::optional<ReplicaUpdate> update,

@@ -148,7 +148,8 @@ absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&)
 absl::Status ParameterServerStrategy::EnqueueEnd(int) {
   for (size_t message = 0; message < messages_.size(); ++message) {
     if (missing_[message] == 0) continue;
-    // A worker without samples may have run no backward pass; its pushes are empty but still count.
+    // More lenient than the contract: a worker without samples need not announce its ranges. Its pushes are
+    // empty but still count.
     if (step_.sample_count > 0) {
       return absl::InternalError(absl::StrCat("step ", step_.step, " ends before all gradients of [",
                                               messages_[message].range.begin, ", ",

@@ -9,8 +9,9 @@
 //   done.Record(stream);
 //   StepOutcome outcome = *strategy.AwaitEnd(step, done);
 //
-// Like Device, the interface is asynchronous. If the host drives the exchange, however, the exchange is
-// complete when EnqueueEnd returns.
+// Calls may only enqueue work on the device's stream; then the next step may begin before AwaitEnd of this
+// one. If the host itself sends and receives (stream_only is false), the exchange is complete when EnqueueEnd
+// returns.
 //
 // Called by the training thread only; implementations may own threads of their own.
 #ifndef TETHYS_RUNTIME_STRATEGY_H_
@@ -71,18 +72,21 @@ struct StrategyTraits {
 struct StepOutcome {
   int64_t version = 0;        // Number of updates in this worker's parameters (minimum over shards).
   int64_t staleness = 0;      // Updates applied between this step's pull and push (maximum over shards).
-  Nanoseconds update_ns = 0;  // Time spent in the optimizer on this worker.
+  Nanoseconds update_ns = 0;  // How long the optimizer's call took; on a CPU, the whole update.
   int64_t bytes_out = 0;      // Bytes sent for this step, including frame headers.
   int64_t bytes_in = 0;       // Bytes received for this step, including frame headers.
 };
 
-// Parameters change only in Prepare, in Refresh, in the first BeginStep (in every BeginStep if
-// parameters_change_before_step), and between EnqueueEnd and the return of AwaitEnd.
+// The strategy changes parameters only in Prepare, in Refresh, in the first BeginStep (in every BeginStep if
+// parameters_change_before_step), and from the call of EnqueueEnd to the return of AwaitEnd. If workers hold
+// the parameters, the caller writes parameters and slots, equal on all ranks, between Prepare and the first
+// step.
 //
-// If a step fails with FailedPrecondition, a gradient was not finite. If updates_here is true, every worker
-// then holds the parameters from before that step, and steps that were already enqueued have no effect. If
-// servers update, the arena may mix parameters of two steps. After any other error the parameters are
-// unspecified. A strategy that has returned an error may only be destroyed; no further call needs to succeed.
+// A gradient that is not finite fails the step with FailedPrecondition. (A server also refuses a worker that
+// was declared lost with this code.) If updates_here is true, every worker then holds the parameters from
+// before that step, and steps that were already enqueued have no effect. If servers update, the arena may mix
+// parameters of two steps. After any other error the parameters are unspecified. A strategy that has returned
+// an error may only be destroyed; no further call needs to succeed.
 //
 // Thread-compatible.
 class Strategy {
@@ -107,7 +111,7 @@ class Strategy {
                                                  absl::Span<const Range> ready_order) = 0;
 
   // Begins a step. At most two steps are in flight, with different parities; at most one unless stream_only.
-  // Blocks only while it fetches parameters, and then has the errors of EnqueueEnd. InvalidArgument: no
+  // Blocks only while it fetches parameters, and then has the errors of EnqueueEnd. Requires: a
   // worker has a sample.
   virtual absl::Status BeginStep(const StepInfo& step) = 0;
 
@@ -118,8 +122,8 @@ class Strategy {
 
   // Enqueues the rest of the step behind backward. If the host drives the exchange, blocks until the exchange
   // is complete or a deadline has passed. DeadlineExceeded names the ranks or servers that the step waited
-  // for. Aborted: the membership changed. FailedPrecondition: a gradient was not finite (see the class
-  // comment).
+  // for. Unavailable: a rank or server is lost. Aborted: a newer connection of this worker has taken over.
+  // FailedPrecondition: a gradient was not finite (see the class comment).
   virtual absl::Status EnqueueEnd(int parity) = 0;
 
   // Blocks until the oldest step whose end was enqueued is complete, or a deadline has passed. `done` was
@@ -129,12 +133,13 @@ class Strategy {
   virtual absl::StatusOr<StepOutcome> AwaitEnd(const StepInfo& step, const Event& done) = 0;
 
   // Brings the parameters up to date with all updates of all workers; a no-op unless servers update
-  // asynchronously or stale-synchronously. Called at barriers only, with no step in flight. Blocks until that
-  // is done or a deadline has passed. Has the errors of EnqueueEnd.
+  // asynchronously or stale-synchronously. Called between segments (at barriers) only, with no step in
+  // flight. Blocks until that is done or a deadline has passed. Has the errors of EnqueueEnd.
   virtual absl::Status Refresh() = 0;
 
-  // The optimizer slots that this worker holds, in the optimizer's order; empty if servers hold them. Like
-  // the arenas, they are device memory.
+  // The optimizer slots that this worker holds, in the optimizer's order; empty if servers hold them. They
+  // are device memory, as the arenas are. Valid after Prepare; the caller may read and write them while no
+  // step is in flight.
   virtual std::vector<absl::Span<float>> slots() = 0;
 };
 

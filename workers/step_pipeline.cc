@@ -39,7 +39,9 @@ absl::Status StepPipeline::Run(StepInfo step) {
   const ProfilerRange range(options_.device, "step", step.step);
   step.parity = in_flight_.has_value() ? 1 - in_flight_->parity : 0;
   const absl::Status enqueued = Named(step, Enqueue(step));
-  TETHYS_RETURN_IF_ERROR(Finish());  // An error of the previous step may be the cause.
+  // Finish ends the previous step. Its error is returned first, because it may have caused that of
+  // `enqueued`.
+  TETHYS_RETURN_IF_ERROR(Finish());
   TETHYS_RETURN_IF_ERROR(enqueued);
   in_flight_ = step;
   return overlaps_ ? absl::OkStatus() : Finish();
@@ -86,7 +88,7 @@ absl::Status StepPipeline::BeginStep(const StepInfo& step) {
   return absl::OkStatus();
 }
 
-// On an asynchronous device this enqueues only stream work, so that a graph may capture it.
+// When a graph captures this, it enqueues only stream work; AnnounceRecorded announces the ranges afterwards.
 absl::Status StepPipeline::ComputeGradients() {
   TETHYS_RETURN_IF_ERROR(parts_.phases.Run(Phase::kForward, [&] { return parts_.plan.Forward(); }));
   return parts_.phases.Run(Phase::kBackward, [&] {
@@ -165,7 +167,7 @@ absl::Status StepPipeline::Launch(int parity, absl::FunctionRef<absl::Status()> 
     if (!graph.ok()) {
       return Annotate(
           graph.status(),
-          "it could not be captured as a graph (device { graph: false } in the job goes without)");
+          "the step could not be captured as a graph; device { graph: false } in the job turns graphs off");
     }
     graphs_[parity] = *std::move(graph);
   }

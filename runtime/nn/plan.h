@@ -1,7 +1,6 @@
 // A model compiled for one device and one number of rows: its primitives are created and its activations are
 // allocated. Running a step allocates no heap memory. A batch with fewer samples runs on the same plan,
-// padded with rows of weight
-// 0. Used by the device's thread only.
+// padded with rows of weight 0. Used by the device's thread only.
 #ifndef TETHYS_RUNTIME_NN_PLAN_H_
 #define TETHYS_RUNTIME_NN_PLAN_H_
 
