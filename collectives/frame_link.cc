@@ -178,7 +178,7 @@ absl::Status FrameReceiver::ReadHeader() {
   shape.payload_checksum = 0;
   if (shape != expected_) {
     return absl::InvalidArgumentError(
-        absl::StrCat("[", FrameText(frame_), "] meets [", FrameText(own_),
+        absl::StrCat("[", FrameText(frame_), "] does not match [", FrameText(own_),
                      "]: every rank must call the same collectives with the same counts in the same order"));
   }
   ++expected_.sequence;

@@ -92,7 +92,7 @@ class PeerMesh {
   Mutex mu_;
   absl::Status abort_reason_ ABSL_GUARDED_BY(mu_);
 
-  // Owned by the calling thread.
+  // Not guarded by mu_: Abort does not use them.
   std::vector<Peer> peers_;  // This rank's own entry is unused and always finished.
   std::vector<pollfd> polled_;
   std::vector<int> polled_ranks_;

@@ -175,7 +175,7 @@ absl::Status RankBoard::CheckNotices() {
     expected.frame.rank = static_cast<uint32_t>(peer);
     if (notice == expected) continue;
     return Fail(absl::InvalidArgumentError(
-        absl::StrCat("[", FrameText(notice.frame), "] meets [", FrameText(notice_.frame),
+        absl::StrCat("[", FrameText(notice.frame), "] does not match [", FrameText(notice_.frame),
                      "]: every rank must call the same collectives with the same counts in the same order")));
   }
   return absl::OkStatus();

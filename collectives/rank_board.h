@@ -104,7 +104,7 @@ class RankBoard {
   Mutex mu_;
   bool said_last_words_ ABSL_GUARDED_BY(mu_) = false;
 
-  // Owned by the calling thread.
+  // Not guarded by mu_: Abort does not use them.
   std::vector<FileDescriptor> processes_;
   Notice notice_;
   uint64_t step_ = 0;

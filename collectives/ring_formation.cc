@@ -242,7 +242,8 @@ class RingFormation {
     }
     if (knock.awaits == Knock::Awaits::kChallenge) {
       if (message->frame.kind != FrameKind::kChallenge) {
-        return absl::InvalidArgumentError(absl::StrCat("sent no challenge but ", FrameText(message->frame)));
+        return absl::InvalidArgumentError(
+            absl::StrCat("sent ", FrameText(message->frame), " instead of a challenge"));
       }
       knock.nonce = RandomNonce();
       knock.awaits = Knock::Awaits::kWelcome;

@@ -194,7 +194,7 @@ class StreamMirroredStrategy final : public Strategy {
   const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // In transit.
   std::unique_ptr<Stream> reductions_;
   std::unique_ptr<Event> reduced_;    // Recorded behind the step's last bucket.
-  std::unique_ptr<Buffer> progress_;  // [2] int32, by parity.
+  std::unique_ptr<Buffer> progress_;  // [2] int32: buckets reduced in the step of each parity.
   std::unique_ptr<Buffer> numbers_;   // [buckets] int32.
   std::unique_ptr<Buffer> rounded_;   // [arena] bfloat16; null in float32.
 

@@ -164,9 +164,9 @@ absl::Status ParameterStore::CheckFirstPart(const Frame& frame) const {
   if (!bulk_) return absl::OkStatus();
   for (const PushInbox& other : inboxes_) {
     if (other.push.sequence == 0 || other.push.schedule_position == frame.schedule_position) continue;
-    return absl::InvalidArgumentError(absl::StrCat(Who(frame), "it stands at sample ",
-                                                   frame.schedule_position, " of the schedule, worker ",
-                                                   other.push.rank, " at ", other.push.schedule_position));
+    return absl::InvalidArgumentError(
+        absl::StrCat(Who(frame), "its schedule position is sample ", frame.schedule_position,
+                     ", that of worker ", other.push.rank, " is sample ", other.push.schedule_position));
   }
   return absl::OkStatus();
 }
@@ -257,7 +257,7 @@ absl::Status ParameterStore::NotFinite(const Frame& frame) const {
   return absl::FailedPreconditionError(
       absl::StrCat(Who(frame), "a gradient, or its sum with those of other workers, is NaN or infinite (in ",
                    absl::StrJoin(variables, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
-                   "); the step is not made. Lower optimizer.learning_rate, or check the data"));
+                   "); the step is not applied. Lower optimizer.learning_rate, or check the data"));
 }
 
 absl::Status ParameterStore::Break(absl::Status reason, StoreActions& actions) {

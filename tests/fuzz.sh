@@ -22,7 +22,7 @@ known=$(find tests/fuzz/corpus -mindepth 1 -maxdepth 1 -printf '%f\n' | sort)
 for target in "${targets[@]}"; do
   grep -qx -- "$target" <<<"$known" || bad_request "no target is called '$target'; there are ${known//$'\n'/ }"
 done
-[[ $seconds =~ ^[1-9][0-9]*$ ]] || bad_request "'$seconds' is no number of seconds, from 1"
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || bad_request "'$seconds' is not a whole number of seconds, at least 1"
 ((${#targets[@]})) || mapfile -t targets <<<"$known"
 
 install_missing "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${LINT_PACKAGES[@]}"

@@ -60,7 +60,7 @@ run_part() {
   # shellcheck disable=SC2046
   [ $# -gt 0 ] || set -- $(sections)
   for name in "$@"; do
-    sections | grep -qwF -- "$name" || { echo "gpu.sh: $part has no section $name, but: $(sections)" >&2; exit 2; }
+    sections | grep -qwF -- "$name" || { echo "gpu.sh: $part has no section $name; its sections are: $(sections)" >&2; exit 2; }
   done
   section=machine
   need_gpu
@@ -85,7 +85,7 @@ case ${1:-} in
     ;;
   conformance | training | bench) run_part "$@" ;;
   *)
-    echo "gpu.sh: say pack, conformance, training or bench" >&2
+    echo "gpu.sh: the first argument must be pack, conformance, training or bench" >&2
     exit 2
     ;;
 esac

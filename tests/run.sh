@@ -22,7 +22,7 @@ case $mode in
     select+=(--label-exclude cluster)
     ;;
   *)
-    echo "tests/run.sh: '$mode' is none of quick, asan, tsan" >&2
+    echo "tests/run.sh: unknown mode '$mode': use all, quick, asan or tsan" >&2
     exit 2
     ;;
 esac

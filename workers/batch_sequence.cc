@@ -71,7 +71,7 @@ class LeasedSequence final : public BatchSequence {
     if (order.has_stop())
       return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
     if (!order.has_lease() || order.lease().run() != run_.number()) {
-      return absl::InternalError("the chief sent something else than leases within a segment");
+      return absl::InternalError("the chief sent an order other than a lease within a segment");
     }
     for (const proto::LeaseRange& range : order.lease().range()) {
       const bool in_step = range.begin() >= range.step_begin() && range.begin() <= range.end() &&

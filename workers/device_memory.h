@@ -13,7 +13,7 @@ namespace tethys {
 absl::Status FillDeviceMemory(Device& device, Stream& stream, absl::Span<float> memory,
                               absl::FunctionRef<absl::Status(absl::Span<float>)> fill);
 
-// Passes the contents of `memory`, after all work on the stream, to `use`.
+// Waits for all work on the stream, then passes the contents of `memory` to `use`.
 absl::Status ReadDeviceMemory(Device& device, Stream& stream, absl::Span<const float> memory,
                               absl::FunctionRef<absl::Status(absl::Span<const float>)> use);
 

@@ -36,7 +36,7 @@ absl::Status SegmentPause::Take(const proto::ToTask& order, int64_t done) {
   const bool may_cut = rest_at_ >= 0 && order.cut().run() == run_ && order.cut().steps() >= rest_at_ &&
                        order.cut().steps() <= steps_;
   if (!order.has_cut() || !may_cut) {
-    return absl::InternalError("the chief sent an order that has no place in a segment");
+    return absl::InternalError("the chief sent an order that is not allowed within a segment");
   }
   steps_ = order.cut().steps();
   cut_ = true;

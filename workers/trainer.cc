@@ -143,8 +143,8 @@ absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
                                                                                  : datasets_.validation;
   if (dataset == nullptr || order.begin() < 0 || order.end() < order.begin() ||
       order.end() > dataset->size()) {
-    return absl::InvalidArgumentError(absl::StrCat("asked to evaluate samples [", order.begin(), ", ",
-                                                   order.end(), ") that are not there"));
+    return absl::InvalidArgumentError(absl::StrCat("the chief asked to evaluate samples [", order.begin(),
+                                                   ", ", order.end(), "), which are outside the split"));
   }
   return replica_->Evaluate(dataset, {order.begin(), order.end()});
 }

@@ -124,10 +124,9 @@ absl::StatusOr<std::vector<PlannedVariant>> PlanVariants(const Flags& flags,
   }
   for (size_t i = 0; i < variations.size(); ++i) {
     if (concerns_some[i]) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--vary=", variations[i].field,
-                     ": none of these jobs has this field, for it belongs to "
-                     "another strategy or choice than theirs: add a job that has it"));
+    return absl::InvalidArgumentError(absl::StrCat("--vary=", variations[i].field,
+                                                   ": none of these jobs has this field, which belongs to "
+                                                   "another strategy or choice: add a job that has it"));
   }
   return planned;
 }

@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<Places>> PlacesByFlags(const Flags& flags, const std:
       if (!flags.Has(flag)) continue;
       // --resume uses ssh_config to fetch the results of an earlier attempt.
       if (flags.Has("resume") && flag == absl::string_view("ssh_config")) continue;
-      return absl::InvalidArgumentError(absl::StrCat("--", flag, " means nothing without --hostfile"));
+      return absl::InvalidArgumentError(absl::StrCat("--", flag, " has an effect only with --hostfile"));
     }
     return PlacesAllHere(jobs);
   }

@@ -210,8 +210,8 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   result = Launch(launch, tensorboard);
   const absl::StatusOr<CpuMark> end = ReadCpuMark();
   held.Release();
-  // The chief has removed its copy of the earlier summary. If the chief has written a new summary since,
-  // FetchResults brings it.
+  // Removes this machine's copy of the earlier summary, as the chief has removed its own. If the chief has
+  // written a new summary since, FetchResults brings it.
   if (watcher.started() && !chief.ssh.empty()) RemoveSummary(directory.path()).IgnoreError();
   FetchResults(chief, directory.path(), result);
   const absl::Status restored = watcher.started() ? absl::OkStatus() : earlier.RestoreJob();

@@ -15,8 +15,8 @@ std::vector<FlagSpec> NeedsFlagSpecs() {
            .help = "A file that must exist and have this size.",
            .repeated = true},
           {.name = "gpus", .value = "N", .help = "GPUs that workers must be able to use. Default 0."},
-          {.name = "bf16", .help = "They must compute in bfloat16."},
-          {.name = "tf32", .help = "They must compute in TF32."},
+          {.name = "bf16", .help = "The GPUs must compute in bfloat16."},
+          {.name = "tf32", .help = "The GPUs must compute in TF32."},
           CudaLibraryPathFlag()};
 }
 

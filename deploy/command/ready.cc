@@ -36,7 +36,7 @@ Command ReadyCommand() {
   return {{.verb = "ready",
            .summary = "Lists what this machine lacks for a job; started by launchers.",
            .description = "Prints a line for each named data file and GPU that is missing, and a last "
-                          "line in any case. Lacking things do not change the exit status 0.",
+                          "line in any case. The exit status is 0 even if something is missing.",
            .flags = NeedsFlagSpecs(),
            .examples = {"tethys ready --file=4422102:/data/t10k-images-idx3-ubyte.gz --gpus=2"},
            .hidden = true},

@@ -42,7 +42,7 @@ class Wire {
     const Nanoseconds left = std::max<Nanoseconds>(0, deadline_ - clock_.Now());
     const int ready = poll(fds, 2, static_cast<int>(left / kMillisecond) + 1);
     if (fds[1].revents != 0) return absl::CancelledError("the listener ends");
-    if (ready == 0) return absl::DeadlineExceededError("the link did not carry its test in time");
+    if (ready == 0) return absl::DeadlineExceededError("measuring the link took too long");
     return absl::OkStatus();
   }
 

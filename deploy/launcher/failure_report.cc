@@ -75,7 +75,7 @@ FirstFailure FindFirstFailure(const JobEnd& end, const std::string& chief_host) 
   if (!end.lost.empty()) {
     return {absl::AbortedError(LossText(end.lost[0], end.last_step)), end.lost[0].name, ""};
   }
-  return {absl::InternalError("the chief ended without saying how the job went"), "chief", ""};
+  return {absl::InternalError("the chief ended without reporting the job's result"), "chief", ""};
 }
 
 std::string ReasonOf(const FirstFailure& failure, const std::string& host) {

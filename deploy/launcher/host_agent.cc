@@ -118,7 +118,7 @@ void HostAgent::TellDropped(uint32_t id) {
   if (found == dropped_.end()) return;
   SendOutput(id, proto::ProcessOutput::LOG,
              absl::StrCat("\n[", found->second,
-                          " bytes are missing here: the launcher took nothing while they were written]\n"));
+                          " bytes are missing here: the launcher read too slowly when they were written]\n"));
   dropped_.erase(found);
 }
 

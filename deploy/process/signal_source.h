@@ -27,7 +27,7 @@ class SignalSource {
     fd_ = FileDescriptor(signalfd(-1, &taken, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~SignalSource() {
-    // Discards late interrupts, which would end this process before it has reported how the job went.
+    // Discards late interrupts, which would end this process before it has reported the job's result.
     while (Next() != 0) {
     }
     sigprocmask(SIG_SETMASK, &before_, nullptr);

@@ -112,7 +112,7 @@ std::string ChoiceText(const Ranking& level) {
     }
   }
   if (as_fast.empty()) return Name(*level[0]);
-  return absl::StrCat(Name(*level[0]), " (level with it within noise: ", ListText(as_fast), ")");
+  return absl::StrCat(Name(*level[0]), " (equally fast within noise: ", ListText(as_fast), ")");
 }
 
 // Names the fastest variant and its loss of accuracy, if that variant is shown to be faster than `choice`.

@@ -72,7 +72,7 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
     if (host.back() != ']') return bad("'[' is not closed");
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != absl::string_view::npos) {
-    return bad("an IPv6 address stands in brackets, [::1]:4711");
+    return bad("an IPv6 address must be in brackets, [::1]:4711");
   }
   if (host.empty()) return bad("the host is empty");
   HostPort address{.host = std::string(host)};

@@ -115,7 +115,7 @@ absl::Status CheckpointReader::VerifyTensor(const std::string& path, int fd, int
   if (index >= manifest_.tensor_size() || manifest_.tensor(index).name() != entry.name ||
       manifest_.tensor(index).dtype() != "F32" || ShapeOf(manifest_.tensor(index)) != entry.shape) {
     return absl::DataLossError(absl::StrCat(path, ": tensor '", entry.name,
-                                            "' is not what the manifest lists as its ", index, "th"));
+                                            "' is not the tensor that the manifest lists at index ", index));
   }
   TETHYS_ASSIGN_OR_RETURN(const uint32_t crc32,
                           FileCrc32(fd, data_begin + entry.begin, data_begin + entry.end, path));

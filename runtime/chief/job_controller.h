@@ -106,7 +106,7 @@ class JobController {
   // Functions for the stages of the job.
   void Advance(Nanoseconds now, Actions& actions);  // Leaves the phase if it waits for no task any more.
   void StartTraining(Nanoseconds now, Actions& actions);
-  void Continue(Nanoseconds now, Actions& actions);  // Begins the next stage at a barrier.
+  void Continue(Nanoseconds now, Actions& actions);  // Begins the stage that JobCourse says is next.
   void RunSegment(Nanoseconds now, Actions& actions);
   void SendRuns(Actions& actions);
   void SendRun(TaskId id, Actions& actions);

@@ -59,7 +59,7 @@ absl::Status RefuseTasks(const Refusal& refusal, const Clock& clock) {
   if (told >= refusal.tasks) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat(refusal.tasks - told, " of ", refusal.tasks, " workers and servers did not come within ",
-                   ToSeconds(refusal.timeout), " s, and were not told why the job does not begin"));
+                   ToSeconds(refusal.timeout), " s, and did not get the reason why the job cannot begin"));
 }
 
 }  // namespace tethys

@@ -73,7 +73,7 @@ absl::Status RunningSegment::Use(int worker, Slice positions) {
 absl::Status RunningSegment::CheckAllUsed() const {
   if (ledger_->all_used()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("position ", ledger_->first_unused(), " of epoch ", segment_.epoch,
-                                          " was not used though every worker says it is done"));
+                                          " was not used though every worker has ended the run"));
 }
 
 Slice RunningSegment::Positions(int64_t sample_begin, int64_t count) const {

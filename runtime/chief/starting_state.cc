@@ -26,8 +26,8 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
   }
   if (state.position() > 0 && state.position() >= used) {
     return absl::FailedPreconditionError(absl::StrCat(
-        path, " stands at position ", state.position(), " of an epoch of which the job uses only ", used,
-        ": resume with drop_remainder: false or a smaller batch"));
+        path, " was saved at position ", state.position(), " of an epoch, but the job uses only the first ",
+        used, ": resume with drop_remainder: false or a smaller batch"));
   }
   return absl::OkStatus();
 }

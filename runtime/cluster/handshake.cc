@@ -88,7 +88,7 @@ absl::Status CheckHandshake(const JobToken& token, uint64_t nonce, const Handsha
   const auto differs = [](absl::string_view what, const auto& theirs, const auto& ours,
                           absl::string_view remedy) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the caller is of another ", what, " (", theirs, ", here ", ours, "): ", remedy));
+        absl::StrCat("the caller has another ", what, " (", theirs, ", expected ", ours, "): ", remedy));
   };
   if (handshake.wire_version() != kWireVersion) {
     return differs("wire version", handshake.wire_version(), kWireVersion, "run the same build everywhere");

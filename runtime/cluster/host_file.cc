@@ -270,8 +270,9 @@ class Parser {
     if (host.price_per_hour && !host.kind.empty()) {
       const auto [known, added] = kind_prices_.emplace(host.kind, *host.price_per_hour);
       if (!added && known->second != *host.price_per_hour) {
-        return Wrong(absl::StrCat("kind ", host.kind, " costs ", known->second, " above and ",
-                                  *host.price_per_hour, " here; name another kind"));
+        return Wrong(absl::StrCat("kind ", host.kind, " has price ", known->second,
+                                  " in an earlier line and ", *host.price_per_hour,
+                                  " here; write one price, or another kind"));
       }
     }
     for (size_t i = 0; i < names.size(); ++i) {

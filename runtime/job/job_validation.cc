@@ -376,10 +376,10 @@ void CheckValidationUse(const proto::Job& job, Problems& problems) {
 
 // An exchange with a lost process must wait longer than the chief takes to detect which process is lost.
 void CheckTimeouts(const proto::Timeouts& timeouts, Problems& problems) {
-  problems.AddIf(
-      timeouts.step() <= timeouts.silence(), "timeouts.step",
-      absl::StrCat("is ", timeouts.step(), ", but timeouts.silence is ", timeouts.silence(),
-                   ": it must be longer, or a process that waits for a lost one is blamed for it; raise it"));
+  problems.AddIf(timeouts.step() <= timeouts.silence(), "timeouts.step",
+                 absl::StrCat("is ", timeouts.step(), ", but timeouts.silence is ", timeouts.silence(),
+                              ": timeouts.step must be longer, or the error names a process that waits "
+                              "for the lost one; raise timeouts.step"));
 }
 
 // Creates the messages whose absence means their defaults, so that the rules for their fields apply.

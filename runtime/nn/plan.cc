@@ -190,8 +190,9 @@ absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& 
   int64_t widest = model.sample_elements();
   for (const Model::Layer& layer : model.layers()) widest = std::max(widest, layer.out);
   if (rows < 1 || rows > (int64_t{1} << 31) || widest > (int64_t{1} << 40) / rows) {
-    return absl::InvalidArgumentError(absl::StrCat("a plan for ", rows, " rows of ", widest,
-                                                   " elements is out of reach: choose a smaller batch"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch must have 1 row or more and not be too large for memory; it has ", rows,
+                     " rows, and the widest layer has ", widest, " elements"));
   }
   auto plan = std::make_unique<LayeredPlan>(model, device, stream, rows, parameters, gradient_sums);
   if (absl::Status status = plan->Initialize(scaling); !status.ok()) {

@@ -1,6 +1,7 @@
-// The update of parameters, over regions of an arena: on workers (local, mirrored) over all of it, on
-// parameter servers over the server's own shards. One class runs every kind of optimizer: the kinds
-// (optimizer_kind.h) differ in the rule that they hand to the device. Belongs to one thread, the device's.
+// Updates parameters. An arena is the array that holds all parameters of a task; under the local and mirrored
+// strategies each worker updates its whole arena, and a parameter server updates its own shards. All kinds of
+// optimizers (optimizer_kind.h) run in one class; they differ in the rule that they give to the device. Used
+// only by the thread that uses the device.
 #ifndef TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
 #define TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
 

@@ -63,7 +63,8 @@ struct Settings {
 Settings ParseFlags(int argc, char** argv) {
   Settings settings;
   settings.mode = argc > 1 ? argv[1] : "";
-  TETHYS_CHECK(settings.mode == "all_reduce" || settings.mode == "servers", "say all_reduce or servers");
+  TETHYS_CHECK(settings.mode == "all_reduce" || settings.mode == "servers",
+               "the first argument must be all_reduce or servers");
   for (int i = 2; i < argc; ++i) {
     const std::vector<std::string> words = absl::StrSplit(argv[i], absl::MaxSplits('=', 1));
     TETHYS_CHECK(words.size() == 2, "bad word ", argv[i]);

@@ -58,7 +58,7 @@ TEST(StreamExchange, RanksWithTheirOwnDevicesJoinTheGroupOfRankZero) {
   }
 }
 
-TEST(StreamExchange, RanksSharingADeviceExchangeOnTheHost) {
+TEST(StreamExchange, RanksThatShareADeviceExchangeOnHost) {
   for (const auto& exchange : Exchanges({"a", "b", "a"})) {
     ASSERT_TRUE(exchange.ok()) << exchange.status();
     EXPECT_EQ(exchange->communicator, nullptr);

@@ -5,7 +5,9 @@
 # of_this_build NAME ARGUMENT...: checks that a program and the built libtethys_cuda.so are of the same build. On the
 # GPU machine a mixed build would be found too late.
 of_this_build() {
-  ! program "$@" 2>&1 | grep 'is of another build' >&2 || { echo "gpu.sh: build all together" >&2; exit 2; }
+  ! program "$@" 2>&1 | grep 'is of another build' >&2 || {
+    echo "gpu.sh: the programs and libtethys_cuda.so are of different builds: build all targets again" >&2; exit 2
+  }
 }
 
 pack() {

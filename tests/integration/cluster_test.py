@@ -81,7 +81,7 @@ class Run:
         deadline = time.monotonic() + PATIENCE
         while not condition():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"no {what}:\n{self.output()}")
+                raise AssertionError(f"the run ended, or {PATIENCE} s passed, before: {what}:\n{self.output()}")
             time.sleep(0.01)
 
     def wait_for_training(self):

@@ -89,7 +89,7 @@ TEST_F(ParameterStoreTest, PartIsAnsweredOnceAllWorkersHaveSentIt) {
   EXPECT_EQ(Do({.worker = 1, .gradient = 1, .part = {16, 3}}), "wait");
   EXPECT_EQ(Do({.worker = 1, .gradient = 1, .part = {0, 8}}), "w0 v1 [0,8), w1 v1 [0,8)");
   EXPECT_EQ(store_->version(), 0);
-  EXPECT_TRUE(actions_.applied.empty()) << "the step is not made yet";
+  EXPECT_TRUE(actions_.applied.empty()) << "the step is not applied yet";
   EXPECT_EQ(Do({.worker = 0, .gradient = 1, .part = {16, 3}}), "w0 v1 [16,19), w1 v1 [16,19)");
   EXPECT_EQ(actions_.applied.size(), 2);
   EXPECT_EQ(store_->version(), 1);
@@ -117,7 +117,7 @@ TEST_F(ParameterStoreTest, WorkersMustAgreeOnTheSchedule) {
   MakeBulk(2);
   Do({.worker = 0, .position = 10});
   EXPECT_THAT(Do({.worker = 1, .position = 20}),
-              HasSubstr("stands at sample 20 of the schedule, worker 0 at 10"));
+              HasSubstr("schedule position is sample 20, that of worker 0 is sample 10"));
   EXPECT_EQ(Do({.worker = 1, .position = 10}), "w0 v1, w1 v1");
 }
 
@@ -269,11 +269,11 @@ TEST_F(ParameterStoreTest, NonFiniteGradientChangesNothingAndNamesItsWorker) {
 TEST_F(ParameterStoreTest, NonFinitePartBreaksStoreAndBlocksLaterReads) {
   MakeBulk(1);
   EXPECT_EQ(Do({.gradient = 1, .part = {0, 8}}), "w0 v1 [0,8)");
-  EXPECT_THAT(Do({.gradient = std::nanf(""), .part = {16, 3}}), HasSubstr("the step is not made"));
+  EXPECT_THAT(Do({.gradient = std::nanf(""), .part = {16, 3}}), HasSubstr("the step is not applied"));
   EXPECT_FALSE(actions_.fatal.ok());
   EXPECT_TRUE(actions_.applied.empty());
   EXPECT_EQ(store_->version(), 0);
-  EXPECT_THAT(Pull(0, {0, 8}), HasSubstr("the step is not made"));
+  EXPECT_THAT(Pull(0, {0, 8}), HasSubstr("the step is not applied"));
   const auto read = [](int, int64_t, absl::Span<float>) { return absl::OkStatus(); };
   EXPECT_THAT(StatusText(store_->ForEachShard(read)), HasSubstr("server 2 has not completed update 1"));
 }

@@ -21,7 +21,7 @@ enum class Crash {
 };
 
 enum class ProcessEnd {
-  kKilled,    // Killed before system call `call`, counted from 0, which was not made.
+  kKilled,    // Killed before its system call number `call`, counted from 0; that call was not made.
   kFinished,  // The process made fewer calls, and the body returned true.
   kFailed,    // The body returned false, or the process ended by itself in another way.
 };

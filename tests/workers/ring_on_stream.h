@@ -60,7 +60,7 @@ class RingOnStream final : public StreamCommunicator {
 
  private:
   absl::Status Enqueue(Stream& stream, std::function<absl::Status()> reduce) {
-    if (put_++ == fault_.fails_at) return absl::InternalError("put nothing");
+    if (put_++ == fault_.fails_at) return absl::InternalError("could not enqueue");
     testing::EnqueueWork(stream, [this, reduce = std::move(reduce)]() -> absl::Status {
       if (happened_++ == fault_.breaks_at) return error_ = absl::InternalError("broke");
       const absl::Status reduced = reduce();

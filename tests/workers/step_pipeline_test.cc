@@ -231,7 +231,7 @@ TEST(StepPipeline, HostDrivenStepsHaveDeviceTimes) {
     EXPECT_EQ(records.record_size(), 3);
     for (const proto::StepRecord& record : records.record()) {
       EXPECT_GE(record.forward_ns(), 5 * testing::kWorkTime);
-      EXPECT_GE(record.exchange_ns(), 3 * testing::kWorkTime) << "sums of three ranges come up";
+      EXPECT_GE(record.exchange_ns(), 3 * testing::kWorkTime) << "the sums of three ranges are uploaded";
       EXPECT_GT(record.update_ns(), 0);
     }
     return absl::OkStatus();

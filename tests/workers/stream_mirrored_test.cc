@@ -68,7 +68,7 @@ TEST(StreamMirrored, ErrorWhileEnqueuingNamesRankAndBucketAndAborts) {
   const absl::Status status = TrainAlone({.fails_at = 1}, fate);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("step 0, rank 0 of 1, bucket 1 of "), HasSubstr("a ring on a stream"),
-                    HasSubstr("put nothing")));
+                    HasSubstr("could not enqueue")));
   EXPECT_TRUE(fate.aborted);
 }
 

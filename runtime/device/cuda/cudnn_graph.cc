@@ -222,7 +222,8 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     }
     TETHYS_RETURN_IF_ERROR(heuristics.Finalize());
     TETHYS_ASSIGN_OR_RETURN(std::vector<Descriptor> configurations, Configurations(heuristics));
-    absl::Status problem = absl::UnimplementedError("cuDNN has no engine that repeats its results");
+    absl::Status problem =
+        absl::UnimplementedError("cuDNN has no engine with reproducible results in this precision");
     for (Descriptor& configuration : configurations) {
       TETHYS_ASSIGN_OR_RETURN(const Engine engine, EngineOf(configuration));
       if (!engine.Allowed(precision)) continue;

@@ -29,7 +29,7 @@ struct CudnnTarget {
 // Precision::kBf16 images, filters and outputs are bfloat16, otherwise float32; sums are float32.
 class ConvolutionPlan {
  public:
-  // `target` outlives the plan. Unimplemented: cuDNN has no engine for the shape.
+  // `target` must outlive the plan. Returns Unimplemented if cuDNN has no usable engine for the shape.
   static absl::StatusOr<std::unique_ptr<ConvolutionPlan>> Create(const CudnnTarget& target,
                                                                  ConvolutionPass pass,
                                                                  const ConvolutionShape& shape,

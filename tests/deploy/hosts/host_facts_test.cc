@@ -123,7 +123,7 @@ TEST(FactsScriptTest, ReportsFactsAndTimeOfThisMachine) {
   EXPECT_GT(facts.memory_free_bytes, 0);
   EXPECT_GT(facts.disk_free_bytes, 0);
   EXPECT_EQ(facts.program, "");
-  EXPECT_THAT(facts.gpus, IsEmpty()) << "they are a question of their own";
+  EXPECT_THAT(facts.gpus, IsEmpty()) << "GPUs are asked for separately";
   EXPECT_TRUE(FindClockOffset({answer}).has_value()) << "the time comes with the facts";
   EXPECT_THAT(ParseFacts(AskAll(here, {"gpus"}, 60 * kSecond)[0].lines).gpus, ElementsAre("NVIDIA H200"));
 

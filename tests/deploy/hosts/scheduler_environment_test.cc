@@ -120,7 +120,7 @@ TEST(SlurmTest, NextProcessesAreServersThenWorkers) {
   EXPECT_EQ(worker->chief_host, "node01");
 }
 
-TEST(SlurmTest, NodelistOfStepPrecedesThatOfJob) {
+TEST(SlurmTest, StepNodelistOverridesJobNodelist) {
   Variables variables = Slurm("1");
   variables["SLURM_STEP_NODELIST"] = "node03";
   EXPECT_EQ(TaskFromSlurm(From(variables), 0)->chief_host, "node03");
@@ -182,7 +182,7 @@ TEST(SlurmGpusTest, TasksThatSeeAllGpusOfTheStep_ShareThem) {
   EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"}}));  // The task sees all GPUs of its node.
 }
 
-TEST(SlurmGpusTest, GpusOfStepPrecedeThoseOfJob) {
+TEST(SlurmGpusTest, StepGpusOverrideJobGpus) {
   EXPECT_FALSE(*OwnGpus({{"SLURM_GPUS_PER_TASK", "1"},
                          {"CUDA_VISIBLE_DEVICES", "0,1"},
                          {"SLURM_STEP_GPUS", "0,1"},

@@ -119,7 +119,7 @@ TEST_F(FailureReportTest, InvalidStatusCodeBecomesUnknown) {
 }
 
 TEST_F(FailureReportTest, ChiefWithoutVerdictIsFailure) {
-  EXPECT_EQ(Message(), "the chief ended without saying how the job went");
+  EXPECT_EQ(Message(), "the chief ended without reporting the job's result");
 }
 
 }  // namespace

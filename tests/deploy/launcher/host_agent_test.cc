@@ -189,7 +189,8 @@ TEST_F(HostAgentTest, LogIsDroppedWhileConnectionIsBlocked) {
   Reports();
   agent_.OnOutput(1, proto::ProcessOutput::LOG, "again");
   agent_.OnExit(2, {.code = 3});
-  constexpr char kMissing[] = " bytes are missing here: the launcher took nothing while they were written]\n";
+  constexpr char kMissing[] =
+      " bytes are missing here: the launcher read too slowly when they were written]\n";
   EXPECT_THAT(Reports(), ElementsAre(absl::StrCat("log 1 \n[5", kMissing), "log 1 again",
                                      absl::StrCat("log 2 \n[3", kMissing), "exit 2 code 3"));
 }

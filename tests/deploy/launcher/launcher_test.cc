@@ -220,7 +220,7 @@ TEST_F(LauncherTest, NamesAChiefThatCannotStart) {
 
 TEST_F(LauncherTest, ChiefWithoutVerdictFailsTheJob) {
   Behave("chief", "quit");
-  EXPECT_THAT(Failure(), HasSubstr("the chief ended without saying how the job went"));
+  EXPECT_THAT(Failure(), HasSubstr("the chief ended without reporting the job's result"));
 }
 
 TEST_F(LauncherTest, EndsAJobWhoseChiefIsSilent) {

@@ -90,7 +90,7 @@ TEST_F(TensorboardLogTest, EpochIsWrittenAtItsLastStep) {
                                        "7 accuracy/validation 0.75", "7 epoch/learning_rate 2"}));
 }
 
-TEST_F(TensorboardLogTest, MissingValidationIsLeftOut) {
+TEST_F(TensorboardLogTest, EpochWithoutValidationHasNoPointsOfIt) {
   TensorboardLog log(Options(), recorder_);
   proto::ProgressEvent event = Epoch(0, 7);
   event.mutable_epoch()->set_validated(false);

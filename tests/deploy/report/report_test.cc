@@ -153,7 +153,7 @@ TEST_F(ReportTest, RepeatsOfAJobAreOneVariant) {
   EXPECT_EQ(report.variant(0).staleness().count(), 2) << "a mean, and not the shown run's";
   EXPECT_EQ(report.variant(0).run_size(), 2);
   EXPECT_EQ(report.variant(0).run(1).seconds(), 6);
-  EXPECT_EQ(report.variant(0).shown_run(), "a-r0") << "of two the faster";
+  EXPECT_EQ(report.variant(0).shown_run(), "a-r0") << "of two runs the faster one is shown";
   EXPECT_EQ(report.variant(1).failed(), 1);
   EXPECT_THAT(report.variant(1).name(), HasSubstr("(b)")) << "names are unlike";
 }

@@ -217,7 +217,7 @@ TEST_F(VerdictTest, RecommendationNamesEqualAndDistributedVariants) {
   Add("mirrored", Value(3, 10, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
   Add("ps_sync", Value(3, 10.1, 0.1), Value(3, 0.87, 0.001)).set_workers(3);
   EXPECT_THAT(Text(), HasSubstr("Recommended here: local, the fastest"));
-  EXPECT_THAT(Text(), HasSubstr("With several workers: mirrored (level with it within noise: ps_sync)."));
+  EXPECT_THAT(Text(), HasSubstr("With several workers: mirrored (equally fast within noise: ps_sync)."));
 }
 
 TEST_F(VerdictTest, ListsOtherDifferencesBetweenJobs) {

@@ -30,7 +30,7 @@ TEST(KeepSignalsOffThisThreadTest, HandlersRunOnAnotherThread) {
   ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &signal, nullptr), 0);
   std::thread([&signal] {
     ASSERT_EQ(pthread_sigmask(SIG_UNBLOCK, &signal, nullptr), 0);
-    EXPECT_EQ(ThreadThatHandlesSignal(), gettid()) << "the only thread that takes it so far";
+    EXPECT_EQ(ThreadThatHandlesSignal(), gettid()) << "the only thread that does not block the signal";
     KeepSignalsOffThisThread();
     EXPECT_NE(ThreadThatHandlesSignal(), gettid());
     std::thread([] { EXPECT_NE(ThreadThatHandlesSignal(), gettid()); }).join();

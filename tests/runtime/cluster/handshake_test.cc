@@ -53,7 +53,7 @@ TEST_F(HandshakeTest, ZeroFieldsAreNotChecked) {
 
 TEST_F(HandshakeTest, DifferentFieldIsNamed) {
   handshake_.set_job_id("other");
-  ExpectRefused("another job (other, here job)");
+  ExpectRefused("another job (other, expected job)");
   handshake_.set_job_id("job");
   handshake_.set_job_hash(12);
   ExpectRefused("job file");

@@ -63,7 +63,7 @@ struct BadLine {
   const char* says;
 };
 
-TEST(HostFileTest, RefusesMalformedLinesWithTheirPlace) {
+TEST(HostFileTest, ErrorNamesLineAndColumnOfMalformedLine) {
   for (const BadLine& bad : std::vector<BadLine>{
            {"a\nb slots=0", "2:3", "slots is '0'; write a whole number from 1 to"},
            {"a slots=-1", "1:3", "slots is '-1'"},
@@ -104,7 +104,7 @@ TEST(HostFileTest, RefusesMalformedLinesWithTheirPlace) {
             "a",
             "1:1", "byte 0xEF; write plain ASCII, without a byte order mark"},
            {"a \x1B[2J=1", "1:3", "byte 0x1B"},
-           {"a kind=k price=1\nb kind=k price=2", "2:1", "kind k costs 1 above and 2 here"},
+           {"a kind=k price=1\nb kind=k price=2", "2:1", "kind k has price 1 in an earlier line and 2 here"},
        }) {
     EXPECT_THAT(Parsed(bad.text), StartsWith(absl::StrCat("hosts:", bad.place, ": "))) << bad.text;
     EXPECT_THAT(Parsed(bad.text), HasSubstr(bad.says)) << bad.text;

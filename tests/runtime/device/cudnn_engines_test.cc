@@ -39,7 +39,8 @@ std::string Json(const Gpu& gpu) {
 class CudnnEngines : public testing::TestWithParam<Gpu> {
  protected:
   void SetUp() override {
-    if (cudnnGetVersion() < 90800) GTEST_SKIP() << "cuDNN before 9.8 compiles for no GPU that is not there";
+    if (cudnnGetVersion() < 90800)
+      GTEST_SKIP() << "cuDNN before 9.8 cannot compile for a GPU that is not present";
     const std::string json = Json(GetParam());
     ASSERT_EQ(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &gpu_), CUDNN_STATUS_SUCCESS);
     ASSERT_EQ(cudnnBackendSetAttribute(gpu_, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
