@@ -31,8 +31,9 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
 
-  // data[i] becomes the sum over ranks. The order of additions depends only on the world size, the count and
-  // i. So a rerun is bit-equal, and all ranks hold the same bits.
+  // data[i] becomes the sum over ranks. The order of additions depends only on the world size, the count, i
+  // and, if ranks of several hosts share memory, on which ranks share a host. So a rerun with the same kind
+  // of communicator on the same hosts is bit-equal, and all ranks hold the same bits.
   virtual absl::Status AllReduce(absl::Span<float> data) = 0;
   // Copies `data` of rank `root` to all ranks.
   virtual absl::Status Broadcast(absl::Span<float> data, int root) = 0;

@@ -109,8 +109,8 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   const ParameterClientOptions options_;
   grpc::CompletionQueue queue_;
   std::vector<std::unique_ptr<ServerLink>> links_;  // By server; guarded by mu_.
-  // Changed by SetMessages only. mu_ guards a message while the message is ready or sent; otherwise the
-  // training thread owns it.
+  // The list is changed by SetMessages only. mu_ always guards a message's state, queued and frame. It guards
+  // payload and answer while the message is ready or sent; otherwise the training thread owns these two.
   std::vector<std::unique_ptr<Message>> messages_;
   std::thread thread_;
 

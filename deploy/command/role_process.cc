@@ -39,9 +39,8 @@ void WatchLauncher(int fd) {
   }).detach();
 }
 
-}  // namespace
-
-absl::StatusOr<JobSecret> ReadSecret(int fd) {
+// Reads the first line; errors have no remedy.
+absl::StatusOr<JobSecret> ReadSecretLine(int fd) {
   std::string line;
   char c = 0;
   while (line.size() < kMaxSecretLine) {
@@ -50,8 +49,14 @@ absl::StatusOr<JobSecret> ReadSecret(int fd) {
     if (got <= 0 || c == '\n') break;
     line += c;
   }
-  if (c != '\n') return absl::InvalidArgumentError(absl::StrCat("the secret has no end", kSecretRemedy));
-  const absl::StatusOr<JobSecret> secret = ParseSecretLine(line);
+  if (c != '\n') return absl::InvalidArgumentError("the secret has no end");
+  return ParseSecretLine(line);
+}
+
+}  // namespace
+
+absl::StatusOr<JobSecret> ReadSecret(int fd) {
+  const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd);
   if (secret.ok()) return secret;
   return absl::Status(secret.status().code(), absl::StrCat(secret.status().message(), kSecretRemedy));
 }
@@ -66,11 +71,11 @@ absl::StatusOr<JobSecret> ReadSecretFile(const std::string& path) {
         absl::StrFormat("%s has mode %04o: others could read the job's token; chmod 600 %s", path,
                         info.st_mode & 07777, path));
   }
-  const absl::StatusOr<JobSecret> secret = ReadSecret(fd.get());
+  const absl::StatusOr<JobSecret> secret = ReadSecretLine(fd.get());
   if (secret.ok()) return secret;
   return absl::InvalidArgumentError(
-      absl::StrCat(path,
-                   ": its first line must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
+      absl::StrCat(path, ": ", secret.status().message(),
+                   "; its first line must be TOKEN JOB_ID, 32 hexadecimal digits and a word, for example by: "
                    "(umask 077; echo $(openssl rand -hex 16) job-1 > ",
                    path, ")"));
 }

@@ -48,7 +48,7 @@ RemoteResult Run(const RemoteCommand& command) {
   return RunEverywhere({command}, kTransferStall, scratch->path())[0];
 }
 
-// Shell code that exits with an error if the directory `there` holds more than the job that was sent.
+// Shell code that exits with an error if the directory `there` holds any file but job.textproto.
 std::string RefuseResults(const std::string& there) {
   return absl::StrCat("for file in ", there,
                       "/*; do test ! -e \"$file\" || test \"${file##*/}\" = job.textproto || { echo ",

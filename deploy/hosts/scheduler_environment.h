@@ -34,8 +34,8 @@ struct ScheduledTask {
 using Environment = std::function<absl::optional<std::string>(const std::string& name)>;
 
 // Reads TF_CONFIG: "cluster" lists the addresses of chief (optional), worker and ps; "task" is this process.
-// Without a chief, worker 0 also runs the chief, at worker 0's address. Ports of workers and servers are
-// ignored: each process takes a free port.
+// Without a chief, worker 0 also runs the chief, at worker 0's address. Ports of other workers and of servers
+// are ignored: each process takes a free port.
 absl::StatusOr<ScheduledTask> TaskFromTfConfig(const Environment& environment);
 
 // Reads SLURM_PROCID, SLURM_NTASKS, SLURM_STEP_NODELIST (or SLURM_JOB_NODELIST) and SLURMD_NODENAME. Process

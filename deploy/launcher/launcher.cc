@@ -63,7 +63,7 @@ class JobLaunch {
  private:
   // The run is over when all tasks have ended, in any stage. At a stage's deadline a later stage begins.
   enum class Stage {
-    kRunning,   // Until the chief has finished, a task is lost, or the user interrupts.
+    kRunning,  // Until the chief has ended, or something ends the job (a loss, a failed start, an interrupt).
     kSettling,  // Waits for tasks to end by themselves.
     kTerminating,
     kKilling,

@@ -1,7 +1,7 @@
-// Line-based dialogues with programs on other machines: with a shell or with tethys, at the far end of an ssh
-// process that lives as long as the Conversation. Used by deploy/hosts. Each question is a line. An answer is
-// any number of lines that begin with "tethys-check ", up to the line "tethys-check end". Other lines are
-// ignored, because a shell's start-up files may write some.
+// Line-based dialogues with a shell or with tethys, at the far end of an ssh process or on this machine. The
+// process lives until the Conversation ends or fails. Used by deploy/hosts. Each question is a line. An
+// answer is at most 1000 lines that begin with "tethys-check ", up to the line "tethys-check end". Other
+// lines are ignored, because a shell's start-up files may write some.
 //
 // AskAll blocks up to its deadline; SIGPIPE must be ignored. Thread-compatible; no threads are started.
 #ifndef TETHYS_DEPLOY_PROCESS_CONVERSATION_H_

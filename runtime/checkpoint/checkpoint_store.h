@@ -49,7 +49,8 @@ absl::Status LinkBest(const std::string& root, int64_t step);
 // PATH.damaged-2 and so on. Its files stay for inspection. Returns the new path.
 absl::StatusOr<std::string> SetAsideCheckpoint(const std::string& path);
 
-// Removes the .tmp and .old entries that a crash left, or renames step-N.old to a missing step-N. Must not
+// Removes every step-N.tmp and step-N.old that a crash left; if step-N is missing, renames step-N.old to it
+// instead. Must not
 // run while a CheckpointWriter exists.
 absl::Status RemoveStaleCheckpoints(const std::string& root);
 

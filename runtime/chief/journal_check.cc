@@ -337,8 +337,9 @@ class Attempt {
   std::map<int64_t, IntervalSet> applied_;  // Samples applied, by server.
   // Torn batches, with the servers that applied them.
   std::vector<std::pair<std::pair<int64_t, int64_t>, std::set<int64_t>>> torn_;
-  std::map<int64_t, int64_t> epoch_end_;  // Positions used, by epoch closed in this attempt.
-  int64_t end_ = -1;                      // Position at which the job ended; -1: it did not end well.
+  std::map<int64_t, int64_t>
+      epoch_end_;     // By epoch closed in this attempt: all positions before it are used.
+  int64_t end_ = -1;  // Position at which the job ended; -1: it did not end well.
 };
 
 constexpr absl::string_view kAttemptWord = "attempt ";

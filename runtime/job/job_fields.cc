@@ -148,6 +148,10 @@ absl::Status CheckIndex(const PathStep& step, const FieldDescriptor& field, cons
   }
   const int size = holder.GetReflection()->FieldSize(holder, &field);
   if (step.index >= 0 && step.index < size) return absl::OkStatus();
+  if (size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", step.name, "' is an empty list, and a flag cannot add an entry: write it in the job file"));
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("'", step.name, "' is a list of ", size, ": write ", step.name, "[0]",
                    size > 1 ? absl::StrCat(" to ", step.name, "[", size - 1, "]") : ""));

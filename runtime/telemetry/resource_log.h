@@ -31,7 +31,8 @@ class ResourceLog {
   // `begin`: the time of second 0, on the chief's clock.
   static absl::StatusOr<std::unique_ptr<ResourceLog>> Open(const std::string& run_dir, Nanoseconds begin);
 
-  // Sets the machines that send samples. A sum over all machines is kept whenever each has sent a new sample.
+  // Sets the machines whose samples are summed. A sum is kept whenever each of them has sent a new sample; a
+  // machine that has sent none for three intervals is neither waited for nor counted.
   void SetMachines(const std::vector<std::string>& hosts);
 
   // `clock_offset`: the chief's clock minus that of the sample. An implausible sample (no length, a negative

@@ -90,7 +90,8 @@ class CountingCommunicator final : public Communicator {
   int calls_ = 0;
 };
 
-// Every collective costs a frame from each rank to every other rank, so forming may take only a few.
+// A short collective, such as those of forming, costs a frame from each rank to every other rank, so forming
+// may take only a few.
 TEST(Forming, SharedMemoryOfAnyWorldSize_TakesThreeCollectives) {
   for (const int world : {2, 8}) {
     TestRing ring(world);

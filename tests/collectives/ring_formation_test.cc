@@ -66,7 +66,7 @@ TEST(RingFormation, SilentAndSlowStrangersDelayNoRank) {
   ExpectRingForms(ring);
 }
 
-TEST(RingFormation, HandshakeWithoutProofDelaysNoRank) {
+TEST(RingFormation, UnreadableHandshakeDelaysNoRank) {
   TestRing ring(2);
   Stranger stranger(*ring.listeners[0]);
   stranger.Says(HandshakeHeader(3) + "abc");

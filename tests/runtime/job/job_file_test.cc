@@ -171,6 +171,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"workers=0", "workers is 0: must be at least 1"},
         BadOverride{"strategy.parameter_server.servers=0", "servers is 0: must be at least 1"}));
 
+TEST(OverrideTest, EntryOfAnEmptyListIsRefused) {
+  const absl::Status status =
+      ParseJob("model {}", "my.textproto", {{"model.layer[0].dense.units=3"}}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'layer' is an empty list"));
+}
+
 TEST(OverrideTest, UnsupportedGradientPrecisionIsRefused) {
   for (const auto& [override, message] : std::vector<std::pair<std::string, std::string>>{
            {"strategy.mirrored.gradients=BF16",
