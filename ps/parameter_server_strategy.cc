@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "ps/data_stream.h"
 #include "ps/message_plan.h"
+#include "ps/push_clip.h"
 
 namespace tethys {
 namespace {
@@ -37,6 +38,11 @@ bool IsBulkSynchronous(const proto::ParameterServer& config) {
 
 bool PullsBeforeStep(const proto::ParameterServer& config) {
   return config.asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
+}
+
+proto::Asynchronous::GradientScale GradientScale(const proto::ParameterServer& config) {
+  return config.has_stale_synchronous() ? config.stale_synchronous().gradient_scale()
+                                        : config.asynchronous().gradient_scale();
 }
 
 // The size of a message; equal on all workers of a job, so that they cut their pushes alike.
@@ -77,6 +83,8 @@ class ParameterServerStrategy final : public Strategy {
   bool bulk_synchronous() const { return IsBulkSynchronous(config()); }
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
+  // Pushes the messages that GradientReady has not pushed: with clipping all of them, once they are clipped.
+  absl::Status PushRest();
   absl::Status Pull();
   // Waits for the answer to a message. The wait grows by step_timeout_ as long as other workers still
   // compute.
@@ -94,10 +102,11 @@ class ParameterServerStrategy final : public Strategy {
   std::vector<std::vector<int>> waiting_on_;  // By index in ready order: messages that wait for the range.
 
   StepInfo step_;
-  StepOutcome outcome_;       // Outcome of the last completed step.
-  uint64_t sequence_ = 0;     // Sequence of this step's push.
-  uint64_t pulls_ = 0;        // Pulls begun so far; the number of the next pull.
-  std::vector<int> missing_;  // By message: the number of its ranges not yet announced.
+  StepOutcome outcome_;             // Outcome of the last completed step.
+  uint64_t sequence_ = 0;           // Sequence of this step's push.
+  uint64_t pulls_ = 0;              // Pulls begun so far; the number of the next pull.
+  std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed as they are.
+  std::vector<int> missing_;        // By message: the number of its ranges not yet announced.
   // By server: the lowest version among its last answers with parameters. Each message is answered
   // separately, and an update of another worker may come between two answers.
   std::vector<int64_t> versions_;
@@ -120,6 +129,9 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
       waiting_on_[index].push_back(static_cast<int>(message));
   }
   client_->SetMessages(ranges);
+  if (const proto::Optimizer& optimizer = options_.plan.job().optimizer(); optimizer.has_clip()) {
+    TETHYS_ASSIGN_OR_RETURN(clip_, PushClip::Create(optimizer.clip().global_norm(), ready_order));
+  }
   TETHYS_RETURN_IF_ERROR(Pull());
   return StrategyTraits{.parameters_change_before_step = PullsBeforeStep(config())};
 }
@@ -140,12 +152,24 @@ absl::Status ParameterServerStrategy::BeginStep(const StepInfo& step) {
 // The arenas are in host memory, so the gradients are ready without waiting for the event.
 absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&) {
   for (const int message : waiting_on_[index]) {
-    if (--missing_[message] == 0) TETHYS_RETURN_IF_ERROR(Push(message));
+    if (--missing_[message] == 0 && clip_ == nullptr) TETHYS_RETURN_IF_ERROR(Push(message));
   }
   return absl::OkStatus();
 }
 
 absl::Status ParameterServerStrategy::EnqueueEnd(int) {
+  TETHYS_RETURN_IF_ERROR(PushRest());
+  outcome_ = {.version = INT64_MAX};
+  TETHYS_ASSIGN_OR_RETURN(outcome_.staleness, TakeAnswers(!PullsBeforeStep(config())));
+  for (const StepMessage& message : messages_) {
+    outcome_.version = std::min(outcome_.version, versions_[message.server]);
+  }
+  outcome_.bytes_out = client_->bytes_out() - bytes_out_before_;
+  outcome_.bytes_in = client_->bytes_in() - bytes_in_before_;
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::PushRest() {
   for (size_t message = 0; message < messages_.size(); ++message) {
     if (missing_[message] == 0) continue;
     // More lenient than the contract: a worker without samples need not announce its ranges. Its pushes are
@@ -155,15 +179,18 @@ absl::Status ParameterServerStrategy::EnqueueEnd(int) {
                                               messages_[message].range.begin, ", ",
                                               messages_[message].range.end(), ") were announced"));
     }
+    if (clip_ == nullptr) TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
+  }
+  if (clip_ == nullptr) return absl::OkStatus();
+  if (step_.sample_count > 0) {
+    const int64_t divisor = GradientScale(config()) == proto::Asynchronous::GLOBAL_MEAN
+                                ? options_.plan.global_batch()
+                                : step_.sample_count;
+    TETHYS_RETURN_IF_ERROR(clip_->Run(divisor, arenas_.gradient_sums));
+  }
+  for (size_t message = 0; message < messages_.size(); ++message) {
     TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
   }
-  outcome_ = {.version = INT64_MAX};
-  TETHYS_ASSIGN_OR_RETURN(outcome_.staleness, TakeAnswers(!PullsBeforeStep(config())));
-  for (const StepMessage& message : messages_) {
-    outcome_.version = std::min(outcome_.version, versions_[message.server]);
-  }
-  outcome_.bytes_out = client_->bytes_out() - bytes_out_before_;
-  outcome_.bytes_in = client_->bytes_in() - bytes_in_before_;
   return absl::OkStatus();
 }
 

@@ -22,7 +22,8 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
 
   std::vector<NamedRange> ranges;
   for (const ShardLayout::Shard& shard : layout.shards()) ranges.push_back({shard.variable, shard.local});
-  const proto::Optimizer& optimizer_config = plan.job().optimizer();
+  proto::Optimizer optimizer_config = plan.job().optimizer();
+  optimizer_config.clear_clip();  // Workers clip before they push.
   TETHYS_ASSIGN_OR_RETURN(
       std::unique_ptr<Optimizer> optimizer,
       CreateOptimizer(optimizer_config, *served->device, MakeUpdateRegions(optimizer_config, ranges)));

@@ -140,6 +140,9 @@ class Device {
   // `regions` do not overlap.
   virtual absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(
       const UpdateRule& rule, std::vector<UpdateRegion> regions) = 0;
+  // `limit` is above 0.
+  virtual absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
+                                                                    std::vector<UpdateRegion> regions) = 0;
   virtual absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
                                                                           RandomPurpose purpose) = 0;
 };

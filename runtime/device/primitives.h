@@ -109,6 +109,16 @@ class UpdatePrimitive {
                            const float* gradient_sums, absl::Span<float* const> slots, int32_t* bad) = 0;
 };
 
+// Clipping by global norm: the norm of the mean gradients of all regions together.
+class ClipPrimitive {
+ public:
+  virtual ~ClipPrimitive() = default;
+  // If the norm of gradient_sums * rates->gradient_scale is above the limit, multiplies rates->gradient_scale
+  // (device memory) by limit / norm. Squares are added in double precision, in an order that depends on the
+  // regions only. A norm that is not a number changes nothing.
+  virtual absl::Status Run(Stream& stream, const float* gradient_sums, UpdateRates* rates) = 0;
+};
+
 // The place in a random sequence from which UniformPrimitive draws.
 struct RandomPosition {
   uint64_t step = 0;

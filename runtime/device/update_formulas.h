@@ -1,7 +1,7 @@
 // The optimizers' formulas, each written once for all devices: the CPU's loops (cpu/kernels.cc) and the GPU's
-// kernels (cuda/update_kernels.cu) are templates over them. Included by these two only, which are compiled
-// for another processor than the rest of the program: the anonymous namespace keeps the linker from taking
-// one file's functions for the other's.
+// kernels (cuda/update_kernels.cu) are templates over them. Included by the back ends only. Some of their
+// files are compiled for another processor than the rest of the program; the anonymous namespace keeps the
+// linker from taking one file's functions for the other's.
 //
 // A formula makes the step of one element from its mean gradient g and its slots, which it changes; the
 // device then takes learning_rate * step from the parameter. Sources and notation: job.proto.
@@ -30,6 +30,17 @@ TETHYS_FORMULA float SquareRoot(float x) {
 // Where the epsilon stands is a matter of which of the two is 0.
 TETHYS_FORMULA float Root(const UpdateConstants& constants, float squares) {
   return SquareRoot(squares + constants.epsilon_inside_root) + constants.epsilon;
+}
+
+// The gradient scale that limits the norm of the scaled gradients, whose sum of squares is given unscaled. A
+// comparison with NaN is false.
+TETHYS_FORMULA float ClippedScale(float scale, double sum_of_squares, double limit) {
+#ifdef __CUDA_ARCH__
+  const double norm = scale * sqrt(sum_of_squares);
+#else
+  const double norm = scale * __builtin_sqrt(sum_of_squares);
+#endif
+  return norm > limit ? static_cast<float>(scale * (limit / norm)) : scale;
 }
 
 struct Sgd {

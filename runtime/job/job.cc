@@ -66,6 +66,7 @@ std::string OptimizerText(const proto::Optimizer& optimizer) {
     absl::StrAppend(&text, ", ", field.name());
     if (field.type() != google::protobuf::FieldDescriptor::TYPE_BOOL) absl::StrAppend(&text, " ", value);
   }
+  if (optimizer.has_clip()) absl::StrAppend(&text, ", clip.global_norm ", optimizer.clip().global_norm());
   if (optimizer.weight_decay() == 0) return text;
   absl::StrAppend(&text, ", weight_decay ", optimizer.weight_decay());
   if (optimizer.decoupled_weight_decay()) absl::StrAppend(&text, ", decoupled_weight_decay");

@@ -95,6 +95,7 @@ constexpr Rule kRules[] = {
     {"optimizer.adagrad.epsilon", 1e-10, kEpsilon},
     {"optimizer.adagrad.initial_accumulator", 0, From(0, kMaxRate)},
     {"optimizer.adagrad.epsilon_inside_root", 0, From(0, 1)},
+    {"optimizer.clip.global_norm", kRequired, Above(0, kMaxRate)},
     {"optimizer.schedule.warm_up.samples", kUnset, From(1, kMaxSamplesOfJob)},
     {"optimizer.schedule.warm_up.epochs", kUnset, Above(0, kMaxEpochs)},
     {"optimizer.schedule.warm_up.start_factor", 0, From(0, 1)},
@@ -326,6 +327,14 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
       absl::StrCat("is ", job.workers(),
                    ", but the strategy is local, which is one worker without exchange: write workers: 1, "
                    "or strategy { mirrored {} } or strategy { parameter_server {} }"));
+  const auto scale = GradientScale(job);
+  const bool pushes_are_updates =
+      job.strategy().parameter_server().has_asynchronous() || scale == proto::Asynchronous::PUSH_MEAN;
+  problems.AddIf(
+      job.optimizer().has_clip() && job.strategy().has_parameter_server() && !pushes_are_updates,
+      "optimizer.clip",
+      "needs the norm of gradients that only meet at the servers, each of which has a part of them: "
+      "write strategy { mirrored {} } or asynchronous {}, or leave it out");
   const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
   for (const proto::Layer& layer : job.model().layer()) {
     const int64_t out = BiasElements(layer);

@@ -27,6 +27,9 @@ class RuleOptimizer final : public Optimizer {
     UpdateRule rule = kind_.rule(config_);
     rule.decoupled_decay = config_.decoupled_weight_decay();
     TETHYS_ASSIGN_OR_RETURN(update_, device_.CreateUpdate(rule, regions_));
+    if (config_.has_clip()) {
+      TETHYS_ASSIGN_OR_RETURN(clip_, device_.CreateClip(config_.clip().global_norm(), regions_));
+    }
     TETHYS_ASSIGN_OR_RETURN(state_, device_.Allocate(sizeof(State), MemoryKind::kDevice));
     TETHYS_ASSIGN_OR_RETURN(states_, device_.Allocate(2 * sizeof(State), MemoryKind::kPinnedHost));
     return absl::OkStatus();
@@ -58,6 +61,10 @@ class RuleOptimizer final : public Optimizer {
     const UpdateStep step = {
         .rates = &device->rates, .part = update.part, .check_finite = !update.gradients_are_finite};
     TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream, &device->rates, &host.rates, sizeof(host.rates)));
+    if (clip_ != nullptr) {
+      TETHYS_CHECK(step.part == kWholeArena, "a part of the gradients cannot be clipped");
+      TETHYS_RETURN_IF_ERROR(clip_->Run(stream, gradient_sums, &device->rates));
+    }
     TETHYS_RETURN_IF_ERROR(update_->Run(stream, step, parameters, gradient_sums, slots, &device->bad));
     return device_.CopyToHost(stream, &host.bad, &device->bad, sizeof(host.bad));
   }
@@ -92,6 +99,7 @@ class RuleOptimizer final : public Optimizer {
   Device& device_;
   const std::vector<UpdateRegion> regions_;
   std::unique_ptr<UpdatePrimitive> update_;
+  std::unique_ptr<ClipPrimitive> clip_;  // Null: gradients are not clipped.
   std::unique_ptr<Buffer> state_;
   std::unique_ptr<Buffer> states_;
 };

@@ -30,8 +30,8 @@ std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
 struct Update {
   double learning_rate = 0;
   double gradient_scale = 1;
-  int64_t number = 1;  // Counts the updates of these parameters from 1.
-  Range part = kWholeArena;
+  int64_t number = 1;                 // Counts the updates of these parameters from 1.
+  Range part = kWholeArena;           // Requires the whole arena if gradients are clipped.
   bool gradients_are_finite = false;  // The caller has checked them; they are not checked again.
 };
 

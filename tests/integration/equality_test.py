@@ -125,6 +125,10 @@ class EqualityTest(TethysTest):
 
     def test_other_optimizers_equal_local(self):
         # The large epsilons keep gradients that are 0 but for rounding from becoming steps of full length.
+        clipped = DENSE.replace("sgd {", "clip { global_norm: 0.5 } sgd {")
+        self.assert_close(first_run(mirrored(3), clipped), first_run(self.LOCAL, clipped))
+        changes = self.distances(first_run(self.LOCAL, clipped), first_run(self.LOCAL))
+        self.assertGreater(max(changes.values()), 1e-2, "no gradient was clipped")
         for optimizer in ("adam { epsilon: 0.001 }", "adagrad { initial_accumulator: 0.1 }"):
             job = DENSE.replace("sgd { momentum: 0.9 }", optimizer).replace("0.05", "0.005").replace(
                 "linear_decay {}", "warm_up { epochs: 0.5 } cosine_decay {}")

@@ -204,6 +204,25 @@ TEST(ParameterServerStrategyTest, OneWorkerTrainsEquallyWithEitherPullMode) {
   EXPECT_THAT(b->parameters(), ::testing::ElementsAreArray(a->parameters()));
 }
 
+// The gradient sum is 8 for each of 1,033 parameters, over 4 samples of a global batch of 8.
+TEST(ParameterServerStrategyTest, AsynchronousPushIsClippedByTheNormOfItsMean) {
+  const double ones_norm = std::sqrt(1033.0);
+  for (const auto& [scale, mean] : {std::pair{"PUSH_MEAN", 2.0}, std::pair{"GLOBAL_MEAN", 1.0}}) {
+    for (const double limit : {0.5 * ones_norm, 4 * ones_norm}) {
+      SCOPED_TRACE(absl::StrCat(scale, ", limit ", limit));
+      proto::JobPlan plan =
+          TestPlan(1, absl::StrCat("servers: 2 asynchronous { gradient_scale: ", scale, " }"));
+      plan.mutable_job()->mutable_optimizer()->mutable_clip()->set_global_norm(limit);
+      PsCluster cluster(plan);
+      const auto worker = cluster.Worker(0);
+      ASSERT_TRUE(worker->Prepare().ok());
+      ASSERT_TRUE(worker->Push(0, 8, 4).ok());
+      ASSERT_TRUE(worker->Finish().ok());
+      EXPECT_NEAR(worker->Parameter(), -0.25 * std::min(mean, limit / ones_norm), 1e-6);
+    }
+  }
+}
+
 TEST(ParameterServerStrategyTest, AsynchronousWorkersHaveEqualParametersAfterRefresh) {
   constexpr int kWorkers = 3;
   constexpr int kSteps = 16;

@@ -98,6 +98,19 @@ class LateInputConversion final : public InputConversionPrimitive {
   Stream& cpu_;
 };
 
+class LateClip final : public ClipPrimitive {
+ public:
+  LateClip(std::unique_ptr<ClipPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Run(Stream& stream, const float* gradient_sums, UpdateRates* rates) override {
+    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, gradient_sums, rates); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<ClipPrimitive> now_;
+  Stream& cpu_;
+};
+
 class LateUpdate final : public UpdatePrimitive {
  public:
   LateUpdate(std::unique_ptr<UpdatePrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
@@ -238,6 +251,11 @@ class LateDevice final : public Device {
                                                                 std::vector<UpdateRegion> regions) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateUpdate(rule, std::move(regions)));
     return std::make_unique<LateUpdate>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
+                                                            std::vector<UpdateRegion> regions) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateClip(limit, std::move(regions)));
+    return std::make_unique<LateClip>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
                                                                   RandomPurpose purpose) override {

@@ -147,6 +147,14 @@ class CpuDevice final : public Device {
     return cpu::CreateUpdate(rule, std::move(regions), kernels_);
   }
 
+  absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
+                                                            std::vector<UpdateRegion> regions) override {
+    if (!(limit > 0)) {
+      return absl::InvalidArgumentError(absl::StrCat("gradients cannot be clipped to a norm of ", limit));
+    }
+    return cpu::CreateClip(limit, std::move(regions), kernels_);
+  }
+
   absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
                                                                   RandomPurpose purpose) override {
     if (count < 0) {

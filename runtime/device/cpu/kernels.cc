@@ -166,6 +166,25 @@ bool AllFinite(int64_t count, const float* values) {
   return largest < 0x7f800000u;
 }
 
+double SumOfSquares(int64_t count, const float* values) {
+  constexpr int kLanes = 16;
+  double lanes[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const double value = values[i + lane];
+      lanes[lane] += value * value;
+    }
+  }
+  for (int lane = 0; i < count; ++i, ++lane) {
+    const double value = values[i];
+    lanes[lane] += value * value;
+  }
+  double sum = 0;
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
 // The names of the slots differ, so that the compiler knows that they do not overlap.
 template <class Formula, bool kDecoupled>
 void Update(int64_t count, const UpdateConstants& given_constants, const UpdateRates& given_rates,
@@ -241,6 +260,7 @@ const Kernels TETHYS_KERNELS = {
     .round_to_bfloat16 = RoundToBfloat16,
     .widen_bfloat16 = WidenBfloat16,
     .all_finite = AllFinite,
+    .sum_of_squares = SumOfSquares,
     .updates = UpdateTable<UpdateFormulaList>::kRows,
     .uniform = Uniform,
 };

@@ -82,6 +82,10 @@ struct Kernels {
 
   bool (*all_finite)(int64_t count, const float* values);
 
+  // Added up in 16 lanes, value i in lane i mod 16, then lane by lane: the same bits on every processor,
+  // since the square of a float is exact in double precision.
+  double (*sum_of_squares)(int64_t count, const float* values);
+
   const UpdateLoops* updates;  // Indexed by UpdateFormula.
 
   // out[i] = ToUnitFloat of number first + i of the stream of (key, step), numbered as in RandomStream.

@@ -1,9 +1,10 @@
-// The update of parameters by an optimizer's rule.
+// The update of parameters by an optimizer's rule, and clipping.
 #include <algorithm>
 #include <utility>
 
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
+#include "runtime/device/update_formulas.h"
 
 namespace tethys::cpu {
 namespace {
@@ -80,7 +81,32 @@ class RuleUpdate final : public UpdatePrimitive {
   const Kernels& kernels_;
 };
 
+class Clip final : public ClipPrimitive {
+ public:
+  Clip(double limit, std::vector<UpdateRegion> regions, const Kernels& kernels)
+      : limit_(limit), regions_(std::move(regions)), kernels_(kernels) {}
+
+  absl::Status Run(Stream&, const float* gradient_sums, UpdateRates* rates) override {
+    double sum = 0;
+    for (const UpdateRegion& region : regions_) {
+      sum += kernels_.sum_of_squares(region.range.count, gradient_sums + region.range.begin);
+    }
+    rates->gradient_scale = ClippedScale(rates->gradient_scale, sum, limit_);
+    return absl::OkStatus();
+  }
+
+ private:
+  const double limit_;
+  const std::vector<UpdateRegion> regions_;
+  const Kernels& kernels_;
+};
+
 }  // namespace
+
+std::unique_ptr<ClipPrimitive> CreateClip(double limit, std::vector<UpdateRegion> regions,
+                                          const Kernels& kernels) {
+  return std::make_unique<Clip>(limit, std::move(regions), kernels);
+}
 
 std::unique_ptr<UpdatePrimitive> CreateUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions,
                                               const Kernels& kernels) {

@@ -174,6 +174,14 @@ class CudaDevice final : public Device {
     return cuda::CreateUpdate(libraries_, rule, regions);
   }
 
+  absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
+                                                            std::vector<UpdateRegion> regions) override {
+    if (!(limit > 0)) {
+      return absl::InvalidArgumentError(absl::StrCat("gradients cannot be clipped to a norm of ", limit));
+    }
+    return cuda::CreateClip(libraries_, limit, regions);
+  }
+
   absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
                                                                   RandomPurpose purpose) override {
     if (count < 0) {

@@ -63,6 +63,9 @@ struct UpdateArguments {
 cudaError_t FindBad(cudaStream_t stream, const UpdateArguments& arguments, int64_t tile_count);
 cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_decay,
                    const UpdateArguments& arguments, int64_t tile_count);
+// Contract: ClipPrimitive. `tile_sums` holds a number for each tile.
+cudaError_t Clip(cudaStream_t stream, double limit, const UpdateTile* tiles, int64_t tile_count,
+                 const float* gradient_sums, double* tile_sums, UpdateRates* rates);
 // The number of slots that the formula keeps.
 int UpdateSlots(UpdateFormula formula);
 

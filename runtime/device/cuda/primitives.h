@@ -35,6 +35,8 @@ absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
 absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& libraries,
                                                               const UpdateRule& rule,
                                                               const std::vector<UpdateRegion>& regions);
+absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(const Libraries& libraries, double limit,
+                                                          const std::vector<UpdateRegion>& regions);
 absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key);
 
 }  // namespace tethys::cuda

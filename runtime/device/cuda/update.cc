@@ -1,4 +1,4 @@
-// The update of parameters by an optimizer's rule: our own kernel.
+// The update of parameters by an optimizer's rule, and clipping: our own kernels.
 #include <algorithm>
 #include <utility>
 
@@ -43,6 +43,26 @@ class RuleUpdate final : public UpdatePrimitive {
   const std::unique_ptr<Buffer> tiles_;
 };
 
+class GlobalNormClip final : public ClipPrimitive {
+ public:
+  GlobalNormClip(double limit, int64_t tile_count, std::unique_ptr<Buffer> tiles,
+                 std::unique_ptr<Buffer> tile_sums)
+      : limit_(limit), tile_count_(tile_count), tiles_(std::move(tiles)), tile_sums_(std::move(tile_sums)) {}
+
+  absl::Status Run(Stream& stream, const float* gradient_sums, UpdateRates* rates) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(Clip(Handle(stream), limit_, static_cast<const UpdateTile*>(tiles_->data()),
+                                     tile_count_, gradient_sums, static_cast<double*>(tile_sums_->data()),
+                                     rates));
+    return absl::OkStatus();
+  }
+
+ private:
+  const double limit_;
+  const int64_t tile_count_;
+  const std::unique_ptr<Buffer> tiles_;
+  const std::unique_ptr<Buffer> tile_sums_;
+};
+
 std::vector<UpdateTile> CutIntoTiles(const std::vector<UpdateRegion>& regions) {
   std::vector<UpdateTile> tiles;
   for (const UpdateRegion& region : regions) {
@@ -54,17 +74,33 @@ std::vector<UpdateTile> CutIntoTiles(const std::vector<UpdateRegion>& regions) {
   return tiles;
 }
 
+absl::StatusOr<std::unique_ptr<Buffer>> OnDevice(const Libraries& libraries,
+                                                 const std::vector<UpdateTile>& tiles) {
+  const auto bytes = static_cast<int64_t>(tiles.size() * sizeof(UpdateTile));
+  TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Our streams are not ordered after that copy.
+  return on_device;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& libraries,
                                                               const UpdateRule& rule,
                                                               const std::vector<UpdateRegion>& regions) {
   const std::vector<UpdateTile> tiles = CutIntoTiles(regions);
-  const auto bytes = static_cast<int64_t>(tiles.size() * sizeof(UpdateTile));
-  TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Our streams are not ordered after that copy.
+  TETHYS_ASSIGN_OR_RETURN(auto on_device, OnDevice(libraries, tiles));
   return std::make_unique<RuleUpdate>(rule, static_cast<int64_t>(tiles.size()), std::move(on_device));
+}
+
+absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(const Libraries& libraries, double limit,
+                                                          const std::vector<UpdateRegion>& regions) {
+  const std::vector<UpdateTile> tiles = CutIntoTiles(regions);
+  const auto count = static_cast<int64_t>(tiles.size());
+  TETHYS_ASSIGN_OR_RETURN(auto on_device, OnDevice(libraries, tiles));
+  TETHYS_ASSIGN_OR_RETURN(auto sums, libraries.memory->Allocate(count * static_cast<int64_t>(sizeof(double)),
+                                                                MemoryKind::kDevice));
+  return std::make_unique<GlobalNormClip>(limit, count, std::move(on_device), std::move(sums));
 }
 
 }  // namespace tethys::cuda

@@ -76,6 +76,37 @@ __global__ void UpdateKernel(UpdateArguments arguments) {
   }
 }
 
+// Adds the values of all threads of a block; the result is right in thread 0.
+__device__ double SumOverBlock(double value) {
+  __shared__ double sums[kThreads];
+  sums[threadIdx.x] = value;
+  for (int half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  return sums[threadIdx.x];
+}
+
+// One block per tile: tile_sums[tile] = sum of the squares of its gradients.
+__global__ void SumSquaresKernel(const UpdateTile* tiles, const float* gradient_sums, double* tile_sums) {
+  const UpdateTile tile = tiles[blockIdx.x];
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < tile.count; i += kThreads) {
+    const double value = gradient_sums[tile.begin + i];
+    sum += value * value;
+  }
+  sum = SumOverBlock(sum);
+  if (threadIdx.x == 0) tile_sums[blockIdx.x] = sum;
+}
+
+// One block.
+__global__ void ClipKernel(double limit, int64_t tile_count, const double* tile_sums, UpdateRates* rates) {
+  double sum = 0;
+  for (int64_t tile = threadIdx.x; tile < tile_count; tile += kThreads) sum += tile_sums[tile];
+  sum = SumOverBlock(sum);
+  if (threadIdx.x == 0) rates->gradient_scale = ClippedScale(rates->gradient_scale, sum, limit);
+}
+
 struct FormulaKernels {
   int slots;
   void (*coupled)(UpdateArguments);
@@ -105,6 +136,15 @@ cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_de
   const FormulaKernels& kernels = KernelsOf(formula);
   return Launch(decoupled_decay ? kernels.decoupled : kernels.coupled, static_cast<unsigned>(tile_count),
                 kThreads, stream, arguments);
+}
+
+cudaError_t Clip(cudaStream_t stream, double limit, const UpdateTile* tiles, int64_t tile_count,
+                 const float* gradient_sums, double* tile_sums, UpdateRates* rates) {
+  if (tile_count == 0) return cudaSuccess;
+  const cudaError_t launched = Launch(SumSquaresKernel, static_cast<unsigned>(tile_count), kThreads, stream,
+                                      tiles, gradient_sums, tile_sums);
+  if (launched != cudaSuccess) return launched;
+  return Launch(ClipKernel, 1, kThreads, stream, limit, tile_count, tile_sums, rates);
 }
 
 int UpdateSlots(UpdateFormula formula) { return KernelsOf(formula).slots; }

@@ -182,6 +182,38 @@ TEST_P(DeviceConformance, NonFiniteGradientBlocksThisAndLaterUpdates) {
   }
 }
 
+TEST_P(DeviceConformance, NormAboveTheLimitScalesGradientsDownToIt) {
+  const std::vector<UpdateRegion> regions = {{{0, 4100}, 0}, {{4112, 33}, 0}};
+  std::vector<float> g = RandomFloats(4160, 2);
+  double squares = 0;
+  for (const auto& [range, decay] : regions) {
+    for (int64_t i = range.begin; i < range.end(); ++i) squares += double{g[i]} * g[i];
+  }
+  const double norm = 0.25 * std::sqrt(squares);
+  g[4105] = 1e30f;  // Outside of all regions.
+  auto g_device = Floats(g);
+  for (const double limit : {norm / 3, norm * 0.999, norm * 1.001}) {
+    auto clip = device_->CreateClip(limit, regions).value();
+    Array<UpdateRates> rates(*this, {{.learning_rate = 0.5f, .gradient_scale = 0.25f}});
+    ASSERT_TRUE(clip->Run(*stream_, g_device.data(), rates.data()).ok());
+    const UpdateRates clipped = rates.Host()[0];
+    EXPECT_NEAR(clipped.gradient_scale, 0.25 * std::min(1.0, limit / norm), 1e-7);
+    EXPECT_EQ(clipped.learning_rate, 0.5f);
+  }
+}
+
+TEST_P(DeviceConformance, NormThatIsNoNumberClipsNothing) {
+  std::vector<float> g = RandomFloats(100, 2);
+  g[40] = kPoison;
+  auto g_device = Floats(g);
+  auto clip = device_->CreateClip(1e-3, {{{0, 100}, 0}}).value();
+  Array<UpdateRates> rates(*this, {{.gradient_scale = 0.25f}});
+  ASSERT_TRUE(clip->Run(*stream_, g_device.data(), rates.data()).ok());
+  EXPECT_EQ(rates.Host()[0].gradient_scale, 0.25f);
+  EXPECT_FALSE(device_->CreateClip(0, {}).ok());
+  EXPECT_FALSE(device_->CreateClip(std::nan(""), {}).ok());
+}
+
 TEST_P(DeviceConformance, RulesOutsideTheirRangesAreRefused) {
   const UpdateRule rules[] = {
       {.formula = static_cast<UpdateFormula>(kUpdateFormulas)},
