@@ -98,6 +98,13 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
   start.state.set_global_batch_size(plan.global_batch());
   for (int slot = 1; slot < start.reader->slot_count(); ++slot) {
     if (!start.reader->has_slot(slot)) {
+      // Other kinds count updates from the slots' beginning, or begin with other values than zero.
+      if (!plan.job().optimizer().has_sgd()) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            latest.path, " has no '", slots[slot - 1],
+            "' of the job's optimizer: resume with the optimizer that it was trained with, or with "
+            "sgd {}"));
+      }
       start.notes.push_back(absl::StrCat("warning: ", latest.path, " has no '", slots[slot - 1],
                                          "' of the optimizer: it starts at zero"));
     }

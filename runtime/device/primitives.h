@@ -85,7 +85,8 @@ inline absl::Status CheckRule(const UpdateRule& rule) {
     return absl::InvalidArgumentError(
         absl::StrCat("an optimizer's epsilon is ", epsilon, "; it must not be negative"));
   }
-  const bool divides = rule.formula >= UpdateFormula::kAdam;
+  const bool divides = rule.formula != UpdateFormula::kSgd && rule.formula != UpdateFormula::kMomentum &&
+                       rule.formula != UpdateFormula::kNesterov;
   if (divides && rule.constants.epsilon + rule.constants.epsilon_inside_root == 0) {
     return absl::InvalidArgumentError("an optimizer's epsilon is 0; it must be above 0");
   }

@@ -106,11 +106,12 @@ struct Adagrad {
 
 template <class... Formulas>
 struct FormulaList {
-  static_assert(sizeof...(Formulas) == kUpdateFormulas);
+  static constexpr int kLength = sizeof...(Formulas);
 };
 using UpdateFormulaList =
     FormulaList<Sgd, Momentum, Nesterov, Adam, Rmsprop<false, false>, Rmsprop<false, true>,
                 Rmsprop<true, false>, Rmsprop<true, true>, Adagrad>;
+static_assert(UpdateFormulaList::kLength == kUpdateFormulas);
 
 // One element's update, weight decay included. `shrink` is 1 - learning rate * decay.
 template <class Formula, bool kDecoupled>

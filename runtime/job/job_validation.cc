@@ -25,8 +25,10 @@ struct Bounds {
   bool open_least = false;  // `least` itself is not allowed.
   bool open_most = false;
 
+  // A value below an open end must be below it as a float, too, since devices compute in float.
   bool Contain(double value) const {
-    return (open_least ? value > least : value >= least) && (open_most ? value < most : value <= most);
+    return (open_least ? value > least : value >= least) &&
+           (open_most ? static_cast<float>(value) < most : value <= most);
   }
   std::string Text() const {
     return absl::StrFormat("must be %s %.15g and %s %.15g", open_least ? "above" : "at least", least,
@@ -296,11 +298,14 @@ void CheckSchedule(const proto::Schedule& schedule, Problems& problems) {
 void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
   problems.AddIf(optimizer.kind_case() == proto::Optimizer::KIND_NOT_SET, "optimizer",
                  "has no kind: write sgd {}, adam {}, rmsprop {} or adagrad {}");
+  problems.AddIf(optimizer.decoupled_weight_decay() && optimizer.weight_decay() == 0,
+                 "optimizer.decoupled_weight_decay",
+                 "is true, but optimizer.weight_decay is 0: give a weight decay, such as 0.01");
   problems.AddIf(optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0, "optimizer.sgd.nesterov",
                  "is true, but optimizer.sgd.momentum is 0: give a momentum, such as 0.9");
   CheckSchedule(optimizer.schedule(), problems);
   if (optimizer.no_weight_decay().empty()) {
-    for (const char* part : {"bias", "scale", "offset"}) optimizer.add_no_weight_decay(part);
+    for (const char* part : {"/bias", "/scale", "/offset"}) optimizer.add_no_weight_decay(part);
   }
   for (int i = 0; i < optimizer.no_weight_decay_size(); ++i) {
     // '/' separates a layer's name from its variable's.
@@ -333,8 +338,21 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
   problems.AddIf(
       job.optimizer().has_clip() && job.strategy().has_parameter_server() && !pushes_are_updates,
       "optimizer.clip",
-      "needs the norm of gradients that only meet at the servers, each of which has a part of them: "
-      "write strategy { mirrored {} } or asynchronous {}, or leave it out");
+      "is for updates whose gradients one process has before it begins, but these servers update range by "
+      "range while gradients arrive: leave it out, or write strategy { mirrored {} }, asynchronous {} or "
+      "stale_synchronous { gradient_scale: PUSH_MEAN }");
+  problems.AddIf(job.optimizer().has_adam() && job.strategy().parameter_server().has_stale_synchronous(),
+                 "optimizer.adam",
+                 "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "
+                 "bulk_synchronous {} or asynchronous {}, or another optimizer");
+  const double peak = job.optimizer().learning_rate() *
+                      (job.optimizer().scale_with_workers() ? static_cast<double>(job.workers()) : 1);
+  problems.AddIf(
+      job.optimizer().decoupled_weight_decay() && peak * job.optimizer().weight_decay() >= 1,
+      "optimizer.weight_decay",
+      absl::StrFormat("is %g, and times the learning rate of %g that is 1 or more: an update would "
+                      "leave nothing of the parameters; lower one of the two",
+                      job.optimizer().weight_decay(), peak));
   const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
   for (const proto::Layer& layer : job.model().layer()) {
     const int64_t out = BiasElements(layer);

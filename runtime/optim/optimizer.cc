@@ -13,7 +13,7 @@ constexpr int64_t kFloatBytes = sizeof(float);
 bool IsDecayed(const proto::Optimizer& config, absl::string_view variable) {
   const auto names_it = [variable](const std::string& part) { return absl::StrContains(variable, part); };
   const auto& excluded = config.no_weight_decay();
-  if (excluded.empty()) return !names_it("bias") && !names_it("scale") && !names_it("offset");
+  if (excluded.empty()) return !names_it("/bias") && !names_it("/scale") && !names_it("/offset");
   return std::none_of(excluded.begin(), excluded.end(), names_it);
 }
 
@@ -133,7 +133,8 @@ absl::StatusOr<std::unique_ptr<Optimizer>> CreateOptimizer(const proto::Optimize
                                                            std::vector<UpdateRegion> regions) {
   const OptimizerKind* kind = FindOptimizerKind(config);
   if (kind == nullptr) {
-    return absl::InvalidArgumentError("optimizer: has no kind; write sgd {} or sgd { momentum: 0.9 }");
+    return absl::InvalidArgumentError(
+        "optimizer: has no kind; write sgd {} or another member of kind in job.proto");
   }
   auto optimizer = std::make_unique<RuleOptimizer>(config, *kind, device, std::move(regions));
   TETHYS_RETURN_IF_ERROR(optimizer->Initialize());

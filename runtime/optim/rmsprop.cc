@@ -26,7 +26,7 @@ UpdateRule Rule(const proto::Optimizer& config) {
 std::vector<OptimizerSlot> Slots(const proto::Optimizer& config) {
   std::vector<OptimizerSlot> slots = {{.name = "mean_square"}};
   if (config.rmsprop().centered()) slots.push_back({.name = "mean"});
-  if (config.rmsprop().momentum() != 0) slots.push_back({.name = "momentum"});
+  if (config.rmsprop().momentum() != 0) slots.push_back({.name = "step_momentum"});
   return slots;
 }
 

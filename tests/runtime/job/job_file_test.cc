@@ -171,6 +171,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadOverride{"workers=0", "workers is 0: must be at least 1"},
         BadOverride{"strategy.parameter_server.servers=0", "servers is 0: must be at least 1"}));
 
+TEST(OverrideTest, DecoupledDecayOfAllOfTheParametersIsRefused) {
+  EXPECT_THAT(
+      ErrorOf(kJob, {"optimizer.decoupled_weight_decay=true", "optimizer.weight_decay=0.5",
+                     "optimizer.learning_rate=0.8", "optimizer.scale_with_workers=true"}),
+      HasSubstr("optimizer.weight_decay is 0.5, and times the learning rate of 2.4 that is 1 or more"));
+}
+
+TEST(OverrideTest, AdamIsRefusedForStaleSynchronousJobs) {
+  EXPECT_THAT(
+      ErrorOf(kJob, {"optimizer=adam", "strategy.parameter_server.consistency=stale_synchronous"}),
+      HasSubstr("optimizer.adam counts updates, but the checkpoints of stale-synchronous jobs count"));
+}
+
 TEST(OverrideTest, EntryOfAnEmptyListIsRefused) {
   const absl::Status status =
       ParseJob("model {}", "my.textproto", {{"model.layer[0].dense.units=3"}}).status();

@@ -47,7 +47,7 @@ TEST(ResolveTest, ResolvedJobHasEveryDefaultSet) {
   EXPECT_EQ(job.data().deviation(), 1);
   EXPECT_TRUE(job.optimizer().schedule().has_constant());
   EXPECT_TRUE(job.optimizer().sgd().has_momentum());
-  EXPECT_THAT(job.optimizer().no_weight_decay(), ElementsAre("bias", "scale", "offset"));
+  EXPECT_THAT(job.optimizer().no_weight_decay(), ElementsAre("/bias", "/scale", "/offset"));
 }
 
 TEST(ResolveTest, ConfiguredSaves_HaveNoMinimumInterval) {

@@ -51,7 +51,7 @@ TEST(Optimizer, KeepsTheSlotsOfItsKind) {
   EXPECT_THAT(SlotNames("adam {}"), ElementsAre("first_moment", "second_moment"));
   EXPECT_THAT(SlotNames("rmsprop {}"), ElementsAre("mean_square"));
   EXPECT_THAT(SlotNames("rmsprop { centered: true momentum: 0.5 }"),
-              ElementsAre("mean_square", "mean", "momentum"));
+              ElementsAre("mean_square", "mean", "step_momentum"));
   EXPECT_THAT(SlotNames("adagrad {}"), ElementsAre("accumulator"));
 }
 
