@@ -25,8 +25,8 @@ absl::Status SegmentPause::Take(const proto::ToTask& order, int64_t done) {
   if (order.has_stop()) {
     return absl::AbortedError(absl::StrCat("the chief ended the job: ", order.stop().reason()));
   }
-  if (order.has_pause() && order.pause().run() == run_ && rest_at_ < 0) {
-    rest_at_ = std::min(done + 1, steps_);
+  if (order.has_pause() && order.pause().run() == run_) {
+    rest_at_ = std::min(std::max(done, rest_at_) + 1, steps_);
     proto::FromTask message;
     message.mutable_pausing()->set_run(run_);
     message.mutable_pausing()->set_steps(rest_at_);

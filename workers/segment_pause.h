@@ -5,8 +5,9 @@
 //   chief: Pause    worker, before step k of the segment: sends Pausing{k + 1}, makes step k, waits
 //   chief: Cut{n}, n the largest of all answers; every worker makes its steps up to n and ends the segment
 //
-// A worker that has answered k + 1 makes step k before it waits. So no worker that has begun step k is left
-// waiting in it, and answers differ by at most one. Used by the training thread.
+// A worker that has answered k + 1 makes step k before it waits. If another worker has begun step k + 1
+// before its Pause came, it waits in that step for the first one and cannot answer. The chief then asks the
+// first one again, and each further Pause moves its wait by one step. Used by the training thread.
 #ifndef TETHYS_WORKERS_SEGMENT_PAUSE_H_
 #define TETHYS_WORKERS_SEGMENT_PAUSE_H_
 
@@ -35,7 +36,7 @@ class SegmentPause {
   const int64_t run_;  // The number of the chief's Run order.
   int64_t steps_;      // Steps in the segment; after a Cut, the steps before the cut.
   TaskSession& session_;
-  int64_t rest_at_ = -1;  // Number of steps after which the worker waits for the Cut; -1: no Pause came.
+  int64_t rest_at_ = -1;  // Number of steps after which the worker waits for orders; -1: no Pause came.
   bool cut_ = false;
 };
 

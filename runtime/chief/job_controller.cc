@@ -351,7 +351,7 @@ void JobController::OnInterrupt(Nanoseconds now, Actions& actions) {
   if (course_.phase() != Phase::kTrain) return;
   // Workers on leases use the batches that they hold and get no more.
   if (planner_.leased()) return running_.CutToLeased();
-  pause_.Begin(actions);
+  pause_.Begin(now, actions);
 }
 
 void JobController::OnPausing(TaskId id, const proto::Pausing& pausing, Nanoseconds now, Actions& actions) {

@@ -256,6 +256,7 @@ void JobController::OnTick(Nanoseconds now, Actions& actions) {
   }
   CheckMembers(now, actions);
   LoseFailed(now, actions);
+  pause_.OnTick(now, actions);
   if (failure_.Due(now)) return Stop(failure_.status(), failure_.culprit(), now, actions);
   if (course_.training_begun() && now - last_progress_ >= kProgressInterval) ReportProgress(now, actions);
 }

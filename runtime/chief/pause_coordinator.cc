@@ -6,18 +6,33 @@
 
 namespace tethys {
 
-void PauseCoordinator::Begin(Actions& actions) {
+void PauseCoordinator::Begin(Nanoseconds now, Actions& actions) {
   TETHYS_CHECK(state_ == State::kIdle);
   state_ = State::kPausing;
+  asked_ = now;
+  for (const TaskId worker : roster_.Present(proto::WORKER)) {
+    answers_.emplace(worker, Answer());
+    if (!roster_.at(worker).run_done) Ask(worker, actions);
+  }
+  for (const TaskId worker : roster_.Present(proto::WORKER)) {
+    if (roster_.at(worker).run_done) OnRunDone(worker, actions);
+  }
+}
+
+void PauseCoordinator::OnTick(Nanoseconds now, Actions& actions) {
+  if (state_ != State::kPausing || now - asked_ < kPatience) return;
+  asked_ = now;
+  for (auto& [worker, answer] : answers_) {
+    if (answer.missing > 0 || roster_.at(worker).run_done) continue;
+    ++answer.missing;
+    Ask(worker, actions);
+  }
+}
+
+void PauseCoordinator::Ask(TaskId worker, Actions& actions) {
   proto::ToTask order;
   order.mutable_pause()->set_run(segment_.run());
-  for (const TaskId worker : roster_.Present(proto::WORKER)) {
-    if (roster_.at(worker).run_done) {
-      Note(worker, segment_.segment().steps, actions);
-    } else {
-      actions.push_back(SendOrder{worker, order});
-    }
-  }
+  actions.push_back(SendOrder{worker, std::move(order)});
 }
 
 absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions) {
@@ -27,27 +42,30 @@ absl::Status PauseCoordinator::OnPausing(TaskId worker, const proto::Pausing& pa
     return absl::InvalidArgumentError(
         absl::StrCat("it pauses after ", pausing.steps(), " steps of a segment of ", steps));
   }
-  Note(worker, pausing.steps(), actions);
+  const auto answer = answers_.find(worker);
+  if (answer == answers_.end() || answer->second.missing == 0) return absl::OkStatus();  // Not asked for.
+  Note(worker, pausing.steps(), answer->second.missing - 1, actions);
   return absl::OkStatus();
 }
 
 void PauseCoordinator::OnRunDone(TaskId worker, Actions& actions) {
-  Note(worker, segment_.segment().steps, actions);
+  Note(worker, segment_.segment().steps, 0, actions);
 }
 
-void PauseCoordinator::Note(TaskId worker, int64_t steps, Actions& actions) {
+void PauseCoordinator::Note(TaskId worker, int64_t steps, int64_t missing, Actions& actions) {
   if (state_ != State::kPausing) return;
-  steps_.emplace(worker, steps);
-  const std::vector<TaskId> workers = roster_.Present(proto::WORKER);
-  if (steps_.size() < workers.size()) return;
-  state_ = State::kCut;
+  answers_[worker] = {.steps = steps, .missing = missing};
   int64_t cut = 0;
-  for (const auto& [paused, made] : steps_) cut = std::max(cut, made);
+  for (const auto& [paused, answer] : answers_) {
+    if (answer.missing > 0) return;
+    cut = std::max(cut, answer.steps);
+  }
+  state_ = State::kCut;
   segment_.CutAfter(cut);
   proto::ToTask order;
   order.mutable_cut()->set_run(segment_.run());
   order.mutable_cut()->set_steps(cut);
-  for (const TaskId paused : workers) {
+  for (const TaskId paused : roster_.Present(proto::WORKER)) {
     if (!roster_.at(paused).run_done) actions.push_back(SendOrder{paused, order});
   }
 }

@@ -2,6 +2,10 @@
 // (workers/segment_pause.h). Pure; owned by JobController.
 //
 //   kIdle --Begin: Pause to all--> kPausing --every worker has named the step it waits after: Cut--> kCut
+//
+// A Pause may reach one worker several short steps before another. The first then waits after a step, while
+// the second has begun a later one, which it cannot complete alone, and so cannot answer. Therefore workers
+// that have answered are asked again, for one more step each time, until all have answered.
 #ifndef TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
 #define TETHYS_RUNTIME_CHIEF_PAUSE_COORDINATOR_H_
 
@@ -9,6 +13,7 @@
 #include <map>
 
 #include "proto/chief.pb.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/chief/chief_actions.h"
 #include "runtime/chief/roster.h"
@@ -25,7 +30,9 @@ class PauseCoordinator {
   PauseCoordinator(const Roster& roster, RunningSegment& segment) : roster_(roster), segment_(segment) {}
 
   // Asks the workers that have not ended the segment to pause. Requires state() == kIdle and an open segment.
-  void Begin(Actions& actions);
+  void Begin(Nanoseconds now, Actions& actions);
+  // Asks again once kPatience has passed since workers were last asked.
+  void OnTick(Nanoseconds now, Actions& actions);
   // The worker waits after `pausing.steps()` steps of the segment. InvalidArgument: the segment is shorter. A
   // message that does not answer a Pause of this run has no effect.
   absl::Status OnPausing(TaskId worker, const proto::Pausing& pausing, Actions& actions);
@@ -34,14 +41,22 @@ class PauseCoordinator {
 
   State state() const { return state_; }
 
+  static constexpr Nanoseconds kPatience = kSecond / 2;
+
  private:
-  void Note(TaskId worker, int64_t steps, Actions& actions);
+  struct Answer {
+    int64_t steps = 0;    // Steps of the segment that the worker makes before it waits.
+    int64_t missing = 1;  // Pauses that it has not answered.
+  };
+  void Ask(TaskId worker, Actions& actions);
+  void Note(TaskId worker, int64_t steps, int64_t missing, Actions& actions);
 
   const Roster& roster_;
   RunningSegment& segment_;
 
   State state_ = State::kIdle;
-  std::map<TaskId, int64_t> steps_;  // Steps of the segment that each worker makes before it waits.
+  Nanoseconds asked_ = 0;  // When workers were last asked.
+  std::map<TaskId, Answer> answers_;
 };
 
 }  // namespace tethys

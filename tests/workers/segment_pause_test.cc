@@ -56,6 +56,18 @@ TEST_F(SegmentPauseTest, Pause_AnswersWithOneMoreStepAndGoesOnUntilTheCut) {
   EXPECT_FALSE(GoesOn(4));
 }
 
+TEST_F(SegmentPauseTest, FurtherPause_MovesTheWaitByOneStep) {
+  session_.Pause();
+  EXPECT_TRUE(GoesOn(2));
+  session_.Pause();
+  EXPECT_TRUE(GoesOn(3)) << "the second Pause asks for a step more";
+  session_.Pause();
+  session_.Cut(5);
+  EXPECT_TRUE(GoesOn(4));
+  EXPECT_FALSE(GoesOn(5));
+  EXPECT_EQ(session_.answers(), (std::vector<int64_t>{3, 4, 5}));
+}
+
 TEST_F(SegmentPauseTest, CutAtAnsweredStep_EndsTheSegmentThere) {
   session_.Pause();
   EXPECT_TRUE(GoesOn(2));

@@ -46,7 +46,7 @@ class PauseCoordinatorTest : public ::testing::Test {
 };
 
 TEST_F(PauseCoordinatorTest, SegmentIsCutAfterFurthestWorkersStep) {
-  pause_.Begin(actions_);
+  pause_.Begin(0, actions_);
   EXPECT_THAT(Log(), ElementsAre("w0 pause", "w1 pause"));
   EXPECT_TRUE(Pausing(0, 0).ok());
   EXPECT_THAT(Log(), IsEmpty());
@@ -58,7 +58,7 @@ TEST_F(PauseCoordinatorTest, SegmentIsCutAfterFurthestWorkersStep) {
 
 TEST_F(PauseCoordinatorTest, WorkerAtSegmentEndIsNotPaused) {
   RunDone(0);
-  pause_.Begin(actions_);
+  pause_.Begin(0, actions_);
   EXPECT_THAT(Log(), ElementsAre("w1 pause"));
   EXPECT_TRUE(Pausing(1, 2).ok());
   EXPECT_THAT(Log(), ElementsAre("w1 cut"));
@@ -66,7 +66,7 @@ TEST_F(PauseCoordinatorTest, WorkerAtSegmentEndIsNotPaused) {
 }
 
 TEST_F(PauseCoordinatorTest, RunDoneThatCrossesThePauseCountsAsItsAnswer) {
-  pause_.Begin(actions_);
+  pause_.Begin(0, actions_);
   EXPECT_TRUE(Pausing(1, 1).ok());
   Log();
   RunDone(0);
@@ -75,7 +75,7 @@ TEST_F(PauseCoordinatorTest, RunDoneThatCrossesThePauseCountsAsItsAnswer) {
 }
 
 TEST_F(PauseCoordinatorTest, RepeatedAnswerDoesNotMoveCut) {
-  pause_.Begin(actions_);
+  pause_.Begin(0, actions_);
   for (const int64_t steps : {1, 2}) EXPECT_TRUE(Pausing(0, steps).ok());
   EXPECT_TRUE(Pausing(1, 1).ok());
   EXPECT_TRUE(Pausing(1, 1).ok());
@@ -83,16 +83,37 @@ TEST_F(PauseCoordinatorTest, RepeatedAnswerDoesNotMoveCut) {
   EXPECT_EQ(segment_.segment().steps, 1);
 }
 
+// Worker 1 has begun the second step, in which it waits for worker 0, before its Pause came.
+TEST_F(PauseCoordinatorTest, WorkerThatHasAnsweredIsAskedAgainUntilAllHave) {
+  constexpr Nanoseconds kPatience = PauseCoordinator::kPatience;
+  pause_.Begin(0, actions_);
+  EXPECT_TRUE(Pausing(0, 1).ok());
+  Log();
+  pause_.OnTick(kPatience - 1, actions_);
+  EXPECT_THAT(Log(), IsEmpty());
+  pause_.OnTick(kPatience, actions_);
+  EXPECT_THAT(Log(), ElementsAre("w0 pause")) << "worker 1 has not answered the first";
+  pause_.OnTick(2 * kPatience, actions_);
+  EXPECT_THAT(Log(), IsEmpty()) << "no worker has answered since";
+  EXPECT_TRUE(Pausing(1, 2).ok());
+  EXPECT_THAT(Log(), IsEmpty()) << "worker 0 may be about to answer with more steps";
+  EXPECT_TRUE(Pausing(0, 2).ok());
+  EXPECT_THAT(Log(), ElementsAre("w0 cut", "w1 cut"));
+  EXPECT_EQ(segment_.segment().steps, 2);
+  pause_.OnTick(9 * kPatience, actions_);
+  EXPECT_THAT(Log(), IsEmpty());
+}
+
 TEST_F(PauseCoordinatorTest, AnswerBeforeThePauseOrOfAnotherRunHasNoEffect) {
   for (const int worker : {0, 1}) EXPECT_TRUE(Pausing(worker, 1).ok());
-  pause_.Begin(actions_);
+  pause_.Begin(0, actions_);
   Log();
   for (const int worker : {0, 1}) EXPECT_TRUE(Pausing(worker, 1, 7).ok()) << "another run";
   EXPECT_THAT(Log(), IsEmpty());
 }
 
 TEST_F(PauseCoordinatorTest, StepsOutsideTheSegmentAreRefused) {
-  pause_.Begin(actions_);
+  pause_.Begin(0, actions_);
   for (const int64_t steps : {-1, 3}) EXPECT_TRUE(absl::IsInvalidArgument(Pausing(0, steps)));
 }
 
