@@ -113,13 +113,14 @@ using UpdateFormulaList =
                 Rmsprop<true, false>, Rmsprop<true, true>, Adagrad>;
 static_assert(UpdateFormulaList::kLength == kUpdateFormulas);
 
-// One element's update, weight decay included. `shrink` is 1 - learning rate * decay.
+// One element's update, weight decay included. `loss` is learning rate * decay: taking loss * w away is more
+// exact than multiplying by 1 - loss, which rounds alike in every update.
 template <class Formula, bool kDecoupled>
 TETHYS_FORMULA void UpdateElement(const UpdateConstants& constants, const UpdateRates& rates, float decay,
-                                  float shrink, float gradient_sum, float& w, float* slots) {
+                                  float loss, float gradient_sum, float& w, float* slots) {
   float g = gradient_sum * rates.gradient_scale;
   if constexpr (kDecoupled) {
-    w *= shrink;
+    w -= loss * w;
   } else {
     g += decay * w;
   }

@@ -192,7 +192,7 @@ void Update(int64_t count, const UpdateConstants& given_constants, const UpdateR
   constexpr int kSlots = Formula::kSlots;
   const UpdateConstants constants = given_constants;
   const UpdateRates rates = given_rates;
-  const float shrink = 1 - rates.learning_rate * decay;
+  const float loss = rates.learning_rate * decay;
   float* __restrict first = kSlots > 0 ? slots[0] : nullptr;
   float* __restrict second = kSlots > 1 ? slots[1] : nullptr;
   float* __restrict third = kSlots > 2 ? slots[2] : nullptr;
@@ -202,7 +202,7 @@ void Update(int64_t count, const UpdateConstants& given_constants, const UpdateR
     if constexpr (kSlots > 1) values[1] = second[i];
     if constexpr (kSlots > 2) values[2] = third[i];
     float parameter = w[i];
-    UpdateElement<Formula, kDecoupled>(constants, rates, decay, shrink, gradient_sums[i], parameter, values);
+    UpdateElement<Formula, kDecoupled>(constants, rates, decay, loss, gradient_sums[i], parameter, values);
     w[i] = parameter;
     if constexpr (kSlots > 0) first[i] = values[0];
     if constexpr (kSlots > 1) second[i] = values[1];

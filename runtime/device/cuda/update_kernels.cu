@@ -34,9 +34,9 @@ __global__ void UpdateKernel(UpdateArguments arguments) {
   constexpr int kSlots = Formula::kSlots;
   const UpdateTile tile = arguments.tiles[blockIdx.x];
   const UpdateRates rates = *arguments.rates;
-  const float shrink = 1 - rates.learning_rate * tile.weight_decay;
+  const float loss = rates.learning_rate * tile.weight_decay;
   const auto update = [&](float gradient, float& w, float* slots) {
-    UpdateElement<Formula, kDecoupled>(arguments.constants, rates, tile.weight_decay, shrink, gradient, w,
+    UpdateElement<Formula, kDecoupled>(arguments.constants, rates, tile.weight_decay, loss, gradient, w,
                                        slots);
   };
   const TilePart part = PartOf(tile, arguments);

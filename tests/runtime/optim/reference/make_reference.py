@@ -3,7 +3,8 @@
 
     make_reference.py torch|keras OUT.safetensors
 
-The gradients are a fixed function of element and update, so the files hold results only. torch.safetensors was made
+The gradients are a fixed function of element and update, so the files hold results only. They were computed in float64:
+in float32 Keras's corrections of Adam are off by 1e-5, and factors such as 1 - rate * decay round alike in each update. torch.safetensors was made
 with PyTorch (PyPI), keras.safetensors with Keras on TensorFlow; the versions are in the files' metadata.
 """
 import json
@@ -44,12 +45,12 @@ def torch_results():
     }
     results = {}
     for name, make in cases.items():
-        w = torch.nn.Parameter(torch.from_numpy(parameters()))
+        w = torch.nn.Parameter(torch.from_numpy(parameters()).double())
         optimizer = make([w])
         for update in range(UPDATES):
-            w.grad = torch.from_numpy(gradient(update))
+            w.grad = torch.from_numpy(gradient(update)).double()
             optimizer.step()
-        results[name] = w.detach().numpy()
+        results[name] = w.detach().numpy().astype("float32")
     return results, {"torch": torch.__version__}
 
 
@@ -68,7 +69,6 @@ def keras_results():
     }
     results = {}
     for name, make in cases.items():
-        # Keras computes Adam's corrections in the type of the parameters; in float32 they are off by 1e-5.
         w = keras.Variable(parameters().astype("float64"), dtype="float64")
         optimizer = make()
         optimizer.build([w])
