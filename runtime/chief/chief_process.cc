@@ -238,6 +238,8 @@ class ChiefProcess final : public ChiefEvents {
   // Completes the files of the run. Called while the loop handles no event. Returns how the job ended.
   absl::Status Conclude(absl::Status status) {
     const absl::Status kept = journal_->Flush();
+    // An error that was overcome: the job may have ended before the loop could warn of it.
+    if (const absl::Status overcome = journal_->TakeError(); kept.ok()) WarnOnce(overcome);
     if (removed_.valid()) WarnOnce(removed_.get());
     WarnOnce(timing_->Flush());
     FinishResources();
