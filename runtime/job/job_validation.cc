@@ -9,6 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_fields.h"
+#include "runtime/job/optimizer_validation.h"
+#include "runtime/job/problems.h"
 #include "runtime/nn/layer_defaults.h"
 
 namespace tethys {
@@ -51,9 +53,7 @@ constexpr double kUnset = -std::numeric_limits<double>::infinity();     // No de
 constexpr double kMaxWorkers = 4096;
 constexpr double kMaxBatchPerWorker = 1 << 20;
 constexpr double kMaxSamples = 4294967295.0;  // An epoch's order holds 32-bit numbers.
-constexpr double kMaxSamplesOfJob = static_cast<double>(std::numeric_limits<int64_t>::max());
 constexpr double kMaxSteps = 1ull << 40;
-constexpr double kMaxEpochs = 1 << 20;
 constexpr double kMaxMessageBytes = 1 << 30;
 constexpr double kMaxBytes = 1ull << 40;
 constexpr double kMaxRate = 1e6;
@@ -162,25 +162,7 @@ constexpr Rule kRules[] = {
     {"timeouts.shutdown", 3, Above(0, kMaxSeconds)},
 };
 
-// ------------------------------------------------------------------------------------------- problems
-
-// Collects the first problem; later ones often follow from it.
-class Problems {
- public:
-  explicit Problems(const FieldLocator& where) : where_(where) {}
-  void Add(absl::string_view field, absl::string_view problem) {
-    if (!status_.ok()) return;
-    status_ = absl::InvalidArgumentError(absl::StrCat(where_(field), ": ", field, " ", problem));
-  }
-  void AddIf(bool wrong, absl::string_view field, absl::string_view problem) {
-    if (wrong) Add(field, problem);
-  }
-  const absl::Status& status() const { return status_; }
-
- private:
-  const FieldLocator& where_;
-  absl::Status status_;
-};
+// ------------------------------------------------------------------------------------ applying rules
 
 void ApplyRules(proto::Job& job, Problems& problems) {
   for (const Rule& rule : kRules) {
@@ -200,15 +182,6 @@ void ApplyRules(proto::Job& job, Problems& problems) {
 }
 
 // ------------------------------------------------------------------------------ fields of other kinds
-
-// Names appear in the names of files and variables, and in tables.
-bool IsName(absl::string_view name) {
-  constexpr size_t kLongestName = 100;
-  return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
-  });
-}
-constexpr char kNameRule[] = "is not a name: use 1 to 100 letters, digits, '_', '-' and '.'";
 
 void ResolveModel(proto::Model& model, Problems& problems) {
   problems.AddIf(model.layer().empty(), "model", "has no layer: add at least one dense layer");
@@ -259,63 +232,6 @@ void ResolveData(proto::Data& data, Problems& problems) {
   if (!data.has_deviation()) data.set_deviation(1);
 }
 
-constexpr char kEitherLength[] = "is given in samples and in epochs: remove one of the two";
-
-template <class Decay>
-void CheckLength(absl::string_view field, const Decay& decay, Problems& problems) {
-  problems.AddIf(decay.samples() > 0 && decay.has_epochs(), field, kEitherLength);
-}
-
-template <class Values>
-void CheckSteps(absl::string_view field, const Values& values, double most, Problems& problems) {
-  double last = 0;
-  for (int i = 0; i < values.size(); ++i) {
-    const auto value = static_cast<double>(values[i]);
-    problems.AddIf(!(value > last && value <= most), absl::StrCat(field, "[", i, "]"),
-                   absl::StrFormat("is %.15g: must be above %.15g, for they ascend, and at most %.15g", value,
-                                   last, most));
-    last = value;
-  }
-}
-
-void CheckSchedule(const proto::Schedule& schedule, Problems& problems) {
-  const std::string path = "optimizer.schedule.";
-  const proto::WarmUp& warm_up = schedule.warm_up();
-  problems.AddIf(schedule.has_warm_up() && !warm_up.has_samples() && !warm_up.has_epochs(), path + "warm_up",
-                 "has no length: give samples or epochs");
-  CheckLength(path + "warm_up", warm_up, problems);
-  CheckLength(path + "linear_decay", schedule.linear_decay(), problems);
-  CheckLength(path + "cosine_decay", schedule.cosine_decay(), problems);
-  CheckLength(path + "polynomial_decay", schedule.polynomial_decay(), problems);
-  const proto::StepDecay& steps = schedule.step_decay();
-  problems.AddIf(schedule.has_step_decay() && steps.samples().empty() && steps.epochs().empty(),
-                 path + "step_decay", "has no step: list samples or epochs");
-  problems.AddIf(!steps.samples().empty() && !steps.epochs().empty(), path + "step_decay", kEitherLength);
-  CheckSteps(path + "step_decay.samples", steps.samples(), kMaxSamplesOfJob, problems);
-  CheckSteps(path + "step_decay.epochs", steps.epochs(), kMaxEpochs, problems);
-}
-
-void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
-  problems.AddIf(optimizer.kind_case() == proto::Optimizer::KIND_NOT_SET, "optimizer",
-                 "has no kind: write sgd {}, adam {}, rmsprop {} or adagrad {}");
-  problems.AddIf(optimizer.decoupled_weight_decay() && optimizer.weight_decay() == 0,
-                 "optimizer.decoupled_weight_decay",
-                 "is true, but optimizer.weight_decay is 0: give a weight decay, such as 0.01");
-  problems.AddIf(optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0, "optimizer.sgd.nesterov",
-                 "is true, but optimizer.sgd.momentum is 0: give a momentum, such as 0.9");
-  CheckSchedule(optimizer.schedule(), problems);
-  if (optimizer.no_weight_decay().empty()) {
-    for (const char* part : {"/bias", "/scale", "/offset"}) optimizer.add_no_weight_decay(part);
-  }
-  for (int i = 0; i < optimizer.no_weight_decay_size(); ++i) {
-    // '/' separates a layer's name from its variable's.
-    std::string name = optimizer.no_weight_decay(i);
-    name.erase(std::remove(name.begin(), name.end(), '/'), name.end());
-    problems.AddIf(!IsName(name), absl::StrCat("optimizer.no_weight_decay[", i, "]"),
-                   "cannot be part of a variable's name");
-  }
-}
-
 void CheckBatch(const proto::Job& job, Problems& problems) {
   problems.AddIf(job.batch_case() == proto::Job::BATCH_NOT_SET, "batch_size_per_worker",
                  "is missing: give it, or global_batch_size");
@@ -332,27 +248,6 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
       absl::StrCat("is ", job.workers(),
                    ", but the strategy is local, which is one worker without exchange: write workers: 1, "
                    "or strategy { mirrored {} } or strategy { parameter_server {} }"));
-  const auto scale = GradientScale(job);
-  const bool pushes_are_updates =
-      job.strategy().parameter_server().has_asynchronous() || scale == proto::Asynchronous::PUSH_MEAN;
-  problems.AddIf(
-      job.optimizer().has_clip() && job.strategy().has_parameter_server() && !pushes_are_updates,
-      "optimizer.clip",
-      "is for updates whose gradients one process has before it begins, but these servers update range by "
-      "range while gradients arrive: leave it out, or write strategy { mirrored {} }, asynchronous {} or "
-      "stale_synchronous { gradient_scale: PUSH_MEAN }");
-  problems.AddIf(job.optimizer().has_adam() && job.strategy().parameter_server().has_stale_synchronous(),
-                 "optimizer.adam",
-                 "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "
-                 "bulk_synchronous {} or asynchronous {}, or another optimizer");
-  const double peak = job.optimizer().learning_rate() *
-                      (job.optimizer().scale_with_workers() ? static_cast<double>(job.workers()) : 1);
-  problems.AddIf(
-      job.optimizer().decoupled_weight_decay() && peak * job.optimizer().weight_decay() >= 1,
-      "optimizer.weight_decay",
-      absl::StrFormat("is %g, and times the learning rate of %g that is 1 or more: an update would "
-                      "leave nothing of the parameters; lower one of the two",
-                      job.optimizer().weight_decay(), peak));
   const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
   for (const proto::Layer& layer : job.model().layer()) {
     const int64_t out = BiasElements(layer);
@@ -466,6 +361,7 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   CheckLogits(job, problems);
   CheckBatch(job, problems);
   CheckStrategy(job, problems);
+  CheckOptimizer(job, problems);
   CheckDevice(job, problems);
   CheckResources(job, problems);
   CheckValidationUse(job, problems);
