@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "ps/consistency.h"
 #include "ps/data_stream.h"
 #include "ps/message_plan.h"
 #include "ps/push_clip.h"
@@ -31,19 +32,6 @@ constexpr int kWindow = 3;
 constexpr double kDefaultStepTimeout = 30;  // Seconds.
 // Sequence numbers of pulls begin here, beyond those of all pushes.
 constexpr uint64_t kFirstPull = uint64_t{1} << 63;
-
-bool IsBulkSynchronous(const proto::ParameterServer& config) {
-  return !config.has_asynchronous() && !config.has_stale_synchronous();
-}
-
-bool PullsBeforeStep(const proto::ParameterServer& config) {
-  return config.asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
-}
-
-proto::Asynchronous::GradientScale GradientScale(const proto::ParameterServer& config) {
-  return config.has_stale_synchronous() ? config.stale_synchronous().gradient_scale()
-                                        : config.asynchronous().gradient_scale();
-}
 
 // The size of a message; equal on all workers of a job, so that they cut their pushes alike.
 int64_t MessageBytes(const ParameterServerStrategyOptions& options, int64_t arena_size) {
@@ -85,6 +73,8 @@ class ParameterServerStrategy final : public Strategy {
   absl::Status Push(int message);
   // Pushes the messages that GradientReady has not pushed: with clipping all of them, once they are clipped.
   absl::Status PushRest();
+  // Internal: a range of the step was not announced.
+  absl::Status CheckAnnounced() const;
   absl::Status Pull();
   // Waits for the answer to a message. The wait grows by step_timeout_ as long as other workers still
   // compute.
@@ -169,27 +159,29 @@ absl::Status ParameterServerStrategy::EnqueueEnd(int) {
   return absl::OkStatus();
 }
 
+// More lenient than the contract: a worker without samples need not announce its ranges. Its pushes are empty
+// but still count.
 absl::Status ParameterServerStrategy::PushRest() {
+  if (step_.sample_count > 0) {
+    TETHYS_RETURN_IF_ERROR(CheckAnnounced());
+    if (clip_ != nullptr) {
+      const int64_t divisor = UsesPushMean(config()) ? step_.sample_count : options_.plan.global_batch();
+      TETHYS_RETURN_IF_ERROR(clip_->Run(divisor, arenas_.gradient_sums));
+    }
+  }
+  for (size_t message = 0; message < messages_.size(); ++message) {
+    const bool pushed = clip_ == nullptr && missing_[message] == 0;
+    if (!pushed) TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::CheckAnnounced() const {
   for (size_t message = 0; message < messages_.size(); ++message) {
     if (missing_[message] == 0) continue;
-    // More lenient than the contract: a worker without samples need not announce its ranges. Its pushes are
-    // empty but still count.
-    if (step_.sample_count > 0) {
-      return absl::InternalError(absl::StrCat("step ", step_.step, " ends before all gradients of [",
-                                              messages_[message].range.begin, ", ",
-                                              messages_[message].range.end(), ") were announced"));
-    }
-    if (clip_ == nullptr) TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
-  }
-  if (clip_ == nullptr) return absl::OkStatus();
-  if (step_.sample_count > 0) {
-    const int64_t divisor = GradientScale(config()) == proto::Asynchronous::GLOBAL_MEAN
-                                ? options_.plan.global_batch()
-                                : step_.sample_count;
-    TETHYS_RETURN_IF_ERROR(clip_->Run(divisor, arenas_.gradient_sums));
-  }
-  for (size_t message = 0; message < messages_.size(); ++message) {
-    TETHYS_RETURN_IF_ERROR(Push(static_cast<int>(message)));
+    return absl::InternalError(absl::StrCat("step ", step_.step, " ends before all gradients of [",
+                                            messages_[message].range.begin, ", ",
+                                            messages_[message].range.end(), ") were announced"));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "absl/strings/str_join.h"
+#include "ps/consistency.h"
 
 namespace tethys {
 namespace {
@@ -22,12 +23,10 @@ ParameterStore::ParameterStore(StoreConfig config, ShardLayout layout, std::uniq
                                Stream& stream)
     : config_(std::move(config)),
       layout_(std::move(layout)),
-      bulk_(!config_.parameter_server.has_asynchronous() &&
-            !config_.parameter_server.has_stale_synchronous()),
+      bulk_(IsBulkSynchronous(config_.parameter_server)),
       stale_(config_.parameter_server.has_stale_synchronous()),
       ordered_(config_.parameter_server.bulk_synchronous().summation() == proto::BulkSynchronous::ORDERED),
-      answers_with_values_(config_.parameter_server.asynchronous().pull() ==
-                           proto::Asynchronous::WITH_ANSWER),
+      answers_with_values_(!PullsBeforeStep(config_.parameter_server)),
       optimizer_(std::move(optimizer)),
       stream_(stream),
       inboxes_(config_.workers),
@@ -297,9 +296,7 @@ absl::Status ParameterStore::ApplyIfComplete(int worker, StoreActions& actions) 
     return GoOn(actions);
   }
   const auto own_samples = static_cast<int64_t>(inbox.push.sample_count);
-  const bool own_mean =
-      config_.parameter_server.asynchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
-  const int64_t divisor = own_mean ? own_samples : config_.global_batch;
+  const int64_t divisor = UsesPushMean(config_.parameter_server) ? own_samples : config_.global_batch;
   return Commit({&worker, 1}, worker, inbox.staging.data(), divisor, actions);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/consistency.h"
 #include "ps/parameter_store.h"
 
 namespace tethys {
@@ -16,8 +17,7 @@ uint64_t ParameterStore::SlowestClock() const {
 }
 
 std::vector<std::vector<int>> ParameterStore::Gathered() const {
-  const bool together =
-      config_.parameter_server.stale_synchronous().gradient_scale() == proto::Asynchronous::GLOBAL_MEAN;
+  const bool together = !UsesPushMean(config_.parameter_server);
   std::map<std::pair<uint64_t, int>, std::vector<int>> steps;
   for (const int worker : all_workers_) {
     const PushInbox& inbox = inboxes_[worker];
@@ -84,8 +84,7 @@ absl::Status ParameterStore::ApplyTogether(const std::vector<int>& workers, Stor
     return absl::OkStatus();
   }
   const Frame& push = inboxes_[workers[0]].push;
-  const bool own_mean =
-      config_.parameter_server.stale_synchronous().gradient_scale() == proto::Asynchronous::PUSH_MEAN;
+  const bool own_mean = UsesPushMean(config_.parameter_server);
   return Commit(workers, workers.back(), sums, own_mean ? push.sample_count : push.global_sample_count,
                 actions);
 }
