@@ -29,16 +29,14 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
       CreateOptimizer(optimizer_config, *served->device, MakeUpdateRegions(optimizer_config, ranges)));
   TETHYS_ASSIGN_OR_RETURN(
       served->store,
-      ParameterStore::Create(
-          StoreConfig{.server = server,
-                      .workers = served->workers,
-                      .generation = generation,
-                      .slots = SlotsOf(optimizer_config),
-                      .schedule = LearningRateSchedule(
-                          optimizer_config, {SamplesPerEpoch(plan), TotalSamples(plan)}, served->workers),
-                      .parameter_server = plan.job().strategy().parameter_server(),
-                      .global_batch = plan.global_batch()},
-          std::move(layout), std::move(optimizer), *served->stream));
+      ParameterStore::Create(StoreConfig{.server = server,
+                                         .workers = served->workers,
+                                         .generation = generation,
+                                         .slots = SlotsOf(optimizer_config),
+                                         .schedule = ScheduleOf(plan),
+                                         .parameter_server = plan.job().strategy().parameter_server(),
+                                         .global_batch = plan.global_batch()},
+                             std::move(layout), std::move(optimizer), *served->stream));
   TETHYS_RETURN_IF_ERROR(
       served->store->ForEachShard([&](int slot, int64_t arena_begin, absl::Span<float> values) {
         const Range range{arena_begin, static_cast<int64_t>(values.size())};

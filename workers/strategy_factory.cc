@@ -22,9 +22,7 @@ constexpr uint32_t kGradientGroup = 1;
 
 // The update of a replica that holds all parameters on its device.
 absl::StatusOr<ReplicaUpdate> UpdateOf(const proto::JobPlan& plan, Replica& replica) {
-  const proto::Optimizer& config = plan.job().optimizer();
-  return replica.MakeUpdate(config, LearningRateSchedule(config, {SamplesPerEpoch(plan), TotalSamples(plan)},
-                                                         plan.job().workers()));
+  return replica.MakeUpdate(plan.job().optimizer(), ScheduleOf(plan));
 }
 
 // Wraps `inner` in a staged strategy, unless the host can use the device's memory.

@@ -16,7 +16,6 @@
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/nn/model.h"
 #include "runtime/optim/optimizer.h"
-#include "runtime/optim/schedule.h"
 
 namespace tethys {
 namespace {
@@ -54,7 +53,7 @@ std::string LearningRateText(const proto::JobPlan& plan) {
   const double scale = optimizer.scale_with_workers() ? workers : 1;
   std::string text = absl::StrFormat("%g", optimizer.learning_rate() * scale);
   if (scale != 1) absl::StrAppendFormat(&text, " (%g x %d workers)", optimizer.learning_rate(), workers);
-  const LearningRateSchedule schedule(optimizer, {SamplesPerEpoch(plan), TotalSamples(plan)}, workers);
+  const LearningRateSchedule schedule = ScheduleOf(plan);
   if (schedule.warm_up_samples() > 0) {
     absl::StrAppendFormat(&text, ", warming up from %g over %s samples", schedule.At(0),
                           CountText(schedule.warm_up_samples()));

@@ -25,7 +25,6 @@
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
 #include "runtime/job/job.h"
-#include "runtime/optim/schedule.h"
 #include "runtime/telemetry/summary.h"
 #include "workers/plan_job.h"
 
@@ -40,9 +39,7 @@ double WallSeconds() {
 
 TensorboardOptions TensorboardOf(const proto::JobPlan& plan, const std::string& run_dir, bool resume) {
   TensorboardOptions options = {.run_dir = run_dir, .wall_seconds = WallSeconds};
-  const LearningRateSchedule schedule(plan.job().optimizer(), {SamplesPerEpoch(plan), TotalSamples(plan)},
-                                      plan.job().workers());
-  options.learning_rate = [&plan, schedule](int64_t epoch, int64_t position) {
+  options.learning_rate = [&plan, schedule = ScheduleOf(plan)](int64_t epoch, int64_t position) {
     return schedule.At(SamplesUsed(plan, epoch, position));
   };
   if (!resume) return options;

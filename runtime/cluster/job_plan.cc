@@ -31,6 +31,11 @@ InitialValue FromProto(proto::Initializer value) {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
+int64_t SamplesPerEpoch(const proto::JobPlan& plan) {
+  if (!plan.job().drop_remainder()) return plan.train_samples();
+  return plan.train_samples() - plan.train_samples() % std::max<int64_t>(1, plan.global_batch());
+}
+
 }  // namespace
 
 absl::Status CheckPlanSize(const proto::JobPlan& plan) {
@@ -79,11 +84,6 @@ int64_t SamplesPerUpdate(const proto::JobPlan& plan) {
   return each_push ? plan.batch_per_worker() : plan.global_batch();
 }
 
-int64_t SamplesPerEpoch(const proto::JobPlan& plan) {
-  if (!plan.job().drop_remainder()) return plan.train_samples();
-  return plan.train_samples() - plan.train_samples() % std::max<int64_t>(1, plan.global_batch());
-}
-
 int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position) {
   return epoch * SamplesPerEpoch(plan) + position;
 }
@@ -98,6 +98,11 @@ int64_t TotalSamples(const proto::JobPlan& plan) {
       batch > 0 && job.max_steps() > kNoLimit / batch ? kNoLimit : job.max_steps() * batch;
   if (job.epochs() == 0) return by_steps;
   return job.max_steps() == 0 ? by_epochs : std::min(by_epochs, by_steps);
+}
+
+LearningRateSchedule ScheduleOf(const proto::JobPlan& plan) {
+  return LearningRateSchedule(plan.job().optimizer(), {SamplesPerEpoch(plan), TotalSamples(plan)},
+                              plan.job().workers());
 }
 
 int ServersWithShards(const proto::Placement& placement) {

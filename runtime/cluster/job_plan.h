@@ -7,6 +7,7 @@
 #include "proto/member.pb.h"
 #include "proto/plan.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/optim/schedule.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -28,9 +29,6 @@ absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
 // Samples of one update: the global batch or, if each push is an update (asynchronous), a worker's batch.
 int64_t SamplesPerUpdate(const proto::JobPlan& plan);
 
-// Samples that an epoch uses, over all workers.
-int64_t SamplesPerEpoch(const proto::JobPlan& plan);
-
 // Samples used before `position` of epoch `epoch`; learning-rate schedules depend on this number. Samples
 // left out by drop_remainder do not count.
 int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position);
@@ -38,6 +36,9 @@ int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position)
 // Samples of the whole job, within epochs and max_steps. A decay of the learning rate without a length of
 // its own spans these samples, also after the job was resumed with another length.
 int64_t TotalSamples(const proto::JobPlan& plan);
+
+// The job's learning rates, with the plan's lengths in samples.
+LearningRateSchedule ScheduleOf(const proto::JobPlan& plan);
 
 // The number of servers that hold shards and get pushes; they have the lowest indices. If a job has more
 // servers than shards, its last servers are empty.
