@@ -13,7 +13,6 @@ constexpr int64_t kFloatBytes = sizeof(float);
 bool IsDecayed(const proto::Optimizer& config, absl::string_view variable) {
   const auto names_it = [variable](const std::string& part) { return absl::StrContains(variable, part); };
   const auto& excluded = config.no_weight_decay();
-  if (excluded.empty()) return !names_it("/bias") && !names_it("/scale") && !names_it("/offset");
   return std::none_of(excluded.begin(), excluded.end(), names_it);
 }
 

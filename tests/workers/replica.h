@@ -25,6 +25,7 @@ inline proto::Optimizer SgdConfig() {
   proto::Optimizer config;
   config.set_learning_rate(0.05);
   config.set_weight_decay(1e-3);
+  config.add_no_weight_decay("/bias");
   config.mutable_sgd()->set_momentum(0.9);
   config.mutable_schedule()->mutable_linear_decay()->set_end_learning_rate(0.01);
   config.mutable_schedule()->mutable_linear_decay()->set_samples(600);

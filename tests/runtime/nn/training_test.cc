@@ -16,6 +16,7 @@ proto::Optimizer SgdConfig() {
   proto::Optimizer config;
   config.set_learning_rate(kRate);
   config.set_weight_decay(kDecay);
+  config.add_no_weight_decay("/bias");
   config.mutable_sgd()->set_momentum(kMomentum);
   return config;
 }

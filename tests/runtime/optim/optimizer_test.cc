@@ -31,8 +31,9 @@ std::vector<float> Decays(const std::string& config) {
   return decays;
 }
 
-TEST(Optimizer, DecaysAllButBiasesByDefault) {
-  EXPECT_THAT(Decays("weight_decay: 0.5"), ElementsAre(0.5f, 0, 0.5f));
+TEST(Optimizer, DecaysAllVariablesButTheNamedOnes) {
+  EXPECT_THAT(Decays("weight_decay: 0.5"), ElementsAre(0.5f, 0.5f, 0.5f));
+  EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: '/bias'"), ElementsAre(0.5f, 0, 0.5f));
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'b/'"), ElementsAre(0.5f, 0.5f, 0));
   EXPECT_THAT(Decays("weight_decay: 0.5 no_weight_decay: 'a/' no_weight_decay: 'weights'"),
               ElementsAre(0, 0, 0));
