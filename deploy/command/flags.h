@@ -40,7 +40,7 @@ class Flags {
   // The last value given, or `otherwise` if the flag is not given.
   std::string Get(const std::string& name, const std::string& otherwise = "") const;
   std::vector<std::string> GetAll(const std::string& name) const;
-  // As Get, for numbers. InvalidArgument: the value is not a whole number in [least, most].
+  // Like Get, for numbers. InvalidArgument: the value is not a whole number in [least, most].
   absl::StatusOr<int64_t> GetInteger(const std::string& name, int64_t otherwise, int64_t least,
                                      int64_t most) const;
   const std::vector<std::string>& arguments() const { return arguments_; }

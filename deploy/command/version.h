@@ -10,7 +10,7 @@ namespace tethys {
 // commit is left out if the program was not built from a git repository. Uncommitted changes show only in the
 // build id.
 std::string VersionText();
-// As VersionText, with only the beginning of the build id, for people.
+// Like VersionText, but with only the beginning of the build id, for people.
 std::string ShortVersionText();
 
 }  // namespace tethys

@@ -45,7 +45,7 @@ std::vector<std::string> HostRow(const CheckedHost& host, size_t number) {
   return row;
 }
 
-// In Mbit/s: "94.2", "941", "9,410".
+// A rate in Mbit/s: "94.2", "941", "9,410".
 std::string MegabitsText(double bytes_per_second) {
   const double megabits = bytes_per_second * 8 / 1e6;
   return megabits < 100 ? absl::StrFormat("%.1f", megabits) : CountText(std::llround(megabits));

@@ -49,7 +49,7 @@ RemoteCommand Question(const HostNeeds& needs, const Place& place) {
   return command;
 }
 
-// What a machine lacks according to its `tethys ready`, one line per thing.
+// Lists what a machine lacks according to its `tethys ready`, one line per thing.
 std::vector<std::string> Lacks(const RemoteResult& result) {
   if (!result.status.ok()) return {std::string(result.status.message())};
   std::vector<std::string> lacks;

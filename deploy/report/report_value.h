@@ -37,7 +37,7 @@ Difference DifferenceOf(const proto::ReportValue& a, const proto::ReportValue& b
 // "13.70 ± 0.15": scaled, and rounded to the second significant digit of the standard error, if that is
 // known.
 std::string MeanText(const proto::ReportValue& value, double scale = 1);
-// As MeanText, with the unit: "13.70 ± 0.15 s".
+// Like MeanText, with the unit: "13.70 ± 0.15 s".
 std::string SecondsText(const proto::ReportValue& seconds);
 // For example "1.70 ± 0.02 times".
 std::string TimesText(const Ratio& ratio);
