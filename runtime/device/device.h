@@ -21,8 +21,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
 #include "runtime/device/bfloat16.h"
-#include "runtime/device/image_primitives.h"
-#include "runtime/device/primitives.h"
+#include "runtime/device/primitive_factory.h"
 #include "runtime/device/stream_communicator.h"
 
 namespace tethys {
@@ -75,9 +74,18 @@ enum class MemoryKind {
   kPinnedHost,  // Host memory that the device copies from and to without staging.
 };
 
-class Device {
+// Row r of the matrix begins at to + r * to_width and at from + r * from_width. Counts are in elements.
+struct ColumnCopy {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  float* to = nullptr;
+  int64_t to_width = 0;
+  const float* from = nullptr;
+  int64_t from_width = 0;
+};
+
+class Device : public PrimitiveFactory {
  public:
-  virtual ~Device() = default;
   virtual std::string Describe() const = 0;  // "cpu, oneDNN 2.6.3, AVX-512, 1 thread"
   // True if primitives take host pointers as well as device pointers, so that inputs need no copy.
   virtual bool reads_host_memory() const = 0;
@@ -106,6 +114,8 @@ class Device {
   virtual absl::Status CopyToHost(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
   // Copies device memory to device memory. Source and destination must not overlap.
   virtual absl::Status CopyOnDevice(Stream& stream, void* to, const void* from, int64_t bytes) = 0;
+  // Copies a matrix [rows, columns] that is part of a wider one on both sides.
+  virtual absl::Status CopyColumns(Stream& stream, const ColumnCopy& copy) = 0;
 
   // RoundToBfloat16 rounds in[i] to the nearest bfloat16, ties to even; values beyond the range become
   // infinite, NaN stays NaN. WidenBfloat16 converts back exactly.
@@ -127,24 +137,6 @@ class Device {
                                                          absl::FunctionRef<absl::Status()> /*work*/) {
     return absl::UnimplementedError("devices of this kind capture no graphs");
   }
-
-  virtual absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
-      const ConvolutionShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
-      const MaxPoolingShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-      int64_t rows, int64_t classes) = 0;
-  virtual absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
-      int64_t count, float mean, float deviation) = 0;
-  // `regions` do not overlap.
-  virtual absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(
-      const UpdateRule& rule, std::vector<UpdateRegion> regions) = 0;
-  // `limit` is above 0.
-  virtual absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
-                                                                    std::vector<UpdateRegion> regions) = 0;
-  virtual absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
-                                                                          RandomPurpose purpose) = 0;
 };
 
 // The CPU back end. `threads`, at least 1, is the number of threads oneDNN may use.

@@ -84,6 +84,26 @@ class MaxPoolingPrimitive {
   virtual int64_t workspace_bytes() const = 0;
 };
 
+// y = the mean of each window, channel by channel.
+struct AveragePoolingShape {
+  int64_t rows = 0;
+  ImageShape in;
+  Window window;
+  // The divisor: all positions of the window, or (false) those that lie in the image.
+  bool count_padding = false;
+  ImageShape output() const {
+    return {window.height.Positions(in.height), window.width.Positions(in.width), in.channels};
+  }
+};
+
+class AveragePoolingPrimitive {
+ public:
+  virtual ~AveragePoolingPrimitive() = default;
+  virtual absl::Status Forward(Stream& stream, const float* x, float* y) = 0;
+  // Each element of dy is shared out equally to its window's elements in the image. dx is overwritten.
+  virtual absl::Status Backward(Stream& stream, const float* dy, float* dx) = 0;
+};
+
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_DEVICE_IMAGE_PRIMITIVES_H_

@@ -69,6 +69,54 @@ class LateMaxPooling final : public MaxPoolingPrimitive {
   Stream& cpu_;
 };
 
+class LateAveragePooling final : public AveragePoolingPrimitive {
+ public:
+  LateAveragePooling(std::unique_ptr<AveragePoolingPrimitive> now, Stream& cpu)
+      : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Forward(Stream& stream, const float* x, float* y) override {
+    Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, y); });
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream& stream, const float* dy, float* dx) override {
+    Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, dy, dx); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<AveragePoolingPrimitive> now_;
+  Stream& cpu_;
+};
+
+class LateSum final : public SumPrimitive {
+ public:
+  LateSum(std::unique_ptr<SumPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Run(Stream& stream, const float* a, const float* b, float* sum) override {
+    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, a, b, sum); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<SumPrimitive> now_;
+  Stream& cpu_;
+};
+
+class LateActivation final : public ActivationPrimitive {
+ public:
+  LateActivation(std::unique_ptr<ActivationPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Forward(Stream& stream, const float* x, float* y) override {
+    Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, y); });
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream& stream, const float* y, const float* dy, float* dx) override {
+    Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, y, dy, dx); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<ActivationPrimitive> now_;
+  Stream& cpu_;
+};
+
 class LateSoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
  public:
   LateSoftmaxCrossEntropy(std::unique_ptr<SoftmaxCrossEntropyPrimitive> now, Stream& cpu)
@@ -207,6 +255,11 @@ class LateDevice final : public Device {
     return absl::OkStatus();
   }
 
+  absl::Status CopyColumns(Stream& stream, const ColumnCopy& copy) override {
+    Late(stream).Enqueue([=, this] { return cpu_->CopyColumns(*cpu_stream_, copy); });
+    return absl::OkStatus();
+  }
+
   absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) override {
     Late(stream).Enqueue([=, this] { return cpu_->RoundToBfloat16(*cpu_stream_, in, out, count); });
     return absl::OkStatus();
@@ -236,6 +289,20 @@ class LateDevice final : public Device {
       const MaxPoolingShape& shape) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateMaxPooling(shape));
     return std::make_unique<LateMaxPooling>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
+      const AveragePoolingShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateAveragePooling(shape));
+    return std::make_unique<LateAveragePooling>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSum(count));
+    return std::make_unique<LateSum>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
+      int64_t count, ActivationFunction function) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateActivation(count, function));
+    return std::make_unique<LateActivation>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
       int64_t rows, int64_t classes) override {

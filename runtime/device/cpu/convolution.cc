@@ -89,7 +89,7 @@ class Convolution final : public ConvolutionPrimitive {
       x_.Set(x), filters_.Set(filters), bias_.Set(bias), y_.Set(y);
       pack_forward_.Run(stream_);
       forward_.Run(stream_);
-      if (shape_.relu) kernels_.relu(shape_.rows * shape_.output().elements(), y);
+      if (shape_.relu) relu_.forward(shape_.rows * shape_.output().elements(), y, y);
     });
   }
 
@@ -97,7 +97,7 @@ class Convolution final : public ConvolutionPrimitive {
                         float* dfilters, float* dbias) override {
     const FlushDenormals flush;
     omp_set_num_threads(threads_);
-    if (shape_.relu) kernels_.mask(shape_.rows * shape_.output().elements(), y, dy);
+    if (shape_.relu) relu_.backward(shape_.rows * shape_.output().elements(), y, dy, dy);
     return Catch([&] {
       x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters), dbias_.Set(dbias);
       backward_filters_.Run(stream_);
@@ -131,7 +131,7 @@ class Convolution final : public ConvolutionPrimitive {
 
   const ConvolutionShape shape_;
   const int threads_;
-  const Kernels& kernels_;
+  const ActivationLoops& relu_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
   dnnl::primitive_attr attributes_;  // Set so that we provide scratch memory and no execution allocates it.
@@ -145,7 +145,9 @@ class Convolution final : public ConvolutionPrimitive {
 };
 
 Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels)
-    : shape_(shape), threads_(threads), kernels_(kernels) {
+    : shape_(shape),
+      threads_(threads),
+      relu_(kernels.activations[static_cast<int>(ActivationFunction::kRelu)]) {
   omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on the number of threads.
   attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const Layouts layouts = MakeLayouts();

@@ -1,6 +1,7 @@
 // The CPU device. A call completes its work before it returns, so streams and events never wait.
 #include <oneapi/dnnl/dnnl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -96,6 +97,13 @@ class CpuDevice final : public Device {
     return absl::OkStatus();
   }
 
+  absl::Status CopyColumns(Stream&, const ColumnCopy& copy) override {
+    for (int64_t r = 0; r < copy.rows; ++r) {
+      std::copy_n(copy.from + r * copy.from_width, copy.columns, copy.to + r * copy.to_width);
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status RoundToBfloat16(Stream&, const float* in, Bfloat16* out, int64_t count) override {
     kernels_.round_to_bfloat16(count, in, out);
     return absl::OkStatus();
@@ -122,6 +130,21 @@ class CpuDevice final : public Device {
       const MaxPoolingShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages("max pooling", shape.rows, shape.in, shape.window));
     return cpu::CreateMaxPooling(shape, kernels_);
+  }
+
+  absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
+      const AveragePoolingShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckImages("average pooling", shape.rows, shape.in, shape.window));
+    return cpu::CreateAveragePooling(shape, kernels_);
+  }
+  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
+    TETHYS_RETURN_IF_ERROR(CheckCount(count));
+    return cpu::CreateSum(count, kernels_);
+  }
+  absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
+      int64_t count, ActivationFunction function) override {
+    TETHYS_RETURN_IF_ERROR(CheckCount(count));
+    return cpu::CreateActivation(count, function, kernels_);
   }
 
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
@@ -168,6 +191,11 @@ class CpuDevice final : public Device {
   static absl::Status CheckAxis(absl::string_view what, int64_t size) {
     if (size >= 1 && size <= kMaxAxis) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
+  }
+
+  static absl::Status CheckCount(int64_t count) {
+    if (count >= 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("an array has ", count, " elements; it needs 0 or more"));
   }
 
   static absl::Status CheckImages(absl::string_view what, int64_t rows, const ImageShape& in,

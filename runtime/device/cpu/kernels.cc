@@ -43,14 +43,6 @@ void MaskAndSumColumns(int64_t rows, int64_t columns, const float* __restrict y,
   }
 }
 
-void Relu(int64_t count, float* y) {
-  for (int64_t i = 0; i < count; ++i) y[i] = y[i] < 0.0f ? 0.0f : y[i];  // Keeps NaN.
-}
-
-void Mask(int64_t count, const float* __restrict y, float* __restrict dy) {
-  for (int64_t i = 0; i < count; ++i) dy[i] = y[i] > 0.0f ? dy[i] : 0.0f;
-}
-
 // NaN counts as larger than all numbers.
 bool IsLarger(float x, float y) { return x > y || x != x; }
 
@@ -58,13 +50,18 @@ void Maximum(int64_t count, const float* __restrict x, float* __restrict largest
   for (int64_t i = 0; i < count; ++i) largest[i] = IsLarger(x[i], largest[i]) ? x[i] : largest[i];
 }
 
-struct Columns {
+struct Extent {
   int64_t begin, end;
 };
-Columns ColumnsOf(const WindowColumns& windows, int64_t position) {
-  const int64_t begin = position * windows.stride - windows.before;
-  const int64_t end = begin + windows.size;
-  return {begin > 0 ? begin : 0, end < windows.width ? end : windows.width};
+// The positions of a window that are within the image.
+Extent Within(int64_t position, int64_t size, int64_t stride, int64_t before, int64_t in) {
+  const int64_t begin = position * stride - before;
+  const int64_t end = begin + size;
+  return {begin > 0 ? begin : 0, end < in ? end : in};
+}
+
+Extent ColumnsOf(const WindowColumns& windows, int64_t position) {
+  return Within(position, windows.size, windows.stride, windows.before, windows.width);
 }
 
 void PoolColumns(const WindowColumns& windows, const float* columns, float* __restrict y) {
@@ -101,6 +98,41 @@ void MoveWhereEqual(int64_t count, const float* __restrict x, const float* __res
   }
 }
 
+// Calls visit(output pixel, input pixel, factor of the mean) for every element of every window, without the
+// channels, in row-major order; positions are in elements.
+template <typename Visit>
+void ForEachPooled(const PoolingWindows& g, const Visit& visit) {
+  const float whole = 1.0f / static_cast<float>(g.size_h * g.size_w);
+  for (int64_t row = 0; row < g.rows; ++row) {
+    for (int64_t i = 0; i < g.out_height * g.out_width; ++i) {
+      const auto [top, bottom] = Within(i / g.out_width, g.size_h, g.stride_h, g.before_h, g.height);
+      const auto [left, right] = Within(i % g.out_width, g.size_w, g.stride_w, g.before_w, g.width);
+      const auto pixels = static_cast<float>((bottom - top) * (right - left));
+      const float factor = g.count_padding ? whole : 1.0f / pixels;
+      const int64_t out = (row * g.out_height * g.out_width + i) * g.channels;
+      for (int64_t h = top; h < bottom; ++h) {
+        for (int64_t w = left; w < right; ++w) {
+          visit(out, ((row * g.height + h) * g.width + w) * g.channels, factor);
+        }
+      }
+    }
+  }
+}
+
+void AveragePool(const PoolingWindows& g, const float* __restrict x, float* __restrict y) {
+  for (int64_t i = 0; i < g.rows * g.out_height * g.out_width * g.channels; ++i) y[i] = 0.0f;
+  ForEachPooled(g, [&](int64_t out, int64_t in, float factor) {
+    for (int64_t c = 0; c < g.channels; ++c) y[out + c] += factor * x[in + c];
+  });
+}
+
+void AverageUnpool(const PoolingWindows& g, const float* __restrict dy, float* __restrict dx) {
+  for (int64_t i = 0; i < g.rows * g.height * g.width * g.channels; ++i) dx[i] = 0.0f;
+  ForEachPooled(g, [&](int64_t out, int64_t in, float factor) {
+    for (int64_t c = 0; c < g.channels; ++c) dx[in + c] += factor * dy[out + c];
+  });
+}
+
 void SubtractRowMaximum(int64_t rows, int64_t columns, const float* __restrict in, float* __restrict out) {
   for (int64_t r = 0; r < rows; ++r, in += columns, out += columns) {
     float maximum = in[0];
@@ -109,29 +141,104 @@ void SubtractRowMaximum(int64_t rows, int64_t columns, const float* __restrict i
   }
 }
 
-// exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2. n ln 2 is subtracted in two parts (Cody and
-// Waite 1980); exp(r) is its Taylor series to r^7. Adding 1.5 * 2^23 rounds to an integer, which the low bits
-// of the sum then hold.
-void Exponentials(int64_t count, float* values) {
+// exp(x) for x <= 0; values below -87 count as -87. exp(x) = 2^n exp(r), n = round(x / ln 2),
+// |r| <= ln 2 / 2. n ln 2 is subtracted in two parts (Cody and Waite 1980); exp(r) is its Taylor series to
+// r^7. Adding 1.5 * 2^23 rounds to an integer, which the low bits of the sum then hold.
+float Exponential(float value) {
   constexpr float kLog2E = 1.44269504f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = values[i] < -87.0f ? -87.0f : values[i];
-    const float shifted = x * kLog2E + kRound;
-    const float n = shifted - kRound;
-    const float r = (x - n * kLn2High) - n * kLn2Low;
-    float p = 1.0f / 5040.0f;
-    p = p * r + 1.0f / 720.0f;
-    p = p * r + 1.0f / 120.0f;
-    p = p * r + 1.0f / 24.0f;
-    p = p * r + 1.0f / 6.0f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    const uint32_t power = (__builtin_bit_cast(uint32_t, shifted) << 23) + 0x3f800000u;
-    values[i] = p * __builtin_bit_cast(float, power);
+  const float x = value < -87.0f ? -87.0f : value;
+  const float shifted = x * kLog2E + kRound;
+  const float n = shifted - kRound;
+  const float r = (x - n * kLn2High) - n * kLn2Low;
+  float p = 1.0f / 5040.0f;
+  p = p * r + 1.0f / 720.0f;
+  p = p * r + 1.0f / 120.0f;
+  p = p * r + 1.0f / 24.0f;
+  p = p * r + 1.0f / 6.0f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const uint32_t power = (__builtin_bit_cast(uint32_t, shifted) << 23) + 0x3f800000u;
+  return p * __builtin_bit_cast(float, power);
+}
+
+void Exponentials(int64_t count, float* values) {
+  for (int64_t i = 0; i < count; ++i) values[i] = Exponential(values[i]);
+}
+
+// The compiler vectorises loops whose arrays are distinct, so an array that is changed in place gets a loop
+// of its own.
+void Add(int64_t count, const float* a, const float* b, float* sum) {
+  if (sum == b) b = a, a = sum;
+  if (sum == b) {
+    for (int64_t i = 0; i < count; ++i) sum[i] += sum[i];
+  } else if (sum == a) {
+    const float* __restrict other = b;
+    for (int64_t i = 0; i < count; ++i) sum[i] += other[i];
+  } else {
+    float* __restrict out = sum;
+    for (int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
   }
 }
+
+struct ReluFunction {
+  static float Value(float x) { return x < 0.0f ? 0.0f : x; }  // Keeps NaN, like the next.
+  static float Gradient(float y, float dy) { return y > 0.0f ? dy : 0.0f; }
+};
+struct Relu6Function {
+  static float Value(float x) { return x < 0.0f ? 0.0f : x > 6.0f ? 6.0f : x; }
+  static float Gradient(float y, float dy) { return y > 0.0f && y < 6.0f ? dy : 0.0f; }
+};
+struct SigmoidFunction {
+  static float Value(float x) {
+    const float e = Exponential(x < 0.0f ? x : -x);
+    return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+  }
+  static float Gradient(float y, float dy) { return dy * y * (1.0f - y); }
+};
+struct TanhFunction {
+  // tanh(|x|) = (1 - e) / (1 + e) with e = exp(-2 |x|). For small x, where 1 - e would lose digits, its
+  // Taylor series to x^9.
+  static float Value(float x) {
+    const float magnitude = x < 0.0f ? -x : x;
+    const float e = Exponential(-2.0f * magnitude);
+    const float large = (1.0f - e) / (1.0f + e);
+    const float square = x * x;
+    float p = 62.0f / 2835.0f;
+    p = p * square - 17.0f / 315.0f;
+    p = p * square + 2.0f / 15.0f;
+    p = p * square - 1.0f / 3.0f;
+    const float small = x + x * square * p;
+    return magnitude < 0.25f ? small : x < 0.0f ? -large : large;
+  }
+  static float Gradient(float y, float dy) { return dy * (1.0f - y * y); }
+};
+
+template <typename Function>
+void Activate(int64_t count, const float* x, float* y) {
+  if (x == y) {
+    for (int64_t i = 0; i < count; ++i) y[i] = Function::Value(y[i]);
+  } else {
+    float* __restrict out = y;
+    for (int64_t i = 0; i < count; ++i) out[i] = Function::Value(x[i]);
+  }
+}
+template <typename Function>
+void ActivateBackward(int64_t count, const float* y, const float* dy, float* dx) {
+  float* __restrict out = dx;
+  if (dy == dx) {
+    for (int64_t i = 0; i < count; ++i) out[i] = Function::Gradient(y[i], out[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = Function::Gradient(y[i], dy[i]);
+  }
+}
+template <typename Function>
+constexpr ActivationLoops LoopsOf() {
+  return {Activate<Function>, ActivateBackward<Function>};
+}
+constexpr ActivationLoops kActivations[] = {LoopsOf<ReluFunction>(), LoopsOf<Relu6Function>(),
+                                            LoopsOf<SigmoidFunction>(), LoopsOf<TanhFunction>()};
 
 void ConvertBytes(int64_t count, float scale, float shift, const uint8_t* __restrict in,
                   float* __restrict out) {
@@ -248,12 +355,14 @@ const Kernels TETHYS_KERNELS = {
     .add_bias_relu = AddBiasRelu,
     .sum_columns = SumColumns,
     .mask_and_sum_columns = MaskAndSumColumns,
-    .relu = Relu,
-    .mask = Mask,
     .maximum = Maximum,
     .pool_columns = PoolColumns,
     .unpool_columns = UnpoolColumns,
     .move_where_equal = MoveWhereEqual,
+    .average_pool = AveragePool,
+    .average_unpool = AverageUnpool,
+    .add = Add,
+    .activations = kActivations,
     .subtract_row_maximum = SubtractRowMaximum,
     .exponentials = Exponentials,
     .convert_bytes = ConvertBytes,

@@ -29,6 +29,20 @@ struct WindowColumns {
   int64_t before;
 };
 
+// Windows over images [height, width, channels] of `rows` rows, for average pooling.
+struct PoolingWindows {
+  int64_t rows, height, width, channels, out_height, out_width;
+  int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
+  bool count_padding;
+};
+
+// An activation function and its derivative, which is computed from the output y. `y` may be `x`, `dx` may be
+// `dy`.
+struct ActivationLoops {
+  void (*forward)(int64_t count, const float* x, float* y);
+  void (*backward)(int64_t count, const float* y, const float* dy, float* dx);
+};
+
 // Updates `count` elements by one formula (update_formulas.h). `slots` has a pointer for each of its slots.
 using UpdateLoop = void (*)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
                             float weight_decay, float* w, const float* gradient_sums, float* const* slots);
@@ -52,10 +66,6 @@ struct Kernels {
   void (*sum_columns)(int64_t rows, int64_t columns, const float* dy, float* sums);
   void (*mask_and_sum_columns)(int64_t rows, int64_t columns, const float* y, float* dy, float* sums);
 
-  // relu sets y[i] to 0 if it is negative; mask sets dy[i] to 0 if y[i] is not positive.
-  void (*relu)(int64_t count, float* y);
-  void (*mask)(int64_t count, const float* y, float* dy);
-
   // largest[i] = max(largest[i], x[i]). Max pooling takes the maximum over the rows of a window with this
   // kernel, and then over its columns with pool_columns.
   void (*maximum)(int64_t count, const float* x, float* largest);
@@ -68,6 +78,14 @@ struct Kernels {
   // If x[i] == largest[i], adds d[i] to dx[i] and sets d[i] to 0, so that only the first of several equal
   // rows gets the gradient.
   void (*move_where_equal)(int64_t count, const float* x, const float* largest, float* d, float* dx);
+
+  // y = the mean of each window; its derivative overwrites dx.
+  void (*average_pool)(const PoolingWindows& windows, const float* x, float* y);
+  void (*average_unpool)(const PoolingWindows& windows, const float* dy, float* dx);
+
+  // sum[i] = a[i] + b[i]; `sum` may be `a` or `b`, which may be equal.
+  void (*add)(int64_t count, const float* a, const float* b, float* sum);
+  const ActivationLoops* activations;  // Indexed by ActivationFunction.
 
   // out[r, c] = in[r, c] - max over c of in[r, c].
   void (*subtract_row_maximum)(int64_t rows, int64_t columns, const float* in, float* out);

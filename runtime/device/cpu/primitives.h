@@ -15,6 +15,11 @@ absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const Co
                                                                         int threads, const Kernels& kernels);
 absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape,
                                                                       const Kernels& kernels);
+std::unique_ptr<AveragePoolingPrimitive> CreateAveragePooling(const AveragePoolingShape& shape,
+                                                              const Kernels& kernels);
+std::unique_ptr<SumPrimitive> CreateSum(int64_t count, const Kernels& kernels);
+std::unique_ptr<ActivationPrimitive> CreateActivation(int64_t count, ActivationFunction function,
+                                                      const Kernels& kernels);
 absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
     int64_t rows, int64_t classes, const Kernels& kernels);
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,

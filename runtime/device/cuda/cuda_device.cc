@@ -26,6 +26,11 @@ absl::Status CheckAxis(absl::string_view what, int64_t size) {
   return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
 }
 
+absl::Status CheckCount(int64_t count) {
+  if (count >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("an array has ", count, " elements; it needs 0 or more"));
+}
+
 // Requires padding less than the window, and at least one position.
 absl::Status CheckAxis(absl::string_view what, const Window::Axis& axis, int64_t in) {
   TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
@@ -113,6 +118,15 @@ class CudaDevice final : public Device {
     return absl::OkStatus();
   }
 
+  absl::Status CopyColumns(Stream& stream, const ColumnCopy& copy) override {
+    if (copy.rows == 0 || copy.columns == 0) return absl::OkStatus();
+    constexpr size_t kBytes = sizeof(float);
+    TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy2DAsync(copy.to, copy.to_width * kBytes, copy.from,
+                                                  copy.from_width * kBytes, copy.columns * kBytes, copy.rows,
+                                                  cudaMemcpyDeviceToDevice, Handle(stream)));
+    return absl::OkStatus();
+  }
+
   absl::Status RoundToBfloat16(Stream& stream, const float* in, Bfloat16* out, int64_t count) override {
     TETHYS_RETURN_IF_CUDA_ERROR(ToBfloat16(Handle(stream), count, in, reinterpret_cast<__nv_bfloat16*>(out)));
     return absl::OkStatus();
@@ -149,6 +163,21 @@ class CudaDevice final : public Device {
       const MaxPoolingShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
     return cuda::CreateMaxPooling(shape);
+  }
+
+  absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
+      const AveragePoolingShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
+    return cuda::CreateAveragePooling(shape);
+  }
+  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
+    TETHYS_RETURN_IF_ERROR(CheckCount(count));
+    return cuda::CreateSum(count);
+  }
+  absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
+      int64_t count, ActivationFunction function) override {
+    TETHYS_RETURN_IF_ERROR(CheckCount(count));
+    return cuda::CreateActivation(count, function);
   }
 
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(

@@ -1,4 +1,4 @@
-// Loss, input conversion, pooling and random numbers: our own kernels.
+// Loss, input conversion, pooling, sums, activations and random numbers: our own kernels.
 #include <utility>
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -12,6 +12,26 @@ namespace {
 // The kernels read and write these structs as arrays of numbers.
 static_assert(sizeof(LossResult) == 3 * sizeof(double));
 static_assert(sizeof(RandomPosition) == 2 * sizeof(uint64_t));
+
+// `Shape` is MaxPoolingShape or AveragePoolingShape.
+template <typename Shape>
+PoolingArguments ArgumentsOf(const Shape& shape) {
+  const Window::Axis& h = shape.window.height;
+  const Window::Axis& w = shape.window.width;
+  const ImageShape out = shape.output();
+  return {.rows = shape.rows,
+          .height = shape.in.height,
+          .width = shape.in.width,
+          .channels = shape.in.channels,
+          .out_height = out.height,
+          .out_width = out.width,
+          .size_h = h.size,
+          .size_w = w.size,
+          .stride_h = h.stride,
+          .stride_w = w.stride,
+          .before_h = h.before,
+          .before_w = w.before};
+}
 
 class SoftmaxCrossEntropyLoss final : public SoftmaxCrossEntropyPrimitive {
  public:
@@ -69,6 +89,56 @@ class MaxPooling final : public MaxPoolingPrimitive {
   const PoolingArguments arguments_;
 };
 
+class AveragePooling final : public AveragePoolingPrimitive {
+ public:
+  AveragePooling(const PoolingArguments& arguments, bool count_padding)
+      : arguments_(arguments), count_padding_(count_padding) {}
+
+  absl::Status Forward(Stream& stream, const float* x, float* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(AveragePoolingForward(Handle(stream), arguments_, count_padding_, x, y));
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream& stream, const float* dy, float* dx) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(AveragePoolingBackward(Handle(stream), arguments_, count_padding_, dy, dx));
+    return absl::OkStatus();
+  }
+
+ private:
+  const PoolingArguments arguments_;
+  const bool count_padding_;
+};
+
+class Sum final : public SumPrimitive {
+ public:
+  explicit Sum(int64_t count) : count_(count) {}
+
+  absl::Status Run(Stream& stream, const float* a, const float* b, float* sum) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(Add(Handle(stream), count_, a, b, sum));
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t count_;
+};
+
+class Activation final : public ActivationPrimitive {
+ public:
+  Activation(int64_t count, ActivationFunction function) : count_(count), function_(function) {}
+
+  absl::Status Forward(Stream& stream, const float* x, float* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(Activate(Handle(stream), function_, count_, x, y));
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream& stream, const float* y, const float* dy, float* dx) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(ActivateBackward(Handle(stream), function_, count_, y, dy, dx));
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t count_;
+  const ActivationFunction function_;
+};
+
 class UniformNumbers final : public UniformPrimitive {
  public:
   UniformNumbers(int64_t count, PhiloxKey key) : count_(count), key_(key) {}
@@ -99,21 +169,21 @@ absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
 }
 
 absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape) {
-  const Window::Axis& h = shape.window.height;
-  const Window::Axis& w = shape.window.width;
-  const ImageShape out = shape.output();
-  return std::make_unique<MaxPooling>(PoolingArguments{.rows = shape.rows,
-                                                       .height = shape.in.height,
-                                                       .width = shape.in.width,
-                                                       .channels = shape.in.channels,
-                                                       .out_height = out.height,
-                                                       .out_width = out.width,
-                                                       .size_h = h.size,
-                                                       .size_w = w.size,
-                                                       .stride_h = h.stride,
-                                                       .stride_w = w.stride,
-                                                       .before_h = h.before,
-                                                       .before_w = w.before});
+  return std::make_unique<MaxPooling>(ArgumentsOf(shape));
+}
+
+absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
+    const AveragePoolingShape& shape) {
+  return std::make_unique<AveragePooling>(ArgumentsOf(shape), shape.count_padding);
+}
+
+absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) {
+  return std::make_unique<Sum>(count);
+}
+
+absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,
+                                                                      ActivationFunction function) {
+  return std::make_unique<Activation>(count, function);
 }
 
 absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key) {

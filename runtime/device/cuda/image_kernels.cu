@@ -1,4 +1,4 @@
-// Max pooling over [rows, height, width, channels], with one thread per written element.
+// Max and average pooling over [rows, height, width, channels], with one thread per written element.
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
@@ -93,7 +93,64 @@ __global__ void BackwardKernel(PoolingArguments a, const float* x, const float* 
   }
 }
 
+// The factor of a window's mean.
+__device__ float MeanFactor(const PoolingArguments& a, bool count_padding, const Extent& h, const Extent& w) {
+  const int64_t elements = count_padding ? a.size_h * a.size_w : (h.end - h.begin) * (w.end - w.begin);
+  return 1.0f / static_cast<float>(elements);
+}
+
+__global__ void AverageForwardKernel(PoolingArguments a, bool count_padding, const float* x, float* y) {
+  const int64_t count = a.rows * a.out_height * a.out_width * a.channels;
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
+    const Element out = ElementOf(i, a.out_height, a.out_width, a.channels);
+    const Extent h = WindowExtent(out.h, a.size_h, a.stride_h, a.before_h, a.height);
+    const Extent w = WindowExtent(out.w, a.size_w, a.stride_w, a.before_w, a.width);
+    const float factor = MeanFactor(a, count_padding, h, w);
+    float sum = 0;
+    for (int64_t at_h = h.begin; at_h < h.end; ++at_h) {
+      for (int64_t at_w = w.begin; at_w < w.end; ++at_w) {
+        sum += factor * x[ElementAt(out.row, at_h, at_w, out.c, a.height, a.width, a.channels)];
+      }
+    }
+    y[i] = sum;
+  }
+}
+
+// Like BackwardKernel.
+__global__ void AverageBackwardKernel(PoolingArguments a, bool count_padding, const float* dy, float* dx) {
+  const int64_t count = a.rows * a.height * a.width * a.channels;
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
+    const Element in = ElementOf(i, a.height, a.width, a.channels);
+    const Extent windows_h = CoveringWindows(in.h, a.size_h, a.stride_h, a.before_h, a.out_height);
+    const Extent windows_w = CoveringWindows(in.w, a.size_w, a.stride_w, a.before_w, a.out_width);
+    float sum = 0;
+    for (int64_t out_h = windows_h.begin; out_h < windows_h.end; ++out_h) {
+      for (int64_t out_w = windows_w.begin; out_w < windows_w.end; ++out_w) {
+        const Extent h = WindowExtent(out_h, a.size_h, a.stride_h, a.before_h, a.height);
+        const Extent w = WindowExtent(out_w, a.size_w, a.stride_w, a.before_w, a.width);
+        const int64_t out = ElementAt(in.row, out_h, out_w, in.c, a.out_height, a.out_width, a.channels);
+        sum += MeanFactor(a, count_padding, h, w) * dy[out];
+      }
+    }
+    dx[i] = sum;
+  }
+}
+
 }  // namespace
+
+cudaError_t AveragePoolingForward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
+                                  const float* x, float* y) {
+  const PoolingArguments& a = arguments;
+  const unsigned blocks = BlocksFor(a.rows * a.out_height * a.out_width * a.channels);
+  return Launch(AverageForwardKernel, blocks, kThreads, stream, a, count_padding, x, y);
+}
+
+cudaError_t AveragePoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
+                                   const float* dy, float* dx) {
+  const PoolingArguments& a = arguments;
+  return Launch(AverageBackwardKernel, BlocksFor(a.rows * a.height * a.width * a.channels), kThreads, stream,
+                a, count_padding, dy, dx);
+}
 
 cudaError_t MaxPoolingForward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
                               float* y) {

@@ -1,7 +1,7 @@
-// Launches our kernels (kernels.cu, image_kernels.cu, update_kernels.cu). Contains no kernel syntax, so that
-// plain C++ files can include it. Every function enqueues work on `stream` and returns the error of the
-// launch; pointers are device memory. Results never depend on timing: the shape fixes the order of sums, and
-// no float is added atomically.
+// Launches our kernels (kernels.cu, activation_kernels.cu, image_kernels.cu, update_kernels.cu). Contains no
+// kernel syntax, so that plain C++ files can include it. Every function enqueues work on `stream` and returns
+// the error of the launch; pointers are device memory. Results never depend on timing: the shape fixes the
+// order of sums, and no float is added atomically.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 
@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "runtime/base/philox.h"
+#include "runtime/device/elementwise_primitives.h"
 #include "runtime/device/update_rule.h"
 
 namespace tethys::cuda {
@@ -81,6 +82,19 @@ cudaError_t MaxPoolingForward(cudaStream_t stream, const PoolingArguments& argum
                               float* y);
 cudaError_t MaxPoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, const float* x,
                                const float* y, const float* dy, float* dx);
+
+// Contract: AveragePoolingPrimitive.
+cudaError_t AveragePoolingForward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
+                                  const float* x, float* y);
+cudaError_t AveragePoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
+                                   const float* dy, float* dx);
+
+// Contracts: SumPrimitive, ActivationPrimitive.
+cudaError_t Add(cudaStream_t stream, int64_t count, const float* a, const float* b, float* sum);
+cudaError_t Activate(cudaStream_t stream, ActivationFunction function, int64_t count, const float* x,
+                     float* y);
+cudaError_t ActivateBackward(cudaStream_t stream, ActivationFunction function, int64_t count, const float* y,
+                             const float* dy, float* dx);
 
 }  // namespace tethys::cuda
 

@@ -28,6 +28,11 @@ absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const Libraries& lib
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const Libraries& libraries,
                                                                         const ConvolutionShape& shape);
 absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape);
+absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
+    const AveragePoolingShape& shape);
+absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count);
+absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,
+                                                                      ActivationFunction function);
 absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
     const Libraries& libraries, int64_t rows, int64_t classes);
 absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,

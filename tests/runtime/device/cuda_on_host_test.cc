@@ -3,6 +3,7 @@
 // For bfloat16 this tests only which tensors we convert, and when.
 #include "tests/testing/cuda_on_host.h"
 
+#include "runtime/device/cuda/activation_kernels.cu"
 #include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/image_kernels.cu"
 #include "runtime/device/cuda/kernels.cu"

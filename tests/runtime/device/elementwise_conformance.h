@@ -1,7 +1,9 @@
-// Tests of DeviceConformance for input conversion.
+// Tests of DeviceConformance for input conversion, sums, activations and copies of columns.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_ELEMENTWISE_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_ELEMENTWISE_CONFORMANCE_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +20,101 @@ TEST_P(DeviceConformance, BytesAreStandardised) {
   ASSERT_TRUE(conversion->Run(*stream_, in.data(), out.data()).ok());
   const std::vector<float> host = out.Host();
   for (size_t i = 0; i < bytes.size(); ++i) EXPECT_NEAR(host[i], (bytes[i] / 255.0 - 0.2860) / 0.3530, 1e-6);
+}
+
+TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
+  for (const int64_t count : {0, 1, 15, 1000}) {
+    const std::vector<float> a = RandomFloats(count, 1), b = RandomFloats(count, 2);
+    auto sum = device_->CreateSum(count).value();
+    auto a_device = Floats(a), b_device = Floats(b), out = Poisoned(count);
+    ASSERT_TRUE(sum->Run(*stream_, a_device.data(), b_device.data(), out.data()).ok());
+    std::vector<float> expected(count);
+    for (int64_t i = 0; i < count; ++i) expected[i] = a[i] + b[i];
+    EXPECT_EQ(out.Host(), expected);
+    ASSERT_TRUE(sum->Run(*stream_, b_device.data(), a_device.data(), a_device.data()).ok());
+    EXPECT_EQ(a_device.Host(), expected) << "in place";
+    ASSERT_TRUE(sum->Run(*stream_, b_device.data(), b_device.data(), b_device.data()).ok());
+    for (int64_t i = 0; i < count; ++i) expected[i] = b[i] + b[i];
+    EXPECT_EQ(b_device.Host(), expected) << "twice the same";
+  }
+  EXPECT_FALSE(device_->CreateSum(-1).ok());
+}
+
+inline double ActivationValue(ActivationFunction function, double x) {
+  switch (function) {
+    case ActivationFunction::kRelu:
+      return std::max(x, 0.0);
+    case ActivationFunction::kRelu6:
+      return std::min(std::max(x, 0.0), 6.0);
+    case ActivationFunction::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ActivationFunction::kTanh:
+      return std::tanh(x);
+  }
+  return 0;
+}
+inline double ActivationDerivative(ActivationFunction function, double x) {
+  const double y = ActivationValue(function, x);
+  switch (function) {
+    case ActivationFunction::kRelu:
+      return x > 0;
+    case ActivationFunction::kRelu6:
+      return x > 0 && x < 6;
+    case ActivationFunction::kSigmoid:
+      return y * (1 - y);
+    case ActivationFunction::kTanh:
+      return 1 - y * y;
+  }
+  return 0;
+}
+
+TEST_P(DeviceConformance, ActivationsAgreeWithDoublePrecision) {
+  std::vector<float> x = {0, 6, -1e-7f, 1e-7f, 1e-3f, -1e-3f, 0.2499f, 0.2501f, 100, -100, 1e30f, -1e30f};
+  for (const float value : RandomFloats(1000, 1)) x.push_back(8 * value);
+  const std::vector<float> dy = RandomFloats(x.size(), 2);
+  for (int f = 0; f < kActivationFunctions; ++f) {
+    const auto function = static_cast<ActivationFunction>(f);
+    SCOPED_TRACE(f);
+    auto activation = device_->CreateActivation(x.size(), function).value();
+    auto x_device = Floats(x), y = Poisoned(x.size()), dy_device = Floats(dy), dx = Poisoned(x.size());
+    ASSERT_TRUE(activation->Forward(*stream_, x_device.data(), y.data()).ok());
+    ASSERT_TRUE(activation->Backward(*stream_, y.data(), dy_device.data(), dx.data()).ok());
+    const std::vector<float> values = y.Host(), gradients = dx.Host();
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = ActivationValue(function, x[i]);
+      EXPECT_NEAR(values[i], expected, 1e-6 * std::abs(expected) + 1e-37) << x[i];
+      EXPECT_NEAR(gradients[i], dy[i] * ActivationDerivative(function, x[i]), 4e-7) << x[i];
+    }
+    ASSERT_TRUE(activation->Forward(*stream_, x_device.data(), x_device.data()).ok());
+    EXPECT_EQ(x_device.Host(), values) << "in place";
+    ASSERT_TRUE(activation->Backward(*stream_, y.data(), dy_device.data(), dy_device.data()).ok());
+    EXPECT_EQ(dy_device.Host(), gradients) << "in place";
+  }
+}
+
+TEST_P(DeviceConformance, ActivationsKeepNaN) {
+  for (int f = 0; f < kActivationFunctions; ++f) {
+    auto activation = device_->CreateActivation(20, static_cast<ActivationFunction>(f)).value();
+    auto x = Poisoned(20);
+    ASSERT_TRUE(activation->Forward(*stream_, x.data(), x.data()).ok());
+    for (const float value : x.Host()) EXPECT_TRUE(std::isnan(value)) << f;
+  }
+}
+
+TEST_P(DeviceConformance, ColumnsAreCopiedBetweenMatricesOfDifferentWidths) {
+  const std::vector<float> from = RandomFloats(4 * 7, 1);
+  auto from_device = Floats(from), to = Floats(std::vector<float>(4 * 5, 0));
+  const ColumnCopy copy = {.rows = 4,
+                           .columns = 3,
+                           .to = to.data() + 2,
+                           .to_width = 5,
+                           .from = from_device.data() + 1,
+                           .from_width = 7};
+  ASSERT_TRUE(device_->CopyColumns(*stream_, copy).ok());
+  const std::vector<float> host = to.Host();
+  for (int64_t i = 0; i < 4 * 5; ++i) {
+    EXPECT_EQ(host[i], i % 5 < 2 ? 0 : from[i / 5 * 7 + i % 5 - 1]) << i;
+  }
 }
 
 }  // namespace tethys

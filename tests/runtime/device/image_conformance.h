@@ -84,12 +84,25 @@ TEST_P(ImageConformance, PaddingIsNeverTheMaximum) {
   EXPECT_EQ(y.Host(), (std::vector<float>{-1, -2, -4, -5}));
 }
 
+TEST_P(ImageConformance, AveragePoolingAgreesWithDoublePrecisionInAllShapes) {
+  for (const MaxPoolingShape& shape : MaxPoolingShapes()) {
+    for (const bool count_padding : {false, true}) {
+      SCOPED_TRACE(::testing::Message()
+                   << shape.in.height << " x " << shape.in.width << " x " << shape.in.channels);
+      CheckAveragePooling({shape.rows, shape.in, shape.window, count_padding});
+    }
+  }
+  const Window whole = {.height = {.size = 7}, .width = {.size = 5}};
+  CheckAveragePooling({.rows = 3, .in = {7, 5, 33}, .window = whole});
+}
+
 TEST_P(ImageConformance, InvalidImageShapesAreRefused) {
   const ImageShape image = {4, 4, 1};
   for (const Window& window : {SquareWindow(5, 1, 0, 0), SquareWindow(0, 1, 0, 0), SquareWindow(2, 0, 0, 0),
                                SquareWindow(2, 1, 2, 0), SquareWindow(2, 1, 0, -1)}) {
     EXPECT_FALSE(device_->CreateConvolution({.rows = 1, .in = image, .out = 1, .window = window}).ok());
     EXPECT_FALSE(device_->CreateMaxPooling({.rows = 1, .in = image, .window = window}).ok());
+    EXPECT_FALSE(device_->CreateAveragePooling({.rows = 1, .in = image, .window = window}).ok());
   }
   const Window window = SquareWindow(2, 1, 0, 0);
   EXPECT_FALSE(device_->CreateConvolution({.rows = 0, .in = image, .out = 1, .window = window}).ok());

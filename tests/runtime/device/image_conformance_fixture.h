@@ -19,6 +19,7 @@ class ImageConformance : public DeviceConformance {
   // Checks that running forward and backward twice gives the same bits. Prints which algorithms ran.
   void CheckConvolutionRerun(const ConvolutionShape& shape);
   void CheckMaxPooling(const MaxPoolingShape& shape);
+  void CheckAveragePooling(const AveragePoolingShape& shape);
 };
 
 inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
@@ -115,6 +116,31 @@ inline void ImageConformance::CheckMaxPooling(const MaxPoolingShape& shape) {
   }
   EXPECT_EQ(y.Host(), expected_y);
   EXPECT_LE(RelativeError(dx.Host(), expected_dx), 1e-6);
+}
+
+inline void ImageConformance::CheckAveragePooling(const AveragePoolingShape& shape) {
+  const ImageShape out = shape.output();
+  const int64_t window = shape.window.height.size * shape.window.width.size;
+  const auto x = RandomFloats(shape.rows * shape.in.elements(), 1),
+             dy = RandomFloats(shape.rows * out.elements(), 2);
+  auto pooling = device_->CreateAveragePooling(shape).value();
+  auto x_device = Floats(x), dy_device = Floats(dy), y = Poisoned(dy.size()), dx = Poisoned(x.size());
+  ASSERT_TRUE(pooling->Forward(*stream_, x_device.data(), y.data()).ok());
+  ASSERT_TRUE(pooling->Backward(*stream_, dy_device.data(), dx.data()).ok());
+  std::vector<double> pixels(out.height * out.width), expected_y(dy.size()), expected_dx(x.size());
+  ForEachTap(shape.in, out, shape.window,
+             [&](Pixel at, Pixel, Pixel) { pixels[at.y * out.width + at.x] += 1; });
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    ForEachTap(shape.in, out, shape.window, [&](Pixel at, Pixel, Pixel from) {
+      const double divisor = shape.count_padding ? window : pixels[at.y * out.width + at.x];
+      for (int64_t c = 0; c < out.channels; ++c) {
+        expected_y[At(out, row, at) + c] += x[At(shape.in, row, from) + c] / divisor;
+        expected_dx[At(shape.in, row, from) + c] += dy[At(out, row, at) + c] / divisor;
+      }
+    });
+  }
+  EXPECT_LE(RelativeError(y.Host(), expected_y), Arithmetic::SumTolerance(window));
+  EXPECT_LE(RelativeError(dx.Host(), expected_dx), Arithmetic::SumTolerance(window));
 }
 
 }  // namespace tethys

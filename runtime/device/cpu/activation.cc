@@ -1,0 +1,50 @@
+// Sums and activation functions.
+#include "runtime/device/cpu/primitives.h"
+
+namespace tethys::cpu {
+namespace {
+
+class Sum final : public SumPrimitive {
+ public:
+  Sum(int64_t count, const Kernels& kernels) : count_(count), kernels_(kernels) {}
+
+  absl::Status Run(Stream&, const float* a, const float* b, float* sum) override {
+    kernels_.add(count_, a, b, sum);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t count_;
+  const Kernels& kernels_;
+};
+
+class Activation final : public ActivationPrimitive {
+ public:
+  Activation(int64_t count, const ActivationLoops& loops) : count_(count), loops_(loops) {}
+
+  absl::Status Forward(Stream&, const float* x, float* y) override {
+    loops_.forward(count_, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream&, const float* y, const float* dy, float* dx) override {
+    loops_.backward(count_, y, dy, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t count_;
+  const ActivationLoops& loops_;
+};
+
+}  // namespace
+
+std::unique_ptr<SumPrimitive> CreateSum(int64_t count, const Kernels& kernels) {
+  return std::make_unique<Sum>(count, kernels);
+}
+
+std::unique_ptr<ActivationPrimitive> CreateActivation(int64_t count, ActivationFunction function,
+                                                      const Kernels& kernels) {
+  return std::make_unique<Activation>(count, kernels.activations[static_cast<int>(function)]);
+}
+
+}  // namespace tethys::cpu

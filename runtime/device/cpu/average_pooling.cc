@@ -1,0 +1,47 @@
+#include "runtime/device/cpu/primitives.h"
+
+namespace tethys::cpu {
+namespace {
+
+class AveragePooling final : public AveragePoolingPrimitive {
+ public:
+  AveragePooling(const PoolingWindows& windows, const Kernels& kernels)
+      : windows_(windows), kernels_(kernels) {}
+
+  absl::Status Forward(Stream&, const float* x, float* y) override {
+    kernels_.average_pool(windows_, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream&, const float* dy, float* dx) override {
+    kernels_.average_unpool(windows_, dy, dx);
+    return absl::OkStatus();
+  }
+
+ private:
+  const PoolingWindows windows_;
+  const Kernels& kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<AveragePoolingPrimitive> CreateAveragePooling(const AveragePoolingShape& shape,
+                                                              const Kernels& kernels) {
+  const Window::Axis &h = shape.window.height, &w = shape.window.width;
+  const ImageShape out = shape.output();
+  return std::make_unique<AveragePooling>(PoolingWindows{.rows = shape.rows,
+                                                         .height = shape.in.height,
+                                                         .width = shape.in.width,
+                                                         .channels = shape.in.channels,
+                                                         .out_height = out.height,
+                                                         .out_width = out.width,
+                                                         .size_h = h.size,
+                                                         .size_w = w.size,
+                                                         .stride_h = h.stride,
+                                                         .stride_w = w.stride,
+                                                         .before_h = h.before,
+                                                         .before_w = w.before,
+                                                         .count_padding = shape.count_padding},
+                                          kernels);
+}
+
+}  // namespace tethys::cpu

@@ -1,0 +1,47 @@
+// Creates the primitives of a device, which are its operations for one fixed shape each. Part of the contract
+// in device.h. Every function returns InvalidArgument for a shape or parameter that has no meaning.
+#ifndef TETHYS_RUNTIME_DEVICE_PRIMITIVE_FACTORY_H_
+#define TETHYS_RUNTIME_DEVICE_PRIMITIVE_FACTORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/device/elementwise_primitives.h"
+#include "runtime/device/image_primitives.h"
+#include "runtime/device/primitives.h"
+
+namespace tethys {
+
+class PrimitiveFactory {
+ public:
+  virtual ~PrimitiveFactory() = default;
+
+  virtual absl::StatusOr<std::unique_ptr<DensePrimitive>> CreateDense(const DenseShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(
+      const ConvolutionShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
+      const MaxPoolingShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
+      const AveragePoolingShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) = 0;
+  virtual absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
+      int64_t count, ActivationFunction function) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
+      int64_t rows, int64_t classes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
+      int64_t count, float mean, float deviation) = 0;
+  // `regions` do not overlap.
+  virtual absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(
+      const UpdateRule& rule, std::vector<UpdateRegion> regions) = 0;
+  // `limit` is above 0.
+  virtual absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
+                                                                    std::vector<UpdateRegion> regions) = 0;
+  virtual absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
+                                                                          RandomPurpose purpose) = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DEVICE_PRIMITIVE_FACTORY_H_
