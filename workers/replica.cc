@@ -1,5 +1,6 @@
 #include "workers/replica.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "workers/device_memory.h"
@@ -22,10 +23,11 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Model model, std::uniqu
 absl::Status Replica::Allocate() {
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
   TETHYS_ASSIGN_OR_RETURN(parameters_, AllocateArena());
+  TETHYS_RETURN_IF_ERROR(AllocateActivations());
   if (options_.evaluation_rows > 0) {
     TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
                             Plan::Compile(model_, *device_, *stream_, options_.evaluation_rows,
-                                          options_.scaling, parameters_->floats(), nullptr));
+                                          options_.scaling, parameters_->floats(), nullptr, Activations()));
   }
   if (options_.train == nullptr) return absl::OkStatus();
   recorder_ =
@@ -33,6 +35,26 @@ absl::Status Replica::Allocate() {
                                      StepRecorder::kCapacity, StepRecorder::kPatience, options_.records_wait);
   TETHYS_ASSIGN_OR_RETURN(phases_, StepPhases::Create(*device_, *stream_, *recorder_));
   return absl::OkStatus();
+}
+
+// A step and an evaluation never run at the same time, so their plans share memory.
+absl::Status Replica::AllocateActivations() {
+  int64_t training = 0, evaluation = 0;
+  if (options_.rows > 0) {
+    TETHYS_ASSIGN_OR_RETURN(training, ActivationElements(model_, options_.rows, /*trains=*/true));
+  }
+  if (options_.evaluation_rows > 0) {
+    TETHYS_ASSIGN_OR_RETURN(evaluation,
+                            ActivationElements(model_, options_.evaluation_rows, /*trains=*/false));
+  }
+  const int64_t elements = std::max(training, evaluation);
+  TETHYS_ASSIGN_OR_RETURN(
+      activations_, device_->Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice));
+  return absl::OkStatus();
+}
+
+absl::Span<float> Replica::Activations() {
+  return {activations_->floats(), static_cast<size_t>(activations_->bytes()) / sizeof(float)};
 }
 
 absl::StatusOr<std::unique_ptr<Buffer>> Replica::AllocateArena() {
@@ -61,7 +83,7 @@ absl::Status Replica::Attach(std::unique_ptr<Strategy> strategy) {
 absl::Status Replica::Prepare() {
   TETHYS_ASSIGN_OR_RETURN(float* const gradient_sums, GradientSums());
   TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(model_, *device_, *stream_, options_.rows, options_.scaling,
-                                               parameters_->floats(), gradient_sums));
+                                               parameters_->floats(), gradient_sums, Activations()));
   StepArenas arenas{parameters_->floats(), gradient_sums, arena_size()};
   if (options_.train != nullptr) {
     TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, options_.train, options_.feed));

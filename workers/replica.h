@@ -110,6 +110,8 @@ class Replica {
   absl::Status CreatePipeline(const StrategyTraits& traits);
   absl::StatusOr<float*> GradientSums();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateArena();
+  absl::Status AllocateActivations();
+  absl::Span<float> Activations();
 
   const Model model_;
   const Options options_;
@@ -117,6 +119,7 @@ class Replica {
   const std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Buffer> parameters_;
+  std::unique_ptr<Buffer> activations_;  // Of both plans.
   std::unique_ptr<Plan> evaluation_plan_;
   std::unique_ptr<StepRecorder> recorder_;
   std::unique_ptr<StepPhases> phases_;

@@ -4,22 +4,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "runtime/job/job.h"
+#include "runtime/nn/layers/layer_defaults.h"
 
 namespace tethys {
 namespace {
-
-std::string LayerText(const proto::Layer& layer) {
-  const auto activated = [](proto::Activation activation) {
-    return activation == proto::RELU ? " relu" : "";
-  };
-  if (layer.has_flatten()) return "flatten";
-  if (layer.has_dense())
-    return absl::StrCat("dense ", layer.dense().units(), activated(layer.dense().activation()));
-  if (layer.has_max_pooling()) return absl::StrCat("max pooling ", layer.max_pooling().size());
-  const proto::Convolution& convolution = layer.convolution();
-  return absl::StrCat("convolution ", convolution.filters(), " of ", convolution.kernel_size(), " x ",
-                      convolution.kernel_size(), activated(convolution.activation()));
-}
 
 // Returns "a/b" for "a/b/c.gz".
 std::string FolderOf(const std::string& path) {

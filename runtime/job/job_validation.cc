@@ -11,7 +11,7 @@
 #include "runtime/job/job_fields.h"
 #include "runtime/job/optimizer_validation.h"
 #include "runtime/job/problems.h"
-#include "runtime/nn/layer_defaults.h"
+#include "runtime/nn/layers/layer_defaults.h"
 
 namespace tethys {
 namespace {
@@ -72,6 +72,11 @@ constexpr Rule kRules[] = {
     {"model.layer.max_pooling.size", kUnset, From(1, 1 << 12)},
     {"model.layer.max_pooling.stride", kUnset, From(1, 1 << 12)},
     {"model.layer.max_pooling.padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"model.layer.average_pooling.size", kUnset, From(1, 1 << 12)},
+    {"model.layer.average_pooling.stride", kUnset, From(1, 1 << 12)},
+    {"model.layer.average_pooling.padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"model.layer.average_pooling.count_padding", 0, From(0, 1)},
+    {"model.layer.activate.activation", kRequired, From(1, proto::Activation_MAX)},
     {"data.validation_samples", 0, From(0, kMaxSamples)},
     {"data.limit_samples", 0, From(0, kMaxSamples)},
     {"data.classes", kRequired, From(2, 1 << 24)},
@@ -190,8 +195,7 @@ void ResolveModel(proto::Model& model, Problems& problems) {
     proto::Layer& layer = *model.mutable_layer(i);
     const std::string field = absl::StrCat("model.layer[", i, "]");
     problems.AddIf(layer.kind_case() == proto::Layer::KIND_NOT_SET, field,
-                   "has no kind: write flatten {}, dense { units: ... }, convolution { filters: ... } or "
-                   "max_pooling {}");
+                   absl::StrCat("has no kind: write one of ", LayerKindList()));
     ResolveLayer(i, layer);
     problems.AddIf(!IsName(layer.name()), field + ".name", kNameRule);
     problems.AddIf(
@@ -200,14 +204,13 @@ void ResolveModel(proto::Model& model, Problems& problems) {
   }
 }
 
+// Whatever the last layer is, the model is checked once the shape of a sample is known.
 void CheckLogits(const proto::Job& job, Problems& problems) {
   if (job.model().layer().empty()) return;
   const int last = job.model().layer_size() - 1;
   const proto::Layer& layer = job.model().layer(last);
-  const std::string field = absl::StrCat("model.layer[", last, "]");
-  problems.AddIf(!layer.has_dense(), field,
-                 "is the last layer and must be dense: its outputs are the logits");
-  problems.AddIf(layer.dense().units() != job.data().classes(), field + ".dense.units",
+  problems.AddIf(layer.has_dense() && layer.dense().units() != job.data().classes(),
+                 absl::StrCat("model.layer[", last, "].dense.units"),
                  absl::StrCat("is ", layer.dense().units(), " in the last layer, but data.classes is ",
                               job.data().classes(), ": the two must be equal, one logit per class"));
 }
@@ -250,7 +253,7 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
                    "or strategy { mirrored {} } or strategy { parameter_server {} }"));
   const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
   for (const proto::Layer& layer : job.model().layer()) {
-    const int64_t out = BiasElements(layer);
+    const int64_t out = SmallestVariable(layer);
     problems.AddIf(
         out > 0 && fixed.shards() > out, "strategy.parameter_server.partitioner.fixed.shards",
         absl::StrCat("is ", fixed.shards(), ", but the bias of layer '", layer.name(), "' has only ", out,

@@ -1,13 +1,9 @@
 #include "runtime/nn/memory_forecast.h"
 
 #include <algorithm>
-#include <numeric>
-#include <variant>
-#include <vector>
 
 #include "absl/strings/str_format.h"
-#include "runtime/device/workspace_bounds.h"
-#include "runtime/nn/plan.h"
+#include "runtime/nn/memory_plan.h"
 #include "runtime/tensor/batch.h"
 
 namespace tethys {
@@ -26,32 +22,25 @@ constexpr int64_t kStepResults = 64;
 // No device holds more elements. The limit also keeps sums below 2^63.
 constexpr int64_t kMostElements = int64_t{1} << 52;
 
-bool IsProduct(const Model::Layer& layer) { return !std::holds_alternative<MaxPoolingShape>(layer.shape); }
-
-// Elements of one row's activations.
+// Elements of one row's values, and of their gradients if the plan trains.
 int64_t RowElements(const Model& model, bool trains) {
-  const std::vector<int64_t> buffers = ActivationBuffers(model, trains);
-  return std::accumulate(buffers.begin(), buffers.end(), int64_t{0});
+  return PlanStepMemory(model.graph(), 1, trains).elements;
 }
 
-void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, bool trains,
-             MemoryForecast& forecast) {
-  int64_t elements = RowElements(model, trains);
-  rows = std::min(rows, kMostElements / elements);
-  int64_t widest = 0;
-  for (const Model::Layer& layer : model.layers()) {
-    widest = std::max(widest, layer.out);
-    if (!needs.on_gpu || !IsProduct(layer)) continue;
-    forecast.workspaces +=
-        std::holds_alternative<DenseShape>(layer.shape) ? kMostDenseWorkspace : kMostConvolutionWorkspace;
-    if (needs.bf16) {
-      forecast.copies += (rows * (layer.in + layer.out) + layer.weights.count) * kBfloat16Bytes;
-    }
-  }
-  if (trains) elements += 2 * widest;  // Two layers' gradients exist at a time.
-  forecast.activations += rows * elements * kFloatBytes + kStepResults;
+// Adds what the plans do not share.
+void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, MemoryForecast& forecast) {
+  forecast.activations += kStepResults;
   if (!needs.on_gpu) return;
   forecast.batches += kBatchesOnDevice * BatchLayout{rows, model.sample_elements()}.bytes();
+  for (int i = 0; i < model.graph().layer_count(); ++i) {
+    const GpuNeeds layer = model.layers()[i].operation->gpu_needs();
+    forecast.workspaces += layer.most_workspace;
+    if (!needs.bf16 || !layer.converts_operands) continue;
+    const GraphLayer& node = model.graph().layers()[i];
+    const int64_t weights = model.layers()[i].variables.front().count;
+    forecast.copies +=
+        (rows * (model.graph().elements(node.inputs[0]) + node.out) + weights) * kBfloat16Bytes;
+  }
 }
 
 std::string Mebibytes(int64_t bytes) {
@@ -93,8 +82,12 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   const int64_t arena = model.variables().arena_size() * kFloatBytes;
   MemoryForecast forecast{.parameters = arena, .gradients = arena, .slots = needs.slots * arena};
   if (needs.bf16_gradients) forecast.copies += model.variables().arena_size() * kBfloat16Bytes;
-  AddPlan(model, needs, needs.rows, true, forecast);
-  AddPlan(model, needs, EvaluationRows(model, needs.rows), false, forecast);
+  const int64_t rows = std::min(needs.rows, kMostElements / RowElements(model, true));
+  const int64_t evaluated = EvaluationRows(model, rows);
+  forecast.activations = kFloatBytes * std::max(PlanStepMemory(model.graph(), rows, true).elements,
+                                                PlanStepMemory(model.graph(), evaluated, false).elements);
+  AddPlan(model, needs, rows, forecast);
+  AddPlan(model, needs, evaluated, forecast);
   return forecast;
 }
 

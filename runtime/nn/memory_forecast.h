@@ -37,7 +37,7 @@ struct MemoryForecast {  // In bytes.
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t slots = 0;
-  int64_t activations = 0;  // Both plans' activations and the training plan's gradients of them.
+  int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.
   int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads. GPU only.
   int64_t copies = 0;       // Bfloat16 copies, for products and the exchange.
   int64_t workspaces = 0;   // Upper bound; not in the total.

@@ -1,156 +1,159 @@
 #include "runtime/nn/model.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 
-#include "runtime/nn/layer_defaults.h"
+#include "runtime/nn/layers/activation.h"
+#include "runtime/nn/layers/layer_defaults.h"
+#include "runtime/nn/layers/layer_kind.h"
 
 namespace tethys {
 namespace {
 
-constexpr int64_t kMaxParameters = int64_t{1} << 33;
-
-InitialValue WeightsInitialValue(proto::Initializer initializer) {
-  return initializer == proto::HE_NORMAL ? InitialValue::kHeNormal : InitialValue::kGlorotUniform;
-}
-
-absl::Status CheckPositive(absl::string_view what, int64_t value) {
-  if (value >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, " is ", value, "; it must be 1 or more"));
-}
-
-// Computes a resolved layer's output shape from its input's and adds the variables it needs.
-struct LayerBuilder {
-  const Shape& input;
-  VariableSet& variables;
-  Model::Layer layer = {};
-  Shape output = {};
-
-  absl::Status AddFlatten();
-  absl::Status AddDense(const proto::Dense& dense);
-  absl::Status AddConvolution(const proto::Convolution& convolution);
-  absl::Status AddMaxPooling(const proto::MaxPooling& pooling);
-
- private:
-  absl::StatusOr<ImageShape> InputImage(absl::string_view kind) const;
-  // Adds the layer's weights and bias. `in` and `out` are the sizes of the axes of these names in `shape`.
-  // fan_in is the number of elements divided by `out`, fan_out that number divided by `in`.
-  absl::Status AddVariables(const std::string& name, const Shape& shape, const std::string& layout,
-                            InitialValue initial_value, int64_t in, int64_t out);
+// A value of the graph, and its shape where a layer's name stands for it. (A flatten has its input's value.)
+struct NamedValue {
+  int value = 0;
+  Shape shape = {};
+  std::string where = {};  // "model.layer[1] 'dense_1'"
+  bool read = false;
 };
 
-absl::Status LayerBuilder::AddVariables(const std::string& name, const Shape& shape,
-                                        const std::string& layout, InitialValue initial_value, int64_t in,
-                                        int64_t out) {
-  const absl::StatusOr<int64_t> elements = ElementCount(shape);
-  const int64_t room = kMaxParameters - variables.arena_size();
-  if (!elements.ok() || *elements > room || out > room - *elements) {
-    return absl::InvalidArgumentError(absl::StrCat("with ", name, " ", ShapeText(shape),
-                                                   " the model exceeds ", kMaxParameters, " parameters"));
+// Adds layers one after the other.
+class Builder {
+ public:
+  Builder(const proto::Model& config, const Shape& sample_shape) : config_(config) {
+    values_[kBatchName] = {.shape = sample_shape, .read = true};
   }
-  const std::string weights = absl::StrCat(layer.name, "/", name), bias = absl::StrCat(layer.name, "/bias");
-  const int64_t fan_in = *elements / out, fan_out = *elements / in;
-  TETHYS_RETURN_IF_ERROR(variables.Add(weights, shape, layout, initial_value, fan_in, fan_out));
-  TETHYS_RETURN_IF_ERROR(variables.Add(bias, {out}, "out", InitialValue::kZeros, fan_in, fan_out));
-  layer.weights = variables.Find(weights)->range;
-  layer.bias = variables.Find(bias)->range;
-  return absl::OkStatus();
-}
 
-absl::Status LayerBuilder::AddFlatten() {
-  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(input));
-  output = {elements};
-  return absl::OkStatus();
-}
+  absl::Status Add(int position);
+  // Every output but the last must have a reader.
+  absl::Status CheckReaders() const;
 
-absl::Status LayerBuilder::AddDense(const proto::Dense& dense) {
-  if (input.size() != 1) {
+  VariableSet& variables() { return variables_; }
+  std::vector<Model::Layer>& layers() { return layers_; }
+  std::vector<GraphLayer>& graph_layers() { return graph_layers_; }
+  const Shape& output() const { return values_.at(last_).shape; }
+
+ private:
+  // Finds the layer's inputs, by name or by default the layer before, and marks them as read.
+  absl::Status FindInputs(const proto::Layer& layer, std::vector<int>& values, std::vector<Shape>& shapes);
+  absl::Status UnknownInput(const proto::Layer& layer, const std::string& name) const;
+  absl::Status AddKind(const LayerKind& kind, proto::Layer layer, std::string where);
+
+  // Returns the value of the operation's output.
+  int AddOperation(Model::Layer layer, std::vector<int> inputs, int64_t elements);
+
+  const proto::Model& config_;
+  VariableSet variables_;
+  std::vector<Model::Layer> layers_;
+  std::vector<GraphLayer> graph_layers_;
+  std::map<std::string, NamedValue> values_;
+  std::string last_ = kBatchName;  // The name of the layer before.
+};
+
+absl::Status Builder::Add(int position) {
+  proto::Layer layer = config_.layer(position);
+  ResolveLayer(position, layer);
+  if (layer.name().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("model.layer[", position,
+                                                   "]: its name is empty; give it one, or leave the field "
+                                                   "out"));
+  }
+  const std::string where = absl::StrCat("model.layer[", position, "] '", layer.name(), "'");
+  if (layer.name() == kBatchName) {
     return absl::InvalidArgumentError(
-        absl::StrCat("its input has shape ", ShapeText(input),
-                     ", but a dense layer needs one axis: put a flatten before it"));
+        absl::StrCat(where, ": '", kBatchName, "' is the name of the batch; give the layer another"));
   }
-  const int64_t in = input[0], out = dense.units();
-  TETHYS_RETURN_IF_ERROR(CheckPositive("units", out));
-  layer.shape = DenseShape{.rows = 1, .in = in, .out = out, .relu = dense.activation() == proto::RELU};
-  output = {out};
-  return AddVariables("weights", {in, out}, "in,out", WeightsInitialValue(dense.initializer()), in, out);
-}
-
-absl::StatusOr<ImageShape> LayerBuilder::InputImage(absl::string_view kind) const {
-  if (input.size() == 2) return ImageShape{input[0], input[1], 1};
-  if (input.size() == 3) return ImageShape{input[0], input[1], input[2]};
-  return absl::InvalidArgumentError(
-      absl::StrCat("its input has shape ", ShapeText(input), ", but ", kind,
-                   " needs images, [height, width] or [height, width, channels]: put it before the flatten"));
-}
-
-// Makes one axis of a window, padded by TensorFlow's rule.
-absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, int64_t size, int64_t stride,
-                                      proto::Padding padding) {
-  TETHYS_RETURN_IF_ERROR(CheckPositive("the window's size", size));
-  TETHYS_RETURN_IF_ERROR(CheckPositive("stride", stride));
-  Window::Axis axis = {.size = size, .stride = stride};
-  if (padding == proto::SAME) {
-    const int64_t positions = (in - 1) / stride + 1;
-    const int64_t total = std::max<int64_t>(0, (positions - 1) * stride + size - in);
-    axis.before = total / 2;
-    axis.after = total - axis.before;
-  } else if (size > in) {
-    return absl::InvalidArgumentError(absl::StrCat("its window of ", size, " is larger than the ", what, " ",
-                                                   in, " of its input: use a smaller one, or padding: SAME"));
+  if (values_.count(layer.name()) > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": an earlier layer has this name; give it another"));
   }
-  return axis;
+  const LayerKind* const kind = FindLayerKind(layer);
+  if (kind == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(where, ": has no kind; write one of ", LayerKindList()));
+  }
+  return Annotate(AddKind(*kind, std::move(layer), where), where);
 }
 
-absl::StatusOr<Window> MakeWindow(const ImageShape& in, int64_t size, int64_t stride,
-                                  proto::Padding padding) {
-  Window window;
-  TETHYS_ASSIGN_OR_RETURN(window.height, MakeAxis("height", in.height, size, stride, padding));
-  TETHYS_ASSIGN_OR_RETURN(window.width, MakeAxis("width", in.width, size, stride, padding));
-  return window;
-}
-
-absl::Status LayerBuilder::AddConvolution(const proto::Convolution& convolution) {
-  TETHYS_ASSIGN_OR_RETURN(const ImageShape in, InputImage("a convolution"));
-  const int64_t out = convolution.filters(), size = convolution.kernel_size();
-  TETHYS_RETURN_IF_ERROR(CheckPositive("filters", out));
-  TETHYS_ASSIGN_OR_RETURN(const Window window,
-                          MakeWindow(in, size, convolution.stride(), convolution.padding()));
-  const ConvolutionShape shape = {
-      .rows = 1, .in = in, .out = out, .window = window, .relu = convolution.activation() == proto::RELU};
-  layer.shape = shape;
-  output = {shape.output().height, shape.output().width, out};
-  const InitialValue initial_value = WeightsInitialValue(convolution.initializer());
-  return AddVariables("filters", {out, size, size, in.channels}, "out,height,width,in", initial_value,
-                      in.channels, out);
-}
-
-absl::Status LayerBuilder::AddMaxPooling(const proto::MaxPooling& pooling) {
-  TETHYS_ASSIGN_OR_RETURN(const ImageShape in, InputImage("max pooling"));
-  TETHYS_ASSIGN_OR_RETURN(const Window window,
-                          MakeWindow(in, pooling.size(), pooling.stride(), pooling.padding()));
-  const MaxPoolingShape shape = {.rows = 1, .in = in, .window = window};
-  layer.shape = shape;
-  output = {shape.output().height, shape.output().width, in.channels};
+absl::Status Builder::AddKind(const LayerKind& kind, proto::Layer layer, std::string where) {
+  std::vector<int> values;
+  std::vector<Shape> shapes;
+  TETHYS_RETURN_IF_ERROR(FindInputs(layer, values, shapes));
+  if (static_cast<int>(values.size()) > kind.most_inputs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", values.size(), " inputs; this kind of layer takes ", kind.most_inputs));
+  }
+  LayerScope scope(layer.name(), shapes, variables_);
+  TETHYS_ASSIGN_OR_RETURN(DefinedLayer defined, kind.define(layer, scope));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(defined.output));
+  last_ = layer.name();
+  NamedValue& named = values_[last_];
+  named = {.value = values[0], .shape = defined.output, .where = std::move(where)};
+  if (defined.operation == nullptr) return absl::OkStatus();
+  named.value = AddOperation({.config = layer,
+                              .inputs = std::move(shapes),
+                              .output = defined.output,
+                              .variables = scope.ranges(),
+                              .operation = std::move(defined.operation)},
+                             std::move(values), elements);
+  if (defined.activation == proto::ACTIVATION_NONE) return absl::OkStatus();
+  Model::Layer activation{.inputs = {defined.output}, .output = defined.output};
+  activation.config.set_name(absl::StrCat(layer.name(), "/activation"));
+  activation.config.mutable_activate()->set_activation(defined.activation);
+  TETHYS_ASSIGN_OR_RETURN(activation.operation, MakeActivation(defined.output, defined.activation));
+  named.value = AddOperation(std::move(activation), {named.value}, elements);
   return absl::OkStatus();
 }
 
-absl::Status Build(const proto::Layer& layer, LayerBuilder& builder) {
-  switch (layer.kind_case()) {
-    case proto::Layer::kFlatten:
-      return builder.AddFlatten();
-    case proto::Layer::kDense:
-      return builder.AddDense(layer.dense());
-    case proto::Layer::kConvolution:
-      return builder.AddConvolution(layer.convolution());
-    case proto::Layer::kMaxPooling:
-      return builder.AddMaxPooling(layer.max_pooling());
-    default:
-      return absl::InvalidArgumentError(
-          "has no kind; write flatten {}, dense { ... }, convolution { ... } or max_pooling {}");
+int Builder::AddOperation(Model::Layer layer, std::vector<int> inputs, int64_t elements) {
+  graph_layers_.push_back({.inputs = std::move(inputs),
+                           .out = elements,
+                           .has_variables = !layer.variables.empty(),
+                           .use = layer.operation->operand_use()});
+  layers_.push_back(std::move(layer));
+  return static_cast<int>(layers_.size());
+}
+
+absl::Status Builder::FindInputs(const proto::Layer& layer, std::vector<int>& values,
+                                 std::vector<Shape>& shapes) {
+  std::vector<std::string> names(layer.input().begin(), layer.input().end());
+  if (names.empty()) names = {last_};
+  for (const std::string& name : names) {
+    const auto found = values_.find(name);
+    if (found == values_.end()) return UnknownInput(layer, name);
+    found->second.read = true;
+    values.push_back(found->second.value);
+    shapes.push_back(found->second.shape);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Builder::UnknownInput(const proto::Layer& layer, const std::string& name) const {
+  if (name == layer.name()) {
+    return absl::InvalidArgumentError(absl::StrCat("has itself as its input: a model has no cycles"));
+  }
+  for (int i = 0; i < config_.layer_size(); ++i) {
+    proto::Layer other = config_.layer(i);
+    ResolveLayer(i, other);
+    if (other.name() != name) continue;
+    return absl::InvalidArgumentError(absl::StrCat("its input '", name, "' is model.layer[", i,
+                                                   "], a later layer: a layer reads only layers before it, "
+                                                   "so that a model has no cycles"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("its input '", name,
+                                                 "' is no layer: give the name of an earlier layer, or '",
+                                                 kBatchName, "' for the batch"));
+}
+
+absl::Status Builder::CheckReaders() const {
+  for (const auto& [name, value] : values_) {
+    if (value.read || name == last_) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(value.where, ": no layer reads its output: name it as an input, or leave it out"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -161,52 +164,34 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
     return absl::InvalidArgumentError(
         absl::StrCat("a sample of shape ", ShapeText(sample_shape), " has no elements to train on"));
   }
+  Builder builder(config, sample_shape);
+  for (int i = 0; i < config.layer_size(); ++i) TETHYS_RETURN_IF_ERROR(builder.Add(i));
+  TETHYS_RETURN_IF_ERROR(builder.CheckReaders());
+  if (builder.variables().variables().empty()) {
+    return absl::InvalidArgumentError(
+        "model: has no layer with variables, such as a dense layer, so there is nothing to train");
+  }
+  if (builder.output() != Shape{classes}) {
+    return absl::InvalidArgumentError(absl::StrCat("model: the last layer gives shape ",
+                                                   ShapeText(builder.output()), ", but data.classes is ",
+                                                   classes, ": they must be equal"));
+  }
   Model model;
   model.sample_shape_ = sample_shape;
   model.sample_elements_ = sample_elements;
   model.classes_ = classes;
-  Shape shape = sample_shape;
-  std::set<std::string> names;
-  for (int i = 0; i < config.layer_size(); ++i) {
-    proto::Layer layer = config.layer(i);
-    ResolveLayer(i, layer);
-    if (layer.name().empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("model.layer[", i, "]: its name is empty; give it one, or leave the field out"));
-    }
-    const std::string where = absl::StrCat("model.layer[", i, "] '", layer.name(), "'");
-    if (!names.insert(layer.name()).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(where, ": an earlier layer has this name; give it another"));
-    }
-    LayerBuilder builder = {.input = shape, .variables = model.variables_, .layer = {.name = layer.name()}};
-    const absl::Status status = Build(layer, builder);
-    if (!status.ok()) return Annotate(status, where);
-    absl::StatusOr<int64_t> in = ElementCount(shape), out = ElementCount(builder.output);
-    if (!out.ok()) return Annotate(out.status(), where);
-    builder.layer.in = *in, builder.layer.out = *out;
-    shape = builder.output;
-    if (!layer.has_flatten()) model.layers_.push_back(std::move(builder.layer));
-  }
-  const auto first = std::find_if(model.layers_.begin(), model.layers_.end(),
-                                  [](const Layer& layer) { return layer.has_variables(); });
-  if (first == model.layers_.end()) {
-    return absl::InvalidArgumentError("model: has no dense layer, so there is nothing to train");
-  }
-  model.first_layer_with_variables_ = first - model.layers_.begin();
-  if (shape != Shape{classes}) {
-    return absl::InvalidArgumentError(absl::StrCat("model: the last layer gives shape ", ShapeText(shape),
-                                                   ", but data.classes is ", classes,
-                                                   ": they must be equal"));
-  }
+  model.variables_ = std::move(builder.variables());
+  model.layers_ = std::move(builder.layers());
+  model.graph_ = std::make_shared<LayerGraph>(sample_elements, std::move(builder.graph_layers()));
   return model;
 }
 
 std::vector<Range> Model::ready_order() const {
   std::vector<Range> order;
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    if (!layer->has_variables()) continue;
-    order.push_back({layer->weights.begin, layer->bias.end() - layer->weights.begin});
+    if (layer->variables.empty()) continue;
+    const int64_t begin = layer->variables.front().begin;
+    order.push_back({begin, layer->variables.back().end() - begin});
   }
   return order;
 }

@@ -1,24 +1,33 @@
 #include "runtime/nn/plan.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
 #include "runtime/nn/batch_uploads.h"
-#include "runtime/nn/plan_layer.h"
+#include "runtime/nn/memory_plan.h"
 
 namespace tethys {
 namespace {
 
-// Activation 0 is the converted batch; activation i + 1 is layer i's output for activation i. Backward needs
-// all activations, so a training plan has a buffer for each. A plan that only evaluates alternates between
-// two buffers. The gradients of activations also alternate between two buffers, because only those of one
-// layer and its predecessor are needed at a time.
-class LayeredPlan final : public Plan {
+constexpr int64_t kFloatBytes = sizeof(float);
+
+// A layer with the addresses of its operands.
+struct Node {
+  std::unique_ptr<CompiledLayer> layer;
+  std::vector<const float*> x;
+  float* y = nullptr;
+  float* dy = nullptr;            // Null if backward does not run the layer, like what follows.
+  std::vector<float*> dx;         // What the layer writes; null where it writes nothing.
+  std::vector<float*> gradients;  // The gradients of the inputs.
+  std::vector<int64_t> elements;  // Of the inputs.
+  std::vector<std::unique_ptr<SumPrimitive>> sums;  // By input; null unless the part is added.
+};
+
+class ModelPlan final : public Plan {
  public:
-  LayeredPlan(const Model& model, Device& device, Stream& stream, int64_t rows, const float* parameters,
-              float* gradient_sums)
+  ModelPlan(const Model& model, Device& device, Stream& stream, int64_t rows, const float* parameters,
+            float* gradient_sums)
       : device_(device),
         stream_(stream),
         model_(model),
@@ -26,7 +35,7 @@ class LayeredPlan final : public Plan {
         parameters_(parameters),
         gradient_sums_(gradient_sums) {}
 
-  absl::Status Initialize(const InputScaling& scaling);
+  absl::Status Initialize(const InputScaling& scaling, absl::Span<float> activations);
 
   int64_t rows() const override { return rows_; }
   absl::Status Upload(const HostBatch& batch) override;
@@ -42,8 +51,12 @@ class LayeredPlan final : public Plan {
  private:
   absl::Status CheckBatch(const HostBatch& batch) const;
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes);
-  float* Activation(size_t i) { return activations_[training() ? i : i % 2]->floats(); }
-  float* Gradient(size_t layer) { return training() ? gradients_[layer % 2]->floats() : nullptr; }
+  absl::Status CreateNode(int index, const StepMemory& memory);
+  absl::Status CreateBackward(int index, const StepMemory& memory);
+  // The memory at this position of the activations; null for StepMemory::kAbsent.
+  float* At(int64_t begin) { return begin == StepMemory::kAbsent ? nullptr : activations_.data() + begin; }
+  // Puts the gradients of the layer's inputs together, after its Backward.
+  absl::Status GatherParts(int index);
   bool training() const { return gradient_sums_ != nullptr; }
 
   Device& device_;
@@ -54,25 +67,27 @@ class LayeredPlan final : public Plan {
   float* const gradient_sums_;
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
-  std::vector<std::unique_ptr<PlanLayer>> layers_;  // In the order of model_.layers().
+  std::vector<Node> nodes_;  // In the order of model_.layers().
   std::unique_ptr<SoftmaxCrossEntropyPrimitive> loss_;
   std::vector<std::unique_ptr<Event>> ready_;  // In the order of ready_order().
 
   std::unique_ptr<BatchUploads> uploads_;  // Null if the device reads host memory.
   HostBatch batch_;  // The batch that Forward reads, in host memory or in device memory of uploads_.
-  std::vector<std::unique_ptr<Buffer>> activations_;
-  std::array<std::unique_ptr<Buffer>, 2> gradients_;  // [rows, widest layer's out]
+  std::unique_ptr<Buffer> own_activations_;  // Null if they are shared.
+  absl::Span<float> activations_;
+  float* batch_values_ = nullptr;  // The converted batch.
+  float* logits_ = nullptr;
+  float* dlogits_ = nullptr;
   std::unique_ptr<Buffer> loss_result_;
   int64_t workspace_bytes_ = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Buffer>> LayeredPlan::Allocate(int64_t bytes) {
+absl::StatusOr<std::unique_ptr<Buffer>> ModelPlan::Allocate(int64_t bytes) {
   workspace_bytes_ += bytes;
   return device_.Allocate(bytes, MemoryKind::kDevice);
 }
 
-absl::Status LayeredPlan::Initialize(const InputScaling& scaling) {
-  const int64_t row_bytes = rows_ * sizeof(float);
+absl::Status ModelPlan::Initialize(const InputScaling& scaling, absl::Span<float> activations) {
   TETHYS_ASSIGN_OR_RETURN(conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(),
                                                                      scaling.mean, scaling.deviation));
   TETHYS_ASSIGN_OR_RETURN(loss_, device_.CreateSoftmaxCrossEntropy(rows_, model_.classes()));
@@ -83,27 +98,59 @@ absl::Status LayeredPlan::Initialize(const InputScaling& scaling) {
     workspace_bytes_ += uploads_->bytes();
     batch_ = uploads_->batch();
   }
-  int64_t widest = 0;
-  for (const Model::Layer& layer : model_.layers()) {
-    TETHYS_ASSIGN_OR_RETURN(layers_.emplace_back(),
-                            PlanLayer::Create(layer, device_, rows_, parameters_, gradient_sums_));
-    workspace_bytes_ += layers_.back()->workspace_bytes();
-    widest = std::max(widest, layer.out);
+  const StepMemory memory = PlanStepMemory(model_.graph(), rows_, training());
+  if (activations.empty()) {
+    TETHYS_ASSIGN_OR_RETURN(own_activations_, Allocate(memory.elements * kFloatBytes));
+    activations = {own_activations_->floats(), static_cast<size_t>(memory.elements)};
+  } else {
+    workspace_bytes_ += memory.elements * kFloatBytes;
   }
-  for (const int64_t elements : ActivationBuffers(model_, training())) {
-    TETHYS_ASSIGN_OR_RETURN(activations_.emplace_back(), Allocate(row_bytes * elements));
-  }
+  TETHYS_CHECK(static_cast<int64_t>(activations.size()) >= memory.elements,
+               "the shared activations are too small for the plan");
+  activations_ = activations;
+  batch_values_ = At(memory.values.front());
+  logits_ = At(memory.values.back());
+  dlogits_ = At(memory.gradients.back());
+  nodes_.resize(model_.layers().size());
+  for (int i = 0; i < model_.graph().layer_count(); ++i) TETHYS_RETURN_IF_ERROR(CreateNode(i, memory));
   if (!training()) return absl::OkStatus();
-  for (auto& gradients : gradients_) {
-    TETHYS_ASSIGN_OR_RETURN(gradients, Allocate(row_bytes * widest));
-  }
   for (size_t i = 0; i < model_.ready_order().size(); ++i) {
     TETHYS_ASSIGN_OR_RETURN(ready_.emplace_back(), device_.CreateEvent());
   }
   return absl::OkStatus();
 }
 
-absl::Status LayeredPlan::CheckBatch(const HostBatch& batch) const {
+absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
+  Node& node = nodes_[index];
+  std::vector<VariableMemory> variables;
+  for (const Range& range : model_.layers()[index].variables) {
+    variables.push_back({parameters_ + range.begin, training() ? gradient_sums_ + range.begin : nullptr});
+  }
+  TETHYS_ASSIGN_OR_RETURN(node.layer, model_.layers()[index].operation->Compile(device_, rows_, variables));
+  workspace_bytes_ += node.layer->workspace_bytes();
+  for (const int input : model_.graph().layers()[index].inputs) node.x.push_back(At(memory.values[input]));
+  node.y = At(memory.values[index + 1]);
+  return training() && model_.graph().runs_backward(index) ? CreateBackward(index, memory) : absl::OkStatus();
+}
+
+absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
+  Node& node = nodes_[index];
+  const GraphLayer& layer = model_.graph().layers()[index];
+  const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
+  node.dy = At(memory.gradients[index + 1]);
+  for (size_t j = 0; j < layer.inputs.size(); ++j) {
+    const int input = layer.inputs[j];
+    node.elements.push_back(rows_ * model_.graph().elements(input));
+    node.gradients.push_back(At(memory.gradients[input]));
+    node.dx.push_back(parts[j] == GradientPart::kWritten ? node.gradients[j] : At(memory.parts[index][j]));
+    std::unique_ptr<SumPrimitive>& sum = node.sums.emplace_back();
+    if (parts[j] != GradientPart::kAdded) continue;
+    TETHYS_ASSIGN_OR_RETURN(sum, device_.CreateSum(node.elements[j]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelPlan::CheckBatch(const HostBatch& batch) const {
   if (batch.rows != rows_) {
     return absl::InvalidArgumentError(
         absl::StrCat("a batch of ", batch.rows, " rows was given to a plan for ", rows_, ": pad it"));
@@ -117,36 +164,36 @@ absl::Status LayeredPlan::CheckBatch(const HostBatch& batch) const {
   return absl::OkStatus();
 }
 
-absl::Status LayeredPlan::Upload(const HostBatch& batch) {
+absl::Status ModelPlan::Upload(const HostBatch& batch) {
   TETHYS_RETURN_IF_ERROR(CheckBatch(batch));
   if (uploads_ != nullptr) return uploads_->Upload(batch);
   batch_ = batch;
   return absl::OkStatus();
 }
 
-absl::Status LayeredPlan::AwaitUploads() {
+absl::Status ModelPlan::AwaitUploads() {
   return uploads_ != nullptr ? uploads_->AwaitUploads() : absl::OkStatus();
 }
 
-absl::Status LayeredPlan::TakeBatch() { return uploads_ != nullptr ? uploads_->Take() : absl::OkStatus(); }
+absl::Status ModelPlan::TakeBatch() { return uploads_ != nullptr ? uploads_->Take() : absl::OkStatus(); }
 
-absl::Status LayeredPlan::Forward() {
-  TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, batch_.inputs, Activation(0)));
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    TETHYS_RETURN_IF_ERROR(layers_[i]->Forward(stream_, Activation(i), Activation(i + 1)));
-  }
-  return loss_->Run(stream_, Activation(layers_.size()), batch_.labels, batch_.weights,
-                    Gradient(layers_.size() - 1), static_cast<LossResult*>(loss_result_->data()));
+absl::Status ModelPlan::Forward() {
+  TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, batch_.inputs, batch_values_));
+  for (const Node& node : nodes_) TETHYS_RETURN_IF_ERROR(node.layer->Forward(stream_, node.x, node.y));
+  return loss_->Run(stream_, logits_, batch_.labels, batch_.weights, dlogits_,
+                    static_cast<LossResult*>(loss_result_->data()));
 }
 
-absl::Status LayeredPlan::Backward(ReadyCallback ready) {
+absl::Status ModelPlan::Backward(ReadyCallback ready) {
   TETHYS_CHECK(training(), "this plan was compiled without gradients");
-  const size_t first = model_.first_layer_with_variables();
   size_t index = 0;
-  for (size_t i = layers_.size(); i-- > first;) {
-    TETHYS_RETURN_IF_ERROR(layers_[i]->Backward(stream_, Activation(i), Activation(i + 1), Gradient(i),
-                                                i == first ? nullptr : Gradient(i - 1)));
-    if (!model_.layers()[i].has_variables()) continue;
+  for (int i = model_.graph().layer_count(); i-- > 0;) {
+    if (!model_.graph().runs_backward(i)) continue;
+    const Node& node = nodes_[i];
+    TETHYS_RETURN_IF_ERROR(node.layer->Backward(
+        stream_, {.x = node.x, .y = node.y, .dy = node.dy, .dx = absl::MakeConstSpan(node.dx)}));
+    TETHYS_RETURN_IF_ERROR(GatherParts(i));
+    if (model_.layers()[i].variables.empty()) continue;
     TETHYS_RETURN_IF_ERROR(ready_[index]->Record(stream_));
     TETHYS_RETURN_IF_ERROR(ready(static_cast<int64_t>(index), *ready_[index]));
     ++index;
@@ -154,48 +201,65 @@ absl::Status LayeredPlan::Backward(ReadyCallback ready) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<LossResult> LayeredPlan::Loss() {
+absl::Status ModelPlan::GatherParts(int index) {
+  const Node& node = nodes_[index];
+  const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
+  for (size_t j = 0; j < parts.size(); ++j) {
+    // A part that the layer did not write is the output's gradient.
+    const float* const part = node.dx[j] != nullptr ? node.dx[j] : node.dy;
+    if (parts[j] == GradientPart::kCopied) {
+      TETHYS_RETURN_IF_ERROR(
+          device_.CopyOnDevice(stream_, node.gradients[j], part, node.elements[j] * kFloatBytes));
+    } else if (parts[j] == GradientPart::kAdded) {
+      TETHYS_RETURN_IF_ERROR(node.sums[j]->Run(stream_, node.gradients[j], part, node.gradients[j]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LossResult> ModelPlan::Loss() {
   LossResult result;
   TETHYS_RETURN_IF_ERROR(EnqueueLoss(&result));
   TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
   return result;
 }
 
-absl::Status LayeredPlan::EnqueueLoss(LossResult* host) {
+absl::Status ModelPlan::EnqueueLoss(LossResult* host) {
   return device_.CopyToHost(stream_, host, loss_result_->data(), sizeof(*host));
 }
 
-std::string LayeredPlan::Describe() const {
+std::string ModelPlan::Describe() const {
   std::string text = absl::StrCat(device_.Describe(), ", ", rows_, " rows\n");
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    absl::StrAppend(&text, model_.layers()[i].name, ": ", layers_[i]->Describe(), "\n");
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const std::string algorithms = nodes_[i].layer->Describe();
+    absl::StrAppend(&text, model_.layers()[i].name(), ": ", model_.layers()[i].operation->Describe(),
+                    algorithms.empty() ? "" : ": ", algorithms, "\n");
   }
   return text;
 }
 
+absl::Status CheckRows(const Model& model, int64_t rows) {
+  const int64_t widest = model.graph().widest();
+  if (rows >= 1 && rows <= (int64_t{1} << 31) && widest <= (int64_t{1} << 40) / rows) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a batch must have 1 row or more and not be too large for memory; it has ", rows,
+                   " rows, and the widest layer has ", widest, " elements"));
+}
+
 }  // namespace
 
-std::vector<int64_t> ActivationBuffers(const Model& model, bool trains) {
-  std::vector<int64_t> elements = {model.sample_elements()};
-  for (const Model::Layer& layer : model.layers()) elements.push_back(layer.out);
-  if (trains) return elements;
-  std::vector<int64_t> turns(2);
-  for (size_t i = 0; i < elements.size(); ++i) turns[i % 2] = std::max(turns[i % 2], elements[i]);
-  return turns;
+absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains) {
+  TETHYS_RETURN_IF_ERROR(CheckRows(model, rows));
+  return PlanStepMemory(model.graph(), rows, trains).elements;
 }
 
 absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& device, Stream& stream,
                                                     int64_t rows, const InputScaling& scaling,
-                                                    const float* parameters, float* gradient_sums) {
-  int64_t widest = model.sample_elements();
-  for (const Model::Layer& layer : model.layers()) widest = std::max(widest, layer.out);
-  if (rows < 1 || rows > (int64_t{1} << 31) || widest > (int64_t{1} << 40) / rows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a batch must have 1 row or more and not be too large for memory; it has ", rows,
-                     " rows, and the widest layer has ", widest, " elements"));
-  }
-  auto plan = std::make_unique<LayeredPlan>(model, device, stream, rows, parameters, gradient_sums);
-  if (absl::Status status = plan->Initialize(scaling); !status.ok()) {
+                                                    const float* parameters, float* gradient_sums,
+                                                    absl::Span<float> activations) {
+  TETHYS_RETURN_IF_ERROR(CheckRows(model, rows));
+  auto plan = std::make_unique<ModelPlan>(model, device, stream, rows, parameters, gradient_sums);
+  if (absl::Status status = plan->Initialize(scaling, activations); !status.ok()) {
     return Annotate(status, absl::StrCat("a plan for ", rows, " rows, which ",
                                          gradient_sums != nullptr ? "trains" : "evaluates"));
   }

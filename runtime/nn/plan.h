@@ -15,17 +15,21 @@
 
 namespace tethys {
 
-// Elements per row in each of a plan's activation buffers, including the converted batch.
-std::vector<int64_t> ActivationBuffers(const Model& model, bool trains);
+// The floats of device memory in which a plan of `rows` rows keeps a step's values and their gradients. Plans
+// that never run at the same time may share this memory: nothing in it outlives a step. InvalidArgument:
+// fewer than one row, or more than memory can hold.
+absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains);
 
 class Plan {
  public:
   // `parameters` and `gradient_sums` are device arenas of model.variables().arena_size() elements and outlive
-  // the plan; gradient_sums may be null for a plan that only evaluates. ResourceExhausted: the device lacks
-  // the memory; the message says how much is needed in one piece.
+  // the plan; gradient_sums may be null for a plan that only evaluates. `activations` has at least
+  // ActivationElements floats on the device and outlives the plan; if it is empty, the plan allocates them.
+  // ResourceExhausted: the device lacks the memory; the message says how much is needed in one piece.
   static absl::StatusOr<std::unique_ptr<Plan>> Compile(const Model& model, Device& device, Stream& stream,
                                                        int64_t rows, const InputScaling& scaling,
-                                                       const float* parameters, float* gradient_sums);
+                                                       const float* parameters, float* gradient_sums,
+                                                       absl::Span<float> activations = {});
   virtual ~Plan() = default;
 
   virtual int64_t rows() const = 0;
@@ -57,8 +61,8 @@ class Plan {
 
   // Enqueues the backward pass of the last Forward. Calls ready(i, event) for range i of model.ready_order()
   // as soon as the work for its gradients is enqueued; `event` happens when the gradients are complete.
-  // Gradients are weighted sums over rows. Skips the layers before the first layer with variables, and the
-  // input gradient of that first layer.
+  // Gradients are weighted sums over rows. Skips layers on whose output no variable depends, and gradients of
+  // values on which none does.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 
@@ -67,7 +71,7 @@ class Plan {
   // Like Loss, but does not block: enqueues a copy of the loss to pinned host memory. A graph may capture it.
   virtual absl::Status EnqueueLoss(LossResult* host) = 0;
 
-  // Bytes that the plan has allocated for activations and workspaces.
+  // Bytes of the plan's activations (shared or its own), batches and workspaces.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;  // One line per layer, with the chosen algorithms.
 };

@@ -167,8 +167,7 @@ std::vector<Candidate> FastestProducts(const Model& model) {
   std::vector<Candidate> products;
   std::vector<DenseShape> shapes;
   for (const Model::Layer& layer : model.layers()) {
-    shapes.push_back(std::get<DenseShape>(layer.shape));
-    shapes.back().rows = kRows;
+    shapes.push_back({.rows = kRows, .in = layer.inputs[0][0], .out = layer.output[0]});
     products.push_back(Fastest(Product::kForward, shapes.back()));
   }
   for (size_t i = shapes.size(); i-- > 0;) {

@@ -37,17 +37,37 @@ class ReferenceNetwork {
  private:
   using Vector = std::vector<double>;
 
+  // A layer's tensors in one row. `dx` has the gradients of the inputs, which are added to.
+  struct Tensors {
+    std::vector<const Vector*> x;
+    Vector* y;
+    const Vector* dy;
+    std::vector<Vector*> dx;
+  };
+
   double AddRow(const Vector& parameters, const HostBatch& batch, int64_t row, Vector& gradients) const {
     if (batch.weights[row] == 0) return 0;
-    const auto& layers = model_.layers();
-    std::vector<Vector> activations = {Input(batch, row)};
-    for (const auto& layer : layers) activations.push_back(Forward(layer, parameters, activations.back()));
-    Vector delta = activations.back();
-    const double loss = SoftmaxCrossEntropy(batch.labels[row], batch.weights[row], delta);
-    for (size_t i = layers.size(); i-- > 0;) {
-      delta = Backward(layers[i], parameters, activations[i], activations[i + 1], delta, gradients);
+    const int layers = model_.graph().layer_count();
+    std::vector<Vector> values = {Input(batch, row)}, deltas;
+    values.resize(layers + 1);
+    for (int i = 0; i < layers; ++i) values[i + 1].resize(model_.graph().elements(i + 1));
+    for (int i = 0; i <= layers; ++i) deltas.emplace_back(values[i].size());
+    for (int i = 0; i < layers; ++i) Forward(model_.layers()[i], parameters, TensorsOf(i, values, deltas));
+    deltas.back() = values.back();
+    const double loss = SoftmaxCrossEntropy(batch.labels[row], batch.weights[row], deltas.back());
+    for (int i = layers; i-- > 0;) {
+      Backward(model_.layers()[i], parameters, TensorsOf(i, values, deltas), gradients);
     }
     return loss;
+  }
+
+  Tensors TensorsOf(int layer, std::vector<Vector>& values, std::vector<Vector>& deltas) const {
+    Tensors tensors = {.x = {}, .y = &values[layer + 1], .dy = &deltas[layer + 1], .dx = {}};
+    for (const int input : model_.graph().layers()[layer].inputs) {
+      tensors.x.push_back(&values[input]);
+      tensors.dx.push_back(&deltas[input]);
+    }
+    return tensors;
   }
 
   Vector Input(const HostBatch& batch, int64_t row) const {
@@ -58,36 +78,142 @@ class ReferenceNetwork {
     return x;
   }
 
-  // Calls visit(x, weight, y) for every multiplication, with positions in the input, weights and output.
-  template <typename Visit>
-  static void ForEachWeight(const DenseShape& shape, Visit&& visit) {
-    for (int64_t o = 0; o < shape.out; ++o) {
-      for (int64_t i = 0; i < shape.in; ++i) visit(i, i * shape.out + o, o);
-    }
-  }
-  template <typename Visit>
-  static void ForEachWeight(const ConvolutionShape& shape, Visit&& visit) {
-    ForEachProduct(shape, visit);
+  static ImageShape Image(const Shape& shape) {
+    return {shape[0], shape[1], shape.size() == 2 ? 1 : shape[2]};
   }
 
-  static Vector Forward(const Model::Layer& layer, const Vector& parameters, const Vector& x) {
-    return std::visit([&](const auto& shape) { return Forward(shape, layer, parameters, x); }, layer.shape);
+  // The windows of a layer, from its fields and its images. Padding is TensorFlow's: an odd pixel goes after.
+  static Window::Axis Axis(int64_t in, int64_t out, int64_t size, int64_t stride, bool same) {
+    const int64_t total = same ? std::max<int64_t>(0, (out - 1) * stride + size - in) : 0;
+    return {.size = size, .stride = stride, .before = total / 2, .after = total - total / 2};
   }
-  template <typename ProductShape>
-  static Vector Forward(const ProductShape& shape, const Model::Layer& layer, const Vector& parameters,
-                        const Vector& x) {
-    Vector y(layer.out);
-    for (int64_t i = 0; i < layer.out; ++i) y[i] = parameters[layer.bias.begin + i % shape.out];
-    ForEachWeight(shape, [&](int64_t from, int64_t weight, int64_t to) {
-      y[to] += x[from] * parameters[layer.weights.begin + weight];
+  template <typename Config>
+  static Window WindowOf(const Model::Layer& layer, const Config& config, int64_t size) {
+    const ImageShape in = Image(layer.inputs[0]), out = Image(layer.output);
+    const bool same = config.padding() == proto::SAME;
+    return {.height = Axis(in.height, out.height, size, config.stride(), same),
+            .width = Axis(in.width, out.width, size, config.stride(), same)};
+  }
+
+  // Calls visit(x, weight, y) for every multiplication of a dense layer or a convolution, with positions in
+  // the input, weights and output.
+  template <typename Visit>
+  static void ForEachWeight(const Model::Layer& layer, const Visit& visit) {
+    if (layer.config.has_dense()) {
+      const int64_t in = layer.inputs[0][0], out = layer.output[0];
+      for (int64_t o = 0; o < out; ++o) {
+        for (int64_t i = 0; i < in; ++i) visit(i, i * out + o, o);
+      }
+      return;
+    }
+    const proto::Convolution& convolution = layer.config.convolution();
+    ForEachProduct({.rows = 1,
+                    .in = Image(layer.inputs[0]),
+                    .out = convolution.filters(),
+                    .window = WindowOf(layer, convolution, convolution.kernel_size())},
+                   visit);
+  }
+
+  // Calls visit(x, y, factor) for every element of every window, or of the whole image.
+  template <typename Visit>
+  static void ForEachMean(const Model::Layer& layer, const Visit& visit) {
+    const ImageShape in = Image(layer.inputs[0]);
+    if (layer.config.has_global_average_pooling()) {
+      const int64_t pixels = in.height * in.width;
+      for (int64_t i = 0; i < in.elements(); ++i) visit(i, i % in.channels, 1.0 / pixels);
+      return;
+    }
+    const proto::AveragePooling& pooling = layer.config.average_pooling();
+    const Window window = WindowOf(layer, pooling, pooling.size());
+    const ImageShape out = Image(layer.output);
+    std::vector<double> pixels(out.height * out.width);
+    ForEachTap(in, out, window, [&](Pixel at, Pixel, Pixel) { pixels[at.y * out.width + at.x] += 1; });
+    if (pooling.count_padding()) std::fill(pixels.begin(), pixels.end(), pooling.size() * pooling.size());
+    ForEachTap(in, out, window, [&](Pixel at, Pixel, Pixel from) {
+      for (int64_t c = 0; c < in.channels; ++c) {
+        visit(At(in, 0, from) + c, At(out, 0, at) + c, 1 / pixels[at.y * out.width + at.x]);
+      }
     });
-    if (shape.relu) std::for_each(y.begin(), y.end(), [](double& value) { value = std::max(value, 0.0); });
-    return y;
   }
-  static Vector Forward(const MaxPoolingShape& shape, const Model::Layer&, const Vector&, const Vector& x) {
-    Vector y;
-    for (const int64_t maximum : ReferenceMaxima(shape, x)) y.push_back(x[maximum]);
-    return y;
+
+  static std::vector<int64_t> Maxima(const Model::Layer& layer, const Vector& x) {
+    const proto::MaxPooling& pooling = layer.config.max_pooling();
+    return ReferenceMaxima<double>(
+        {.rows = 1, .in = Image(layer.inputs[0]), .window = WindowOf(layer, pooling, pooling.size())}, x);
+  }
+
+  static double Activate(proto::Activation activation, double x) {
+    switch (activation) {
+      case proto::RELU:
+        return std::max(x, 0.0);
+      case proto::RELU6:
+        return std::min(std::max(x, 0.0), 6.0);
+      case proto::SIGMOID:
+        return 1 / (1 + std::exp(-x));
+      case proto::TANH:
+        return std::tanh(x);
+      default:
+        return x;
+    }
+  }
+  static double Derivative(proto::Activation activation, double y) {
+    switch (activation) {
+      case proto::RELU:
+        return y > 0;
+      case proto::RELU6:
+        return y > 0 && y < 6;
+      case proto::SIGMOID:
+        return y * (1 - y);
+      case proto::TANH:
+        return 1 - y * y;
+      default:
+        return 1;
+    }
+  }
+  // The activation that the layer's operation applies. Others are layers of their own.
+  static proto::Activation ActivationOf(const proto::Layer& config) {
+    if (config.has_activate()) return config.activate().activation();
+    const proto::Activation field =
+        config.has_dense() ? config.dense().activation() : config.convolution().activation();
+    return field == proto::RELU ? field : proto::ACTIVATION_NONE;
+  }
+
+  static void Forward(const Model::Layer& layer, const Vector& parameters, const Tensors& tensors) {
+    const Vector& x = *tensors.x[0];
+    Vector& y = *tensors.y;
+    if (!layer.variables.empty()) {
+      const Range weights = layer.variables[0], bias = layer.variables[1];
+      for (size_t i = 0; i < y.size(); ++i) y[i] = parameters[bias.begin + i % bias.count];
+      ForEachWeight(layer, [&](int64_t from, int64_t weight, int64_t to) {
+        y[to] += x[from] * parameters[weights.begin + weight];
+      });
+    } else if (layer.config.has_max_pooling()) {
+      const std::vector<int64_t> maxima = Maxima(layer, x);
+      for (size_t i = 0; i < y.size(); ++i) y[i] = x[maxima[i]];
+    } else if (layer.config.has_activate()) {
+      y = x;
+    } else if (layer.config.has_add()) {
+      for (const Vector* term : tensors.x) {
+        for (size_t i = 0; i < y.size(); ++i) y[i] += (*term)[i];
+      }
+    } else if (layer.config.has_concatenation()) {
+      ForEachJoined(layer,
+                    [&](size_t input, int64_t from, int64_t to) { y[to] = (*tensors.x[input])[from]; });
+    } else {
+      ForEachMean(layer, [&](int64_t from, int64_t to, double factor) { y[to] += factor * x[from]; });
+    }
+    for (double& value : y) value = Activate(ActivationOf(layer.config), value);
+  }
+
+  // Calls visit(input, position in the input, position in the output).
+  template <typename Visit>
+  static void ForEachJoined(const Model::Layer& layer, const Visit& visit) {
+    const int64_t width = layer.output.back();
+    int64_t before = 0;
+    for (size_t j = 0; j < layer.inputs.size(); before += layer.inputs[j].back(), ++j) {
+      const int64_t columns = layer.inputs[j].back(), elements = ElementCount(layer.inputs[j]).value();
+      for (int64_t i = 0; i < elements; ++i) visit(j, i, i / columns * width + before + i % columns);
+    }
   }
 
   // Returns the loss and replaces `logits` by the loss's derivatives with respect to them.
@@ -101,33 +227,35 @@ class ReferenceNetwork {
     return loss;
   }
 
-  // Returns the loss's derivatives with respect to the layer's input, given `delta`, those for its output.
-  static Vector Backward(const Model::Layer& layer, const Vector& parameters, const Vector& x,
-                         const Vector& y, const Vector& delta, Vector& gradients) {
-    return std::visit(
-        [&](const auto& shape) { return Backward(shape, layer, parameters, x, y, delta, gradients); },
-        layer.shape);
-  }
-  template <typename ProductShape>
-  static Vector Backward(const ProductShape& shape, const Model::Layer& layer, const Vector& parameters,
-                         const Vector& x, const Vector& y, Vector delta, Vector& gradients) {
-    for (int64_t i = 0; i < layer.out; ++i) {
-      if (shape.relu && y[i] <= 0) delta[i] = 0;
-      gradients[layer.bias.begin + i % shape.out] += delta[i];
+  // Adds the derivatives with respect to the layer's inputs and variables.
+  static void Backward(const Model::Layer& layer, const Vector& parameters, const Tensors& tensors,
+                       Vector& gradients) {
+    const Vector &x = *tensors.x[0], &y = *tensors.y;
+    Vector& dx = *tensors.dx[0];
+    Vector delta = *tensors.dy;
+    for (size_t i = 0; i < y.size(); ++i) delta[i] *= Derivative(ActivationOf(layer.config), y[i]);
+    if (!layer.variables.empty()) {
+      const Range weights = layer.variables[0], bias = layer.variables[1];
+      for (size_t i = 0; i < y.size(); ++i) gradients[bias.begin + i % bias.count] += delta[i];
+      ForEachWeight(layer, [&](int64_t from, int64_t weight, int64_t to) {
+        gradients[weights.begin + weight] += x[from] * delta[to];
+        dx[from] += parameters[weights.begin + weight] * delta[to];
+      });
+    } else if (layer.config.has_max_pooling()) {
+      const std::vector<int64_t> maxima = Maxima(layer, x);
+      for (size_t i = 0; i < maxima.size(); ++i) dx[maxima[i]] += delta[i];
+    } else if (layer.config.has_activate()) {
+      for (size_t i = 0; i < delta.size(); ++i) dx[i] += delta[i];
+    } else if (layer.config.has_add()) {
+      for (Vector* term : tensors.dx) {
+        for (size_t i = 0; i < delta.size(); ++i) (*term)[i] += delta[i];
+      }
+    } else if (layer.config.has_concatenation()) {
+      ForEachJoined(layer,
+                    [&](size_t input, int64_t from, int64_t to) { (*tensors.dx[input])[from] += delta[to]; });
+    } else {
+      ForEachMean(layer, [&](int64_t from, int64_t to, double factor) { dx[from] += factor * delta[to]; });
     }
-    Vector dx(layer.in);
-    ForEachWeight(shape, [&](int64_t from, int64_t weight, int64_t to) {
-      gradients[layer.weights.begin + weight] += x[from] * delta[to];
-      dx[from] += parameters[layer.weights.begin + weight] * delta[to];
-    });
-    return dx;
-  }
-  static Vector Backward(const MaxPoolingShape& shape, const Model::Layer& layer, const Vector&,
-                         const Vector& x, const Vector&, const Vector& delta, Vector&) {
-    Vector dx(layer.in);
-    const std::vector<int64_t> maxima = ReferenceMaxima(shape, x);
-    for (size_t i = 0; i < maxima.size(); ++i) dx[maxima[i]] += delta[i];
-    return dx;
   }
 
   const Model& model_;

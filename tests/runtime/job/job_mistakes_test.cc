@@ -244,8 +244,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "units: 12 ",
                 "my.textproto:4:19: ",
                 {"dense.units is 12 in the last layer, but data.classes is 10"}},
-        Mistake{
-            "layer { dense { units: 10 } }", "layer { flatten {} }", "my.textproto:4:3: ", {"must be dense"}},
         Mistake{"layer { flatten {} }",
                 "layer { convolution { filters: 4 } } layer { flatten {} }",
                 "my.textproto:2:11: ",

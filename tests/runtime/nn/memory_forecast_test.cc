@@ -27,11 +27,17 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   sgd.mutable_sgd()->set_momentum(0.9);
   const auto optimizer = CreateOptimizer(sgd, *device, MakeUpdateRegions(sgd, {{"all", {0, arena}}})).value();
   const auto slots = optimizer->AllocateSlots(arena).value();
+  const int64_t evaluated = EvaluationRows(model, rows);
+  const int64_t elements = std::max(ActivationElements(model, rows, /*trains=*/true).value(),
+                                    ActivationElements(model, evaluated, /*trains=*/false).value());
+  const auto activations =
+      device->Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice).value();
+  const absl::Span<float> shared = {activations->floats(), static_cast<size_t>(elements)};
   const auto training =
-      Plan::Compile(model, *device, *stream, rows, {}, parameters->floats(), gradients->floats()).value();
-  const auto evaluation =
-      Plan::Compile(model, *device, *stream, EvaluationRows(model, rows), {}, parameters->floats(), nullptr)
+      Plan::Compile(model, *device, *stream, rows, {}, parameters->floats(), gradients->floats(), shared)
           .value();
+  const auto evaluation =
+      Plan::Compile(model, *device, *stream, evaluated, {}, parameters->floats(), nullptr, shared).value();
   return device->FreeMemory().value().value();
 }
 

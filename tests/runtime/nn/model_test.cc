@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "runtime/nn/layers/window.h"
 
 namespace tethys {
 namespace {
@@ -45,10 +46,10 @@ TEST(Model, ReadyOrderIsFromTheLastLayerToTheFirst) {
   const auto& layers = model.layers();
   const std::vector<Range> order = model.ready_order();
   ASSERT_EQ(order.size(), 2u);
-  EXPECT_EQ(order[0].begin, layers[1].weights.begin);
-  EXPECT_EQ(order[0].end(), layers[1].bias.end());
+  EXPECT_EQ(order[0].begin, layers[1].variables[0].begin);
+  EXPECT_EQ(order[0].end(), layers[1].variables[1].end());
   EXPECT_EQ(order[1].begin, 0);
-  EXPECT_EQ(order[1].end(), layers[0].bias.end());
+  EXPECT_EQ(order[1].end(), layers[0].variables[1].end());
 }
 
 constexpr char kLenet[] =
@@ -74,12 +75,72 @@ TEST(Model, FiltersAreLaidOutByOutputAndGreyImagesHaveOneChannel) {
 }
 
 TEST(Model, SplitsPaddingAsTensorFlowDoes) {
-  const Model model = Create(kLenet).value();
-  const Window even = std::get<ConvolutionShape>(model.layers()[0].shape).window;
+  const Window even = MakeWindow({28, 28, 1}, 5, 1, proto::SAME).value();
   EXPECT_EQ(even.height, (Window::Axis{.size = 5, .stride = 1, .before = 2, .after = 2}));
-  const MaxPoolingShape pooling = std::get<MaxPoolingShape>(model.layers()[3].shape);
-  EXPECT_EQ(pooling.window.width, (Window::Axis{.size = 3, .stride = 2, .before = 0, .after = 1}));
-  EXPECT_EQ(pooling.output(), (ImageShape{5, 5, 16}));
+  const Window odd = MakeWindow({10, 10, 16}, 3, 2, proto::SAME).value();
+  EXPECT_EQ(odd.width, (Window::Axis{.size = 3, .stride = 2, .before = 0, .after = 1}));
+  EXPECT_EQ(Create(kLenet).value().layers()[3].output, (Shape{5, 5, 16}));
+}
+
+// A block with a shortcut, as in ResNet, and two branches that are joined.
+constexpr char kBranches[] =
+    "layer { name: 'a' convolution { filters: 4 kernel_size: 3 padding: SAME } } "
+    "layer { name: 'b' convolution { filters: 4 kernel_size: 3 padding: SAME activation: TANH } } "
+    "layer { name: 'sum' input: 'a' input: 'b' add {} } "
+    "layer { name: 'joined' input: 'sum' input: 'a' concatenation {} } "
+    "layer { global_average_pooling {} } layer { dense { units: 10 } }";
+
+TEST(Model, LayersReadTheInputsTheyName) {
+  const Model model = Create(kBranches).value();
+  const std::vector<std::pair<std::string, std::vector<int>>> expected = {
+      {"a", {0}},      {"b", {1}},         {"b/activation", {2}},
+      {"sum", {1, 3}}, {"joined", {4, 1}}, {"global_average_pooling_4", {5}},
+      {"dense_5", {6}}};
+  ASSERT_EQ(model.layers().size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(model.layers()[i].name(), expected[i].first);
+    EXPECT_EQ(model.graph().layers()[i].inputs, expected[i].second) << expected[i].first;
+  }
+  EXPECT_EQ(model.layers()[4].output, (Shape{28, 28, 8}));
+  EXPECT_EQ(model.layers()[5].output, Shape{8});
+  EXPECT_EQ(model.variables().variables()[2].initial_value, InitialValue::kGlorotUniform);
+}
+
+TEST(Model, FlattenedValueCanBeReadUnderBothNames) {
+  const Model model = Create(
+                          "layer { name: 'image' max_pooling {} } layer { name: 'row' flatten {} } "
+                          "layer { name: 'a' dense { units: 10 } } layer { name: 'mean' input: 'image' "
+                          "average_pooling { size: 14 } } layer { name: 'b' flatten {} } "
+                          "layer { name: 'c' dense { units: 10 } } layer { input: 'a' input: 'c' add {} }")
+                          .value();
+  EXPECT_EQ(model.graph().layers()[1].inputs, std::vector<int>{1});
+  EXPECT_EQ(model.graph().layers()[2].inputs, std::vector<int>{1});
+  EXPECT_EQ(model.layers()[2].inputs[0], (Shape{14, 14, 1}));
+}
+
+TEST(Model, RefusesGraphsThatCannotBe) {
+  const std::string dense = "layer { name: 'd' dense { units: 10 } }";
+  ExpectRefused("layer { flatten { } input: 'd' } " + dense,
+                "layer[0] 'flatten_0': its input 'd' is model.layer[1], a later layer");
+  ExpectRefused("layer { name: 'x' flatten {} input: 'x' } " + dense, "has itself as its input");
+  ExpectRefused("layer { flatten {} input: 'y' } " + dense, "its input 'y' is no layer");
+  ExpectRefused(
+      "layer { flatten {} } layer { name: 'e' dense { units: 3 } } layer { name: 'd' input: "
+      "'flatten_0' dense { units: 10 } }",
+      "layer[1] 'e': no layer reads its output");
+  ExpectRefused("layer { name: 'input' flatten {} } " + dense, "'input' is the name of the batch");
+  ExpectRefused("layer { flatten {} } layer { input: 'flatten_0' input: 'input' dense { units: 10 } }",
+                "layer[1] 'dense_1': has 2 inputs; this kind of layer takes 1");
+  ExpectRefused("layer { flatten {} } layer { add {} }",
+                "layer[1] 'add_1': has one input, but add needs two");
+  ExpectRefused("layer { flatten {} } layer { input: 'flatten_0' input: 'input' add {} }",
+                "its inputs have shapes [784] and [28, 28]");
+  ExpectRefused("layer { name: 'p' max_pooling {} } layer { input: 'p' input: 'input' concatenation {} }",
+                "shapes [14, 14, 1] and [28, 28], but concatenation joins");
+  ExpectRefused("layer { activate {} }", "activation is ACTIVATION_NONE");
+  ExpectRefused("layer { flatten {} } layer { average_pooling {} }", "average pooling needs images");
+  ExpectRefused("layer { average_pooling { size: 29 } }", "window of 29 is larger than the height 28");
+  ExpectRefused("layer { flatten {} } layer { global_average_pooling {} }", "needs images");
 }
 
 TEST(Model, RefusesImageLayersThatDoNotFitTheirInput) {
@@ -106,8 +167,8 @@ TEST(Model, UsesTheConfiguredInitializer) {
 }
 
 TEST(Model, RefusesUntrainableModels) {
-  ExpectRefused("", "no dense layer");
-  ExpectRefused("layer { flatten {} }", "no dense layer");
+  ExpectRefused("", "no layer with variables");
+  ExpectRefused("layer { flatten {} }", "no layer with variables");
   ExpectRefused("layer { name: 'a' }", "layer[0] 'a'");
   ExpectRefused("layer { name: '' flatten {} }", "layer[0]: its name is empty");
   ExpectRefused("layer { dense { units: 10 } }", "put a flatten before it");

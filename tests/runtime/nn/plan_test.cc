@@ -1,6 +1,9 @@
 #include "runtime/nn/plan.h"
 
+#include <deque>
+
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tests/runtime/nn/network_fixture.h"
 #include "tests/testing/reference_network.h"
@@ -69,6 +72,161 @@ TEST(Plan, GradientsAreCorrectIfTheFirstLayerHasNoParameters) {
   config.add_layer()->mutable_dense()->set_units(3);
   Network pooled(Model::Create(config, {6, 6}, 3).value(), 4);
   ExpectGradientsOfCentralDifferences(pooled, 1e-5);
+}
+
+// Adds random layers to a model: branches that are added and joined, several readers of one value, values
+// that are read twice by one layer, layers before the first variable.
+class RandomModel {
+ public:
+  explicit RandomModel(uint64_t key) : random_(17, RandomPurpose::kTest, key) {
+    for (int i = 0; i < 12; ++i) AddLayer();
+    JoinUnread();
+  }
+  const proto::Model& config() const { return config_; }
+
+ private:
+  struct Value {
+    std::string name;
+    Shape shape;
+    bool read = false;
+  };
+
+  int64_t Below(int64_t limit) {
+    return static_cast<int64_t>(random_.NextBelow(static_cast<uint32_t>(limit)));
+  }
+  Value& Pick() { return values_[values_.size() - 1 - Below(std::min<int64_t>(values_.size(), 4))]; }
+
+  proto::Layer& Add(std::initializer_list<Value*> inputs, const Shape& shape) {
+    proto::Layer& layer = *config_.add_layer();
+    layer.set_name(absl::StrCat("layer", config_.layer_size()));
+    for (Value* input : inputs) {
+      layer.add_input(input->name);
+      input->read = true;
+    }
+    values_.push_back({layer.name(), shape});
+    return layer;
+  }
+
+  void AddLayer() {
+    Value& in = Pick();
+    Value& other = Pick();
+    const Shape shape = in.shape;
+    switch (Below(6)) {
+      case 0: {
+        proto::Convolution& convolution = *Add({&in}, {shape[0], shape[1], 3}).mutable_convolution();
+        convolution.set_filters(3);
+        convolution.set_kernel_size(3);
+        convolution.set_padding(proto::SAME);
+        convolution.set_activation(static_cast<proto::Activation>(Below(5)));
+        break;
+      }
+      case 1: {
+        proto::AveragePooling& pooling = *Add({&in}, shape).mutable_average_pooling();
+        pooling.set_size(3);
+        pooling.set_stride(1);
+        pooling.set_padding(proto::SAME);
+        pooling.set_count_padding(Below(2) == 0);
+        break;
+      }
+      case 2:
+        Add({&in}, shape).mutable_activate()->set_activation(static_cast<proto::Activation>(1 + Below(4)));
+        break;
+      case 3:
+        if (other.shape == shape) Add({&in, &other}, shape).mutable_add();
+        break;
+      case 4:
+        if (other.shape == shape) Add({&in, &in, &other}, shape).mutable_add();
+        break;
+      case 5:
+        Add({&in, &other}, {shape[0], shape[1], shape[2] + other.shape[2]}).mutable_concatenation();
+        break;
+    }
+  }
+
+  void JoinUnread() {
+    std::vector<std::string> means;
+    const size_t count = values_.size();
+    for (size_t i = 0; i < count; ++i) {
+      if (values_[i].read) continue;
+      Value& value = values_[i];
+      const std::string name = absl::StrCat("mean", i);
+      proto::Layer& layer = *config_.add_layer();
+      layer.set_name(name);
+      layer.add_input(value.name);
+      layer.mutable_global_average_pooling();
+      means.push_back(name);
+    }
+    if (means.size() > 1) {
+      proto::Layer& layer = *config_.add_layer();
+      for (const std::string& mean : means) layer.add_input(mean);
+      layer.mutable_concatenation();
+    }
+    config_.add_layer()->mutable_dense()->set_units(4);
+  }
+
+  RandomStream random_;
+  proto::Model config_;
+  std::deque<Value> values_ = {{"input", {6, 5, 2}}};
+};
+
+TEST(Plan, GradientsOfRandomGraphsAgreeWithDoublePrecision) {
+  for (uint64_t key = 0; key < 60; ++key) {
+    const RandomModel random(key);
+    SCOPED_TRACE(random.config().DebugString());
+    Network network(Model::Create(random.config(), {6, 5, 2}, 4).value(), 3);
+    network.batch.weights[1] = 0;
+    Poison(network);
+    ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+    ASSERT_TRUE(network.Backward().ok());
+    std::vector<double> expected(network.gradients.size());
+    const double loss = ReferenceNetwork(network.model, network.scaling)
+                            .LossAndGradients(network.DoubleParameters(), network.batch, expected);
+    EXPECT_NEAR(network.plan->Loss()->loss_sum, loss, 1e-5 * std::abs(loss));
+    for (const Variable& variable : network.model.variables().variables()) {
+      EXPECT_LE(Distance(network.gradients.data(), expected, variable.range), 2e-5) << variable.name;
+    }
+  }
+}
+
+TEST(Plan, NetworkWithShortcutsAgreesWithCentralDifferences) {
+  proto::Model config;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "layer { name: 'a' convolution { filters: 3 kernel_size: 3 padding: SAME activation: TANH } } "
+      "layer { name: 'b' convolution { filters: 3 kernel_size: 3 padding: SAME } } "
+      "layer { name: 'sum' input: 'b' input: 'a' add {} } layer { name: 'c' activate { activation: SIGMOID } "
+      "} "
+      "layer { input: 'c' input: 'sum' concatenation {} } layer { average_pooling { size: 2 } } "
+      "layer { flatten {} } layer { dense { units: 3 } }",
+      &config));
+  Network network(Model::Create(config, {6, 5, 2}, 3).value(), 4);
+  ExpectGradientsOfCentralDifferences(network, 1e-5);
+}
+
+TEST(Plan, SharedActivationsGiveTheSameBits) {
+  Network network(MakeLenet(), 4);
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+  ASSERT_TRUE(network.Backward().ok());
+  const double loss = network.plan->Loss()->loss_sum;
+  const std::vector<float> gradients(network.gradients.data(),
+                                     network.gradients.data() + network.gradients.size());
+  Arena shared(ActivationElements(network.model, 4, /*trains=*/true).value());
+  const absl::Span<float> span = {shared.data(), static_cast<size_t>(shared.size())};
+  const auto training = Plan::Compile(network.model, *network.device, *network.stream, 4, network.scaling,
+                                      network.parameters.data(), network.gradients.data(), span)
+                            .value();
+  const auto evaluation = Plan::Compile(network.model, *network.device, *network.stream, 4, network.scaling,
+                                        network.parameters.data(), nullptr, span)
+                              .value();
+  Poison(network);
+  ASSERT_TRUE(evaluation->Forward(network.batch).ok());
+  EXPECT_EQ(evaluation->Loss()->loss_sum, loss);
+  ASSERT_TRUE(training->Forward(network.batch).ok());
+  ASSERT_TRUE(training->Backward([](int64_t, const Event&) { return absl::OkStatus(); }).ok());
+  for (const Variable& variable : network.model.variables().variables()) {
+    for (int64_t i = variable.range.begin; i < variable.range.end(); ++i) {
+      ASSERT_EQ(network.gradients.data()[i], gradients[i]) << variable.name;
+    }
+  }
 }
 
 TEST(Plan, LossIsTheSumOverRows) {

@@ -1,0 +1,60 @@
+// The graph of a model's layers, without their arithmetic: which values exist, which of them need a gradient,
+// and how backward puts the gradients of a value with several readers together. Pure; immutable, thread-safe.
+//
+// A value is one of the tensors of a step: value 0 is the batch, value i + 1 the output of layer i. Layers
+// are in an order in which each reads earlier values only; forward runs in this order, backward in the
+// reverse.
+#ifndef TETHYS_RUNTIME_NN_LAYER_GRAPH_H_
+#define TETHYS_RUNTIME_NN_LAYER_GRAPH_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/nn/layers/operand_use.h"
+
+namespace tethys {
+
+struct GraphLayer {
+  std::vector<int> inputs = {};  // Values, in the order of the layer's operands. One may occur several times.
+  int64_t out = 0;               // Elements of a row of the output.
+  bool has_variables = false;
+  OperandUse use = {};
+};
+
+// How backward gets a layer's part of the gradient of one of its inputs.
+enum class GradientPart {
+  kNone,     // The input has nothing to learn.
+  kWritten,  // The layer writes the gradient. Later parts, if any, are added to it.
+  kAdded,    // The layer's part is added to the gradient, which has earlier parts.
+  kShared,   // Only if the layer passes gradients: the output's gradient, in the same memory.
+  kCopied,   // Likewise, as a copy, because another input shares the memory.
+};
+
+class LayerGraph {
+ public:
+  // The last layer's output is the model's. Requires: inputs are earlier values.
+  LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers);
+
+  const std::vector<GraphLayer>& layers() const { return layers_; }
+  int layer_count() const { return static_cast<int>(layers_.size()); }
+  // Elements of a row of a value.
+  int64_t elements(int value) const { return value == 0 ? sample_elements_ : layers_[value - 1].out; }
+  int64_t widest() const;
+
+  // True if variables of the value's layer or of layers before it depend on the value's gradient.
+  bool needs_gradient(int value) const { return needs_gradient_[value]; }
+  // Whether backward runs this layer.
+  bool runs_backward(int layer) const { return needs_gradient_[layer + 1]; }
+  // One element for each input of the layer.
+  const std::vector<GradientPart>& gradient_parts(int layer) const { return gradient_parts_[layer]; }
+
+ private:
+  int64_t sample_elements_;
+  std::vector<GraphLayer> layers_;
+  std::vector<bool> needs_gradient_;                       // By value.
+  std::vector<std::vector<GradientPart>> gradient_parts_;  // By layer and input.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_LAYER_GRAPH_H_

@@ -1,0 +1,20 @@
+#include "runtime/nn/layers/activation.h"
+#include "runtime/nn/layers/kinds.h"
+
+namespace tethys {
+namespace {
+
+absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
+  TETHYS_ASSIGN_OR_RETURN(auto operation, MakeActivation(scope.input(), layer.activate().activation()));
+  if (operation == nullptr)
+    return absl::InvalidArgumentError("activation is ACTIVATION_NONE; give it another");
+  return DefinedLayer{.output = scope.input(), .operation = std::move(operation)};
+}
+
+std::string Text(const proto::Layer& layer) { return ActivationName(layer.activate().activation()); }
+
+}  // namespace
+
+const LayerKind kActivateKind = {.kind = proto::Layer::kActivate, .define = Define, .text = Text};
+
+}  // namespace tethys

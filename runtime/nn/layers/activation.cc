@@ -1,0 +1,77 @@
+#include "runtime/nn/layers/activation.h"
+
+#include <utility>
+
+#include "absl/strings/ascii.h"
+
+namespace tethys {
+namespace {
+
+class CompiledActivation final : public CompiledLayer {
+ public:
+  explicit CompiledActivation(std::unique_ptr<ActivationPrimitive> primitive)
+      : primitive_(std::move(primitive)) {}
+
+  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
+    return primitive_->Forward(stream, x[0], y);
+  }
+  absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
+    return primitive_->Backward(stream, tensors.y, tensors.dy, tensors.dx[0]);
+  }
+
+ private:
+  const std::unique_ptr<ActivationPrimitive> primitive_;
+};
+
+class ActivationOperation final : public Operation {
+ public:
+  ActivationOperation(int64_t elements, ActivationFunction function, std::string name)
+      : elements_(elements), function_(function), name_(std::move(name)) {}
+
+  OperandUse operand_use() const override {
+    return {.backward_reads_output = true, .overwrites_input = true, .overwrites_gradient = true};
+  }
+  std::string Describe() const override { return absl::StrCat(name_, " of ", elements_); }
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
+                                                         absl::Span<const VariableMemory>) const override {
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateActivation(rows * elements_, function_));
+    return std::make_unique<CompiledActivation>(std::move(primitive));
+  }
+
+ private:
+  const int64_t elements_;  // Of a row.
+  const ActivationFunction function_;
+  const std::string name_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Operation>> MakeActivation(const Shape& shape,
+                                                                proto::Activation activation) {
+  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(shape));
+  const auto make = [&](ActivationFunction function) {
+    return std::make_shared<ActivationOperation>(elements, function, ActivationName(activation));
+  };
+  switch (activation) {
+    case proto::ACTIVATION_NONE:
+      return nullptr;
+    case proto::RELU:
+      return make(ActivationFunction::kRelu);
+    case proto::RELU6:
+      return make(ActivationFunction::kRelu6);
+    case proto::SIGMOID:
+      return make(ActivationFunction::kSigmoid);
+    case proto::TANH:
+      return make(ActivationFunction::kTanh);
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no activation ", static_cast<int>(activation)));
+  }
+}
+
+std::string ActivationName(proto::Activation activation) {
+  return activation == proto::ACTIVATION_NONE ? ""
+                                              : absl::AsciiStrToLower(proto::Activation_Name(activation));
+}
+
+}  // namespace tethys

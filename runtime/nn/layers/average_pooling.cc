@@ -1,0 +1,81 @@
+// Average pooling, and global average pooling, whose window is the whole image.
+#include <utility>
+
+#include "runtime/nn/layers/kinds.h"
+#include "runtime/nn/layers/window.h"
+
+namespace tethys {
+namespace {
+
+class CompiledAveragePooling final : public CompiledLayer {
+ public:
+  explicit CompiledAveragePooling(std::unique_ptr<AveragePoolingPrimitive> primitive)
+      : primitive_(std::move(primitive)) {}
+
+  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
+    return primitive_->Forward(stream, x[0], y);
+  }
+  absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
+    return primitive_->Backward(stream, tensors.dy, tensors.dx[0]);
+  }
+
+ private:
+  const std::unique_ptr<AveragePoolingPrimitive> primitive_;
+};
+
+class AveragePoolingOperation final : public Operation {
+ public:
+  explicit AveragePoolingOperation(const AveragePoolingShape& row) : row_(row) {}
+
+  OperandUse operand_use() const override { return {}; }
+  std::string Describe() const override {
+    return absl::StrCat("average pooling ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ",
+                        WindowText(row_.window));
+  }
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
+                                                         absl::Span<const VariableMemory>) const override {
+    AveragePoolingShape shape = row_;
+    shape.rows = rows;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateAveragePooling(shape));
+    return std::make_unique<CompiledAveragePooling>(std::move(primitive));
+  }
+
+ private:
+  const AveragePoolingShape row_;
+};
+
+void Complete(proto::Layer& layer) { CompleteWindow(*layer.mutable_average_pooling()); }
+
+absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
+  const proto::AveragePooling& pooling = layer.average_pooling();
+  TETHYS_ASSIGN_OR_RETURN(const ImageShape in, scope.InputImage("average pooling"));
+  TETHYS_ASSIGN_OR_RETURN(const Window window,
+                          MakeWindow(in, pooling.size(), pooling.stride(), pooling.padding()));
+  const AveragePoolingShape row = {
+      .rows = 1, .in = in, .window = window, .count_padding = pooling.count_padding()};
+  return DefinedLayer{.output = ShapeOf(row.output()),
+                      .operation = std::make_shared<AveragePoolingOperation>(row)};
+}
+
+std::string Text(const proto::Layer& layer) {
+  return absl::StrCat("average pooling ", layer.average_pooling().size());
+}
+
+absl::StatusOr<DefinedLayer> DefineGlobal(const proto::Layer&, LayerScope& scope) {
+  TETHYS_ASSIGN_OR_RETURN(const ImageShape in, scope.InputImage("global average pooling"));
+  const AveragePoolingShape row = {
+      .rows = 1, .in = in, .window = {.height = {.size = in.height}, .width = {.size = in.width}}};
+  return DefinedLayer{.output = {in.channels}, .operation = std::make_shared<AveragePoolingOperation>(row)};
+}
+
+std::string GlobalText(const proto::Layer&) { return "global average pooling"; }
+
+}  // namespace
+
+const LayerKind kAveragePoolingKind = {
+    .kind = proto::Layer::kAveragePooling, .complete = Complete, .define = Define, .text = Text};
+
+const LayerKind kGlobalAveragePoolingKind = {
+    .kind = proto::Layer::kGlobalAveragePooling, .define = DefineGlobal, .text = GlobalText};
+
+}  // namespace tethys

@@ -1,0 +1,105 @@
+#include <utility>
+#include <vector>
+
+#include "runtime/nn/layers/kinds.h"
+
+namespace tethys {
+namespace {
+
+// Inputs and output as matrices whose columns are the last axis.
+struct Matrices {
+  int64_t rows = 0;             // Of a sample.
+  std::vector<int64_t> widths;  // Columns of each input.
+  int64_t width = 0;            // Columns of the output.
+};
+
+class CompiledConcatenation final : public CompiledLayer {
+ public:
+  CompiledConcatenation(Device& device, Matrices matrices)
+      : device_(device), matrices_(std::move(matrices)) {}
+
+  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
+    for (size_t i = 0; i < x.size(); ++i) {
+      const int64_t columns = matrices_.widths[i];
+      TETHYS_RETURN_IF_ERROR(device_.CopyColumns(stream, {.rows = matrices_.rows,
+                                                          .columns = columns,
+                                                          .to = y,
+                                                          .to_width = matrices_.width,
+                                                          .from = x[i],
+                                                          .from_width = columns}));
+      y += columns;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
+    const float* dy = tensors.dy;
+    for (size_t i = 0; i < tensors.dx.size(); ++i) {
+      const int64_t columns = matrices_.widths[i];
+      if (tensors.dx[i] != nullptr) {
+        TETHYS_RETURN_IF_ERROR(device_.CopyColumns(stream, {.rows = matrices_.rows,
+                                                            .columns = columns,
+                                                            .to = tensors.dx[i],
+                                                            .to_width = columns,
+                                                            .from = dy,
+                                                            .from_width = matrices_.width}));
+      }
+      dy += columns;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  Device& device_;
+  const Matrices matrices_;
+};
+
+class ConcatenationOperation final : public Operation {
+ public:
+  explicit ConcatenationOperation(Matrices row) : row_(std::move(row)) {}
+
+  OperandUse operand_use() const override { return {}; }
+  std::string Describe() const override {
+    return absl::StrCat("concatenation of ", row_.widths.size(), " to ", row_.rows, " x ", row_.width);
+  }
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
+                                                         absl::Span<const VariableMemory>) const override {
+    Matrices matrices = row_;
+    matrices.rows *= rows;
+    return std::make_unique<CompiledConcatenation>(device, std::move(matrices));
+  }
+
+ private:
+  const Matrices row_;
+};
+
+absl::StatusOr<DefinedLayer> Define(const proto::Layer&, LayerScope& scope) {
+  TETHYS_RETURN_IF_ERROR(scope.CheckSeveralInputs("concatenation"));
+  Shape output = scope.input();
+  Matrices row;
+  for (const Shape& shape : scope.inputs()) {
+    const bool alike = shape.size() == output.size() && !shape.empty() &&
+                       std::equal(shape.begin(), shape.end() - 1, output.begin());
+    if (!alike) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its inputs have shapes ", ShapeText(scope.input()), " and ", ShapeText(shape),
+                       ", but concatenation joins inputs that differ in the last axis only"));
+    }
+    row.widths.push_back(shape.back());
+    row.width += shape.back();
+  }
+  output.back() = 1;
+  TETHYS_ASSIGN_OR_RETURN(row.rows, ElementCount(output));
+  output.back() = row.width;
+  return DefinedLayer{.output = std::move(output),
+                      .operation = std::make_shared<ConcatenationOperation>(std::move(row))};
+}
+
+std::string Text(const proto::Layer& layer) { return absl::StrCat("concatenation of ", layer.input_size()); }
+
+}  // namespace
+
+const LayerKind kConcatenationKind = {
+    .kind = proto::Layer::kConcatenation, .most_inputs = kManyInputs, .define = Define, .text = Text};
+
+}  // namespace tethys

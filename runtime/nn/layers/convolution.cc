@@ -1,0 +1,76 @@
+#include "runtime/device/workspace_bounds.h"
+#include "runtime/nn/layers/kinds.h"
+#include "runtime/nn/layers/product.h"
+#include "runtime/nn/layers/window.h"
+
+namespace tethys {
+namespace {
+
+class ConvolutionOperation final : public Operation {
+ public:
+  explicit ConvolutionOperation(const ConvolutionShape& row) : row_(row) {}
+
+  OperandUse operand_use() const override {
+    return {.backward_reads_inputs = true, .backward_reads_output = row_.relu};
+  }
+  GpuNeeds gpu_needs() const override {
+    return {.most_workspace = kMostConvolutionWorkspace, .converts_operands = true};
+  }
+  std::string Describe() const override {
+    return absl::StrCat("convolution ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ",
+                        WindowText(row_.window), row_.relu ? " relu" : "");
+  }
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(
+      Device& device, int64_t rows, absl::Span<const VariableMemory> variables) const override {
+    ConvolutionShape shape = row_;
+    shape.rows = rows;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateConvolution(shape));
+    const int64_t workspace_bytes = primitive->workspace_bytes();
+    return std::make_unique<CompiledProduct<ConvolutionPrimitive>>(std::move(primitive), workspace_bytes,
+                                                                   variables);
+  }
+
+ private:
+  const ConvolutionShape row_;
+};
+
+void Complete(proto::Layer& layer) {
+  proto::Convolution& convolution = *layer.mutable_convolution();
+  CompleteInitializer(convolution);
+  if (!convolution.has_stride()) convolution.set_stride(1);
+}
+
+absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
+  const proto::Convolution& convolution = layer.convolution();
+  TETHYS_ASSIGN_OR_RETURN(const ImageShape in, scope.InputImage("a convolution"));
+  const int64_t out = convolution.filters(), size = convolution.kernel_size();
+  TETHYS_RETURN_IF_ERROR(CheckPositive("filters", out));
+  TETHYS_ASSIGN_OR_RETURN(const Window window,
+                          MakeWindow(in, size, convolution.stride(), convolution.padding()));
+  TETHYS_RETURN_IF_ERROR(AddWeightsAndBias(scope, "filters", {out, size, size, in.channels},
+                                           "out,height,width,in", convolution.initializer(), in.channels,
+                                           out));
+  const ConvolutionShape row = {
+      .rows = 1, .in = in, .out = out, .window = window, .relu = convolution.activation() == proto::RELU};
+  return DefinedLayer{.output = ShapeOf(row.output()),
+                      .operation = std::make_shared<ConvolutionOperation>(row),
+                      .activation = BeyondRelu(convolution.activation())};
+}
+
+std::string Text(const proto::Layer& layer) {
+  const proto::Convolution& convolution = layer.convolution();
+  return absl::StrCat("convolution ", convolution.filters(), " of ", convolution.kernel_size(), " x ",
+                      convolution.kernel_size(), ActivationSuffix(convolution.activation()));
+}
+
+int64_t SmallestVariable(const proto::Layer& layer) { return layer.convolution().filters(); }
+
+}  // namespace
+
+const LayerKind kConvolutionKind = {.kind = proto::Layer::kConvolution,
+                                    .complete = Complete,
+                                    .define = Define,
+                                    .text = Text,
+                                    .smallest_variable = SmallestVariable};
+
+}  // namespace tethys

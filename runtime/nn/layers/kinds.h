@@ -1,0 +1,17 @@
+// The kinds of layers, one a file of this folder. Used by layer_kind.cc only.
+#ifndef TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
+#define TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
+
+#include "runtime/nn/layers/layer_kind.h"
+
+namespace tethys {
+
+extern const LayerKind kActivateKind, kAddKind, kAveragePoolingKind, kConcatenationKind, kConvolutionKind,
+    kDenseKind, kFlattenKind, kGlobalAveragePoolingKind, kMaxPoolingKind;
+
+// LayerKind::most_inputs of a layer that takes any number.
+inline constexpr int kManyInputs = 1 << 20;
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_LAYERS_KINDS_H_

@@ -1,0 +1,34 @@
+// The part of a layer's meaning that needs no input shape: its kind and the defaults of its fields. Used to
+// complete a job file and to make a model. Pure; any thread.
+#ifndef TETHYS_RUNTIME_NN_LAYERS_LAYER_DEFAULTS_H_
+#define TETHYS_RUNTIME_NN_LAYERS_LAYER_DEFAULTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+// The name of the batch among the inputs of layers.
+inline constexpr char kBatchName[] = "input";
+
+// "dense", "max_pooling", ...; "layer" if the kind is missing.
+std::string LayerKindName(const proto::Layer& layer);
+
+// Sets the absent fields of the layer at `position`: its name (KIND_POSITION, "dense_1"), the initializer
+// that suits its activation, a window's size and strides. Values are not checked.
+void ResolveLayer(int position, proto::Layer& layer);
+
+// The kinds as a job file writes them: "flatten, dense, convolution or max_pooling".
+std::string LayerKindList();
+
+// The number of elements of the layer's smallest variable; 0 if it has none.
+int64_t SmallestVariable(const proto::Layer& layer);
+
+// "dense 128 relu", for a resolved layer.
+std::string LayerText(const proto::Layer& layer);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_LAYERS_LAYER_DEFAULTS_H_

@@ -1,0 +1,49 @@
+#include "runtime/nn/layers/layer_kind.h"
+
+#include "runtime/nn/layers/kinds.h"
+
+namespace tethys {
+namespace {
+
+// Bounds memory.
+constexpr int64_t kMaxParameters = int64_t{1} << 33;
+
+}  // namespace
+
+const LayerKind* FindLayerKind(const proto::Layer& layer) {
+  for (const LayerKind* kind :
+       {&kFlattenKind, &kDenseKind, &kConvolutionKind, &kMaxPoolingKind, &kAveragePoolingKind,
+        &kGlobalAveragePoolingKind, &kActivateKind, &kAddKind, &kConcatenationKind}) {
+    if (kind->kind == layer.kind_case()) return kind;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<ImageShape> LayerScope::InputImage(absl::string_view kind) const {
+  if (input().size() == 2) return ImageShape{input()[0], input()[1], 1};
+  if (input().size() == 3) return ImageShape{input()[0], input()[1], input()[2]};
+  return absl::InvalidArgumentError(
+      absl::StrCat("its input has shape ", ShapeText(input()), ", but ", kind,
+                   " needs images, [height, width] or [height, width, channels]: put it before the flatten"));
+}
+
+absl::Status LayerScope::CheckSeveralInputs(absl::string_view kind) const {
+  if (inputs_.size() > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("has one input, but ", kind, " needs two or more: name them, input: \"...\" for each"));
+}
+
+absl::Status LayerScope::AddVariable(absl::string_view name, const Shape& shape, const std::string& layout,
+                                     InitialValue initial_value, int64_t fan_in, int64_t fan_out) {
+  const absl::StatusOr<int64_t> elements = ElementCount(shape);
+  if (!elements.ok() || *elements > kMaxParameters - variables_.arena_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("with ", name, " ", ShapeText(shape),
+                                                   " the model exceeds ", kMaxParameters, " parameters"));
+  }
+  const std::string full_name = absl::StrCat(name_, "/", name);
+  TETHYS_RETURN_IF_ERROR(variables_.Add(full_name, shape, layout, initial_value, fan_in, fan_out));
+  ranges_.push_back(variables_.Find(full_name)->range);
+  return absl::OkStatus();
+}
+
+}  // namespace tethys

@@ -1,0 +1,79 @@
+// The table of layers. A kind is one file in layers/ with a row of the table in layer_kind.cc, a message in
+// job.proto with its ranges in runtime/job/job_validation.cc, and, if no device has its arithmetic yet, a
+// primitive (runtime/device/primitive_factory.h). Pure; any thread.
+#ifndef TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_
+#define TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/job.pb.h"
+#include "runtime/device/image_primitives.h"
+#include "runtime/nn/layers/operation.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+// The model under construction, as the kind of one layer sees it.
+class LayerScope {
+ public:
+  // `variables`, to which the layer's are added, outlives the scope.
+  LayerScope(std::string name, std::vector<Shape> inputs, VariableSet& variables)
+      : name_(std::move(name)), inputs_(std::move(inputs)), variables_(variables) {}
+
+  // The shapes of a row of the layer's inputs; at least one.
+  const std::vector<Shape>& inputs() const { return inputs_; }
+  const Shape& input() const { return inputs_[0]; }
+  // The input as an image; [height, width] has one channel. InvalidArgument: it has other axes; the message
+  // begins with `kind` ("max pooling").
+  absl::StatusOr<ImageShape> InputImage(absl::string_view kind) const;
+
+  // InvalidArgument: there is only one input.
+  absl::Status CheckSeveralInputs(absl::string_view kind) const;
+
+  // Adds the variable LAYER/`name`. fan_in and fan_out are those of runtime/tensor/variable.h.
+  // InvalidArgument: the model would become too large.
+  absl::Status AddVariable(absl::string_view name, const Shape& shape, const std::string& layout,
+                           InitialValue initial_value, int64_t fan_in, int64_t fan_out);
+  // The ranges of the layer's variables, in the order in which they were added.
+  const std::vector<Range>& ranges() const { return ranges_; }
+
+ private:
+  std::string name_;
+  std::vector<Shape> inputs_;
+  VariableSet& variables_;
+  std::vector<Range> ranges_;
+};
+
+struct DefinedLayer {
+  Shape output;  // Of a row.
+  // Null: the output is the first input's memory under another shape.
+  std::shared_ptr<const Operation> operation = nullptr;
+  // Applied to the output: an activation that the operation does not apply itself.
+  proto::Activation activation = proto::ACTIVATION_NONE;
+};
+
+// The functions are given a layer of this kind.
+struct LayerKind {
+  proto::Layer::KindCase kind = proto::Layer::KIND_NOT_SET;
+  int most_inputs = 1;
+  // Sets absent fields that have no constant default. Values are not checked. Null: there are none.
+  void (*complete)(proto::Layer& layer) = nullptr;
+  // Computes the layer's output shape and adds its variables. The layer is complete. InvalidArgument: the
+  // layer does not suit its inputs; the message does not name the layer.
+  absl::StatusOr<DefinedLayer> (*define)(const proto::Layer& layer, LayerScope& scope) = nullptr;
+  // "dense 128 relu", for reports. The layer is complete.
+  std::string (*text)(const proto::Layer& layer) = nullptr;
+  // The size of the layer's smallest variable. Null: it has none.
+  int64_t (*smallest_variable)(const proto::Layer& layer) = nullptr;
+};
+
+// Null if the layer has no kind.
+const LayerKind* FindLayerKind(const proto::Layer& layer);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_

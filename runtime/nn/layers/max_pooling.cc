@@ -1,0 +1,70 @@
+#include <utility>
+
+#include "runtime/nn/layers/kinds.h"
+#include "runtime/nn/layers/window.h"
+
+namespace tethys {
+namespace {
+
+class CompiledMaxPooling final : public CompiledLayer {
+ public:
+  explicit CompiledMaxPooling(std::unique_ptr<MaxPoolingPrimitive> primitive)
+      : primitive_(std::move(primitive)) {}
+
+  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
+    return primitive_->Forward(stream, x[0], y);
+  }
+  absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
+    return primitive_->Backward(stream, tensors.x[0], tensors.y, tensors.dy, tensors.dx[0]);
+  }
+  int64_t workspace_bytes() const override { return primitive_->workspace_bytes(); }
+
+ private:
+  const std::unique_ptr<MaxPoolingPrimitive> primitive_;
+};
+
+class MaxPoolingOperation final : public Operation {
+ public:
+  explicit MaxPoolingOperation(const MaxPoolingShape& row) : row_(row) {}
+
+  OperandUse operand_use() const override {
+    return {.backward_reads_inputs = true, .backward_reads_output = true};
+  }
+  std::string Describe() const override {
+    return absl::StrCat("max pooling ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ",
+                        WindowText(row_.window));
+  }
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
+                                                         absl::Span<const VariableMemory>) const override {
+    MaxPoolingShape shape = row_;
+    shape.rows = rows;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateMaxPooling(shape));
+    return std::make_unique<CompiledMaxPooling>(std::move(primitive));
+  }
+
+ private:
+  const MaxPoolingShape row_;
+};
+
+void Complete(proto::Layer& layer) { CompleteWindow(*layer.mutable_max_pooling()); }
+
+absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
+  const proto::MaxPooling& pooling = layer.max_pooling();
+  TETHYS_ASSIGN_OR_RETURN(const ImageShape in, scope.InputImage("max pooling"));
+  TETHYS_ASSIGN_OR_RETURN(const Window window,
+                          MakeWindow(in, pooling.size(), pooling.stride(), pooling.padding()));
+  const MaxPoolingShape row = {.rows = 1, .in = in, .window = window};
+  return DefinedLayer{.output = ShapeOf(row.output()),
+                      .operation = std::make_shared<MaxPoolingOperation>(row)};
+}
+
+std::string Text(const proto::Layer& layer) {
+  return absl::StrCat("max pooling ", layer.max_pooling().size());
+}
+
+}  // namespace
+
+const LayerKind kMaxPoolingKind = {
+    .kind = proto::Layer::kMaxPooling, .complete = Complete, .define = Define, .text = Text};
+
+}  // namespace tethys

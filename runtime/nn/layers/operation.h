@@ -1,0 +1,64 @@
+// What a layer of a model computes, with known shapes. Made from the job's layer by its kind (layer_kind.h);
+// compiled for a device by a plan (plan.h).
+#ifndef TETHYS_RUNTIME_NN_LAYERS_OPERATION_H_
+#define TETHYS_RUNTIME_NN_LAYERS_OPERATION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/device/device.h"
+#include "runtime/nn/layers/operand_use.h"
+
+namespace tethys {
+
+// The tensors of a layer's backward pass. Each is [rows, elements], in the layout of the layer's primitive.
+struct BackwardTensors {
+  absl::Span<const float* const> x = {};  // The inputs.
+  const float* y = nullptr;               // The output.
+  float* dy = nullptr;                    // The gradient of the output; may be changed.
+  absl::Span<float* const> dx = {};       // The gradients of the inputs, to be overwritten; null: not wanted.
+};
+
+// A layer of a plan: its primitives, and the addresses of its variables. Used by the plan's thread.
+class CompiledLayer {
+ public:
+  virtual ~CompiledLayer() = default;
+  virtual absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) = 0;
+  // Overwrites the gradients of the layer's variables too.
+  virtual absl::Status Backward(Stream& stream, const BackwardTensors& tensors) = 0;
+  // Bytes of device memory that the layer's primitives hold.
+  virtual int64_t workspace_bytes() const { return 0; }
+  virtual std::string Describe() const { return ""; }  // The algorithms: "forward sgemm, ...".
+};
+
+// Where a variable of a layer lies on the device. `gradient_sums` is null in a plan that only evaluates.
+struct VariableMemory {
+  const float* values = nullptr;
+  float* gradient_sums = nullptr;
+};
+
+// Device memory that a layer's primitives take on a GPU beyond inputs and outputs, for forecasts.
+struct GpuNeeds {
+  int64_t most_workspace = 0;  // Bytes; an upper bound.
+  // The operands are copied to bfloat16, if that is the precision of the job.
+  bool converts_operands = false;
+};
+
+// Immutable, thread-safe.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  virtual OperandUse operand_use() const = 0;
+  virtual GpuNeeds gpu_needs() const { return {}; }
+  virtual std::string Describe() const = 0;  // "dense 784 x 128 relu"
+  // `variables` are in the order in which the kind added them.
+  virtual absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(
+      Device& device, int64_t rows, absl::Span<const VariableMemory> variables) const = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_LAYERS_OPERATION_H_

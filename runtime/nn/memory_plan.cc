@@ -1,0 +1,248 @@
+#include "runtime/nn/memory_plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+namespace {
+
+bool Meet(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+
+// Puts the blocks, in the order given, at the lowest position that is free while they are needed.
+Placement PlaceInOrder(absl::Span<const Lifetime> blocks, absl::Span<const size_t> order) {
+  Placement placement{.begin = std::vector<int64_t>(blocks.size())};
+  std::vector<size_t> placed;  // By position.
+  for (const size_t block : order) {
+    const int64_t size = AlignUp(blocks[block].elements);
+    int64_t begin = 0;
+    for (const size_t other : placed) {
+      if (!Meet(blocks[block], blocks[other])) continue;
+      if (begin + size <= placement.begin[other]) break;
+      begin = std::max(begin, placement.begin[other] + AlignUp(blocks[other].elements));
+    }
+    placement.begin[block] = begin;
+    placement.elements = std::max(placement.elements, begin + size);
+    const auto by_begin = [&](int64_t value, size_t other) { return value < placement.begin[other]; };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), begin, by_begin), block);
+  }
+  return placement;
+}
+
+// Tries orders and keeps the one that needs the least memory.
+class Search {
+ public:
+  explicit Search(absl::Span<const Lifetime> blocks) : blocks_(blocks), peak_(PeakElements(blocks)) {}
+
+  const Placement& best() const { return best_; }
+
+  // Tries the order, then moves the block that lies highest forward by half its position, again and again, as
+  // long as the best placement is more than 2 % above the peak.
+  void TryFrom(std::vector<size_t> order) {
+    constexpr int kTries = 64;
+    for (int i = 0; i < kTries && best_.elements > peak_ + peak_ / 50; ++i) {
+      Placement placement = PlaceInOrder(blocks_, order);
+      const auto end = [&](size_t block) {
+        return placement.begin[block] + AlignUp(blocks_[block].elements);
+      };
+      const auto highest =
+          std::max_element(order.begin(), order.end(), [&](size_t a, size_t b) { return end(a) < end(b); });
+      if (highest != order.end())
+        std::rotate(order.begin() + (highest - order.begin()) / 2, highest, highest + 1);
+      if (placement.elements < best_.elements) best_ = std::move(placement);
+    }
+  }
+
+ private:
+  const absl::Span<const Lifetime> blocks_;
+  const int64_t peak_;
+  Placement best_{.elements = std::numeric_limits<int64_t>::max()};
+};
+
+// The blocks of a step, and which value, gradient or part lies in which.
+class StepBlocks {
+ public:
+  StepBlocks(const LayerGraph& graph, int64_t rows, bool trains);
+
+  const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
+  StepMemory Place(const Placement& placement) const;
+
+ private:
+  static constexpr int kNoBlock = -1;
+
+  // The batch is converted at time 0. Then layers run forward, the loss is computed, and layers run backward.
+  int forward(int layer) const { return layer + 1; }
+  int loss() const { return graph_.layer_count() + 1; }
+  int backward(int layer) const { return 2 * graph_.layer_count() + 1 - layer; }
+
+  int Add(int64_t row_elements, int first, int last);
+  std::vector<int> LastReads(bool trains) const;
+  void AddValues(bool trains);
+  void AddGradients();
+  // Puts the gradient of the input into the memory of that of the layer's output.
+  void Share(int layer, int input);
+
+  const LayerGraph& graph_;
+  const int64_t rows_;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<int> values_, gradients_;  // Blocks, by value.
+  std::vector<std::vector<int>> parts_;  // Blocks, by layer and input.
+};
+
+StepBlocks::StepBlocks(const LayerGraph& graph, int64_t rows, bool trains)
+    : graph_(graph),
+      rows_(rows),
+      values_(graph.layer_count() + 1, kNoBlock),
+      gradients_(graph.layer_count() + 1, kNoBlock),
+      parts_(graph.layer_count()) {
+  AddValues(trains);
+  for (int i = 0; i < graph.layer_count(); ++i) {
+    parts_[i].assign(graph.layers()[i].inputs.size(), kNoBlock);
+  }
+  if (trains) AddGradients();
+}
+
+int StepBlocks::Add(int64_t row_elements, int first, int last) {
+  lifetimes_.push_back({rows_ * row_elements, first, last});
+  return static_cast<int>(lifetimes_.size()) - 1;
+}
+
+// The time at which each value is read last.
+std::vector<int> StepBlocks::LastReads(bool trains) const {
+  std::vector<int> last(values_.size());
+  for (int i = 0; i < graph_.layer_count(); ++i) {
+    const GraphLayer& layer = graph_.layers()[i];
+    const bool backward_runs = trains && graph_.runs_backward(i);
+    last[i + 1] = backward_runs && layer.use.backward_reads_output ? backward(i) : forward(i);
+    for (const int input : layer.inputs) {
+      last[input] =
+          std::max(last[input], backward_runs && layer.use.backward_reads_inputs ? backward(i) : forward(i));
+    }
+  }
+  last.back() = std::max(last.back(), loss());
+  return last;
+}
+
+void StepBlocks::AddValues(bool trains) {
+  const std::vector<int> last_reads = LastReads(trains);
+  values_[0] = Add(graph_.elements(0), 0, last_reads[0]);
+  for (int i = 0; i < graph_.layer_count(); ++i) {
+    const GraphLayer& layer = graph_.layers()[i];
+    const int source = layer.inputs[0], last = last_reads[i + 1];
+    // The first input's value must not be needed once the output is written, nor may another operand be in
+    // the same block.
+    const bool in_place = layer.use.overwrites_input && graph_.elements(source) == layer.out &&
+                          lifetimes_[values_[source]].last <= forward(i) &&
+                          std::none_of(layer.inputs.begin() + 1, layer.inputs.end(),
+                                       [&](int other) { return values_[other] == values_[source]; });
+    if (in_place) {
+      values_[i + 1] = values_[source];
+      lifetimes_[values_[source]].last = last;
+    } else {
+      values_[i + 1] = Add(layer.out, forward(i), last);
+    }
+  }
+}
+
+void StepBlocks::AddGradients() {
+  const int layers = graph_.layer_count();
+  gradients_[layers] = Add(graph_.elements(layers), loss(), backward(layers - 1));
+  for (int i = layers; i-- > 0;) {
+    if (!graph_.runs_backward(i)) continue;
+    const GraphLayer& layer = graph_.layers()[i];
+    for (size_t j = 0; j < layer.inputs.size(); ++j) {
+      const int input = layer.inputs[j];
+      switch (graph_.gradient_parts(i)[j]) {
+        case GradientPart::kNone:
+          break;
+        case GradientPart::kShared:
+          Share(i, input);
+          break;
+        case GradientPart::kWritten:
+          if (layer.use.overwrites_gradient && graph_.elements(input) == layer.out) {
+            Share(i, input);
+          } else {
+            gradients_[input] = Add(graph_.elements(input), backward(i), backward(input - 1));
+          }
+          break;
+        case GradientPart::kCopied:
+          gradients_[input] = Add(graph_.elements(input), backward(i), backward(input - 1));
+          break;
+        case GradientPart::kAdded:
+          if (!layer.use.passes_gradient) {
+            parts_[i][j] = Add(graph_.elements(input), backward(i), backward(i));
+          }
+          break;
+      }
+    }
+  }
+}
+
+void StepBlocks::Share(int layer, int input) {
+  gradients_[input] = gradients_[layer + 1];
+  lifetimes_[gradients_[input]].last = backward(input - 1);
+}
+
+StepMemory StepBlocks::Place(const Placement& placement) const {
+  const auto begin = [&](int block) {
+    return block == kNoBlock ? StepMemory::kAbsent : placement.begin[block];
+  };
+  StepMemory memory{.elements = placement.elements};
+  for (const int block : values_) memory.values.push_back(begin(block));
+  for (const int block : gradients_) memory.gradients.push_back(begin(block));
+  for (const std::vector<int>& inputs : parts_) {
+    std::vector<int64_t>& parts = memory.parts.emplace_back();
+    for (const int block : inputs) parts.push_back(begin(block));
+  }
+  return memory;
+}
+
+}  // namespace
+
+Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
+  using Key = std::function<double(const Lifetime&)>;
+  const Key keys[] = {
+      [](const Lifetime& block) { return -static_cast<double>(block.elements); },
+      [](const Lifetime& block) {
+        return -static_cast<double>(block.elements) * (block.last - block.first + 1);
+      },
+      [](const Lifetime& block) { return static_cast<double>(block.first - block.last); },
+      [](const Lifetime& block) { return static_cast<double>(block.first); },
+      [](const Lifetime& block) { return static_cast<double>(-block.last); },
+  };
+  Search search(blocks);
+  for (const Key& key : keys) {
+    std::vector<size_t> order(blocks.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return key(blocks[a]) < key(blocks[b]); });
+    search.TryFrom(std::move(order));
+  }
+  return search.best();
+}
+
+int64_t PeakElements(absl::Span<const Lifetime> blocks) {
+  int64_t peak = 0;
+  for (const Lifetime& at : blocks) {  // The sum grows only where a block begins.
+    int64_t sum = 0;
+    for (const Lifetime& block : blocks) {
+      if (block.first <= at.first && at.first <= block.last) sum += AlignUp(block.elements);
+    }
+    peak = std::max(peak, sum);
+  }
+  return peak;
+}
+
+StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains) {
+  const StepBlocks blocks(graph, rows, trains);
+  return blocks.Place(PlaceBlocks(blocks.lifetimes()));
+}
+
+std::vector<Lifetime> StepLifetimes(const LayerGraph& graph, int64_t rows, bool trains) {
+  return StepBlocks(graph, rows, trains).lifetimes();
+}
+
+}  // namespace tethys

@@ -1,0 +1,185 @@
+#include "runtime/nn/memory_plan.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/base/random.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+namespace {
+
+constexpr uint64_t kGraphs = 300;
+
+// A graph like those of networks: every layer reads one to three earlier values, mostly recent ones, and
+// every value is read.
+LayerGraph RandomGraph(uint64_t key) {
+  RandomStream random(11, RandomPurpose::kTest, key);
+  const auto below = [&](int64_t limit) { return static_cast<int64_t>(random.NextBelow(limit)); };
+  const int count = static_cast<int>(1 + below(40));
+  std::vector<GraphLayer> layers(count);
+  std::vector<int64_t> elements = {512};
+  std::vector<int> unread = {0};
+  for (int i = 0; i < count; ++i) {
+    GraphLayer& layer = layers[i];
+    const bool last = i + 1 == count;
+    const size_t inputs = last ? std::max<size_t>(1, unread.size()) : 1 + below(3);
+    while (layer.inputs.size() < inputs) {
+      const bool fresh = !unread.empty() && (last || below(2) == 0);
+      layer.inputs.push_back(fresh ? unread.back() : static_cast<int>(i - below(std::min(i + 1, 6))));
+      unread.erase(std::remove(unread.begin(), unread.end(), layer.inputs.back()), unread.end());
+    }
+    layer.use = {.backward_reads_inputs = below(2) == 0,
+                 .backward_reads_output = below(3) == 0,
+                 .overwrites_input = below(3) == 0,
+                 .overwrites_gradient = below(3) == 0 && layer.inputs.size() == 1,
+                 .passes_gradient = below(4) == 0};
+    layer.out = below(3) == 0 ? elements[layer.inputs[0]] : below(2) == 0 ? 1 + below(1000) : 512;
+    for (const int input : layer.inputs) {  // Like add: all operands have one shape.
+      if (elements[input] != elements[layer.inputs[0]]) layer.use.passes_gradient = false;
+    }
+    if (layer.use.passes_gradient) layer.out = elements[layer.inputs[0]];
+    layer.has_variables = below(3) != 0;
+    elements.push_back(layer.out);
+    unread.push_back(i + 1);
+  }
+  return LayerGraph(elements[0], std::move(layers));
+}
+
+// What lies in memory: which value or gradient was written last at each element.
+class Memory {
+ public:
+  explicit Memory(int64_t elements) : owners_(elements, -1) {}
+  void Write(int64_t begin, int64_t elements, int owner) {
+    const bool inside = begin >= 0 && begin + elements <= static_cast<int64_t>(owners_.size());
+    ASSERT_TRUE(inside) << begin;
+    std::fill_n(owners_.begin() + begin, elements, owner);
+  }
+  void ExpectHolds(int64_t begin, int64_t elements, int owner) const {
+    ASSERT_GE(begin, 0);
+    const auto first = owners_.begin() + begin;
+    const auto other = std::find_if(first, first + elements, [&](int found) { return found != owner; });
+    ASSERT_EQ(other, first + elements) << owner << " was overwritten by " << *other << " before its last use";
+  }
+
+ private:
+  std::vector<int> owners_;
+};
+
+// Runs a step in which each layer marks what it writes, and checks at each read that the mark is still there.
+void CheckStep(const LayerGraph& graph, int64_t rows, bool trains) {
+  const StepMemory memory = PlanStepMemory(graph, rows, trains);
+  Memory contents(memory.elements);
+  const int layers = graph.layer_count();
+  const auto size = [&](int value) { return rows * graph.elements(value); };
+  const auto gradient = [&](int value) { return 1000 + value; };
+  const auto expect_value = [&](int value) {
+    contents.ExpectHolds(memory.values[value], size(value), value);
+  };
+  const auto write_gradient = [&](int value) {
+    contents.Write(memory.gradients[value], size(value), gradient(value));
+  };
+  contents.Write(memory.values[0], size(0), 0);
+  for (int i = 0; i < layers; ++i) {
+    for (const int input : graph.layers()[i].inputs) expect_value(input);
+    contents.Write(memory.values[i + 1], size(i + 1), i + 1);
+  }
+  expect_value(layers);
+  if (!trains) return;
+  write_gradient(layers);
+  for (int i = layers; i-- > 0;) {
+    if (!graph.runs_backward(i)) continue;
+    const GraphLayer& layer = graph.layers()[i];
+    if (layer.use.backward_reads_output) expect_value(i + 1);
+    for (const int input : layer.inputs) {
+      if (layer.use.backward_reads_inputs) expect_value(input);
+    }
+    contents.ExpectHolds(memory.gradients[i + 1], size(i + 1), gradient(i + 1));
+    for (size_t j = 0; j < layer.inputs.size(); ++j) {
+      const int input = layer.inputs[j];
+      const GradientPart part = graph.gradient_parts(i)[j];
+      EXPECT_EQ(part == GradientPart::kNone, !graph.needs_gradient(input));
+      if (part == GradientPart::kNone) continue;
+      if (part == GradientPart::kAdded) {
+        contents.ExpectHolds(memory.gradients[input], size(input), gradient(input));
+        if (memory.parts[i][j] != StepMemory::kAbsent)
+          contents.Write(memory.parts[i][j], size(input), 5000 + j);
+      } else {
+        EXPECT_EQ(part == GradientPart::kShared,
+                  layer.use.passes_gradient && memory.gradients[input] == memory.gradients[i + 1]);
+        write_gradient(input);
+      }
+    }
+    // Writing one input's part must not have changed another's.
+    for (const int input : layer.inputs) {
+      if (graph.needs_gradient(input)) {
+        contents.ExpectHolds(memory.gradients[input], size(input), gradient(input));
+      }
+    }
+  }
+}
+
+TEST(MemoryPlan, NothingIsOverwrittenBeforeItsLastUse) {
+  for (uint64_t key = 0; key < kGraphs; ++key) {
+    SCOPED_TRACE(key);
+    const LayerGraph graph = RandomGraph(key);
+    for (const bool trains : {false, true}) {
+      CheckStep(graph, 3, trains);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST(MemoryPlan, MemoryExceedsThePeakByAtMostFifteenPercent) {
+  for (uint64_t key = 0; key < kGraphs; ++key) {
+    const LayerGraph graph = RandomGraph(key);
+    for (const bool trains : {false, true}) {
+      const double peak = static_cast<double>(PeakElements(StepLifetimes(graph, 8, trains)));
+      const double planned = static_cast<double>(PlanStepMemory(graph, 8, trains).elements);
+      EXPECT_GE(planned, peak) << key;
+      EXPECT_LE(planned, 1.15 * peak) << key;
+    }
+  }
+}
+
+TEST(MemoryPlan, BlocksStartAtCacheLines) {
+  const Placement placement = PlaceBlocks({{{.elements = 3, .first = 0, .last = 2},
+                                            {.elements = 5, .first = 1, .last = 1},
+                                            {.elements = 7, .first = 2, .last = 3}}});
+  for (const int64_t begin : placement.begin) EXPECT_EQ(begin % kAlignment, 0);
+  EXPECT_EQ(placement.elements, 2 * kAlignment) << "two blocks at a time";
+}
+
+TEST(MemoryPlan, ChainThatEvaluatesNeedsTwoValuesAtATime) {
+  std::vector<GraphLayer> layers;
+  for (int i = 0; i < 50; ++i) layers.push_back({.inputs = {i}, .out = 64, .has_variables = true});
+  EXPECT_EQ(PlanStepMemory(LayerGraph(64, layers), 1, /*trains=*/false).elements, 128);
+}
+
+TEST(MemoryPlan, ActivationWorksInPlaceUnlessItsInputIsReadLater) {
+  GraphLayer product = {
+      .inputs = {0}, .out = 64, .has_variables = true, .use = {.backward_reads_inputs = true}};
+  const GraphLayer activation = {
+      .inputs = {1},
+      .out = 64,
+      .use = {.backward_reads_output = true, .overwrites_input = true, .overwrites_gradient = true}};
+  StepMemory memory = PlanStepMemory(LayerGraph(64, {product, activation}), 1, /*trains=*/true);
+  EXPECT_EQ(memory.values[1], memory.values[2]);
+  EXPECT_EQ(memory.gradients[1], memory.gradients[2]);
+  const GraphLayer sum = {.inputs = {2, 1}, .out = 64, .use = {.passes_gradient = true}};
+  memory = PlanStepMemory(LayerGraph(64, {product, activation, sum}), 1, /*trains=*/true);
+  EXPECT_NE(memory.values[1], memory.values[2]);
+}
+
+TEST(MemoryPlan, FrozenStartOfAModelHasNoGradients) {
+  const GraphLayer frozen = {.inputs = {0}, .out = 32};
+  const GraphLayer trained = {.inputs = {1}, .out = 16, .has_variables = true};
+  const LayerGraph graph(8, {frozen, trained});
+  EXPECT_FALSE(graph.runs_backward(0));
+  EXPECT_EQ(PlanStepMemory(graph, 1, /*trains=*/true).gradients,
+            (std::vector<int64_t>{StepMemory::kAbsent, StepMemory::kAbsent, 0}));
+}
+
+}  // namespace
+}  // namespace tethys
