@@ -2,13 +2,17 @@
 
 #include <algorithm>
 
+#include "runtime/nn/layers/layer_defaults.h"
+
 namespace tethys {
 namespace {
 
-// The fields of layer `index` that decide what it computes, in text format.
+// The fields of layer `index` that decide what it computes, in text format. Defaults are filled in, so that a
+// checkpoint from before a field was there means what it meant then.
 std::string LayerText(const proto::Model& model, int index) {
   if (index >= model.layer_size()) return "nothing";
   proto::Layer layer = model.layer(index);
+  ResolveLayer(index, layer);
   layer.clear_name();
   if (layer.has_dense()) layer.mutable_dense()->clear_initializer();
   if (layer.has_convolution()) layer.mutable_convolution()->clear_initializer();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
@@ -20,15 +21,18 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-// A window that slides over an image. It has (in + before + after - size) / stride + 1 positions along an
-// axis, rounded down.
+// A window that slides over an image. It reaches over extent() pixels and has
+// (in + before + after - extent) / stride + 1 positions along an axis, rounded down.
 struct Window {
   struct Axis {
     int64_t size = 1;
     int64_t stride = 1;
-    int64_t before = 0;  // Padding, less than size. Convolutions read it as zeros; max pooling ignores it.
+    int64_t before =
+        0;  // Padding, less than extent(). Convolutions read it as zeros; max pooling ignores it.
     int64_t after = 0;
-    int64_t Positions(int64_t in) const { return (in + before + after - size) / stride + 1; }
+    int64_t dilation = 1;  // Pixels from one element of the window to the next; 1 for pooling.
+    int64_t extent() const { return (size - 1) * dilation + 1; }
+    int64_t Positions(int64_t in) const { return (in + before + after - extent()) / stride + 1; }
     bool operator==(const Axis&) const = default;
   };
   Axis height;
@@ -37,18 +41,39 @@ struct Window {
 };
 
 // y = activation(x * filters + bias), where * is the cross-correlation that all frameworks call convolution.
-//   x [rows, in], filters [out, window height, window width, in.channels], bias [out],
+//   x [rows, in], filters [out, window height, window width, in.channels / groups], bias [out],
 //   y [rows, positions, out]
+// The channels of x and of y are split into `groups` equal parts. Part g of y depends on part g of x only.
 struct ConvolutionShape {
   int64_t rows = 0;
   ImageShape in;
   int64_t out = 0;
   Window window;
   bool relu = false;
+  int64_t groups = 1;    // Divides in.channels and out.
+  bool has_bias = true;  // False: `bias` and `dbias` are null.
+  // Elements of one filter, and of all.
+  int64_t filter_elements() const { return window.height.size * window.width.size * (in.channels / groups); }
+  int64_t filters() const { return out * filter_elements(); }
   ImageShape output() const {
     return {window.height.Positions(in.height), window.width.Positions(in.width), out};
   }
 };
+
+// InvalidArgument: groups that do not divide the channels.
+inline absl::Status CheckGroups(const ConvolutionShape& shape) {
+  const bool divide =
+      shape.groups >= 1 && shape.in.channels % shape.groups == 0 && shape.out % shape.groups == 0;
+  if (divide) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a convolution of ", shape.in.channels, " to ", shape.out,
+                                                 " channels cannot have ", shape.groups, " groups"));
+}
+
+// InvalidArgument: windows of pooling have no dilation.
+inline absl::Status CheckUndilated(const Window& window) {
+  if (window.height.dilation == 1 && window.width.dilation == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError("pooling has no dilation");
+}
 
 class ConvolutionPrimitive {
  public:

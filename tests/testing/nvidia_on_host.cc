@@ -99,7 +99,6 @@ class HostConvolution final : public ConvolutionPlan {
                    void* workspace) override {
     std::memset(workspace, 0xff, kWorkspaceBytes);
     const Elements x(precision_, images), f(precision_, filters), y(precision_, outputs);
-    const Window& window = shape_.window;
     if (pass_ == ConvolutionPass::kForward) {
       Write(y, shape_.rows * shape_.output().elements(),
             [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
@@ -111,10 +110,9 @@ class HostConvolution final : public ConvolutionPlan {
               sums[from] += f[filter] * y[to];
             });
     } else {
-      Write(f, shape_.out * window.height.size * window.width.size * shape_.in.channels,
-            [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
-              sums[filter] += x[from] * y[to];
-            });
+      Write(f, shape_.filters(), [&](int64_t from, int64_t filter, int64_t to, std::vector<double>& sums) {
+        sums[filter] += x[from] * y[to];
+      });
     }
     return absl::OkStatus();
   }

@@ -28,8 +28,8 @@ inline void ForEachTap(const ImageShape& in, const ImageShape& out, const Window
     const Pixel at = {i / out.width, i % out.width};
     for (int64_t j = 0; j < window.height.size * window.width.size; ++j) {
       const Pixel tap = {j / window.width.size, j % window.width.size};
-      const Pixel from = {at.y * window.height.stride + tap.y - window.height.before,
-                          at.x * window.width.stride + tap.x - window.width.before};
+      const Pixel from = {at.y * window.height.stride + tap.y * window.height.dilation - window.height.before,
+                          at.x * window.width.stride + tap.x * window.width.dilation - window.width.before};
       if (from.y < 0 || from.y >= in.height || from.x < 0 || from.x >= in.width) continue;
       visit(at, tap, from);
     }
@@ -40,12 +40,14 @@ inline void ForEachTap(const ImageShape& in, const ImageShape& out, const Window
 inline void ForEachProduct(const ConvolutionShape& shape,
                            absl::FunctionRef<void(int64_t x, int64_t filter, int64_t y)> visit) {
   const ImageShape out = shape.output();
-  const ImageShape filter = {shape.window.height.size, shape.window.width.size, shape.in.channels};
+  const int64_t channels = shape.in.channels / shape.groups;  // Of a filter.
+  const ImageShape filter = {shape.window.height.size, shape.window.width.size, channels};
   for (int64_t row = 0; row < shape.rows; ++row) {
     ForEachTap(shape.in, out, shape.window, [&](Pixel at, Pixel tap, Pixel from) {
       for (int64_t o = 0; o < shape.out; ++o) {
-        for (int64_t c = 0; c < shape.in.channels; ++c) {
-          visit(At(shape.in, row, from) + c, At(filter, o, tap) + c, At(out, row, at) + o);
+        const int64_t first = o / (shape.out / shape.groups) * channels;
+        for (int64_t c = 0; c < channels; ++c) {
+          visit(At(shape.in, row, from) + first + c, At(filter, o, tap) + c, At(out, row, at) + o);
         }
       }
     });

@@ -83,16 +83,23 @@ class ReferenceNetwork {
   }
 
   // The windows of a layer, from its fields and its images. Padding is TensorFlow's: an odd pixel goes after.
-  static Window::Axis Axis(int64_t in, int64_t out, int64_t size, int64_t stride, bool same) {
-    const int64_t total = same ? std::max<int64_t>(0, (out - 1) * stride + size - in) : 0;
-    return {.size = size, .stride = stride, .before = total / 2, .after = total - total / 2};
+  template <typename Config>
+  static Window::Axis Axis(int64_t in, int64_t out, const Config& config, int64_t size, int64_t dilation) {
+    const int64_t reach = (out - 1) * config.stride() + (size - 1) * dilation + 1;
+    const int64_t total =
+        config.padding() == proto::SAME ? std::max<int64_t>(0, reach - in) : 2 * config.pad();
+    return {.size = size,
+            .stride = config.stride(),
+            .before = total / 2,
+            .after = total - total / 2,
+            .dilation = dilation};
   }
   template <typename Config>
-  static Window WindowOf(const Model::Layer& layer, const Config& config, int64_t size) {
+  static Window WindowOf(const Model::Layer& layer, const Config& config, int64_t size,
+                         int64_t dilation = 1) {
     const ImageShape in = Image(layer.inputs[0]), out = Image(layer.output);
-    const bool same = config.padding() == proto::SAME;
-    return {.height = Axis(in.height, out.height, size, config.stride(), same),
-            .width = Axis(in.width, out.width, size, config.stride(), same)};
+    return {.height = Axis(in.height, out.height, config, size, dilation),
+            .width = Axis(in.width, out.width, config, size, dilation)};
   }
 
   // Calls visit(x, weight, y) for every multiplication of a dense layer or a convolution, with positions in
@@ -110,7 +117,8 @@ class ReferenceNetwork {
     ForEachProduct({.rows = 1,
                     .in = Image(layer.inputs[0]),
                     .out = convolution.filters(),
-                    .window = WindowOf(layer, convolution, convolution.kernel_size())},
+                    .window = WindowOf(layer, convolution, convolution.kernel_size(), convolution.dilation()),
+                    .groups = convolution.groups()},
                    visit);
   }
 
@@ -134,6 +142,11 @@ class ReferenceNetwork {
         visit(At(in, 0, from) + c, At(out, 0, at) + c, 1 / pixels[at.y * out.width + at.x]);
       }
     });
+  }
+
+  // Empty if there is none.
+  static Range BiasOf(const Model::Layer& layer) {
+    return layer.variables.size() > 1 ? layer.variables[1] : Range();
   }
 
   static std::vector<int64_t> Maxima(const Model::Layer& layer, const Vector& x) {
@@ -182,8 +195,8 @@ class ReferenceNetwork {
     const Vector& x = *tensors.x[0];
     Vector& y = *tensors.y;
     if (!layer.variables.empty()) {
-      const Range weights = layer.variables[0], bias = layer.variables[1];
-      for (size_t i = 0; i < y.size(); ++i) y[i] = parameters[bias.begin + i % bias.count];
+      const Range weights = layer.variables[0], bias = BiasOf(layer);
+      for (size_t i = 0; bias.count > 0 && i < y.size(); ++i) y[i] = parameters[bias.begin + i % bias.count];
       ForEachWeight(layer, [&](int64_t from, int64_t weight, int64_t to) {
         y[to] += x[from] * parameters[weights.begin + weight];
       });
@@ -235,8 +248,9 @@ class ReferenceNetwork {
     Vector delta = *tensors.dy;
     for (size_t i = 0; i < y.size(); ++i) delta[i] *= Derivative(ActivationOf(layer.config), y[i]);
     if (!layer.variables.empty()) {
-      const Range weights = layer.variables[0], bias = layer.variables[1];
-      for (size_t i = 0; i < y.size(); ++i) gradients[bias.begin + i % bias.count] += delta[i];
+      const Range weights = layer.variables[0], bias = BiasOf(layer);
+      for (size_t i = 0; bias.count > 0 && i < y.size(); ++i)
+        gradients[bias.begin + i % bias.count] += delta[i];
       ForEachWeight(layer, [&](int64_t from, int64_t weight, int64_t to) {
         gradients[weights.begin + weight] += x[from] * delta[to];
         dx[from] += parameters[weights.begin + weight] * delta[to];

@@ -86,7 +86,8 @@ class Convolution final : public ConvolutionPrimitive {
     const FlushDenormals flush;
     omp_set_num_threads(threads_);
     return Catch([&] {
-      x_.Set(x), filters_.Set(filters), bias_.Set(bias), y_.Set(y);
+      x_.Set(x), filters_.Set(filters), y_.Set(y);
+      if (shape_.has_bias) bias_.Set(bias);
       pack_forward_.Run(stream_);
       forward_.Run(stream_);
       if (shape_.relu) relu_.forward(shape_.rows * shape_.output().elements(), y, y);
@@ -99,7 +100,8 @@ class Convolution final : public ConvolutionPrimitive {
     omp_set_num_threads(threads_);
     if (shape_.relu) relu_.backward(shape_.rows * shape_.output().elements(), y, dy, dy);
     return Catch([&] {
-      x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters), dbias_.Set(dbias);
+      x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters);
+      if (shape_.has_bias) dbias_.Set(dbias);
       backward_filters_.Run(stream_);
       unpack_.Run(stream_);
       if (dx == nullptr) return;
@@ -115,7 +117,7 @@ class Convolution final : public ConvolutionPrimitive {
  private:
   struct Layouts {
     memory::desc x, filters, any_filters, bias, y;
-    memory::dims strides, before, after;
+    memory::dims strides, dilations, before, after;
   };
   Layouts MakeLayouts() const;
   void PrepareForward(const dnnl::convolution_forward::primitive_desc& forward);
@@ -153,32 +155,36 @@ Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kerne
   const Layouts layouts = MakeLayouts();
   x_ = View(layouts.x, engine_), dx_ = View(layouts.x, engine_);
   filters_ = View(layouts.filters, engine_), dfilters_ = View(layouts.filters, engine_);
-  bias_ = View(layouts.bias, engine_), dbias_ = View(layouts.bias, engine_);
+  if (shape_.has_bias) bias_ = View(layouts.bias, engine_), dbias_ = View(layouts.bias, engine_);
   y_ = View(layouts.y, engine_), dy_ = View(layouts.y, engine_);
 
   const auto forward = DescribeForward<dnnl::convolution_forward>(
       engine_, attributes_, dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, layouts.x,
-      layouts.any_filters, layouts.bias, layouts.y, layouts.strides, layouts.before, layouts.after);
+      layouts.any_filters, layouts.bias, layouts.y, layouts.strides, layouts.dilations, layouts.before,
+      layouts.after);
   PrepareForward(forward);
   PrepareBackwardFilters(layouts, forward);
   PrepareBackwardData(layouts, forward);
 }
 
 // Axes are in oneDNN's order, which does not depend on the layout: images (rows, channels, height, width),
-// filters (out, in, height, width).
+// filters (out, in, height, width), or (groups, out, in, height, width) with the channels of one group. A
+// description without axes stands for no bias. oneDNN counts dilations from 0.
 Convolution::Layouts Convolution::MakeLayouts() const {
-  const auto& [rows, in, out, window, relu] = shape_;
+  const auto& [rows, in, out, window, relu, groups, has_bias] = shape_;
   const ImageShape output = shape_.output();
   const auto layout = [](const memory::dims& axes, memory::format_tag order) {
     return memory::desc(axes, memory::data_type::f32, order);
   };
-  const memory::dims filters = {out, in.channels, window.height.size, window.width.size};
+  memory::dims filters = {out / groups, in.channels / groups, window.height.size, window.width.size};
+  if (groups > 1) filters.insert(filters.begin(), groups);
   return {.x = layout({rows, in.channels, in.height, in.width}, memory::format_tag::nhwc),
-          .filters = layout(filters, memory::format_tag::ohwi),
+          .filters = layout(filters, groups > 1 ? memory::format_tag::gohwi : memory::format_tag::ohwi),
           .any_filters = layout(filters, memory::format_tag::any),
-          .bias = layout({out}, memory::format_tag::x),
+          .bias = has_bias ? layout({out}, memory::format_tag::x) : memory::desc(),
           .y = layout({rows, out, output.height, output.width}, memory::format_tag::nhwc),
           .strides = {window.height.stride, window.width.stride},
+          .dilations = {window.height.dilation - 1, window.width.dilation - 1},
           .before = {window.height.before, window.width.before},
           .after = {window.height.after, window.width.after}};
 }
@@ -186,12 +192,13 @@ Convolution::Layouts Convolution::MakeLayouts() const {
 void Convolution::PrepareForward(const dnnl::convolution_forward::primitive_desc& forward) {
   const memory packed = Allocate(forward.weights_desc());
   pack_forward_ = Reorder(filters_.get(), packed);
-  forward_ = Execution(dnnl::convolution_forward(forward),
-                       {{DNNL_ARG_SRC, x_.get()},
-                        {DNNL_ARG_WEIGHTS, packed},
-                        {DNNL_ARG_BIAS, bias_.get()},
-                        {DNNL_ARG_DST, y_.get()},
-                        {DNNL_ARG_SCRATCHPAD, Allocate(forward.scratchpad_desc())}});
+  std::vector<std::pair<int, memory>> arguments = {
+      {DNNL_ARG_SRC, x_.get()},
+      {DNNL_ARG_WEIGHTS, packed},
+      {DNNL_ARG_DST, y_.get()},
+      {DNNL_ARG_SCRATCHPAD, Allocate(forward.scratchpad_desc())}};
+  if (shape_.has_bias) arguments.emplace_back(DNNL_ARG_BIAS, bias_.get());
+  forward_ = Execution(dnnl::convolution_forward(forward), std::move(arguments));
   description_ = absl::StrCat("forward ", forward.impl_info_str());
 }
 
@@ -199,14 +206,15 @@ void Convolution::PrepareBackwardFilters(const Layouts& layouts,
                                          const dnnl::convolution_forward::primitive_desc& hint) {
   const auto backward = DescribeBackward<dnnl::convolution_backward_weights>(
       engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
-      layouts.bias, layouts.y, layouts.strides, layouts.before, layouts.after);
+      layouts.bias, layouts.y, layouts.strides, layouts.dilations, layouts.before, layouts.after);
   const memory packed = Allocate(backward.diff_weights_desc());
-  backward_filters_ = Execution(dnnl::convolution_backward_weights(backward),
-                                {{DNNL_ARG_SRC, x_.get()},
-                                 {DNNL_ARG_DIFF_DST, dy_.get()},
-                                 {DNNL_ARG_DIFF_WEIGHTS, packed},
-                                 {DNNL_ARG_DIFF_BIAS, dbias_.get()},
-                                 {DNNL_ARG_SCRATCHPAD, Allocate(backward.scratchpad_desc())}});
+  std::vector<std::pair<int, memory>> arguments = {
+      {DNNL_ARG_SRC, x_.get()},
+      {DNNL_ARG_DIFF_DST, dy_.get()},
+      {DNNL_ARG_DIFF_WEIGHTS, packed},
+      {DNNL_ARG_SCRATCHPAD, Allocate(backward.scratchpad_desc())}};
+  if (shape_.has_bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, dbias_.get());
+  backward_filters_ = Execution(dnnl::convolution_backward_weights(backward), std::move(arguments));
   unpack_ = Reorder(packed, dfilters_.get());
   absl::StrAppend(&description_, ", filters ", backward.impl_info_str());
 }
@@ -215,7 +223,7 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
                                       const dnnl::convolution_forward::primitive_desc& hint) {
   const auto backward = DescribeBackward<dnnl::convolution_backward_data>(
       engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
-      layouts.y, layouts.strides, layouts.before, layouts.after);
+      layouts.y, layouts.strides, layouts.dilations, layouts.before, layouts.after);
   const memory packed = Allocate(backward.weights_desc());
   pack_backward_ = Reorder(filters_.get(), packed);
   backward_data_ = Execution(dnnl::convolution_backward_data(backward),

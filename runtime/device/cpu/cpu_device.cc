@@ -124,17 +124,20 @@ class CpuDevice final : public Device {
       const ConvolutionShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages("a convolution", shape.rows, shape.in, shape.window));
     TETHYS_RETURN_IF_ERROR(CheckAxis("filters of a convolution", shape.out));
+    TETHYS_RETURN_IF_ERROR(CheckGroups(shape));
     return cpu::CreateConvolution(shape, threads_, kernels_);
   }
   absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
       const MaxPoolingShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages("max pooling", shape.rows, shape.in, shape.window));
+    TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
     return cpu::CreateMaxPooling(shape, kernels_);
   }
 
   absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
       const AveragePoolingShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages("average pooling", shape.rows, shape.in, shape.window));
+    TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
     return cpu::CreateAveragePooling(shape, kernels_);
   }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
@@ -209,12 +212,14 @@ class CpuDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
     TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("window, ", what), axis.size));
     TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("stride, ", what), axis.stride));
+    TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("dilation, ", what), axis.dilation));
+    const int64_t extent = axis.extent();
     const bool padding_fits =
-        axis.before >= 0 && axis.before < axis.size && axis.after >= 0 && axis.after < axis.size;
-    if (padding_fits && axis.size <= in + axis.before + axis.after) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(what, ": a window of ", axis.size, " does not fit into ",
+        axis.before >= 0 && axis.before < extent && axis.after >= 0 && axis.after < extent;
+    if (padding_fits && extent <= in + axis.before + axis.after) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(what, ": a window over ", extent, " does not fit into ",
                                                    in, " padded by ", axis.before, " and ", axis.after,
-                                                   "; padding must be in [0, ", axis.size, ")"));
+                                                   "; padding must be in [0, ", extent, ")"));
   }
 
   const int threads_;

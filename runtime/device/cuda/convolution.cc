@@ -20,13 +20,11 @@ class Convolution final : public ConvolutionPrimitive {
         pixels_(shape.rows * shape.output().height * shape.output().width) {}
 
   absl::Status Initialize() {
-    const Window& window = shape_.window;
     TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kForward, forward_));
     TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kData, data_));
     TETHYS_RETURN_IF_ERROR(CreatePlan(ConvolutionPass::kFilters, filters_));
     TETHYS_RETURN_IF_ERROR(images_operand_.Initialize(libraries_, shape_.rows * shape_.in.elements()));
-    TETHYS_RETURN_IF_ERROR(filters_operand_.Initialize(
-        libraries_, shape_.out * window.height.size * window.width.size * shape_.in.channels));
+    TETHYS_RETURN_IF_ERROR(filters_operand_.Initialize(libraries_, shape_.filters()));
     TETHYS_RETURN_IF_ERROR(outputs_operand_.Initialize(libraries_, pixels_ * shape_.out));
     const int64_t workspace =
         std::max({forward_->workspace_bytes(), data_->workspace_bytes(), filters_->workspace_bytes()});
@@ -43,14 +41,24 @@ class Convolution final : public ConvolutionPrimitive {
     TETHYS_RETURN_IF_ERROR(
         forward_->Run(stream, images, weights, outputs_operand_.Target(y), workspace_->data()));
     TETHYS_RETURN_IF_ERROR(outputs_operand_.Written(stream, y));
-    TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), pixels_, shape_.out, shape_.relu, bias, y));
+    if (shape_.has_bias) {
+      TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), pixels_, shape_.out, shape_.relu, bias, y));
+    } else if (shape_.relu) {
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          Activate(Handle(stream), ActivationFunction::kRelu, pixels_ * shape_.out, y, y));
+    }
     return absl::OkStatus();
   }
 
   absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
                         float* dx, float* dfilters, float* dbias) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), pixels_, shape_.out,
-                                                  shape_.relu ? y : nullptr, dy, dbias, scratch_->floats()));
+    if (shape_.has_bias) {
+      TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(
+          Handle(stream), pixels_, shape_.out, shape_.relu ? y : nullptr, dy, dbias, scratch_->floats()));
+    } else if (shape_.relu) {
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          ActivateBackward(Handle(stream), ActivationFunction::kRelu, pixels_ * shape_.out, y, dy, dy));
+    }
     TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
     TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
     TETHYS_RETURN_IF_ERROR(

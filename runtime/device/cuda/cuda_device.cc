@@ -34,10 +34,13 @@ absl::Status CheckCount(int64_t count) {
 // Requires padding less than the window, and at least one position.
 absl::Status CheckAxis(absl::string_view what, const Window::Axis& axis, int64_t in) {
   TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));
-  const bool sound = axis.size >= 1 && axis.stride >= 1 && axis.before >= 0 && axis.before < axis.size &&
-                     axis.after >= 0 && axis.after < axis.size && in + axis.before + axis.after >= axis.size;
+  TETHYS_RETURN_IF_ERROR(CheckAxis("window", axis.size));
+  TETHYS_RETURN_IF_ERROR(CheckAxis("dilation", axis.dilation));
+  const int64_t extent = axis.extent();
+  const bool sound = axis.stride >= 1 && axis.before >= 0 && axis.before < extent && axis.after >= 0 &&
+                     axis.after < extent && in + axis.before + axis.after >= extent;
   if (sound) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(what, ": a window of ", axis.size, ", stride ", axis.stride,
+  return absl::InvalidArgumentError(absl::StrCat(what, ": a window over ", extent, ", stride ", axis.stride,
                                                  ", padded by ", axis.before, " and ", axis.after,
                                                  ", does not fit an image of ", in));
 }
@@ -157,17 +160,20 @@ class CudaDevice final : public Device {
       const ConvolutionShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
     TETHYS_RETURN_IF_ERROR(CheckAxis("filters", shape.out));
+    TETHYS_RETURN_IF_ERROR(CheckGroups(shape));
     return cuda::CreateConvolution(libraries_, shape);
   }
   absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
       const MaxPoolingShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
+    TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
     return cuda::CreateMaxPooling(shape);
   }
 
   absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
       const AveragePoolingShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckImages(shape.rows, shape.in, shape.window));
+    TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
     return cuda::CreateAveragePooling(shape);
   }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {

@@ -87,7 +87,8 @@ absl::StatusOr<Descriptor> WindowDescriptor(const Window& window) {
       convolution.Set(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, Pair{h.before, w.before}));
   TETHYS_RETURN_IF_ERROR(
       convolution.Set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, Pair{h.after, w.after}));
-  TETHYS_RETURN_IF_ERROR(convolution.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, Pair{1, 1}));
+  TETHYS_RETURN_IF_ERROR(
+      convolution.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, Pair{h.dilation, w.dilation}));
   TETHYS_RETURN_IF_ERROR(
       convolution.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, Pair{h.stride, w.stride}));
   TETHYS_RETURN_IF_ERROR(convolution.Finalize());
@@ -193,8 +194,8 @@ class CudnnConvolutionPlan final : public ConvolutionPlan {
     TETHYS_ASSIGN_OR_RETURN(images_,
                             TensorDescriptor(kImages, type, {shape.rows, in.channels, in.height, in.width}));
     TETHYS_ASSIGN_OR_RETURN(filters_, TensorDescriptor(kFilters, type,
-                                                       {shape.out, in.channels, shape.window.height.size,
-                                                        shape.window.width.size}));
+                                                       {shape.out, in.channels / shape.groups,
+                                                        shape.window.height.size, shape.window.width.size}));
     TETHYS_ASSIGN_OR_RETURN(
         outputs_, TensorDescriptor(kOutputs, type, {shape.rows, out.channels, out.height, out.width}));
     TETHYS_ASSIGN_OR_RETURN(window_, WindowDescriptor(shape.window));

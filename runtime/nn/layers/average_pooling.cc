@@ -49,8 +49,7 @@ void Complete(proto::Layer& layer) { CompleteWindow(*layer.mutable_average_pooli
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
   const proto::AveragePooling& pooling = layer.average_pooling();
   TETHYS_ASSIGN_OR_RETURN(const ImageShape in, scope.InputImage("average pooling"));
-  TETHYS_ASSIGN_OR_RETURN(const Window window,
-                          MakeWindow(in, pooling.size(), pooling.stride(), pooling.padding()));
+  TETHYS_ASSIGN_OR_RETURN(const Window window, MakeWindow(in, PoolingFields(pooling)));
   const AveragePoolingShape row = {
       .rows = 1, .in = in, .window = window, .count_padding = pooling.count_padding()};
   return DefinedLayer{.output = ShapeOf(row.output()),

@@ -17,8 +17,9 @@ class ConvolutionOperation final : public Operation {
     return {.most_workspace = kMostConvolutionWorkspace, .converts_operands = true};
   }
   std::string Describe() const override {
-    return absl::StrCat("convolution ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ",
-                        WindowText(row_.window), row_.relu ? " relu" : "");
+    return absl::StrCat(
+        "convolution ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ", WindowText(row_.window),
+        row_.groups > 1 ? absl::StrCat(", ", row_.groups, " groups") : "", row_.relu ? " relu" : "");
   }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(
       Device& device, int64_t rows, absl::Span<const VariableMemory> variables) const override {
@@ -38,20 +39,39 @@ void Complete(proto::Layer& layer) {
   proto::Convolution& convolution = *layer.mutable_convolution();
   CompleteInitializer(convolution);
   if (!convolution.has_stride()) convolution.set_stride(1);
+  if (!convolution.has_dilation()) convolution.set_dilation(1);
+  if (!convolution.has_groups()) convolution.set_groups(1);
+  if (!convolution.has_bias()) convolution.set_bias(true);
 }
 
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
   const proto::Convolution& convolution = layer.convolution();
   TETHYS_ASSIGN_OR_RETURN(const ImageShape in, scope.InputImage("a convolution"));
   const int64_t out = convolution.filters(), size = convolution.kernel_size();
+  const int64_t groups = convolution.groups();
   TETHYS_RETURN_IF_ERROR(CheckPositive("filters", out));
-  TETHYS_ASSIGN_OR_RETURN(const Window window,
-                          MakeWindow(in, size, convolution.stride(), convolution.padding()));
-  TETHYS_RETURN_IF_ERROR(AddWeightsAndBias(scope, "filters", {out, size, size, in.channels},
-                                           "out,height,width,in", convolution.initializer(), in.channels,
-                                           out));
-  const ConvolutionShape row = {
-      .rows = 1, .in = in, .out = out, .window = window, .relu = convolution.activation() == proto::RELU};
+  if (groups < 1 || in.channels % groups != 0 || out % groups != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("groups is ", groups, ", which does not divide both the ",
+                                                   in.channels, " channels of its input and its ", out,
+                                                   " filters"));
+  }
+  WindowFields fields = {.size = size,
+                         .stride = convolution.stride(),
+                         .dilation = convolution.dilation(),
+                         .padding = convolution.padding()};
+  if (convolution.has_pad()) fields.pad = convolution.pad();
+  TETHYS_ASSIGN_OR_RETURN(const Window window, MakeWindow(in, fields));
+  const int64_t in_group = in.channels / groups;
+  TETHYS_RETURN_IF_ERROR(AddWeightsAndBias(scope, "filters", {out, size, size, in_group},
+                                           "out,height,width,in", convolution.initializer(), in_group, out,
+                                           convolution.bias()));
+  const ConvolutionShape row = {.rows = 1,
+                                .in = in,
+                                .out = out,
+                                .window = window,
+                                .relu = convolution.activation() == proto::RELU,
+                                .groups = groups,
+                                .has_bias = convolution.bias()};
   return DefinedLayer{.output = ShapeOf(row.output()),
                       .operation = std::make_shared<ConvolutionOperation>(row),
                       .activation = BeyondRelu(convolution.activation())};
@@ -63,6 +83,7 @@ std::string Text(const proto::Layer& layer) {
                       convolution.kernel_size(), ActivationSuffix(convolution.activation()));
 }
 
+// Filters are split into shards along their first axis, like the bias.
 int64_t SmallestVariable(const proto::Layer& layer) { return layer.convolution().filters(); }
 
 }  // namespace

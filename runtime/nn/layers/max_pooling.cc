@@ -51,8 +51,7 @@ void Complete(proto::Layer& layer) { CompleteWindow(*layer.mutable_max_pooling()
 absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
   const proto::MaxPooling& pooling = layer.max_pooling();
   TETHYS_ASSIGN_OR_RETURN(const ImageShape in, scope.InputImage("max pooling"));
-  TETHYS_ASSIGN_OR_RETURN(const Window window,
-                          MakeWindow(in, pooling.size(), pooling.stride(), pooling.padding()));
+  TETHYS_ASSIGN_OR_RETURN(const Window window, MakeWindow(in, PoolingFields(pooling)));
   const MaxPoolingShape row = {.rows = 1, .in = in, .window = window};
   return DefinedLayer{.output = ShapeOf(row.output()),
                       .operation = std::make_shared<MaxPoolingOperation>(row)};

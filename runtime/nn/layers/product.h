@@ -14,7 +14,7 @@
 
 namespace tethys {
 
-// The variables are the weights (or filters) and the bias.
+// The variables are the weights (or filters) and the bias, if there is one.
 template <typename Primitive>
 class CompiledProduct final : public CompiledLayer {
  public:
@@ -23,7 +23,7 @@ class CompiledProduct final : public CompiledLayer {
       : primitive_(std::move(primitive)),
         workspace_bytes_(workspace_bytes),
         weights_(variables[0]),
-        bias_(variables[1]) {}
+        bias_(variables.size() > 1 ? variables[1] : VariableMemory()) {}
 
   absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
     return primitive_->Forward(stream, x[0], weights_.values, bias_.values, y);
@@ -50,17 +50,18 @@ void CompleteInitializer(Layer& layer) {
   layer.set_initializer(rectified ? proto::HE_NORMAL : proto::GLOROT_UNIFORM);
 }
 
-// Adds the layer's weights, which are called `name`, and its bias. `in` and `out` are the sizes of the axes
-// of these names in `shape`. fan_in is the number of weights divided by `out`, fan_out that number divided by
-// `in`.
+// Adds the layer's weights, which are called `name`, and its bias, if it has one. `in` and `out` are the
+// sizes of the axes of these names in `shape`. fan_in is the number of weights divided by `out`, fan_out that
+// number divided by `in`.
 inline absl::Status AddWeightsAndBias(LayerScope& scope, absl::string_view name, const Shape& shape,
                                       const std::string& layout, proto::Initializer initializer, int64_t in,
-                                      int64_t out) {
+                                      int64_t out, bool has_bias = true) {
   const absl::StatusOr<int64_t> elements = ElementCount(shape);
   const int64_t count = elements.ok() ? *elements : 0;  // AddVariable refuses the shape.
   const InitialValue weights =
       initializer == proto::HE_NORMAL ? InitialValue::kHeNormal : InitialValue::kGlorotUniform;
   TETHYS_RETURN_IF_ERROR(scope.AddVariable(name, shape, layout, weights, count / out, count / in));
+  if (!has_bias) return absl::OkStatus();
   return scope.AddVariable("bias", {out}, "out", InitialValue::kZeros, count / out, count / in);
 }
 

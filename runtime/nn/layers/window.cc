@@ -5,21 +5,37 @@
 namespace tethys {
 namespace {
 
-absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, int64_t size, int64_t stride,
-                                      proto::Padding padding) {
-  TETHYS_RETURN_IF_ERROR(CheckPositive("the window's size", size));
-  TETHYS_RETURN_IF_ERROR(CheckPositive("stride", stride));
-  Window::Axis axis = {.size = size, .stride = stride};
-  if (padding == proto::SAME) {
-    const int64_t positions = (in - 1) / stride + 1;
-    const int64_t total = std::max<int64_t>(0, (positions - 1) * stride + size - in);
+// Bounds extents, so that no sum overflows.
+constexpr int64_t kMaxExtent = int64_t{1} << 40;
+
+absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, const WindowFields& fields) {
+  TETHYS_RETURN_IF_ERROR(CheckPositive("the window's size", fields.size));
+  TETHYS_RETURN_IF_ERROR(CheckPositive("stride", fields.stride));
+  TETHYS_RETURN_IF_ERROR(CheckPositive("dilation", fields.dilation));
+  if (fields.size > kMaxExtent / fields.dilation) {
+    return absl::InvalidArgumentError(absl::StrCat("its window of ", fields.size, " with dilation ",
+                                                   fields.dilation, " exceeds every image"));
+  }
+  Window::Axis axis = {.size = fields.size, .stride = fields.stride, .dilation = fields.dilation};
+  if (fields.pad.has_value()) {
+    if (fields.padding == proto::SAME) {
+      return absl::InvalidArgumentError("has both pad and padding: SAME; give one of them");
+    }
+    if (*fields.pad < 0 || *fields.pad >= axis.extent()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "pad is ", *fields.pad, "; it must be at least 0 and less than its window of ", axis.extent()));
+    }
+    axis.before = axis.after = *fields.pad;
+  } else if (fields.padding == proto::SAME) {
+    const int64_t positions = (in - 1) / axis.stride + 1;
+    const int64_t total = std::max<int64_t>(0, (positions - 1) * axis.stride + axis.extent() - in);
     axis.before = total / 2;
     axis.after = total - axis.before;
-  } else if (size > in) {
-    return absl::InvalidArgumentError(absl::StrCat("its window of ", size, " is larger than the ", what, " ",
-                                                   in, " of its input: use a smaller one, or padding: SAME"));
   }
-  return axis;
+  if (axis.extent() <= in + axis.before + axis.after) return axis;
+  return absl::InvalidArgumentError(absl::StrCat("its window of ", axis.extent(), " is larger than the ",
+                                                 what, " ", in,
+                                                 " of its input: use a smaller one, or padding: SAME"));
 }
 
 }  // namespace
@@ -29,11 +45,10 @@ absl::Status CheckPositive(absl::string_view what, int64_t value) {
   return absl::InvalidArgumentError(absl::StrCat(what, " is ", value, "; it must be 1 or more"));
 }
 
-absl::StatusOr<Window> MakeWindow(const ImageShape& in, int64_t size, int64_t stride,
-                                  proto::Padding padding) {
+absl::StatusOr<Window> MakeWindow(const ImageShape& in, const WindowFields& fields) {
   Window window;
-  TETHYS_ASSIGN_OR_RETURN(window.height, MakeAxis("height", in.height, size, stride, padding));
-  TETHYS_ASSIGN_OR_RETURN(window.width, MakeAxis("width", in.width, size, stride, padding));
+  TETHYS_ASSIGN_OR_RETURN(window.height, MakeAxis("height", in.height, fields));
+  TETHYS_ASSIGN_OR_RETURN(window.width, MakeAxis("width", in.width, fields));
   return window;
 }
 

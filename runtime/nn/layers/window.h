@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/types/optional.h"
 #include "proto/job.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/device/image_primitives.h"
@@ -15,9 +16,27 @@ namespace tethys {
 // InvalidArgument if `value`, that of the field `what`, is below 1.
 absl::Status CheckPositive(absl::string_view what, int64_t value);
 
-// A square window over `in`, padded by TensorFlow's rule. InvalidArgument: a size or stride below 1, or a
-// window without padding that is larger than the image.
-absl::StatusOr<Window> MakeWindow(const ImageShape& in, int64_t size, int64_t stride, proto::Padding padding);
+// The fields of a square window.
+struct WindowFields {
+  int64_t size = 1;
+  int64_t stride = 1;
+  int64_t dilation = 1;
+  proto::Padding padding = proto::VALID;
+  absl::optional<int64_t> pad = absl::nullopt;  // On all four sides.
+};
+
+// A window over `in`, padded by TensorFlow's rule or by `pad` on all sides. InvalidArgument: a size, stride
+// or dilation below 1; a pad and SAME, or a pad as large as the window; a window larger than the padded
+// image.
+absl::StatusOr<Window> MakeWindow(const ImageShape& in, const WindowFields& fields);
+
+// `Pooling` is proto::MaxPooling or proto::AveragePooling.
+template <typename Pooling>
+WindowFields PoolingFields(const Pooling& pooling) {
+  WindowFields fields = {.size = pooling.size(), .stride = pooling.stride(), .padding = pooling.padding()};
+  if (pooling.has_pad()) fields.pad = pooling.pad();
+  return fields;
+}
 
 // Sets the absent size and stride of a pooling layer.
 template <typename Pooling>

@@ -6,6 +6,7 @@
 #include "tests/runtime/device/bfloat16_conformance.h"
 #include "tests/runtime/device/device_conformance.h"
 #include "tests/runtime/device/image_conformance.h"
+#include "tests/runtime/device/image_shapes.h"
 #include "tests/runtime/device/stream_conformance.h"
 
 namespace tethys {
@@ -145,6 +146,35 @@ TEST_F(CpuKernels, ExponentialsAreWithinTheirErrorBound) {
   cpu::SelectKernels().exponentials(static_cast<int64_t>(powers.size()), powers.data());
   for (size_t i = 0; i < values.size(); ++i) {
     ASSERT_NEAR(powers[i] / std::exp(double{values[i]}), 1, 3e-7) << values[i];
+  }
+}
+
+// oneDNN's reference loops are a hundred times slower than its kernels.
+TEST(CpuDevice, ConvolutionsOfPublishedNetworksRunNoReferenceLoops) {
+  const auto device = CreateCpuDevice(1).value();
+  const auto shape = [](ImageShape in, int64_t out, Window window, int64_t groups = 1) {
+    return ConvolutionShape{.rows = 2, .in = in, .out = out, .window = window, .groups = groups};
+  };
+  const Window three = SquareWindow(3, 1, 1, 1), three_by_two = SquareWindow(3, 2, 0, 1),
+               one = SquareWindow(1, 1, 0, 0), one_by_two = SquareWindow(1, 2, 0, 0);
+  const ConvolutionShape shapes[] = {
+      shape({224, 224, 3}, 64, SquareWindow(7, 2, 3, 3)),  // ResNet's first
+      shape({56, 56, 64}, 64, three),
+      shape({56, 56, 64}, 256, one),
+      shape({56, 56, 256}, 128, one_by_two),
+      shape({56, 56, 128}, 128, SquareWindow(3, 2, 1, 1)),
+      shape({7, 7, 512}, 512, three),
+      shape({224, 224, 3}, 64, three),         // VGG's first
+      shape({32, 32, 3}, 16, three),           // the first of ResNet for CIFAR-10
+      shape({224, 224, 3}, 32, three_by_two),  // MobileNet's first
+      shape({112, 112, 32}, 32, three, 32),
+      shape({112, 112, 64}, 64, three_by_two, 64),
+      shape({7, 7, 1024}, 1024, three, 1024),
+      shape({28, 28, 64}, 64, DilatedWindow(3, 2, 2)),
+  };
+  for (const ConvolutionShape& each : shapes) {
+    const std::string text = device->CreateConvolution(each).value()->Describe();
+    EXPECT_THAT(text, testing::Not(testing::HasSubstr("ref"))) << each.in.height << " " << each.out;
   }
 }
 

@@ -12,11 +12,11 @@
 namespace tethys {
 
 TEST_P(ImageConformance, ConvolutionsOfChosenShapesAgreeWithDoublePrecision) {
-  for (const ConvolutionShape& shape : ConvolutionShapes()) CheckConvolutionWithAndWithoutRelu(shape);
+  for (const ConvolutionShape& shape : ConvolutionShapes()) CheckConvolutionInAllForms(shape);
 }
 
 TEST_P(ImageConformance, ConvolutionsOfRandomShapesAgreeWithDoublePrecision) {
-  for (uint64_t key = 0; key < 20; ++key) CheckConvolutionWithAndWithoutRelu(RandomConvolutionShape(key));
+  for (uint64_t key = 0; key < 20; ++key) CheckConvolutionInAllForms(RandomConvolutionShape(key));
 }
 
 TEST_P(ImageConformance, ConvolutionInputGradientIsOptional) {
@@ -108,6 +108,17 @@ TEST_P(ImageConformance, InvalidImageShapesAreRefused) {
   EXPECT_FALSE(device_->CreateConvolution({.rows = 0, .in = image, .out = 1, .window = window}).ok());
   EXPECT_FALSE(device_->CreateConvolution({.rows = 1, .in = image, .out = 0, .window = window}).ok());
   EXPECT_FALSE(device_->CreateMaxPooling({.rows = 1, .in = {4, 4, 0}, .window = window}).ok());
+  for (const int64_t groups : {0, 3, 4}) {
+    EXPECT_FALSE(
+        device_->CreateConvolution({.rows = 1, .in = {4, 4, 6}, .out = 4, .window = window, .groups = groups})
+            .ok())
+        << groups;
+  }
+  const Window dilated = DilatedWindow(2, 2, 0);
+  EXPECT_FALSE(device_->CreateMaxPooling({.rows = 1, .in = image, .window = dilated}).ok());
+  EXPECT_FALSE(device_->CreateAveragePooling({.rows = 1, .in = image, .window = dilated}).ok());
+  EXPECT_FALSE(
+      device_->CreateConvolution({.rows = 1, .in = image, .out = 1, .window = DilatedWindow(3, 2, 0)}).ok());
 }
 
 }  // namespace tethys

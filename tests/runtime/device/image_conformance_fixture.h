@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 #include <vector>
 
 #include "tests/runtime/device/device_conformance.h"
@@ -15,7 +16,8 @@ namespace tethys {
 class ImageConformance : public DeviceConformance {
  protected:
   void CheckConvolution(const ConvolutionShape& shape);
-  void CheckConvolutionWithAndWithoutRelu(ConvolutionShape shape);
+  // With and without relu, with and without bias.
+  void CheckConvolutionInAllForms(ConvolutionShape shape);
   // Checks that running forward and backward twice gives the same bits. Prints which algorithms ran.
   void CheckConvolutionRerun(const ConvolutionShape& shape);
   void CheckMaxPooling(const MaxPoolingShape& shape);
@@ -24,8 +26,7 @@ class ImageConformance : public DeviceConformance {
 
 inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   const int64_t outputs = shape.rows * shape.output().elements();
-  const int64_t filter_count =
-      shape.out * shape.window.height.size * shape.window.width.size * shape.in.channels;
+  const int64_t filter_count = shape.filters();
   const int64_t window = filter_count / shape.out, pixels = outputs / shape.out;
   const auto x = RandomFactors(shape.rows * shape.in.elements(), 1), filters = RandomFactors(filter_count, 2),
              bias = RandomFloats(shape.out, 3);
@@ -33,11 +34,12 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   auto convolution = device_->CreateConvolution(shape).value();
   auto x_device = Floats(x), filters_device = Floats(filters), bias_device = Floats(bias),
        y = Poisoned(outputs);
-  ASSERT_TRUE(
-      convolution->Forward(*stream_, x_device.data(), filters_device.data(), bias_device.data(), y.data())
-          .ok());
+  ASSERT_TRUE(convolution
+                  ->Forward(*stream_, x_device.data(), filters_device.data(),
+                            shape.has_bias ? bias_device.data() : nullptr, y.data())
+                  .ok());
   std::vector<double> expected_y(outputs);
-  for (int64_t i = 0; i < outputs; ++i) expected_y[i] = bias[i % shape.out];
+  for (int64_t i = 0; i < outputs; ++i) expected_y[i] = shape.has_bias ? bias[i % shape.out] : 0;
   ForEachProduct(shape, [&](int64_t from, int64_t filter, int64_t to) {
     expected_y[to] += double{x[from]} * filters[filter];
   });
@@ -49,7 +51,7 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
        dbias = Poisoned(shape.out);
   ASSERT_TRUE(convolution
                   ->Backward(*stream_, x_device.data(), filters_device.data(), y.data(), dy.data(), dx.data(),
-                             dfilters.data(), dbias.data())
+                             dfilters.data(), shape.has_bias ? dbias.data() : nullptr)
                   .ok());
   std::vector<double> expected_dx(x.size()), expected_dfilters(filter_count), expected_dbias(shape.out);
   for (int64_t i = 0; i < outputs; ++i) {
@@ -61,25 +63,27 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
     expected_dfilters[filter] += double{x[from]} * masked[to];
   });
   EXPECT_EQ(dy.Host(), masked);
-  EXPECT_LE(RelativeError(dbias.Host(), expected_dbias), Arithmetic::SumTolerance(pixels));
+  if (shape.has_bias) {
+    EXPECT_LE(RelativeError(dbias.Host(), expected_dbias), Arithmetic::SumTolerance(pixels));
+  }
   EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), arithmetic_.ConvolutionTolerance(pixels));
   EXPECT_LE(RelativeError(dx.Host(), expected_dx),
-            arithmetic_.ConvolutionTolerance(filter_count / shape.in.channels));
+            arithmetic_.ConvolutionTolerance(filter_count / (shape.in.channels / shape.groups)));
 }
 
-inline void ImageConformance::CheckConvolutionWithAndWithoutRelu(ConvolutionShape shape) {
-  for (const bool relu : {false, true}) {
-    shape.relu = relu;
-    SCOPED_TRACE(::testing::Message() << shape.in.height << " x " << shape.in.width << " x "
-                                      << shape.in.channels << " to " << shape.out << " relu " << relu);
+inline void ImageConformance::CheckConvolutionInAllForms(ConvolutionShape shape) {
+  for (const auto& [relu, has_bias] : {std::pair(false, true), {true, true}, {true, false}, {false, false}}) {
+    shape.relu = relu, shape.has_bias = has_bias;
+    SCOPED_TRACE(::testing::Message()
+                 << shape.in.height << " x " << shape.in.width << " x " << shape.in.channels << " to "
+                 << shape.out << ", groups " << shape.groups << ", relu " << relu << ", bias " << has_bias);
     CheckConvolution(shape);
   }
 }
 
 inline void ImageConformance::CheckConvolutionRerun(const ConvolutionShape& shape) {
   const int64_t inputs = shape.rows * shape.in.elements(), outputs = shape.rows * shape.output().elements();
-  const int64_t filter_count =
-      shape.out * shape.window.height.size * shape.window.width.size * shape.in.channels;
+  const int64_t filter_count = shape.filters();
   auto convolution = device_->CreateConvolution(shape).value();
   std::cout << shape.rows << " images, " << shape.in.channels << " to " << shape.out
             << " channels: " << convolution->Describe() << "\n";

@@ -14,9 +14,16 @@ inline Window SquareWindow(int64_t size, int64_t stride, int64_t before, int64_t
   return {{size, stride, before, after}, {size, stride, before, after}};
 }
 
+inline Window DilatedWindow(int64_t size, int64_t dilation, int64_t padding) {
+  const Window::Axis axis = {
+      .size = size, .stride = 1, .before = padding, .after = padding, .dilation = dilation};
+  return {axis, axis};
+}
+
 // LeNet's shapes; one channel; more channels than a vector register has lanes; odd sizes; strides that do not
 // divide the image; one-pixel windows, also with strides that skip pixels (for few channels and for many);
-// padding on one side or by TensorFlow's rule; different windows for height and width.
+// padding on one side or by TensorFlow's rule; different windows for height and width; groups, with one
+// channel each (depthwise) and with several; dilated windows.
 inline std::vector<ConvolutionShape> ConvolutionShapes() {
   return {
       {.rows = 7, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)},
@@ -31,6 +38,13 @@ inline std::vector<ConvolutionShape> ConvolutionShapes() {
       {.rows = 3, .in = {9, 8, 3}, .out = 16, .window = SquareWindow(1, 2, 0, 0)},
       {.rows = 3, .in = {9, 8, 4}, .out = 5, .window = {{1, 1, 0, 0}, {1, 3, 0, 0}}},
       {.rows = 4, .in = {14, 14, 64}, .out = 32, .window = SquareWindow(1, 2, 0, 0)},
+      {.rows = 2, .in = {9, 9, 32}, .out = 32, .window = SquareWindow(3, 1, 1, 1), .groups = 32},
+      {.rows = 2, .in = {9, 8, 20}, .out = 20, .window = SquareWindow(3, 2, 1, 1), .groups = 20},
+      {.rows = 2, .in = {7, 7, 3}, .out = 6, .window = SquareWindow(3, 1, 0, 0), .groups = 3},
+      {.rows = 2, .in = {8, 8, 32}, .out = 16, .window = SquareWindow(3, 1, 1, 1), .groups = 4},
+      {.rows = 3, .in = {9, 8, 12}, .out = 6, .window = SquareWindow(1, 2, 0, 0), .groups = 2},
+      {.rows = 2, .in = {13, 11, 8}, .out = 8, .window = DilatedWindow(3, 2, 2)},
+      {.rows = 2, .in = {13, 11, 6}, .out = 5, .window = DilatedWindow(3, 3, 0)},
   };
 }
 
@@ -39,7 +53,9 @@ inline ConvolutionShape RandomConvolutionShape(uint64_t key) {
   const auto below = [&stream](int64_t bound) { return static_cast<int64_t>(stream.NextBelow(bound)); };
   const auto axis = [&below](int64_t in) {
     const int64_t size = 1 + below(std::min<int64_t>(in, 5));
-    return Window::Axis{size, 1 + below(3), below(size), below(size)};
+    const int64_t stride = 1 + below(3), before = below(size), after = below(size);
+    const bool room = 2 * (size - 1) < in + before + after;
+    return Window::Axis{size, stride, before, after, room ? 1 + below(2) : 1};
   };
   const ImageShape in = {1 + below(12), 1 + below(12), 1 + below(20)};
   return {.rows = 1 + below(4), .in = in, .out = 1 + below(20), .window = {axis(in.height), axis(in.width)}};

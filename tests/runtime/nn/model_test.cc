@@ -75,9 +75,9 @@ TEST(Model, FiltersAreLaidOutByOutputAndGreyImagesHaveOneChannel) {
 }
 
 TEST(Model, SplitsPaddingAsTensorFlowDoes) {
-  const Window even = MakeWindow({28, 28, 1}, 5, 1, proto::SAME).value();
+  const Window even = MakeWindow({28, 28, 1}, {.size = 5, .padding = proto::SAME}).value();
   EXPECT_EQ(even.height, (Window::Axis{.size = 5, .stride = 1, .before = 2, .after = 2}));
-  const Window odd = MakeWindow({10, 10, 16}, 3, 2, proto::SAME).value();
+  const Window odd = MakeWindow({10, 10, 16}, {.size = 3, .stride = 2, .padding = proto::SAME}).value();
   EXPECT_EQ(odd.width, (Window::Axis{.size = 3, .stride = 2, .before = 0, .after = 1}));
   EXPECT_EQ(Create(kLenet).value().layers()[3].output, (Shape{5, 5, 16}));
 }
@@ -141,6 +141,43 @@ TEST(Model, RefusesGraphsThatCannotBe) {
   ExpectRefused("layer { flatten {} } layer { average_pooling {} }", "average pooling needs images");
   ExpectRefused("layer { average_pooling { size: 29 } }", "window of 29 is larger than the height 28");
   ExpectRefused("layer { flatten {} } layer { global_average_pooling {} }", "needs images");
+}
+
+TEST(Model, ConvolutionHasTheShapesOfItsGroupsDilationAndPad) {
+  const Model model =
+      Create(
+          "layer { convolution { filters: 6 kernel_size: 3 pad: 2 dilation: 2 bias: false } } "
+          "layer { convolution { filters: 12 kernel_size: 3 stride: 2 pad: 1 groups: 6 } } "
+          "layer { max_pooling { size: 3 stride: 2 pad: 1 } } layer { flatten {} } "
+          "layer { dense { units: 10 } }")
+          .value();
+  EXPECT_EQ(model.layers()[0].output, (Shape{28, 28, 6}));
+  EXPECT_EQ(model.layers()[0].variables.size(), 1u);
+  EXPECT_EQ(model.layers()[1].output, (Shape{14, 14, 12}));
+  EXPECT_EQ(model.layers()[2].output, (Shape{7, 7, 12}));
+  EXPECT_EQ(model.variables().Find("convolution_0/bias"), nullptr);
+  const Variable& filters = *model.variables().Find("convolution_1/filters");
+  EXPECT_EQ(filters.shape, (Shape{12, 3, 3, 1}));
+  EXPECT_EQ(filters.fan_in, 9);
+  EXPECT_EQ(filters.fan_out, 9 * 12);
+  EXPECT_EQ(model.ready_order().back(), model.variables().variables()[0].range);
+}
+
+TEST(Model, RefusesConvolutionsThatCannotBe) {
+  const auto convolution = [](const std::string& fields) {
+    return "layer { convolution { filters: 4 kernel_size: 3 " + fields + " } }";
+  };
+  ExpectRefused(convolution("groups: 3"),
+                "groups is 3, which does not divide both the 1 channels of its input");
+  ExpectRefused(convolution("") + convolution("groups: 8"), "layer[1] 'convolution_1': groups is 8");
+  ExpectRefused(convolution("pad: 1 padding: SAME"), "has both pad and padding: SAME");
+  ExpectRefused(convolution("pad: 3"), "pad is 3; it must be at least 0 and less than its window of 3");
+  ExpectRefused(convolution("pad: -1"), "pad is -1");
+  ExpectRefused(convolution("dilation: 0"), "dilation is 0");
+  ExpectRefused(convolution("dilation: 14"), "its window of 29 is larger than the height 28");
+  ExpectRefused(convolution("dilation: 9223372036854775807"), "exceeds every image");
+  ExpectRefused("layer { max_pooling { pad: 2 } }",
+                "pad is 2; it must be at least 0 and less than its window of 2");
 }
 
 TEST(Model, RefusesImageLayersThatDoNotFitTheirInput) {

@@ -118,6 +118,9 @@ class RandomModel {
         convolution.set_kernel_size(3);
         convolution.set_padding(proto::SAME);
         convolution.set_activation(static_cast<proto::Activation>(Below(5)));
+        convolution.set_bias(Below(2) == 0);
+        if (shape[2] % 3 == 0) convolution.set_groups(3);
+        convolution.set_dilation(1 + Below(2));
         break;
       }
       case 1: {
