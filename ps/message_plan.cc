@@ -13,8 +13,11 @@ class ServerPlanner {
   ServerPlanner(int server, int64_t capacity) : server_(server), capacity_(capacity) {}
 
   // Adds a part of a run (shard_layout.h) that becomes ready with range `ready_index`. Called in ready order.
-  void Add(const Range& piece, int ready_index) {
-    if (!messages_.empty() && Merge(messages_.back(), piece, ready_index)) return;
+  void Add(const ShardLayout::Run& run, const Range& piece, int ready_index) {
+    // Between two runs lie elements of other servers.
+    const bool same_run = &run == run_;
+    run_ = &run;
+    if (same_run && Merge(messages_.back(), piece, ready_index)) return;
     for (int64_t begin = piece.begin; begin < piece.end(); begin += capacity_) {
       messages_.push_back({server_, {begin, std::min(capacity_, piece.end() - begin)}, {ready_index}});
     }
@@ -37,7 +40,8 @@ class ServerPlanner {
   }
 
   const int server_;
-  const int64_t capacity_;  // In elements.
+  const int64_t capacity_;                 // In elements.
+  const ShardLayout::Run* run_ = nullptr;  // That of the last message.
   std::vector<StepMessage> messages_;
 };
 
@@ -68,7 +72,7 @@ absl::StatusOr<std::vector<StepMessage>> PlanMessages(const proto::Placement& pl
     for (int index = 0; index < static_cast<int>(ready_order.size()); ++index) {
       const Range& ready = ready_order[index];
       for (const ShardLayout::Run& run : In(ready, layout.runs())) {
-        planner.Add(Intersection(run.arena, ready), index);
+        planner.Add(run, Intersection(run.arena, ready), index);
       }
       const absl::Span<const ShardLayout::Shard> shards = In(ready, layout.shards());
       const size_t first = shards.data() - layout.shards().data();

@@ -12,6 +12,7 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::Placement& placemen
   }
   ShardLayout layout;
   int64_t previous_end = 0;
+  bool previous_is_here = false;
   for (const proto::Shard& shard : placement.shard()) {
     const bool fits = shard.begin() >= previous_end && shard.count() > 0 && shard.count() <= arena_size &&
                       shard.begin() <= arena_size - shard.count();
@@ -21,12 +22,14 @@ absl::StatusOr<ShardLayout> ShardLayout::Create(const proto::Placement& placemen
                        "' on server ", shard.server(), " overlaps the shard before it, exceeds the arena of ",
                        arena_size, " elements, or names a server that does not exist"));
     }
+    // Elements that another server has may lie between a shard's end and the next multiple of kAlignment.
+    const bool touches =
+        previous_is_here && (previous_end == shard.begin() || AlignUp(previous_end) == shard.begin());
     previous_end = shard.begin() + shard.count();
-    if (shard.server() != server) continue;
+    previous_is_here = shard.server() == server;
+    if (!previous_is_here) continue;
 
     const Range arena{shard.begin(), shard.count()};
-    const bool touches = !layout.runs_.empty() && (layout.runs_.back().arena.end() == arena.begin ||
-                                                   AlignUp(layout.runs_.back().arena.end()) == arena.begin);
     if (touches) {
       Range& run = layout.runs_.back().arena;
       run.count = arena.end() - run.begin;

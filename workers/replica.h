@@ -35,7 +35,7 @@
 namespace tethys {
 
 // Invariants:
-// 1. Parameters live as long as the replica. The training plan, feed and pipeline live from Attach to Detach,
+// 1. Parameters and activations live as long as the replica. The training plan, feed and pipeline live from Attach to Detach,
 //    because the gradients may lie in memory of the strategy.
 // 2. Detach destroys the pipeline before the strategy, whose communicator the pipeline's graphs use. It
 //    destroys the strategy before the plan, because the strategy's work may still use the plan's memory.
@@ -53,8 +53,8 @@ class Replica {
     std::function<void()> records_wait = nullptr;  // Passed to StepRecorder as half_full.
   };
 
-  // Allocates the parameters, set to zero, and compiles the plan that evaluates. `clock` outlives the
-  // replica. ResourceExhausted: the device lacks the memory.
+  // Allocates the parameters, set to zero, and the activations of both plans, and compiles the plan that
+  // evaluates. `clock` outlives the replica. ResourceExhausted: the device lacks the memory.
   static absl::StatusOr<std::unique_ptr<Replica>> Create(Model model, std::unique_ptr<Device> device,
                                                          const Clock& clock, Options options);
   ~Replica();

@@ -3,17 +3,32 @@
 #include <algorithm>
 
 #include "runtime/nn/layers/layer_defaults.h"
+#include "runtime/nn/layers/model_inputs.h"
 
 namespace tethys {
 namespace {
 
-// The fields of layer `index` that decide what it computes, in text format. Defaults are filled in, so that a
-// checkpoint from before a field was there means what it meant then.
+// The model with all defaults filled in, so that a checkpoint from before a field was there means what it meant
+// then, and with positions in place of the names of inputs.
+proto::Model WithoutNames(proto::Model model) {
+  for (int i = 0; i < model.layer_size(); ++i) ResolveLayer(i, *model.mutable_layer(i));
+  const ModelInputs inputs = FindInputs(model);
+  for (int i = 0; i < model.layer_size(); ++i) {
+    proto::Layer& layer = *model.mutable_layer(i);
+    layer.clear_name();
+    if (inputs.wrong_layer >= 0) continue;
+    layer.clear_input();
+    for (const int input : inputs.layers[i]) {
+      if (inputs.layers[i].size() > 1 || input != i - 1) layer.add_input(absl::StrCat("layer ", input));
+    }
+  }
+  return model;
+}
+
+// The fields of layer `index` that decide what it computes, in text format.
 std::string LayerText(const proto::Model& model, int index) {
   if (index >= model.layer_size()) return "nothing";
   proto::Layer layer = model.layer(index);
-  ResolveLayer(index, layer);
-  layer.clear_name();
   if (layer.has_dense()) layer.mutable_dense()->clear_initializer();
   if (layer.has_convolution()) layer.mutable_convolution()->clear_initializer();
   return layer.ShortDebugString();
@@ -28,9 +43,10 @@ std::string ScalingText(const proto::InputScaling& scaling) {
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path) {
   if (!saved.has_model()) return absl::OkStatus();
-  for (int i = 0; i < std::max(saved.model().layer_size(), model.layer_size()); ++i) {
-    const std::string there = LayerText(saved.model(), i);
-    const std::string here = LayerText(model, i);
+  const proto::Model of_checkpoint = WithoutNames(saved.model()), of_job = WithoutNames(model);
+  for (int i = 0; i < std::max(of_checkpoint.layer_size(), of_job.layer_size()); ++i) {
+    const std::string there = LayerText(of_checkpoint, i);
+    const std::string here = LayerText(of_job, i);
     if (there == here) continue;
     return absl::FailedPreconditionError(absl::StrCat(path, " is of another model: layer ", i, " is ", there,
                                                       " there and ", here, " in the job"));

@@ -4,11 +4,18 @@
 
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
 
 class Stream;
+
+// InvalidArgument: a negative number of elements.
+inline absl::Status CheckCount(int64_t count) {
+  if (count >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("an array has ", count, " elements; it needs 0 or more"));
+}
 
 // sum[i] = a[i] + b[i]. `sum` may be `a` or `b`.
 class SumPrimitive {

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "absl/strings/str_format.h"
 #include "runtime/job/job.h"
@@ -12,6 +11,7 @@
 #include "runtime/job/optimizer_validation.h"
 #include "runtime/job/problems.h"
 #include "runtime/nn/layers/layer_defaults.h"
+#include "runtime/nn/layers/model_inputs.h"
 
 namespace tethys {
 namespace {
@@ -195,18 +195,16 @@ void ApplyRules(proto::Job& job, Problems& problems) {
 
 void ResolveModel(proto::Model& model, Problems& problems) {
   problems.AddIf(model.layer().empty(), "model", "has no layer: add at least one dense layer");
-  std::set<std::string> names;
   for (int i = 0; i < model.layer_size(); ++i) {
     proto::Layer& layer = *model.mutable_layer(i);
     const std::string field = absl::StrCat("model.layer[", i, "]");
-    problems.AddIf(layer.kind_case() == proto::Layer::KIND_NOT_SET, field,
-                   absl::StrCat("has no kind: write one of ", LayerKindList()));
     ResolveLayer(i, layer);
-    problems.AddIf(!IsName(layer.name()), field + ".name", kNameRule);
-    problems.AddIf(
-        !names.insert(layer.name()).second, field + ".name",
-        absl::StrCat("is '", layer.name(), "', the name of an earlier layer: give every layer its own name"));
+    const bool has_kind = layer.kind_case() != proto::Layer::KIND_NOT_SET;
+    problems.AddIf(has_kind && !IsName(layer.name()), field + ".name", kNameRule);
   }
+  const ModelInputs inputs = FindInputs(model);
+  if (inputs.wrong_layer < 0) return;
+  problems.Add(absl::StrCat("model.layer[", inputs.wrong_layer, "]"), inputs.problem);
 }
 
 // Whatever the last layer is, the model is checked once the shape of a sample is known.

@@ -19,7 +19,7 @@ constexpr int64_t kBatchesOnDevice = 3;
 // Bytes for the loss and counts of a step, and for the optimizer's rates and its flag of non-finite
 // gradients.
 constexpr int64_t kStepResults = 64;
-// No device holds more elements. The limit also keeps sums below 2^63.
+// No device holds more elements. The limit on rows keeps sums below 2^63.
 constexpr int64_t kMostElements = int64_t{1} << 52;
 
 // Elements of one row's values, and of their gradients if the plan trains.
@@ -82,7 +82,8 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   const int64_t arena = model.variables().arena_size() * kFloatBytes;
   MemoryForecast forecast{.parameters = arena, .gradients = arena, .slots = needs.slots * arena};
   if (needs.bf16_gradients) forecast.copies += model.variables().arena_size() * kBfloat16Bytes;
-  const int64_t rows = std::min(needs.rows, kMostElements / RowElements(model, true));
+  const int64_t most_rows = std::max<int64_t>(1, kMostElements / RowElements(model, true));
+  const int64_t rows = std::min(needs.rows, most_rows);
   const int64_t evaluated = EvaluationRows(model, rows);
   forecast.activations = kFloatBytes * std::max(PlanStepMemory(model.graph(), rows, true).elements,
                                                 PlanStepMemory(model.graph(), evaluated, false).elements);
@@ -97,7 +98,7 @@ int64_t LargestBatch(const Model& model, MemoryNeeds needs, int64_t bytes, bool 
     const MemoryForecast forecast = ForecastMemory(model, needs);
     return forecast.total() + (with_workspaces ? forecast.workspaces : 0) <= bytes;
   };
-  int64_t fitting = 0, too_many = bytes / kFloatBytes / RowElements(model, true) + 1;
+  int64_t fitting = 0, too_many = bytes / kFloatBytes / model.graph().widest() + 1;
   while (fitting + 1 < too_many) {
     const int64_t middle = fitting + (too_many - fitting) / 2;
     (fits(middle) ? fitting : too_many) = middle;
@@ -107,8 +108,9 @@ int64_t LargestBatch(const Model& model, MemoryNeeds needs, int64_t bytes, bool 
 
 absl::Status CheckDeviceMemory(Device& device, const Model& model, const MemoryNeeds& needs) {
   TETHYS_ASSIGN_OR_RETURN(const absl::optional<int64_t> free_bytes, device.FreeMemory());
+  if (!free_bytes.has_value()) return absl::OkStatus();
   const MemoryForecast forecast = ForecastMemory(model, needs);
-  if (!free_bytes.has_value() || forecast.total() <= *free_bytes) return absl::OkStatus();
+  if (forecast.total() <= *free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("batches of ", needs.rows, " a worker need ", Mebibytes(forecast.total()),
                    " of the memory of ", device.Describe(), " (parameters, gradients and slots ",

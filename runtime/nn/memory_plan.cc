@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "runtime/tensor/variable.h"
 
@@ -35,15 +36,15 @@ Placement PlaceInOrder(absl::Span<const Lifetime> blocks, absl::Span<const size_
 // Tries orders and keeps the one that needs the least memory.
 class Search {
  public:
-  explicit Search(absl::Span<const Lifetime> blocks) : blocks_(blocks), peak_(PeakElements(blocks)) {}
+  explicit Search(absl::Span<const Lifetime> blocks)
+      : blocks_(blocks), peak_(PeakElements(blocks)), tries_(Tries(static_cast<int64_t>(blocks.size()))) {}
 
   const Placement& best() const { return best_; }
 
   // Tries the order, then moves the block that lies highest forward by half its position, again and again, as
   // long as the best placement is more than 2 % above the peak.
   void TryFrom(std::vector<size_t> order) {
-    constexpr int kTries = 64;
-    for (int i = 0; i < kTries && best_.elements > peak_ + peak_ / 50; ++i) {
+    for (int64_t i = 0; i < tries_ && best_.elements > peak_ + peak_ / 50; ++i) {
       Placement placement = PlaceInOrder(blocks_, order);
       const auto end = [&](size_t block) {
         return placement.begin[block] + AlignUp(blocks_[block].elements);
@@ -58,6 +59,12 @@ class Search {
 
  private:
   const absl::Span<const Lifetime> blocks_;
+  // The tries from each order. The time of one grows with the square of the number of blocks.
+  static int64_t Tries(int64_t blocks) {
+    constexpr int64_t kMostTries = 64, kPairs = int64_t{1} << 21;
+    return std::clamp(kPairs / std::max<int64_t>(1, blocks * blocks), int64_t{1}, kMostTries);
+  }
+
   const int64_t peak_;
   Placement best_{.elements = std::numeric_limits<int64_t>::max()};
 };
@@ -225,14 +232,14 @@ Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
 }
 
 int64_t PeakElements(absl::Span<const Lifetime> blocks) {
-  int64_t peak = 0;
-  for (const Lifetime& at : blocks) {  // The sum grows only where a block begins.
-    int64_t sum = 0;
-    for (const Lifetime& block : blocks) {
-      if (block.first <= at.first && at.first <= block.last) sum += AlignUp(block.elements);
-    }
-    peak = std::max(peak, sum);
+  std::vector<std::pair<int, int64_t>> changes;  // At a time, what begins or, one after its last, ends.
+  for (const Lifetime& block : blocks) {
+    changes.emplace_back(block.first, AlignUp(block.elements));
+    changes.emplace_back(block.last + 1, -AlignUp(block.elements));
   }
+  std::sort(changes.begin(), changes.end());  // At equal times the ends, which are negative, come first.
+  int64_t peak = 0, sum = 0;
+  for (const auto& [time, elements] : changes) peak = std::max(peak, sum += elements);
   return peak;
 }
 

@@ -1,109 +1,86 @@
 #include "runtime/nn/model.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
 #include "runtime/nn/layers/activation.h"
 #include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/layers/layer_kind.h"
+#include "runtime/nn/layers/model_inputs.h"
 
 namespace tethys {
 namespace {
 
-// A value of the graph, and its shape where a layer's name stands for it. (A flatten has its input's value.)
-struct NamedValue {
-  int value = 0;
-  Shape shape = {};
-  std::string where = {};  // "model.layer[1] 'dense_1'"
-  bool read = false;
-};
+// Bounds the elements of a value, so that no sum over layers and rows overflows.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+absl::StatusOr<int64_t> CountElements(const Shape& shape) {
+  const absl::StatusOr<int64_t> elements = ElementCount(shape);
+  if (elements.ok() && *elements <= kMostElements) return elements;
+  return absl::InvalidArgumentError(absl::StrCat("its output ", ShapeText(shape), " has more than ",
+                                                 kMostElements, " elements"));
+}
 
 // Adds layers one after the other.
 class Builder {
  public:
-  Builder(const proto::Model& config, const Shape& sample_shape) : config_(config) {
-    values_[kBatchName] = {.shape = sample_shape, .read = true};
-  }
+  Builder(const proto::Model& config, const ModelInputs& inputs, const Shape& sample_shape)
+      : config_(config), inputs_(inputs), batch_{.value = 0, .shape = sample_shape} {}
 
   absl::Status Add(int position);
-  // Every output but the last must have a reader.
-  absl::Status CheckReaders() const;
 
   VariableSet& variables() { return variables_; }
   std::vector<Model::Layer>& layers() { return layers_; }
   std::vector<GraphLayer>& graph_layers() { return graph_layers_; }
-  const Shape& output() const { return values_.at(last_).shape; }
+  const Shape& output() const { return outputs_.empty() ? batch_.shape : outputs_.back().shape; }
 
  private:
-  // Finds the layer's inputs, by name or by default the layer before, and marks them as read.
-  absl::Status FindInputs(const proto::Layer& layer, std::vector<int>& values, std::vector<Shape>& shapes);
-  absl::Status UnknownInput(const proto::Layer& layer, const std::string& name) const;
-  absl::Status AddKind(const LayerKind& kind, proto::Layer layer, std::string where);
+  // The output of a layer of the description: a value of the graph, and its shape there. (A flatten has its
+  // input's value.)
+  struct Output {
+    int value = 0;
+    Shape shape = {};
+  };
 
   // Returns the value of the operation's output.
   int AddOperation(Model::Layer layer, std::vector<int> inputs, int64_t elements);
 
   const proto::Model& config_;
+  const ModelInputs& inputs_;
+  const Output batch_;
   VariableSet variables_;
   std::vector<Model::Layer> layers_;
   std::vector<GraphLayer> graph_layers_;
-  std::map<std::string, NamedValue> values_;
-  std::string last_ = kBatchName;  // The name of the layer before.
+  std::vector<Output> outputs_;  // By layer of the description.
 };
 
 absl::Status Builder::Add(int position) {
-  proto::Layer layer = config_.layer(position);
-  ResolveLayer(position, layer);
-  if (layer.name().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("model.layer[", position,
-                                                   "]: its name is empty; give it one, or leave the field "
-                                                   "out"));
-  }
-  const std::string where = absl::StrCat("model.layer[", position, "] '", layer.name(), "'");
-  if (layer.name() == kBatchName) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": '", kBatchName, "' is the name of the batch; give the layer another"));
-  }
-  if (values_.count(layer.name()) > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": an earlier layer has this name; give it another"));
-  }
-  const LayerKind* const kind = FindLayerKind(layer);
-  if (kind == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(where, ": has no kind; write one of ", LayerKindList()));
-  }
-  return Annotate(AddKind(*kind, std::move(layer), where), where);
-}
-
-absl::Status Builder::AddKind(const LayerKind& kind, proto::Layer layer, std::string where) {
+  const proto::Layer& layer = config_.layer(position);
   std::vector<int> values;
   std::vector<Shape> shapes;
-  TETHYS_RETURN_IF_ERROR(FindInputs(layer, values, shapes));
-  if (static_cast<int>(values.size()) > kind.most_inputs) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has ", values.size(), " inputs; this kind of layer takes ", kind.most_inputs));
+  for (const int input : inputs_.layers[position]) {
+    const Output& output = input == ModelInputs::kBatch ? batch_ : outputs_[input];
+    values.push_back(output.value);
+    shapes.push_back(output.shape);
   }
   LayerScope scope(layer.name(), shapes, variables_);
-  TETHYS_ASSIGN_OR_RETURN(DefinedLayer defined, kind.define(layer, scope));
-  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(defined.output));
-  last_ = layer.name();
-  NamedValue& named = values_[last_];
-  named = {.value = values[0], .shape = defined.output, .where = std::move(where)};
+  TETHYS_ASSIGN_OR_RETURN(DefinedLayer defined, FindLayerKind(layer)->define(layer, scope));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, CountElements(defined.output));
+  outputs_.push_back({.value = values[0], .shape = defined.output});
   if (defined.operation == nullptr) return absl::OkStatus();
-  named.value = AddOperation({.config = layer,
-                              .inputs = std::move(shapes),
-                              .output = defined.output,
-                              .variables = scope.ranges(),
-                              .operation = std::move(defined.operation)},
-                             std::move(values), elements);
+  outputs_.back().value = AddOperation({.config = layer,
+                                        .inputs = std::move(shapes),
+                                        .output = defined.output,
+                                        .variables = scope.ranges(),
+                                        .operation = std::move(defined.operation)},
+                                       std::move(values), elements);
   if (defined.activation == proto::ACTIVATION_NONE) return absl::OkStatus();
   Model::Layer activation{.inputs = {defined.output}, .output = defined.output};
   activation.config.set_name(absl::StrCat(layer.name(), "/activation"));
   activation.config.mutable_activate()->set_activation(defined.activation);
   TETHYS_ASSIGN_OR_RETURN(activation.operation, MakeActivation(defined.output, defined.activation));
-  named.value = AddOperation(std::move(activation), {named.value}, elements);
+  outputs_.back().value = AddOperation(std::move(activation), {outputs_.back().value}, elements);
   return absl::OkStatus();
 }
 
@@ -116,65 +93,41 @@ int Builder::AddOperation(Model::Layer layer, std::vector<int> inputs, int64_t e
   return static_cast<int>(layers_.size());
 }
 
-absl::Status Builder::FindInputs(const proto::Layer& layer, std::vector<int>& values,
-                                 std::vector<Shape>& shapes) {
-  std::vector<std::string> names(layer.input().begin(), layer.input().end());
-  if (names.empty()) names = {last_};
-  for (const std::string& name : names) {
-    const auto found = values_.find(name);
-    if (found == values_.end()) return UnknownInput(layer, name);
-    found->second.read = true;
-    values.push_back(found->second.value);
-    shapes.push_back(found->second.shape);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Builder::UnknownInput(const proto::Layer& layer, const std::string& name) const {
-  if (name == layer.name()) {
-    return absl::InvalidArgumentError(absl::StrCat("has itself as its input: a model has no cycles"));
-  }
-  for (int i = 0; i < config_.layer_size(); ++i) {
-    proto::Layer other = config_.layer(i);
-    ResolveLayer(i, other);
-    if (other.name() != name) continue;
-    return absl::InvalidArgumentError(absl::StrCat("its input '", name, "' is model.layer[", i,
-                                                   "], a later layer: a layer reads only layers before it, "
-                                                   "so that a model has no cycles"));
-  }
-  return absl::InvalidArgumentError(absl::StrCat("its input '", name,
-                                                 "' is no layer: give the name of an earlier layer, or '",
-                                                 kBatchName, "' for the batch"));
-}
-
-absl::Status Builder::CheckReaders() const {
-  for (const auto& [name, value] : values_) {
-    if (value.read || name == last_) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(value.where, ": no layer reads its output: name it as an input, or leave it out"));
-  }
-  return absl::OkStatus();
+// "model.layer[1] 'dense_1'"; without a name just the position.
+std::string LayerPlace(const proto::Model& model, int position) {
+  const std::string& name = model.layer(position).name();
+  return absl::StrCat("model.layer[", position, "]", name.empty() ? "" : absl::StrCat(" '", name, "'"));
 }
 
 }  // namespace
 
 absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sample_shape, int64_t classes) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t sample_elements, ElementCount(sample_shape));
-  if (sample_elements < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a sample of shape ", ShapeText(sample_shape), " has no elements to train on"));
+  if (sample_elements < 1 || sample_elements > kMostElements) {
+    return absl::InvalidArgumentError(absl::StrCat("a sample of shape ", ShapeText(sample_shape), " has ",
+                                                   sample_elements, " elements; it needs 1 to ",
+                                                   kMostElements));
   }
-  Builder builder(config, sample_shape);
-  for (int i = 0; i < config.layer_size(); ++i) TETHYS_RETURN_IF_ERROR(builder.Add(i));
-  TETHYS_RETURN_IF_ERROR(builder.CheckReaders());
+  proto::Model resolved = config;
+  for (int i = 0; i < resolved.layer_size(); ++i) ResolveLayer(i, *resolved.mutable_layer(i));
+  const ModelInputs inputs = FindInputs(resolved);
+  if (inputs.wrong_layer >= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(LayerPlace(resolved, inputs.wrong_layer), ": ", inputs.problem));
+  }
+  Builder builder(resolved, inputs, sample_shape);
+  for (int i = 0; i < resolved.layer_size(); ++i) {
+    const absl::Status added = builder.Add(i);
+    if (!added.ok()) return Annotate(added, LayerPlace(resolved, i));
+  }
   if (builder.variables().variables().empty()) {
     return absl::InvalidArgumentError(
         "model: has no layer with variables, such as a dense layer, so there is nothing to train");
   }
   if (builder.output() != Shape{classes}) {
-    return absl::InvalidArgumentError(absl::StrCat("model: the last layer gives shape ",
-                                                   ShapeText(builder.output()), ", but data.classes is ",
-                                                   classes, ": they must be equal"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        LayerPlace(resolved, resolved.layer_size() - 1), ": the last layer gives shape ",
+        ShapeText(builder.output()), ", but data.classes is ", classes, ": it must give one logit per class"));
   }
   Model model;
   model.sample_shape_ = sample_shape;

@@ -5,6 +5,8 @@
 #include "absl/strings/str_split.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
+#include "runtime/nn/memory_plan.h"
+#include "runtime/nn/model.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
 
@@ -22,6 +24,13 @@ void FuzzJob(absl::string_view input) {
   const absl::StatusOr<proto::Job> again = ParseJob(ResolvedText(*job), "job.textproto", {});
   Require(again.ok(), absl::StrCat("what was resolved is accepted: ", again.status().message()));
   Require(JobHash(*again) == JobHash(*job), "the resolved text is the same job");
+  const absl::StatusOr<Model> model = Model::Create(job->model(), {28, 28}, job->data().classes());
+  if (model.ok()) {
+    Require(PlanStepMemory(model->graph(), 1, /*trains=*/true).elements >= 28 * 28, "a step has memory");
+  } else {
+    Require(absl::StartsWith(model.status().message(), "model"),
+            absl::StrCat("'", model.status().message(), "' names a layer or the model"));
+  }
 }
 
 }  // namespace tethys::fuzz

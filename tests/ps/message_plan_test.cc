@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_join.h"
+#include "ps/partitioner.h"
 #include "ps/shard_layout.h"
+#include "runtime/base/random.h"
 
 namespace tethys {
 namespace {
@@ -82,6 +84,50 @@ TEST(ShardLayout, RunsKeepTheArenasLayoutAndAreAligned) {
   EXPECT_EQ(layout->shards()[1].local, (Range{16, 4}));
   EXPECT_EQ(layout->element_count(), 21);
   EXPECT_EQ(layout->local_size(), 39);
+}
+
+TEST(ShardLayout, RunEndsBeforeElementsOfAnotherServer) {
+  // A bias of six elements on three servers, and another variable at the next multiple of 16.
+  const auto placement = Place(3, {{0, 2, 0}, {2, 2, 1}, {4, 2, 2}, {16, 20, 0}});
+  const ShardLayout layout = ShardLayout::Create(placement, 0, 36).value();
+  ASSERT_EQ(layout.runs().size(), 2u);
+  EXPECT_EQ(layout.runs()[0].arena, (Range{0, 2}));
+  EXPECT_EQ(layout.runs()[1].arena, (Range{16, 20}));
+  EXPECT_EQ(Plan(placement, {{0, 36}}, 1024), "0:[0,2)<0 0:[16,36)<0 1:[2,4)<0 2:[4,6)<0");
+}
+
+TEST(MessagePlan, EveryElementIsInOneMessageOfItsServer) {
+  for (uint64_t key = 0; key < 200; ++key) {
+    RandomStream random(5, RandomPurpose::kTest, key);
+    const auto below = [&](int64_t limit) { return static_cast<int64_t>(random.NextBelow(limit)); };
+    VariableSet variables;
+    std::vector<Range> ready;
+    const int64_t count = 1 + below(12);
+    for (int64_t i = 0; i < count; ++i) {
+      const Shape shape = {4 + below(20), 1 + below(4)};
+      ASSERT_TRUE(variables.Add(absl::StrCat("v", i), shape, "a,b", InitialValue::kZeros, 1, 1).ok());
+      ready.insert(ready.begin(), variables.variables().back().range);
+    }
+    proto::ParameterServer config;
+    config.set_servers(static_cast<int>(1 + below(4)));
+    config.mutable_partitioner()->mutable_fixed()->set_shards(1 + below(4));
+    const proto::Placement placement = PlaceShards(variables, config).value();
+    std::vector<int> server_of(variables.arena_size(), -1), messages(variables.arena_size());
+    for (const proto::Shard& shard : placement.shard()) {
+      std::fill_n(server_of.begin() + shard.begin(), shard.count(), shard.server());
+    }
+    const std::vector<StepMessage> plan =
+        PlanMessages(placement, variables.arena_size(), ready, 4 * (16 + below(200))).value();
+    for (const StepMessage& message : plan) {
+      for (int64_t i = message.range.begin; i < message.range.end(); ++i) {
+        EXPECT_TRUE(server_of[i] == -1 || server_of[i] == message.server) << key << ": element " << i;
+        ++messages[i];
+      }
+    }
+    for (int64_t i = 0; i < variables.arena_size(); ++i) {
+      EXPECT_TRUE(server_of[i] == -1 || messages[i] == 1) << key << ": element " << i;
+    }
+  }
 }
 
 TEST(ShardLayout, ElementsInDoesNotCountPadding) {

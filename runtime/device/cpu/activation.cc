@@ -1,4 +1,5 @@
 // Sums and activation functions.
+#include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
 
 namespace tethys::cpu {
@@ -9,6 +10,7 @@ class Sum final : public SumPrimitive {
   Sum(int64_t count, const Kernels& kernels) : count_(count), kernels_(kernels) {}
 
   absl::Status Run(Stream&, const float* a, const float* b, float* sum) override {
+    const FlushDenormals flush;
     kernels_.add(count_, a, b, sum);
     return absl::OkStatus();
   }
@@ -23,10 +25,12 @@ class Activation final : public ActivationPrimitive {
   Activation(int64_t count, const ActivationLoops& loops) : count_(count), loops_(loops) {}
 
   absl::Status Forward(Stream&, const float* x, float* y) override {
+    const FlushDenormals flush;
     loops_.forward(count_, x, y);
     return absl::OkStatus();
   }
   absl::Status Backward(Stream&, const float* y, const float* dy, float* dx) override {
+    const FlushDenormals flush;
     loops_.backward(count_, y, dy, dx);
     return absl::OkStatus();
   }

@@ -1,3 +1,4 @@
+#include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
 
 namespace tethys::cpu {
@@ -9,10 +10,12 @@ class AveragePooling final : public AveragePoolingPrimitive {
       : windows_(windows), kernels_(kernels) {}
 
   absl::Status Forward(Stream&, const float* x, float* y) override {
+    const FlushDenormals flush;
     kernels_.average_pool(windows_, x, y);
     return absl::OkStatus();
   }
   absl::Status Backward(Stream&, const float* dy, float* dx) override {
+    const FlushDenormals flush;
     kernels_.average_unpool(windows_, dy, dx);
     return absl::OkStatus();
   }

@@ -196,11 +196,6 @@ class CpuDevice final : public Device {
     return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
   }
 
-  static absl::Status CheckCount(int64_t count) {
-    if (count >= 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("an array has ", count, " elements; it needs 0 or more"));
-  }
-
   static absl::Status CheckImages(absl::string_view what, int64_t rows, const ImageShape& in,
                                   const Window& window) {
     TETHYS_RETURN_IF_ERROR(CheckAxis(absl::StrCat("rows of ", what), rows));

@@ -26,11 +26,6 @@ absl::Status CheckAxis(absl::string_view what, int64_t size) {
   return absl::InvalidArgumentError(absl::StrCat(what, ": ", size, " is not in [1, ", kMaxAxis, "]"));
 }
 
-absl::Status CheckCount(int64_t count) {
-  if (count >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("an array has ", count, " elements; it needs 0 or more"));
-}
-
 // Requires padding less than the window, and at least one position.
 absl::Status CheckAxis(absl::string_view what, const Window::Axis& axis, int64_t in) {
   TETHYS_RETURN_IF_ERROR(CheckAxis(what, in));

@@ -1,4 +1,4 @@
-// The kinds of layers, one a file of this folder. Used by layer_kind.cc only.
+// The kinds of layers, one a file of this folder, for the table in layer_kind.cc.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
 #define TETHYS_RUNTIME_NN_LAYERS_KINDS_H_
 

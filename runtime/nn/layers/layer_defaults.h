@@ -10,9 +10,6 @@
 
 namespace tethys {
 
-// The name of the batch among the inputs of layers.
-inline constexpr char kBatchName[] = "input";
-
 // "dense", "max_pooling", ...; "layer" if the kind is missing.
 std::string LayerKindName(const proto::Layer& layer);
 
@@ -20,7 +17,7 @@ std::string LayerKindName(const proto::Layer& layer);
 // that suits its activation, a window's size and strides. Values are not checked.
 void ResolveLayer(int position, proto::Layer& layer);
 
-// The kinds as a job file writes them: "flatten, dense, convolution or max_pooling".
+// The kinds as a job file writes them: "flatten, dense, ... or concatenation".
 std::string LayerKindList();
 
 // The number of elements of the layer's smallest variable; 0 if it has none.

@@ -24,7 +24,7 @@ absl::StatusOr<ImageShape> LayerScope::InputImage(absl::string_view kind) const 
   if (input().size() == 3) return ImageShape{input()[0], input()[1], input()[2]};
   return absl::InvalidArgumentError(
       absl::StrCat("its input has shape ", ShapeText(input()), ", but ", kind,
-                   " needs images, [height, width] or [height, width, channels]: put it before the flatten"));
+                   " needs images, [height, width] or [height, width, channels]: put it before a flatten or dense layer"));
 }
 
 absl::Status LayerScope::CheckSeveralInputs(absl::string_view kind) const {

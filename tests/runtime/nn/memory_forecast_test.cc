@@ -97,7 +97,10 @@ TEST(MemoryForecast, CountsTheBfloat16CopyOfExchangedGradients) {
 }
 
 TEST(MemoryForecast, LargestBatchFitsAndOneMoreRowDoesNot) {
-  const Model model = MakeLenet();
+  const Model model = MakeLenet(), narrow = MakeMlp({2, 2}, {3, 2});
+  const int64_t narrow_batch = LargestBatch(narrow, OnGpu(0), kGibibyte, false);
+  EXPECT_LE(ForecastMemory(narrow, OnGpu(narrow_batch)).total(), kGibibyte);
+  EXPECT_GT(ForecastMemory(narrow, OnGpu(narrow_batch + 1)).total(), kGibibyte);
   for (const bool with_workspaces : {false, true}) {
     const int64_t batch = LargestBatch(model, OnGpu(0), 4 * kGibibyte, with_workspaces);
     const auto bytes = [&](int64_t rows) {

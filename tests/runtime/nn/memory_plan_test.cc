@@ -84,6 +84,10 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains) {
   for (int i = 0; i < layers; ++i) {
     for (const int input : graph.layers()[i].inputs) expect_value(input);
     contents.Write(memory.values[i + 1], size(i + 1), i + 1);
+    for (const int input : graph.layers()[i].inputs) {  // A layer may read an operand after its first write.
+      const bool in_place = graph.layers()[i].use.overwrites_input && input == graph.layers()[i].inputs[0];
+      if (!in_place) expect_value(input);
+    }
   }
   expect_value(layers);
   if (!trains) return;
@@ -104,18 +108,28 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains) {
       if (part == GradientPart::kAdded) {
         contents.ExpectHolds(memory.gradients[input], size(input), gradient(input));
         if (memory.parts[i][j] != StepMemory::kAbsent)
-          contents.Write(memory.parts[i][j], size(input), 5000 + j);
+          contents.Write(memory.parts[i][j], size(input), 5000 + static_cast<int>(j));
       } else {
         EXPECT_EQ(part == GradientPart::kShared,
                   layer.use.passes_gradient && memory.gradients[input] == memory.gradients[i + 1]);
         write_gradient(input);
       }
     }
-    // Writing one input's part must not have changed another's.
-    for (const int input : layer.inputs) {
-      if (graph.needs_gradient(input)) {
-        contents.ExpectHolds(memory.gradients[input], size(input), gradient(input));
+    // Writing one input's part must have changed neither another's nor what the layer reads.
+    if (layer.use.backward_reads_output) expect_value(i + 1);
+    bool output_gradient_given_up = layer.use.overwrites_gradient;
+    for (size_t j = 0; j < layer.inputs.size(); ++j) {
+      const int input = layer.inputs[j];
+      if (layer.use.backward_reads_inputs) expect_value(input);
+      if (!graph.needs_gradient(input)) continue;
+      contents.ExpectHolds(memory.gradients[input], size(input), gradient(input));
+      if (memory.parts[i][j] != StepMemory::kAbsent) {
+        contents.ExpectHolds(memory.parts[i][j], size(input), 5000 + static_cast<int>(j));
       }
+      if (graph.gradient_parts(i)[j] == GradientPart::kShared) output_gradient_given_up = true;
+    }
+    if (!output_gradient_given_up) {
+      contents.ExpectHolds(memory.gradients[i + 1], size(i + 1), gradient(i + 1));
     }
   }
 }

@@ -1,0 +1,32 @@
+// Which layers the layers of a model read, from the names in its description. Pure; any thread.
+#ifndef TETHYS_RUNTIME_NN_LAYERS_MODEL_INPUTS_H_
+#define TETHYS_RUNTIME_NN_LAYERS_MODEL_INPUTS_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+// The name of the batch among the inputs of layers.
+inline constexpr char kBatchName[] = "input";
+
+struct ModelInputs {
+  static constexpr int kBatch = -1;
+  // By layer: the positions of the layers it reads, or kBatch.
+  std::vector<std::vector<int>> layers;
+  // The first layer whose name or inputs are wrong, and what is wrong with it, to follow the layer's name: "has
+  // no reader: ...". -1: all are right, and each layer reads earlier layers only.
+  int wrong_layer = -1;
+  std::string problem;
+};
+
+// The layers are resolved (layer_defaults.h). Wrong are: a name that is empty, repeated or the batch's; no kind;
+// an input that is not an earlier layer; more inputs than the kind takes; an output that no layer reads, unless
+// it is the last; more than 4096 layers, which bounds the time to plan their memory.
+ModelInputs FindInputs(const proto::Model& model);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_LAYERS_MODEL_INPUTS_H_
