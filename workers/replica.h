@@ -35,7 +35,8 @@
 namespace tethys {
 
 // Invariants:
-// 1. Parameters and activations live as long as the replica. The training plan, feed and pipeline live from Attach to Detach,
+// 1. Parameters and activations live as long as the replica. The training plan, feed and pipeline live from
+// Attach to Detach,
 //    because the gradients may lie in memory of the strategy.
 // 2. Detach destroys the pipeline before the strategy, whose communicator the pipeline's graphs use. It
 //    destroys the strategy before the plan, because the strategy's work may still use the plan's memory.

@@ -8,8 +8,8 @@
 namespace tethys {
 namespace {
 
-// The model with all defaults filled in, so that a checkpoint from before a field was there means what it meant
-// then, and with positions in place of the names of inputs.
+// The model with all defaults filled in, so that a checkpoint from before a field was there means what it
+// meant then, and with positions in place of the names of inputs.
 proto::Model WithoutNames(proto::Model model) {
   for (int i = 0; i < model.layer_size(); ++i) ResolveLayer(i, *model.mutable_layer(i));
   const ModelInputs inputs = FindInputs(model);

@@ -66,6 +66,7 @@ class Search {
   }
 
   const int64_t peak_;
+  const int64_t tries_;
   Placement best_{.elements = std::numeric_limits<int64_t>::max()};
 };
 

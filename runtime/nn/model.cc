@@ -18,8 +18,8 @@ constexpr int64_t kMostElements = int64_t{1} << 40;
 absl::StatusOr<int64_t> CountElements(const Shape& shape) {
   const absl::StatusOr<int64_t> elements = ElementCount(shape);
   if (elements.ok() && *elements <= kMostElements) return elements;
-  return absl::InvalidArgumentError(absl::StrCat("its output ", ShapeText(shape), " has more than ",
-                                                 kMostElements, " elements"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("its output ", ShapeText(shape), " has more than ", kMostElements, " elements"));
 }
 
 // Adds layers one after the other.
@@ -125,9 +125,10 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
         "model: has no layer with variables, such as a dense layer, so there is nothing to train");
   }
   if (builder.output() != Shape{classes}) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        LayerPlace(resolved, resolved.layer_size() - 1), ": the last layer gives shape ",
-        ShapeText(builder.output()), ", but data.classes is ", classes, ": it must give one logit per class"));
+    return absl::InvalidArgumentError(absl::StrCat(LayerPlace(resolved, resolved.layer_size() - 1),
+                                                   ": the last layer gives shape ",
+                                                   ShapeText(builder.output()), ", but data.classes is ",
+                                                   classes, ": it must give one logit per class"));
   }
   Model model;
   model.sample_shape_ = sample_shape;

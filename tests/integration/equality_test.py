@@ -28,7 +28,11 @@ def with_layers(layers):
 # about one seed in thirty; which seeds depends on the processor.
 DENSE = JOB.replace("activation: RELU", "")
 CONVOLUTIONS = with_layers("""
-  layer { convolution { filters: 6 kernel_size: 5 stride: 2 padding: SAME } }
+  layer { name: "a" convolution { filters: 6 kernel_size: 5 stride: 2 padding: SAME } }
+  layer { name: "b" convolution { filters: 6 kernel_size: 3 pad: 1 groups: 2 bias: false activation: TANH } }
+  layer { name: "sum" input: "a" input: "b" add {} }
+  layer { name: "mean" average_pooling { size: 3 stride: 1 padding: SAME } }
+  layer { input: "sum" input: "mean" concatenation {} }
   layer { convolution { filters: 16 kernel_size: 5 stride: 2 } }
   layer { flatten {} }
   layer { dense { units: 84 } }

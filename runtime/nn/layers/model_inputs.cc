@@ -18,15 +18,17 @@ std::string UnknownInput(const proto::Model& model, int reader, const std::strin
     return absl::StrCat("has the input '", name, "', which is model.layer[", i,
                         "]: a layer reads only layers before it, so that a model has no cycles");
   }
-  return absl::StrCat("has the input '", name, "', which is no layer: give the name of an earlier layer, or '",
-                      kBatchName, "' for the batch");
+  return absl::StrCat("has the input '", name,
+                      "', which is no layer: give the name of an earlier layer, or '", kBatchName,
+                      "' for the batch");
 }
 
 // Finds the inputs of one layer, and returns what is wrong with the layer.
 std::string Find(const proto::Model& model, int position, const std::map<std::string, int>& earlier,
                  std::vector<int>& inputs) {
   const proto::Layer& layer = model.layer(position);
-  if (position >= kMostLayers) return absl::StrCat("is one too many: a model has at most ", kMostLayers, " layers");
+  if (position >= kMostLayers)
+    return absl::StrCat("is one too many: a model has at most ", kMostLayers, " layers");
   if (layer.name().empty()) return "has an empty name; give it one, or leave the field out";
   if (layer.name() == kBatchName) {
     return absl::StrCat("has the name of the batch, '", kBatchName, "': give it another");

@@ -16,15 +16,15 @@ struct ModelInputs {
   static constexpr int kBatch = -1;
   // By layer: the positions of the layers it reads, or kBatch.
   std::vector<std::vector<int>> layers;
-  // The first layer whose name or inputs are wrong, and what is wrong with it, to follow the layer's name: "has
-  // no reader: ...". -1: all are right, and each layer reads earlier layers only.
+  // The first layer whose name or inputs are wrong, and what is wrong with it, to follow the layer's name:
+  // "has no reader: ...". -1: all are right, and each layer reads earlier layers only.
   int wrong_layer = -1;
   std::string problem;
 };
 
-// The layers are resolved (layer_defaults.h). Wrong are: a name that is empty, repeated or the batch's; no kind;
-// an input that is not an earlier layer; more inputs than the kind takes; an output that no layer reads, unless
-// it is the last; more than 4096 layers, which bounds the time to plan their memory.
+// The layers are resolved (layer_defaults.h). Wrong are: a name that is empty, repeated or the batch's; no
+// kind; an input that is not an earlier layer; more inputs than the kind takes; an output that no layer
+// reads, unless it is the last; more than 4096 layers, which bounds the time to plan their memory.
 ModelInputs FindInputs(const proto::Model& model);
 
 }  // namespace tethys

@@ -33,7 +33,8 @@ TEST(ModelDescriptionTest, OtherNamesAndInitializers_AreTheSameModel) {
 
 TEST(ModelDescriptionTest, InputsAreComparedByPosition) {
   const std::string joined = "layer { input: 'p' input: 'q' concatenation {} } layer { flatten {} }";
-  const std::string largest = " max_pooling {} input: 'input' }", mean = " average_pooling {} input: 'input' }";
+  const std::string largest = " max_pooling {} input: 'input' }",
+                    mean = " average_pooling {} input: 'input' }";
   proto::ModelDescription saved;
   *saved.mutable_model() = Model("layer { name: 'p'" + largest + " layer { name: 'q'" + mean + joined);
   const proto::Model renamed = Model("layer { name: 'a'" + largest + " layer { name: 'b'" + mean +
@@ -41,14 +42,15 @@ TEST(ModelDescriptionTest, InputsAreComparedByPosition) {
                                      "layer { input: 'c' flatten {} }");
   EXPECT_TRUE(CheckSameModel(saved, renamed, "c").ok());
   const proto::Model swapped = Model("layer { name: 'q'" + largest + " layer { name: 'p'" + mean + joined);
-  EXPECT_THAT(std::string(CheckSameModel(saved, swapped, "c").message()), HasSubstr("layer 2 is input"));
+  EXPECT_THAT(std::string(CheckSameModel(saved, swapped, "c").message()), HasSubstr("layer 2 is concatenation"));
 }
 
 TEST(ModelDescriptionTest, AbsentFieldsMeanTheirDefaults) {
   proto::ModelDescription saved;
   *saved.mutable_model() = Model("layer { convolution { filters: 2 kernel_size: 3 stride: 1 } }");
-  EXPECT_TRUE(CheckSameModel(saved, Model("layer { convolution { filters: 2 kernel_size: 3 groups: 1 bias: true "
-                                          "dilation: 1 } }"),
+  EXPECT_TRUE(CheckSameModel(saved,
+                             Model("layer { convolution { filters: 2 kernel_size: 3 groups: 1 bias: true "
+                                   "dilation: 1 } }"),
                              "c")
                   .ok());
 }

@@ -121,14 +121,14 @@ TEST(Model, FlattenedValueCanBeReadUnderBothNames) {
 TEST(Model, RefusesGraphsThatCannotBe) {
   const std::string dense = "layer { name: 'd' dense { units: 10 } }";
   ExpectRefused("layer { flatten { } input: 'd' } " + dense,
-                "layer[0] 'flatten_0': its input 'd' is model.layer[1], a later layer");
+                "layer[0] 'flatten_0': has the input 'd', which is model.layer[1]");
   ExpectRefused("layer { name: 'x' flatten {} input: 'x' } " + dense, "has itself as its input");
-  ExpectRefused("layer { flatten {} input: 'y' } " + dense, "its input 'y' is no layer");
+  ExpectRefused("layer { flatten {} input: 'y' } " + dense, "has the input 'y', which is no layer");
   ExpectRefused(
       "layer { flatten {} } layer { name: 'e' dense { units: 3 } } layer { name: 'd' input: "
       "'flatten_0' dense { units: 10 } }",
-      "layer[1] 'e': no layer reads its output");
-  ExpectRefused("layer { name: 'input' flatten {} } " + dense, "'input' is the name of the batch");
+      "layer[1] 'e': has no reader");
+  ExpectRefused("layer { name: 'input' flatten {} } " + dense, "has the name of the batch, 'input'");
   ExpectRefused("layer { flatten {} } layer { input: 'flatten_0' input: 'input' dense { units: 10 } }",
                 "layer[1] 'dense_1': has 2 inputs; this kind of layer takes 1");
   ExpectRefused("layer { flatten {} } layer { add {} }",
@@ -183,7 +183,7 @@ TEST(Model, RefusesConvolutionsThatCannotBe) {
 TEST(Model, RefusesImageLayersThatDoNotFitTheirInput) {
   ExpectRefused("layer { flatten {} } layer { convolution { filters: 2 kernel_size: 3 } }",
                 "layer[1] 'convolution_1': its input has shape [784], but a convolution needs images");
-  ExpectRefused("layer { flatten {} } layer { max_pooling {} }", "put it before the flatten");
+  ExpectRefused("layer { flatten {} } layer { max_pooling {} }", "put it before a flatten");
   ExpectRefused("layer { convolution { filters: 2 kernel_size: 29 } }",
                 "layer[0] 'convolution_0': its window of 29 is larger than the height 28");
   ExpectRefused("layer { max_pooling { size: 15 } } layer { max_pooling {} }", "layer[1] 'max_pooling_1'");
@@ -207,7 +207,7 @@ TEST(Model, RefusesUntrainableModels) {
   ExpectRefused("", "no layer with variables");
   ExpectRefused("layer { flatten {} }", "no layer with variables");
   ExpectRefused("layer { name: 'a' }", "layer[0] 'a'");
-  ExpectRefused("layer { name: '' flatten {} }", "layer[0]: its name is empty");
+  ExpectRefused("layer { name: '' flatten {} }", "layer[0]: has an empty name");
   ExpectRefused("layer { dense { units: 10 } }", "put a flatten before it");
   ExpectRefused("layer { flatten {} } layer { dense { units: 0 } }", "units is 0");
   ExpectRefused("layer { flatten {} } layer { dense { units: -3 } }", "units is -3");

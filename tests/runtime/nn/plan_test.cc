@@ -154,9 +154,17 @@ class RandomModel {
       Value& value = values_[i];
       const std::string name = absl::StrCat("mean", i);
       proto::Layer& layer = *config_.add_layer();
-      layer.set_name(name);
       layer.add_input(value.name);
-      layer.mutable_global_average_pooling();
+      if (Below(2) == 0) {
+        layer.set_name(name);
+        layer.mutable_global_average_pooling();
+      } else {
+        layer.mutable_flatten();
+        proto::Layer& dense = *config_.add_layer();
+        dense.set_name(name);
+        dense.mutable_dense()->set_units(3);
+        dense.mutable_dense()->set_activation(proto::TANH);
+      }
       means.push_back(name);
     }
     if (means.size() > 1) {
