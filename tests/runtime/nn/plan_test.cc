@@ -163,7 +163,6 @@ class RandomModel {
         proto::Layer& dense = *config_.add_layer();
         dense.set_name(name);
         dense.mutable_dense()->set_units(3);
-        dense.mutable_dense()->set_activation(proto::TANH);
       }
       means.push_back(name);
     }
