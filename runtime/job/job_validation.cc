@@ -259,7 +259,7 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
     const int64_t out = SmallestVariable(layer);
     problems.AddIf(
         out > 0 && fixed.shards() > out, "strategy.parameter_server.partitioner.fixed.shards",
-        absl::StrCat("is ", fixed.shards(), ", but the bias of layer '", layer.name(), "' has only ", out,
+        absl::StrCat("is ", fixed.shards(), ", but a variable of layer '", layer.name(), "' has only ", out,
                      " rows, and no shard may be empty: use at most ", out, ", or min_size {}"));
   }
   problems.AddIf(

@@ -221,6 +221,7 @@ Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
       [](const Lifetime& block) { return static_cast<double>(block.first); },
       [](const Lifetime& block) { return static_cast<double>(-block.last); },
   };
+  constexpr size_t kManyBlocks = 2048;
   Search search(blocks);
   for (const Key& key : keys) {
     std::vector<size_t> order(blocks.size());
@@ -228,6 +229,7 @@ Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
     std::stable_sort(order.begin(), order.end(),
                      [&](size_t a, size_t b) { return key(blocks[a]) < key(blocks[b]); });
     search.TryFrom(std::move(order));
+    if (blocks.size() > kManyBlocks) break;  // The time of a try grows with the square of their number.
   }
   return search.best();
 }

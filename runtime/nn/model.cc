@@ -12,7 +12,8 @@
 namespace tethys {
 namespace {
 
-// Bounds the elements of a value, so that no sum over layers and rows overflows.
+// Bounds the elements of a value in one row, so that no sum over layers overflows. Plans and forecasts bound
+// the rows.
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
 absl::StatusOr<int64_t> CountElements(const Shape& shape) {

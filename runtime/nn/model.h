@@ -16,13 +16,14 @@ namespace tethys {
 
 class Model {
  public:
-  // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias. A layer without a
-  // name is named after its kind and position, such as "dense_1". `sample_shape` is the shape of one sample,
-  // without the batch axis: [height, width, channels], or [28, 28] for one channel. `classes` is the number
-  // of outputs that the last layer must have. InvalidArgument names the layer. Reasons: nothing to train, an
-  // input that is no earlier layer or has other axes than the layer takes, a window larger than its image, a
-  // repeated name, an output that no layer reads, a last layer with another number of outputs, more than 2^33
-  // parameters (to bound memory).
+  // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias, if there is one. A
+  // layer without a name is named after its kind and position, such as "dense_1". `sample_shape` is the shape
+  // of one sample, without the batch axis: [height, width, channels], or [28, 28] for one channel. `classes`
+  // is the number of outputs that the last layer must have. InvalidArgument names the layer. Reasons: nothing
+  // to train, an input that is no earlier layer or has other axes than the layer takes, a window larger than
+  // its image, a repeated name, an output that no layer reads, a last layer with another number of outputs,
+  // groups that do not divide the channels; to bound memory and time, more than 2^33 parameters, 2^40
+  // elements of a value or 4096 layers.
   static absl::StatusOr<Model> Create(const proto::Model& config, const Shape& sample_shape, int64_t classes);
 
   const VariableSet& variables() const { return variables_; }

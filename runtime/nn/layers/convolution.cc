@@ -83,7 +83,6 @@ std::string Text(const proto::Layer& layer) {
                       convolution.kernel_size(), ActivationSuffix(convolution.activation()));
 }
 
-// Filters are split into shards along their first axis, like the bias.
 int64_t SmallestVariable(const proto::Layer& layer) { return layer.convolution().filters(); }
 
 }  // namespace

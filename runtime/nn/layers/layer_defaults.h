@@ -14,13 +14,14 @@ namespace tethys {
 std::string LayerKindName(const proto::Layer& layer);
 
 // Sets the absent fields of the layer at `position`: its name (KIND_POSITION, "dense_1"), the initializer
-// that suits its activation, a window's size and strides. Values are not checked.
+// that suits its activation, a window's size and strides, a convolution's dilation, groups and bias. Values
+// are not checked.
 void ResolveLayer(int position, proto::Layer& layer);
 
 // The kinds as a job file writes them: "flatten, dense, ... or concatenation".
 std::string LayerKindList();
 
-// The number of elements of the layer's smallest variable; 0 if it has none.
+// The rows (first axis) of the layer's shortest variable, its bias or filters; 0 if it has no variable.
 int64_t SmallestVariable(const proto::Layer& layer);
 
 // "dense 128 relu", for a resolved layer.

@@ -67,7 +67,7 @@ struct LayerKind {
   absl::StatusOr<DefinedLayer> (*define)(const proto::Layer& layer, LayerScope& scope) = nullptr;
   // "dense 128 relu", for reports. The layer is complete.
   std::string (*text)(const proto::Layer& layer) = nullptr;
-  // The size of the layer's smallest variable. Null: it has none.
+  // The rows (first axis) of the layer's shortest variable. Null: it has no variable.
   int64_t (*smallest_variable)(const proto::Layer& layer) = nullptr;
 };
 

@@ -10,6 +10,7 @@ namespace tethys {
 namespace {
 
 constexpr int kMostLayers = 4096;
+constexpr int kMostInputs = 4 * kMostLayers;  // Of all layers together.
 
 std::string UnknownInput(const proto::Model& model, int reader, const std::string& name) {
   if (name == model.layer(reader).name()) return "has itself as its input: a model has no cycles";
@@ -54,11 +55,19 @@ ModelInputs FindInputs(const proto::Model& model) {
   ModelInputs result;
   std::map<std::string, int> earlier = {{kBatchName, ModelInputs::kBatch}};
   std::vector<bool> read(model.layer_size());
+  int total = 0;
   for (int i = 0; i < model.layer_size(); ++i) {
     std::vector<int>& inputs = result.layers.emplace_back();
     result.problem = Find(model, i, earlier, inputs);
     result.wrong_layer = result.problem.empty() ? -1 : i;
     if (result.wrong_layer >= 0) return result;
+    total += static_cast<int>(inputs.size());
+    if (total > kMostInputs) {
+      result.wrong_layer = i;
+      result.problem =
+          absl::StrCat("brings the inputs of all layers to ", total, "; a model has at most ", kMostInputs);
+      return result;
+    }
     for (const int input : inputs) {
       if (input != ModelInputs::kBatch) read[input] = true;
     }

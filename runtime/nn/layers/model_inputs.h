@@ -24,7 +24,8 @@ struct ModelInputs {
 
 // The layers are resolved (layer_defaults.h). Wrong are: a name that is empty, repeated or the batch's; no
 // kind; an input that is not an earlier layer; more inputs than the kind takes; an output that no layer
-// reads, unless it is the last; more than 4096 layers, which bounds the time to plan their memory.
+// reads, unless it is the last; more than 4096 layers, or 16,384 inputs of all layers, which bounds the time
+// to plan memory.
 ModelInputs FindInputs(const proto::Model& model);
 
 }  // namespace tethys

@@ -33,9 +33,10 @@ absl::StatusOr<Window::Axis> MakeAxis(absl::string_view what, int64_t in, const 
     axis.after = total - axis.before;
   }
   if (axis.extent() <= in + axis.before + axis.after) return axis;
-  return absl::InvalidArgumentError(absl::StrCat("its window of ", axis.extent(), " is larger than the ",
-                                                 what, " ", in,
-                                                 " of its input: use a smaller one, or padding: SAME"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("its window of ", axis.extent(), axis.dilation > 1 ? " (with dilation)" : "",
+                   " is larger than the ", what, " ", in, " of its input: use a smaller one, or ",
+                   fields.pad.has_value() ? "a larger pad" : "padding: SAME"));
 }
 
 }  // namespace

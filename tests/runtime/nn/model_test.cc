@@ -174,7 +174,8 @@ TEST(Model, RefusesConvolutionsThatCannotBe) {
   ExpectRefused(convolution("pad: 3"), "pad is 3; it must be at least 0 and less than its window of 3");
   ExpectRefused(convolution("pad: -1"), "pad is -1");
   ExpectRefused(convolution("dilation: 0"), "dilation is 0");
-  ExpectRefused(convolution("dilation: 14"), "its window of 29 is larger than the height 28");
+  ExpectRefused(convolution("dilation: 14"), "its window of 29 (with dilation) is larger than the height 28");
+  ExpectRefused("layer { convolution { filters: 4 kernel_size: 31 pad: 1 } }", "or a larger pad");
   ExpectRefused(convolution("dilation: 9223372036854775807"), "exceeds every image");
   ExpectRefused("layer { max_pooling { pad: 2 } }",
                 "pad is 2; it must be at least 0 and less than its window of 2");
