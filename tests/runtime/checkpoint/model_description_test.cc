@@ -42,7 +42,8 @@ TEST(ModelDescriptionTest, InputsAreComparedByPosition) {
                                      "layer { input: 'c' flatten {} }");
   EXPECT_TRUE(CheckSameModel(saved, renamed, "c").ok());
   const proto::Model swapped = Model("layer { name: 'q'" + largest + " layer { name: 'p'" + mean + joined);
-  EXPECT_THAT(std::string(CheckSameModel(saved, swapped, "c").message()), HasSubstr("layer 2 is concatenation"));
+  EXPECT_THAT(std::string(CheckSameModel(saved, swapped, "c").message()),
+              HasSubstr("layer 2 is concatenation"));
 }
 
 TEST(ModelDescriptionTest, AbsentFieldsMeanTheirDefaults) {
