@@ -226,8 +226,9 @@ Placement PlaceBlocks(absl::Span<const Lifetime> blocks) {
   for (const Key& key : keys) {
     std::vector<size_t> order(blocks.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return key(blocks[a]) < key(blocks[b]); });
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return std::pair(key(blocks[a]), a) < std::pair(key(blocks[b]), b);
+    });
     search.TryFrom(std::move(order));
     if (blocks.size() > kManyBlocks) break;  // The time of a try grows with the square of their number.
   }
