@@ -71,8 +71,10 @@ inline double Distance(const float* a, const std::vector<double>& b, Range range
 struct Network {
   Network(const Shape& sample_shape, const std::vector<int64_t>& widths, int64_t rows)
       : Network(MakeMlp(sample_shape, widths), rows) {}
-  Network(Model compiled, int64_t rows)
-      : model(std::move(compiled)),
+  Network(Model compiled, int64_t rows,
+          const InputScaling& input_scaling = {.mean = 0.3f, .deviation = 0.35f})
+      : scaling(input_scaling),
+        model(std::move(compiled)),
         device(CreateCpuDevice(1).value()),
         stream(device->CreateStream().value()),
         parameters(model.variables().arena_size()),
@@ -91,7 +93,7 @@ struct Network {
     return {parameters.data(), parameters.data() + parameters.size()};
   }
 
-  const InputScaling scaling = {.mean = 0.3f, .deviation = 0.35f};
+  const InputScaling scaling;
   Model model;
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;

@@ -3,13 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <map>
 
-#include "runtime/base/file.h"
-#include "runtime/checkpoint/safetensors.h"
 #include "runtime/job/job_file.h"
 #include "runtime/optim/optimizer.h"
+#include "tests/testing/reference_tensors.h"
 
 namespace tethys {
 namespace {
@@ -57,20 +54,7 @@ const ReferenceCase kReferences[] = {
 };
 
 std::vector<float> ReadReference(const std::string& library, const std::string& name) {
-  const std::string file =
-      ReadFile(absl::StrCat(TETHYS_REFERENCE_FOLDER, "/", library, ".safetensors"), 1 << 20).value();
-  const auto size = static_cast<int64_t>(file.size());
-  const int64_t header = DecodeSafetensorsHeaderBytes(file.data(), size).value();
-  const int64_t begin = kSafetensorsLengthBytes + header;
-  const auto entries =
-      DecodeSafetensorsHeader(absl::string_view(file).substr(kSafetensorsLengthBytes, header), size - begin);
-  for (const SafetensorsEntry& entry : entries.value()) {
-    if (entry.name != name) continue;
-    std::vector<float> values(static_cast<size_t>((entry.end - entry.begin) / sizeof(float)));
-    std::memcpy(values.data(), file.data() + begin + entry.begin, values.size() * sizeof(float));
-    return values;
-  }
-  return {};
+  return ReadReferenceTensors(absl::StrCat(TETHYS_REFERENCE_FOLDER, "/", library, ".safetensors"))[name];
 }
 
 // As in make_reference.py.
