@@ -143,4 +143,8 @@ std::string CsvLine(const std::vector<std::string>& cells) {
   return absl::StrCat(line, "\n");
 }
 
+std::string PluralText(int64_t count, const std::string& noun) {
+  return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
+}
+
 }  // namespace tethys

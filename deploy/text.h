@@ -10,7 +10,9 @@
 
 namespace tethys {
 
-std::string CountText(int64_t count);      // "54,000"
+std::string CountText(int64_t count);  // "54,000"
+// "1 worker", "3 workers".
+std::string PluralText(int64_t count, const std::string& noun);
 std::string BytesText(int64_t bytes);      // "512 B", "398 KiB", "1.5 MiB"
 std::string DurationText(double seconds);  // "0:07", "12:34", "1:02:03"
 

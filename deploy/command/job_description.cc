@@ -25,10 +25,6 @@ constexpr int64_t kBfloat16Bytes = 2;
 constexpr size_t kListedShards = 8;   // Shards of a variable listed in a table.
 constexpr int kListedProcesses = 16;  // Processes of a role listed in a line.
 
-std::string PluralText(int64_t count, const std::string& noun) {
-  return absl::StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
-}
-
 int64_t ElementsOf(const proto::VariableSpec& variable) {
   int64_t elements = 1;
   for (const int64_t axis : variable.shape()) elements *= axis;

@@ -3,6 +3,7 @@
 
 #include "deploy/command/command.h"
 #include "deploy/command/job_description.h"
+#include "deploy/command/layer_list.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "runtime/job/job_file.h"
 #include "workers/plan_job.h"
@@ -15,6 +16,7 @@ absl::StatusOr<std::string> Report(const Flags& flags) {
   absl::StatusOr<proto::JobPlan> built = PlanJob(job);
   if (!built.ok()) return WithPlace(built.status(), flags.arguments()[0], flags.GetAll("set"));
   proto::JobPlan plan = *std::move(built);
+  if (flags.Has("layers")) return LayerList(plan);
   if (!flags.Has("hostfile")) return PlanReport(plan, ProcessesHere(plan));
   TETHYS_ASSIGN_OR_RETURN(const ClusterPlan cluster, PlanCluster(flags.Get("hostfile"), plan.job()));
   plan.mutable_worker_device()->Add(cluster.worker_devices.begin(), cluster.worker_devices.end());
@@ -41,6 +43,10 @@ Command PlanCommand() {
        .argument = "JOB",
        .flags =
            {{.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true},
+            {.name = "layers",
+             .help = "Prints only the model, as text of a job file to copy: each layer with the shape of its "
+                     "output, "
+                     "its parameters and its multiply-adds."},
             {.name = "hostfile",
              .value = "FILE",
              .help = "Says which process would run on which machine of this file, and what an hour costs."}},

@@ -16,6 +16,8 @@ class ConvolutionOperation final : public Operation {
   GpuNeeds gpu_needs() const override {
     return {.most_workspace = kMostConvolutionWorkspace, .converts_operands = true};
   }
+  // Padding counts, as is usual.
+  int64_t multiply_adds() const override { return row_.output().elements() * row_.filter_elements(); }
   std::string Describe() const override {
     return absl::StrCat(
         "convolution ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ", WindowText(row_.window),

@@ -16,6 +16,7 @@ class DenseOperation final : public Operation {
   GpuNeeds gpu_needs() const override {
     return {.most_workspace = kMostDenseWorkspace, .converts_operands = true};
   }
+  int64_t multiply_adds() const override { return row_.in * row_.out; }
   std::string Describe() const override {
     return absl::StrCat("dense ", row_.in, " x ", row_.out, row_.relu ? " relu" : "");
   }

@@ -53,6 +53,8 @@ class Operation {
   virtual ~Operation() = default;
   virtual OperandUse operand_use() const = 0;
   virtual GpuNeeds gpu_needs() const { return {}; }
+  // Multiplications that are added up for a sample in the forward pass; 0 unless the layer has weights.
+  virtual int64_t multiply_adds() const { return 0; }
   virtual std::string Describe() const = 0;  // "dense 784 x 128 relu"
   // `variables` are in the order in which the kind added them.
   virtual absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(

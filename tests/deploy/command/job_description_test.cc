@@ -4,6 +4,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "deploy/command/layer_list.h"
+
 namespace tethys {
 namespace {
 
@@ -183,6 +185,25 @@ TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_data()->set_classes(7);
   EXPECT_EQ(PlanReport(plan, ProcessesHere(plan)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LayerListTest, IsTextOfAJobFileWithCounts) {
+  proto::JobPlan plan = ServerPlan();
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "layer { name: 'c' convolution { filters: 4 kernel_size: 3 stride: 2 pad: 1 bias: false } } "
+      "layer { name: 'p' max_pooling { size: 2 } } layer { name: 'f' flatten {} } "
+      "layer { name: 'd' dense { units: 10 } }",
+      plan.mutable_job()->mutable_model()));
+  const absl::StatusOr<std::string> list = LayerList(plan);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_THAT(*list,
+              HasSubstr("  # [14, 14, 4]: 36 parameters, 7,056 multiply-adds\n  layer { name: \"c\" "));
+  EXPECT_THAT(*list, HasSubstr("  # [7, 7, 4]\n  layer { name: \"p\" "));
+  EXPECT_THAT(*list, HasSubstr("  # [10]: 1,970 parameters, 1,960 multiply-adds\n  layer { name: \"d\" "));
+  EXPECT_THAT(*list, HasSubstr("}\n# 2,006 parameters, 9,016 multiply-adds for a sample\n"));
+  proto::Job copied;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(*list, &copied));
+  EXPECT_EQ(copied.model().SerializeAsString(), plan.job().model().SerializeAsString());
 }
 
 }  // namespace

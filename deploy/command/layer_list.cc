@@ -1,0 +1,63 @@
+#include "deploy/command/layer_list.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "deploy/text.h"
+#include "runtime/nn/model.h"
+
+namespace tethys {
+namespace {
+
+std::string LayerLine(const proto::Layer& layer) {
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetSingleLineMode(true);
+  std::string text;
+  printer.PrintToString(layer, &text);
+  return absl::StrCat("  layer { ", absl::StripTrailingAsciiWhitespace(text), " }\n");
+}
+
+struct Totals {
+  int64_t parameters = 0;
+  int64_t multiply_adds = 0;
+};
+
+std::string CountsText(const Totals& counts) {
+  std::vector<std::string> parts;
+  if (counts.parameters > 0) parts.push_back(PluralText(counts.parameters, "parameter"));
+  if (counts.multiply_adds > 0) parts.push_back(PluralText(counts.multiply_adds, "multiply-add"));
+  return absl::StrJoin(parts, ", ");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> LayerList(const proto::JobPlan& plan) {
+  const proto::Model& config = plan.job().model();
+  const Shape sample_shape(plan.sample_shape().begin(), plan.sample_shape().end());
+  TETHYS_ASSIGN_OR_RETURN(const Model model,
+                          Model::Create(config, sample_shape, plan.job().data().classes()));
+  std::map<absl::string_view, const Model::Layer*> computing;
+  for (const Model::Layer& layer : model.layers()) computing[layer.name()] = &layer;
+  std::string text = absl::StrCat("# A sample has shape ", ShapeText(sample_shape), ".\nmodel {\n");
+  Totals totals;
+  for (const proto::Layer& layer : config.layer()) {
+    // A flatten is not among the layers that compute.
+    if (const auto found = computing.find(layer.name()); found != computing.end()) {
+      Totals own = {.multiply_adds = found->second->operation->multiply_adds()};
+      for (const Range& variable : found->second->variables) own.parameters += variable.count;
+      totals.parameters += own.parameters;
+      totals.multiply_adds += own.multiply_adds;
+      const std::string counts = CountsText(own);
+      absl::StrAppend(&text, "  # ", ShapeText(found->second->output), counts.empty() ? "" : ": ", counts,
+                      "\n");
+    }
+    absl::StrAppend(&text, LayerLine(layer));
+  }
+  return absl::StrCat(text, "}\n# ", CountsText(totals), " for a sample\n");
+}
+
+}  // namespace tethys
