@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/elementwise_primitives.h"
 #include "runtime/device/image_primitives.h"
+#include "runtime/device/normalisation_primitive.h"
 #include "runtime/device/primitives.h"
 
 namespace tethys {
@@ -25,6 +26,8 @@ class PrimitiveFactory {
       const MaxPoolingShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
       const AveragePoolingShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
+      const BatchNormalisationShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) = 0;
   virtual absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
       int64_t count, ActivationFunction function) = 0;

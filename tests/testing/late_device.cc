@@ -87,6 +87,38 @@ class LateAveragePooling final : public AveragePoolingPrimitive {
   Stream& cpu_;
 };
 
+class LateBatchNormalisation final : public BatchNormalisationPrimitive {
+ public:
+  LateBatchNormalisation(std::unique_ptr<BatchNormalisationPrimitive> now, Stream& cpu)
+      : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Forward(Stream& stream, const float* x, const float* weights, const ScaleAndOffset& variables,
+                       float* y) override {
+    Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, weights, variables, y); });
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables, const float* dy,
+                        float* dx, float* dscale, float* doffset) override {
+    Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, variables, dy, dx, dscale, doffset); });
+    return absl::OkStatus();
+  }
+  absl::Status Infer(Stream& stream, const float* x, const float* mean, const float* variance,
+                     const ScaleAndOffset& variables, float* y) override {
+    Late(stream).Enqueue([=, this] { return now_->Infer(cpu_, x, mean, variance, variables, y); });
+    return absl::OkStatus();
+  }
+  absl::Status UpdateMovingStatistics(Stream& stream, const float* share, const int32_t* refused, float* mean,
+                                      float* variance) override {
+    Late(stream).Enqueue(
+        [=, this] { return now_->UpdateMovingStatistics(cpu_, share, refused, mean, variance); });
+    return absl::OkStatus();
+  }
+  int64_t workspace_bytes() const override { return now_->workspace_bytes(); }
+
+ private:
+  const std::unique_ptr<BatchNormalisationPrimitive> now_;
+  Stream& cpu_;
+};
+
 class LateSum final : public SumPrimitive {
  public:
   LateSum(std::unique_ptr<SumPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
@@ -294,6 +326,11 @@ class LateDevice final : public Device {
       const AveragePoolingShape& shape) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateAveragePooling(shape));
     return std::make_unique<LateAveragePooling>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
+      const BatchNormalisationShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateBatchNormalisation(shape));
+    return std::make_unique<LateBatchNormalisation>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSum(count));

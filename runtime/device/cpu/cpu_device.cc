@@ -140,6 +140,11 @@ class CpuDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
     return cpu::CreateAveragePooling(shape, kernels_);
   }
+  absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
+      const BatchNormalisationShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
+    return cpu::CreateBatchNormalisation(shape, kernels_);
+  }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
     TETHYS_RETURN_IF_ERROR(CheckCount(count));
     return cpu::CreateSum(count, kernels_);

@@ -133,6 +133,84 @@ void AverageUnpool(const PoolingWindows& g, const float* __restrict dy, float* _
   });
 }
 
+void ChannelMoments(int64_t positions, int64_t channels, const float* __restrict x, float* __restrict means,
+                    float* __restrict squares) {
+  SumColumns(positions, channels, x, means);
+  const float share = 1.0f / static_cast<float>(positions);
+  for (int64_t c = 0; c < channels; ++c) means[c] *= share;
+  for (int64_t c = 0; c < channels; ++c) squares[c] = 0.0f;
+  for (int64_t p = 0; p < positions; ++p, x += channels) {
+    for (int64_t c = 0; c < channels; ++c) {
+      const float deviation = x[c] - means[c];
+      squares[c] += deviation * deviation;
+    }
+  }
+}
+
+float Normalised(const Normalisation& n, int64_t c, float x) {
+  return (x - n.mean[c]) * n.factor[c] + n.offset[c];
+}
+
+// `x` and `y` may be the same array, so they are not __restrict; the channels' arrays are other memory.
+template <bool relu>
+void NormaliseAs(int64_t positions, const Normalisation& n, const float* x, float* y) {
+  for (int64_t p = 0; p < positions; ++p, x += n.channels, y += n.channels) {
+#pragma GCC ivdep
+    for (int64_t c = 0; c < n.channels; ++c) {
+      const float value = Normalised(n, c, x[c]);
+      y[c] = relu && value < 0.0f ? 0.0f : value;  // Keeps NaN.
+    }
+  }
+}
+
+void Normalise(int64_t positions, const Normalisation& n, const float* x, float* y) {
+  (n.relu ? NormaliseAs<true> : NormaliseAs<false>)(positions, n, x, y);
+}
+
+// The gradient before the activation.
+template <bool relu>
+float GradientBefore(const Normalisation& n, int64_t c, float x, float dy) {
+  return !relu || Normalised(n, c, x) > 0.0f ? dy : 0.0f;
+}
+
+template <bool relu>
+void NormalisedGradientSumsAs(int64_t positions, const Normalisation& n, const float* __restrict x,
+                              const float* __restrict dy, float* __restrict sums,
+                              float* __restrict products) {
+  for (int64_t c = 0; c < n.channels; ++c) sums[c] = products[c] = 0.0f;
+  for (int64_t p = 0; p < positions; ++p, x += n.channels, dy += n.channels) {
+    for (int64_t c = 0; c < n.channels; ++c) {
+      const float gradient = GradientBefore<relu>(n, c, x[c], dy[c]);
+      sums[c] += gradient;
+      products[c] += gradient * (x[c] - n.mean[c]);
+    }
+  }
+}
+
+void NormalisedGradientSums(int64_t positions, const Normalisation& n, const float* x, const float* dy,
+                            float* sums, float* products) {
+  (n.relu ? NormalisedGradientSumsAs<true> : NormalisedGradientSumsAs<false>)(positions, n, x, dy, sums,
+                                                                              products);
+}
+
+template <bool relu>
+void NormalisedGradientAs(int64_t positions, const Normalisation& n, const float* mean_dy, const float* slope,
+                          const float* x, const float* dy, float* dx) {
+  for (int64_t p = 0; p < positions; ++p, x += n.channels, dy += n.channels, dx += n.channels) {
+#pragma GCC ivdep
+    for (int64_t c = 0; c < n.channels; ++c) {
+      const float gradient = GradientBefore<relu>(n, c, x[c], dy[c]);
+      dx[c] = n.factor[c] * (gradient - mean_dy[c] - (x[c] - n.mean[c]) * slope[c]);
+    }
+  }
+}
+
+void NormalisedGradient(int64_t positions, const Normalisation& n, const float* mean_dy, const float* slope,
+                        const float* x, const float* dy, float* dx) {
+  (n.relu ? NormalisedGradientAs<true> : NormalisedGradientAs<false>)(positions, n, mean_dy, slope, x, dy,
+                                                                      dx);
+}
+
 void SubtractRowMaximum(int64_t rows, int64_t columns, const float* __restrict in, float* __restrict out) {
   for (int64_t r = 0; r < rows; ++r, in += columns, out += columns) {
     float maximum = in[0];
@@ -361,6 +439,10 @@ const Kernels TETHYS_KERNELS = {
     .move_where_equal = MoveWhereEqual,
     .average_pool = AveragePool,
     .average_unpool = AverageUnpool,
+    .channel_moments = ChannelMoments,
+    .normalise = Normalise,
+    .normalised_gradient_sums = NormalisedGradientSums,
+    .normalised_gradient = NormalisedGradient,
     .add = Add,
     .activations = kActivations,
     .subtract_row_maximum = SubtractRowMaximum,

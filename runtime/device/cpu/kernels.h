@@ -5,7 +5,8 @@
 //
 // Invariants:
 // 1. An element's result depends only on its operands, not on its index or the array's alignment.
-// 2. Sums are added in the order of rows, on one thread.
+// 2. Sums are added in the order of rows, on one thread. (Sums over many rows are the sums of blocks, which
+// the callers add up in double precision.)
 // 3. A NaN operand gives a NaN result. Exceptions: rows of weight 0, units whose output is not positive
 // (mask), and the gradient of a maximum that is NaN, which is dropped.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
@@ -34,6 +35,16 @@ struct PoolingWindows {
   int64_t rows, height, width, channels, out_height, out_width;
   int64_t size_h, size_w, stride_h, stride_w, before_h, before_w;
   bool count_padding;
+};
+
+// How batch normalisation changes a value of channel c: (x - mean[c]) * factor[c] + offset[c], then max(., 0)
+// with relu.
+struct Normalisation {
+  int64_t channels;
+  const float* mean;
+  const float* factor;
+  const float* offset;
+  bool relu;
 };
 
 // An activation function and its derivative, which is computed from the output y. `y` may be `x`, `dx` may be
@@ -82,6 +93,18 @@ struct Kernels {
   // y = the mean of each window; its derivative overwrites dx.
   void (*average_pool)(const PoolingWindows& windows, const float* x, float* y);
   void (*average_unpool)(const PoolingWindows& windows, const float* dy, float* dx);
+
+  // means[c] = mean over p of x[p, c]; squares[c] = sum over p of (x[p, c] - means[c])^2.
+  void (*channel_moments)(int64_t positions, int64_t channels, const float* x, float* means, float* squares);
+  // y [positions, channels]; `y` may be `x`.
+  void (*normalise)(int64_t positions, const Normalisation& n, const float* x, float* y);
+  // sums[c] = sum over p of dy[p, c]; products[c] = sum over p of dy[p, c] (x[p, c] - mean[c]). With relu, dy
+  // counts only where the output is positive, here and below.
+  void (*normalised_gradient_sums)(int64_t positions, const Normalisation& n, const float* x, const float* dy,
+                                   float* sums, float* products);
+  // dx = factor[c] (dy - mean_dy[c] - (x - mean[c]) slope[c]); `dx` may be `dy`.
+  void (*normalised_gradient)(int64_t positions, const Normalisation& n, const float* mean_dy,
+                              const float* slope, const float* x, const float* dy, float* dx);
 
   // sum[i] = a[i] + b[i]; `sum` may be `a` or `b`, which may be equal.
   void (*add)(int64_t count, const float* a, const float* b, float* sum);

@@ -17,6 +17,8 @@ absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxP
                                                                       const Kernels& kernels);
 std::unique_ptr<AveragePoolingPrimitive> CreateAveragePooling(const AveragePoolingShape& shape,
                                                               const Kernels& kernels);
+std::unique_ptr<BatchNormalisationPrimitive> CreateBatchNormalisation(const BatchNormalisationShape& shape,
+                                                                      const Kernels& kernels);
 std::unique_ptr<SumPrimitive> CreateSum(int64_t count, const Kernels& kernels);
 std::unique_ptr<ActivationPrimitive> CreateActivation(int64_t count, ActivationFunction function,
                                                       const Kernels& kernels);

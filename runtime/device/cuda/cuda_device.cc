@@ -171,6 +171,11 @@ class CudaDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckUndilated(shape.window));
     return cuda::CreateAveragePooling(shape);
   }
+  absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
+      const BatchNormalisationShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
+    return cuda::CreateBatchNormalisation(libraries_, shape);
+  }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
     TETHYS_RETURN_IF_ERROR(CheckCount(count));
     return cuda::CreateSum(count);

@@ -1,4 +1,5 @@
-// Launches our kernels (kernels.cu, activation_kernels.cu, image_kernels.cu, update_kernels.cu). Contains no
+// Launches our kernels (kernels.cu, activation_kernels.cu, image_kernels.cu, normalisation_kernels.cu,
+// update_kernels.cu). Contains no
 // kernel syntax, so that plain C++ files can include it. Every function enqueues work on `stream` and returns
 // the error of the launch; pointers are device memory. Results never depend on timing: the shape fixes the
 // order of sums, and no float is added atomically.
@@ -88,6 +89,29 @@ cudaError_t AveragePoolingForward(cudaStream_t stream, const PoolingArguments& a
                                   const float* x, float* y);
 cudaError_t AveragePoolingBackward(cudaStream_t stream, const PoolingArguments& arguments, bool count_padding,
                                    const float* dy, float* dx);
+
+// Contract: BatchNormalisationPrimitive. The pointers are device memory that the primitive holds.
+struct NormalisationArguments {
+  int64_t rows, positions, channels, groups;
+  int64_t tiles;  // Parts of a group's positions whose sums are made in parallel.
+  float epsilon;
+  bool relu;
+  double *tile_sums, *tile_products;              // [groups, tiles, channels]
+  int64_t* begins;                                // [groups + 1]
+  float *means, *variances, *inverse_deviations;  // [groups, channels]
+  float *mean_gradients, *slopes;                 // [groups, channels]
+};
+cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationArguments& arguments,
+                                      const float* x, const float* weights, const float* scale,
+                                      const float* offset, float* y);
+cudaError_t BatchNormalisationBackward(cudaStream_t stream, const NormalisationArguments& arguments,
+                                       const float* x, const float* scale, const float* offset,
+                                       const float* dy, float* dx, float* dscale, float* doffset);
+cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArguments& arguments,
+                                    const float* x, const float* mean, const float* variance,
+                                    const float* scale, const float* offset, float* y);
+cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArguments& arguments, float decay,
+                                   const float* share, const int32_t* refused, float* mean, float* variance);
 
 // Contracts: SumPrimitive, ActivationPrimitive.
 cudaError_t Add(cudaStream_t stream, int64_t count, const float* a, const float* b, float* sum);

@@ -1,5 +1,5 @@
 // Creates the primitives of a CUDA device, which has checked the shapes. Contracts:
-// runtime/device/primitives.h and image_primitives.h. Memory that a primitive needs beyond its arguments is
+// runtime/device/primitive_factory.h. Memory that a primitive needs beyond its arguments is
 // allocated here, once.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_PRIMITIVES_H_
@@ -30,6 +30,8 @@ absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const Li
 absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape);
 absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
     const AveragePoolingShape& shape);
+absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
+    const Libraries& libraries, const BatchNormalisationShape& shape);
 absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count);
 absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,
                                                                       ActivationFunction function);

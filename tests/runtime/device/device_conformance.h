@@ -18,6 +18,7 @@
 #include "tests/runtime/device/dense_conformance.h"
 #include "tests/runtime/device/elementwise_conformance.h"
 #include "tests/runtime/device/loss_conformance.h"
+#include "tests/runtime/device/normalisation_conformance.h"
 #include "tests/runtime/device/random_conformance.h"
 #include "tests/runtime/device/update_conformance.h"
 

@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "runtime/device/cpu/flush_denormals.h"
+#include "runtime/device/cpu/primitives.h"
+
+namespace tethys::cpu {
+namespace {
+
+// Mean and sum of squared deviations of `count` values for each channel, in double precision. Parts are
+// merged by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances", 1979.
+struct Moments {
+  int64_t count = 0;
+  std::vector<double> means;
+  std::vector<double> squares;
+
+  explicit Moments(int64_t channels) : means(channels), squares(channels) {}
+
+  void Clear() {
+    count = 0;
+    std::fill(means.begin(), means.end(), 0.0);
+    std::fill(squares.begin(), squares.end(), 0.0);
+  }
+
+  void Merge(int64_t part_count, const std::vector<float>& part_means,
+             const std::vector<float>& part_squares) {
+    const auto before = static_cast<double>(count), part = static_cast<double>(part_count);
+    const double weight = part / (before + part);
+    count += part_count;
+    for (size_t c = 0; c < means.size(); ++c) {
+      const double difference = part_means[c] - means[c];
+      means[c] += difference * weight;
+      squares[c] += part_squares[c] + difference * difference * before * weight;
+    }
+  }
+};
+
+class BatchNormalisation final : public BatchNormalisationPrimitive {
+ public:
+  BatchNormalisation(const BatchNormalisationShape& shape, const Kernels& kernels)
+      : shape_(shape),
+        kernels_(kernels),
+        block_(std::clamp<int64_t>(kBlockElements / shape.channels, kLeastBlock, kMostBlock)),
+        moments_(shape.channels),
+        group_begins_(shape.groups + 1),
+        means_(shape.groups * shape.channels),
+        variances_(means_.size()),
+        inverse_deviations_(means_.size()),
+        factors_(shape.channels),
+        sums_(shape.channels),
+        products_(shape.channels),
+        block_sums_(shape.channels),
+        block_products_(shape.channels),
+        mean_dy_(shape.channels),
+        slopes_(shape.channels) {}
+
+  absl::Status Forward(Stream&, const float* x, const float* weights, const ScaleAndOffset& variables,
+                       float* y) override {
+    const FlushDenormals flush;
+    FindGroups(weights);
+    for (int64_t g = 0; g < shape_.groups; ++g) {
+      FindMoments(g, x);
+      kernels_.normalise(Positions(g), GroupNormalisation(g, variables), x + First(g), y + First(g));
+    }
+    ClearBehindSamples(y);
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(Stream&, const float* x, const ScaleAndOffset& variables, const float* dy, float* dx,
+                        float* dscale, float* doffset) override {
+    const FlushDenormals flush;
+    std::fill_n(dscale, shape_.channels, 0.0f);
+    std::fill_n(doffset, shape_.channels, 0.0f);
+    for (int64_t g = 0; g < shape_.groups; ++g) {
+      const Normalisation normalisation = GroupNormalisation(g, variables);
+      SumGradients(g, normalisation, x, dy);
+      const auto count = static_cast<double>(std::max<int64_t>(Positions(g), 1));
+      for (int64_t c = 0; c < shape_.channels; ++c) {
+        const double inverse = OfGroup(inverse_deviations_, g)[c];
+        dscale[c] += static_cast<float>(products_[c] * inverse);
+        doffset[c] += static_cast<float>(sums_[c]);
+        mean_dy_[c] = static_cast<float>(sums_[c] / count);
+        slopes_[c] = static_cast<float>(products_[c] * inverse * inverse / count);
+      }
+      if (dx == nullptr) continue;
+      kernels_.normalised_gradient(Positions(g), normalisation, mean_dy_.data(), slopes_.data(), x + First(g),
+                                   dy + First(g), dx + First(g));
+    }
+    if (dx != nullptr) ClearBehindSamples(dx);
+    return absl::OkStatus();
+  }
+
+  absl::Status Infer(Stream&, const float* x, const float* mean, const float* variance,
+                     const ScaleAndOffset& variables, float* y) override {
+    const FlushDenormals flush;
+    for (int64_t c = 0; c < shape_.channels; ++c) {
+      factors_[c] = variables.scale[c] / std::sqrt(variance[c] + shape_.epsilon);
+    }
+    kernels_.normalise(shape_.rows * shape_.positions,
+                       {.channels = shape_.channels,
+                        .mean = mean,
+                        .factor = factors_.data(),
+                        .offset = variables.offset,
+                        .relu = shape_.relu},
+                       x, y);
+    return absl::OkStatus();
+  }
+
+  absl::Status UpdateMovingStatistics(Stream&, const float* share, const int32_t* refused, float* mean,
+                                      float* variance) override {
+    if (refused != nullptr && *refused != 0) return absl::OkStatus();
+    const double added = (1.0 - shape_.decay) * *share;
+    for (int64_t c = 0; c < shape_.channels; ++c) {
+      double batch_mean = 0, batch_variance = 0;
+      for (int64_t g = 0; g < shape_.groups; ++g) {
+        const double weight = Weight(g);
+        batch_mean += weight * OfGroup(means_, g)[c];
+        batch_variance += weight * SampleFactor(g) * OfGroup(variances_, g)[c];
+      }
+      mean[c] = static_cast<float>(shape_.decay * mean[c] + added * batch_mean);
+      variance[c] = static_cast<float>(shape_.decay * variance[c] + added * batch_variance);
+    }
+    return absl::OkStatus();
+  }
+
+  int64_t workspace_bytes() const override { return 0; }
+
+ private:
+  // A block is small enough for a cache and for sums in single precision.
+  static constexpr int64_t kBlockElements = 16384;
+  static constexpr int64_t kLeastBlock = 64;
+  static constexpr int64_t kMostBlock = 256;
+
+  void FindGroups(const float* weights) {
+    const int64_t samples =
+        std::find_if(weights, weights + shape_.rows, [](float w) { return !(w > 0); }) - weights;
+    const int64_t share = samples / shape_.groups, longer = samples % shape_.groups;
+    for (int64_t g = 0; g <= shape_.groups; ++g) group_begins_[g] = g * share + std::min(g, longer);
+  }
+
+  int64_t Rows(int64_t group) const { return group_begins_[group + 1] - group_begins_[group]; }
+  int64_t Positions(int64_t group) const { return Rows(group) * shape_.positions; }
+  // The group's first element.
+  int64_t First(int64_t group) const { return group_begins_[group] * shape_.positions * shape_.channels; }
+  const float* OfGroup(const std::vector<float>& values, int64_t group) const {
+    return values.data() + group * shape_.channels;
+  }
+  // The group's part of the batch's samples.
+  double Weight(int64_t group) const {
+    const int64_t samples = group_begins_[shape_.groups];
+    return samples == 0 ? 0 : static_cast<double>(Rows(group)) / static_cast<double>(samples);
+  }
+  // Turns the variance of the population into the estimate from a sample.
+  double SampleFactor(int64_t group) const {
+    const auto count = static_cast<double>(Positions(group));
+    return count < 2 ? 1 : count / (count - 1);
+  }
+
+  // Calls use(first element, positions) for blocks of the group.
+  template <typename Use>
+  void ForEachBlock(int64_t group, const Use& use) {
+    const int64_t first = First(group), positions = Positions(group);
+    for (int64_t p = 0; p < positions; p += block_) {
+      use(first + p * shape_.channels, std::min(block_, positions - p));
+    }
+  }
+
+  void FindMoments(int64_t group, const float* x) {
+    moments_.Clear();
+    ForEachBlock(group, [&](int64_t first, int64_t positions) {
+      kernels_.channel_moments(positions, shape_.channels, x + first, block_sums_.data(),
+                               block_products_.data());
+      moments_.Merge(positions, block_sums_, block_products_);
+    });
+    const auto count = static_cast<double>(std::max<int64_t>(moments_.count, 1));
+    const int64_t first = group * shape_.channels;
+    for (int64_t c = 0; c < shape_.channels; ++c) {
+      const double variance = moments_.squares[c] / count;
+      means_[first + c] = static_cast<float>(moments_.means[c]);
+      variances_[first + c] = static_cast<float>(variance);
+      inverse_deviations_[first + c] = static_cast<float>(1 / std::sqrt(variance + shape_.epsilon));
+    }
+  }
+
+  // Adds up dy and its products with x - mean over the group.
+  void SumGradients(int64_t group, const Normalisation& normalisation, const float* x, const float* dy) {
+    std::fill(sums_.begin(), sums_.end(), 0.0);
+    std::fill(products_.begin(), products_.end(), 0.0);
+    ForEachBlock(group, [&](int64_t first, int64_t positions) {
+      kernels_.normalised_gradient_sums(positions, normalisation, x + first, dy + first, block_sums_.data(),
+                                        block_products_.data());
+      for (int64_t c = 0; c < shape_.channels; ++c) {
+        sums_[c] += block_sums_[c];
+        products_[c] += block_products_[c];
+      }
+    });
+  }
+
+  // Valid until the next call.
+  Normalisation GroupNormalisation(int64_t group, const ScaleAndOffset& variables) {
+    for (int64_t c = 0; c < shape_.channels; ++c) {
+      factors_[c] = variables.scale[c] * OfGroup(inverse_deviations_, group)[c];
+    }
+    return {.channels = shape_.channels,
+            .mean = OfGroup(means_, group),
+            .factor = factors_.data(),
+            .offset = variables.offset,
+            .relu = shape_.relu};
+  }
+
+  void ClearBehindSamples(float* values) const {
+    const int64_t row = shape_.positions * shape_.channels, samples = group_begins_[shape_.groups];
+    std::fill(values + samples * row, values + shape_.rows * row, 0.0f);
+  }
+
+  const BatchNormalisationShape shape_;
+  const Kernels& kernels_;
+  const int64_t block_;  // Positions.
+
+  // Of the last Forward.
+  Moments moments_;
+  std::vector<int64_t> group_begins_;  // In rows; behind the last, the number of samples.
+  std::vector<float> means_, variances_, inverse_deviations_;  // [groups, channels]
+
+  // Scratch memory, [channels].
+  std::vector<float> factors_;
+  std::vector<double> sums_, products_;
+  std::vector<float> block_sums_, block_products_, mean_dy_, slopes_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchNormalisationPrimitive> CreateBatchNormalisation(const BatchNormalisationShape& shape,
+                                                                      const Kernels& kernels) {
+  return std::make_unique<BatchNormalisation>(shape, kernels);
+}
+
+}  // namespace tethys::cpu

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <utility>
+
+#include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/primitives.h"
+#include "runtime/device/cuda/stream.h"
+
+namespace tethys::cuda {
+namespace {
+
+// Tiles are at least kLeastTile positions long, unless that would make no tile; about kTileThreads threads
+// add them up.
+constexpr int64_t kLeastTile = 32;
+constexpr int64_t kTileThreads = 32768;
+
+int64_t TilesOf(const BatchNormalisationShape& shape) {
+  const int64_t positions = std::max<int64_t>(1, shape.rows / shape.groups) * shape.positions;
+  const int64_t threads = kTileThreads / std::max<int64_t>(1, shape.groups * shape.channels);
+  return std::max<int64_t>(1, std::min(positions / kLeastTile, threads));
+}
+
+// Cuts the primitive's memory into arrays. Those with the widest elements come first.
+class Cutter {
+ public:
+  explicit Cutter(void* memory) : next_(static_cast<char*>(memory)) {}
+
+  template <typename T>
+  T* Cut(int64_t count) {
+    T* const array = reinterpret_cast<T*>(next_);
+    next_ += count * static_cast<int64_t>(sizeof(T));
+    return array;
+  }
+
+ private:
+  char* next_;
+};
+
+class BatchNormalisation final : public BatchNormalisationPrimitive {
+ public:
+  BatchNormalisation(const NormalisationArguments& arguments, float decay, std::unique_ptr<Buffer> memory)
+      : arguments_(arguments), decay_(decay), memory_(std::move(memory)) {}
+
+  absl::Status Forward(Stream& stream, const float* x, const float* weights, const ScaleAndOffset& variables,
+                       float* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(BatchNormalisationForward(Handle(stream), arguments_, x, weights,
+                                                          variables.scale, variables.offset, y));
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables, const float* dy,
+                        float* dx, float* dscale, float* doffset) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(BatchNormalisationBackward(Handle(stream), arguments_, x, variables.scale,
+                                                           variables.offset, dy, dx, dscale, doffset));
+    return absl::OkStatus();
+  }
+  absl::Status Infer(Stream& stream, const float* x, const float* mean, const float* variance,
+                     const ScaleAndOffset& variables, float* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(BatchNormalisationInfer(Handle(stream), arguments_, x, mean, variance,
+                                                        variables.scale, variables.offset, y));
+    return absl::OkStatus();
+  }
+  absl::Status UpdateMovingStatistics(Stream& stream, const float* share, const int32_t* refused, float* mean,
+                                      float* variance) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        cuda::UpdateMovingStatistics(Handle(stream), arguments_, decay_, share, refused, mean, variance));
+    return absl::OkStatus();
+  }
+  int64_t workspace_bytes() const override { return memory_->bytes(); }
+
+ private:
+  const NormalisationArguments arguments_;
+  const float decay_;
+  const std::unique_ptr<Buffer> memory_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
+    const Libraries& libraries, const BatchNormalisationShape& shape) {
+  const int64_t tiles = TilesOf(shape), values = shape.groups * shape.channels;
+  constexpr int64_t kDoubles = 2, kFloats = 5;
+  const int64_t bytes = kDoubles * tiles * values * static_cast<int64_t>(sizeof(double)) +
+                        (shape.groups + 1) * static_cast<int64_t>(sizeof(int64_t)) +
+                        kFloats * values * static_cast<int64_t>(sizeof(float));
+  TETHYS_ASSIGN_OR_RETURN(auto memory, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
+  Cutter cutter(memory->data());
+  const NormalisationArguments arguments = {.rows = shape.rows,
+                                            .positions = shape.positions,
+                                            .channels = shape.channels,
+                                            .groups = shape.groups,
+                                            .tiles = tiles,
+                                            .epsilon = shape.epsilon,
+                                            .relu = shape.relu,
+                                            .tile_sums = cutter.Cut<double>(tiles * values),
+                                            .tile_products = cutter.Cut<double>(tiles * values),
+                                            .begins = cutter.Cut<int64_t>(shape.groups + 1),
+                                            .means = cutter.Cut<float>(values),
+                                            .variances = cutter.Cut<float>(values),
+                                            .inverse_deviations = cutter.Cut<float>(values),
+                                            .mean_gradients = cutter.Cut<float>(values),
+                                            .slopes = cutter.Cut<float>(values)};
+  return std::make_unique<BatchNormalisation>(arguments, shape.decay, std::move(memory));
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,257 @@
+// Batch normalisation. Sums over a group of rows are made in two steps: one thread adds up a tile of positions
+// for one channel, then one thread merges a channel's tiles in their order, in double precision.
+#include "runtime/device/cuda/grid.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/launch.h"
+
+namespace tethys::cuda {
+namespace {
+
+// Samples are the leading rows with a weight above 0; `begins` are the groups' first rows, then the end.
+__global__ void GroupsKernel(NormalisationArguments a, const float* weights) {
+  int64_t samples = 0, end = a.rows;
+  while (samples < end) {
+    const int64_t middle = samples + (end - samples) / 2;
+    if (weights[middle] > 0) {
+      samples = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  const int64_t share = samples / a.groups, longer = samples % a.groups;
+  for (int64_t g = 0; g <= a.groups; ++g) a.begins[g] = g * share + (g < longer ? g : longer);
+}
+
+__device__ int64_t PositionsOf(const NormalisationArguments& a, int64_t group) {
+  return (a.begins[group + 1] - a.begins[group]) * a.positions;
+}
+
+// The positions of a tile, counted within its group.
+struct Positions {
+  int64_t begin, end;
+};
+__device__ Positions TilePositions(const NormalisationArguments& a, int64_t group, int64_t tile) {
+  const int64_t positions = PositionsOf(a, group);
+  return {tile * positions / a.tiles, (tile + 1) * positions / a.tiles};
+}
+
+// A thread's tile and channel, from its index in [groups, tiles, channels].
+struct Place {
+  int64_t group, tile, channel;
+};
+__device__ Place PlaceOf(const NormalisationArguments& a, int64_t index) {
+  return {index / a.channels / a.tiles, index / a.channels % a.tiles, index % a.channels};
+}
+
+__device__ int64_t TileCount(const NormalisationArguments& a) { return a.groups * a.tiles * a.channels; }
+
+// The mean of a tile, and the sum of squared deviations from it. Deviations from the tile's first value are
+// added up, so that a mean far from 0 costs no digits.
+__global__ void TileMomentsKernel(NormalisationArguments a, const float* x) {
+  for (int64_t i = FirstIndex(); i < TileCount(a); i += GridSize()) {
+    const Place at = PlaceOf(a, i);
+    const Positions tile = TilePositions(a, at.group, at.tile);
+    const float* values = x + a.begins[at.group] * a.positions * a.channels + at.channel;
+    const float shift = tile.begin < tile.end ? values[tile.begin * a.channels] : 0.0f;
+    float sum = 0, squares = 0;
+    for (int64_t p = tile.begin; p < tile.end; ++p) {
+      const float deviation = values[p * a.channels] - shift;
+      sum += deviation;
+      squares += deviation * deviation;
+    }
+    const double count = tile.begin < tile.end ? static_cast<double>(tile.end - tile.begin) : 1.0;
+    a.tile_sums[i] = shift + sum / count;
+    a.tile_products[i] = squares - sum / count * sum;
+  }
+}
+
+// Merges by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+// variances", 1979.
+__global__ void MomentsKernel(NormalisationArguments a) {
+  for (int64_t i = FirstIndex(); i < a.groups * a.channels; i += GridSize()) {
+    const int64_t group = i / a.channels, channel = i % a.channels;
+    double count = 0, mean = 0, squares = 0;
+    for (int64_t t = 0; t < a.tiles; ++t) {
+      const Positions tile = TilePositions(a, group, t);
+      if (tile.begin == tile.end) continue;
+      const int64_t from = (group * a.tiles + t) * a.channels + channel;
+      const double part = static_cast<double>(tile.end - tile.begin), weight = part / (count + part);
+      const double difference = a.tile_sums[from] - mean;
+      mean += difference * weight;
+      squares += a.tile_products[from] + difference * difference * count * weight;
+      count += part;
+    }
+    const double variance = count > 0 ? squares / count : 0.0;
+    a.means[i] = static_cast<float>(mean);
+    a.variances[i] = static_cast<float>(variance);
+    a.inverse_deviations[i] = static_cast<float>(1 / sqrt(variance + a.epsilon));
+  }
+}
+
+// The value before the activation. The gradient computes it again, so both use this function.
+__device__ float Normalised(float x, float mean, float factor, float offset) {
+  return (x - mean) * factor + offset;
+}
+
+// The row's group; `groups` if the row is behind the samples.
+__device__ int64_t GroupOf(const NormalisationArguments& a, int64_t row) {
+  int64_t group = 0;
+  while (group < a.groups && row >= a.begins[group + 1]) ++group;
+  return group;
+}
+
+__global__ void NormaliseKernel(NormalisationArguments a, const float* x, const float* scale,
+                                const float* offset, float* y) {
+  const int64_t row_elements = a.positions * a.channels;
+  for (int64_t i = FirstIndex(); i < a.rows * row_elements; i += GridSize()) {
+    const int64_t group = GroupOf(a, i / row_elements), c = i % a.channels;
+    if (group == a.groups) {
+      y[i] = 0;
+      continue;
+    }
+    const int64_t at = group * a.channels + c;
+    const float value = Normalised(x[i], a.means[at], scale[c] * a.inverse_deviations[at], offset[c]);
+    y[i] = a.relu && value < 0 ? 0.0f : value;  // Keeps NaN.
+  }
+}
+
+__global__ void InferKernel(NormalisationArguments a, const float* x, const float* mean,
+                            const float* variance, const float* scale, const float* offset, float* y) {
+  for (int64_t i = FirstIndex(); i < a.rows * a.positions * a.channels; i += GridSize()) {
+    const int64_t c = i % a.channels;
+    const float value = Normalised(x[i], mean[c], scale[c] / sqrtf(variance[c] + a.epsilon), offset[c]);
+    y[i] = a.relu && value < 0 ? 0.0f : value;
+  }
+}
+
+__device__ float GradientBefore(const NormalisationArguments& a, int64_t at, int64_t c, const float* scale,
+                                const float* offset, float x, float dy) {
+  if (!a.relu) return dy;
+  return Normalised(x, a.means[at], scale[c] * a.inverse_deviations[at], offset[c]) > 0 ? dy : 0.0f;
+}
+
+__global__ void TileGradientsKernel(NormalisationArguments a, const float* x, const float* scale,
+                                    const float* offset, const float* dy) {
+  for (int64_t i = FirstIndex(); i < TileCount(a); i += GridSize()) {
+    const Place place = PlaceOf(a, i);
+    const Positions tile = TilePositions(a, place.group, place.tile);
+    const int64_t first = a.begins[place.group] * a.positions * a.channels + place.channel;
+    const int64_t at = place.group * a.channels + place.channel;
+    float sum = 0, products = 0;
+    for (int64_t p = tile.begin; p < tile.end; ++p) {
+      const int64_t j = first + p * a.channels;
+      const float gradient = GradientBefore(a, at, place.channel, scale, offset, x[j], dy[j]);
+      sum += gradient;
+      products += gradient * (x[j] - a.means[at]);
+    }
+    a.tile_sums[i] = sum;
+    a.tile_products[i] = products;
+  }
+}
+
+__global__ void GradientSumsKernel(NormalisationArguments a, float* dscale, float* doffset) {
+  for (int64_t c = FirstIndex(); c < a.channels; c += GridSize()) {
+    double scale_sum = 0, offset_sum = 0;
+    for (int64_t g = 0; g < a.groups; ++g) {
+      double sum = 0, products = 0;
+      for (int64_t t = 0; t < a.tiles; ++t) {
+        sum += a.tile_sums[(g * a.tiles + t) * a.channels + c];
+        products += a.tile_products[(g * a.tiles + t) * a.channels + c];
+      }
+      const int64_t at = g * a.channels + c, positions = PositionsOf(a, g);
+      const double count = positions > 0 ? static_cast<double>(positions) : 1.0;
+      const double inverse = a.inverse_deviations[at];
+      a.mean_gradients[at] = static_cast<float>(sum / count);
+      a.slopes[at] = static_cast<float>(products * inverse * inverse / count);
+      scale_sum += products * inverse;
+      offset_sum += sum;
+    }
+    dscale[c] = static_cast<float>(scale_sum);
+    doffset[c] = static_cast<float>(offset_sum);
+  }
+}
+
+__global__ void GradientKernel(NormalisationArguments a, const float* x, const float* scale,
+                               const float* offset, const float* dy, float* dx) {
+  const int64_t row_elements = a.positions * a.channels;
+  for (int64_t i = FirstIndex(); i < a.rows * row_elements; i += GridSize()) {
+    const int64_t group = GroupOf(a, i / row_elements), c = i % a.channels;
+    if (group == a.groups) {
+      dx[i] = 0;
+      continue;
+    }
+    const int64_t at = group * a.channels + c;
+    const float gradient = GradientBefore(a, at, c, scale, offset, x[i], dy[i]);
+    dx[i] = scale[c] * a.inverse_deviations[at] *
+            (gradient - a.mean_gradients[at] - (x[i] - a.means[at]) * a.slopes[at]);
+  }
+}
+
+__global__ void MovingStatisticsKernel(NormalisationArguments a, float decay, const float* share,
+                                       const int32_t* refused, float* mean, float* variance) {
+  if (refused != nullptr && *refused != 0) return;
+  const double samples = static_cast<double>(a.begins[a.groups]);
+  const double added = (1.0 - decay) * *share;
+  for (int64_t c = FirstIndex(); c < a.channels; c += GridSize()) {
+    double batch_mean = 0, batch_variance = 0;
+    for (int64_t g = 0; g < a.groups; ++g) {
+      const double rows = static_cast<double>(a.begins[g + 1] - a.begins[g]);
+      const double count = static_cast<double>(PositionsOf(a, g));
+      const double weight = samples > 0 ? rows / samples : 0.0;
+      batch_mean += weight * a.means[g * a.channels + c];
+      batch_variance += weight * (count < 2 ? 1.0 : count / (count - 1)) * a.variances[g * a.channels + c];
+    }
+    mean[c] = static_cast<float>(decay * static_cast<double>(mean[c]) + added * batch_mean);
+    variance[c] = static_cast<float>(decay * static_cast<double>(variance[c]) + added * batch_variance);
+  }
+}
+
+unsigned ElementBlocks(const NormalisationArguments& a) {
+  return BlocksFor(a.rows * a.positions * a.channels);
+}
+unsigned TileBlocks(const NormalisationArguments& a) { return BlocksFor(a.groups * a.tiles * a.channels); }
+
+}  // namespace
+
+cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationArguments& arguments,
+                                      const float* x, const float* weights, const float* scale,
+                                      const float* offset, float* y) {
+  const NormalisationArguments& a = arguments;
+  const cudaError_t grouped = Launch(GroupsKernel, 1, 1, stream, a, weights);
+  if (grouped != cudaSuccess) return grouped;
+  const cudaError_t added = Launch(TileMomentsKernel, TileBlocks(a), kThreads, stream, a, x);
+  if (added != cudaSuccess) return added;
+  const cudaError_t merged =
+      Launch(MomentsKernel, BlocksFor(a.groups * a.channels), kThreads, stream, a);
+  if (merged != cudaSuccess) return merged;
+  return Launch(NormaliseKernel, ElementBlocks(a), kThreads, stream, a, x, scale, offset, y);
+}
+
+cudaError_t BatchNormalisationBackward(cudaStream_t stream, const NormalisationArguments& arguments,
+                                       const float* x, const float* scale, const float* offset,
+                                       const float* dy, float* dx, float* dscale, float* doffset) {
+  const NormalisationArguments& a = arguments;
+  const cudaError_t added =
+      Launch(TileGradientsKernel, TileBlocks(a), kThreads, stream, a, x, scale, offset, dy);
+  if (added != cudaSuccess) return added;
+  const cudaError_t merged =
+      Launch(GradientSumsKernel, BlocksFor(a.channels), kThreads, stream, a, dscale, doffset);
+  if (merged != cudaSuccess || dx == nullptr) return merged;
+  return Launch(GradientKernel, ElementBlocks(a), kThreads, stream, a, x, scale, offset, dy, dx);
+}
+
+cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArguments& arguments,
+                                    const float* x, const float* mean, const float* variance,
+                                    const float* scale, const float* offset, float* y) {
+  return Launch(InferKernel, ElementBlocks(arguments), kThreads, stream, arguments, x, mean, variance, scale,
+                offset, y);
+}
+
+cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArguments& arguments, float decay,
+                                   const float* share, const int32_t* refused, float* mean,
+                                   float* variance) {
+  return Launch(MovingStatisticsKernel, BlocksFor(arguments.channels), kThreads, stream, arguments, decay,
+                share, refused, mean, variance);
+}
+
+}  // namespace tethys::cuda

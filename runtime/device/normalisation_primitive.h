@@ -1,0 +1,92 @@
+// Batch normalisation (Ioffe and Szegedy, "Batch normalization", ICML 2015). Contract: device.h.
+#ifndef TETHYS_RUNTIME_DEVICE_NORMALISATION_PRIMITIVE_H_
+#define TETHYS_RUNTIME_DEVICE_NORMALISATION_PRIMITIVE_H_
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+class Stream;
+
+// y = activation((x - mean) / sqrt(variance + epsilon) * scale + offset), channel by channel.
+//   x, y [rows, positions, channels]; mean, variance, scale, offset [channels]
+//
+// The samples of a batch are its leading rows with a weight above 0. They are split into `groups` parts as
+// even as possible, the larger ones first, each of which is normalised by its own mean and variance, as n
+// workers with a part each would do. Rows behind the samples take no part: y and dx are 0 there.
+struct BatchNormalisationShape {
+  int64_t rows = 0;
+  int64_t positions = 1;  // Height times width; 1 for vectors.
+  int64_t channels = 0;
+  int64_t groups = 1;
+  float epsilon = 1e-5f;
+  float decay = 0.9f;  // Of the moving statistics.
+  bool relu = false;
+  int64_t elements() const { return rows * positions * channels; }
+};
+
+// InvalidArgument: an axis below 1 or above 2^31, more than 2^47 elements, an epsilon that is not above 0, or
+// a decay outside (0, 1).
+inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
+  constexpr int64_t kMostAxis = int64_t{1} << 31, kMostElements = int64_t{1} << 47;
+  for (const int64_t axis : {shape.rows, shape.positions, shape.channels, shape.groups}) {
+    if (axis >= 1 && axis <= kMostAxis) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch normalisation has an axis of ", axis, "; it must be in [1, ", kMostAxis, "]"));
+  }
+  if (shape.positions > kMostElements / shape.rows ||
+      shape.channels > kMostElements / (shape.rows * shape.positions)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch normalisation of more than ", kMostElements, " elements"));
+  }
+  if (!(shape.epsilon > 0) || !(shape.decay > 0) || !(shape.decay < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("batch normalisation has epsilon ", shape.epsilon,
+                                                   " and decay ", shape.decay,
+                                                   "; epsilon must be above 0, decay in (0, 1)"));
+  }
+  return absl::OkStatus();
+}
+
+// A layer's variables; device memory.
+struct ScaleAndOffset {
+  const float* scale = nullptr;
+  const float* offset = nullptr;
+};
+
+// Arrays of one call do not overlap, unless the comment of the function says that they may be the same.
+class BatchNormalisationPrimitive {
+ public:
+  virtual ~BatchNormalisationPrimitive() = default;
+
+  // Normalises by the statistics of the batch, which the primitive keeps until the next Forward. The variance
+  // is that of the population (divided by the number of values). `weights` [rows].
+  virtual absl::Status Forward(Stream& stream, const float* x, const float* weights,
+                               const ScaleAndOffset& variables, float* y) = 0;
+  // Derivatives of the last Forward, from its input x. With relu, gradients of outputs that are not positive
+  // are 0. dscale and doffset are overwritten, and so is dx, unless it is null. `dx` may be `dy`.
+  virtual absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables,
+                                const float* dy, float* dx, float* dscale, float* doffset) = 0;
+
+  // Normalises all rows by the given mean and variance, as in an evaluation. `y` may be `x`.
+  virtual absl::Status Infer(Stream& stream, const float* x, const float* mean, const float* variance,
+                             const ScaleAndOffset& variables, float* y) = 0;
+
+  // Brings the moving statistics up to date with the batch of the last Forward:
+  //   moving = decay * moving + (1 - decay) * share * batch's
+  // The batch's statistics are the means of its groups' statistics, weighted by their samples; a group's
+  // variance is here the estimate from a sample (divided by the number of values less 1, if there are two or
+  // more). `share` is in device memory. So is `refused`: where it is not 0, nothing changes; null: never
+  // refused.
+  virtual absl::Status UpdateMovingStatistics(Stream& stream, const float* share, const int32_t* refused,
+                                              float* mean, float* variance) = 0;
+
+  // Device memory in bytes that the primitive holds.
+  virtual int64_t workspace_bytes() const = 0;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DEVICE_NORMALISATION_PRIMITIVE_H_
