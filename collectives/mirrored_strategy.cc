@@ -63,7 +63,8 @@ class MirroredStrategy final : public Strategy {
     buckets_ = std::move(buckets);
     gradient_sums_ = arenas.gradient_sums;
     next_bucket_ = static_cast<int64_t>(buckets_.size());
-    return StrategyTraits{.updates_here = update_.has_value()};
+    return StrategyTraits{.updates_here = update_.has_value(),
+                          .refused = update_.has_value() ? update_->refused() : nullptr};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {

@@ -15,7 +15,7 @@ class LocalStrategy final : public Strategy {
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas, absl::Span<const Range>) override {
     TETHYS_RETURN_IF_ERROR(update_.Prepare(arenas));
-    return StrategyTraits{.stream_only = true, .updates_here = true};
+    return StrategyTraits{.stream_only = true, .updates_here = true, .refused = update_.refused()};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {

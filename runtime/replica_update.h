@@ -29,6 +29,8 @@ class ReplicaUpdate {
   // Enqueues the update: the same stream work in every step of one parity. Returns how long the call took. On
   // a CPU device that is the time of the whole update.
   absl::StatusOr<Nanoseconds> Enqueue(int parity);
+  // See StrategyTraits.
+  const int32_t* refused() const { return optimizer_->refused(); }
   // Called once the update has run. FailedPrecondition names the step: a gradient was not finite, and the
   // update changed nothing.
   absl::Status Check(const StepInfo& step) const;

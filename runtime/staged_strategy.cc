@@ -57,7 +57,8 @@ class StagedStrategy final : public Strategy {
     pulls_before_step_ = traits.parameters_change_before_step;
     TETHYS_RETURN_IF_ERROR(UploadParameters());
     return StrategyTraits{.parameters_change_before_step = pulls_before_step_,
-                          .updates_here = update_.has_value()};
+                          .updates_here = update_.has_value(),
+                          .refused = update_.has_value() ? update_->refused() : nullptr};
   }
 
   absl::Status BeginStep(const StepInfo& step) override {

@@ -41,6 +41,7 @@ struct StepInfo {
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
   int64_t global_sample_count = 0;  // Samples of all workers' batches in this step, 1 or more. Asynchronous:
                                     // sample_count.
+  int workers = 1;                  // Workers that share global_sample_count. Asynchronous: 1.
   int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
   int parity = 0;                   // 0 or 1. The two steps that may be in flight have different parities.
 };
@@ -67,6 +68,9 @@ struct StrategyTraits {
   // True: the strategy updates the parameters on this worker's device. False: servers or the caller update
   // them.
   bool updates_here = false;
+  // Device memory that is not 0 once the update of a step was refused on the device (see the class comment).
+  // Null: EnqueueEnd itself returns the error, or servers do.
+  const int32_t* refused = nullptr;
 };
 
 struct StepOutcome {

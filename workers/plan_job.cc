@@ -1,8 +1,11 @@
 #include "workers/plan_job.h"
 
+#include <algorithm>
+
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_validation.h"
 #include "runtime/nn/model.h"
@@ -24,7 +27,11 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   plan.set_global_batch(GlobalBatch(job));
   TETHYS_ASSIGN_OR_RETURN(const Model model,
                           Model::Create(job.model(), sizes.sample_shape, job.data().classes()));
+  const int parts = std::max(job.workers(), job.strategy().local().virtual_replicas());
+  TETHYS_RETURN_IF_ERROR(
+      Annotate(model.CheckBatch(SplitSlice({0, GlobalBatch(job)}, parts - 1, parts).count()), "model"));
   AddVariables(model.variables(), plan);
+  AddStatistics(model.statistics(), plan);
   for (const OptimizerSlot& slot : SlotsOf(job.optimizer())) plan.add_slot(slot.name);
   if (job.strategy().has_parameter_server()) {
     TETHYS_ASSIGN_OR_RETURN(*plan.mutable_placement(),

@@ -22,12 +22,17 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Create(Model model, std::uniqu
 
 absl::Status Replica::Allocate() {
   TETHYS_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
-  TETHYS_ASSIGN_OR_RETURN(parameters_, AllocateArena());
+  TETHYS_ASSIGN_OR_RETURN(parameters_, AllocateFloats(arena_size()));
+  TETHYS_ASSIGN_OR_RETURN(statistics_, AllocateFloats(statistics_size()));
+  TETHYS_ASSIGN_OR_RETURN(evaluated_statistics_, AllocateFloats(statistics_size()));
   TETHYS_RETURN_IF_ERROR(AllocateActivations());
   if (options_.evaluation_rows > 0) {
     TETHYS_ASSIGN_OR_RETURN(evaluation_plan_,
-                            Plan::Compile(model_, *device_, *stream_, options_.evaluation_rows,
-                                          options_.scaling, parameters_->floats(), nullptr, Activations()));
+                            Plan::Compile(model_, *device_, *stream_,
+                                          {.rows = options_.evaluation_rows, .scaling = options_.scaling},
+                                          {.parameters = parameters_->floats(),
+                                           .statistics = evaluated_statistics_->floats(),
+                                           .activations = Activations()}));
   }
   if (options_.train == nullptr) return absl::OkStatus();
   recorder_ =
@@ -48,8 +53,7 @@ absl::Status Replica::AllocateActivations() {
                             ActivationElements(model_, options_.evaluation_rows, /*trains=*/false));
   }
   const int64_t elements = std::max(training, evaluation);
-  TETHYS_ASSIGN_OR_RETURN(
-      activations_, device_->Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice));
+  TETHYS_ASSIGN_OR_RETURN(activations_, AllocateFloats(elements));
   return absl::OkStatus();
 }
 
@@ -57,8 +61,8 @@ absl::Span<float> Replica::Activations() {
   return {activations_->floats(), static_cast<size_t>(activations_->bytes()) / sizeof(float)};
 }
 
-absl::StatusOr<std::unique_ptr<Buffer>> Replica::AllocateArena() {
-  return device_->Allocate(arena_size() * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice);
+absl::StatusOr<std::unique_ptr<Buffer>> Replica::AllocateFloats(int64_t elements) {
+  return device_->Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice);
 }
 
 absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config,
@@ -82,8 +86,13 @@ absl::Status Replica::Attach(std::unique_ptr<Strategy> strategy) {
 
 absl::Status Replica::Prepare() {
   TETHYS_ASSIGN_OR_RETURN(float* const gradient_sums, GradientSums());
-  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(model_, *device_, *stream_, options_.rows, options_.scaling,
-                                               parameters_->floats(), gradient_sums, Activations()));
+  TETHYS_ASSIGN_OR_RETURN(
+      plan_, Plan::Compile(model_, *device_, *stream_,
+                           {.rows = options_.rows, .scaling = options_.scaling, .groups = options_.groups},
+                           {.parameters = parameters_->floats(),
+                            .gradient_sums = gradient_sums,
+                            .statistics = statistics_->floats(),
+                            .activations = Activations()}));
   StepArenas arenas{parameters_->floats(), gradient_sums, arena_size()};
   if (options_.train != nullptr) {
     TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, options_.train, options_.feed));
@@ -98,7 +107,7 @@ absl::StatusOr<float*> Replica::GradientSums() {
   TETHYS_ASSIGN_OR_RETURN(float* const of_strategy, strategy_->AllocateGradients(arena_size()));
   if (of_strategy != nullptr) return of_strategy;
   if (gradients_ == nullptr) {
-    TETHYS_ASSIGN_OR_RETURN(gradients_, AllocateArena());
+    TETHYS_ASSIGN_OR_RETURN(gradients_, AllocateFloats(arena_size()));
   }
   return gradients_->floats();
 }
@@ -122,16 +131,54 @@ void Replica::Detach() {
   plan_.reset();
 }
 
-absl::StatusOr<EvaluationSums> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice) {
+absl::StatusOr<EvaluationSums> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
+                                                 absl::Span<const float> statistics) {
   if (strategy_ != nullptr) TETHYS_RETURN_IF_ERROR(strategy_->Refresh());
+  if (statistics.empty() && statistics_size() > 0) {
+    TETHYS_RETURN_IF_ERROR(device_->CopyOnDevice(*stream_, evaluated_statistics_->data(), statistics_->data(),
+                                                 statistics_->bytes()));
+  } else {
+    TETHYS_RETURN_IF_ERROR(CopyStatistics(statistics, *evaluated_statistics_));
+  }
   return tethys::Evaluate(*device_, *evaluation_plan_, std::move(dataset), slice);
 }
 
 absl::Status Replica::FillInitialValues(uint64_t seed) {
+  std::vector<float> statistics(statistics_size());
+  model_.statistics().FillInitialValues(seed, {0, statistics_size()}, statistics.data());
+  TETHYS_RETURN_IF_ERROR(SetStatistics(statistics));
   return FillPart(0, [&](absl::Span<float> values) {
     model_.variables().FillInitialValues(seed, {0, arena_size()}, values.data());
     return absl::OkStatus();
   });
+}
+
+absl::Status Replica::CopyStatistics(absl::Span<const float> values, Buffer& to) {
+  if (static_cast<int64_t>(values.size()) != statistics_size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "moving statistics of ", values.size(), " elements were given, the model has ", statistics_size()));
+  }
+  if (values.empty()) return absl::OkStatus();
+  return FillDeviceMemory(*device_, *stream_, {to.floats(), values.size()}, [&](absl::Span<float> memory) {
+    std::copy(values.begin(), values.end(), memory.begin());
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Replica::SetStatistics(absl::Span<const float> values) {
+  return CopyStatistics(values, *statistics_);
+}
+
+absl::StatusOr<std::vector<float>> Replica::ReadStatistics() {
+  std::vector<float> values;
+  if (statistics_size() == 0) return values;
+  TETHYS_RETURN_IF_ERROR(ReadDeviceMemory(*device_, *stream_,
+                                          {statistics_->floats(), static_cast<size_t>(statistics_size())},
+                                          [&](absl::Span<const float> memory) {
+                                            values.assign(memory.begin(), memory.end());
+                                            return absl::OkStatus();
+                                          }));
+  return values;
 }
 
 std::vector<absl::Span<float>> Replica::Parts() {

@@ -46,6 +46,7 @@ class Replica {
     int rank = 0;                 // Written to the step records.
     int64_t rows = 0;             // Rows of a training batch.
     int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.
+    int64_t groups = 1;           // PlanOptions::groups of the training plan.
     InputScaling scaling = {};
     // If null, there are no loader, steps and records, and the owner drives plan() and strategy() itself.
     std::shared_ptr<const Dataset> train = nullptr;
@@ -79,10 +80,12 @@ class Replica {
   absl::Status Finish() { return pipeline_->Finish(); }
 
   // Returns sums over samples [slice.begin, slice.end) of `dataset`. First calls Refresh if a strategy is
-  // attached. Requires that no step is in flight.
-  absl::StatusOr<EvaluationSums> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice);
+  // attached. Requires that no step is in flight. `statistics` is an arena of moving statistics in host
+  // memory; empty: the replica's own.
+  absl::StatusOr<EvaluationSums> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
+                                          absl::Span<const float> statistics = {});
 
-  // Sets the parameters by the variables' initializers, to the same values on every rank.
+  // Sets the parameters and the moving statistics by their initializers, to the same values on every rank.
   absl::Status FillInitialValues(uint64_t seed);
 
   // The state that this replica holds. Part 0 is the parameters; the others are the attached strategy's
@@ -95,6 +98,12 @@ class Replica {
   // arena.
   absl::Status ReadPart(size_t part, Range range,
                         absl::FunctionRef<absl::Status(absl::Span<const float>)> use);
+
+  // The replica's own moving statistics: an arena of statistics_size() elements. InvalidArgument: `values`
+  // has another size.
+  absl::Status SetStatistics(absl::Span<const float> values);
+  absl::StatusOr<std::vector<float>> ReadStatistics();
+  int64_t statistics_size() const { return model_.statistics().arena_size(); }
 
   const Model& model() const { return model_; }
   int64_t arena_size() const { return model_.variables().arena_size(); }
@@ -110,7 +119,8 @@ class Replica {
   absl::Status Prepare();
   absl::Status CreatePipeline(const StrategyTraits& traits);
   absl::StatusOr<float*> GradientSums();
-  absl::StatusOr<std::unique_ptr<Buffer>> AllocateArena();
+  absl::StatusOr<std::unique_ptr<Buffer>> AllocateFloats(int64_t elements);
+  absl::Status CopyStatistics(absl::Span<const float> values, Buffer& to);
   absl::Status AllocateActivations();
   absl::Span<float> Activations();
 
@@ -120,6 +130,9 @@ class Replica {
   const std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Buffer> parameters_;
+  // Moving statistics: those that training changes, and those of the evaluation.
+  std::unique_ptr<Buffer> statistics_;
+  std::unique_ptr<Buffer> evaluated_statistics_;
   std::unique_ptr<Buffer> activations_;  // Of both plans.
   std::unique_ptr<Plan> evaluation_plan_;
   std::unique_ptr<StepRecorder> recorder_;

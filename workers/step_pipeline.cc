@@ -24,6 +24,7 @@ absl::StatusOr<std::unique_ptr<StepPipeline>> StepPipeline::Create(const Parts& 
 absl::Status StepPipeline::Allocate() {
   Device& device = options_.device;
   TETHYS_ASSIGN_OR_RETURN(losses_, device.Allocate(2 * sizeof(LossResult), MemoryKind::kPinnedHost));
+  TETHYS_ASSIGN_OR_RETURN(shares_, device.Allocate(2 * sizeof(float), MemoryKind::kPinnedHost));
   for (auto& done : done_) {
     TETHYS_ASSIGN_OR_RETURN(done, device.CreateEvent());
   }
@@ -83,6 +84,9 @@ absl::Status StepPipeline::TakeBatch(const StepInfo& step) {
 absl::Status StepPipeline::BeginStep(const StepInfo& step) {
   parts_.recorder.BeginExchange();
   TETHYS_RETURN_IF_ERROR(parts_.strategy.BeginStep(step));
+  Share(step.parity) =
+      static_cast<float>(static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /
+                         static_cast<double>(step.global_sample_count));
   parts_.recorder.Mark(Phase::kExchange);
   parts_.recorder.EndExchange();
   return absl::OkStatus();
@@ -114,6 +118,7 @@ absl::Status StepPipeline::AnnounceRecorded() {
 absl::Status StepPipeline::EnqueueEnd(int parity) {
   TETHYS_RETURN_IF_ERROR(
       parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(parity); }));
+  TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStatistics(&Share(parity), options_.refused));
   return parts_.plan.EnqueueLoss(&Loss(parity));
 }
 

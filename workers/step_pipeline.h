@@ -35,7 +35,8 @@ namespace tethys {
 // 1. At most two steps are in flight. They have different parities, and each parity has its own host memory
 //    and graph. Step t + 2 uses those of step t, which has ended by then.
 // 2. If a step's gradients are not finite and the strategy updates on this worker, that step and all steps
-//    enqueued behind it leave the parameters unchanged. The error names the step with those gradients.
+//    enqueued behind it leave parameters and moving statistics unchanged. The error names the step with those
+//    gradients.
 // 3. Every completed step has one complete record, in order.
 class StepPipeline {
  public:
@@ -49,10 +50,11 @@ class StepPipeline {
   };
   struct Options {
     Device& device;
-    Stream& stream;            // Plan and strategy enqueue work on it.
-    bool stream_only = false;  // StrategyTraits::stream_only.
-    int64_t ready_ranges = 0;  // Ranges of the model's ready order.
-    bool graphs = true;        // Capture steps as graphs if the device can. Equal on all ranks.
+    Stream& stream;                    // Plan and strategy enqueue work on it.
+    bool stream_only = false;          // StrategyTraits::stream_only.
+    const int32_t* refused = nullptr;  // StrategyTraits::refused.
+    int64_t ready_ranges = 0;          // Ranges of the model's ready order.
+    bool graphs = true;                // Capture steps as graphs if the device can. Equal on all ranks.
   };
   static absl::StatusOr<std::unique_ptr<StepPipeline>> Create(const Parts& parts, const Options& options);
 
@@ -80,6 +82,7 @@ class StepPipeline {
   absl::Status CheckLoss(int parity);
   absl::Status CauseOf(const absl::Status& failed, int parity);
   absl::Status Launch(int parity, absl::FunctionRef<absl::Status()> work);
+  float& Share(int parity) { return shares_->floats()[parity]; }
   LossResult& Loss(int parity) { return static_cast<LossResult*>(losses_->data())[parity]; }
 
   const Parts parts_;
@@ -90,6 +93,7 @@ class StepPipeline {
   // ranges and the host announces them.
   std::vector<std::unique_ptr<Event>> ready_;
   std::unique_ptr<Buffer> losses_;                // [2] LossResult in pinned memory, by parity.
+  std::unique_ptr<Buffer> shares_;                // [2] float, likewise: what Plan::EnqueueStatistics takes.
   std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded behind all work of a step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // Enqueued, but not awaited yet.

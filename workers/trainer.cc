@@ -71,6 +71,7 @@ absl::Status Trainer::CreateReplica(Model model) {
       .rank = task_.index,
       .rows = rows,
       .evaluation_rows = EvaluationRows(model, rows),
+      .groups = std::max(1, job.strategy().local().virtual_replicas()),
       .scaling = scaling_,
       .train = datasets_.train,
       .feed = {.prefetch_batches = job.data().prefetch_batches(), .slow_down = task_.slow_down},
@@ -81,11 +82,14 @@ absl::Status Trainer::CreateReplica(Model model) {
   return absl::OkStatus();
 }
 
-// Sets the parameters to initial values or to those of a checkpoint. With servers this is a no-op, because
-// Attach has already fetched the parameters.
+// Sets the moving statistics to those that the chief has sent, and the parameters to initial values or to
+// those of a checkpoint. If servers hold the parameters, Attach has already fetched them.
 absl::Status Trainer::TakeParameters() {
-  if (setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
-  if (!setup_.restore()) return replica_->FillInitialValues(setup_.plan().job().seed());
+  if (!setup_.restore() && !setup_.plan().job().strategy().has_parameter_server()) {
+    TETHYS_RETURN_IF_ERROR(replica_->FillInitialValues(setup_.plan().job().seed()));
+  }
+  TETHYS_RETURN_IF_ERROR(replica_->SetStatistics(setup_.statistics()));
+  if (!setup_.restore() || setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
   for (size_t part = 0; part < replica_->Parts().size(); ++part) {
     TETHYS_RETURN_IF_ERROR(replica_->FillPart(part, [&](absl::Span<float> values) {
       return session_.ReadCheckpoint(static_cast<int>(part), 0, values);
@@ -94,7 +98,7 @@ absl::Status Trainer::TakeParameters() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
+absl::StatusOr<proto::RunDone> Trainer::RunSegment(const proto::Run& run) {
   const proto::JobPlan& plan = setup_.plan();
   const std::shared_ptr<const EpochOrder> order = orders_.Of(run.epoch());
   const std::unique_ptr<BatchSequence> sequence =
@@ -127,6 +131,7 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
                         .sample_begin = JobPosition(run.epoch(), plan.train_samples(), batch.positions.begin),
                         .sample_count = batch.positions.count(),
                         .global_sample_count = batch.global_count,
+                        .workers = leased_ && !in_rounds_ ? 1 : plan.job().workers(),
                         .schedule_position = SamplesUsed(plan, run.epoch(), batch.step_begin)};
     TETHYS_RETURN_IF_ERROR(session_.status());
     TETHYS_RETURN_IF_ERROR(replica_->Step(step));
@@ -134,7 +139,12 @@ absl::StatusOr<int64_t> Trainer::RunSegment(const proto::Run& run) {
     ++done;
   }
   TETHYS_RETURN_IF_ERROR(replica_->Finish());
-  return done;
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<float> statistics, replica_->ReadStatistics());
+  proto::RunDone result;
+  result.set_run(run.number());
+  result.set_steps(done);
+  result.mutable_statistics()->Assign(statistics.begin(), statistics.end());
+  return result;
 }
 
 absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
@@ -146,7 +156,7 @@ absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
     return absl::InvalidArgumentError(absl::StrCat("the chief asked to evaluate samples [", order.begin(),
                                                    ", ", order.end(), "), which are outside the split"));
   }
-  return replica_->Evaluate(dataset, {order.begin(), order.end()});
+  return replica_->Evaluate(dataset, {order.begin(), order.end()}, order.statistics());
 }
 
 absl::Status Trainer::Save(const proto::Save& order) {

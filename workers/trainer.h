@@ -27,8 +27,8 @@ class Trainer {
                                                          TaskSession& session, RingListener& listener,
                                                          const Clock& clock);
 
-  // Runs all steps of this worker in a segment and returns their number. Has the errors of StepPipeline.
-  absl::StatusOr<int64_t> RunSegment(const proto::Run& run);
+  // Runs all steps of this worker in a segment. Has the errors of StepPipeline.
+  absl::StatusOr<proto::RunDone> RunSegment(const proto::Run& run);
 
   absl::StatusOr<EvaluationSums> Evaluate(const proto::Evaluate& order);
 

@@ -45,12 +45,11 @@ class Worker final : public TaskLife {
 
  private:
   absl::Status Run(const proto::Run& run) {
-    TETHYS_ASSIGN_OR_RETURN(const int64_t steps, trainer_->RunSegment(run));
+    TETHYS_ASSIGN_OR_RETURN(proto::RunDone done, trainer_->RunSegment(run));
     session_.Beat();
-    proto::FromTask done;
-    done.mutable_run_done()->set_run(run.number());
-    done.mutable_run_done()->set_steps(steps);
-    session_.Send(std::move(done));
+    proto::FromTask message;
+    *message.mutable_run_done() = std::move(done);
+    session_.Send(std::move(message));
     return absl::OkStatus();
   }
 

@@ -27,6 +27,7 @@ struct Request {
   std::string checkpoint;
   std::shared_ptr<const Dataset> dataset;
   InputScaling scaling;
+  std::vector<float> statistics = {};  // Moving statistics; empty if the model has none.
   std::unique_ptr<Model> model;
   std::unique_ptr<CheckpointReader> reader;
   proto::Device::Kind device = proto::Device::CPU;
@@ -69,6 +70,11 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   request.model = std::make_unique<Model>(std::move(model));
   TETHYS_ASSIGN_OR_RETURN(request.reader,
                           CheckpointReader::Open(request.checkpoint, &request.model->variables()));
+  if (!request.model->statistics().variables().empty()) {
+    TETHYS_ASSIGN_OR_RETURN(const MovingStatistics statistics,
+                            request.reader->ReadStatistics(request.model->statistics()));
+    request.statistics = statistics.mean;
+  }
   const proto::ModelDescription& saved = request.reader->manifest().description();
   TETHYS_RETURN_IF_ERROR(CheckSameModel(saved, request.job.model(), request.checkpoint));
   if (saved.has_scaling()) {
@@ -90,7 +96,7 @@ absl::StatusOr<EvaluationSums> EvaluateCheckpoint(const Request& request) {
                                           {.evaluation_rows = rows, .scaling = request.scaling}));
   TETHYS_RETURN_IF_ERROR(
       replica->FillPart(0, [&](absl::Span<float> values) { return request.reader->Read(0, 0, values); }));
-  return replica->Evaluate(request.dataset, {0, request.dataset->size()});
+  return replica->Evaluate(request.dataset, {0, request.dataset->size()}, request.statistics);
 }
 
 int RunEvaluate(const Flags& flags) {

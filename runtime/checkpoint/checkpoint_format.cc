@@ -73,9 +73,10 @@ absl::StatusOr<proto::CheckpointManifest> DecodeManifest(const std::string& text
   if (!parser.ParseFromString(body, &manifest)) {
     return absl::DataLossError(absl::StrCat(path, " is not a checkpoint's manifest: ", error.text()));
   }
-  if (manifest.format() != kCheckpointFormat) {
+  if (manifest.format() < kCheckpointFormat || manifest.format() > kStatisticsFormat) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is of checkpoint format ", manifest.format(),
-                                                      "; this build reads format ", kCheckpointFormat));
+                                                      "; this build reads formats ", kCheckpointFormat,
+                                                      " and ", kStatisticsFormat));
   }
   return manifest;
 }

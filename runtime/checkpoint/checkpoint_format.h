@@ -13,11 +13,14 @@ namespace tethys {
 
 inline constexpr char kModelFile[] = "model.safetensors";
 inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
+inline constexpr char kStatisticsFile[] = "statistics.safetensors";
 inline constexpr char kManifestFile[] = "manifest.textproto";
 inline constexpr char kTemporarySuffix[] = ".tmp";
 inline constexpr char kOldSuffix[] = ".old";
 inline constexpr char kDamagedSuffix[] = ".damaged";
+// Format 2 adds the file of moving statistics; a checkpoint without them is still of format 1.
 constexpr uint32_t kCheckpointFormat = 1;
+constexpr uint32_t kStatisticsFormat = 2;
 
 // "step-120".
 std::string CheckpointName(int64_t step);

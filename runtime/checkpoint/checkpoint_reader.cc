@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "runtime/checkpoint/checkpoint_format.h"
+#include "runtime/checkpoint/statistics_file.h"
 
 namespace tethys {
 namespace {
@@ -69,7 +70,7 @@ absl::Status CheckpointReader::VerifyFiles() {
     return absl::DataLossError(absl::StrCat(directory_, " holds ", tensors_.size(),
                                             " tensors, its manifest lists ", manifest_.tensor_size()));
   }
-  return absl::OkStatus();
+  return VerifyStatisticsFile(directory_, manifest_);
 }
 
 absl::Status CheckpointReader::VerifyFile(const proto::CheckpointFile& listed) {
@@ -165,6 +166,10 @@ void CheckpointReader::LocateSlots(const std::vector<std::string>& slot_names) {
     const int slot = 1 + static_cast<int>(it - manifest_.slot().begin());
     first_tensor_.push_back(it == manifest_.slot().end() ? -1 : slot * count);
   }
+}
+
+absl::StatusOr<MovingStatistics> CheckpointReader::ReadStatistics(const VariableSet& expected) const {
+  return ReadStatisticsFile(directory_, expected, manifest_);
 }
 
 absl::Status CheckpointReader::Read(int slot, int64_t arena_begin, absl::Span<float> out) const {

@@ -15,6 +15,7 @@
 #include "proto/checkpoint.pb.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/moving_statistics.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/tensor/variable.h"
 
@@ -38,6 +39,10 @@ class CheckpointReader {
   int slot_count() const { return static_cast<int>(first_tensor_.size()); }
   // False: the checkpoint was saved without that slot (by another optimizer), and Read gives zeros.
   bool has_slot(int slot) const { return first_tensor_[slot] >= 0; }
+
+  // The moving statistics of a model that has `expected`, one statistic or more. FailedPrecondition: the
+  // checkpoint has none, or those of another model. DataLoss: the file was damaged since Open.
+  absl::StatusOr<MovingStatistics> ReadStatistics(const VariableSet& expected) const;
 
   // Reads elements [arena_begin, arena_begin + out.size()) of a slot's arena; padding is 0. InvalidArgument:
   // the arena has no such range.

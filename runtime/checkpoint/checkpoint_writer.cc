@@ -12,6 +12,7 @@
 #include "runtime/base/logging.h"
 #include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/statistics_file.h"
 
 namespace tethys {
 
@@ -156,13 +157,14 @@ absl::Status CheckpointWriter::WriteTensors(int slot, Range range, const float* 
 }
 
 absl::Status CheckpointWriter::Commit(const proto::TrainingState& state,
-                                      const proto::ModelDescription& description) {
+                                      const proto::ModelDescription& description,
+                                      const SavedStatistics& statistics) {
   if (std::exchange(commit_tried_, true)) {
     return absl::FailedPreconditionError(
         absl::StrCat(directory_, ": Commit was called before; save the checkpoint anew"));
   }
   TETHYS_RETURN_IF_ERROR(CheckAllWritten());
-  TETHYS_RETURN_IF_ERROR(Seal(state, description));
+  TETHYS_RETURN_IF_ERROR(Seal(state, description, statistics));
   return MoveIntoPlace();
 }
 
@@ -189,7 +191,8 @@ absl::Status CheckpointWriter::CheckAllWritten() {
 
 // Syncs the files to disk, reads them back to compute checksums, and writes the manifest.
 absl::Status CheckpointWriter::Seal(const proto::TrainingState& state,
-                                    const proto::ModelDescription& description) {
+                                    const proto::ModelDescription& description,
+                                    const SavedStatistics& statistics) {
   proto::CheckpointManifest manifest;
   manifest.set_format(kCheckpointFormat);
   manifest.set_job_name(job_name_);
@@ -221,6 +224,9 @@ absl::Status CheckpointWriter::Seal(const proto::TrainingState& state,
                                                               file.header_bytes + entry.end, file.path));
       tensor.set_crc32(crc32);
     }
+  }
+  if (!statistics.set.variables().empty()) {
+    TETHYS_RETURN_IF_ERROR(WriteStatisticsFile(temporary_, statistics.set, statistics.values, manifest));
   }
   return WriteFileAtomically(absl::StrCat(temporary_, "/", kManifestFile), EncodeManifest(manifest));
 }

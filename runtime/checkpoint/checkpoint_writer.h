@@ -23,9 +23,16 @@
 #include "runtime/base/file.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/moving_statistics.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
+
+// The moving statistics to be saved, and their names and shapes.
+struct SavedStatistics {
+  VariableSet set = {};
+  MovingStatistics values = {};
+};
 
 // Invariants:
 //  1. Until Commit renames it, the directory is called ROOT/step-N.tmp, and readers ignore it.
@@ -55,7 +62,9 @@ class CheckpointWriter {
   // written. After any error the checkpoint is lost and Commit cannot be retried: a failed sync may have
   // dropped the data (fsync(2)). (If only the sync of ROOT fails, the checkpoint is complete but may not
   // survive a power cut.) `description` goes into the manifest.
-  absl::Status Commit(const proto::TrainingState& state, const proto::ModelDescription& description = {});
+  // The manifest lists the moving statistics, if the model has any.
+  absl::Status Commit(const proto::TrainingState& state, const proto::ModelDescription& description = {},
+                      const SavedStatistics& statistics = {});
 
   // ROOT/step-N, which exists once Commit has succeeded.
   const std::string& directory() const { return directory_; }
@@ -75,7 +84,8 @@ class CheckpointWriter {
   absl::Status Claim(int slot, Range range);
   absl::Status WriteTensors(int slot, Range range, const float* values);
   absl::Status CheckAllWritten();
-  absl::Status Seal(const proto::TrainingState& state, const proto::ModelDescription& description);
+  absl::Status Seal(const proto::TrainingState& state, const proto::ModelDescription& description,
+                    const SavedStatistics& statistics);
   absl::Status MoveIntoPlace();
 
   const std::string root_;

@@ -29,7 +29,8 @@ CheckpointCoordinator::CheckpointCoordinator(const proto::JobPlan& plan, const p
       saved_best_(start.best()) {}
 
 void CheckpointCoordinator::Begin(int64_t id, const proto::TrainingState& state,
-                                  const std::vector<TaskId>& sources, Nanoseconds now, Actions& actions) {
+                                  const MovingStatistics& statistics, const std::vector<TaskId>& sources,
+                                  Nanoseconds now, Actions& actions) {
   TETHYS_CHECK(state_ == State::kIdle);
   state_ = State::kOpening;
   id_ = id;
@@ -37,7 +38,7 @@ void CheckpointCoordinator::Begin(int64_t id, const proto::TrainingState& state,
   sources_ = sources;
   source_error_.clear();
   begin_ = now;
-  actions.push_back(OpenSave{id_, training_state_});
+  actions.push_back(OpenSave{id_, training_state_, statistics});
 }
 
 bool CheckpointCoordinator::OnOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {

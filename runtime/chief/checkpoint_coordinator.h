@@ -32,9 +32,9 @@ class CheckpointCoordinator {
   // The role of the tasks that hold the parameters and slots to be saved.
   proto::Role source_role() const { return source_role_; }
 
-  // Begins save `id` of `state`, written by `sources`. Requires state() == kIdle.
-  void Begin(int64_t id, const proto::TrainingState& state, const std::vector<TaskId>& sources,
-             Nanoseconds now, Actions& actions);
+  // Begins save `id` of `state` and `statistics`; `sources` write the rest. Requires state() == kIdle.
+  void Begin(int64_t id, const proto::TrainingState& state, const MovingStatistics& statistics,
+             const std::vector<TaskId>& sources, Nanoseconds now, Actions& actions);
   // Each returns whether the save has ended with this event; last_status() then has its result. Events that
   // the save does not wait for have no effect, because a broken peer may answer unasked or twice.
   bool OnOpened(const absl::Status& status, Nanoseconds now, Actions& actions);

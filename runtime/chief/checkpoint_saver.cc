@@ -43,12 +43,14 @@ absl::Status CheckpointSaver::Write(int64_t id, int slot, int64_t begin, absl::S
 }
 
 void CheckpointSaver::Commit(const proto::TrainingState& state, const proto::ModelDescription& description,
-                             std::function<absl::Status()> before,
+                             const MovingStatistics& statistics, std::function<absl::Status()> before,
                              std::function<void(const Committed&)> done) {
-  loop_.Post([this, state, description, before = std::move(before), done = std::move(done)] {
+  loop_.Post([this, state, description, statistics, before = std::move(before), done = std::move(done)] {
     const std::shared_ptr<CheckpointWriter> writer = Take();
     Committed committed{.status = before(), .directory = writer->directory(), .pruned = {}};
-    if (committed.status.ok()) committed.status = writer->Commit(state, description);
+    if (committed.status.ok()) {
+      committed.status = writer->Commit(state, description, {options_.statistics, statistics});
+    }
     if (committed.status.ok()) committed.pruned = Tidy(state);
     done(committed);
   });

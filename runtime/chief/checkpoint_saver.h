@@ -34,6 +34,7 @@ class CheckpointSaver {
     std::string root;      // RUN_DIR/checkpoints.
     std::string job_name;  // For the manifest.
     VariableSet variables;
+    VariableSet statistics = {};     // Moving statistics; empty if the model has none.
     std::vector<std::string> slots;  // Names of the optimizer's slots, in its order.
     int keep = 1;                    // Number of newest checkpoints to keep, besides the best one.
   };
@@ -55,7 +56,8 @@ class CheckpointSaver {
   // Requires an open checkpoint and that all Writes have returned. `description` goes into the manifest.
   // `before` writes data that must be on the disk before the checkpoint; it runs on the saver's thread.
   void Commit(const proto::TrainingState& state, const proto::ModelDescription& description,
-              std::function<absl::Status()> before, std::function<void(const Committed&)> done);
+              const MovingStatistics& statistics, std::function<absl::Status()> before,
+              std::function<void(const Committed&)> done);
   // Discards the open checkpoint, if there is one.
   void Abandon();
 

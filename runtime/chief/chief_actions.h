@@ -13,6 +13,7 @@
 #include "proto/telemetry.pb.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/status.h"
+#include "runtime/checkpoint/moving_statistics.h"
 
 namespace tethys {
 
@@ -45,8 +46,9 @@ struct KeepResources {  // For resources.csv and the summary.
 struct OpenSave {  // The result goes to JobController::SaveOpened.
   int64_t id = 0;
   proto::TrainingState state;
+  MovingStatistics statistics;
 };
-struct CommitSave {};  // Commits the save with OpenSave's state; the result goes to SaveCommitted.
+struct CommitSave {};  // Commits the save with what OpenSave holds; the result goes to SaveCommitted.
 struct AbandonSave {};
 struct EndJob {  // The last action of a job.
   absl::Status status;

@@ -90,6 +90,7 @@ class ChiefProcess final : public ChiefEvents {
  private:
   absl::Status Open() {
     TETHYS_ASSIGN_OR_RETURN(const VariableSet variables, VariablesOf(options_.plan));
+    TETHYS_ASSIGN_OR_RETURN(const VariableSet statistics, StatisticsOf(options_.plan));
     const std::vector<std::string> slots(options_.plan.slot().begin(), options_.plan.slot().end());
     const std::string checkpoints = absl::StrCat(options_.run_dir, "/checkpoints");
     TETHYS_RETURN_IF_ERROR(CreateDirectories(checkpoints));
@@ -114,11 +115,13 @@ class ChiefProcess final : public ChiefEvents {
     saver_ = std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
                                                                         .job_name = job_.name(),
                                                                         .variables = variables,
+                                                                        .statistics = statistics,
                                                                         .slots = slots,
                                                                         .keep = job_.checkpoint().keep()},
                                                clock_);
-    controller_ =
-        std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr, clock_.Now());
+    controller_ = std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr,
+                                                  StatisticsBook(job_.workers(), std::move(start.statistics)),
+                                                  clock_.Now());
     return absl::OkStatus();
   }
 
@@ -174,6 +177,7 @@ class ChiefProcess final : public ChiefEvents {
   }
   void Do(OpenSave& action) {
     save_state_ = action.state;
+    save_statistics_ = std::move(action.statistics);
     saver_->Open(action.id, action.state.step(), [this](const absl::Status& status) {
       PostStep([this, status](Actions& actions) { controller_->SaveOpened(status, clock_.Now(), actions); });
     });
@@ -183,7 +187,7 @@ class ChiefProcess final : public ChiefEvents {
     // committed.
     HandOnJournal();
     saver_->Commit(
-        save_state_, Description(),
+        save_state_, Description(), save_statistics_,
         [this] {
           const absl::Status kept = journal_->Flush();
           return kept.ok() ? journal_file_->Sync() : kept;
@@ -366,6 +370,7 @@ class ChiefProcess final : public ChiefEvents {
   std::unique_ptr<AppendQueue> journal_;
   std::string journal_buffer_;
   proto::TrainingState save_state_;
+  MovingStatistics save_statistics_;
   std::set<std::string> warnings_;
   bool started_ = false;               // Training has begun.
   std::future<absl::Status> removed_;  // Removal of an earlier attempt's summary, once training has begun.

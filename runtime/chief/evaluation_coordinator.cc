@@ -8,7 +8,8 @@
 namespace tethys {
 
 void EvaluationCoordinator::Begin(int64_t id, proto::Split split, int64_t samples,
-                                  const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions) {
+                                  const std::vector<float>& statistics, const std::vector<TaskId>& workers,
+                                  Nanoseconds now, Actions& actions) {
   id_ = id;
   samples_ = samples;
   parts_.clear();
@@ -23,6 +24,7 @@ void EvaluationCoordinator::Begin(int64_t id, proto::Split split, int64_t sample
     evaluate.set_split(split);
     evaluate.set_begin(slice.begin);
     evaluate.set_end(slice.end);
+    evaluate.mutable_statistics()->Assign(statistics.begin(), statistics.end());
     actions.push_back(SendOrder{workers[i], std::move(order)});
   }
 }

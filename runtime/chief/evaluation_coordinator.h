@@ -29,10 +29,10 @@ class EvaluationCoordinator {
     kIncomplete,  // No answer is awaited, and samples are missing.
   };
 
-  // Begins pass `id` over the `samples` of `split`, in one slice for each of `workers`. Without workers the
-  // pass is incomplete at once.
-  void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<TaskId>& workers,
-             Nanoseconds now, Actions& actions);
+  // Begins pass `id` over the `samples` of `split` with these moving statistics, in one slice for each of
+  // `workers`. Without workers the pass is incomplete at once.
+  void Begin(int64_t id, proto::Split split, int64_t samples, const std::vector<float>& statistics,
+             const std::vector<TaskId>& workers, Nanoseconds now, Actions& actions);
   // An answer to another pass, or a repeated answer, has no effect. InvalidArgument: the task was not asked,
   // or its counts are impossible for its slice.
   absl::Status OnDone(TaskId worker, const proto::EvaluationDone& done);

@@ -29,7 +29,8 @@ absl::Status CheckRecord(const proto::StepRecord& record) {
 
 }  // namespace
 
-JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now)
+JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bool restore,
+                             StatisticsBook statistics, Nanoseconds now)
     : plan_(std::move(plan)),
       planner_(plan_),
       earlier_attempts_(state.attempt()),
@@ -42,6 +43,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       roster_(plan_.job().workers(), plan_.placement().servers()),
       state_(std::move(state)),
       running_(planner_, plan_.train_samples()),
+      statistics_(std::move(statistics)),
       losses_(plan_, roster_, running_, started_),
       checkpoints_(plan_, state_),
       pause_(roster_, running_) {
@@ -215,6 +217,9 @@ void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Ac
 
 void JobController::OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds now, Actions& actions) {
   if (course_.phase() != Phase::kTrain || done.run() != running_.run()) return;
+  if (const absl::Status status = statistics_.OnRunDone(id.index, done); !status.ok()) {
+    return Fail(Annotate(status, roster_.Describe(id)), id, now);
+  }
   if (first_done_ == 0) first_done_ = now;
   roster_.at(id).run_done = true;
   pause_.OnRunDone(id, actions);
@@ -225,6 +230,7 @@ void JobController::FinishSegment(Nanoseconds now, Actions& actions) {
   // Batches of a lost worker may have come back after the other workers had ended their run.
   if (running_.ReopenIfUnfinished()) return SendRuns(actions);
   if (const absl::Status status = running_.CheckAllUsed(); !status.ok()) return Fail(status, TaskId(), now);
+  statistics_.Average();
   const TrainingSegment& segment = running_.segment();
   const double seconds = ToSeconds(now - segment_begin_);
   training_seconds_here_ += seconds;
@@ -255,7 +261,8 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   state.set_samples(epoch_sums_.samples);
   *state.mutable_attempt() = earlier_attempts_;
   *state.add_attempt() = OwnAttempt(now);
-  checkpoints_.Begin(++order_id_, state, roster_.Present(checkpoints_.source_role()), now, actions);
+  checkpoints_.Begin(++order_id_, state, statistics_.current(), roster_.Present(checkpoints_.source_role()),
+                     now, actions);
 }
 
 void JobController::SaveOpened(const absl::Status& status, Nanoseconds now, Actions& actions) {
@@ -289,8 +296,8 @@ void JobController::Evaluate(Phase phase, Nanoseconds now, Actions& actions) {
   course_.Enter(phase);
   const bool test = phase == Phase::kTest;
   evaluation_.Begin(++order_id_, test ? proto::TEST : proto::VALIDATION,
-                    test ? plan_.test_samples() : plan_.validation_samples(), roster_.Present(proto::WORKER),
-                    now, actions);
+                    test ? plan_.test_samples() : plan_.validation_samples(), statistics_.current().mean,
+                    roster_.Present(proto::WORKER), now, actions);
 }
 
 void JobController::OnEvaluationDone(TaskId id, const proto::EvaluationDone& done, Nanoseconds now,

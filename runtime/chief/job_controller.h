@@ -31,6 +31,7 @@
 #include "runtime/chief/roster.h"
 #include "runtime/chief/running_segment.h"
 #include "runtime/chief/segment_planner.h"
+#include "runtime/chief/statistics_book.h"
 #include "runtime/chief/worker_losses.h"
 
 namespace tethys {
@@ -46,8 +47,9 @@ namespace tethys {
 class JobController {
  public:
   // `state`: the starting state, with the attempts before this one. `restore`: whether the state comes from a
-  // checkpoint.
-  JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, Nanoseconds now);
+  // checkpoint. `statistics`: the moving statistics in that state.
+  JobController(proto::JobPlan plan, proto::TrainingState state, bool restore, StatisticsBook statistics,
+                Nanoseconds now);
 
   // A session asks to be admitted. AlreadyExists: the task has joined, and this is not a later incarnation of
   // a worker whose loss the job survives. Aborted: the job takes no more members. InvalidArgument: the job
@@ -148,6 +150,7 @@ class JobController {
   // State of the training.
   proto::TrainingState state_;  // The state at the last barrier.
   RunningSegment running_;
+  StatisticsBook statistics_;
   WorkerLosses losses_;
   QualitySums epoch_sums_;
   Nanoseconds segment_begin_ = 0, first_done_ = 0;

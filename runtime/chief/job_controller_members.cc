@@ -95,7 +95,13 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Actions& actions) {
   for (const auto& [id, task] : roster_.tasks()) {
     if (!task.lost) *setup.add_member() = task.member;
   }
-  for (const TaskId id : ids) Send(id, order, actions);
+  for (const TaskId id : ids) {
+    if (id.role == proto::WORKER) {
+      const std::vector<float>& statistics = statistics_.StartOf(id.index);
+      setup.mutable_statistics()->Assign(statistics.begin(), statistics.end());
+    }
+    Send(id, order, actions);
+  }
 }
 
 // Every worker computes the scaling from its data, so two workers differ if their files do.
@@ -171,6 +177,7 @@ void JobController::Lose(TaskId id, const std::string& reason, Nanoseconds now, 
   const std::string text = LossText(id, reason);
   const bool replaced = losses_.Lose(id, reason, text, now, actions);
   evaluation_.OnLost(id);
+  if (id.role == proto::WORKER) statistics_.OnLost(id.index);
   if (!replaced && roster_.workers_left() == 0) {
     return Fail(absl::UnavailableError(
                     absl::StrCat(text, "; no worker is left, and max_restarts (", plan_.job().max_restarts(),

@@ -4,6 +4,7 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/segment_planner.h"
+#include "runtime/cluster/job_plan.h"
 #include "runtime/data/sharding.h"
 
 namespace tethys {
@@ -74,6 +75,9 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
   start.state.set_seed(plan.job().seed());
   start.state.set_train_samples(plan.train_samples());
   start.state.set_global_batch_size(plan.global_batch());
+  TETHYS_ASSIGN_OR_RETURN(const VariableSet statistics, StatisticsOf(plan));
+  start.statistics.mean.resize(statistics.arena_size());
+  statistics.FillInitialValues(plan.job().seed(), {0, statistics.arena_size()}, start.statistics.mean.data());
   if (!resume) return start;
   TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
   for (const DamagedCheckpoint& damaged : latest.damaged) {
@@ -90,6 +94,9 @@ absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, cons
   TETHYS_RETURN_IF_ERROR(CheckFits(plan, saved, latest.path));
   const proto::ModelDescription& description = start.reader->manifest().description();
   TETHYS_RETURN_IF_ERROR(CheckSameModel(description, plan.job().model(), latest.path));
+  if (!statistics.variables().empty()) {
+    TETHYS_ASSIGN_OR_RETURN(start.statistics, start.reader->ReadStatistics(statistics));
+  }
   if (plan.has_scaling()) {
     TETHYS_RETURN_IF_ERROR(CheckSameScaling(description, plan.scaling(), latest.path));
   }

@@ -18,6 +18,7 @@ namespace tethys {
 struct StartingState {
   proto::TrainingState state;
   std::unique_ptr<CheckpointReader> reader;  // Null: the job starts at its beginning.
+  MovingStatistics statistics;               // Of the checkpoint, or initial values.
   std::vector<std::string> notes;            // For the user.
   std::vector<std::string> damaged;          // Paths of newer, damaged checkpoints that were skipped.
 };

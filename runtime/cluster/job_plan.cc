@@ -6,27 +6,34 @@
 namespace tethys {
 namespace {
 
-proto::Initializer ToProto(InitialValue value) {
-  switch (value) {
-    case InitialValue::kGlorotUniform:
-      return proto::GLOROT_UNIFORM;
-    case InitialValue::kHeNormal:
-      return proto::HE_NORMAL;
-    case InitialValue::kZeros:
-      break;
+void AddSpecs(const VariableSet& variables, google::protobuf::RepeatedPtrField<proto::VariableSpec>& specs) {
+  for (const Variable& variable : variables.variables()) {
+    proto::VariableSpec& spec = *specs.Add();
+    spec.set_name(variable.name);
+    for (const int64_t axis : variable.shape) spec.add_shape(axis);
+    spec.set_layout(variable.layout);
+    spec.set_begin(variable.range.begin);
+    spec.set_initial_value(static_cast<proto::VariableSpec::InitialValue>(variable.initial_value));
+    spec.set_fan_in(variable.fan_in);
+    spec.set_fan_out(variable.fan_out);
   }
-  return proto::INITIALIZER_DEFAULT;
 }
 
-InitialValue FromProto(proto::Initializer value) {
-  switch (value) {
-    case proto::GLOROT_UNIFORM:
-      return InitialValue::kGlorotUniform;
-    case proto::HE_NORMAL:
-      return InitialValue::kHeNormal;
-    default:
-      return InitialValue::kZeros;
+absl::StatusOr<VariableSet> SetOf(const google::protobuf::RepeatedPtrField<proto::VariableSpec>& specs) {
+  VariableSet variables;
+  for (const proto::VariableSpec& spec : specs) {
+    const InitialValue initial_value = proto::VariableSpec::InitialValue_IsValid(spec.initial_value())
+                                           ? static_cast<InitialValue>(spec.initial_value())
+                                           : InitialValue::kZeros;
+    TETHYS_RETURN_IF_ERROR(variables.Add(spec.name(), Shape(spec.shape().begin(), spec.shape().end()),
+                                         spec.layout(), initial_value, spec.fan_in(), spec.fan_out()));
+    if (variables.variables().back().range.begin != spec.begin()) {
+      return absl::InvalidArgumentError(absl::StrCat("plan puts variable '", spec.name(), "' at ",
+                                                     spec.begin(), ", it belongs at ",
+                                                     variables.variables().back().range.begin));
+    }
   }
+  return variables;
 }
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
@@ -48,36 +55,23 @@ absl::Status CheckPlanSize(const proto::JobPlan& plan) {
 }
 
 void AddVariables(const VariableSet& variables, proto::JobPlan& plan) {
-  for (const Variable& variable : variables.variables()) {
-    proto::VariableSpec& spec = *plan.add_variable();
-    spec.set_name(variable.name);
-    for (const int64_t axis : variable.shape) spec.add_shape(axis);
-    spec.set_layout(variable.layout);
-    spec.set_begin(variable.range.begin);
-    spec.set_initializer(ToProto(variable.initial_value));
-    spec.set_fan_in(variable.fan_in);
-    spec.set_fan_out(variable.fan_out);
-  }
+  AddSpecs(variables, *plan.mutable_variable());
   plan.set_model_signature(variables.signature());
 }
 
+void AddStatistics(const VariableSet& statistics, proto::JobPlan& plan) {
+  AddSpecs(statistics, *plan.mutable_statistic());
+}
+
 absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan) {
-  VariableSet variables;
-  for (const proto::VariableSpec& spec : plan.variable()) {
-    TETHYS_RETURN_IF_ERROR(variables.Add(spec.name(), Shape(spec.shape().begin(), spec.shape().end()),
-                                         spec.layout(), FromProto(spec.initializer()), spec.fan_in(),
-                                         spec.fan_out()));
-    if (variables.variables().back().range.begin != spec.begin()) {
-      return absl::InvalidArgumentError(absl::StrCat("plan puts variable '", spec.name(), "' at ",
-                                                     spec.begin(), ", it belongs at ",
-                                                     variables.variables().back().range.begin));
-    }
-  }
+  TETHYS_ASSIGN_OR_RETURN(VariableSet variables, SetOf(plan.variable()));
   if (variables.signature() != plan.model_signature()) {
     return absl::InvalidArgumentError("the plan's variables contradict its model signature");
   }
   return variables;
 }
+
+absl::StatusOr<VariableSet> StatisticsOf(const proto::JobPlan& plan) { return SetOf(plan.statistic()); }
 
 int64_t SamplesPerUpdate(const proto::JobPlan& plan) {
   const bool each_push = plan.job().strategy().parameter_server().has_asynchronous();

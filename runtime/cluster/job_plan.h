@@ -22,9 +22,12 @@ constexpr int64_t kMaxOrderBytes = kMaxPlanBytes + (int64_t{4} << 20);
 absl::Status CheckPlanSize(const proto::JobPlan& plan);
 
 void AddVariables(const VariableSet& variables, proto::JobPlan& plan);
+// Adds the model's moving statistics.
+void AddStatistics(const VariableSet& statistics, proto::JobPlan& plan);
 
 // InvalidArgument when the variables contradict the plan's signature or the arena's rules.
 absl::StatusOr<VariableSet> VariablesOf(const proto::JobPlan& plan);
+absl::StatusOr<VariableSet> StatisticsOf(const proto::JobPlan& plan);
 
 // Samples of one update: the global batch or, if each push is an update (asynchronous), a worker's batch.
 int64_t SamplesPerUpdate(const proto::JobPlan& plan);

@@ -39,6 +39,7 @@ struct Bounds {
 };
 constexpr Bounds From(double least, double most) { return {least, most}; }
 constexpr Bounds Above(double least, double most) { return {least, most, true, false}; }
+constexpr Bounds Between(double least, double most) { return {least, most, true, true}; }
 
 // A number's default and range. A rule applies to every present message that can hold the field.
 struct Rule {
@@ -76,6 +77,9 @@ constexpr Rule kRules[] = {
     {"model.layer.max_pooling.stride", kUnset, From(1, 1 << 12)},
     {"model.layer.max_pooling.padding", proto::VALID, From(0, proto::Padding_MAX)},
     {"model.layer.max_pooling.pad", kUnset, From(0, 1 << 12)},
+    {"model.layer.batch_normalisation.decay", kUnset, Between(0, 1)},
+    {"model.layer.batch_normalisation.epsilon", kUnset, Above(0, 1)},
+    {"model.layer.batch_normalisation.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
     {"model.layer.average_pooling.pad", kUnset, From(0, 1 << 12)},
     {"model.layer.average_pooling.size", kUnset, From(1, 1 << 12)},
     {"model.layer.average_pooling.stride", kUnset, From(1, 1 << 12)},
@@ -148,6 +152,7 @@ constexpr Rule kRules[] = {
     {"strategy.parameter_server.partitioner.max_size.max_shards", 0, From(0, 1 << 24)},
     {"strategy.parameter_server.bulk_synchronous.summation", 0,
      From(0, proto::BulkSynchronous::Summation_MAX)},
+    {"strategy.local.virtual_replicas", 1, From(1, kMaxWorkers)},
     {"strategy.parameter_server.asynchronous.gradient_scale", 0,
      From(0, proto::Asynchronous::GradientScale_MAX)},
     {"strategy.parameter_server.asynchronous.pull", 0, From(0, proto::Asynchronous::Pull_MAX)},
@@ -254,6 +259,10 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
       absl::StrCat("is ", job.workers(),
                    ", but the strategy is local, which is one worker without exchange: write workers: 1, "
                    "or strategy { mirrored {} } or strategy { parameter_server {} }"));
+  const int replicas = job.strategy().local().virtual_replicas();
+  problems.AddIf(replicas > GlobalBatch(job), "strategy.local.virtual_replicas",
+                 absl::StrCat("is ", replicas, ", but the batch is ", GlobalBatch(job),
+                              ": every replica needs a sample; raise the batch or lower the replicas"));
   const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
   for (const proto::Layer& layer : job.model().layer()) {
     const int64_t out = SmallestVariable(layer);

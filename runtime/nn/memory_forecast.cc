@@ -81,6 +81,7 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
 MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   const int64_t arena = model.variables().arena_size() * kFloatBytes;
   MemoryForecast forecast{.parameters = arena, .gradients = arena, .slots = needs.slots * arena};
+  forecast.statistics = 2 * model.statistics().arena_size() * kFloatBytes;
   if (needs.bf16_gradients) forecast.copies += model.variables().arena_size() * kBfloat16Bytes;
   const int64_t most_rows = std::max<int64_t>(1, kMostElements / RowElements(model, true));
   const int64_t rows = std::min(needs.rows, most_rows);

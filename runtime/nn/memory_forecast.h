@@ -37,11 +37,14 @@ struct MemoryForecast {  // In bytes.
   int64_t parameters = 0;
   int64_t gradients = 0;
   int64_t slots = 0;
+  int64_t statistics = 0;   // Moving statistics: those of training and those of evaluation.
   int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.
   int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads. GPU only.
   int64_t copies = 0;       // Bfloat16 copies, for products and the exchange.
   int64_t workspaces = 0;   // Upper bound; not in the total.
-  int64_t total() const { return parameters + gradients + slots + activations + batches + copies; }
+  int64_t total() const {
+    return parameters + gradients + slots + statistics + activations + batches + copies;
+  }
 };
 
 MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs);

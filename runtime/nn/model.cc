@@ -32,6 +32,7 @@ class Builder {
   absl::Status Add(int position);
 
   VariableSet& variables() { return variables_; }
+  VariableSet& statistics() { return statistics_; }
   std::vector<Model::Layer>& layers() { return layers_; }
   std::vector<GraphLayer>& graph_layers() { return graph_layers_; }
   const Shape& output() const { return outputs_.empty() ? batch_.shape : outputs_.back().shape; }
@@ -51,6 +52,7 @@ class Builder {
   const ModelInputs& inputs_;
   const Output batch_;
   VariableSet variables_;
+  VariableSet statistics_;
   std::vector<Model::Layer> layers_;
   std::vector<GraphLayer> graph_layers_;
   std::vector<Output> outputs_;  // By layer of the description.
@@ -65,7 +67,7 @@ absl::Status Builder::Add(int position) {
     values.push_back(output.value);
     shapes.push_back(output.shape);
   }
-  LayerScope scope(layer.name(), shapes, variables_);
+  LayerScope scope(layer.name(), shapes, variables_, statistics_);
   TETHYS_ASSIGN_OR_RETURN(DefinedLayer defined, FindLayerKind(layer)->define(layer, scope));
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, CountElements(defined.output));
   outputs_.push_back({.value = values[0], .shape = defined.output});
@@ -74,6 +76,7 @@ absl::Status Builder::Add(int position) {
                                         .inputs = std::move(shapes),
                                         .output = defined.output,
                                         .variables = scope.ranges(),
+                                        .statistics = scope.statistic_ranges(),
                                         .operation = std::move(defined.operation)},
                                        std::move(values), elements);
   if (defined.activation == proto::ACTIVATION_NONE) return absl::OkStatus();
@@ -136,9 +139,21 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
   model.sample_elements_ = sample_elements;
   model.classes_ = classes;
   model.variables_ = std::move(builder.variables());
+  model.statistics_ = std::move(builder.statistics());
   model.layers_ = std::move(builder.layers());
   model.graph_ = std::make_shared<LayerGraph>(sample_elements, std::move(builder.graph_layers()));
   return model;
+}
+
+absl::Status Model::CheckBatch(int64_t samples) const {
+  for (const Layer& layer : layers_) {
+    const int64_t least = layer.operation->least_samples();
+    if (samples >= least) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layer '", layer.name(), "' (", layer.operation->Describe(), ") would normalise ", samples,
+        " value of each channel, which gives 0: it needs batches of at least ", least, " samples a worker"));
+  }
+  return absl::OkStatus();
 }
 
 std::vector<Range> Model::ready_order() const {

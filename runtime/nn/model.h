@@ -16,17 +16,23 @@ namespace tethys {
 
 class Model {
  public:
-  // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias, if there is one. A
-  // layer without a name is named after its kind and position, such as "dense_1". `sample_shape` is the shape
-  // of one sample, without the batch axis: [height, width, channels], or [28, 28] for one channel. `classes`
-  // is the number of outputs that the last layer must have. InvalidArgument names the layer. Reasons: nothing
-  // to train, an input that is no earlier layer or has other axes than the layer takes, a window larger than
-  // its image, a repeated name, an output that no layer reads, a last layer with another number of outputs,
-  // groups that do not divide the channels; to bound memory and time, more than 2^33 parameters, 2^40
-  // elements of a value or 4096 layers.
+  // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias, if there is one, or,
+  // for batch normalisation, LAYER/scale and LAYER/offset. A layer without a name is named after its kind and
+  // position, such as "dense_1". `sample_shape` is the shape of one sample, without the batch axis: [height,
+  // width, channels], or [28, 28] for one channel. `classes` is the number of outputs that the last layer
+  // must have. InvalidArgument names the layer. Reasons: nothing to train, an input that is no earlier layer
+  // or has other axes than the layer takes, a window larger than its image, a repeated name, an output that
+  // no layer reads, a last layer with another number of outputs, groups that do not divide the channels; to
+  // bound memory and time, more than 2^33 parameters, 2^40 elements of a value or 4096 layers.
   static absl::StatusOr<Model> Create(const proto::Model& config, const Shape& sample_shape, int64_t classes);
 
+  // InvalidArgument: a layer cannot learn from batches of so few samples; the message names the layer.
+  absl::Status CheckBatch(int64_t samples) const;
+
   const VariableSet& variables() const { return variables_; }
+  // The moving statistics of batch normalisation, in an arena of their own: LAYER/moving_mean and
+  // LAYER/moving_variance. They are not trained; evaluations use them.
+  const VariableSet& statistics() const { return statistics_; }
   const Shape& sample_shape() const { return sample_shape_; }
   int64_t sample_elements() const { return sample_elements_; }
   int64_t classes() const { return classes_; }
@@ -42,7 +48,8 @@ class Model {
     proto::Layer config = {};        // Complete.
     std::vector<Shape> inputs = {};  // Of a row; which values they are stands in graph().
     Shape output = {};
-    std::vector<Range> variables = {};  // In the arena: weights (or filters), then bias.
+    std::vector<Range> variables = {};   // In the arena: weights (or filters), then bias; scale, offset.
+    std::vector<Range> statistics = {};  // In the arena of statistics: mean, variance.
     std::shared_ptr<const Operation> operation = nullptr;
     const std::string& name() const { return config.name(); }
   };
@@ -52,6 +59,7 @@ class Model {
 
  private:
   VariableSet variables_;
+  VariableSet statistics_;
   Shape sample_shape_;
   int64_t sample_elements_ = 0;
   int64_t classes_ = 0;

@@ -26,16 +26,16 @@ struct Node {
 
 class ModelPlan final : public Plan {
  public:
-  ModelPlan(const Model& model, Device& device, Stream& stream, int64_t rows, const float* parameters,
-            float* gradient_sums)
+  ModelPlan(const Model& model, Device& device, Stream& stream, const PlanOptions& options,
+            const PlanMemory& memory)
       : device_(device),
         stream_(stream),
         model_(model),
-        rows_(rows),
-        parameters_(parameters),
-        gradient_sums_(gradient_sums) {}
+        rows_(options.rows),
+        groups_(options.groups),
+        memory_(memory) {}
 
-  absl::Status Initialize(const InputScaling& scaling, absl::Span<float> activations);
+  absl::Status Initialize(const InputScaling& scaling);
 
   int64_t rows() const override { return rows_; }
   absl::Status Upload(const HostBatch& batch) override;
@@ -43,6 +43,7 @@ class ModelPlan final : public Plan {
   absl::Status TakeBatch() override;
   absl::Status Forward() override;
   absl::Status Backward(ReadyCallback ready) override;
+  absl::Status EnqueueStatistics(const float* host_share, const int32_t* refused) override;
   absl::StatusOr<LossResult> Loss() override;
   absl::Status EnqueueLoss(LossResult* host) override;
   int64_t workspace_bytes() const override { return workspace_bytes_; }
@@ -57,14 +58,15 @@ class ModelPlan final : public Plan {
   float* At(int64_t begin) { return begin == StepMemory::kAbsent ? nullptr : activations_.data() + begin; }
   // Puts the gradients of the layer's inputs together, after its Backward.
   absl::Status GatherParts(int index);
-  bool training() const { return gradient_sums_ != nullptr; }
+  bool training() const { return memory_.gradient_sums != nullptr; }
+  bool has_statistics() const { return !model_.statistics().variables().empty(); }
 
   Device& device_;
   Stream& stream_;
   const Model model_;
   const int64_t rows_;
-  const float* const parameters_;
-  float* const gradient_sums_;
+  const int64_t groups_;
+  const PlanMemory memory_;
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
   std::vector<Node> nodes_;  // In the order of model_.layers().
@@ -79,6 +81,7 @@ class ModelPlan final : public Plan {
   float* logits_ = nullptr;
   float* dlogits_ = nullptr;
   std::unique_ptr<Buffer> loss_result_;
+  std::unique_ptr<Buffer> share_;  // Of EnqueueStatistics; null if it is a no-op.
   int64_t workspace_bytes_ = 0;
 };
 
@@ -87,7 +90,7 @@ absl::StatusOr<std::unique_ptr<Buffer>> ModelPlan::Allocate(int64_t bytes) {
   return device_.Allocate(bytes, MemoryKind::kDevice);
 }
 
-absl::Status ModelPlan::Initialize(const InputScaling& scaling, absl::Span<float> activations) {
+absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
   TETHYS_ASSIGN_OR_RETURN(conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(),
                                                                      scaling.mean, scaling.deviation));
   TETHYS_ASSIGN_OR_RETURN(loss_, device_.CreateSoftmaxCrossEntropy(rows_, model_.classes()));
@@ -99,6 +102,7 @@ absl::Status ModelPlan::Initialize(const InputScaling& scaling, absl::Span<float
     batch_ = uploads_->batch();
   }
   const StepMemory memory = PlanStepMemory(model_.graph(), rows_, training());
+  absl::Span<float> activations = memory_.activations;
   if (activations.empty()) {
     TETHYS_ASSIGN_OR_RETURN(own_activations_, Allocate(memory.elements * kFloatBytes));
     activations = {own_activations_->floats(), static_cast<size_t>(memory.elements)};
@@ -114,6 +118,9 @@ absl::Status ModelPlan::Initialize(const InputScaling& scaling, absl::Span<float
   nodes_.resize(model_.layers().size());
   for (int i = 0; i < model_.graph().layer_count(); ++i) TETHYS_RETURN_IF_ERROR(CreateNode(i, memory));
   if (!training()) return absl::OkStatus();
+  if (has_statistics()) {
+    TETHYS_ASSIGN_OR_RETURN(share_, Allocate(kFloatBytes));
+  }
   for (size_t i = 0; i < model_.ready_order().size(); ++i) {
     TETHYS_ASSIGN_OR_RETURN(ready_.emplace_back(), device_.CreateEvent());
   }
@@ -124,9 +131,19 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
   Node& node = nodes_[index];
   std::vector<VariableMemory> variables;
   for (const Range& range : model_.layers()[index].variables) {
-    variables.push_back({parameters_ + range.begin, training() ? gradient_sums_ + range.begin : nullptr});
+    variables.push_back(
+        {memory_.parameters + range.begin, training() ? memory_.gradient_sums + range.begin : nullptr});
   }
-  TETHYS_ASSIGN_OR_RETURN(node.layer, model_.layers()[index].operation->Compile(device_, rows_, variables));
+  std::vector<float*> statistics;
+  for (const Range& range : model_.layers()[index].statistics) {
+    statistics.push_back(memory_.statistics + range.begin);
+  }
+  TETHYS_ASSIGN_OR_RETURN(node.layer, model_.layers()[index].operation->Compile({.device = device_,
+                                                                                 .rows = rows_,
+                                                                                 .trains = training(),
+                                                                                 .groups = groups_,
+                                                                                 .variables = variables,
+                                                                                 .statistics = statistics}));
   workspace_bytes_ += node.layer->workspace_bytes();
   for (const int input : model_.graph().layers()[index].inputs) node.x.push_back(At(memory.values[input]));
   node.y = At(memory.values[index + 1]);
@@ -179,7 +196,10 @@ absl::Status ModelPlan::TakeBatch() { return uploads_ != nullptr ? uploads_->Tak
 
 absl::Status ModelPlan::Forward() {
   TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, batch_.inputs, batch_values_));
-  for (const Node& node : nodes_) TETHYS_RETURN_IF_ERROR(node.layer->Forward(stream_, node.x, node.y));
+  for (const Node& node : nodes_) {
+    TETHYS_RETURN_IF_ERROR(
+        node.layer->Forward(stream_, {.x = node.x, .y = node.y, .row_weights = batch_.weights}));
+  }
   return loss_->Run(stream_, logits_, batch_.labels, batch_.weights, dlogits_,
                     static_cast<LossResult*>(loss_result_->data()));
 }
@@ -213,6 +233,16 @@ absl::Status ModelPlan::GatherParts(int index) {
     } else if (parts[j] == GradientPart::kAdded) {
       TETHYS_RETURN_IF_ERROR(node.sums[j]->Run(stream_, node.gradients[j], part, node.gradients[j]));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ModelPlan::EnqueueStatistics(const float* host_share, const int32_t* refused) {
+  if (share_ == nullptr) return absl::OkStatus();
+  auto* const share = share_->floats();
+  TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream_, share, host_share, kFloatBytes));
+  for (const Node& node : nodes_) {
+    TETHYS_RETURN_IF_ERROR(node.layer->UpdateStatistics(stream_, share, refused));
   }
   return absl::OkStatus();
 }
@@ -254,14 +284,14 @@ absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, boo
 }
 
 absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& device, Stream& stream,
-                                                    int64_t rows, const InputScaling& scaling,
-                                                    const float* parameters, float* gradient_sums,
-                                                    absl::Span<float> activations) {
-  TETHYS_RETURN_IF_ERROR(CheckRows(model, rows));
-  auto plan = std::make_unique<ModelPlan>(model, device, stream, rows, parameters, gradient_sums);
-  if (absl::Status status = plan->Initialize(scaling, activations); !status.ok()) {
-    return Annotate(status, absl::StrCat("a plan for ", rows, " rows, which ",
-                                         gradient_sums != nullptr ? "trains" : "evaluates"));
+                                                    const PlanOptions& options, const PlanMemory& memory) {
+  TETHYS_RETURN_IF_ERROR(CheckRows(model, options.rows));
+  TETHYS_CHECK(memory.statistics != nullptr || model.statistics().variables().empty(),
+               "the plan has no memory for the model's moving statistics");
+  auto plan = std::make_unique<ModelPlan>(model, device, stream, options, memory);
+  if (absl::Status status = plan->Initialize(options.scaling); !status.ok()) {
+    return Annotate(status, absl::StrCat("a plan for ", options.rows, " rows, which ",
+                                         memory.gradient_sums != nullptr ? "trains" : "evaluates"));
   }
   return plan;
 }

@@ -20,16 +20,28 @@ namespace tethys {
 // fewer than one row, or more than memory can hold.
 absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains);
 
+struct PlanOptions {
+  int64_t rows = 0;
+  InputScaling scaling = {};
+  int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
+};
+
+// Device memory that outlives the plan.
+struct PlanMemory {
+  const float* parameters = nullptr;  // model.variables().arena_size() elements, like gradient_sums.
+  float* gradient_sums = nullptr;     // Null: the plan only evaluates.
+  // model.statistics().arena_size() elements. A plan that trains changes them in EnqueueStatistics; a plan
+  // that evaluates reads them.
+  float* statistics = nullptr;
+  // At least ActivationElements; if it is empty, the plan allocates them.
+  absl::Span<float> activations = {};
+};
+
 class Plan {
  public:
-  // `parameters` and `gradient_sums` are device arenas of model.variables().arena_size() elements and outlive
-  // the plan; gradient_sums may be null for a plan that only evaluates. `activations` has at least
-  // ActivationElements floats on the device and outlives the plan; if it is empty, the plan allocates them.
   // ResourceExhausted: the device lacks the memory; the message says how much is needed in one piece.
   static absl::StatusOr<std::unique_ptr<Plan>> Compile(const Model& model, Device& device, Stream& stream,
-                                                       int64_t rows, const InputScaling& scaling,
-                                                       const float* parameters, float* gradient_sums,
-                                                       absl::Span<float> activations = {});
+                                                       const PlanOptions& options, const PlanMemory& memory);
   virtual ~Plan() = default;
 
   virtual int64_t rows() const = 0;
@@ -65,6 +77,13 @@ class Plan {
   // values on which none does.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
+
+  // Enqueues the change that the batch of the last Forward makes to the moving statistics; a no-op if the
+  // model has none, or the plan only evaluates. `host_share` (pinned host memory, read when the work runs) is
+  // this worker's part of the step's samples, times the number of workers: the mean of the workers'
+  // statistics is then that of the whole batch. `refused` is device memory: where it is not 0 when the work
+  // runs, nothing changes; null: never refused. A graph may capture it.
+  virtual absl::Status EnqueueStatistics(const float* host_share, const int32_t* refused) = 0;
 
   // Returns the loss of the last Forward. Blocks until the stream has computed it.
   virtual absl::StatusOr<LossResult> Loss() = 0;

@@ -68,6 +68,8 @@ class RuleOptimizer final : public Optimizer {
     return device_.CopyToHost(stream, &host.bad, &device->bad, sizeof(host.bad));
   }
 
+  const int32_t* refused() const override { return &static_cast<const State*>(state_->data())->bad; }
+
   absl::Status Check(int parity) const override {
     if (OfParity(parity).bad == 0) return absl::OkStatus();
     return absl::FailedPreconditionError(

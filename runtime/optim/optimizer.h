@@ -58,6 +58,8 @@ class Optimizer {
   // `update`.
   virtual absl::Status Enqueue(Stream& stream, int parity, const Update& update, float* parameters,
                                const float* gradient_sums, absl::Span<float* const> slots) = 0;
+  // Device memory: not 0 once an update was refused because a gradient was not finite.
+  virtual const int32_t* refused() const = 0;
   // The error of Apply; valid once the update has run.
   virtual absl::Status Check(int parity) const = 0;
 };

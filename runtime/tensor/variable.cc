@@ -15,16 +15,21 @@ float Value(const Variable& variable, const RandomStream& stream, int64_t index)
   switch (variable.initial_value) {
     case InitialValue::kZeros:
       return 0.0f;
+    case InitialValue::kOnes:
+      return 1.0f;
     case InitialValue::kGlorotUniform: {
       const float limit = std::sqrt(6.0f / static_cast<float>(variable.fan_in + variable.fan_out));
       return limit * (2.0f * ToUnitFloat(stream.Block(index / 4)[index % 4]) - 1.0f);
     }
-    case InitialValue::kHeNormal: {
+    case InitialValue::kHeNormal:
+    case InitialValue::kHeNormalFanOut: {
       // Box and Muller 1958.
       const auto block = stream.Block(index / 2);
       const float radius = std::sqrt(-2.0f * std::log(ToUnitFloat(block[0])));
       const float angle = 6.2831853f * ToUnitFloat(block[1]);
-      const float deviation = std::sqrt(2.0f / static_cast<float>(variable.fan_in));
+      const int64_t fan =
+          variable.initial_value == InitialValue::kHeNormal ? variable.fan_in : variable.fan_out;
+      const float deviation = std::sqrt(2.0f / static_cast<float>(fan));
       return deviation * radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
     }
   }

@@ -40,7 +40,8 @@ constexpr Range Intersection(const Range& a, const Range& b) {
   return {begin, std::max<int64_t>(0, std::min(a.end(), b.end()) - begin)};
 }
 
-enum class InitialValue { kZeros, kGlorotUniform, kHeNormal };
+// He's deviation is sqrt(2 / fan_in); kHeNormalFanOut divides by fan_out.
+enum class InitialValue { kZeros, kOnes, kGlorotUniform, kHeNormal, kHeNormalFanOut };
 
 struct Variable {
   std::string name;

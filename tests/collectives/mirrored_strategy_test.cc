@@ -51,6 +51,7 @@ class PlainOptimizer final : public Optimizer {
     for (int64_t i = 0; finite_ && i < size_; ++i) parameters[i] -= factor_ * gradient_sums[i];
     return absl::OkStatus();
   }
+  const int32_t* refused() const override { return nullptr; }
   absl::Status Check(int) const override {
     return finite_ ? absl::OkStatus() : absl::FailedPreconditionError("a gradient is not finite");
   }

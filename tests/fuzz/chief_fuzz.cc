@@ -56,7 +56,8 @@ proto::JobPlan Plan(absl::string_view strategy) {
 
 class Play {
  public:
-  explicit Play(const proto::JobPlan& plan) : controller_(plan, Start(), false, now_) {
+  explicit Play(const proto::JobPlan& plan)
+      : controller_(plan, Start(), false, StatisticsBook(plan.job().workers(), {}), now_) {
     for (int i = 0; i < kWorkers; ++i) Admit({proto::WORKER, i}, 1);
     for (int i = 0; i < plan.placement().servers(); ++i) Admit({proto::PS, i}, 1);
   }

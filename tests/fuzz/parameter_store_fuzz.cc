@@ -47,6 +47,7 @@ class Sgd final : public Optimizer {
     }
     return absl::OkStatus();
   }
+  const int32_t* refused() const override { return nullptr; }
   absl::Status Check(int) const override { return absl::OkStatus(); }
 
  private:

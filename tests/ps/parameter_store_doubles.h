@@ -40,6 +40,7 @@ class FakeOptimizer final : public Optimizer {
     }
     return absl::OkStatus();
   }
+  const int32_t* refused() const override { return nullptr; }
   absl::Status Check(int) const override { return absl::OkStatus(); }
 
  private:

@@ -12,8 +12,8 @@ class CompiledActivation final : public CompiledLayer {
   explicit CompiledActivation(std::unique_ptr<ActivationPrimitive> primitive)
       : primitive_(std::move(primitive)) {}
 
-  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
-    return primitive_->Forward(stream, x[0], y);
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    return primitive_->Forward(stream, tensors.x[0], tensors.y);
   }
   absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
     return primitive_->Backward(stream, tensors.y, tensors.dy, tensors.dx[0]);
@@ -32,9 +32,9 @@ class ActivationOperation final : public Operation {
     return {.backward_reads_output = true, .overwrites_input = true, .overwrites_gradient = true};
   }
   std::string Describe() const override { return absl::StrCat(name_, " of ", elements_); }
-  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
-                                                         absl::Span<const VariableMemory>) const override {
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateActivation(rows * elements_, function_));
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
+    TETHYS_ASSIGN_OR_RETURN(auto primitive,
+                            arguments.device.CreateActivation(arguments.rows * elements_, function_));
     return std::make_unique<CompiledActivation>(std::move(primitive));
   }
 

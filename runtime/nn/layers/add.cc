@@ -9,9 +9,11 @@ class CompiledAdd final : public CompiledLayer {
  public:
   explicit CompiledAdd(std::unique_ptr<SumPrimitive> sum) : sum_(std::move(sum)) {}
 
-  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
-    TETHYS_RETURN_IF_ERROR(sum_->Run(stream, x[0], x[1], y));
-    for (size_t i = 2; i < x.size(); ++i) TETHYS_RETURN_IF_ERROR(sum_->Run(stream, y, x[i], y));
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    const absl::Span<const float* const> x = tensors.x;
+    TETHYS_RETURN_IF_ERROR(sum_->Run(stream, x[0], x[1], tensors.y));
+    for (size_t i = 2; i < x.size(); ++i)
+      TETHYS_RETURN_IF_ERROR(sum_->Run(stream, tensors.y, x[i], tensors.y));
     return absl::OkStatus();
   }
   absl::Status Backward(Stream&, const BackwardTensors&) override { return absl::OkStatus(); }
@@ -27,9 +29,8 @@ class AddOperation final : public Operation {
 
   OperandUse operand_use() const override { return {.overwrites_input = true, .passes_gradient = true}; }
   std::string Describe() const override { return absl::StrCat("add ", inputs_, " of ", ShapeText(row_)); }
-  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
-                                                         absl::Span<const VariableMemory>) const override {
-    TETHYS_ASSIGN_OR_RETURN(auto sum, device.CreateSum(rows * elements_));
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
+    TETHYS_ASSIGN_OR_RETURN(auto sum, arguments.device.CreateSum(arguments.rows * elements_));
     return std::make_unique<CompiledAdd>(std::move(sum));
   }
 

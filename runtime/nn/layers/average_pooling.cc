@@ -12,8 +12,8 @@ class CompiledAveragePooling final : public CompiledLayer {
   explicit CompiledAveragePooling(std::unique_ptr<AveragePoolingPrimitive> primitive)
       : primitive_(std::move(primitive)) {}
 
-  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
-    return primitive_->Forward(stream, x[0], y);
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    return primitive_->Forward(stream, tensors.x[0], tensors.y);
   }
   absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
     return primitive_->Backward(stream, tensors.dy, tensors.dx[0]);
@@ -32,11 +32,10 @@ class AveragePoolingOperation final : public Operation {
     return absl::StrCat("average pooling ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ",
                         WindowText(row_.window));
   }
-  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
-                                                         absl::Span<const VariableMemory>) const override {
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     AveragePoolingShape shape = row_;
-    shape.rows = rows;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateAveragePooling(shape));
+    shape.rows = arguments.rows;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateAveragePooling(shape));
     return std::make_unique<CompiledAveragePooling>(std::move(primitive));
   }
 

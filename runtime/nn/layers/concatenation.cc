@@ -18,14 +18,15 @@ class CompiledConcatenation final : public CompiledLayer {
   CompiledConcatenation(Device& device, Matrices matrices)
       : device_(device), matrices_(std::move(matrices)) {}
 
-  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
-    for (size_t i = 0; i < x.size(); ++i) {
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    float* y = tensors.y;
+    for (size_t i = 0; i < tensors.x.size(); ++i) {
       const int64_t columns = matrices_.widths[i];
       TETHYS_RETURN_IF_ERROR(device_.CopyColumns(stream, {.rows = matrices_.rows,
                                                           .columns = columns,
                                                           .to = y,
                                                           .to_width = matrices_.width,
-                                                          .from = x[i],
+                                                          .from = tensors.x[i],
                                                           .from_width = columns}));
       y += columns;
     }
@@ -62,11 +63,10 @@ class ConcatenationOperation final : public Operation {
   std::string Describe() const override {
     return absl::StrCat("concatenation of ", row_.widths.size(), " to ", row_.rows, " x ", row_.width);
   }
-  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
-                                                         absl::Span<const VariableMemory>) const override {
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     Matrices matrices = row_;
-    matrices.rows *= rows;
-    return std::make_unique<CompiledConcatenation>(device, std::move(matrices));
+    matrices.rows *= arguments.rows;
+    return std::make_unique<CompiledConcatenation>(arguments.device, std::move(matrices));
   }
 
  private:

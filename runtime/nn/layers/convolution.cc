@@ -23,14 +23,13 @@ class ConvolutionOperation final : public Operation {
         "convolution ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ", WindowText(row_.window),
         row_.groups > 1 ? absl::StrCat(", ", row_.groups, " groups") : "", row_.relu ? " relu" : "");
   }
-  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(
-      Device& device, int64_t rows, absl::Span<const VariableMemory> variables) const override {
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     ConvolutionShape shape = row_;
-    shape.rows = rows;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateConvolution(shape));
+    shape.rows = arguments.rows;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateConvolution(shape));
     const int64_t workspace_bytes = primitive->workspace_bytes();
     return std::make_unique<CompiledProduct<ConvolutionPrimitive>>(std::move(primitive), workspace_bytes,
-                                                                   variables);
+                                                                   arguments.variables);
   }
 
  private:

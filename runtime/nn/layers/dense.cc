@@ -20,12 +20,11 @@ class DenseOperation final : public Operation {
   std::string Describe() const override {
     return absl::StrCat("dense ", row_.in, " x ", row_.out, row_.relu ? " relu" : "");
   }
-  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(
-      Device& device, int64_t rows, absl::Span<const VariableMemory> variables) const override {
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     DenseShape shape = row_;
-    shape.rows = rows;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateDense(shape));
-    return std::make_unique<CompiledProduct<DensePrimitive>>(std::move(primitive), 0, variables);
+    shape.rows = arguments.rows;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateDense(shape));
+    return std::make_unique<CompiledProduct<DensePrimitive>>(std::move(primitive), 0, arguments.variables);
   }
 
  private:

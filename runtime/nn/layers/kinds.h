@@ -6,8 +6,9 @@
 
 namespace tethys {
 
-extern const LayerKind kActivateKind, kAddKind, kAveragePoolingKind, kConcatenationKind, kConvolutionKind,
-    kDenseKind, kFlattenKind, kGlobalAveragePoolingKind, kMaxPoolingKind;
+extern const LayerKind kActivateKind, kAddKind, kAveragePoolingKind, kBatchNormalisationKind,
+    kConcatenationKind, kConvolutionKind, kDenseKind, kFlattenKind, kGlobalAveragePoolingKind,
+    kMaxPoolingKind;
 
 // LayerKind::most_inputs of a layer that takes any number.
 inline constexpr int kManyInputs = 1 << 20;

@@ -7,13 +7,15 @@ namespace {
 
 // Bounds memory.
 constexpr int64_t kMaxParameters = int64_t{1} << 33;
+// A worker sends its statistics in one message, and gRPC takes messages of at most 4 MiB.
+constexpr int64_t kMaxStatistics = int64_t{1} << 19;
 
 }  // namespace
 
 const LayerKind* FindLayerKind(const proto::Layer& layer) {
   for (const LayerKind* kind :
-       {&kFlattenKind, &kDenseKind, &kConvolutionKind, &kMaxPoolingKind, &kAveragePoolingKind,
-        &kGlobalAveragePoolingKind, &kActivateKind, &kAddKind, &kConcatenationKind}) {
+       {&kFlattenKind, &kDenseKind, &kConvolutionKind, &kBatchNormalisationKind, &kMaxPoolingKind,
+        &kAveragePoolingKind, &kGlobalAveragePoolingKind, &kActivateKind, &kAddKind, &kConcatenationKind}) {
     if (kind->kind == layer.kind_case()) return kind;
   }
   return nullptr;
@@ -43,6 +45,17 @@ absl::Status LayerScope::AddVariable(absl::string_view name, const Shape& shape,
   const std::string full_name = absl::StrCat(name_, "/", name);
   TETHYS_RETURN_IF_ERROR(variables_.Add(full_name, shape, layout, initial_value, fan_in, fan_out));
   ranges_.push_back(variables_.Find(full_name)->range);
+  return absl::OkStatus();
+}
+
+absl::Status LayerScope::AddStatistic(absl::string_view name, int64_t channels, InitialValue initial_value) {
+  if (channels > kMaxStatistics - statistics_.arena_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("with ", name, " [", channels, "] the model exceeds ",
+                                                   kMaxStatistics, " elements of moving statistics"));
+  }
+  const std::string full_name = absl::StrCat(name_, "/", name);
+  TETHYS_RETURN_IF_ERROR(statistics_.Add(full_name, {channels}, "channels", initial_value, 0, 0));
+  statistic_ranges_.push_back(statistics_.Find(full_name)->range);
   return absl::OkStatus();
 }
 

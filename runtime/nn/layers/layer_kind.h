@@ -20,9 +20,9 @@ namespace tethys {
 // The model under construction, as the kind of one layer sees it.
 class LayerScope {
  public:
-  // `variables`, to which the layer's are added, outlives the scope.
-  LayerScope(std::string name, std::vector<Shape> inputs, VariableSet& variables)
-      : name_(std::move(name)), inputs_(std::move(inputs)), variables_(variables) {}
+  // `variables` and `statistics`, to which the layer's are added, outlive the scope.
+  LayerScope(std::string name, std::vector<Shape> inputs, VariableSet& variables, VariableSet& statistics)
+      : name_(std::move(name)), inputs_(std::move(inputs)), variables_(variables), statistics_(statistics) {}
 
   // The shapes of a row of the layer's inputs; at least one.
   const std::vector<Shape>& inputs() const { return inputs_; }
@@ -38,14 +38,21 @@ class LayerScope {
   // InvalidArgument: the model would become too large.
   absl::Status AddVariable(absl::string_view name, const Shape& shape, const std::string& layout,
                            InitialValue initial_value, int64_t fan_in, int64_t fan_out);
-  // The ranges of the layer's variables, in the order in which they were added.
+  // Adds the moving statistic LAYER/`name` of `channels` elements. InvalidArgument: the model would have too
+  // many.
+  absl::Status AddStatistic(absl::string_view name, int64_t channels, InitialValue initial_value);
+
+  // The ranges of the layer's variables, and of its statistics, in the order in which they were added.
   const std::vector<Range>& ranges() const { return ranges_; }
+  const std::vector<Range>& statistic_ranges() const { return statistic_ranges_; }
 
  private:
   std::string name_;
   std::vector<Shape> inputs_;
   VariableSet& variables_;
+  VariableSet& statistics_;
   std::vector<Range> ranges_;
+  std::vector<Range> statistic_ranges_;
 };
 
 struct DefinedLayer {

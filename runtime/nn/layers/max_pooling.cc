@@ -11,8 +11,8 @@ class CompiledMaxPooling final : public CompiledLayer {
   explicit CompiledMaxPooling(std::unique_ptr<MaxPoolingPrimitive> primitive)
       : primitive_(std::move(primitive)) {}
 
-  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
-    return primitive_->Forward(stream, x[0], y);
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    return primitive_->Forward(stream, tensors.x[0], tensors.y);
   }
   absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
     return primitive_->Backward(stream, tensors.x[0], tensors.y, tensors.dy, tensors.dx[0]);
@@ -34,11 +34,10 @@ class MaxPoolingOperation final : public Operation {
     return absl::StrCat("max pooling ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ",
                         WindowText(row_.window));
   }
-  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(Device& device, int64_t rows,
-                                                         absl::Span<const VariableMemory>) const override {
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     MaxPoolingShape shape = row_;
-    shape.rows = rows;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, device.CreateMaxPooling(shape));
+    shape.rows = arguments.rows;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateMaxPooling(shape));
     return std::make_unique<CompiledMaxPooling>(std::move(primitive));
   }
 

@@ -14,6 +14,14 @@
 
 namespace tethys {
 
+// The tensors of a layer's forward pass. Each is [rows, elements], in the layout of the layer's primitive.
+struct ForwardTensors {
+  absl::Span<const float* const> x = {};  // The inputs.
+  float* y = nullptr;                     // The output, to be overwritten.
+  // [rows]: 0 marks padding, which is behind the batch's samples.
+  const float* row_weights = nullptr;
+};
+
 // The tensors of a layer's backward pass. Each is [rows, elements], in the layout of the layer's primitive.
 struct BackwardTensors {
   absl::Span<const float* const> x = {};  // The inputs.
@@ -26,9 +34,15 @@ struct BackwardTensors {
 class CompiledLayer {
  public:
   virtual ~CompiledLayer() = default;
-  virtual absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) = 0;
+  virtual absl::Status Forward(Stream& stream, const ForwardTensors& tensors) = 0;
   // Overwrites the gradients of the layer's variables too.
   virtual absl::Status Backward(Stream& stream, const BackwardTensors& tensors) = 0;
+  // Brings the layer's moving statistics up to date with the last Forward, as the contract of
+  // BatchNormalisationPrimitive says.
+  virtual absl::Status UpdateStatistics(Stream& stream, const float* share, const int32_t* refused) {
+    (void)stream, (void)share, (void)refused;
+    return absl::OkStatus();
+  }
   // Bytes of device memory that the layer's primitives hold.
   virtual int64_t workspace_bytes() const { return 0; }
   virtual std::string Describe() const { return ""; }  // The algorithms: "forward sgemm, ...".
@@ -38,6 +52,17 @@ class CompiledLayer {
 struct VariableMemory {
   const float* values = nullptr;
   float* gradient_sums = nullptr;
+};
+
+// What a layer is compiled for.
+struct CompileArguments {
+  Device& device;
+  int64_t rows = 0;
+  bool trains = false;
+  int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
+  // In the order in which the kind added them.
+  absl::Span<const VariableMemory> variables = {};
+  absl::Span<float* const> statistics = {};
 };
 
 // Device memory that a layer's primitives take on a GPU beyond inputs and outputs, for forecasts.
@@ -55,10 +80,10 @@ class Operation {
   virtual GpuNeeds gpu_needs() const { return {}; }
   // Multiplications that are added up for a sample in the forward pass; 0 unless the layer has weights.
   virtual int64_t multiply_adds() const { return 0; }
+  // The fewest samples of a batch (or of one of its groups) from which the layer can learn.
+  virtual int64_t least_samples() const { return 1; }
   virtual std::string Describe() const = 0;  // "dense 784 x 128 relu"
-  // `variables` are in the order in which the kind added them.
-  virtual absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(
-      Device& device, int64_t rows, absl::Span<const VariableMemory> variables) const = 0;
+  virtual absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const = 0;
 };
 
 }  // namespace tethys

@@ -25,8 +25,8 @@ class CompiledProduct final : public CompiledLayer {
         weights_(variables[0]),
         bias_(variables.size() > 1 ? variables[1] : VariableMemory()) {}
 
-  absl::Status Forward(Stream& stream, absl::Span<const float* const> x, float* y) override {
-    return primitive_->Forward(stream, x[0], weights_.values, bias_.values, y);
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    return primitive_->Forward(stream, tensors.x[0], weights_.values, bias_.values, tensors.y);
   }
   absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
     return primitive_->Backward(stream, tensors.x[0], weights_.values, tensors.y, tensors.dy, tensors.dx[0],
@@ -58,8 +58,9 @@ inline absl::Status AddWeightsAndBias(LayerScope& scope, absl::string_view name,
                                       int64_t out, bool has_bias = true) {
   const absl::StatusOr<int64_t> elements = ElementCount(shape);
   const int64_t count = elements.ok() ? *elements : 0;  // AddVariable refuses the shape.
-  const InitialValue weights =
-      initializer == proto::HE_NORMAL ? InitialValue::kHeNormal : InitialValue::kGlorotUniform;
+  const InitialValue weights = initializer == proto::HE_NORMAL           ? InitialValue::kHeNormal
+                               : initializer == proto::HE_NORMAL_FAN_OUT ? InitialValue::kHeNormalFanOut
+                                                                         : InitialValue::kGlorotUniform;
   TETHYS_RETURN_IF_ERROR(scope.AddVariable(name, shape, layout, weights, count / out, count / in));
   if (!has_bias) return absl::OkStatus();
   return scope.AddVariable("bias", {out}, "out", InitialValue::kZeros, count / out, count / in);

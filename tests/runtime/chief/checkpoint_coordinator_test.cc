@@ -34,7 +34,7 @@ class CheckpointCoordinatorTest : public ::testing::Test {
     proto::TrainingState state;
     state.set_step(step);
     if (best_step > 0) state.mutable_best()->set_step(best_step);
-    saves_->Begin(id, state, {std::begin(kWorkers), std::end(kWorkers)}, now_, actions_);
+    saves_->Begin(id, state, {}, {std::begin(kWorkers), std::end(kWorkers)}, now_, actions_);
   }
   bool Opened(const absl::Status& status = absl::OkStatus()) {
     return saves_->OnOpened(status, now_, actions_);

@@ -30,7 +30,7 @@ class CheckpointSaverTest : public ::testing::Test {
     state.set_step(10 * id);
     if (best_step_ > 0) state.mutable_best()->set_step(best_step_);
     const auto committed = std::make_shared<std::promise<CheckpointSaver::Committed>>();
-    saver_.Commit(state, {}, std::move(before),
+    saver_.Commit(state, {}, {}, std::move(before),
                   [committed](const auto& result) { committed->set_value(result); });
     return committed->get_future();
   }

@@ -22,7 +22,7 @@ TaskId Worker(int index) { return {proto::WORKER, index}; }
 class EvaluationCoordinatorTest : public ::testing::Test {
  protected:
   void Begin(int64_t id, const std::vector<TaskId>& workers) {
-    evaluation_.Begin(id, proto::VALIDATION, 5, workers, now_, actions_);
+    evaluation_.Begin(id, proto::VALIDATION, 5, {}, workers, now_, actions_);
   }
   absl::Status Done(TaskId task, int64_t id, int64_t samples, int64_t correct) {
     proto::EvaluationDone done;

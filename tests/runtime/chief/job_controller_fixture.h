@@ -26,7 +26,8 @@ class JobControllerTest : public ::testing::Test {
     plan_.mutable_job()->set_epochs(job_epochs_);
     proto::TrainingState state;
     state.set_train_samples(train_samples_);
-    controller_ = std::make_unique<JobController>(plan_, state, false, now_);
+    controller_ = std::make_unique<JobController>(plan_, state, false,
+                                                  StatisticsBook(plan_.job().workers(), statistics_), now_);
     for (int i = 0; i < plan_.job().workers(); ++i) ASSERT_TRUE(controller_->Admit(Worker(i), 1, now_).ok());
     for (int i = 0; i < plan_.placement().servers(); ++i) {
       ASSERT_TRUE(controller_->Admit(Server(i), 1, now_).ok());
@@ -129,6 +130,7 @@ class JobControllerTest : public ::testing::Test {
   Nanoseconds now_ = 1 * kSecond;
   uint32_t incarnation_ = 1;  // The incarnation of the worker that sends or vanishes.
   int64_t train_samples_ = 20;
+  MovingStatistics statistics_ = {};  // That the job begins with.
   int64_t job_epochs_ = 1;
   proto::JobPlan plan_;
   std::unique_ptr<JobController> controller_;

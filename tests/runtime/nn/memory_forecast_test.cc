@@ -23,6 +23,9 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   const auto bytes = arena * static_cast<int64_t>(sizeof(float));
   const auto parameters = device->Allocate(bytes, MemoryKind::kDevice).value();
   const auto gradients = device->Allocate(bytes, MemoryKind::kDevice).value();
+  const int64_t statistics_bytes = model.statistics().arena_size() * static_cast<int64_t>(sizeof(float));
+  const auto statistics = device->Allocate(statistics_bytes, MemoryKind::kDevice).value();
+  const auto evaluated_statistics = device->Allocate(statistics_bytes, MemoryKind::kDevice).value();
   proto::Optimizer sgd;
   sgd.mutable_sgd()->set_momentum(0.9);
   const auto optimizer = CreateOptimizer(sgd, *device, MakeUpdateRegions(sgd, {{"all", {0, arena}}})).value();
@@ -33,11 +36,17 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   const auto activations =
       device->Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice).value();
   const absl::Span<float> shared = {activations->floats(), static_cast<size_t>(elements)};
-  const auto training =
-      Plan::Compile(model, *device, *stream, rows, {}, parameters->floats(), gradients->floats(), shared)
-          .value();
-  const auto evaluation =
-      Plan::Compile(model, *device, *stream, evaluated, {}, parameters->floats(), nullptr, shared).value();
+  const auto training = Plan::Compile(model, *device, *stream, {.rows = rows},
+                                      {.parameters = parameters->floats(),
+                                       .gradient_sums = gradients->floats(),
+                                       .statistics = statistics->floats(),
+                                       .activations = shared})
+                            .value();
+  const auto evaluation = Plan::Compile(model, *device, *stream, {.rows = evaluated},
+                                        {.parameters = parameters->floats(),
+                                         .statistics = evaluated_statistics->floats(),
+                                         .activations = shared})
+                              .value();
   return device->FreeMemory().value().value();
 }
 
@@ -58,7 +67,7 @@ TEST(MemoryForecast, EvaluationMemory_DoesNotGrowWithTheNumberOfLayers) {
   const auto stream = device->CreateStream().value();
   const auto bytes = [&](const Model& model) {
     const Arena parameters(model.variables().arena_size());
-    return Plan::Compile(model, *device, *stream, 16, {}, parameters.data(), nullptr)
+    return Plan::Compile(model, *device, *stream, {.rows = 16}, {.parameters = parameters.data()})
         .value()
         ->workspace_bytes();
   };

@@ -79,15 +79,28 @@ struct Network {
         stream(device->CreateStream().value()),
         parameters(model.variables().arena_size()),
         gradients(model.variables().arena_size()),
+        statistics(model.statistics().arena_size()),
         samples(rows, model.sample_elements()),
         batch(samples.batch()) {
     model.variables().FillInitialValues(5, {0, parameters.size()}, parameters.data());
-    plan = Plan::Compile(model, *device, *stream, rows, scaling, parameters.data(), gradients.data()).value();
+    model.statistics().FillInitialValues(5, {0, statistics.size()}, statistics.data());
+    plan = Plan::Compile(model, *device, *stream, {.rows = rows, .scaling = scaling},
+                         {.parameters = parameters.data(),
+                          .gradient_sums = gradients.data(),
+                          .statistics = statistics.data()})
+               .value();
     FillRandom(batch, model.sample_elements(), model.classes(), 0);
   }
 
   absl::Status Backward() {
     return plan->Backward([](int64_t, const Event&) { return absl::OkStatus(); });
+  }
+  // A plan of these many rows that evaluates.
+  std::unique_ptr<Plan> EvaluationPlan(int64_t rows, absl::Span<float> activations = {}) {
+    return Plan::Compile(
+               model, *device, *stream, {.rows = rows, .scaling = scaling},
+               {.parameters = parameters.data(), .statistics = statistics.data(), .activations = activations})
+        .value();
   }
   std::vector<double> DoubleParameters() const {
     return {parameters.data(), parameters.data() + parameters.size()};
@@ -99,6 +112,7 @@ struct Network {
   std::unique_ptr<Stream> stream;
   Arena parameters;
   Arena gradients;
+  Arena statistics;
   BatchBuffer samples;
   HostBatch batch;
   std::unique_ptr<Plan> plan;

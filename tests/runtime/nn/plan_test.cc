@@ -221,12 +221,13 @@ TEST(Plan, SharedActivationsGiveTheSameBits) {
                                      network.gradients.data() + network.gradients.size());
   Arena shared(ActivationElements(network.model, 4, /*trains=*/true).value());
   const absl::Span<float> span = {shared.data(), static_cast<size_t>(shared.size())};
-  const auto training = Plan::Compile(network.model, *network.device, *network.stream, 4, network.scaling,
-                                      network.parameters.data(), network.gradients.data(), span)
-                            .value();
-  const auto evaluation = Plan::Compile(network.model, *network.device, *network.stream, 4, network.scaling,
-                                        network.parameters.data(), nullptr, span)
-                              .value();
+  const auto training =
+      Plan::Compile(network.model, *network.device, *network.stream, {.rows = 4, .scaling = network.scaling},
+                    {.parameters = network.parameters.data(),
+                     .gradient_sums = network.gradients.data(),
+                     .activations = span})
+          .value();
+  const auto evaluation = network.EvaluationPlan(4, span);
   Poison(network);
   ASSERT_TRUE(evaluation->Forward(network.batch).ok());
   EXPECT_EQ(evaluation->Loss()->loss_sum, loss);
@@ -315,9 +316,7 @@ TEST(Plan, KeepsThePaddingOfTheGradientArenaZero) {
 
 TEST(Plan, EvaluatesWithoutGradients) {
   Network network({5}, {3, 2}, 4);
-  auto evaluation = Plan::Compile(network.model, *network.device, *network.stream, 4, network.scaling,
-                                  network.parameters.data(), nullptr)
-                        .value();
+  auto evaluation = network.EvaluationPlan(4);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
   ASSERT_TRUE(evaluation->Forward(network.batch).ok());
   EXPECT_EQ(evaluation->Loss()->loss_sum, network.plan->Loss()->loss_sum);
@@ -335,8 +334,8 @@ TEST(Plan, RefusesWrongNumbersOfRowsAndLabelsOutOfRange) {
                 testing::HasSubstr("row 1 of the batch has label"));
   }
   for (const int64_t rows : {int64_t{0}, int64_t{-1}, int64_t{1} << 60}) {
-    EXPECT_FALSE(Plan::Compile(network.model, *network.device, *network.stream, rows, network.scaling,
-                               network.parameters.data(), nullptr)
+    EXPECT_FALSE(Plan::Compile(network.model, *network.device, *network.stream, {.rows = rows},
+                               {.parameters = network.parameters.data()})
                      .ok());
   }
 }

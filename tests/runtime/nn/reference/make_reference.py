@@ -5,7 +5,8 @@
 
 FOLDER/layers.txt gets a line per network, "NAME|HEIGHT WIDTH CHANNELS|LAYERS OF A JOB FILE", and
 FOLDER/layers.safetensors the loss of each network, summed over its rows, followed by the gradients of all variables but
-the last dense layer's weights, in their order in the arena. Everything is computed in float64. Parameters and inputs
+the last dense layer's weights, in their order in the arena. Networks with batch normalisation follow these by the moving
+statistics after the step and the loss of an evaluation with them. Everything is computed in float64. Parameters and inputs
 are a fixed function of their position (parameter, input_byte), so the file holds results only. Every network is
 
     convolution with tanh, the layer in question, flatten, dense
@@ -48,6 +49,7 @@ class Network:
         self.x = torch.from_numpy(values.reshape(ROWS, height, width, channels)).permute(0, 3, 1, 2)
         self.layers = []
         self.variables = []
+        self.statistics = []  # Moving mean and variance of each batch normalisation.
 
     def variable(self, *shape):
         number = len(self.variables)
@@ -97,6 +99,18 @@ class Network:
         ones = F.avg_pool2d(self.padded(torch.ones_like(x), size, stride, padding, pad), size, stride) * size * size
         return sums / (size * size) if count_padding else sums / ones
 
+    def batch_normalisation(self, x, decay, epsilon, activation=""):
+        """Returns the output of a training step and that of the evaluation after it."""
+        channels = x.shape[1]
+        scale, offset = self.variable(channels), self.variable(channels)
+        mean, variance = torch.zeros(channels, dtype=x.dtype), torch.ones(channels, dtype=x.dtype)
+        self.add("batch_normalisation", f"decay: {decay} epsilon: {epsilon}" +
+                 (f" activation: {activation}" if activation else ""))
+        trained = F.batch_norm(x, mean, variance, scale, offset, training=True, momentum=1 - decay, eps=epsilon)
+        evaluated = F.batch_norm(x, mean, variance, scale, offset, training=False, eps=epsilon)
+        self.statistics += [mean, variance]
+        return tuple(ACTIVATIONS[activation](y) if activation else y for y in (trained, evaluated))
+
     def dense(self, x, units, activation="", **names):
         weights, b = self.variable(x.shape[1], units), self.variable(units)
         self.add("dense", f"units: {units}" + (f" activation: {activation}" if activation else ""), **names)
@@ -107,12 +121,16 @@ class Network:
         self.add("flatten")
         return x.permute(0, 2, 3, 1).reshape(ROWS, -1)
 
-    def results(self, logits):
-        labels = torch.arange(ROWS) % CLASSES
-        loss = F.cross_entropy(logits, labels, reduction="sum")
+    def loss(self, logits):
+        return F.cross_entropy(logits, torch.arange(ROWS) % CLASSES, reduction="sum")
+
+    def results(self, logits, evaluated_logits=None):
+        loss = self.loss(logits)
         loss.backward()
         gradients = [v.grad.reshape(-1).numpy() for v in [*self.variables[:-2], self.variables[-1]]]
-        return numpy.concatenate([[loss.item()], *gradients]).astype(numpy.float32)
+        evaluated = [] if evaluated_logits is None else [[self.loss(evaluated_logits).item()]]
+        return numpy.concatenate([[loss.item()], *gradients, *(each.numpy() for each in self.statistics),
+                                  *evaluated]).astype(numpy.float32)
 
 
 def window(rng, limit, dilation=1):
@@ -129,7 +147,7 @@ def window(rng, limit, dilation=1):
 def networks():
     rng = random.Random(SEED)
     for kind in ("convolution", "max_pooling", "average_pooling", "global_average_pooling", "activate", "add",
-                 "concatenation", "dense"):
+                 "concatenation", "dense", "batch_normalisation"):
         for number in range(30):
             net = Network((rng.randint(3, 9), rng.randint(3, 9), rng.randint(1, 3)))
             limit = min(net.shape[:2])
@@ -155,6 +173,13 @@ def networks():
                 net.add(kind, inputs=inputs)
                 parts = [{"first": x, "second": other}[each] for each in inputs]
                 x = sum(parts) if kind == "add" else torch.cat(parts, dim=1)
+            if kind == "batch_normalisation":
+                x, evaluated = net.batch_normalisation(x, rng.choice([0.9, 0.5, 0.99]), rng.choice([1e-5, 1e-3]),
+                                                       rng.choice(["", "RELU", "TANH"]))
+                logits = net.dense(net.flatten(x), CLASSES)
+                evaluated = evaluated.permute(0, 2, 3, 1).reshape(ROWS, -1)
+                yield f"{kind}_{number}", net, net.results(logits, evaluated @ net.variables[-2] + net.variables[-1])
+                continue
             if kind == "global_average_pooling":
                 net.add("global_average_pooling")
                 x = x.mean(dim=(2, 3))

@@ -1,0 +1,32 @@
+// statistics.safetensors, the file of a checkpoint with a model's moving statistics: each statistic's mean
+// over the workers under its name and, if there are several workers, their own as the tensor "workers"
+// [workers, size of the arena]. All calls block on the disk.
+#ifndef TETHYS_RUNTIME_CHECKPOINT_STATISTICS_FILE_H_
+#define TETHYS_RUNTIME_CHECKPOINT_STATISTICS_FILE_H_
+
+#include <string>
+
+#include "proto/checkpoint.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/moving_statistics.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+// Writes the file into `directory`, syncs it, and lists it and its tensors in the manifest. InvalidArgument:
+// a value that is not finite (the message names the tensor), or arenas of other sizes.
+absl::Status WriteStatisticsFile(const std::string& directory, const VariableSet& set,
+                                 const MovingStatistics& statistics, proto::CheckpointManifest& manifest);
+
+// Reads the file that the manifest lists in CheckpointManifest::statistics. FailedPrecondition: it does not
+// list one, or one of another model than `set`; the message names the first statistic that differs. DataLoss:
+// the file is damaged.
+absl::StatusOr<MovingStatistics> ReadStatisticsFile(const std::string& directory, const VariableSet& set,
+                                                    const proto::CheckpointManifest& manifest);
+
+// DataLoss: the file that the manifest lists is damaged. OK without one.
+absl::Status VerifyStatisticsFile(const std::string& directory, const proto::CheckpointManifest& manifest);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHECKPOINT_STATISTICS_FILE_H_

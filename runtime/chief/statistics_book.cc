@@ -1,0 +1,64 @@
+#include "runtime/chief/statistics_book.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tethys {
+
+StatisticsBook::StatisticsBook(int workers, MovingStatistics start)
+    : current_(std::move(start)), workers_(workers) {
+  if (current_.workers.size() != workers_.size()) return;
+  for (size_t i = 0; i < workers_.size(); ++i) workers_[i].own = current_.workers[i];
+}
+
+const std::vector<float>& StatisticsBook::StartOf(int worker) const {
+  const std::vector<float>& own = workers_[worker].own;
+  return own.empty() ? current_.mean : own;
+}
+
+absl::Status StatisticsBook::OnRunDone(int worker, const proto::RunDone& done) {
+  const auto& values = done.statistics();
+  if (values.size() != static_cast<int>(current_.mean.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("it reports moving statistics of ", values.size(),
+                                                   " elements, the model has ", current_.mean.size()));
+  }
+  if (!std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); })) {
+    return absl::InvalidArgumentError(
+        "its moving statistics hold a value that is not finite: lower optimizer.learning_rate");
+  }
+  workers_[worker].own.assign(values.begin(), values.end());
+  workers_[worker].steps += std::max<int64_t>(0, done.steps());
+  return absl::OkStatus();
+}
+
+void StatisticsBook::OnLost(int worker) { workers_[worker] = {}; }
+
+void StatisticsBook::Average() {
+  if (!Tracks()) return;
+  std::vector<const Worker*> counted;
+  bool all_known = true;
+  for (const Worker& worker : workers_) {
+    all_known = all_known && !worker.own.empty();
+    if (!worker.own.empty() && worker.steps > 0) counted.push_back(&worker);
+  }
+  current_.workers.clear();
+  if (all_known) {
+    for (const Worker& worker : workers_) current_.workers.push_back(worker.own);
+  }
+  if (counted.empty()) return;
+  // Equal weights are 1, so that the mean does not depend on how often it is computed.
+  const bool equal = std::all_of(counted.begin(), counted.end(), [&](const Worker* worker) {
+    return worker->steps == counted.front()->steps;
+  });
+  double weights = 0;
+  std::vector<double> sums(current_.mean.size());
+  for (const Worker* worker : counted) {
+    const double weight = equal ? 1 : static_cast<double>(worker->steps);
+    weights += weight;
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += weight * worker->own[i];
+  }
+  for (size_t i = 0; i < sums.size(); ++i) current_.mean[i] = static_cast<float>(sums[i] / weights);
+}
+
+}  // namespace tethys

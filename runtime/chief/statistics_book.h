@@ -1,0 +1,55 @@
+// Collects the moving statistics of batch normalisation. Every worker keeps its own and reports them at the
+// end of each run; the chief averages them for evaluations and checkpoints. Nothing flows back into training,
+// so neither evaluations nor checkpoints change a job's results. Pure; thread-compatible.
+//
+// Moving statistics are linear in the batches' statistics. In a lock step, where every worker weights its
+// batch by its part of the step's samples, the mean over workers is therefore that of the whole batches.
+#ifndef TETHYS_RUNTIME_CHIEF_STATISTICS_BOOK_H_
+#define TETHYS_RUNTIME_CHIEF_STATISTICS_BOOK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "proto/chief.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/moving_statistics.h"
+
+namespace tethys {
+
+class StatisticsBook {
+ public:
+  // `start`: the statistics of a checkpoint, or the model's initial values as the mean. Without a mean the
+  // model has no statistics, and the book does nothing.
+  StatisticsBook(int workers, MovingStatistics start);
+
+  // What a worker begins with: its own statistics if the checkpoint has those of as many workers, otherwise
+  // the mean. A worker that takes a lost one's place begins with the mean as of the last Average.
+  const std::vector<float>& StartOf(int worker) const;
+
+  // Notes a worker's statistics and steps. InvalidArgument: another number of elements, or a value that is
+  // not finite; nothing is noted.
+  absl::Status OnRunDone(int worker, const proto::RunDone& done);
+  void OnLost(int worker);
+
+  // Computes the mean over the workers, weighted by their steps (equal under lock step, where all make every
+  // step; an asynchronous worker that has made few has learnt little). Without any steps, the mean stays.
+  void Average();
+
+  // As of the last Average.
+  const MovingStatistics& current() const { return current_; }
+
+ private:
+  struct Worker {
+    std::vector<float> own;  // Empty: not known.
+    int64_t steps = 0;
+  };
+
+  bool Tracks() const { return !current_.mean.empty(); }
+
+  MovingStatistics current_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_STATISTICS_BOOK_H_

@@ -1,0 +1,115 @@
+#include <utility>
+
+#include "runtime/nn/layers/activation.h"
+#include "runtime/nn/layers/kinds.h"
+#include "runtime/nn/layers/product.h"
+#include "runtime/nn/layers/window.h"
+
+namespace tethys {
+namespace {
+
+class CompiledBatchNormalisation final : public CompiledLayer {
+ public:
+  CompiledBatchNormalisation(std::unique_ptr<BatchNormalisationPrimitive> primitive,
+                             const CompileArguments& arguments)
+      : primitive_(std::move(primitive)),
+        trains_(arguments.trains),
+        scale_(arguments.variables[0]),
+        offset_(arguments.variables[1]),
+        moving_mean_(arguments.statistics[0]),
+        moving_variance_(arguments.statistics[1]) {}
+
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    if (trains_) {
+      return primitive_->Forward(stream, tensors.x[0], tensors.row_weights, variables(), tensors.y);
+    }
+    return primitive_->Infer(stream, tensors.x[0], moving_mean_, moving_variance_, variables(), tensors.y);
+  }
+  absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
+    return primitive_->Backward(stream, tensors.x[0], variables(), tensors.dy, tensors.dx[0],
+                                scale_.gradient_sums, offset_.gradient_sums);
+  }
+  absl::Status UpdateStatistics(Stream& stream, const float* share, const int32_t* refused) override {
+    return primitive_->UpdateMovingStatistics(stream, share, refused, moving_mean_, moving_variance_);
+  }
+  int64_t workspace_bytes() const override { return primitive_->workspace_bytes(); }
+
+ private:
+  ScaleAndOffset variables() const { return {scale_.values, offset_.values}; }
+
+  const std::unique_ptr<BatchNormalisationPrimitive> primitive_;
+  const bool trains_;
+  const VariableMemory scale_;
+  const VariableMemory offset_;
+  float* const moving_mean_;
+  float* const moving_variance_;
+};
+
+class BatchNormalisationOperation final : public Operation {
+ public:
+  explicit BatchNormalisationOperation(const BatchNormalisationShape& row) : row_(row) {}
+
+  // Forward may overwrite the input in an evaluation only, where backward does not need it.
+  OperandUse operand_use() const override {
+    return {.backward_reads_inputs = true, .overwrites_input = true, .overwrites_gradient = true};
+  }
+  // The only value of a channel would be its mean.
+  int64_t least_samples() const override { return row_.positions == 1 ? 2 : 1; }
+  std::string Describe() const override {
+    return absl::StrCat("batch normalisation of ", row_.positions, " x ", row_.channels,
+                        row_.relu ? " relu" : "");
+  }
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
+    BatchNormalisationShape shape = row_;
+    shape.rows = arguments.rows;
+    shape.groups = arguments.groups;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateBatchNormalisation(shape));
+    return std::make_unique<CompiledBatchNormalisation>(std::move(primitive), arguments);
+  }
+
+ private:
+  const BatchNormalisationShape row_;
+};
+
+void Complete(proto::Layer& layer) {
+  proto::BatchNormalisation& normalisation = *layer.mutable_batch_normalisation();
+  if (!normalisation.has_decay()) normalisation.set_decay(0.9);
+  if (!normalisation.has_epsilon()) normalisation.set_epsilon(1e-5);
+}
+
+absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
+  const proto::BatchNormalisation& normalisation = layer.batch_normalisation();
+  const Shape& in = scope.input();
+  if (in.empty()) return absl::InvalidArgumentError("its input has no axis of channels");
+  // An image [height, width] has one channel.
+  const int64_t channels = in.size() == 2 ? 1 : in.back();
+  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(in));
+  TETHYS_RETURN_IF_ERROR(CheckPositive("elements", elements));
+  const BatchNormalisationShape row = {.rows = 1,
+                                       .positions = elements / channels,
+                                       .channels = channels,
+                                       .epsilon = static_cast<float>(normalisation.epsilon()),
+                                       .decay = static_cast<float>(normalisation.decay()),
+                                       .relu = normalisation.activation() == proto::RELU};
+  TETHYS_RETURN_IF_ERROR(CheckShape(row));
+  TETHYS_RETURN_IF_ERROR(
+      scope.AddVariable("scale", {channels}, "channels", InitialValue::kOnes, channels, channels));
+  TETHYS_RETURN_IF_ERROR(
+      scope.AddVariable("offset", {channels}, "channels", InitialValue::kZeros, channels, channels));
+  TETHYS_RETURN_IF_ERROR(scope.AddStatistic("moving_mean", channels, InitialValue::kZeros));
+  TETHYS_RETURN_IF_ERROR(scope.AddStatistic("moving_variance", channels, InitialValue::kOnes));
+  return DefinedLayer{.output = in,
+                      .operation = std::make_shared<BatchNormalisationOperation>(row),
+                      .activation = BeyondRelu(normalisation.activation())};
+}
+
+std::string Text(const proto::Layer& layer) {
+  return absl::StrCat("batch normalisation", ActivationSuffix(layer.batch_normalisation().activation()));
+}
+
+}  // namespace
+
+const LayerKind kBatchNormalisationKind = {
+    .kind = proto::Layer::kBatchNormalisation, .complete = Complete, .define = Define, .text = Text};
+
+}  // namespace tethys
