@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "deploy/text.h"
 #include "runtime/nn/model.h"
+#include "runtime/nn/zoo/zoo.h"
 
 namespace tethys {
 namespace {
@@ -37,7 +38,7 @@ std::string CountsText(const Totals& counts) {
 }  // namespace
 
 absl::StatusOr<std::string> LayerList(const proto::JobPlan& plan) {
-  const proto::Model& config = plan.job().model();
+  const proto::Model config = ExpandModel(plan.job().model(), plan.job().data().classes());
   const Shape sample_shape(plan.sample_shape().begin(), plan.sample_shape().end());
   TETHYS_ASSIGN_OR_RETURN(const Model model,
                           Model::Create(config, sample_shape, plan.job().data().classes()));

@@ -4,7 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "runtime/job/job.h"
-#include "runtime/nn/layers/layer_defaults.h"
+#include "runtime/nn/zoo/zoo.h"
 
 namespace tethys {
 namespace {
@@ -39,12 +39,7 @@ std::string DescribeAttempts(const proto::RunSummary& summary) {
 
 std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSummary& summary) {
   std::vector<std::string> sentences;
-  sentences.push_back(absl::StrCat("Model: ",
-                                   absl::StrJoin(job.model().layer(), ", ",
-                                                 [](std::string* out, const proto::Layer& layer) {
-                                                   absl::StrAppend(out, LayerText(layer));
-                                                 }),
-                                   "."));
+  sentences.push_back(absl::StrCat("Model: ", ModelText(job.model()), "."));
   if (job.data().has_idx()) {
     const int64_t samples = summary.train().samples();
     sentences.push_back(

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/layers/model_inputs.h"
+#include "runtime/nn/zoo/zoo.h"
 
 namespace tethys {
 namespace {
 
-// The model with all defaults filled in, so that a checkpoint from before a field was there means what it
-// meant then, and with positions in place of the names of inputs.
-proto::Model WithoutNames(proto::Model model) {
-  for (int i = 0; i < model.layer_size(); ++i) ResolveLayer(i, *model.mutable_layer(i));
+// The model's layers with all defaults filled in, so that a checkpoint from before a field was there means
+// what it meant then, and with positions in place of the names of inputs.
+proto::Model WithoutNames(const proto::Model& description, int64_t classes) {
+  proto::Model model = ExpandModel(description, classes);
   const ModelInputs inputs = FindInputs(model);
   for (int i = 0; i < model.layer_size(); ++i) {
     proto::Layer& layer = *model.mutable_layer(i);
@@ -43,7 +43,9 @@ std::string ScalingText(const proto::InputScaling& scaling) {
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path) {
   if (!saved.has_model()) return absl::OkStatus();
-  const proto::Model of_checkpoint = WithoutNames(saved.model()), of_job = WithoutNames(model);
+  // The classes are compared with the variables.
+  const proto::Model of_checkpoint = WithoutNames(saved.model(), saved.classes());
+  const proto::Model of_job = WithoutNames(model, saved.classes());
   for (int i = 0; i < std::max(of_checkpoint.layer_size(), of_job.layer_size()); ++i) {
     const std::string there = LayerText(of_checkpoint, i);
     const std::string here = LayerText(of_job, i);

@@ -12,6 +12,7 @@
 #include "runtime/job/problems.h"
 #include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/layers/model_inputs.h"
+#include "runtime/nn/zoo/zoo.h"
 
 namespace tethys {
 namespace {
@@ -198,8 +199,9 @@ void ApplyRules(proto::Job& job, Problems& problems) {
 
 // ------------------------------------------------------------------------------ fields of other kinds
 
-void ResolveModel(proto::Model& model, Problems& problems) {
-  problems.AddIf(model.layer().empty(), "model", "has no layer: add at least one dense layer");
+void ResolveLayers(proto::Model& model, Problems& problems) {
+  problems.AddIf(model.layer().empty(), "model",
+                 "has no layer: add at least one dense layer, or name a family, such as lenet {}");
   for (int i = 0; i < model.layer_size(); ++i) {
     proto::Layer& layer = *model.mutable_layer(i);
     const std::string field = absl::StrCat("model.layer[", i, "]");
@@ -210,6 +212,17 @@ void ResolveModel(proto::Model& model, Problems& problems) {
   const ModelInputs inputs = FindInputs(model);
   if (inputs.wrong_layer < 0) return;
   problems.Add(absl::StrCat("model.layer[", inputs.wrong_layer, "]"), inputs.problem);
+}
+
+void ResolveModel(proto::Model& model, Problems& problems) {
+  if (model.family_case() == proto::Model::FAMILY_NOT_SET) return ResolveLayers(model, problems);
+  problems.AddIf(
+      !model.layer().empty(), "model",
+      "has both layers and a family: remove one of them; `tethys plan --layers` prints the layers of "
+      "a family, to be copied and changed");
+  CompleteFamily(model);
+  const std::string problem = FamilyProblem(model);
+  problems.AddIf(!problem.empty(), "model", problem);
 }
 
 // Whatever the last layer is, the model is checked once the shape of a sample is known.
@@ -264,7 +277,8 @@ void CheckStrategy(const proto::Job& job, Problems& problems) {
                  absl::StrCat("is ", replicas, ", but the batch is ", GlobalBatch(job),
                               ": every replica needs a sample; raise the batch or lower the replicas"));
   const auto& fixed = job.strategy().parameter_server().partitioner().fixed();
-  for (const proto::Layer& layer : job.model().layer()) {
+  const proto::Model model = ExpandModel(job.model(), job.data().classes());
+  for (const proto::Layer& layer : model.layer()) {
     const int64_t out = SmallestVariable(layer);
     problems.AddIf(
         out > 0 && fixed.shards() > out, "strategy.parameter_server.partitioner.fixed.shards",

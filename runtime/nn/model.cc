@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "runtime/nn/layers/activation.h"
-#include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/layers/layer_kind.h"
 #include "runtime/nn/layers/model_inputs.h"
+#include "runtime/nn/zoo/zoo.h"
 
 namespace tethys {
 namespace {
@@ -112,8 +112,7 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
                                                    sample_elements, " elements; it needs 1 to ",
                                                    kMostElements));
   }
-  proto::Model resolved = config;
-  for (int i = 0; i < resolved.layer_size(); ++i) ResolveLayer(i, *resolved.mutable_layer(i));
+  const proto::Model resolved = ExpandModel(config, classes);
   const ModelInputs inputs = FindInputs(resolved);
   if (inputs.wrong_layer >= 0) {
     return absl::InvalidArgumentError(

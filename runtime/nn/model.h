@@ -20,7 +20,8 @@ class Model {
   // for batch normalisation, LAYER/scale and LAYER/offset. A layer without a name is named after its kind and
   // position, such as "dense_1". `sample_shape` is the shape of one sample, without the batch axis: [height,
   // width, channels], or [28, 28] for one channel. `classes` is the number of outputs that the last layer
-  // must have. InvalidArgument names the layer. Reasons: nothing to train, an input that is no earlier layer
+  // must have. A family (zoo/zoo.h) is
+  // expanded. InvalidArgument names the layer. Reasons: nothing to train, an input that is no earlier layer
   // or has other axes than the layer takes, a window larger than its image, a repeated name, an output that
   // no layer reads, a last layer with another number of outputs, groups that do not divide the channels; to
   // bound memory and time, more than 2^33 parameters, 2^40 elements of a value or 4096 layers.

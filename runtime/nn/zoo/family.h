@@ -1,0 +1,72 @@
+// What a file of this folder says of its family, for the table in zoo.cc; and how it writes layers.
+#ifndef TETHYS_RUNTIME_NN_ZOO_FAMILY_H_
+#define TETHYS_RUNTIME_NN_ZOO_FAMILY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+// Appends layers to a model. Each function returns the name of the layer, to be the input of others. An empty
+// `input` is the layer before.
+class LayerWriter {
+ public:
+  explicit LayerWriter(proto::Model& model) : model_(model) {}
+
+  struct Convolution {
+    int64_t filters = 0;
+    int64_t kernel_size = 3;
+    int64_t stride = 1;
+    absl::optional<int64_t> pad = absl::nullopt;  // Absent: `padding`.
+    proto::Padding padding = proto::VALID;
+    int64_t groups = 1;
+    bool bias = true;
+    proto::Activation activation = proto::ACTIVATION_NONE;
+    proto::Initializer initializer = proto::INITIALIZER_DEFAULT;
+  };
+  std::string Add(absl::string_view name, const Convolution& convolution, absl::string_view input = "");
+
+  struct Normalisation {
+    proto::Activation activation = proto::ACTIVATION_NONE;
+    double decay = 0.9;
+    double epsilon = 1e-5;
+  };
+  std::string Add(absl::string_view name, const Normalisation& normalisation);
+
+  std::string Dense(absl::string_view name, int64_t units,
+                    proto::Activation activation = proto::ACTIVATION_NONE);
+  std::string MaxPooling(absl::string_view name, int64_t size, int64_t stride, int64_t pad = 0);
+  std::string GlobalAveragePooling(absl::string_view name);
+  std::string Flatten(absl::string_view name);
+  // The sum of the two, then relu.
+  std::string SumRelu(absl::string_view name, absl::string_view a, absl::string_view b);
+
+ private:
+  proto::Layer& NewLayer(absl::string_view name, absl::string_view input = "");
+
+  proto::Model& model_;
+};
+
+// The functions are given a model of this family.
+struct FamilyKind {
+  proto::Model::FamilyCase kind = proto::Model::FAMILY_NOT_SET;
+  // Sets absent fields. Values are not checked.
+  void (*complete)(proto::Model& model) = nullptr;
+  // What is wrong with the fields; empty: nothing. The family is complete, here and below.
+  std::string (*problem)(const proto::Model& model) = nullptr;
+  void (*expand)(const proto::Model& model, int64_t classes, LayerWriter& layers) = nullptr;
+  std::string (*text)(const proto::Model& model) = nullptr;  // "ResNet-50", for reports.
+};
+
+extern const FamilyKind kLenetFamily, kMobilenetFamily, kResnetFamily, kVggFamily;
+
+// "resnet.width is 0: it must be 1 to 4096"; empty if `value` is in [1, most].
+std::string RangeProblem(absl::string_view field, int64_t value, int64_t most);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_ZOO_FAMILY_H_
