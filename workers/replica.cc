@@ -86,13 +86,15 @@ absl::Status Replica::Attach(std::unique_ptr<Strategy> strategy) {
 
 absl::Status Replica::Prepare() {
   TETHYS_ASSIGN_OR_RETURN(float* const gradient_sums, GradientSums());
-  TETHYS_ASSIGN_OR_RETURN(
-      plan_, Plan::Compile(model_, *device_, *stream_,
-                           {.rows = options_.rows, .scaling = options_.scaling, .groups = options_.groups},
-                           {.parameters = parameters_->floats(),
-                            .gradient_sums = gradient_sums,
-                            .statistics = statistics_->floats(),
-                            .activations = Activations()}));
+  TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(model_, *device_, *stream_,
+                                               {.rows = options_.rows,
+                                                .scaling = options_.scaling,
+                                                .seed = options_.seed,
+                                                .groups = options_.groups},
+                                               {.parameters = parameters_->floats(),
+                                                .gradient_sums = gradient_sums,
+                                                .statistics = statistics_->floats(),
+                                                .activations = Activations()}));
   StepArenas arenas{parameters_->floats(), gradient_sums, arena_size()};
   if (options_.train != nullptr) {
     TETHYS_ASSIGN_OR_RETURN(feed_, BatchFeed::Create(*device_, *plan_, options_.train, options_.feed));
@@ -119,6 +121,7 @@ absl::Status Replica::CreatePipeline(const StrategyTraits& traits) {
                                       {.device = *device_,
                                        .stream = *stream_,
                                        .stream_only = traits.stream_only,
+                                       .refused = traits.refused,
                                        .ready_ranges = static_cast<int64_t>(model_.ready_order().size()),
                                        .graphs = options_.graphs}));
   return absl::OkStatus();

@@ -24,7 +24,7 @@ absl::StatusOr<std::unique_ptr<StepPipeline>> StepPipeline::Create(const Parts& 
 absl::Status StepPipeline::Allocate() {
   Device& device = options_.device;
   TETHYS_ASSIGN_OR_RETURN(losses_, device.Allocate(2 * sizeof(LossResult), MemoryKind::kPinnedHost));
-  TETHYS_ASSIGN_OR_RETURN(shares_, device.Allocate(2 * sizeof(float), MemoryKind::kPinnedHost));
+  TETHYS_ASSIGN_OR_RETURN(numbers_, device.Allocate(2 * sizeof(StepNumbers), MemoryKind::kPinnedHost));
   for (auto& done : done_) {
     TETHYS_ASSIGN_OR_RETURN(done, device.CreateEvent());
   }
@@ -53,13 +53,13 @@ absl::Status StepPipeline::Enqueue(const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(BeginStep(step));
   if (options_.stream_only) {
     TETHYS_RETURN_IF_ERROR(Launch(step.parity, [&]() -> absl::Status {
-      TETHYS_RETURN_IF_ERROR(ComputeGradients());
+      TETHYS_RETURN_IF_ERROR(ComputeGradients(step.parity));
       return EnqueueEnd(step.parity);
     }));
     TETHYS_RETURN_IF_ERROR(done_[step.parity]->Record(options_.stream));
     return parts_.feed.FeedAhead();
   }
-  TETHYS_RETURN_IF_ERROR(Launch(step.parity, [&] { return ComputeGradients(); }));
+  TETHYS_RETURN_IF_ERROR(Launch(step.parity, [&] { return ComputeGradients(step.parity); }));
   TETHYS_RETURN_IF_ERROR(AnnounceRecorded());
   TETHYS_RETURN_IF_ERROR(parts_.feed.FeedAhead());
   parts_.recorder.BeginExchange();
@@ -84,16 +84,18 @@ absl::Status StepPipeline::TakeBatch(const StepInfo& step) {
 absl::Status StepPipeline::BeginStep(const StepInfo& step) {
   parts_.recorder.BeginExchange();
   TETHYS_RETURN_IF_ERROR(parts_.strategy.BeginStep(step));
-  Share(step.parity) =
-      static_cast<float>(static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /
-                         static_cast<double>(step.global_sample_count));
+  Numbers(step.parity) = {.first_sample = static_cast<uint64_t>(step.sample_begin),
+                          .statistics_share = static_cast<float>(
+                              static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /
+                              static_cast<double>(step.global_sample_count))};
   parts_.recorder.Mark(Phase::kExchange);
   parts_.recorder.EndExchange();
   return absl::OkStatus();
 }
 
 // When a graph captures this, it enqueues only stream work; AnnounceRecorded announces the ranges afterwards.
-absl::Status StepPipeline::ComputeGradients() {
+absl::Status StepPipeline::ComputeGradients(int parity) {
+  TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStepNumbers(&Numbers(parity)));
   TETHYS_RETURN_IF_ERROR(parts_.phases.Run(Phase::kForward, [&] { return parts_.plan.Forward(); }));
   return parts_.phases.Run(Phase::kBackward, [&] {
     return parts_.plan.Backward([&](int64_t range, const Event& ready) {
@@ -118,7 +120,7 @@ absl::Status StepPipeline::AnnounceRecorded() {
 absl::Status StepPipeline::EnqueueEnd(int parity) {
   TETHYS_RETURN_IF_ERROR(
       parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(parity); }));
-  TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStatistics(&Share(parity), options_.refused));
+  TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStatistics(options_.refused));
   return parts_.plan.EnqueueLoss(&Loss(parity));
 }
 

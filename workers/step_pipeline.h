@@ -74,7 +74,7 @@ class StepPipeline {
   absl::Status Enqueue(const StepInfo& step);
   absl::Status TakeBatch(const StepInfo& step);
   absl::Status BeginStep(const StepInfo& step);
-  absl::Status ComputeGradients();
+  absl::Status ComputeGradients(int parity);
   absl::Status Announce(int64_t range, const Event& ready);
   absl::Status AnnounceRecorded();
   absl::Status EnqueueEnd(int parity);
@@ -82,7 +82,7 @@ class StepPipeline {
   absl::Status CheckLoss(int parity);
   absl::Status CauseOf(const absl::Status& failed, int parity);
   absl::Status Launch(int parity, absl::FunctionRef<absl::Status()> work);
-  float& Share(int parity) { return shares_->floats()[parity]; }
+  StepNumbers& Numbers(int parity) { return static_cast<StepNumbers*>(numbers_->data())[parity]; }
   LossResult& Loss(int parity) { return static_cast<LossResult*>(losses_->data())[parity]; }
 
   const Parts parts_;
@@ -93,7 +93,7 @@ class StepPipeline {
   // ranges and the host announces them.
   std::vector<std::unique_ptr<Event>> ready_;
   std::unique_ptr<Buffer> losses_;                // [2] LossResult in pinned memory, by parity.
-  std::unique_ptr<Buffer> shares_;                // [2] float, likewise: what Plan::EnqueueStatistics takes.
+  std::unique_ptr<Buffer> numbers_;               // [2] StepNumbers, likewise.
   std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded behind all work of a step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // Enqueued, but not awaited yet.

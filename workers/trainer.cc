@@ -71,6 +71,7 @@ absl::Status Trainer::CreateReplica(Model model) {
       .rank = task_.index,
       .rows = rows,
       .evaluation_rows = EvaluationRows(model, rows),
+      .seed = job.seed(),
       .groups = std::max(1, job.strategy().local().virtual_replicas()),
       .scaling = scaling_,
       .train = datasets_.train,

@@ -17,6 +17,7 @@ enum class RandomPurpose : uint32_t {
   kInitialValue = 1,  // RandomStream's `a` is the hash of the variable's name.
   kShuffle = 2,       // RandomStream's `a` is the epoch.
   kTest = 3,
+  kDropout = 4,  // RandomStream's `a` is the hash of the layer's name.
 };
 
 constexpr PhiloxKey RandomKey(uint64_t seed, RandomPurpose purpose) {

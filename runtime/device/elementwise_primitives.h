@@ -39,6 +39,36 @@ class ActivationPrimitive {
   virtual absl::Status Backward(Stream& stream, const float* y, const float* dy, float* dx) = 0;
 };
 
+// Sets elements to 0, each with probability `rate`, and divides the others by 1 - rate.
+struct DropoutShape {
+  int64_t rows = 0;
+  int64_t elements = 0;  // Of a row.
+  float rate = 0.5f;
+  uint64_t seed = 0;
+  uint64_t layer = 0;  // Layers of different numbers drop different elements.
+};
+
+// InvalidArgument: negative sizes, more than 2^47 elements, or a rate outside [0, 1).
+inline absl::Status CheckShape(const DropoutShape& shape) {
+  constexpr int64_t kMostElements = int64_t{1} << 47;
+  const bool sizes_fit = shape.rows >= 0 && shape.elements >= 0 &&
+                         (shape.rows == 0 || shape.elements <= kMostElements / shape.rows);
+  if (sizes_fit && shape.rate >= 0 && shape.rate < 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("dropout of ", shape.rows, " x ", shape.elements,
+                                                 " elements at a rate of ", shape.rate,
+                                                 "; the rate must be in [0, 1)"));
+}
+
+class DropoutPrimitive {
+ public:
+  virtual ~DropoutPrimitive() = default;
+  // out = in * (kept ? 1 / (1 - rate) : 0), for outputs and, likewise, for gradients. `out` may be `in`.
+  // Element e of row r is kept if number (*first_row + r) * elements + e of RandomStream(seed, kDropout,
+  // layer), made a float by ToUnitFloat, is at least the rate: the choice depends on the row's number in the
+  // job, never on the batch or the device. `first_row` is in device memory. Requires numbers below 2^64.
+  virtual absl::Status Run(Stream& stream, const uint64_t* first_row, const float* in, float* out) = 0;
+};
+
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_DEVICE_ELEMENTWISE_PRIMITIVES_H_

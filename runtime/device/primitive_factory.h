@@ -31,6 +31,7 @@ class PrimitiveFactory {
   virtual absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) = 0;
   virtual absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
       int64_t count, ActivationFunction function) = 0;
+  virtual absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
       int64_t rows, int64_t classes) = 0;
   virtual absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(

@@ -28,9 +28,9 @@ struct Bounds {
   bool open_least = false;  // `least` itself is not allowed.
   bool open_most = false;
 
-  // A value below an open end must be below it as a float, too, since devices compute in float.
+  // A value inside an open end must be inside it as a float, too, since devices compute in float.
   bool Contain(double value) const {
-    return (open_least ? value > least : value >= least) &&
+    return (open_least ? static_cast<float>(value) > least : value >= least) &&
            (open_most ? static_cast<float>(value) < most : value <= most);
   }
   std::string Text() const {
@@ -81,6 +81,7 @@ constexpr Rule kRules[] = {
     {"model.layer.batch_normalisation.decay", kUnset, Between(0, 1)},
     {"model.layer.batch_normalisation.epsilon", kUnset, Above(0, 1)},
     {"model.layer.batch_normalisation.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
+    {"model.layer.dropout.rate", kUnset, kBelowOne},
     {"model.layer.average_pooling.pad", kUnset, From(0, 1 << 12)},
     {"model.layer.average_pooling.size", kUnset, From(1, 1 << 12)},
     {"model.layer.average_pooling.stride", kUnset, From(1, 1 << 12)},

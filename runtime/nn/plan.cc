@@ -33,6 +33,7 @@ class ModelPlan final : public Plan {
         model_(model),
         rows_(options.rows),
         groups_(options.groups),
+        seed_(options.seed),
         memory_(memory) {}
 
   absl::Status Initialize(const InputScaling& scaling);
@@ -43,7 +44,8 @@ class ModelPlan final : public Plan {
   absl::Status TakeBatch() override;
   absl::Status Forward() override;
   absl::Status Backward(ReadyCallback ready) override;
-  absl::Status EnqueueStatistics(const float* host_share, const int32_t* refused) override;
+  absl::Status EnqueueStepNumbers(const StepNumbers* host) override;
+  absl::Status EnqueueStatistics(const int32_t* refused) override;
   absl::StatusOr<LossResult> Loss() override;
   absl::Status EnqueueLoss(LossResult* host) override;
   int64_t workspace_bytes() const override { return workspace_bytes_; }
@@ -52,6 +54,7 @@ class ModelPlan final : public Plan {
  private:
   absl::Status CheckBatch(const HostBatch& batch) const;
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes);
+  absl::Status CreateStepNumbers();
   absl::Status CreateNode(int index, const StepMemory& memory);
   absl::Status CreateBackward(int index, const StepMemory& memory);
   // The memory at this position of the activations; null for StepMemory::kAbsent.
@@ -59,13 +62,13 @@ class ModelPlan final : public Plan {
   // Puts the gradients of the layer's inputs together, after its Backward.
   absl::Status GatherParts(int index);
   bool training() const { return memory_.gradient_sums != nullptr; }
-  bool has_statistics() const { return !model_.statistics().variables().empty(); }
 
   Device& device_;
   Stream& stream_;
   const Model model_;
   const int64_t rows_;
   const int64_t groups_;
+  const uint64_t seed_;
   const PlanMemory memory_;
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
@@ -81,7 +84,7 @@ class ModelPlan final : public Plan {
   float* logits_ = nullptr;
   float* dlogits_ = nullptr;
   std::unique_ptr<Buffer> loss_result_;
-  std::unique_ptr<Buffer> share_;  // Of EnqueueStatistics; null if it is a no-op.
+  std::unique_ptr<Buffer> step_numbers_;  // Null if no layer uses them.
   int64_t workspace_bytes_ = 0;
 };
 
@@ -115,16 +118,25 @@ absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
   batch_values_ = At(memory.values.front());
   logits_ = At(memory.values.back());
   dlogits_ = At(memory.gradients.back());
+  if (training()) TETHYS_RETURN_IF_ERROR(CreateStepNumbers());
   nodes_.resize(model_.layers().size());
   for (int i = 0; i < model_.graph().layer_count(); ++i) TETHYS_RETURN_IF_ERROR(CreateNode(i, memory));
   if (!training()) return absl::OkStatus();
-  if (has_statistics()) {
-    TETHYS_ASSIGN_OR_RETURN(share_, Allocate(kFloatBytes));
-  }
   for (size_t i = 0; i < model_.ready_order().size(); ++i) {
     TETHYS_ASSIGN_OR_RETURN(ready_.emplace_back(), device_.CreateEvent());
   }
   return absl::OkStatus();
+}
+
+absl::Status ModelPlan::CreateStepNumbers() {
+  const bool used =
+      std::any_of(model_.layers().begin(), model_.layers().end(),
+                  [](const Model::Layer& layer) { return layer.operation->uses_step_numbers(); });
+  if (!used) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(step_numbers_, Allocate(sizeof(StepNumbers)));
+  static constexpr StepNumbers kFirst;
+  TETHYS_RETURN_IF_ERROR(EnqueueStepNumbers(&kFirst));
+  return stream_.Synchronize();
 }
 
 absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
@@ -138,10 +150,14 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
   for (const Range& range : model_.layers()[index].statistics) {
     statistics.push_back(memory_.statistics + range.begin);
   }
+  const auto* const step =
+      step_numbers_ == nullptr ? nullptr : static_cast<const StepNumbers*>(step_numbers_->data());
   TETHYS_ASSIGN_OR_RETURN(node.layer, model_.layers()[index].operation->Compile({.device = device_,
                                                                                  .rows = rows_,
                                                                                  .trains = training(),
                                                                                  .groups = groups_,
+                                                                                 .seed = seed_,
+                                                                                 .step = step,
                                                                                  .variables = variables,
                                                                                  .statistics = statistics}));
   workspace_bytes_ += node.layer->workspace_bytes();
@@ -237,13 +253,14 @@ absl::Status ModelPlan::GatherParts(int index) {
   return absl::OkStatus();
 }
 
-absl::Status ModelPlan::EnqueueStatistics(const float* host_share, const int32_t* refused) {
-  if (share_ == nullptr) return absl::OkStatus();
-  auto* const share = share_->floats();
-  TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream_, share, host_share, kFloatBytes));
-  for (const Node& node : nodes_) {
-    TETHYS_RETURN_IF_ERROR(node.layer->UpdateStatistics(stream_, share, refused));
-  }
+absl::Status ModelPlan::EnqueueStepNumbers(const StepNumbers* host) {
+  if (step_numbers_ == nullptr) return absl::OkStatus();
+  return device_.CopyToDevice(stream_, step_numbers_->data(), host, sizeof(StepNumbers));
+}
+
+absl::Status ModelPlan::EnqueueStatistics(const int32_t* refused) {
+  if (!training() || model_.statistics().variables().empty()) return absl::OkStatus();
+  for (const Node& node : nodes_) TETHYS_RETURN_IF_ERROR(node.layer->UpdateStatistics(stream_, refused));
   return absl::OkStatus();
 }
 

@@ -23,6 +23,7 @@ absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, boo
 struct PlanOptions {
   int64_t rows = 0;
   InputScaling scaling = {};
+  uint64_t seed = 0;   // Of dropout.
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
 };
 
@@ -59,6 +60,10 @@ class Plan {
   // to step, so it must not be part of a captured graph either.
   virtual absl::Status TakeBatch() = 0;
 
+  // Sets the numbers of the next steps, until they are set again; before, they are those of StepNumbers().
+  // `host` is pinned memory, read when the work runs. A no-op if no layer uses them. A graph may capture it.
+  virtual absl::Status EnqueueStepNumbers(const StepNumbers* host) = 0;
+
   // Converts the batch that was taken, then runs the forward pass and the loss. On a device that does not
   // read host memory, Forward and Backward enqueue the same stream work every time, so a graph may capture
   // them.
@@ -79,11 +84,9 @@ class Plan {
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 
   // Enqueues the change that the batch of the last Forward makes to the moving statistics; a no-op if the
-  // model has none, or the plan only evaluates. `host_share` (pinned host memory, read when the work runs) is
-  // this worker's part of the step's samples, times the number of workers: the mean of the workers'
-  // statistics is then that of the whole batch. `refused` is device memory: where it is not 0 when the work
+  // model has none, or the plan only evaluates. `refused` is device memory: where it is not 0 when the work
   // runs, nothing changes; null: never refused. A graph may capture it.
-  virtual absl::Status EnqueueStatistics(const float* host_share, const int32_t* refused) = 0;
+  virtual absl::Status EnqueueStatistics(const int32_t* refused) = 0;
 
   // Returns the loss of the last Forward. Blocks until the stream has computed it.
   virtual absl::StatusOr<LossResult> Loss() = 0;

@@ -119,6 +119,19 @@ class LateBatchNormalisation final : public BatchNormalisationPrimitive {
   Stream& cpu_;
 };
 
+class LateDropout final : public DropoutPrimitive {
+ public:
+  LateDropout(std::unique_ptr<DropoutPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Run(Stream& stream, const uint64_t* first_row, const float* in, float* out) override {
+    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, first_row, in, out); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<DropoutPrimitive> now_;
+  Stream& cpu_;
+};
+
 class LateSum final : public SumPrimitive {
  public:
   LateSum(std::unique_ptr<SumPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
@@ -331,6 +344,10 @@ class LateDevice final : public Device {
       const BatchNormalisationShape& shape) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateBatchNormalisation(shape));
     return std::make_unique<LateBatchNormalisation>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateDropout(shape));
+    return std::make_unique<LateDropout>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSum(count));

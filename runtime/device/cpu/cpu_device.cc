@@ -154,6 +154,10 @@ class CpuDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckCount(count));
     return cpu::CreateActivation(count, function, kernels_);
   }
+  absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
+    return cpu::CreateDropout(shape, kernels_);
+  }
 
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
       int64_t rows, int64_t classes) override {

@@ -424,6 +424,12 @@ void Uniform(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float*
   for (i += 4 * blocks; i < count; ++i) out[i] = UniformAt(key, step, first + i);
 }
 
+void Keep(int64_t count, float rate, float scale, const float* __restrict numbers, const float* in,
+          float* out) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < count; ++i) out[i] = numbers[i] >= rate ? in[i] * scale : 0.0f;
+}
+
 }  // namespace
 
 extern const Kernels TETHYS_KERNELS;
@@ -454,6 +460,7 @@ const Kernels TETHYS_KERNELS = {
     .sum_of_squares = SumOfSquares,
     .updates = UpdateTable<UpdateFormulaList>::kRows,
     .uniform = Uniform,
+    .keep = Keep,
 };
 
 }  // namespace tethys::cpu

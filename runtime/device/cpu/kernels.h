@@ -131,6 +131,8 @@ struct Kernels {
 
   // out[i] = ToUnitFloat of number first + i of the stream of (key, step), numbered as in RandomStream.
   void (*uniform)(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out);
+  // out[i] = numbers[i] >= rate ? in[i] * scale : 0; `out` may be `in`.
+  void (*keep)(int64_t count, float rate, float scale, const float* numbers, const float* in, float* out);
 };
 
 // The kernels of the widest instruction set that this processor supports.

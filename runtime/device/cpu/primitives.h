@@ -26,6 +26,7 @@ absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCross
     int64_t rows, int64_t classes, const Kernels& kernels);
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
                                                                 const Kernels& kernels);
+std::unique_ptr<DropoutPrimitive> CreateDropout(const DropoutShape& shape, const Kernels& kernels);
 std::unique_ptr<UpdatePrimitive> CreateUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions,
                                               const Kernels& kernels);
 std::unique_ptr<ClipPrimitive> CreateClip(double limit, std::vector<UpdateRegion> regions,

@@ -1,4 +1,4 @@
-// Sums and activation functions, with one thread per element.
+// Sums and activation functions, with one thread per element, and dropout.
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
@@ -48,7 +48,31 @@ __global__ void ActivateBackwardKernel(ActivationFunction function, int64_t coun
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) dx[i] = GradientOf(function, y[i], dy[i]);
 }
 
+// One thread per Philox block of four elements; the first and the last thread may write fewer.
+__global__ void DropKernel(DropoutShape shape, PhiloxKey key, const uint64_t* first_row, const float* in,
+                           float* out) {
+  const int64_t count = shape.rows * shape.elements;
+  const uint64_t first = *first_row * static_cast<uint64_t>(shape.elements);
+  const auto before = static_cast<int64_t>(first % 4);  // Elements of the first block that precede out.
+  const float scale = 1 / (1 - shape.rate);
+  for (int64_t i = FirstIndex(); i * 4 < before + count; i += GridSize()) {
+    const PhiloxBlock block = Philox4x32(key, first / 4 + i, shape.layer);
+    for (int word = 0; word < 4; ++word) {
+      const int64_t at = i * 4 + word - before;
+      if (at < 0 || at >= count) continue;
+      out[at] = ToUnitFloat(block.words[word]) >= shape.rate ? in[at] * scale : 0.0f;
+    }
+  }
+}
+
 }  // namespace
+
+cudaError_t Drop(cudaStream_t stream, const DropoutShape& shape, PhiloxKey key, const uint64_t* first_row,
+                 const float* in, float* out) {
+  // A fourth of the elements, and a block that is begun before them.
+  const unsigned blocks = BlocksFor(Divide(shape.rows * shape.elements, 4) + 1);
+  return Launch(DropKernel, blocks, kThreads, stream, shape, key, first_row, in, out);
+}
 
 cudaError_t Add(cudaStream_t stream, int64_t count, const float* a, const float* b, float* sum) {
   return Launch(AddKernel, BlocksFor(count), kThreads, stream, count, a, b, sum);

@@ -186,6 +186,10 @@ class CudaDevice final : public Device {
     return cuda::CreateActivation(count, function);
   }
 
+  absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
+    return cuda::CreateDropout(shape);
+  }
   absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
       int64_t rows, int64_t classes) override {
     TETHYS_RETURN_IF_ERROR(CheckAxis("rows of the loss", rows));

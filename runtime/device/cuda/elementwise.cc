@@ -1,4 +1,4 @@
-// Loss, input conversion, pooling, sums, activations and random numbers: our own kernels.
+// Loss, input conversion, pooling, sums, activations, dropout and random numbers: our own kernels.
 #include <utility>
 
 #include "runtime/device/cuda/cuda_status.h"
@@ -139,6 +139,21 @@ class Activation final : public ActivationPrimitive {
   const ActivationFunction function_;
 };
 
+class Dropout final : public DropoutPrimitive {
+ public:
+  explicit Dropout(const DropoutShape& shape)
+      : shape_(shape), key_(RandomKey(shape.seed, RandomPurpose::kDropout)) {}
+
+  absl::Status Run(Stream& stream, const uint64_t* first_row, const float* in, float* out) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(Drop(Handle(stream), shape_, key_, first_row, in, out));
+    return absl::OkStatus();
+  }
+
+ private:
+  const DropoutShape shape_;
+  const PhiloxKey key_;
+};
+
 class UniformNumbers final : public UniformPrimitive {
  public:
   UniformNumbers(int64_t count, PhiloxKey key) : count_(count), key_(key) {}
@@ -184,6 +199,10 @@ absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) {
 absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,
                                                                       ActivationFunction function) {
   return std::make_unique<Activation>(count, function);
+}
+
+absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) {
+  return std::make_unique<Dropout>(shape);
 }
 
 absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key) {

@@ -113,6 +113,10 @@ cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArgu
 cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArguments& arguments, float decay,
                                    const float* share, const int32_t* refused, float* mean, float* variance);
 
+// Contract: DropoutPrimitive. `key` is RandomKey(shape.seed, RandomPurpose::kDropout).
+cudaError_t Drop(cudaStream_t stream, const DropoutShape& shape, PhiloxKey key, const uint64_t* first_row,
+                 const float* in, float* out);
+
 // Contracts: SumPrimitive, ActivationPrimitive.
 cudaError_t Add(cudaStream_t stream, int64_t count, const float* a, const float* b, float* sum);
 cudaError_t Activate(cudaStream_t stream, ActivationFunction function, int64_t count, const float* x,

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "runtime/device/workspace_bounds.h"
 #include "runtime/nn/layers/activation.h"
 #include "runtime/nn/layers/kinds.h"
 #include "runtime/nn/layers/product.h"
@@ -14,6 +15,7 @@ class CompiledBatchNormalisation final : public CompiledLayer {
                              const CompileArguments& arguments)
       : primitive_(std::move(primitive)),
         trains_(arguments.trains),
+        step_(arguments.step),
         scale_(arguments.variables[0]),
         offset_(arguments.variables[1]),
         moving_mean_(arguments.statistics[0]),
@@ -29,8 +31,9 @@ class CompiledBatchNormalisation final : public CompiledLayer {
     return primitive_->Backward(stream, tensors.x[0], variables(), tensors.dy, tensors.dx[0],
                                 scale_.gradient_sums, offset_.gradient_sums);
   }
-  absl::Status UpdateStatistics(Stream& stream, const float* share, const int32_t* refused) override {
-    return primitive_->UpdateMovingStatistics(stream, share, refused, moving_mean_, moving_variance_);
+  absl::Status UpdateStatistics(Stream& stream, const int32_t* refused) override {
+    return primitive_->UpdateMovingStatistics(stream, &step_->statistics_share, refused, moving_mean_,
+                                              moving_variance_);
   }
   int64_t workspace_bytes() const override { return primitive_->workspace_bytes(); }
 
@@ -39,6 +42,7 @@ class CompiledBatchNormalisation final : public CompiledLayer {
 
   const std::unique_ptr<BatchNormalisationPrimitive> primitive_;
   const bool trains_;
+  const StepNumbers* const step_;
   const VariableMemory scale_;
   const VariableMemory offset_;
   float* const moving_mean_;
@@ -53,6 +57,10 @@ class BatchNormalisationOperation final : public Operation {
   OperandUse operand_use() const override {
     return {.backward_reads_inputs = true, .overwrites_input = true, .overwrites_gradient = true};
   }
+  GpuNeeds gpu_needs() const override {
+    return {.most_workspace = MostNormalisationWorkspace(/*groups=*/1, row_.channels)};
+  }
+  bool uses_step_numbers() const override { return true; }
   // The only value of a channel would be its mean.
   int64_t least_samples() const override { return row_.positions == 1 ? 2 : 1; }
   std::string Describe() const override {

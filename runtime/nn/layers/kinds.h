@@ -7,7 +7,7 @@
 namespace tethys {
 
 extern const LayerKind kActivateKind, kAddKind, kAveragePoolingKind, kBatchNormalisationKind,
-    kConcatenationKind, kConvolutionKind, kDenseKind, kFlattenKind, kGlobalAveragePoolingKind,
+    kConcatenationKind, kConvolutionKind, kDenseKind, kDropoutKind, kFlattenKind, kGlobalAveragePoolingKind,
     kMaxPoolingKind;
 
 // LayerKind::most_inputs of a layer that takes any number.

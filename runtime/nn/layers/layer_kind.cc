@@ -13,9 +13,9 @@ constexpr int64_t kMaxStatistics = int64_t{1} << 19;
 }  // namespace
 
 const LayerKind* FindLayerKind(const proto::Layer& layer) {
-  for (const LayerKind* kind :
-       {&kFlattenKind, &kDenseKind, &kConvolutionKind, &kBatchNormalisationKind, &kMaxPoolingKind,
-        &kAveragePoolingKind, &kGlobalAveragePoolingKind, &kActivateKind, &kAddKind, &kConcatenationKind}) {
+  for (const LayerKind* kind : {&kFlattenKind, &kDenseKind, &kConvolutionKind, &kBatchNormalisationKind,
+                                &kMaxPoolingKind, &kAveragePoolingKind, &kGlobalAveragePoolingKind,
+                                &kActivateKind, &kDropoutKind, &kAddKind, &kConcatenationKind}) {
     if (kind->kind == layer.kind_case()) return kind;
   }
   return nullptr;

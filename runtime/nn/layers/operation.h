@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
 #include "runtime/nn/layers/operand_use.h"
+#include "runtime/nn/layers/step_numbers.h"
 
 namespace tethys {
 
@@ -39,8 +40,8 @@ class CompiledLayer {
   virtual absl::Status Backward(Stream& stream, const BackwardTensors& tensors) = 0;
   // Brings the layer's moving statistics up to date with the last Forward, as the contract of
   // BatchNormalisationPrimitive says.
-  virtual absl::Status UpdateStatistics(Stream& stream, const float* share, const int32_t* refused) {
-    (void)stream, (void)share, (void)refused;
+  virtual absl::Status UpdateStatistics(Stream& stream, const int32_t* refused) {
+    (void)stream, (void)refused;
     return absl::OkStatus();
   }
   // Bytes of device memory that the layer's primitives hold.
@@ -60,6 +61,8 @@ struct CompileArguments {
   int64_t rows = 0;
   bool trains = false;
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
+  uint64_t seed = 0;   // Of random numbers.
+  const StepNumbers* step = nullptr;  // Of the running step, on the device. Null in a plan that evaluates.
   // In the order in which the kind added them.
   absl::Span<const VariableMemory> variables = {};
   absl::Span<float* const> statistics = {};
@@ -80,6 +83,7 @@ class Operation {
   virtual GpuNeeds gpu_needs() const { return {}; }
   // Multiplications that are added up for a sample in the forward pass; 0 unless the layer has weights.
   virtual int64_t multiply_adds() const { return 0; }
+  virtual bool uses_step_numbers() const { return false; }
   // The fewest samples of a batch (or of one of its groups) from which the layer can learn.
   virtual int64_t least_samples() const { return 1; }
   virtual std::string Describe() const = 0;  // "dense 784 x 128 relu"

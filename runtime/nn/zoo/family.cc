@@ -62,6 +62,10 @@ std::string LayerWriter::Flatten(absl::string_view name) {
   return std::string(name);
 }
 
+void LayerWriter::Dropout(absl::string_view name, double rate) {
+  if (rate > 0) NewLayer(name).mutable_dropout()->set_rate(rate);
+}
+
 std::string LayerWriter::SumRelu(absl::string_view name, absl::string_view a, absl::string_view b) {
   proto::Layer& sum = NewLayer(absl::StrCat(name, ".sum"), a);
   sum.add_input(std::string(b));
@@ -73,6 +77,11 @@ std::string LayerWriter::SumRelu(absl::string_view name, absl::string_view a, ab
 std::string RangeProblem(absl::string_view field, int64_t value, int64_t most) {
   if (value >= 1 && value <= most) return "";
   return absl::StrCat(field, " is ", value, ": it must be 1 to ", most);
+}
+
+std::string RateProblem(absl::string_view field, double rate) {
+  if (rate >= 0 && static_cast<float>(rate) < 1) return "";
+  return absl::StrCat(field, " is ", rate, ": it must be at least 0 and below 1");
 }
 
 }  // namespace tethys

@@ -42,6 +42,8 @@ class LayerWriter {
   std::string MaxPooling(absl::string_view name, int64_t size, int64_t stride, int64_t pad = 0);
   std::string GlobalAveragePooling(absl::string_view name);
   std::string Flatten(absl::string_view name);
+  // No layer for a rate of 0.
+  void Dropout(absl::string_view name, double rate);
   // The sum of the two, then relu.
   std::string SumRelu(absl::string_view name, absl::string_view a, absl::string_view b);
 
@@ -66,6 +68,8 @@ extern const FamilyKind kLenetFamily, kMobilenetFamily, kResnetFamily, kVggFamil
 
 // "resnet.width is 0: it must be 1 to 4096"; empty if `value` is in [1, most].
 std::string RangeProblem(absl::string_view field, int64_t value, int64_t most);
+// Likewise for a rate of dropout, in [0, 1).
+std::string RateProblem(absl::string_view field, double rate);
 
 }  // namespace tethys
 

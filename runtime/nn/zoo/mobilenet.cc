@@ -1,5 +1,5 @@
 // MobileNet: Howard et al., "MobileNets: efficient convolutional neural networks for mobile vision
-// applications", 2017; layers, paddings and constants of keras.applications.MobileNet. There is no dropout.
+// applications", 2017; layers, paddings and constants of keras.applications.MobileNet.
 #include <algorithm>
 #include <cmath>
 
@@ -21,11 +21,13 @@ constexpr LayerWriter::Normalisation kNormalisation = {
 
 void Complete(proto::Model& model) {
   if (!model.mobilenet().has_multiplier()) model.mutable_mobilenet()->set_multiplier(1);
+  if (!model.mobilenet().has_dropout()) model.mutable_mobilenet()->set_dropout(0.001);
 }
 
 std::string Problem(const proto::Model& model) {
   const double multiplier = model.mobilenet().multiplier();
-  if (multiplier > 0 && multiplier <= 16) return "";
+  if (multiplier > 0 && multiplier <= 16)
+    return RateProblem("mobilenet.dropout", model.mobilenet().dropout());
   return absl::StrCat("mobilenet.multiplier is ", multiplier, ": it must be above 0 and at most 16");
 }
 
@@ -50,6 +52,7 @@ void Expand(const proto::Model& model, int64_t classes, LayerWriter& layers) {
     ++number;
   }
   layers.GlobalAveragePooling("global_average_pooling");
+  layers.Dropout("dropout", model.mobilenet().dropout());
   layers.Dense("conv_preds", classes);
 }
 

@@ -1,6 +1,5 @@
 // VGG: Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", ICLR
-// 2015. Layers have the names and order of torchvision's vgg16, vgg16_bn and their siblings; there is no
-// dropout.
+// 2015. Layers have the names and order of torchvision's vgg16, vgg16_bn and their siblings.
 #include <algorithm>
 #include <vector>
 
@@ -39,6 +38,7 @@ void Complete(proto::Model& model) {
     vgg.add_dense_units(4096);
   }
   if (!vgg.has_batch_normalisation()) vgg.set_batch_normalisation(false);
+  if (!vgg.has_dropout()) vgg.set_dropout(0.5);
 }
 
 std::string Problem(const proto::Model& model) {
@@ -73,6 +73,7 @@ std::string Problem(const proto::Model& model) {
       return problem;
     }
   }
+  if (std::string problem = RateProblem("vgg.dropout", vgg.dropout()); !problem.empty()) return problem;
   return RangeProblem("vgg.width", vgg.width(), 1 << 16);
 }
 
@@ -97,7 +98,8 @@ void Expand(const proto::Model& model, int64_t classes, LayerWriter& layers) {
   int dense = 0;
   for (const int64_t units : vgg.dense_units()) {
     layers.Dense(absl::StrCat("classifier.", dense), units, proto::RELU);
-    dense += 3;  // In torchvision an activation and a dropout follow.
+    layers.Dropout(absl::StrCat("classifier.", dense + 2), vgg.dropout());
+    dense += 3;  // torchvision counts the activation.
   }
   layers.Dense(absl::StrCat("classifier.", dense), classes);
 }

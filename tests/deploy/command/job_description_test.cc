@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "deploy/command/layer_list.h"
+#include "runtime/nn/zoo/zoo.h"
 
 namespace tethys {
 namespace {

@@ -16,6 +16,7 @@
 
 #include "tests/runtime/device/conformance_fixture.h"
 #include "tests/runtime/device/dense_conformance.h"
+#include "tests/runtime/device/dropout_conformance.h"
 #include "tests/runtime/device/elementwise_conformance.h"
 #include "tests/runtime/device/loss_conformance.h"
 #include "tests/runtime/device/normalisation_conformance.h"

@@ -42,8 +42,7 @@ void Fill(Network& network) {
 
 // Compares the moving statistics after the step, and the loss of an evaluation with them.
 void ExpectStatisticsAgree(Network& network, const std::vector<float>& expected, size_t& next) {
-  const float share = 1;
-  ASSERT_TRUE(network.plan->EnqueueStatistics(&share, nullptr).ok());
+  ASSERT_TRUE(network.plan->EnqueueStatistics(nullptr).ok());
   for (const Variable& statistic : network.model.statistics().variables()) {
     ASSERT_LE(next + statistic.range.count, expected.size());
     for (int64_t i = 0; i < statistic.range.count; ++i, ++next) {

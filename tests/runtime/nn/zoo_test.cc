@@ -9,7 +9,9 @@
 namespace tethys {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 proto::Model Parse(const std::string& text) {
   proto::Model model;
@@ -119,6 +121,21 @@ TEST(Zoo, MultiplierScalesTheFiltersOfMobilenet) {
   EXPECT_EQ(model.variables().element_count(), 470'072);  // Trainable, in Keras.
 }
 
+TEST(Zoo, DropoutFollowsTheDenseLayersOfVgg) {
+  const auto rates = [](const std::string& text) {
+    std::vector<std::string> found;
+    const proto::Model layers = ExpandModel(Parse(text), 10);
+    for (const proto::Layer& layer : layers.layer()) {
+      if (layer.has_dropout()) found.push_back(absl::StrCat(layer.name(), " ", layer.dropout().rate()));
+    }
+    return found;
+  };
+  EXPECT_THAT(rates("vgg {}"), ElementsAre("classifier.2 0.5", "classifier.5 0.5"));
+  EXPECT_THAT(rates("vgg { dropout: 0 }"), IsEmpty());
+  EXPECT_THAT(rates("mobilenet {}"), ElementsAre("dropout 0.001"));
+  EXPECT_THAT(rates("resnet {}"), IsEmpty());
+}
+
 // What is printed can be copied into a job file and means the same.
 TEST(Zoo, ExpandedLayersAreAModelOfTheirOwn) {
   for (const char* text :
@@ -145,6 +162,9 @@ TEST(Zoo, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(problem("vgg { convolutions: 0 }"), HasSubstr("vgg.convolutions is 0"));
   EXPECT_THAT(problem("vgg { dense_units: -1 }"), HasSubstr("vgg.dense_units is -1"));
   EXPECT_THAT(problem("vgg { width: 100000 }"), HasSubstr("vgg.width is 100000"));
+  EXPECT_THAT(problem("vgg { dropout: 1 }"),
+              HasSubstr("vgg.dropout is 1: it must be at least 0 and below 1"));
+  EXPECT_THAT(problem("mobilenet { dropout: -1 }"), HasSubstr("mobilenet.dropout is -1"));
   EXPECT_THAT(problem("mobilenet { multiplier: 0 }"), HasSubstr("mobilenet.multiplier is 0"));
 }
 

@@ -1,0 +1,100 @@
+// Dropout: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014.
+// What is kept is divided by the part that is kept, so evaluations change nothing.
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "runtime/nn/layers/kinds.h"
+
+namespace tethys {
+namespace {
+
+class CompiledDropout final : public CompiledLayer {
+ public:
+  CompiledDropout(std::unique_ptr<DropoutPrimitive> primitive, const uint64_t* first_sample)
+      : primitive_(std::move(primitive)), first_sample_(first_sample) {}
+
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    return primitive_->Run(stream, first_sample_, tensors.x[0], tensors.y);
+  }
+  // Draws the same numbers again.
+  absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
+    return primitive_->Run(stream, first_sample_, tensors.dy, tensors.dx[0]);
+  }
+
+ private:
+  const std::unique_ptr<DropoutPrimitive> primitive_;
+  const uint64_t* const first_sample_;
+};
+
+// In an evaluation the output is the input.
+class CompiledIdentity final : public CompiledLayer {
+ public:
+  CompiledIdentity(Device& device, int64_t elements) : device_(device), elements_(elements) {}
+
+  absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
+    if (tensors.y == tensors.x[0]) return absl::OkStatus();
+    return device_.CopyOnDevice(stream, tensors.y, tensors.x[0],
+                                elements_ * static_cast<int64_t>(sizeof(float)));
+  }
+  absl::Status Backward(Stream&, const BackwardTensors&) override {
+    return absl::FailedPreconditionError("a plan that evaluates has no gradients");
+  }
+
+ private:
+  Device& device_;
+  const int64_t elements_;
+};
+
+class DropoutOperation final : public Operation {
+ public:
+  DropoutOperation(int64_t elements, float rate, uint64_t layer)
+      : elements_(elements), rate_(rate), layer_(layer) {}
+
+  OperandUse operand_use() const override { return {.overwrites_input = true, .overwrites_gradient = true}; }
+  bool uses_step_numbers() const override { return true; }
+  std::string Describe() const override { return absl::StrFormat("dropout %.9g of %d", rate_, elements_); }
+  absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
+    if (!arguments.trains) {
+      return std::make_unique<CompiledIdentity>(arguments.device, arguments.rows * elements_);
+    }
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateDropout({.rows = arguments.rows,
+                                                                            .elements = elements_,
+                                                                            .rate = rate_,
+                                                                            .seed = arguments.seed,
+                                                                            .layer = layer_}));
+    return std::make_unique<CompiledDropout>(std::move(primitive), &arguments.step->first_sample);
+  }
+
+ private:
+  const int64_t elements_;  // Of a row.
+  const float rate_;
+  const uint64_t layer_;
+};
+
+void Complete(proto::Layer& layer) {
+  if (!layer.dropout().has_rate()) layer.mutable_dropout()->set_rate(0.5);
+}
+
+absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope) {
+  const auto rate = static_cast<float>(layer.dropout().rate());
+  if (!(rate >= 0 && rate < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rate is ", layer.dropout().rate(), "; it must be at least 0 and below 1"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(scope.input()));
+  // Layers draw different numbers, also if other layers are added.
+  const uint64_t key = Fnv1a(layer.name().data(), layer.name().size());
+  return DefinedLayer{.output = scope.input(),
+                      .operation = std::make_shared<DropoutOperation>(elements, rate, key)};
+}
+
+std::string Text(const proto::Layer& layer) {
+  return absl::StrFormat("dropout %.9g", layer.dropout().rate());
+}
+
+}  // namespace
+
+const LayerKind kDropoutKind = {
+    .kind = proto::Layer::kDropout, .complete = Complete, .define = Define, .text = Text};
+
+}  // namespace tethys
