@@ -216,7 +216,7 @@ void JobController::OnApplied(TaskId id, const proto::AppliedPushes& applied, Ac
 }
 
 void JobController::OnRunDone(TaskId id, const proto::RunDone& done, Nanoseconds now, Actions& actions) {
-  if (course_.phase() != Phase::kTrain || done.run() != running_.run()) return;
+  if (course_.phase() != Phase::kTrain || done.run() != running_.run() || roster_.at(id).run_done) return;
   if (const absl::Status status = statistics_.OnRunDone(id.index, done); !status.ok()) {
     return Fail(Annotate(status, roster_.Describe(id)), id, now);
   }

@@ -27,8 +27,11 @@ absl::Status StatisticsBook::OnRunDone(int worker, const proto::RunDone& done) {
     return absl::InvalidArgumentError(
         "its moving statistics hold a value that is not finite: lower optimizer.learning_rate");
   }
-  workers_[worker].own.assign(values.begin(), values.end());
-  workers_[worker].steps += std::max<int64_t>(0, done.steps());
+  constexpr int64_t kMostSteps = int64_t{1} << 40;  // No sum overflows.
+  Worker& reporting = workers_[worker];
+  reporting.own.assign(values.begin(), values.end());
+  const int64_t steps = std::clamp<int64_t>(done.steps(), 0, kMostSteps);
+  reporting.steps = std::min(kMostSteps, reporting.steps + steps);
   return absl::OkStatus();
 }
 

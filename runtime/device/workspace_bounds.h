@@ -1,5 +1,5 @@
-// Limits in bytes on the device memory that the libraries behind a GPU's primitives use as workspace. The
-// back end enforces them, and memory forecasts rely on them.
+// Limits in bytes on the device memory that a GPU's primitives and the libraries behind them use as
+// workspace. The back end enforces them, and memory forecasts rely on them.
 #ifndef TETHYS_RUNTIME_DEVICE_WORKSPACE_BOUNDS_H_
 #define TETHYS_RUNTIME_DEVICE_WORKSPACE_BOUNDS_H_
 
@@ -9,6 +9,15 @@ namespace tethys {
 
 inline constexpr int64_t kMostDenseWorkspace = int64_t{32} << 20;  // Shared by a dense layer's products.
 inline constexpr int64_t kMostConvolutionWorkspace = int64_t{256} << 20;
+
+// Batch normalisation adds up a tile of positions of one channel on each thread, on about this many threads.
+inline constexpr int64_t kNormalisationThreads = 32768;
+constexpr int64_t MostNormalisationWorkspace(int64_t groups, int64_t channels) {
+  const int64_t values = groups * channels;
+  const int64_t tiles = values < kNormalisationThreads ? kNormalisationThreads : values;
+  return 2 * tiles * static_cast<int64_t>(sizeof(double)) + 5 * values * static_cast<int64_t>(sizeof(float)) +
+         (groups + 1) * static_cast<int64_t>(sizeof(int64_t));
+}
 
 }  // namespace tethys
 

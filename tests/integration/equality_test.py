@@ -37,6 +37,19 @@ CONVOLUTIONS = with_layers("""
   layer { flatten {} }
   layer { dense { units: 84 } }
 """)
+# Residual, with batch normalisation and dropout.
+NORMALISED = with_layers("""
+  layer { convolution { filters: 6 kernel_size: 5 stride: 2 bias: false } }
+  layer { name: "first" batch_normalisation { activation: TANH } }
+  layer { convolution { filters: 6 kernel_size: 3 pad: 1 bias: false } }
+  layer { name: "second" batch_normalisation {} }
+  layer { input: "first" input: "second" add {} }
+  layer { activate { activation: TANH } }
+  layer { flatten {} }
+  layer { dropout { rate: 0.3 } }
+  layer { dense { units: 32 activation: TANH } }
+  layer { batch_normalisation {} }
+""").replace("sgd { momentum: 0.9 }", "adam { epsilon: 0.001 }").replace("0.05", "0.005")
 LENET = with_layers("""
   layer { convolution { filters: 6 kernel_size: 5 padding: SAME activation: RELU } }
   layer { max_pooling {} }
@@ -74,6 +87,26 @@ class ConvolutionEqualityTest(TethysTest):
             for overrides in (self.MIRRORED, self.SERVERS, self.SHARDED_FILTERS):
                 with self.subTest(overrides=overrides), Run(overrides, job=CONVOLUTIONS).run() as run:
                     self.assert_close(run, local)
+
+    def test_batch_normalisation_and_dropout_equal_virtual_replicas(self):
+        few = "max_steps=30"  # The 24th is a short batch of 57.
+        three = ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3", few]
+        with Run(["strategy=local", "strategy.local.virtual_replicas=3", few], job=NORMALISED).run() as virtual:
+            for overrides in ([*mirrored(3), few], three):
+                with self.subTest(overrides=overrides), Run(overrides, job=NORMALISED).run() as run:
+                    self.assert_close(run, virtual)
+                    with Run([*overrides, "checkpoint.every_steps=7"], job=NORMALISED).run() as saving:
+                        self.assert_same_bits(saving, run)  # Also the moving statistics.
+            with Run(["strategy=local", few], job=NORMALISED).run() as local:
+                distances = self.distances(local, virtual)
+                self.assertGreater(max(distances.values()), 1e-3, "the replicas normalise like one worker")
+
+    def test_batch_normalisation_trains_asynchronously(self):
+        for consistency in ("asynchronous", "stale_synchronous"):
+            overrides = ["optimizer=sgd", *STRATEGIES["ps_async"],
+                         f"strategy.parameter_server.consistency={consistency}", "batch_size_per_worker=16"]
+            with self.subTest(consistency=consistency), Run(overrides, job=NORMALISED).run() as run:
+                self.assertGreater(run.summary()["test"]["accuracy"], 0.6)
 
     def test_distributed_lenet_equals_local_within_1_percent(self):
         few = "max_steps=5"

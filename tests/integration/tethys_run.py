@@ -260,7 +260,7 @@ class Run:
         return int(epoch[1]) if epoch else 0
 
     def parameters(self):
-        """{tensor: values} of the newest checkpoint's parameters and optimizer slots."""
+        """{tensor: values} of the newest checkpoint's parameters, optimizer slots and moving statistics."""
         tensors = {}
         for path in glob.glob(os.path.join(self.checkpoints()[-1], "*.safetensors")):
             with open(path, "rb") as file:
@@ -279,8 +279,10 @@ class TethysTest(unittest.TestCase):
             self.assertEqual(values.tobytes(), theirs[name].tobytes(), f"{name} differs")
 
     def distances(self, run, other):
-        """{variable or slot: ||a - b|| / ||b||}"""
+        """{variable, slot or moving statistic: ||a - b|| / ||b||}"""
         mine, theirs = run.parameters(), other.parameters()
+        for tensors in (mine, theirs):
+            tensors.pop("workers", None)  # Each worker's own moving statistics.
         self.assertEqual(mine.keys(), theirs.keys())
         distances = {}
         for name, values in mine.items():

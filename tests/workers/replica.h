@@ -35,15 +35,16 @@ inline proto::Optimizer SgdConfig() {
 // A replica with samples of its own. A test trains it by replica().Step(), or by Train on random batches.
 class TestReplica {
  public:
-  TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {})
+  // `model` takes 6 x 6 images and has 10 classes, as RandomSamples.
+  TestReplica(std::unique_ptr<Device> device, int rank, int world, Replica::Options options = {},
+              Model model = MakeMlp({6, 6}, {24, 12, 10}))
       : rank_(rank), world_(world) {
     options.rank = rank;
     options.rows = options.evaluation_rows = kRows;
     options.scaling = {.mean = 0.3f, .deviation = 0.35f};
     options.train = RandomSamples(kSamples, rank);
-    replica_ =
-        Replica::Create(MakeMlp({6, 6}, {24, 12, 10}), std::move(device), TestClock(), options).value();
-    samples_ = std::make_unique<BatchBuffer>(kRows, model().sample_elements());
+    replica_ = Replica::Create(std::move(model), std::move(device), TestClock(), options).value();
+    samples_ = std::make_unique<BatchBuffer>(kRows, replica_->model().sample_elements());
     EXPECT_TRUE(replica_->FillInitialValues(5).ok());
     done_ = this->device().CreateEvent().value();
   }
@@ -96,11 +97,14 @@ class TestReplica {
     return out;
   }
 
-  absl::Status SetFirstWeight(float to) {
-    return FillDeviceMemory(device(), stream(), parameters().subspan(0, 1), [to](absl::Span<float> weight) {
-      weight[0] = to;
-      return absl::OkStatus();
-    });
+  absl::Status SetFirstWeight(float to) { return SetParameter(0, to); }
+  // Sets the parameter at a position of the arena.
+  absl::Status SetParameter(int64_t position, float to) {
+    return FillDeviceMemory(device(), stream(), parameters().subspan(position, 1),
+                            [to](absl::Span<float> parameter) {
+                              parameter[0] = to;
+                              return absl::OkStatus();
+                            });
   }
 
   Replica& replica() { return *replica_; }

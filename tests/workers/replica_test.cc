@@ -1,9 +1,11 @@
 // The lifetime of replicas: a replica outlives its strategies, and several replicas can share a process.
 #include "workers/replica.h"
 
+#include <cmath>
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
 #include "tests/testing/late_device.h"
 #include "tests/workers/replica.h"
 
@@ -11,6 +13,7 @@ namespace tethys {
 namespace {
 
 using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
 
 // Makes steps [begin, end) on batches of kRows samples in the order of the dataset.
 absl::Status Steps(TestReplica& test, int64_t begin, int64_t end) {
@@ -122,6 +125,206 @@ TEST(Replica, StrategyThatFailsToPrepareIsNotAttached) {
   EXPECT_TRUE(absl::IsUnavailable(test.replica().Attach(std::make_unique<Refuses>())));
   EXPECT_EQ(test.replica().strategy(), nullptr);
   EXPECT_TRUE(test.replica().Attach(test.MakeLocal()).ok());
+}
+
+// ------------------------------------------------------------------------------ moving statistics
+
+Model NormalisedModel() {
+  proto::Model config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "layer { convolution { filters: 4 kernel_size: 3 } } "
+      "layer { batch_normalisation { activation: RELU } } layer { flatten {} } "
+      "layer { name: 'hidden' dense { units: 12 } } layer { batch_normalisation {} } "
+      "layer { name: 'logits' dense { units: 10 } }",
+      &config));
+  return Model::Create(config, {6, 6}, 10).value();
+}
+
+std::vector<std::unique_ptr<Device>> BothDevices() {
+  std::vector<std::unique_ptr<Device>> devices;
+  devices.push_back(CreateCpuDevice(1).value());
+  devices.push_back(testing::CreateLateDevice());
+  return devices;
+}
+
+std::vector<float> InitialStatistics(const Model& model) {
+  std::vector<float> values(model.statistics().arena_size());
+  model.statistics().FillInitialValues(0, {0, model.statistics().arena_size()}, values.data());
+  return values;
+}
+
+// The statistics after a first step on the first samples of the dataset.
+std::vector<float> StatisticsAfter(std::unique_ptr<Device> device, const StepInfo& step) {
+  TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
+  EXPECT_TRUE(test.replica().Attach(test.MakeLocal()).ok());
+  test.replica().loader().Announce(nullptr, {0, step.sample_count});
+  EXPECT_TRUE(test.replica().Step(step).ok());
+  EXPECT_TRUE(test.replica().Finish().ok());
+  return test.replica().ReadStatistics().value();
+}
+
+TEST(ReplicaStatistics, StepsChangeThemAlikeOnEveryDevice) {
+  std::vector<std::vector<float>> statistics;
+  for (std::unique_ptr<Device>& device : BothDevices()) {
+    TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
+    const std::vector<float> initial = InitialStatistics(test.model());
+    EXPECT_EQ(test.replica().ReadStatistics().value(), initial);
+    ASSERT_TRUE(test.replica().Attach(test.MakeLocal()).ok());
+    ASSERT_TRUE(Steps(test, 0, 6).ok());
+    statistics.push_back(test.replica().ReadStatistics().value());
+    for (const Variable& variable : test.model().statistics().variables()) {
+      for (int64_t i = variable.range.begin; i < variable.range.end(); ++i) {
+        EXPECT_NE(statistics.back()[i], initial[i]) << variable.name << " " << i - variable.range.begin;
+      }
+    }
+  }
+  EXPECT_EQ(statistics[0], statistics[1]);
+}
+
+TEST(ReplicaStatistics, ModelWithoutThemHasNone) {
+  TestReplica test(CreateCpuDevice(1).value(), 0, 1);
+  EXPECT_EQ(test.replica().statistics_size(), 0);
+  EXPECT_EQ(test.replica().ReadStatistics().value(), std::vector<float>());
+  EXPECT_TRUE(test.replica().SetStatistics({}).ok());
+}
+
+TEST(ReplicaStatistics, ThoseThatWereSetAreReadBack) {
+  for (std::unique_ptr<Device>& device : BothDevices()) {
+    TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
+    std::vector<float> values = InitialStatistics(test.model());
+    for (size_t i = 0; i < values.size(); ++i) values[i] += 0.1f * static_cast<float>(i);
+    ASSERT_TRUE(test.replica().SetStatistics(values).ok());
+    EXPECT_EQ(test.replica().ReadStatistics().value(), values);
+  }
+}
+
+TEST(ReplicaStatistics, WrongSizeIsRefusedAndChangesNothing) {
+  for (std::unique_ptr<Device>& device : BothDevices()) {
+    TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
+    const std::vector<float> initial = InitialStatistics(test.model());
+    const auto size = initial.size();
+    for (const size_t wrong : {size_t{0}, size - 1, size + 1}) {
+      const absl::Status status = test.replica().SetStatistics(std::vector<float>(wrong, 7));
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat("of ", wrong, " elements were given, the model has ", size)));
+    }
+    EXPECT_EQ(test.replica().ReadStatistics().value(), initial);
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        test.replica()
+            .Evaluate(RandomSamples(kSamples, 0), {0, kSamples}, std::vector<float>(size + 1))
+            .status()));
+  }
+}
+
+// Makes two steps, then two more, the first of which is refused because of one parameter (the second is
+// enqueued behind it where steps overlap). The moving statistics are those after the first two steps.
+void ExpectRefusedStepKeepsStatistics(TestReplica& test, const char* variable, float poison) {
+  ASSERT_TRUE(Steps(test, 0, 2).ok());
+  const std::vector<float> before = test.replica().ReadStatistics().value();
+  ASSERT_TRUE(test.SetParameter(test.model().variables().Find(variable)->range.begin, poison).ok());
+  const absl::Status status = Steps(test, 2, 4);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step 2 of epoch 1"));
+  EXPECT_EQ(test.replica().ReadStatistics().value(), before);
+}
+
+TEST(ReplicaStatistics, RefusedStepLeavesThemUnchanged) {
+  // The first spoils the statistics of the batch. The other spoils nothing but the loss and the gradients, so
+  // that the statistics would stay finite.
+  for (const char* variable : {"convolution_0/filters", "logits/weights"}) {
+    for (const float poison : {std::nanf(""), HUGE_VALF}) {
+      for (std::unique_ptr<Device>& device : BothDevices()) {
+        SCOPED_TRACE(absl::StrCat(variable, " ", poison, " on ", device->Describe()));
+        TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
+        ASSERT_TRUE(test.replica().Attach(test.MakeLocal()).ok());
+        ExpectRefusedStepKeepsStatistics(test, variable, poison);
+      }
+    }
+  }
+}
+
+TEST(ReplicaStatistics, RefusedMirroredStepLeavesThoseOfAllRanks) {
+  for (const bool late : {false, true}) {
+    ExpectAllOk(InRing(2, [&](std::unique_ptr<Communicator>& communicator) -> absl::Status {
+      const int rank = communicator->rank();
+      TestReplica test(late ? testing::CreateLateDevice() : CreateCpuDevice(1).value(), rank, 2, {},
+                       NormalisedModel());
+      std::unique_ptr<Strategy> strategy = test.MakeMirrored(std::move(communicator));
+      if (late) strategy = test.Staged(std::move(strategy), test.MakeUpdate());
+      TETHYS_RETURN_IF_ERROR(test.replica().Attach(std::move(strategy)));
+      TETHYS_RETURN_IF_ERROR(Steps(test, 0, 2));
+      const std::vector<float> before = test.replica().ReadStatistics().value();
+      if (rank == 0) {
+        const int64_t position = test.model().variables().Find("logits/weights")->range.begin;
+        TETHYS_RETURN_IF_ERROR(test.SetParameter(position, std::nanf("")));
+      }
+      EXPECT_FALSE(Steps(test, 2, 3).ok()) << rank;
+      EXPECT_EQ(test.replica().ReadStatistics().value(), before) << rank << " " << late;
+      test.replica().Detach();
+      return absl::OkStatus();
+    }));
+  }
+}
+
+TEST(ReplicaStatistics, EvaluationUsesItsOwnUnlessOthersAreGiven) {
+  const auto samples = RandomSamples(kSamples, 1);
+  for (std::unique_ptr<Device>& device : BothDevices()) {
+    TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
+    Replica& replica = test.replica();
+    ASSERT_TRUE(replica.Attach(test.MakeLocal()).ok());
+    ASSERT_TRUE(Steps(test, 0, 2).ok());
+    const std::vector<float> own = replica.ReadStatistics().value();
+    const std::vector<float> initial = InitialStatistics(test.model());
+    const auto loss = [&](absl::Span<const float> statistics) {
+      return replica.Evaluate(samples, {0, kSamples}, statistics).value().loss_sum;
+    };
+    const double with_own = loss({});
+    EXPECT_EQ(loss(own), with_own);
+    const double with_initial = loss(initial);
+    EXPECT_GT(std::abs(with_initial - with_own), 1e-3 * with_own);
+    EXPECT_EQ(replica.ReadStatistics().value(), own) << "an evaluation changes nothing";
+    EXPECT_EQ(loss({}), with_own);
+    ASSERT_TRUE(replica.SetStatistics(initial).ok());
+    EXPECT_EQ(loss({}), with_initial);
+  }
+}
+
+TEST(ReplicaStatistics, EvaluationBetweenStepsChangesNoResult) {
+  for (std::unique_ptr<Device>& device : BothDevices()) {
+    TestReplica test(std::move(device), 0, 1, {}, NormalisedModel());
+    TestReplica plain(CreateCpuDevice(1).value(), 0, 1, {}, NormalisedModel());
+    for (TestReplica* replica : {&test, &plain}) {
+      ASSERT_TRUE(replica->replica().Attach(replica->MakeLocal()).ok());
+      for (int64_t step = 0; step < 4; ++step) {
+        ASSERT_TRUE(Steps(*replica, step, step + 1).ok());
+        if (replica == &plain) continue;
+        ASSERT_TRUE(test.replica()
+                        .Evaluate(RandomSamples(kSamples, 1), {0, kSamples}, InitialStatistics(test.model()))
+                        .ok());
+      }
+    }
+    EXPECT_EQ(test.Parameters(), plain.Parameters());
+    EXPECT_EQ(test.replica().ReadStatistics().value(), plain.replica().ReadStatistics().value());
+  }
+}
+
+TEST(ReplicaStatistics, BatchIsWeightedByItsShareOfTheStep) {
+  const StepInfo alone = {.sample_count = 6, .global_sample_count = 6};
+  const StepInfo half_of_two = {.sample_count = 6, .global_sample_count = 12, .workers = 2};
+  const StepInfo quarter_of_two = {.sample_count = 6, .global_sample_count = 24, .workers = 2};
+  const std::vector<float> initial = InitialStatistics(NormalisedModel());
+  for (const bool late : {false, true}) {
+    const auto after = [late](const StepInfo& step) {
+      return StatisticsAfter(late ? testing::CreateLateDevice() : CreateCpuDevice(1).value(), step);
+    };
+    const std::vector<float> whole = after(alone), half = after(quarter_of_two);
+    EXPECT_EQ(after(half_of_two), whole);
+    for (size_t i = 0; i < whole.size(); ++i) {
+      // Both have 0.9 of the initial value; then the second adds half of what the first adds.
+      EXPECT_NEAR(half[i] - 0.9f * initial[i], (whole[i] - 0.9f * initial[i]) / 2, 1e-6) << i;
+    }
+  }
 }
 
 }  // namespace

@@ -5,18 +5,17 @@
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/primitives.h"
 #include "runtime/device/cuda/stream.h"
+#include "runtime/device/workspace_bounds.h"
 
 namespace tethys::cuda {
 namespace {
 
-// Tiles are at least kLeastTile positions long, unless that would make no tile; about kTileThreads threads
-// add them up.
+// Tiles are at least so many positions long, unless that would make no tile.
 constexpr int64_t kLeastTile = 32;
-constexpr int64_t kTileThreads = 32768;
 
 int64_t TilesOf(const BatchNormalisationShape& shape) {
   const int64_t positions = std::max<int64_t>(1, shape.rows / shape.groups) * shape.positions;
-  const int64_t threads = kTileThreads / std::max<int64_t>(1, shape.groups * shape.channels);
+  const int64_t threads = kNormalisationThreads / (shape.groups * shape.channels);
   return std::max<int64_t>(1, std::min(positions / kLeastTile, threads));
 }
 

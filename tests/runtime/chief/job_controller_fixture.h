@@ -101,6 +101,8 @@ class JobControllerTest : public ::testing::Test {
       } else if (const auto* end = absl::get_if<EndJob>(&action)) {
         end_ = end->status;
         culprit_ = end->culprit;
+      } else if (const auto* open = absl::get_if<OpenSave>(&action)) {
+        saved_statistics_ = open->statistics;
       }
     }
   }
@@ -139,6 +141,7 @@ class JobControllerTest : public ::testing::Test {
   std::vector<std::string> notes_;
   std::vector<SendOrder> orders_;
   std::string journal_;
+  MovingStatistics saved_statistics_ = {};  // Of the last save.
   absl::Status end_;
   TaskId culprit_;
 };

@@ -39,7 +39,8 @@ class LossesTest : public JobControllerTest {
                                      " samples: 5 loss_sum: 1 correct: 1 } }"));
   }
   // Sends records for all batches leased to the worker, requests leases until the last, and ends the run.
-  void UseAll(int worker) {
+  // `done`: further fields of RunDone, in text format.
+  void UseAll(int worker, const std::string& done = "") {
     for (bool last = false; !last;) {
       const proto::Lease lease = NewestLease(worker);
       for (const proto::LeaseRange& range : lease.range()) {
@@ -48,7 +49,7 @@ class LossesTest : public JobControllerTest {
       last = lease.last();
       if (!last) Say(Worker(worker), "lease_request { batches: 4 }");
     }
-    Say(Worker(worker), absl::StrCat("run_done { run: ", NewestLease(worker).run(), " }"));
+    Say(Worker(worker), absl::StrCat("run_done { run: ", NewestLease(worker).run(), " ", done, " }"));
   }
   proto::Lease NewestLease(int worker) const {
     for (auto order = orders_.rbegin(); order != orders_.rend(); ++order) {
@@ -90,6 +91,24 @@ TEST_F(LossesTest, LostWorkersBatchesAreLeasedToOthers) {
     EXPECT_THAT(Log(), Contains("w0 evaluate")) << job;
     EXPECT_THAT(journal_, HasSubstr("lost worker 1 its session ended\n"));
   }
+}
+
+TEST_F(LossesTest, ReplacementBeginsWithTheMeanStatistics) {
+  statistics_.mean = {0, 1};
+  job_epochs_ = 2;
+  Begin(absl::StrCat(kAsynchronous, "max_restarts: 1"));
+  UseAll(0, "steps: 3 statistics: [2, 2]");
+  UseAll(1, "steps: 1 statistics: [6, 10]");
+  for (const int worker : {0, 1}) {
+    Say(Worker(worker), "evaluation_done { id: 1 samples: 1 correct: 1 loss_sum: 0.5 }");
+  }
+  EXPECT_THAT(Log(), Contains("w1 run"));
+  Vanish(Worker(1));
+  Fenced();
+  JoinAgain();
+  ASSERT_TRUE(orders_.back().order.has_setup());
+  EXPECT_EQ(orders_.back().task, Worker(1));
+  EXPECT_THAT(orders_.back().order.setup().statistics(), ElementsAre(3, 4));
 }
 
 TEST_F(LossesTest, BatchAppliedForALostWorkerIsUsedWithoutItsRecord) {

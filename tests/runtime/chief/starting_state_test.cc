@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 // The job trains on twenty samples in steps of ten. Checkpoints have seed 3.
 class StartingStateTest : public CheckpointTest {
  protected:
-  void SaveAt(int64_t step, int64_t epoch, int64_t position) {
+  void SaveAt(int64_t step, int64_t epoch, int64_t position, const SavedStatistics& statistics = {}) {
     const auto writer = Begin(step);
     for (const int slot : {0, 1}) ASSERT_TRUE(writer->Write(slot, 0, Values(slot)).ok());
     proto::TrainingState state;
@@ -26,7 +26,7 @@ class StartingStateTest : public CheckpointTest {
     state.set_position(position);
     state.set_seed(3);
     state.set_train_samples(20);
-    ASSERT_TRUE(writer->Commit(state).ok());
+    ASSERT_TRUE(writer->Commit(state, {}, statistics).ok());
   }
   absl::Status Resume(const proto::JobPlan& plan) {
     return FindStartingState(plan, model_, {"momentum"}, root_, true).status();
@@ -64,6 +64,74 @@ TEST_F(StartingStateTest, PositionAfterTheLastUsedSample_IsRefused) {
   plan.set_global_batch(10);
   SaveAt(4, 1, 20);
   EXPECT_TRUE(absl::IsFailedPrecondition(Resume(plan)));
+}
+
+// The statistics of a batch normalisation 'norm' with two channels; each of the two begins at a multiple of
+// 16 elements.
+VariableSet Statistics(const std::string& layer = "norm") {
+  VariableSet set;
+  EXPECT_TRUE(set.Add(layer + "/moving_mean", {2}, "channels", InitialValue::kZeros, 0, 0).ok());
+  EXPECT_TRUE(set.Add(layer + "/moving_variance", {2}, "channels", InitialValue::kOnes, 0, 0).ok());
+  return set;
+}
+
+std::vector<float> Arena(std::pair<float, float> mean, std::pair<float, float> variance) {
+  std::vector<float> values(32);
+  values[0] = mean.first;
+  values[1] = mean.second;
+  values[16] = variance.first;
+  values[17] = variance.second;
+  return values;
+}
+
+proto::JobPlan PlanWithStatistics() {
+  proto::JobPlan plan = Plan("seed: 3 workers: 2 strategy { mirrored {} }");
+  AddStatistics(Statistics(), plan);
+  return plan;
+}
+
+TEST_F(StartingStateTest, NewJob_BeginsWithInitialStatistics) {
+  for (const bool resume : {false, true}) {
+    const auto start = FindStartingState(PlanWithStatistics(), model_, {"momentum"}, root_, resume);
+    ASSERT_TRUE(start.ok()) << start.status();
+    EXPECT_EQ(start->statistics, (MovingStatistics{.mean = Arena({0, 0}, {1, 1})})) << resume;
+  }
+}
+
+TEST_F(StartingStateTest, JobWithoutStatistics_HasNoMean) {
+  SaveAt(3, 1, 10);
+  const auto start = FindStartingState(Plan("seed: 3"), model_, {"momentum"}, root_, true);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->statistics, MovingStatistics());
+}
+
+TEST_F(StartingStateTest, StatisticsOfCheckpoint_AreTheStartingState) {
+  const MovingStatistics saved = {.mean = Arena({2, 3}, {4, 5}),
+                                  .workers = {Arena({1, 3}, {4, 4}), Arena({3, 3}, {4, 6})}};
+  SaveAt(3, 1, 10, {Statistics(), saved});
+  const auto start = FindStartingState(PlanWithStatistics(), model_, {"momentum"}, root_, true);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->statistics, saved);
+  EXPECT_EQ(start->state.step(), 3);
+  EXPECT_EQ(FindStartingState(PlanWithStatistics(), model_, {"momentum"}, root_, false)->statistics.mean,
+            Arena({0, 0}, {1, 1}))
+      << "a job that is not resumed starts anew";
+}
+
+TEST_F(StartingStateTest, CheckpointWithoutStatistics_IsRefusedForPlanWithThem) {
+  SaveAt(3, 1, 10);
+  const absl::Status status = Resume(PlanWithStatistics());
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("step-3 has no moving statistics"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'norm/moving_mean'"));
+}
+
+TEST_F(StartingStateTest, StatisticsOfAnotherLayer_AreRefusedWithBothNames) {
+  SaveAt(3, 1, 10, {Statistics("other"), {.mean = Arena({2, 3}, {4, 5})}});
+  const absl::Status status = Resume(PlanWithStatistics());
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("'other/moving_mean' [2] there and 'norm/moving_mean' [2]"));
 }
 
 // A job that ends after `epochs` or `max_steps`, whichever is first; 0: no limit.

@@ -85,6 +85,26 @@ TEST(ResolveTest, GivesConvolutionAndPoolingLayersTheirDefaults) {
   EXPECT_EQ(job.model().layer(1).max_pooling().stride(), 3);
 }
 
+TEST(ResolveTest, GivesBatchNormalisationItsDefaults) {
+  const std::string text = absl::StrReplaceAll(
+      kLeastJob, {{"layer { flatten {} }",
+                   "layer { batch_normalisation {} } layer { batch_normalisation { decay: "
+                   "0.99 epsilon: 1e-3 activation: RELU } } layer { flatten {} }"}});
+  const proto::Job job = ParseJob(text, "normalised.textproto", {}).value();
+  EXPECT_EQ(job.model().layer(0).name(), "batch_normalisation_0");
+  EXPECT_EQ(job.model().layer(0).batch_normalisation().decay(), 0.9);
+  EXPECT_EQ(job.model().layer(0).batch_normalisation().epsilon(), 1e-5);
+  EXPECT_TRUE(job.model().layer(0).batch_normalisation().has_activation());
+  EXPECT_EQ(job.model().layer(1).batch_normalisation().decay(), 0.99);
+  EXPECT_EQ(job.model().layer(1).batch_normalisation().epsilon(), 1e-3);
+  EXPECT_EQ(job.model().layer(1).batch_normalisation().activation(), proto::RELU);
+}
+
+TEST(ResolveTest, AsManyVirtualReplicasAsSamplesAreAccepted) {
+  EXPECT_EQ(Job().strategy().local().virtual_replicas(), 1);
+  EXPECT_EQ(Job({"strategy.local.virtual_replicas=32"}).strategy().local().virtual_replicas(), 32);
+}
+
 TEST(ResolveTest, ActivationDecidesTheDefaultInitializer) {
   const proto::Job job = Job();
   EXPECT_EQ(job.model().layer(1).dense().initializer(), proto::HE_NORMAL);

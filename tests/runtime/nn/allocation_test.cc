@@ -78,7 +78,8 @@ Counts AllocationsOf(Network& network) {
     return strategy->BeginStep(info).ok() && network.plan->Forward(network.batch).ok() &&
            network.plan->Backward([&](int64_t k, const Event& e) { return strategy->GradientReady(k, e); })
                .ok() &&
-           EndStep(*strategy, info).ok() && network.plan->Loss().ok();
+           EndStep(*strategy, info).ok() && network.plan->EnqueueStatistics(nullptr).ok() &&
+           network.plan->Loss().ok();
   };
   bool ok = step(0);
   news = mallocs = aligned = 0;
@@ -115,6 +116,23 @@ TEST(Allocation, ConvolutionStepAllocatesOnlyInsideOneDnn) {
   EXPECT_LE(counts.news, kSteps * kObjects);
   EXPECT_LE(counts.mallocs, kSteps * kObjects);
   EXPECT_LE(counts.aligned, kSteps * (kProducts + kExecutions * kPerExecution));
+}
+
+TEST(Allocation, BatchNormalisationAllocatesNothing) {
+  // For the outputs, weight gradients and input gradients of two dense layers.
+  constexpr int64_t kProducts = 6;
+  proto::Model config;
+  config.add_layer()->mutable_batch_normalisation();
+  config.add_layer()->mutable_flatten();
+  config.add_layer()->mutable_dense()->set_units(100);
+  config.add_layer()->mutable_batch_normalisation()->set_activation(proto::RELU);
+  config.add_layer()->mutable_dense()->set_units(10);
+  Network network(Model::Create(config, {28, 28}, 10).value(), 128);
+  const Counts counts = AllocationsOf(network);
+  EXPECT_LE(counts.news, kSteps * kProducts * kPerProduct);
+  EXPECT_LE(counts.mallocs, kSteps * kProducts * kPerProduct);
+  EXPECT_LE(counts.aligned, kSteps * kProducts);
+  EXPECT_NE(network.statistics.data()[0], 0) << "the steps change the moving statistics";
 }
 
 }  // namespace

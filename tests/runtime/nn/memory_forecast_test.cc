@@ -50,8 +50,21 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   return device->FreeMemory().value().value();
 }
 
+Model MakeNormalised() {
+  proto::Model config;
+  for (const int64_t filters : {8, 300}) {
+    proto::Convolution* convolution = config.add_layer()->mutable_convolution();
+    convolution->set_filters(filters);
+    convolution->set_kernel_size(3);
+    convolution->set_stride(3);
+    config.add_layer()->mutable_batch_normalisation()->set_activation(proto::RELU);
+  }
+  AddDenseLayers({10}, config);
+  return Model::Create(config, {28, 28}, 10).value();
+}
+
 TEST(MemoryForecast, ForecastExceedsTheAllocatedMemoryByAtMostTenPercent) {
-  for (const Model& model : {MakeLenet(), MakeMlp({28, 28}, {128, 10})}) {
+  for (const Model& model : {MakeLenet(), MakeMlp({28, 28}, {128, 10}), MakeNormalised()}) {
     for (const int64_t rows : {1, 64, 1000}) {
       const int64_t allocated = kGibibyte - LeftAfterTraining(model, rows, kGibibyte);
       const int64_t forecast = ForecastMemory(model, OnGpu(rows)).total();
@@ -59,6 +72,16 @@ TEST(MemoryForecast, ForecastExceedsTheAllocatedMemoryByAtMostTenPercent) {
       EXPECT_LE(forecast, allocated + allocated / 10) << rows;
     }
   }
+}
+
+TEST(MemoryForecast, CountsTheStatisticsOfTrainingAndEvaluation) {
+  const Model model = MakeNormalised();
+  const MemoryForecast forecast = ForecastMemory(model, OnGpu(8));
+  EXPECT_EQ(forecast.statistics, 2 * 4 * (2 * 16 + 2 * 304));
+  MemoryForecast without = forecast;
+  without.statistics = 0;
+  EXPECT_EQ(forecast.total() - without.total(), forecast.statistics);
+  EXPECT_EQ(ForecastMemory(MakeLenet(), OnGpu(8)).statistics, 0);
 }
 
 TEST(MemoryForecast, EvaluationMemory_DoesNotGrowWithTheNumberOfLayers) {

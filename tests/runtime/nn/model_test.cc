@@ -223,5 +223,114 @@ TEST(Model, RefusesUntrainableModels) {
           .ok());
 }
 
+TEST(Model, BatchNormalisationAddsVariablesAndStatistics) {
+  const Model model = Create(
+                          "layer { convolution { filters: 6 kernel_size: 5 } } "
+                          "layer { name: 'norm' batch_normalisation { activation: TANH } } "
+                          "layer { flatten {} } layer { dense { units: 10 } }")
+                          .value();
+  const auto variables = model.variables().variables();
+  ASSERT_EQ(variables.size(), 6u);
+  EXPECT_EQ(variables[2].name, "norm/scale");
+  EXPECT_EQ(variables[2].shape, Shape{6});
+  EXPECT_EQ(variables[2].initial_value, InitialValue::kOnes);
+  EXPECT_EQ(variables[3].name, "norm/offset");
+  EXPECT_EQ(variables[3].shape, Shape{6});
+  EXPECT_EQ(variables[3].initial_value, InitialValue::kZeros);
+  const auto statistics = model.statistics().variables();
+  ASSERT_EQ(statistics.size(), 2u);
+  EXPECT_EQ(statistics[0].name, "norm/moving_mean");
+  EXPECT_EQ(statistics[0].shape, Shape{6});
+  EXPECT_EQ(statistics[0].initial_value, InitialValue::kZeros);
+  EXPECT_EQ(statistics[1].name, "norm/moving_variance");
+  EXPECT_EQ(statistics[1].initial_value, InitialValue::kOnes);
+  EXPECT_EQ(statistics[1].range, (Range{16, 6}));
+  EXPECT_EQ(model.statistics().arena_size(), 32);
+  EXPECT_EQ(model.layers()[1].statistics, (std::vector<Range>{statistics[0].range, statistics[1].range}));
+  EXPECT_EQ(model.layers()[2].name(), "norm/activation");
+}
+
+TEST(Model, ModelWithoutBatchNormalisationHasNoStatistics) {
+  EXPECT_EQ(Create(kLenet).value().statistics().arena_size(), 0);
+}
+
+TEST(Model, InitialScalesAndVariancesAreOne) {
+  const Model model = Create(
+                          "layer { name: 'norm' batch_normalisation {} } layer { flatten {} } "
+                          "layer { dense { units: 10 } }")
+                          .value();
+  std::vector<float> values(32);
+  model.variables().FillInitialValues(7, {0, 32}, values.data());
+  EXPECT_EQ(values[0], 1) << "scale";
+  EXPECT_EQ(values[16], 0) << "offset";
+  EXPECT_EQ(values[1], 0) << "padding";
+  model.statistics().FillInitialValues(7, {0, 32}, values.data());
+  EXPECT_EQ(values[0], 0) << "moving mean";
+  EXPECT_EQ(values[16], 1) << "moving variance";
+}
+
+TEST(Model, ReadyRangeSpansScaleAndOffset) {
+  const Model model = Create(
+                          "layer { convolution { filters: 20 kernel_size: 5 } } "
+                          "layer { name: 'norm' batch_normalisation { activation: RELU } } "
+                          "layer { flatten {} } layer { dense { units: 10 } }")
+                          .value();
+  const std::vector<Range> order = model.ready_order();
+  ASSERT_EQ(order.size(), 3u);
+  EXPECT_EQ(order[1].begin, model.variables().Find("norm/scale")->range.begin);
+  EXPECT_EQ(order[1].end(), model.variables().Find("norm/offset")->range.end());
+  EXPECT_EQ(order[1].count, 32 + 20);
+}
+
+TEST(Model, GreyImageIsNormalisedAsOneChannel) {
+  const auto with_shape = [](const Shape& shape) {
+    return Create("layer { batch_normalisation {} } layer { flatten {} } layer { dense { units: 10 } }",
+                  shape)
+        .value();
+  };
+  const Model grey = with_shape({28, 28}), image = with_shape({28, 28, 3}), vector = with_shape({28});
+  EXPECT_EQ(grey.statistics().variables()[0].shape, Shape{1});
+  EXPECT_EQ(grey.layers()[0].operation->Describe(), "batch normalisation of 784 x 1");
+  EXPECT_EQ(grey.layers()[0].output, (Shape{28, 28}));
+  EXPECT_EQ(image.statistics().variables()[0].shape, Shape{3});
+  EXPECT_EQ(image.layers()[0].operation->Describe(), "batch normalisation of 784 x 3");
+  EXPECT_EQ(vector.statistics().variables()[0].shape, Shape{28});
+  EXPECT_EQ(vector.layers()[0].operation->Describe(), "batch normalisation of 1 x 28");
+}
+
+TEST(Model, BatchOfOneSampleIsTooSmallForVectorsOnly) {
+  const std::string norm = "layer { name: 'norm' batch_normalisation {} } ";
+  const std::string dense = "layer { flatten {} } layer { dense { units: 10 } } ";
+  const Model vectors = Create(dense + norm).value(), images = Create(norm + dense).value();
+  const absl::Status status = vectors.CheckBatch(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layer 'norm' (batch normalisation of 1 x 10)"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at least 2 samples"));
+  EXPECT_TRUE(vectors.CheckBatch(2).ok());
+  EXPECT_TRUE(images.CheckBatch(1).ok());
+  EXPECT_TRUE(Create(dense).value().CheckBatch(1).ok());
+  EXPECT_FALSE(Create(norm + dense, {1, 1, 3}).value().CheckBatch(1).ok()) << "images of one pixel";
+}
+
+TEST(Model, RefusesTooManyStatistics) {
+  const std::string layers = "layer { name: 'norm' batch_normalisation {} } layer { dense { units: 2 } }";
+  constexpr int64_t kMost = int64_t{1} << 18;  // Channels: each has two statistics.
+  EXPECT_EQ(Create(layers, {kMost}, 2).value().statistics().arena_size(), int64_t{1} << 19);
+  const absl::Status status = Create(layers, {kMost + 1}, 2).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("layer[0] 'norm': with moving_variance [262145] the model exceeds 524288 elements"));
+  EXPECT_FALSE(Create(layers, {2 * kMost + 1}, 2).ok());
+}
+
+TEST(Model, RefusesImpossibleDecayAndEpsilon) {
+  for (const char* fields : {"decay: 0", "decay: 1", "decay: 1.5", "decay: -0.5", "decay: nan",
+                             "decay: 0.999999999", "epsilon: 0", "epsilon: -1", "epsilon: nan"}) {
+    ExpectRefused(absl::StrCat("layer { name: 'norm' batch_normalisation { ", fields,
+                               " } } layer { flatten {} } layer { dense { units: 10 } }"),
+                  "layer[0] 'norm': batch normalisation has epsilon ");
+  }
+}
+
 }  // namespace
 }  // namespace tethys
