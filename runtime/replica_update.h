@@ -4,6 +4,7 @@
 #ifndef TETHYS_RUNTIME_REPLICA_UPDATE_H_
 #define TETHYS_RUNTIME_REPLICA_UPDATE_H_
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 

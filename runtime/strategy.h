@@ -41,9 +41,10 @@ struct StepInfo {
   int64_t sample_count = 0;  // Samples of this worker's batch; 0 is allowed (the worker still takes part).
   int64_t global_sample_count = 0;  // Samples of all workers' batches in this step, 1 or more. Asynchronous:
                                     // sample_count.
-  int workers = 1;                  // Workers that share global_sample_count. Asynchronous: 1.
-  int64_t schedule_position = 0;    // Samples used before this update; the learning rate is a function of it.
-  int parity = 0;                   // 0 or 1. The two steps that may be in flight have different parities.
+  // Workers in lock step, among which global_sample_count is split. 0: each batch counts by itself.
+  int workers = 1;
+  int64_t schedule_position = 0;  // Samples used before this update; the learning rate is a function of it.
+  int parity = 0;                 // 0 or 1. The two steps that may be in flight have different parities.
 };
 
 // One event per parity, recorded where the device begins a step's update. Null if the event is not needed.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
@@ -12,6 +13,28 @@
 #include "runtime/optim/optimizer.h"
 
 namespace tethys {
+namespace {
+
+// The samples of the smallest part with any, when `samples` are split among `parts`.
+int64_t SmallestPart(int64_t samples, int64_t parts) { return std::max<int64_t>(1, samples / parts); }
+
+// InvalidArgument: a layer cannot learn from the smallest batch of a worker.
+absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t train_samples) {
+  // Workers on leases get whole batches.
+  const bool leased = LeasesBatches(job);
+  const int64_t parts = leased ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
+  const int64_t batch = leased ? BatchPerWorkerRows(job) : GlobalBatch(job);
+  TETHYS_RETURN_IF_ERROR(Annotate(model.CheckBatch(SmallestPart(batch, parts)), "model"));
+  const int64_t rest = train_samples % batch;
+  if (job.drop_remainder() || rest == 0) return absl::OkStatus();
+  const absl::Status short_batch = model.CheckBatch(SmallestPart(rest, parts));
+  if (short_batch.ok()) return short_batch;
+  return absl::InvalidArgumentError(absl::StrCat("model: ", short_batch.message(), "; an epoch of ",
+                                                 train_samples, " samples ends with a batch of ", rest,
+                                                 ": write drop_remainder: true, or another batch"));
+}
+
+}  // namespace
 
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   proto::JobPlan plan;
@@ -27,9 +50,7 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   plan.set_global_batch(GlobalBatch(job));
   TETHYS_ASSIGN_OR_RETURN(const Model model,
                           Model::Create(job.model(), sizes.sample_shape, job.data().classes()));
-  const int parts = std::max(job.workers(), job.strategy().local().virtual_replicas());
-  TETHYS_RETURN_IF_ERROR(
-      Annotate(model.CheckBatch(SplitSlice({0, GlobalBatch(job)}, parts - 1, parts).count()), "model"));
+  TETHYS_RETURN_IF_ERROR(CheckBatches(job, model, sizes.train));
   AddVariables(model.variables(), plan);
   AddStatistics(model.statistics(), plan);
   for (const OptimizerSlot& slot : SlotsOf(job.optimizer())) plan.add_slot(slot.name);

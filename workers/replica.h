@@ -15,6 +15,7 @@
 #ifndef TETHYS_WORKERS_REPLICA_H_
 #define TETHYS_WORKERS_REPLICA_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>

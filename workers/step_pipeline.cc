@@ -12,6 +12,13 @@ absl::Status Named(const StepInfo& step, const absl::Status& status) {
   return Annotate(status, absl::StrCat("step ", step.step, " of epoch ", step.epoch + 1));
 }
 
+// See StepNumbers. Out of lock step, every batch with samples counts like any other.
+float StatisticsShare(const StepInfo& step) {
+  if (step.workers == 0) return 1;
+  return static_cast<float>(static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /
+                            static_cast<double>(step.global_sample_count));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StepPipeline>> StepPipeline::Create(const Parts& parts,
@@ -54,7 +61,7 @@ absl::Status StepPipeline::Enqueue(const StepInfo& step) {
   if (options_.stream_only) {
     TETHYS_RETURN_IF_ERROR(Launch(step.parity, [&]() -> absl::Status {
       TETHYS_RETURN_IF_ERROR(ComputeGradients(step.parity));
-      return EnqueueEnd(step.parity);
+      return EnqueueEnd(step);
     }));
     TETHYS_RETURN_IF_ERROR(done_[step.parity]->Record(options_.stream));
     return parts_.feed.FeedAhead();
@@ -63,7 +70,7 @@ absl::Status StepPipeline::Enqueue(const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(AnnounceRecorded());
   TETHYS_RETURN_IF_ERROR(parts_.feed.FeedAhead());
   parts_.recorder.BeginExchange();
-  const absl::Status ended = EnqueueEnd(step.parity);
+  const absl::Status ended = EnqueueEnd(step);
   if (!ended.ok()) return CauseOf(ended, step.parity);
   return done_[step.parity]->Record(options_.stream);
 }
@@ -85,9 +92,7 @@ absl::Status StepPipeline::BeginStep(const StepInfo& step) {
   parts_.recorder.BeginExchange();
   TETHYS_RETURN_IF_ERROR(parts_.strategy.BeginStep(step));
   Numbers(step.parity) = {.first_sample = static_cast<uint64_t>(step.sample_begin),
-                          .statistics_share = static_cast<float>(
-                              static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /
-                              static_cast<double>(step.global_sample_count))};
+                          .statistics_share = StatisticsShare(step)};
   parts_.recorder.Mark(Phase::kExchange);
   parts_.recorder.EndExchange();
   return absl::OkStatus();
@@ -117,11 +122,14 @@ absl::Status StepPipeline::AnnounceRecorded() {
   return absl::OkStatus();
 }
 
-absl::Status StepPipeline::EnqueueEnd(int parity) {
+// A graph contains this only in lock step, where every step changes the moving statistics.
+absl::Status StepPipeline::EnqueueEnd(const StepInfo& step) {
   TETHYS_RETURN_IF_ERROR(
-      parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(parity); }));
-  TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStatistics(options_.refused));
-  return parts_.plan.EnqueueLoss(&Loss(parity));
+      parts_.phases.Run(Phase::kExchange, [&] { return parts_.strategy.EnqueueEnd(step.parity); }));
+  if (step.workers > 0 || step.sample_count > 0) {
+    TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStatistics(options_.refused));
+  }
+  return parts_.plan.EnqueueLoss(&Loss(step.parity));
 }
 
 absl::Status StepPipeline::Finish() {

@@ -17,6 +17,7 @@
 #define TETHYS_WORKERS_STEP_PIPELINE_H_
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -77,7 +78,7 @@ class StepPipeline {
   absl::Status ComputeGradients(int parity);
   absl::Status Announce(int64_t range, const Event& ready);
   absl::Status AnnounceRecorded();
-  absl::Status EnqueueEnd(int parity);
+  absl::Status EnqueueEnd(const StepInfo& step);
   absl::Status Record(const StepInfo& step, const absl::StatusOr<StepOutcome>& outcome);
   absl::Status CheckLoss(int parity);
   absl::Status CauseOf(const absl::Status& failed, int parity);

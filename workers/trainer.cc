@@ -132,7 +132,7 @@ absl::StatusOr<proto::RunDone> Trainer::RunSegment(const proto::Run& run) {
                         .sample_begin = JobPosition(run.epoch(), plan.train_samples(), batch.positions.begin),
                         .sample_count = batch.positions.count(),
                         .global_sample_count = batch.global_count,
-                        .workers = leased_ && !in_rounds_ ? 1 : plan.job().workers(),
+                        .workers = leased_ ? 0 : plan.job().workers(),
                         .schedule_position = SamplesUsed(plan, run.epoch(), batch.step_begin)};
     TETHYS_RETURN_IF_ERROR(session_.status());
     TETHYS_RETURN_IF_ERROR(replica_->Step(step));
@@ -156,6 +156,11 @@ absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
       order.end() > dataset->size()) {
     return absl::InvalidArgumentError(absl::StrCat("the chief asked to evaluate samples [", order.begin(),
                                                    ", ", order.end(), "), which are outside the split"));
+  }
+  if (order.statistics_size() != replica_->statistics_size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the chief sent moving statistics of ",
+                                                   order.statistics_size(), " elements, the model has ",
+                                                   replica_->statistics_size()));
   }
   return replica_->Evaluate(dataset, {order.begin(), order.end()}, order.statistics());
 }

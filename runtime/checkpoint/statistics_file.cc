@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "runtime/base/file.h"
 #include "runtime/checkpoint/checkpoint_format.h"
@@ -16,6 +21,7 @@ namespace {
 constexpr char kWorkers[] = "workers";
 // Above this, the workers' own statistics are left out, and a resumed job starts from their mean.
 constexpr int64_t kMostWorkerBytes = int64_t{256} << 20;
+constexpr int64_t kMostFileBytes = kMostWorkerBytes + (int64_t{32} << 20);
 constexpr int64_t kFloatBytes = sizeof(float);
 
 std::vector<SafetensorsEntry> EntriesOf(const VariableSet& set, const MovingStatistics& statistics) {
@@ -65,18 +71,21 @@ struct StatisticsFile {
 absl::StatusOr<StatisticsFile> Load(const std::string& directory, const proto::CheckpointManifest& manifest) {
   const proto::CheckpointFile& listed = manifest.statistics();
   const std::string path = absl::StrCat(directory, "/", kStatisticsFile);
-  const absl::StatusOr<std::string> bytes = ReadFile(path);
+  if (listed.bytes() < kSafetensorsLengthBytes || listed.bytes() > kMostFileBytes) {
+    return absl::DataLossError(absl::StrCat(path, ": its manifest gives it ", listed.bytes(), " bytes"));
+  }
+  absl::StatusOr<std::string> bytes = ReadFile(path, listed.bytes());
   if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
   const auto size = static_cast<int64_t>(bytes->size());
-  if (size != listed.bytes() || size < kSafetensorsLengthBytes) {
+  if (size != listed.bytes()) {
     return absl::DataLossError(
         absl::StrCat(path, " has ", size, " bytes; its manifest says ", listed.bytes()));
   }
   if (Crc32(*bytes) != listed.crc32()) {
     return absl::DataLossError(absl::StrCat(path, " is damaged: its checksum is not the manifest's"));
   }
-  StatisticsFile file{.entries = {}, .bytes = *bytes};
-  const absl::StatusOr<int64_t> json_bytes = DecodeSafetensorsHeaderBytes(bytes->data(), size);
+  StatisticsFile file{.entries = {}, .bytes = *std::move(bytes)};
+  const absl::StatusOr<int64_t> json_bytes = DecodeSafetensorsHeaderBytes(file.bytes.data(), size);
   if (!json_bytes.ok()) return Annotate(json_bytes.status(), path);
   file.data_begin = kSafetensorsLengthBytes + *json_bytes;
   absl::StatusOr<std::vector<SafetensorsEntry>> entries = DecodeSafetensorsHeader(
@@ -158,6 +167,12 @@ absl::StatusOr<MovingStatistics> ReadStatisticsFile(const std::string& directory
     }
   } else {
     statistics.workers = {statistics.mean};  // If there is one worker, the mean is its own.
+  }
+  for (const std::vector<float>& own : statistics.workers) {
+    if (!CheckValues(set, statistics.mean).ok() || !CheckValues(set, own).ok()) {
+      return absl::DataLossError(
+          absl::StrCat(directory, "/", kStatisticsFile, " holds a value that is not finite"));
+    }
   }
   return statistics;
 }

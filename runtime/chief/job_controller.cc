@@ -66,7 +66,7 @@ void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::From
     OnReady(id, message.ready(), now, actions);
   } else if (message.has_lease_request()) {
     OnLeaseRequest(id, message.lease_request(), actions);
-  } else if (message.has_run_done()) {
+  } else if (message.has_run_done() && id.role == proto::WORKER) {
     OnRunDone(id, message.run_done(), now, actions);
   } else if (message.has_evaluation_done()) {
     OnEvaluationDone(id, message.evaluation_done(), now, actions);

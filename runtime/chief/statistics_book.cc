@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace tethys {
 
 StatisticsBook::StatisticsBook(int workers, MovingStatistics start)

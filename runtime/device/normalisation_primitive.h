@@ -28,7 +28,8 @@ struct BatchNormalisationShape {
   int64_t elements() const { return rows * positions * channels; }
 };
 
-// InvalidArgument: an axis below 1 or above 2^31, more than 2^47 elements, an epsilon that is not above 0, or
+// InvalidArgument: an axis below 1 or above 2^31, more than 2^47 elements, more groups than
+// rows, an epsilon that is not above 0, or
 // a decay outside (0, 1).
 inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
   constexpr int64_t kMostAxis = int64_t{1} << 31, kMostElements = int64_t{1} << 47;
@@ -41,6 +42,10 @@ inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
       shape.channels > kMostElements / (shape.rows * shape.positions)) {
     return absl::InvalidArgumentError(
         absl::StrCat("batch normalisation of more than ", kMostElements, " elements"));
+  }
+  if (shape.groups > shape.rows) {
+    return absl::InvalidArgumentError(absl::StrCat("batch normalisation of ", shape.rows, " rows in ",
+                                                   shape.groups, " groups; each needs a row"));
   }
   if (!(shape.epsilon > 0) || !(shape.decay > 0) || !(shape.decay < 1)) {
     return absl::InvalidArgumentError(absl::StrCat("batch normalisation has epsilon ", shape.epsilon,

@@ -28,9 +28,9 @@ struct Bounds {
   bool open_least = false;  // `least` itself is not allowed.
   bool open_most = false;
 
-  // A value inside an open end must be inside it as a float, too, since devices compute in float.
+  // A value below an open end must be below it as a float, too, since devices compute in float.
   bool Contain(double value) const {
-    return (open_least ? static_cast<float>(value) > least : value >= least) &&
+    return (open_least ? value > least : value >= least) &&
            (open_most ? static_cast<float>(value) < most : value <= most);
   }
   std::string Text() const {

@@ -33,7 +33,7 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, MemoryF
   if (!needs.on_gpu) return;
   forecast.batches += kBatchesOnDevice * BatchLayout{rows, model.sample_elements()}.bytes();
   for (int i = 0; i < model.graph().layer_count(); ++i) {
-    const GpuNeeds layer = model.layers()[i].operation->gpu_needs();
+    const GpuNeeds layer = model.layers()[i].operation->gpu_needs(needs.groups);
     forecast.workspaces += layer.most_workspace;
     if (!needs.bf16 || !layer.converts_operands) continue;
     const GraphLayer& node = model.graph().layers()[i];
@@ -72,6 +72,7 @@ int64_t EvaluationRows(const Model& model, int64_t rows) {
 MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device) {
   const bool on_gpu = device == proto::Device::CUDA;
   return {.rows = plan.batch_per_worker(),
+          .groups = std::max(1, plan.job().strategy().local().virtual_replicas()),
           .slots = plan.job().strategy().has_parameter_server() ? 0 : plan.slot_size(),
           .on_gpu = on_gpu,
           .bf16 = on_gpu && plan.job().device().precision() == proto::Device::BF16,

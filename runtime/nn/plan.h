@@ -4,6 +4,7 @@
 #ifndef TETHYS_RUNTIME_NN_PLAN_H_
 #define TETHYS_RUNTIME_NN_PLAN_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -5,6 +5,7 @@
 #ifndef TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
 #define TETHYS_RUNTIME_OPTIM_OPTIMIZER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

@@ -5,8 +5,9 @@
 // Limit: step / products <= 1.15, conversion included; goal 1.05.
 //
 //   step_bench [ROUNDS] [PROCESSOR]     default 101 rounds on processor 1 (0 where there is no other)
-//   step_bench lenet [PROCESSOR]        for peers/torch_step.py: for each number read from standard input,
-//                                       makes that many steps of lenet and prints microseconds per step
+//   step_bench NETWORK [PROCESSOR]      for peers/torch_step.py, which has the same networks: for each number
+//                                       read from standard input, makes that many steps and prints
+//                                       microseconds per step
 #include <sched.h>
 #include <unistd.h>
 
@@ -25,7 +26,6 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kRows = 128;
-constexpr int64_t kPixels = 784;
 constexpr int64_t kClasses = 10;
 constexpr int kTrials = 15;  // Per candidate, to find the fastest.
 // Approximate. Short, so that a disturbance affects few rounds.
@@ -70,27 +70,54 @@ proto::Model MlpConfig(const std::vector<int64_t>& widths) {
   return config;
 }
 
-proto::Model LenetConfig() {
-  proto::Model config;
-  for (const int filters : {6, 16}) {
-    proto::Convolution* convolution = config.add_layer()->mutable_convolution();
-    convolution->set_filters(filters);
-    convolution->set_kernel_size(5);
-    convolution->set_padding(filters == 6 ? proto::SAME : proto::VALID);
-    convolution->set_activation(proto::RELU);
-    config.add_layer()->mutable_max_pooling();
+struct Workload {
+  proto::Model model;
+  Shape sample;
+  int64_t classes;
+  int64_t rows;
+};
+
+// NOT_FOUND: no such network.
+absl::StatusOr<Workload> NetworkOf(const std::string& name) {
+  const Shape grey = {28, 28}, small = {32, 32, 3}, large = {224, 224, 3};
+  Workload workload = {.model = {}, .sample = large, .classes = 1000, .rows = 4};
+  if (name == "lenet") {
+    workload = {.model = {}, .sample = grey, .classes = kClasses, .rows = kRows};
+    workload.model.mutable_lenet();
+  } else if (name == "resnet20") {
+    workload = {.model = {}, .sample = small, .classes = kClasses, .rows = kRows};
+    workload.model.mutable_resnet()->set_stem(proto::Resnet::CIFAR);
+  } else if (name == "vgg_small") {
+    workload = {.model = {}, .sample = small, .classes = kClasses, .rows = 32};
+    proto::Vgg& vgg = *workload.model.mutable_vgg();
+    for (int block = 0; block < 3; ++block) vgg.add_convolutions(2);
+    vgg.add_dense_units(512);
+    vgg.set_dropout(0);
+  } else if (name == "resnet50") {
+    workload.model.mutable_resnet();
+  } else if (name == "mobilenet") {
+    workload.model.mutable_mobilenet()->set_dropout(0);
+  } else if (name == "vgg16") {
+    workload.model.mutable_vgg()->set_dropout(0);
+    workload.rows = 2;
+  } else {
+    return absl::NotFoundError(absl::StrCat("there is no network ", name));
   }
-  config.MergeFrom(MlpConfig({120, 84, 10}));
-  return config;
+  return workload;
+}
+
+Workload Mlp(const std::vector<int64_t>& widths) {
+  return {.model = MlpConfig(widths), .sample = {28, 28}, .classes = kClasses, .rows = kRows};
 }
 
 // A replica with the local strategy. All its steps use the same batch; nothing is loaded or recorded.
 class Step {
  public:
-  Step(const proto::Model& config, double momentum)
-      : replica_(Must(Replica::Create(Must(Model::Create(config, {28, 28}, kClasses)),
-                                      Must(CreateCpuDevice(1)), clock_, {.rows = kRows}))),
-        batch_(kRows, kPixels) {
+  Step(const Workload& workload, double momentum)
+      : replica_(Must(Replica::Create(Must(Model::Create(workload.model, workload.sample, workload.classes)),
+                                      Must(CreateCpuDevice(1)), clock_, {.rows = workload.rows}))),
+        rows_(workload.rows),
+        batch_(rows_, model().sample_elements()) {
     MustBeOk(replica_->FillInitialValues(1));
     resident_before_plan_ = ResidentKiB();
     proto::Optimizer optimizer;
@@ -99,19 +126,21 @@ class Step {
     MustBeOk(replica_->Attach(CreateLocalStrategy(
         Must(replica_->MakeUpdate(optimizer, LearningRateSchedule(optimizer, {}))), clock_)));
     resident_with_plan_ = ResidentKiB();
-    conversion_ = Must(replica_->device().CreateInputConversion(kRows * kPixels, 0, 1));
-    converted_ = Must(replica_->device().Allocate(kRows * kPixels * sizeof(float), MemoryKind::kDevice));
+    const int64_t elements = rows_ * model().sample_elements();
+    conversion_ = Must(replica_->device().CreateInputConversion(elements, 0, 1));
+    converted_ = Must(replica_->device().Allocate(elements * sizeof(float), MemoryKind::kDevice));
     FillBatch();
   }
 
   void Run() {
     Strategy& strategy = *replica_->strategy();
-    const StepInfo step{.sample_count = kRows, .global_sample_count = kRows};
+    const StepInfo step{.sample_count = rows_, .global_sample_count = rows_};
     MustBeOk(strategy.BeginStep(step));
     MustBeOk(replica_->plan().Forward(batch_.batch()));
     MustBeOk(replica_->plan().Backward(
         [&](int64_t index, const Event& event) { return strategy.GradientReady(index, event); }));
     Must(EndStep(strategy, step));
+    MustBeOk(replica_->plan().EnqueueStatistics(nullptr));
   }
   void Convert() {
     MustBeOk(conversion_->Run(replica_->stream(), batch_.batch().inputs, converted_->floats()));
@@ -124,10 +153,10 @@ class Step {
   void FillBatch() {
     const HostBatch batch = batch_.batch();
     // About half of the pixels are background, as in Fashion-MNIST.
-    for (int64_t i = 0; i < kRows * kPixels; ++i) {
+    for (int64_t i = 0; i < rows_ * model().sample_elements(); ++i) {
       batch.inputs[i] = i % 56 < 28 ? 0 : static_cast<uint8_t>(i * 2654435761u >> 24);
     }
-    for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t r = 0; r < rows_; ++r) {
       batch.labels[r] = static_cast<int32_t>(r % kClasses);
       batch.weights[r] = 1;
     }
@@ -135,6 +164,7 @@ class Step {
 
   const MonotonicClock clock_;
   const std::unique_ptr<Replica> replica_;
+  const int64_t rows_;
   BatchBuffer batch_;
   int64_t resident_before_plan_ = 0;
   int64_t resident_with_plan_ = 0;
@@ -179,7 +209,7 @@ std::vector<Candidate> FastestProducts(const Model& model) {
 
 void Measure(const std::string& name, const std::vector<int64_t>& widths, double momentum, int rounds) {
   std::printf("%s, momentum %g\n", name.c_str(), momentum);
-  Step step(MlpConfig(widths), momentum);
+  Step step(Mlp(widths), momentum);
   const std::vector<Candidate> products = FastestProducts(step.model());
   const auto run_products = [&] {
     for (const Candidate& product : products) product.run();
@@ -205,7 +235,7 @@ void PrintMemory() {
   const int64_t start = ResidentKiB();
   const auto device = Must(CreateCpuDevice(1));
   const int64_t with_device = ResidentKiB();
-  Step step(MlpConfig({128, 10}), 0.9);
+  Step step(Mlp({128, 10}), 0.9);
   const int64_t before_step = ResidentKiB();
   step.Run();
   std::printf(
@@ -215,8 +245,8 @@ void PrintMemory() {
       static_cast<long>(ResidentKiB() - before_step));
 }
 
-void ServeLenet() {
-  Step step(LenetConfig(), 0.9);
+void Serve(const Workload& workload) {
+  Step step(workload, 0.9);
   for (int steps = 0; std::scanf("%d", &steps) == 1 && steps > 0;) {
     std::printf("%.1f\n", MicrosecondsPerCall(steps, [&] { step.Run(); }));
     std::fflush(stdout);
@@ -235,11 +265,11 @@ void Pin(int processor) {
 }  // namespace tethys
 
 int main(int argc, char** argv) {
-  const bool lenet = argc > 1 && std::string(argv[1]) == "lenet";
+  const auto network = tethys::NetworkOf(argc > 1 ? argv[1] : "");
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 101;
   tethys::Pin(argc > 2 ? std::atoi(argv[2]) : sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
-  if (lenet) {
-    tethys::ServeLenet();
+  if (network.ok()) {
+    tethys::Serve(*network);
     return 0;
   }
   tethys::PrintMemory();

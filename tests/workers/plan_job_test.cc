@@ -62,11 +62,20 @@ TEST_F(PlanJobTest, NormalisationOfOneValueIsRefused) {
   ExpectRefused(kDense, "batch_size_per_worker: 5 strategy { local { virtual_replicas: 3 } }");
 }
 
+// An epoch of 20 samples ends with a batch of 2, of which each worker would have one sample or none.
+TEST_F(PlanJobTest, ShortLastBatchOfOneValueAWorkerIsRefused) {
+  const std::string rest = "workers: 3 global_batch_size: 6 strategy { mirrored {} }";
+  ExpectRefused(kDense, rest);
+  EXPECT_THAT(std::string(PlanOf(kDense, rest).status().message()),
+              HasSubstr("an epoch of 20 samples ends with a batch of 2: write drop_remainder: true"));
+  EXPECT_TRUE(PlanOf(kDense, "workers: 3 global_batch_size: 7 strategy { mirrored {} }").ok());
+}
+
 TEST_F(PlanJobTest, NormalisationOfTwoValuesIsAccepted) {
   for (const char* rest :
        {"batch_size_per_worker: 2", "workers: 3 global_batch_size: 6 strategy { mirrored {} }",
         "batch_size_per_worker: 6 strategy { local { virtual_replicas: 3 } }"}) {
-    EXPECT_TRUE(PlanOf(kDense, rest).ok()) << rest;
+    EXPECT_TRUE(PlanOf(kDense, absl::StrCat(rest, " drop_remainder: true")).ok()) << rest;
   }
   EXPECT_TRUE(PlanOf(kImages, "batch_size_per_worker: 1").ok()) << "an image has four positions";
 }

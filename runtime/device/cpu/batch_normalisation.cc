@@ -111,7 +111,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   absl::Status UpdateMovingStatistics(Stream&, const float* share, const int32_t* refused, float* mean,
                                       float* variance) override {
     if (refused != nullptr && *refused != 0) return absl::OkStatus();
-    const double added = (1.0 - shape_.decay) * *share;
+    const double kept = shape_.decay, added = (1.0 - kept) * *share;
     for (int64_t c = 0; c < shape_.channels; ++c) {
       double batch_mean = 0, batch_variance = 0;
       for (int64_t g = 0; g < shape_.groups; ++g) {
@@ -119,8 +119,8 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         batch_mean += weight * OfGroup(means_, g)[c];
         batch_variance += weight * SampleFactor(g) * OfGroup(variances_, g)[c];
       }
-      mean[c] = static_cast<float>(shape_.decay * mean[c] + added * batch_mean);
-      variance[c] = static_cast<float>(shape_.decay * variance[c] + added * batch_variance);
+      mean[c] = static_cast<float>(kept * mean[c] + added * batch_mean);
+      variance[c] = static_cast<float>(kept * variance[c] + added * batch_variance);
     }
     return absl::OkStatus();
   }

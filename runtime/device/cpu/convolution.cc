@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/onednn.h"
 #include "runtime/device/cpu/primitives.h"
@@ -105,7 +106,12 @@ class Convolution final : public ConvolutionPrimitive {
       backward_filters_.Run(stream_);
       unpack_.Run(stream_);
       if (dx == nullptr) return;
-      filters_.Set(filters), dx_.Set(dx);
+      dx_.Set(dx);
+      if (turned_.size() > 0) {
+        Turn(filters);
+      } else {
+        filters_.Set(filters);
+      }
       pack_backward_.Run(stream_);
       backward_data_.Run(stream_);
     });
@@ -123,6 +129,8 @@ class Convolution final : public ConvolutionPrimitive {
   void PrepareForward(const dnnl::convolution_forward::primitive_desc& forward);
   void PrepareBackwardFilters(const Layouts& layouts, const dnnl::convolution_forward::primitive_desc& hint);
   void PrepareBackwardData(const Layouts& layouts, const dnnl::convolution_forward::primitive_desc& hint);
+  bool PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm);
+  void Turn(const float* filters);
   memory Allocate(const memory::desc& layout) {
     workspace_bytes_ += static_cast<int64_t>(layout.get_size());
     return memory(layout, engine_);
@@ -142,6 +150,7 @@ class Convolution final : public ConvolutionPrimitive {
   Execution pack_forward_, forward_;
   Execution backward_filters_, unpack_;
   Execution pack_backward_, backward_data_;
+  Arena turned_;  // Filters for the gradient of x as a forward convolution; empty if it is not computed so.
   int64_t workspace_bytes_ = 0;
   std::string description_;
 };
@@ -224,6 +233,7 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
   const auto backward = DescribeBackward<dnnl::convolution_backward_data>(
       engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
       layouts.y, layouts.strides, layouts.dilations, layouts.before, layouts.after);
+  if (PrepareTurned(layouts, backward.impl_info_str())) return;
   const memory packed = Allocate(backward.weights_desc());
   pack_backward_ = Reorder(filters_.get(), packed);
   backward_data_ = Execution(dnnl::convolution_backward_data(backward),
@@ -232,6 +242,62 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
                               {DNNL_ARG_DIFF_DST, dy_.get()},
                               {DNNL_ARG_SCRATCHPAD, Allocate(backward.scratchpad_desc())}});
   absl::StrAppend(&description_, ", data ", backward.impl_info_str());
+}
+
+// With stride 1 the gradient of x is the convolution of dy with the filters turned by 180 degrees, in and out
+// exchanged. oneDNN 2.6 has fast kernels ("brgconv") for plain images in the forward direction only. They
+// take 0.93 of the time of its backward kernels for images of VGG16's first four blocks, half of it for 512
+// channels of 28 x 28 pixels, and as long for smaller images and for windows of one pixel. Returns false if
+// the gradient is not computed so.
+bool Convolution::PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm) {
+  constexpr int64_t kLeastChannels = 64, kLeastPixels = 28 * 28;
+  const Window::Axis &h = shape_.window.height, &w = shape_.window.width;
+  const bool gains = h.size * w.size > 1 && shape_.in.height * shape_.in.width >= kLeastPixels &&
+                     std::min(shape_.in.channels, shape_.out) >= kLeastChannels &&
+                     !absl::StrContains(backward_algorithm, "brg");
+  if (!gains || h.stride != 1 || w.stride != 1 || shape_.groups != 1) return false;
+  const memory::dims axes = {shape_.in.channels, shape_.out, h.size, w.size};
+  const auto layout = [&](memory::format_tag order) {
+    return memory::desc(axes, memory::data_type::f32, order);
+  };
+  const auto turned = DescribeForward<dnnl::convolution_forward>(
+      engine_, attributes_, dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+      layouts.y, layout(memory::format_tag::any), memory::desc(), layouts.x, layouts.strides,
+      layouts.dilations, memory::dims{h.extent() - 1 - h.before, w.extent() - 1 - w.before},
+      memory::dims{h.extent() - 1 - h.after, w.extent() - 1 - w.after});
+  if (!absl::StartsWith(turned.impl_info_str(), "brgconv")) return false;
+  turned_ = Arena(shape_.filters());
+  workspace_bytes_ += shape_.filters() * static_cast<int64_t>(sizeof(float));
+  const memory packed = Allocate(turned.weights_desc());
+  pack_backward_ = Reorder(memory(layout(memory::format_tag::ohwi), engine_, turned_.data()), packed);
+  backward_data_ = Execution(dnnl::convolution_forward(turned),
+                             {{DNNL_ARG_SRC, dy_.get()},
+                              {DNNL_ARG_WEIGHTS, packed},
+                              {DNNL_ARG_DST, dx_.get()},
+                              {DNNL_ARG_SCRATCHPAD, Allocate(turned.scratchpad_desc())}});
+  absl::StrAppend(&description_, ", data ", turned.impl_info_str(), " with turned filters");
+  return true;
+}
+
+// turned [in, height, width, out] at (i, y, x, o) = filters [out, height, width, in] at (o, H-1-y, W-1-x, i).
+// Blocks of out and in fit into the cache.
+void Convolution::Turn(const float* filters) {
+  constexpr int64_t kBlock = 32;
+  const int64_t in = shape_.in.channels, out = shape_.out;
+  const int64_t taps = shape_.window.height.size * shape_.window.width.size;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const float* const from = filters + (taps - 1 - tap) * in;
+    float* const to = turned_.data() + tap * out;
+    for (int64_t i0 = 0; i0 < in; i0 += kBlock) {
+      for (int64_t o0 = 0; o0 < out; o0 += kBlock) {
+        for (int64_t i = i0; i < std::min(in, i0 + kBlock); ++i) {
+          for (int64_t o = o0; o < std::min(out, o0 + kBlock); ++o) {
+            to[i * taps * out + o] = from[o * taps * in + i];
+          }
+        }
+      }
+    }
+  }
 }
 
 // True for a window of one pixel (which has no padding) whose stride is above 1 on at least one axis.

@@ -8,7 +8,8 @@
 // 2. Sums are added in the order of rows, on one thread. (Sums over many rows are the sums of blocks, which
 // the callers add up in double precision.)
 // 3. A NaN operand gives a NaN result. Exceptions: rows of weight 0, units whose output is not positive
-// (mask), and the gradient of a maximum that is NaN, which is dropped.
+// (mask), elements that dropout drops,
+// and the gradient of a maximum that is NaN, which is dropped.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 

@@ -1,5 +1,9 @@
 // Batch normalisation. Sums over a group of rows are made in two steps: one thread adds up a tile of positions
-// for one channel, then one thread merges a channel's tiles in their order, in double precision.
+// for one channel, in blocks, then one thread merges a channel's tiles in their order. Blocks and tiles are merged
+// in double precision.
+#include <cmath>
+#include <cstdint>
+
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
@@ -45,44 +49,62 @@ __device__ Place PlaceOf(const NormalisationArguments& a, int64_t index) {
 
 __device__ int64_t TileCount(const NormalisationArguments& a) { return a.groups * a.tiles * a.channels; }
 
-// The mean of a tile, and the sum of squared deviations from it. Deviations from the tile's first value are
-// added up, so that a mean far from 0 costs no digits.
+// Sums of so many positions are made in single precision.
+constexpr int64_t kBlockPositions = 256;
+
+// The mean of some values and the sum of squared deviations from it. Parts are merged by Chan, Golub and LeVeque,
+// "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+struct Moments {
+  double count = 0, mean = 0, squares = 0;
+
+  __device__ void Merge(double part, double part_mean, double part_squares) {
+    const double weight = part / (count + part), difference = part_mean - mean;
+    mean += difference * weight;
+    squares += part_squares + difference * difference * count * weight;
+    count += part;
+  }
+};
+
+// Of the positions [begin, end) of one channel, in two passes, so that a mean far from 0 costs no digits.
+__device__ void MergeBlock(const float* values, int64_t stride, int64_t begin, int64_t end, Moments& moments) {
+  const auto count = static_cast<double>(end - begin);
+  float sum = 0, squares = 0;
+  for (int64_t p = begin; p < end; ++p) sum += values[p * stride];
+  const float mean = sum / static_cast<float>(end - begin);
+  for (int64_t p = begin; p < end; ++p) {
+    const float deviation = values[p * stride] - mean;
+    squares += deviation * deviation;
+  }
+  moments.Merge(count, mean, squares);
+}
+
 __global__ void TileMomentsKernel(NormalisationArguments a, const float* x) {
   for (int64_t i = FirstIndex(); i < TileCount(a); i += GridSize()) {
     const Place at = PlaceOf(a, i);
     const Positions tile = TilePositions(a, at.group, at.tile);
     const float* values = x + a.begins[at.group] * a.positions * a.channels + at.channel;
-    const float shift = tile.begin < tile.end ? values[tile.begin * a.channels] : 0.0f;
-    float sum = 0, squares = 0;
-    for (int64_t p = tile.begin; p < tile.end; ++p) {
-      const float deviation = values[p * a.channels] - shift;
-      sum += deviation;
-      squares += deviation * deviation;
+    Moments moments;
+    for (int64_t begin = tile.begin; begin < tile.end; begin += kBlockPositions) {
+      const int64_t end = begin + kBlockPositions < tile.end ? begin + kBlockPositions : tile.end;
+      MergeBlock(values, a.channels, begin, end, moments);
     }
-    const double count = tile.begin < tile.end ? static_cast<double>(tile.end - tile.begin) : 1.0;
-    a.tile_sums[i] = shift + sum / count;
-    a.tile_products[i] = squares - sum / count * sum;
+    a.tile_sums[i] = moments.mean;
+    a.tile_products[i] = moments.squares;
   }
 }
 
-// Merges by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-// variances", 1979.
 __global__ void MomentsKernel(NormalisationArguments a) {
   for (int64_t i = FirstIndex(); i < a.groups * a.channels; i += GridSize()) {
     const int64_t group = i / a.channels, channel = i % a.channels;
-    double count = 0, mean = 0, squares = 0;
+    Moments moments;
     for (int64_t t = 0; t < a.tiles; ++t) {
       const Positions tile = TilePositions(a, group, t);
       if (tile.begin == tile.end) continue;
       const int64_t from = (group * a.tiles + t) * a.channels + channel;
-      const double part = static_cast<double>(tile.end - tile.begin), weight = part / (count + part);
-      const double difference = a.tile_sums[from] - mean;
-      mean += difference * weight;
-      squares += a.tile_products[from] + difference * difference * count * weight;
-      count += part;
+      moments.Merge(static_cast<double>(tile.end - tile.begin), a.tile_sums[from], a.tile_products[from]);
     }
-    const double variance = count > 0 ? squares / count : 0.0;
-    a.means[i] = static_cast<float>(mean);
+    const double variance = moments.count > 0 ? moments.squares / moments.count : 0.0;
+    a.means[i] = static_cast<float>(moments.mean);
     a.variances[i] = static_cast<float>(variance);
     a.inverse_deviations[i] = static_cast<float>(1 / sqrt(variance + a.epsilon));
   }
@@ -137,12 +159,18 @@ __global__ void TileGradientsKernel(NormalisationArguments a, const float* x, co
     const Positions tile = TilePositions(a, place.group, place.tile);
     const int64_t first = a.begins[place.group] * a.positions * a.channels + place.channel;
     const int64_t at = place.group * a.channels + place.channel;
-    float sum = 0, products = 0;
-    for (int64_t p = tile.begin; p < tile.end; ++p) {
-      const int64_t j = first + p * a.channels;
-      const float gradient = GradientBefore(a, at, place.channel, scale, offset, x[j], dy[j]);
-      sum += gradient;
-      products += gradient * (x[j] - a.means[at]);
+    double sum = 0, products = 0;
+    for (int64_t begin = tile.begin; begin < tile.end; begin += kBlockPositions) {
+      const int64_t end = begin + kBlockPositions < tile.end ? begin + kBlockPositions : tile.end;
+      float block_sum = 0, block_products = 0;
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t j = first + p * a.channels;
+        const float gradient = GradientBefore(a, at, place.channel, scale, offset, x[j], dy[j]);
+        block_sum += gradient;
+        block_products += gradient * (x[j] - a.means[at]);
+      }
+      sum += block_sum;
+      products += block_products;
     }
     a.tile_sums[i] = sum;
     a.tile_products[i] = products;

@@ -57,8 +57,8 @@ class BatchNormalisationOperation final : public Operation {
   OperandUse operand_use() const override {
     return {.backward_reads_inputs = true, .overwrites_input = true, .overwrites_gradient = true};
   }
-  GpuNeeds gpu_needs() const override {
-    return {.most_workspace = MostNormalisationWorkspace(/*groups=*/1, row_.channels)};
+  GpuNeeds gpu_needs(int64_t groups) const override {
+    return {.most_workspace = MostNormalisationWorkspace(groups, row_.channels)};
   }
   bool uses_step_numbers() const override { return true; }
   // The only value of a channel would be its mean.
@@ -70,7 +70,7 @@ class BatchNormalisationOperation final : public Operation {
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
     BatchNormalisationShape shape = row_;
     shape.rows = arguments.rows;
-    shape.groups = arguments.groups;
+    shape.groups = arguments.trains ? arguments.groups : 1;
     TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateBatchNormalisation(shape));
     return std::make_unique<CompiledBatchNormalisation>(std::move(primitive), arguments);
   }

@@ -13,7 +13,7 @@ class ConvolutionOperation final : public Operation {
   OperandUse operand_use() const override {
     return {.backward_reads_inputs = true, .backward_reads_output = row_.relu};
   }
-  GpuNeeds gpu_needs() const override {
+  GpuNeeds gpu_needs(int64_t) const override {
     return {.most_workspace = kMostConvolutionWorkspace, .converts_operands = true};
   }
   // Padding counts, as is usual.

@@ -1,8 +1,10 @@
 // Dropout: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014.
 // What is kept is divided by the part that is kept, so evaluations change nothing.
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "runtime/base/random.h"
 #include "runtime/nn/layers/kinds.h"
 
 namespace tethys {

@@ -80,7 +80,11 @@ class Operation {
  public:
   virtual ~Operation() = default;
   virtual OperandUse operand_use() const = 0;
-  virtual GpuNeeds gpu_needs() const { return {}; }
+  // `groups` as in CompileArguments.
+  virtual GpuNeeds gpu_needs(int64_t groups) const {
+    (void)groups;
+    return {};
+  }
   // Multiplications that are added up for a sample in the forward pass; 0 unless the layer has weights.
   virtual int64_t multiply_adds() const { return 0; }
   virtual bool uses_step_numbers() const { return false; }

@@ -66,7 +66,7 @@ struct FamilyKind {
 
 extern const FamilyKind kLenetFamily, kMobilenetFamily, kResnetFamily, kVggFamily;
 
-// "resnet.width is 0: it must be 1 to 4096"; empty if `value` is in [1, most].
+// "resnet.width is 0: it must be 1 to 16384"; empty if `value` is in [1, most].
 std::string RangeProblem(absl::string_view field, int64_t value, int64_t most);
 // Likewise for a rate of dropout, in [0, 1).
 std::string RateProblem(absl::string_view field, double rate);

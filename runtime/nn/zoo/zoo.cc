@@ -1,5 +1,6 @@
 #include "runtime/nn/zoo/zoo.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/zoo/family.h"

@@ -108,6 +108,14 @@ TEST_F(StatisticsTest, WrongNumberOfElementsFailsJobAndNamesWorker) {
   }
 }
 
+// There are more servers than workers, so the server's number is no worker's.
+TEST_F(StatisticsTest, EndOfRunFromServerIsIgnored) {
+  StartAndMakeReady("workers: 1 strategy { parameter_server { servers: 2 bulk_synchronous {} } }");
+  Say(Server(1), "run_done { run: 1 steps: 4 statistics: [7, 8] }");
+  TrainTo(0, 1, {{0, 10}, {10, 20}}, "[5, 6]");
+  EXPECT_THAT(Evaluated(0), ElementsAre(5, 6));
+}
+
 TEST_F(StatisticsTest, NonFiniteStatisticsFailJobAndNameWorker) {
   for (const char* statistics : {"[1, nan]", "[inf, 1]"}) {
     StartAndMakeReady(kMirrored);

@@ -23,7 +23,8 @@ inline Window DilatedWindow(int64_t size, int64_t dilation, int64_t padding) {
 // LeNet's shapes; one channel; more channels than a vector register has lanes; odd sizes; strides that do not
 // divide the image; one-pixel windows, also with strides that skip pixels (for few channels and for many);
 // padding on one side or by TensorFlow's rule; different windows for height and width; groups, with one
-// channel each (depthwise) and with several; dilated windows.
+// channel each (depthwise) and with several; dilated windows; an image from whose size on the CPU turns
+// filters.
 inline std::vector<ConvolutionShape> ConvolutionShapes() {
   return {
       {.rows = 7, .in = {28, 28, 1}, .out = 6, .window = SquareWindow(5, 1, 2, 2)},
@@ -45,6 +46,7 @@ inline std::vector<ConvolutionShape> ConvolutionShapes() {
       {.rows = 3, .in = {9, 8, 12}, .out = 6, .window = SquareWindow(1, 2, 0, 0), .groups = 2},
       {.rows = 2, .in = {13, 11, 8}, .out = 8, .window = DilatedWindow(3, 2, 2)},
       {.rows = 2, .in = {13, 11, 6}, .out = 5, .window = DilatedWindow(3, 3, 0)},
+      {.rows = 1, .in = {28, 30, 65}, .out = 66, .window = {{3, 1, 2, 0}, {2, 1, 0, 1}}},
   };
 }
 

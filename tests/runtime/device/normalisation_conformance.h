@@ -99,7 +99,8 @@ inline std::vector<NormalisationCase> NormalisationCases() {
           {{.rows = 7, .positions = 9, .channels = 4, .groups = 3}, 2},  // The last group has no samples.
           {{.rows = 3, .positions = 2, .channels = 600}, 3},
           {{.rows = 2, .positions = 1, .channels = 2}, 1},  // One value: its variance is 0.
-          {{.rows = 5, .positions = 301, .channels = 1}, 5}};
+          {{.rows = 5, .positions = 301, .channels = 1}, 5},
+          {{.rows = 2, .positions = 11000, .channels = 40}, 2}};  // Tiles of several blocks.
 }
 
 TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
