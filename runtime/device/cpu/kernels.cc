@@ -6,6 +6,14 @@
 
 #include "runtime/device/update_formulas.h"
 
+// Marks a loop whose output may be one of its inputs, element for element, so that it is vectorised all the
+// same.
+#ifdef __clang__
+#define TETHYS_IN_PLACE
+#else
+#define TETHYS_IN_PLACE _Pragma("GCC ivdep")
+#endif
+
 namespace tethys::cpu {
 namespace {
 
@@ -155,7 +163,7 @@ float Normalised(const Normalisation& n, int64_t c, float x) {
 template <bool relu>
 void NormaliseAs(int64_t positions, const Normalisation& n, const float* x, float* y) {
   for (int64_t p = 0; p < positions; ++p, x += n.channels, y += n.channels) {
-#pragma GCC ivdep
+    TETHYS_IN_PLACE
     for (int64_t c = 0; c < n.channels; ++c) {
       const float value = Normalised(n, c, x[c]);
       y[c] = relu && value < 0.0f ? 0.0f : value;  // Keeps NaN.
@@ -197,7 +205,7 @@ template <bool relu>
 void NormalisedGradientAs(int64_t positions, const Normalisation& n, const float* mean_dy, const float* slope,
                           const float* x, const float* dy, float* dx) {
   for (int64_t p = 0; p < positions; ++p, x += n.channels, dy += n.channels, dx += n.channels) {
-#pragma GCC ivdep
+    TETHYS_IN_PLACE
     for (int64_t c = 0; c < n.channels; ++c) {
       const float gradient = GradientBefore<relu>(n, c, x[c], dy[c]);
       dx[c] = n.factor[c] * (gradient - mean_dy[c] - (x[c] - n.mean[c]) * slope[c]);
@@ -426,7 +434,7 @@ void Uniform(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float*
 
 void Keep(int64_t count, float rate, float scale, const float* __restrict numbers, const float* in,
           float* out) {
-#pragma GCC ivdep
+  TETHYS_IN_PLACE
   for (int64_t i = 0; i < count; ++i) out[i] = numbers[i] >= rate ? in[i] * scale : 0.0f;
 }
 
