@@ -99,9 +99,9 @@ std::string EntryText(const SafetensorsEntry& entry) {
   return absl::StrCat("'", entry.name, "' ", ShapeText(entry.shape));
 }
 
-// The entry of each variable of the set, in order.
-absl::Status CheckSameModel(const StatisticsFile& file, const VariableSet& set,
-                            const std::string& directory) {
+// FailedPrecondition: the file does not hold the statistics of the set, in its order.
+absl::Status CheckSameStatistics(const StatisticsFile& file, const VariableSet& set,
+                                 const std::string& directory) {
   const absl::Span<const Variable> expected = set.variables();
   for (size_t i = 0; i < std::max(expected.size(), file.entries.size()); ++i) {
     const SafetensorsEntry* const saved = i < file.entries.size() ? &file.entries[i] : nullptr;
@@ -153,7 +153,7 @@ absl::StatusOr<MovingStatistics> ReadStatisticsFile(const std::string& directory
                      set.variables().front().name, "'): take a checkpoint of this model"));
   }
   TETHYS_ASSIGN_OR_RETURN(const StatisticsFile file, Load(directory, manifest));
-  TETHYS_RETURN_IF_ERROR(CheckSameModel(file, set, directory));
+  TETHYS_RETURN_IF_ERROR(CheckSameStatistics(file, set, directory));
   MovingStatistics statistics{.mean = std::vector<float>(set.arena_size())};
   for (size_t i = 0; i < set.variables().size(); ++i) {
     file.Copy(file.entries[i], statistics.mean.data() + set.variables()[i].range.begin);
@@ -168,11 +168,11 @@ absl::StatusOr<MovingStatistics> ReadStatisticsFile(const std::string& directory
   } else {
     statistics.workers = {statistics.mean};  // If there is one worker, the mean is its own.
   }
-  for (const std::vector<float>& own : statistics.workers) {
-    if (!CheckValues(set, statistics.mean).ok() || !CheckValues(set, own).ok()) {
-      return absl::DataLossError(
-          absl::StrCat(directory, "/", kStatisticsFile, " holds a value that is not finite"));
-    }
+  const auto is_good = [&](const std::vector<float>& values) { return CheckValues(set, values).ok(); };
+  if (!is_good(statistics.mean) ||
+      !std::all_of(statistics.workers.begin(), statistics.workers.end(), is_good)) {
+    return absl::DataLossError(
+        absl::StrCat(directory, "/", kStatisticsFile, " holds a value that is not finite"));
   }
   return statistics;
 }

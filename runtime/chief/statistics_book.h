@@ -22,8 +22,8 @@ class StatisticsBook {
   // model has no statistics, and the book does nothing.
   StatisticsBook(int workers, MovingStatistics start);
 
-  // What a worker begins with: its own statistics if the checkpoint has those of as many workers, otherwise
-  // the mean. A worker that takes a lost one's place begins with the mean as of the last Average.
+  // Returns the statistics that a worker begins with: its own if the checkpoint has those of as many workers,
+  // otherwise the mean. A worker that takes a lost one's place begins with the mean as of the last Average.
   const std::vector<float>& StartOf(int worker) const;
 
   // Notes a worker's statistics and steps. InvalidArgument: another number of elements, or a value that is
@@ -35,7 +35,7 @@ class StatisticsBook {
   // step; an asynchronous worker that has made few has learnt little). Without any steps, the mean stays.
   void Average();
 
-  // As of the last Average.
+  // The statistics as of the last Average.
   const MovingStatistics& current() const { return current_; }
 
  private:

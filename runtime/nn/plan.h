@@ -35,7 +35,7 @@ struct PlanMemory {
   // model.statistics().arena_size() elements. A plan that trains changes them in EnqueueStatistics; a plan
   // that evaluates reads them.
   float* statistics = nullptr;
-  // At least ActivationElements; if it is empty, the plan allocates them.
+  // ActivationElements floats or more; if it is empty, the plan allocates them.
   absl::Span<float> activations = {};
 };
 

@@ -219,7 +219,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   const Kernels& kernels_;
   const int64_t block_;  // Positions.
 
-  // Of the last Forward.
+  // Results of the last Forward.
   Moments moments_;
   std::vector<int64_t> group_begins_;  // In rows; behind the last, the number of samples.
   std::vector<float> means_, variances_, inverse_deviations_;  // [groups, channels]

@@ -244,11 +244,11 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
   absl::StrAppend(&description_, ", data ", backward.impl_info_str());
 }
 
-// With stride 1 the gradient of x is the convolution of dy with the filters turned by 180 degrees, in and out
-// exchanged. oneDNN 2.6 has fast kernels ("brgconv") for plain images in the forward direction only. They
-// take 0.93 of the time of its backward kernels for images of VGG16's first four blocks, half of it for 512
-// channels of 28 x 28 pixels, and as long for smaller images and for windows of one pixel. Returns false if
-// the gradient is not computed so.
+// The gradient of x, if the stride is 1, is the convolution of dy with the filters turned by 180 degrees and
+// with the axes in and out exchanged. oneDNN 2.6 has fast kernels ("brgconv") for plain images in the forward
+// direction only. They take 0.93 of the time of its backward kernels for images of VGG16's first four blocks,
+// half of it for 512 channels of 28 x 28 pixels, and as long for smaller images and for windows of one pixel.
+// Returns false if the gradient is not computed so.
 bool Convolution::PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm) {
   constexpr int64_t kLeastChannels = 64, kLeastPixels = 28 * 28;
   const Window::Axis &h = shape_.window.height, &w = shape_.window.width;

@@ -1,6 +1,6 @@
-// Batch normalisation. Sums over a group of rows are made in two steps: one thread adds up a tile of positions
-// for one channel, in blocks, then one thread merges a channel's tiles in their order. Blocks and tiles are merged
-// in double precision.
+// Batch normalisation. Sums over a group of rows are made in two steps: one thread adds up a tile of
+// positions for one channel, in blocks, then one thread merges a channel's tiles in their order. Blocks and
+// tiles are merged in double precision.
 #include <cmath>
 #include <cstdint>
 
@@ -52,8 +52,8 @@ __device__ int64_t TileCount(const NormalisationArguments& a) { return a.groups 
 // Sums of so many positions are made in single precision.
 constexpr int64_t kBlockPositions = 256;
 
-// The mean of some values and the sum of squared deviations from it. Parts are merged by Chan, Golub and LeVeque,
-// "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+// The mean of some values and the sum of squared deviations from it. Parts are merged by Chan, Golub and
+// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
 
@@ -65,8 +65,9 @@ struct Moments {
   }
 };
 
-// Of the positions [begin, end) of one channel, in two passes, so that a mean far from 0 costs no digits.
-__device__ void MergeBlock(const float* values, int64_t stride, int64_t begin, int64_t end, Moments& moments) {
+// Merges the positions [begin, end) of one channel. Two passes, so that a mean far from 0 costs no digits.
+__device__ void MergeBlock(const float* values, int64_t stride, int64_t begin, int64_t end,
+                           Moments& moments) {
   const auto count = static_cast<double>(end - begin);
   float sum = 0, squares = 0;
   for (int64_t p = begin; p < end; ++p) sum += values[p * stride];
@@ -249,8 +250,7 @@ cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationAr
   if (grouped != cudaSuccess) return grouped;
   const cudaError_t added = Launch(TileMomentsKernel, TileBlocks(a), kThreads, stream, a, x);
   if (added != cudaSuccess) return added;
-  const cudaError_t merged =
-      Launch(MomentsKernel, BlocksFor(a.groups * a.channels), kThreads, stream, a);
+  const cudaError_t merged = Launch(MomentsKernel, BlocksFor(a.groups * a.channels), kThreads, stream, a);
   if (merged != cudaSuccess) return merged;
   return Launch(NormaliseKernel, ElementBlocks(a), kThreads, stream, a, x, scale, offset, y);
 }
@@ -276,8 +276,7 @@ cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArgu
 }
 
 cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArguments& arguments, float decay,
-                                   const float* share, const int32_t* refused, float* mean,
-                                   float* variance) {
+                                   const float* share, const int32_t* refused, float* mean, float* variance) {
   return Launch(MovingStatisticsKernel, BlocksFor(arguments.channels), kThreads, stream, arguments, decay,
                 share, refused, mean, variance);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "proto/job.pb.h"
 #include "runtime/nn/layers/operation.h"
 #include "runtime/tensor/variable.h"
@@ -17,6 +18,16 @@ absl::StatusOr<std::shared_ptr<const Operation>> MakeActivation(const Shape& sha
                                                                 proto::Activation activation);
 
 std::string ActivationName(proto::Activation activation);  // "relu"; "" for ACTIVATION_NONE.
+
+// The part of a layer's activation that is left once its primitive has applied a relu.
+inline proto::Activation BeyondRelu(proto::Activation activation) {
+  return activation == proto::RELU ? proto::ACTIVATION_NONE : activation;
+}
+
+// " relu", for the text of a layer; empty without an activation.
+inline std::string ActivationSuffix(proto::Activation activation) {
+  return activation == proto::ACTIVATION_NONE ? "" : absl::StrCat(" ", ActivationName(activation));
+}
 
 }  // namespace tethys
 

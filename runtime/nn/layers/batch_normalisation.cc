@@ -1,10 +1,10 @@
+#include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/device/workspace_bounds.h"
 #include "runtime/nn/layers/activation.h"
 #include "runtime/nn/layers/kinds.h"
-#include "runtime/nn/layers/product.h"
-#include "runtime/nn/layers/window.h"
 
 namespace tethys {
 namespace {
@@ -92,7 +92,6 @@ absl::StatusOr<DefinedLayer> Define(const proto::Layer& layer, LayerScope& scope
   // An image [height, width] has one channel.
   const int64_t channels = in.size() == 2 ? 1 : in.back();
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(in));
-  TETHYS_RETURN_IF_ERROR(CheckPositive("elements", elements));
   const BatchNormalisationShape row = {.rows = 1,
                                        .positions = elements / channels,
                                        .channels = channels,

@@ -1,5 +1,5 @@
 // Dropout: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014.
-// What is kept is divided by the part that is kept, so evaluations change nothing.
+// Kept elements are divided by the part that is kept, so evaluations change nothing.
 #include <memory>
 #include <utility>
 
@@ -28,7 +28,7 @@ class CompiledDropout final : public CompiledLayer {
   const uint64_t* const first_sample_;
 };
 
-// In an evaluation the output is the input.
+// The layer in an evaluation: the output is the input.
 class CompiledIdentity final : public CompiledLayer {
  public:
   CompiledIdentity(Device& device, int64_t elements) : device_(device), elements_(elements) {}

@@ -55,7 +55,7 @@ struct VariableMemory {
   float* gradient_sums = nullptr;
 };
 
-// What a layer is compiled for.
+// Arguments of Operation::Compile.
 struct CompileArguments {
   Device& device;
   int64_t rows = 0;
@@ -63,7 +63,7 @@ struct CompileArguments {
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
   uint64_t seed = 0;   // Of random numbers.
   const StepNumbers* step = nullptr;  // Of the running step, on the device. Null in a plan that evaluates.
-  // In the order in which the kind added them.
+  // Variables and statistics stand in the order in which the kind added them.
   absl::Span<const VariableMemory> variables = {};
   absl::Span<float* const> statistics = {};
 };

@@ -66,16 +66,6 @@ inline absl::Status AddWeightsAndBias(LayerScope& scope, absl::string_view name,
   return scope.AddVariable("bias", {out}, "out", InitialValue::kZeros, count / out, count / in);
 }
 
-// What is left of the layer's activation once its primitive has applied a relu.
-inline proto::Activation BeyondRelu(proto::Activation activation) {
-  return activation == proto::RELU ? proto::ACTIVATION_NONE : activation;
-}
-
-// " relu", for the text of a layer; empty without an activation.
-inline std::string ActivationSuffix(proto::Activation activation) {
-  return activation == proto::ACTIVATION_NONE ? "" : absl::StrCat(" ", ActivationName(activation));
-}
-
 }  // namespace tethys
 
 #endif  // TETHYS_RUNTIME_NN_LAYERS_PRODUCT_H_
