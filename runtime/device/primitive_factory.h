@@ -42,8 +42,6 @@ class PrimitiveFactory {
   // `limit` is above 0.
   virtual absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(double limit,
                                                                     std::vector<UpdateRegion> regions) = 0;
-  virtual absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
-                                                                          RandomPurpose purpose) = 0;
 };
 
 }  // namespace tethys

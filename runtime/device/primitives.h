@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "runtime/base/random.h"
 #include "runtime/base/status.h"
 #include "runtime/device/update_rule.h"
 #include "runtime/tensor/variable.h"
@@ -118,21 +117,6 @@ class ClipPrimitive {
   // (device memory) by limit / norm. Squares are added in double precision, in an order that depends on the
   // regions only. A norm that is not a number changes nothing.
   virtual absl::Status Run(Stream& stream, const float* gradient_sums, UpdateRates* rates) = 0;
-};
-
-// The place in a random sequence from which UniformPrimitive draws.
-struct RandomPosition {
-  uint64_t step = 0;
-  uint64_t first = 0;  // Index of the first element within the step; differs between parts of a batch.
-};
-// Random numbers, uniform in (0, 1), keyed like RandomStream by a seed and a purpose. Element i of step s is
-// ToUnitFloat of number i of RandomStream(seed, purpose, s), the same bits on every device.
-class UniformPrimitive {
- public:
-  virtual ~UniformPrimitive() = default;
-  // out[i] = element first + i of the step. The position is in device memory, so that every launch of a graph
-  // can draw for another step.
-  virtual absl::Status Run(Stream& stream, const RandomPosition* position, float* out) = 0;
 };
 
 }  // namespace tethys

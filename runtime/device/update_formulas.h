@@ -1,20 +1,13 @@
 // The optimizers' formulas, each written once for all devices: the CPU's loops (cpu/kernels.cc) and the GPU's
-// kernels (cuda/update_kernels.cu) are templates over them. Included by the back ends only. Some of their
-// files are compiled for another processor than the rest of the program; the anonymous namespace keeps the
-// linker from taking one file's functions for the other's.
+// kernels (cuda/update_kernels.cu) are templates over them. Included by the back ends only.
 //
 // A formula makes the step of one element from its mean gradient g and its slots, which it changes; the
 // device then takes learning_rate * step from the parameter. Sources and notation: job.proto.
 #ifndef TETHYS_RUNTIME_DEVICE_UPDATE_FORMULAS_H_
 #define TETHYS_RUNTIME_DEVICE_UPDATE_FORMULAS_H_
 
+#include "runtime/device/formula.h"
 #include "runtime/device/update_rule.h"
-
-#ifdef __CUDACC__
-#define TETHYS_FORMULA __host__ __device__ static inline
-#else
-#define TETHYS_FORMULA static inline
-#endif
 
 namespace tethys {
 namespace {

@@ -220,19 +220,6 @@ class LateUpdate final : public UpdatePrimitive {
   Stream& cpu_;
 };
 
-class LateUniform final : public UniformPrimitive {
- public:
-  LateUniform(std::unique_ptr<UniformPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Run(Stream& stream, const RandomPosition* position, float* out) override {
-    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, position, out); });
-    return absl::OkStatus();
-  }
-
- private:
-  const std::unique_ptr<UniformPrimitive> now_;
-  Stream& cpu_;
-};
-
 class LateDevice final : public Device {
  public:
   explicit LateDevice(LateDeviceOptions options)
@@ -377,11 +364,6 @@ class LateDevice final : public Device {
                                                             std::vector<UpdateRegion> regions) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateClip(limit, std::move(regions)));
     return std::make_unique<LateClip>(std::move(now), *cpu_stream_);
-  }
-  absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
-                                                                  RandomPurpose purpose) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateUniform(count, seed, purpose));
-    return std::make_unique<LateUniform>(std::move(now), *cpu_stream_);
   }
 
  private:

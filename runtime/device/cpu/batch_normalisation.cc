@@ -4,13 +4,12 @@
 
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
+#include "runtime/device/normalisation_formulas.h"
 
 namespace tethys::cpu {
 namespace {
 
-// Mean and sum of squared deviations of `count` values for each channel, in double precision. Parts are
-// merged by Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
-// variances", 1979.
+// Mean and sum of squared deviations of `count` values for each channel, in double precision.
 struct Moments {
   int64_t count = 0;
   std::vector<double> means;
@@ -27,12 +26,9 @@ struct Moments {
   void Merge(int64_t part_count, const std::vector<float>& part_means,
              const std::vector<float>& part_squares) {
     const auto before = static_cast<double>(count), part = static_cast<double>(part_count);
-    const double weight = part / (before + part);
     count += part_count;
     for (size_t c = 0; c < means.size(); ++c) {
-      const double difference = part_means[c] - means[c];
-      means[c] += difference * weight;
-      squares[c] += part_squares[c] + difference * difference * before * weight;
+      MergeMoments(before, part, part_means[c], part_squares[c], means[c], squares[c]);
     }
   }
 };
@@ -117,7 +113,8 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
       for (int64_t g = 0; g < shape_.groups; ++g) {
         const double weight = Weight(g);
         batch_mean += weight * OfGroup(means_, g)[c];
-        batch_variance += weight * SampleFactor(g) * OfGroup(variances_, g)[c];
+        batch_variance +=
+            weight * SampleFactor(static_cast<double>(Positions(g))) * OfGroup(variances_, g)[c];
       }
       mean[c] = static_cast<float>(kept * mean[c] + added * batch_mean);
       variance[c] = static_cast<float>(kept * variance[c] + added * batch_variance);
@@ -136,8 +133,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   void FindGroups(const float* weights) {
     const int64_t samples =
         std::find_if(weights, weights + shape_.rows, [](float w) { return !(w > 0); }) - weights;
-    const int64_t share = samples / shape_.groups, longer = samples % shape_.groups;
-    for (int64_t g = 0; g <= shape_.groups; ++g) group_begins_[g] = g * share + std::min(g, longer);
+    for (int64_t g = 0; g <= shape_.groups; ++g) group_begins_[g] = GroupBegin(samples, shape_.groups, g);
   }
 
   int64_t Rows(int64_t group) const { return group_begins_[group + 1] - group_begins_[group]; }
@@ -152,12 +148,6 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     const int64_t samples = group_begins_[shape_.groups];
     return samples == 0 ? 0 : static_cast<double>(Rows(group)) / static_cast<double>(samples);
   }
-  // Turns the variance of the population into the estimate from a sample.
-  double SampleFactor(int64_t group) const {
-    const auto count = static_cast<double>(Positions(group));
-    return count < 2 ? 1 : count / (count - 1);
-  }
-
   // Calls use(first element, positions) for blocks of the group.
   template <typename Use>
   void ForEachBlock(int64_t group, const Use& use) {

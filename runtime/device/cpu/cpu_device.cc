@@ -190,15 +190,6 @@ class CpuDevice final : public Device {
     return cpu::CreateClip(limit, std::move(regions), kernels_);
   }
 
-  absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
-                                                                  RandomPurpose purpose) override {
-    if (count < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(count, " random numbers were requested; the count must be 0 or more"));
-    }
-    return cpu::CreateUniform(count, RandomKey(seed, purpose), kernels_);
-  }
-
  private:
   static absl::Status CheckAxis(absl::string_view what, int64_t size) {
     if (size >= 1 && size <= kMaxAxis) return absl::OkStatus();

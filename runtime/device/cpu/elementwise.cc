@@ -1,4 +1,8 @@
-// Elementwise operations: input conversion and random numbers.
+// Elementwise operations: input conversion and dropout.
+#include <algorithm>
+
+#include "runtime/base/random.h"
+#include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
 
 namespace tethys::cpu {
@@ -25,18 +29,29 @@ class InputConversion final : public InputConversionPrimitive {
   const Kernels& kernels_;
 };
 
-class Uniform final : public UniformPrimitive {
+class Dropout final : public DropoutPrimitive {
  public:
-  Uniform(int64_t count, PhiloxKey key, const Kernels& kernels)
-      : count_(count), key_(key), kernels_(kernels) {}
+  Dropout(const DropoutShape& shape, const Kernels& kernels)
+      : shape_(shape), key_(RandomKey(shape.seed, RandomPurpose::kDropout)), kernels_(kernels) {}
 
-  absl::Status Run(Stream&, const RandomPosition* position, float* out) override {
-    kernels_.uniform(key_, position->step, position->first, count_, out);
+  absl::Status Run(Stream&, const uint64_t* first_row, const float* in, float* out) override {
+    const FlushDenormals flush;
+    const int64_t count = shape_.rows * shape_.elements;
+    const uint64_t first = *first_row * static_cast<uint64_t>(shape_.elements);
+    const float scale = 1 / (1 - shape_.rate);
+    float numbers[kBlock];
+    for (int64_t i = 0; i < count; i += kBlock) {
+      const int64_t part = std::min(kBlock, count - i);
+      kernels_.uniform(key_, shape_.layer, first + i, part, numbers);
+      kernels_.keep(part, shape_.rate, scale, numbers, in + i, out + i);
+    }
     return absl::OkStatus();
   }
 
  private:
-  const int64_t count_;
+  static constexpr int64_t kBlock = 1024;
+
+  const DropoutShape shape_;
   const PhiloxKey key_;
   const Kernels& kernels_;
 };
@@ -48,8 +63,8 @@ std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, f
   return std::make_unique<InputConversion>(count, mean, deviation, kernels);
 }
 
-std::unique_ptr<UniformPrimitive> CreateUniform(int64_t count, PhiloxKey key, const Kernels& kernels) {
-  return std::make_unique<Uniform>(count, key, kernels);
+std::unique_ptr<DropoutPrimitive> CreateDropout(const DropoutShape& shape, const Kernels& kernels) {
+  return std::make_unique<Dropout>(shape, kernels);
 }
 
 }  // namespace tethys::cpu

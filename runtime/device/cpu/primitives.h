@@ -31,7 +31,6 @@ std::unique_ptr<UpdatePrimitive> CreateUpdate(const UpdateRule& rule, std::vecto
                                               const Kernels& kernels);
 std::unique_ptr<ClipPrimitive> CreateClip(double limit, std::vector<UpdateRegion> regions,
                                           const Kernels& kernels);
-std::unique_ptr<UniformPrimitive> CreateUniform(int64_t count, PhiloxKey key, const Kernels& kernels);
 
 }  // namespace tethys::cpu
 

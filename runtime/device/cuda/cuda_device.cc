@@ -221,15 +221,6 @@ class CudaDevice final : public Device {
     return cuda::CreateClip(libraries_, limit, regions);
   }
 
-  absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, uint64_t seed,
-                                                                  RandomPurpose purpose) override {
-    if (count < 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(count, " random numbers were requested; the count must be 0 or more"));
-    }
-    return cuda::CreateUniform(count, RandomKey(seed, purpose));
-  }
-
  private:
   const Gpu gpu_;
   const std::shared_ptr<MemoryPool> memory_;

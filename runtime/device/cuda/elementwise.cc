@@ -1,6 +1,7 @@
-// Loss, input conversion, pooling, sums, activations, dropout and random numbers: our own kernels.
+// Loss, input conversion, pooling, sums, activations, and dropout: our own kernels.
 #include <utility>
 
+#include "runtime/base/random.h"
 #include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/primitives.h"
@@ -9,9 +10,8 @@
 namespace tethys::cuda {
 namespace {
 
-// The kernels read and write these structs as arrays of numbers.
+// The kernel reads and writes this struct as an array of numbers.
 static_assert(sizeof(LossResult) == 3 * sizeof(double));
-static_assert(sizeof(RandomPosition) == 2 * sizeof(uint64_t));
 
 // `Shape` is MaxPoolingShape or AveragePoolingShape.
 template <typename Shape>
@@ -154,21 +154,6 @@ class Dropout final : public DropoutPrimitive {
   const PhiloxKey key_;
 };
 
-class UniformNumbers final : public UniformPrimitive {
- public:
-  UniformNumbers(int64_t count, PhiloxKey key) : count_(count), key_(key) {}
-
-  absl::Status Run(Stream& stream, const RandomPosition* position, float* out) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(
-        Uniform(Handle(stream), key_, reinterpret_cast<const uint64_t*>(position), count_, out));
-    return absl::OkStatus();
-  }
-
- private:
-  const int64_t count_;
-  const PhiloxKey key_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
@@ -203,10 +188,6 @@ absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t co
 
 absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) {
   return std::make_unique<Dropout>(shape);
-}
-
-absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key) {
-  return std::make_unique<UniformNumbers>(count, key);
 }
 
 }  // namespace tethys::cuda

@@ -131,21 +131,6 @@ __global__ void AddRowsKernel(int64_t rows, const double* row_results, double* r
   if (threadIdx.x < 3) result[threadIdx.x] = sums[threadIdx.x][0];
 }
 
-// -------------------------------------------------------------------------------- random numbers
-
-// One thread per Philox block of four elements; the first and the last thread may write fewer.
-__global__ void UniformKernel(PhiloxKey key, const uint64_t* position, int64_t count, float* out) {
-  const uint64_t step = position[0], first = position[1];
-  const auto before = static_cast<int64_t>(first % 4);  // Elements of the first block that precede out.
-  for (int64_t i = FirstIndex(); i * 4 < before + count; i += GridSize()) {
-    const PhiloxBlock block = Philox4x32(key, first / 4 + i, step);
-    for (int word = 0; word < 4; ++word) {
-      const int64_t at = i * 4 + word - before;
-      if (at >= 0 && at < count) out[at] = ToUnitFloat(block.words[word]);
-    }
-  }
-}
-
 }  // namespace
 
 cudaError_t CheckKernelImage() {
@@ -196,10 +181,6 @@ cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t class
                                       weights, dlogits, row_results);
   if (launched != cudaSuccess) return launched;
   return Launch(AddRowsKernel, 1, kThreads, stream, rows, row_results, result);
-}
-
-cudaError_t Uniform(cudaStream_t stream, PhiloxKey key, const uint64_t* position, int64_t count, float* out) {
-  return Launch(UniformKernel, BlocksFor(Divide(count, 4)), kThreads, stream, key, position, count, out);
 }
 
 }  // namespace tethys::cuda

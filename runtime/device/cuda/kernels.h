@@ -71,9 +71,6 @@ cudaError_t Clip(cudaStream_t stream, double limit, const UpdateTile* tiles, int
 // The number of slots that the formula keeps.
 int UpdateSlots(UpdateFormula formula);
 
-// Contract: UniformPrimitive. `position` points to a RandomPosition: step, first.
-cudaError_t Uniform(cudaStream_t stream, PhiloxKey key, const uint64_t* position, int64_t count, float* out);
-
 // Contract: MaxPoolingPrimitive. Images are [rows, height, width, channels].
 struct PoolingArguments {
   int64_t rows, height, width, channels, out_height, out_width;

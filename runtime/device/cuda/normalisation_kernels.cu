@@ -7,6 +7,7 @@
 #include "runtime/device/cuda/grid.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/normalisation_formulas.h"
 
 namespace tethys::cuda {
 namespace {
@@ -22,8 +23,7 @@ __global__ void GroupsKernel(NormalisationArguments a, const float* weights) {
       end = middle;
     }
   }
-  const int64_t share = samples / a.groups, longer = samples % a.groups;
-  for (int64_t g = 0; g <= a.groups; ++g) a.begins[g] = g * share + (g < longer ? g : longer);
+  for (int64_t g = 0; g <= a.groups; ++g) a.begins[g] = GroupBegin(samples, a.groups, g);
 }
 
 __device__ int64_t PositionsOf(const NormalisationArguments& a, int64_t group) {
@@ -52,15 +52,12 @@ __device__ int64_t TileCount(const NormalisationArguments& a) { return a.groups 
 // Sums of so many positions are made in single precision.
 constexpr int64_t kBlockPositions = 256;
 
-// The mean of some values and the sum of squared deviations from it. Parts are merged by Chan, Golub and
-// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+// The mean of some values and the sum of squared deviations from it.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
 
   __device__ void Merge(double part, double part_mean, double part_squares) {
-    const double weight = part / (count + part), difference = part_mean - mean;
-    mean += difference * weight;
-    squares += part_squares + difference * difference * count * weight;
+    MergeMoments(count, part, part_mean, part_squares, mean, squares);
     count += part;
   }
 };
@@ -228,7 +225,7 @@ __global__ void MovingStatisticsKernel(NormalisationArguments a, float decay, co
       const double count = static_cast<double>(PositionsOf(a, g));
       const double weight = samples > 0 ? rows / samples : 0.0;
       batch_mean += weight * a.means[g * a.channels + c];
-      batch_variance += weight * (count < 2 ? 1.0 : count / (count - 1)) * a.variances[g * a.channels + c];
+      batch_variance += weight * SampleFactor(count) * a.variances[g * a.channels + c];
     }
     mean[c] = static_cast<float>(decay * static_cast<double>(mean[c]) + added * batch_mean);
     variance[c] = static_cast<float>(decay * static_cast<double>(variance[c]) + added * batch_variance);

@@ -45,7 +45,6 @@ absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& l
                                                               const std::vector<UpdateRegion>& regions);
 absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(const Libraries& libraries, double limit,
                                                           const std::vector<UpdateRegion>& regions);
-absl::StatusOr<std::unique_ptr<UniformPrimitive>> CreateUniform(int64_t count, PhiloxKey key);
 
 }  // namespace tethys::cuda
 

@@ -72,8 +72,6 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   Loss RunLoss(const std::vector<float>& logits, const std::vector<int32_t>& labels,
                const std::vector<float>& weights, int64_t classes);
   std::vector<float> Drop(const DropoutShape& shape, uint64_t first_row, const std::vector<float>& in);
-  std::vector<float> Draw(int64_t count, const RandomPosition& position, uint64_t seed = kSeed,
-                          RandomPurpose purpose = RandomPurpose::kTest);
 
   static constexpr uint64_t kSeed = 0x123456789abcdef0;
 

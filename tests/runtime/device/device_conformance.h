@@ -20,7 +20,6 @@
 #include "tests/runtime/device/elementwise_conformance.h"
 #include "tests/runtime/device/loss_conformance.h"
 #include "tests/runtime/device/normalisation_conformance.h"
-#include "tests/runtime/device/random_conformance.h"
 #include "tests/runtime/device/update_conformance.h"
 
 namespace tethys {
@@ -45,7 +44,6 @@ TEST_P(DeviceConformance, InvalidShapesAndParametersAreRefused) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy(1, 0).ok());
   EXPECT_FALSE(device_->CreateInputConversion(1, 0, 0).ok());
-  EXPECT_FALSE(device_->CreateUniform(-1, kSeed, RandomPurpose::kTest).ok());
 }
 
 }  // namespace tethys

@@ -1,4 +1,4 @@
-// Tests of DeviceConformance for dropout.
+// Tests of DeviceConformance for dropout. graph_conformance.h tests dropout in graphs.
 #ifndef TETHYS_TESTS_RUNTIME_DEVICE_DROPOUT_CONFORMANCE_H_
 #define TETHYS_TESTS_RUNTIME_DEVICE_DROPOUT_CONFORMANCE_H_
 
@@ -28,16 +28,18 @@ inline std::vector<float> DeviceConformance::Drop(const DropoutShape& shape, uin
                                                   const std::vector<float>& in) {
   auto dropout = device_->CreateDropout(shape).value();
   Array<uint64_t> first(*this, {first_row});
-  auto in_device = Floats(in), out = Poisoned(in.size());
+  auto in_device = Floats(in), out = Poisoned(in.size() + 1);
   EXPECT_TRUE(dropout->Run(*stream_, first.data(), in_device.data(), out.data()).ok());
-  const std::vector<float> host = out.Host();
+  std::vector<float> host = out.Host();
+  EXPECT_TRUE(std::isnan(host.back())) << "was written behind the " << in.size() << " elements";
+  host.pop_back();
   EXPECT_TRUE(dropout->Run(*stream_, first.data(), in_device.data(), in_device.data()).ok());
   EXPECT_EQ(in_device.Host(), host) << "in place";
   return host;
 }
 
 TEST_P(DeviceConformance, DropoutFollowsItsContract) {
-  for (const int64_t elements : {1, 3, 4, 97, 1500}) {
+  for (const int64_t elements : {0, 1, 3, 4, 5, 97, 1500}) {
     for (const uint64_t first_row : {uint64_t{0}, uint64_t{5}, uint64_t{1} << 40}) {
       const DropoutShape shape = {
           .rows = 3, .elements = elements, .rate = 0.3f, .seed = kSeed, .layer = 0x9876543210fedcba};
@@ -70,6 +72,8 @@ TEST_P(DeviceConformance, DropoutDropsAtItsRateAndDiffersByLayerAndSeed) {
   shape.layer = 1;
   shape.seed = kSeed + 1;
   EXPECT_NE(Drop(shape, 0, in), first);
+  EXPECT_NE(Drop(shape, 20, in), Drop(shape, 0, in));
+  EXPECT_EQ(Drop(shape, 20, in), Drop(shape, 20, in));
   shape.rate = 0;
   EXPECT_EQ(Drop(shape, 0, in), in);
 }

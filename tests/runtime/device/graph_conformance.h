@@ -87,22 +87,32 @@ TEST_P(GraphConformance, WaitForTimedEventAfterLaunchSeesThatLaunch) {
   }
 }
 
-TEST_P(GraphConformance, EachLaunchDrawsTheRandomNumbersOfTheStepInMemory) {
-  const auto uniform = device_->CreateUniform(1, /*seed=*/5, RandomPurpose::kTest).value();
-  constexpr int64_t kBytes = sizeof(RandomPosition);
+// A launch drops the element of the row whose number lies in memory then. Of these rows some are kept and
+// some are dropped.
+TEST_P(GraphConformance, EachLaunchDrawsTheRandomNumbersOfTheRowInMemory) {
+  const auto dropout = device_->CreateDropout({.rows = 1, .elements = 1, .seed = 5}).value();
+  constexpr int64_t kBytes = sizeof(uint64_t);
   const auto next = device_->Allocate(kBytes, MemoryKind::kPinnedHost).value();
-  const auto position = device_->Allocate(kBytes, MemoryKind::kDevice).value();
+  const auto row = device_->Allocate(kBytes, MemoryKind::kDevice).value();
   const auto work = [&]() -> absl::Status {
-    TETHYS_RETURN_IF_ERROR(device_->CopyToDevice(*stream_, position->data(), next->data(), kBytes));
-    TETHYS_RETURN_IF_ERROR(
-        uniform->Run(*stream_, static_cast<RandomPosition*>(position->data()), second_->floats()));
+    TETHYS_RETURN_IF_ERROR(device_->CopyToDevice(*stream_, row->data(), next->data(), kBytes));
+    TETHYS_RETURN_IF_ERROR(dropout->Run(*stream_, static_cast<const uint64_t*>(row->data()), first_->floats(),
+                                        second_->floats()));
     return Fetch();
   };
+  in() = 3;
+  ASSERT_TRUE(device_->CopyToDevice(*stream_, first_->data(), in_->data(), sizeof(float)).ok());
   const auto graph = device_->Capture(*stream_, work).value();
-  for (const uint64_t step : {7, 8, 7}) {
-    static_cast<RandomPosition*>(next->data())->step = step;
-    EXPECT_EQ(After(*graph, 0), ToUnitFloat(RandomStream(5, RandomPurpose::kTest, step).Next32()));
+  const RandomStream stream(5, RandomPurpose::kDropout, 0);
+  int kept = 0;
+  for (const uint64_t number : {7, 8, 7, 9, 10, 11, 12}) {
+    *static_cast<uint64_t*>(next->data()) = number;
+    const bool is_kept = ToUnitFloat(stream.Block(number / 4)[number % 4]) >= 0.5f;
+    EXPECT_EQ(After(*graph, 3), is_kept ? 6.0f : 0.0f) << number;
+    kept += is_kept;
   }
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, 7);
 }
 
 }  // namespace tethys

@@ -1,0 +1,104 @@
+// The pooling loops of the CPU back end, a part of kernels.cc: compiled once per instruction set, in an
+// anonymous namespace for the reason given there. Included by kernels.cc only.
+#ifndef TETHYS_RUNTIME_DEVICE_CPU_POOLING_LOOPS_H_
+#define TETHYS_RUNTIME_DEVICE_CPU_POOLING_LOOPS_H_
+
+#include "runtime/device/cpu/kernels.h"
+
+namespace tethys::cpu {
+namespace {
+
+// NaN counts as larger than all numbers.
+bool IsLarger(float x, float y) { return x > y || x != x; }
+
+void Maximum(int64_t count, const float* __restrict x, float* __restrict largest) {
+  for (int64_t i = 0; i < count; ++i) largest[i] = IsLarger(x[i], largest[i]) ? x[i] : largest[i];
+}
+
+struct Extent {
+  int64_t begin, end;
+};
+// The positions of a window that are within the image.
+Extent Within(int64_t position, int64_t size, int64_t stride, int64_t before, int64_t in) {
+  const int64_t begin = position * stride - before;
+  const int64_t end = begin + size;
+  return {begin > 0 ? begin : 0, end < in ? end : in};
+}
+
+Extent ColumnsOf(const WindowColumns& windows, int64_t position) {
+  return Within(position, windows.size, windows.stride, windows.before, windows.width);
+}
+
+void PoolColumns(const WindowColumns& windows, const float* columns, float* __restrict y) {
+  const int64_t channels = windows.channels;
+  for (int64_t p = 0; p < windows.positions; ++p, y += channels) {
+    const auto [begin, end] = ColumnsOf(windows, p);
+    for (int64_t c = 0; c < channels; ++c) y[c] = columns[begin * channels + c];
+    for (int64_t w = begin + 1; w < end; ++w) Maximum(channels, columns + w * channels, y);
+  }
+}
+
+void UnpoolColumns(const WindowColumns& windows, const float* columns, const float* y, const float* dy,
+                   float* __restrict dcolumns) {
+  const int64_t channels = windows.channels;
+  for (int64_t p = 0; p < windows.positions; ++p, y += channels, dy += channels) {
+    const auto [begin, end] = ColumnsOf(windows, p);
+    for (int64_t c = 0; c < channels; ++c) {
+      float d = dy[c];
+      for (int64_t i = begin * channels + c; i < end * channels; i += channels) {
+        const bool equal = columns[i] == y[c];
+        dcolumns[i] += equal ? d : 0.0f;
+        d = equal ? 0.0f : d;
+      }
+    }
+  }
+}
+
+void MoveWhereEqual(int64_t count, const float* __restrict x, const float* __restrict largest,
+                    float* __restrict d, float* __restrict dx) {
+  for (int64_t i = 0; i < count; ++i) {
+    const bool equal = x[i] == largest[i];
+    dx[i] += equal ? d[i] : 0.0f;
+    d[i] = equal ? 0.0f : d[i];
+  }
+}
+
+// Calls visit(output pixel, input pixel, factor of the mean) for every element of every window, without the
+// channels, in row-major order; positions are in elements.
+template <typename Visit>
+void ForEachPooled(const PoolingWindows& g, const Visit& visit) {
+  const float whole = 1.0f / static_cast<float>(g.size_h * g.size_w);
+  for (int64_t row = 0; row < g.rows; ++row) {
+    for (int64_t i = 0; i < g.out_height * g.out_width; ++i) {
+      const auto [top, bottom] = Within(i / g.out_width, g.size_h, g.stride_h, g.before_h, g.height);
+      const auto [left, right] = Within(i % g.out_width, g.size_w, g.stride_w, g.before_w, g.width);
+      const auto pixels = static_cast<float>((bottom - top) * (right - left));
+      const float factor = g.count_padding ? whole : 1.0f / pixels;
+      const int64_t out = (row * g.out_height * g.out_width + i) * g.channels;
+      for (int64_t h = top; h < bottom; ++h) {
+        for (int64_t w = left; w < right; ++w) {
+          visit(out, ((row * g.height + h) * g.width + w) * g.channels, factor);
+        }
+      }
+    }
+  }
+}
+
+void AveragePool(const PoolingWindows& g, const float* __restrict x, float* __restrict y) {
+  for (int64_t i = 0; i < g.rows * g.out_height * g.out_width * g.channels; ++i) y[i] = 0.0f;
+  ForEachPooled(g, [&](int64_t out, int64_t in, float factor) {
+    for (int64_t c = 0; c < g.channels; ++c) y[out + c] += factor * x[in + c];
+  });
+}
+
+void AverageUnpool(const PoolingWindows& g, const float* __restrict dy, float* __restrict dx) {
+  for (int64_t i = 0; i < g.rows * g.height * g.width * g.channels; ++i) dx[i] = 0.0f;
+  ForEachPooled(g, [&](int64_t out, int64_t in, float factor) {
+    for (int64_t c = 0; c < g.channels; ++c) dx[in + c] += factor * dy[out + c];
+  });
+}
+
+}  // namespace
+}  // namespace tethys::cpu
+
+#endif  // TETHYS_RUNTIME_DEVICE_CPU_POOLING_LOOPS_H_
