@@ -138,6 +138,7 @@ absl::StatusOr<proto::Placement> PlaceShards(const VariableSet& variables,
   placement.set_servers(std::max(1, config.servers()));
   int64_t total = 0;
   for (const Variable& variable : variables.variables()) {
+    if (!variable.trainable) continue;
     TETHYS_ASSIGN_OR_RETURN(const int64_t shards,
                             ShardCount(variable, config.partitioner(), placement.servers()));
     total += shards;

@@ -20,7 +20,8 @@ class ServerTask final : public TaskLife {
     TETHYS_RETURN_IF_ERROR(server_.Configure(setup.plan(), options_.index, setup.generation()));
     if (setup.restore()) {
       TETHYS_RETURN_IF_ERROR(
-          server_.Restore(setup.state().step(), [this](int slot, int64_t begin, absl::Span<float> out) {
+          server_.Restore(setup.state().step(), [&](int slot, int64_t begin, absl::Span<float> out) {
+            if (slot > 0 && !setup.restore_slots()) return absl::OkStatus();  // Keeps the initial values.
             return session_.ReadCheckpoint(slot, begin, out);
           }));
     }

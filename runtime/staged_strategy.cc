@@ -39,6 +39,7 @@ class StagedStrategy final : public Strategy {
                                          absl::Span<const Range> ready_order) override {
     arenas_ = arenas;
     ready_order_.assign(ready_order.begin(), ready_order.end());
+    runs_ = JoinedRanges(ready_order);
     const int64_t bytes = arenas.arena_size * kFloatBytes;
     TETHYS_ASSIGN_OR_RETURN(gradients_, device_.Allocate(bytes, MemoryKind::kPinnedHost));
     // The inner strategy never reads parameters if only sums are exchanged.
@@ -135,8 +136,12 @@ class StagedStrategy final : public Strategy {
 
   absl::Status UploadParameters() {
     if (parameters_ == nullptr) return absl::OkStatus();
-    return device_.CopyToDevice(stream_, arenas_.parameters, parameters_->data(),
-                                arenas_.arena_size * kFloatBytes);
+    for (const Range& run : runs_) {
+      TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream_, arenas_.parameters + run.begin,
+                                                  parameters_->floats() + run.begin,
+                                                  run.count * kFloatBytes));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status LateError() const {
@@ -155,6 +160,7 @@ class StagedStrategy final : public Strategy {
 
   StepArenas arenas_;  // Device memory.
   std::vector<Range> ready_order_;
+  std::vector<Range> runs_;                   // The same elements, in as few ranges as possible.
   std::unique_ptr<Buffer> gradients_;         // Pinned host memory, laid out like the device's arena.
   std::unique_ptr<Buffer> parameters_;        // Likewise. Null if the device updates the parameters.
   std::vector<std::unique_ptr<Event>> down_;  // Per range, recorded when the range has reached the host.

@@ -69,7 +69,7 @@ absl::StatusOr<ReplicaUpdate> Replica::MakeUpdate(const proto::Optimizer& config
                                                   const LearningRateSchedule& schedule) {
   std::vector<NamedRange> ranges;
   for (const Variable& variable : model_.variables().variables()) {
-    ranges.push_back({variable.name, variable.range});
+    if (variable.trainable) ranges.push_back({variable.name, variable.range});
   }
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer,
                           CreateOptimizer(config, *device_, MakeUpdateRegions(config, ranges)));
@@ -192,7 +192,12 @@ std::vector<absl::Span<float>> Replica::Parts() {
 }
 
 absl::Status Replica::FillPart(size_t part, absl::FunctionRef<absl::Status(absl::Span<float>)> fill) {
-  return FillDeviceMemory(*device_, *stream_, Parts()[part], fill);
+  return FillRange(part, {0, arena_size()}, fill);
+}
+
+absl::Status Replica::FillRange(size_t part, Range range,
+                                absl::FunctionRef<absl::Status(absl::Span<float>)> fill) {
+  return FillDeviceMemory(*device_, *stream_, Parts()[part].subspan(range.begin, range.count), fill);
 }
 
 absl::Status Replica::ReadPart(size_t part, Range range,

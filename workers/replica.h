@@ -93,9 +93,10 @@ class Replica {
   // The state that this replica holds. Part 0 is the parameters; the others are the attached strategy's
   // slots, in the optimizer's order. Each part is device memory of arena_size() elements.
   std::vector<absl::Span<float>> Parts();
-  // Calls `fill` with host memory for a whole part. When FillPart returns, the part holds the values that
-  // `fill` wrote.
+  // Calls `fill` with host memory for a whole part, or for a range of it. When the function returns, the part
+  // holds the values that `fill` wrote there. Requires a range within the arena.
   absl::Status FillPart(size_t part, absl::FunctionRef<absl::Status(absl::Span<float>)> fill);
+  absl::Status FillRange(size_t part, Range range, absl::FunctionRef<absl::Status(absl::Span<float>)> fill);
   // Calls `use` with the elements of a range, after all work on the stream. Requires a range within the
   // arena.
   absl::Status ReadPart(size_t part, Range range,

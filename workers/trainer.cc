@@ -84,14 +84,24 @@ absl::Status Trainer::CreateReplica(Model model) {
 }
 
 // Sets the moving statistics to those that the chief has sent, and the parameters to initial values or to
-// those of a checkpoint. If servers hold the parameters, Attach has already fetched them.
+// those of a checkpoint. Where servers hold the parameters, Attach has fetched all but the frozen ones.
 absl::Status Trainer::TakeParameters() {
-  if (!setup_.restore() && !setup_.plan().job().strategy().has_parameter_server()) {
-    TETHYS_RETURN_IF_ERROR(replica_->FillInitialValues(setup_.plan().job().seed()));
-  }
+  const bool on_servers = setup_.plan().job().strategy().has_parameter_server();
+  const uint64_t seed = setup_.plan().job().seed();
+  if (!setup_.restore() && !on_servers) TETHYS_RETURN_IF_ERROR(replica_->FillInitialValues(seed));
   TETHYS_RETURN_IF_ERROR(replica_->SetStatistics(setup_.statistics()));
-  if (!setup_.restore() || setup_.plan().job().strategy().has_parameter_server()) return absl::OkStatus();
-  for (size_t part = 0; part < replica_->Parts().size(); ++part) {
+  if (on_servers) {
+    for (const Range& range : replica_->model().variables().frozen()) {
+      TETHYS_RETURN_IF_ERROR(replica_->FillRange(0, range, [&](absl::Span<float> values) {
+        if (setup_.restore()) return session_.ReadCheckpoint(0, range.begin, values);
+        replica_->model().variables().FillInitialValues(seed, range, values.data());
+        return absl::OkStatus();
+      }));
+    }
+    return absl::OkStatus();
+  }
+  const size_t parts = !setup_.restore() ? 0 : setup_.restore_slots() ? replica_->Parts().size() : 1;
+  for (size_t part = 0; part < parts; ++part) {
     TETHYS_RETURN_IF_ERROR(replica_->FillPart(part, [&](absl::Span<float> values) {
       return session_.ReadCheckpoint(static_cast<int>(part), 0, values);
     }));

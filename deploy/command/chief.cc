@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "deploy/command/command.h"
+#include "deploy/command/initial_values.h"
 #include "deploy/command/role_process.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "runtime/base/file.h"
@@ -48,6 +49,7 @@ absl::Status Run(const Flags& flags, const InterruptSignal& interrupt, const Job
   options.listen = flags.Get("listen", "127.0.0.1:0");
   options.host = flags.Get("host");
   options.token = secret.token;
+  TETHYS_RETURN_IF_ERROR(SaveInitialValues(options.plan, options.run_dir));
   options.tls = secret.tls;
   options.resume = flags.Has("resume");
   options.interrupted = [&interrupt] { return interrupt.Came(); };

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/types/optional.h"
 #include "deploy/command/command.h"
+#include "deploy/command/initial_values.h"
 #include "deploy/command/job_description.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_run.h"
@@ -84,7 +85,9 @@ class JobPreparer {
  public:
   absl::StatusOr<proto::JobPlan> Prepare(const proto::Job& job) {
     const bool known = !checked_.insert(job.data().SerializeAsString()).second;
-    return known ? PlanJob(job) : PrepareJob(job);
+    absl::StatusOr<proto::JobPlan> plan = known ? PlanJob(job) : PrepareJob(job);
+    if (plan.ok()) TETHYS_RETURN_IF_ERROR(CheckInitialValues(*plan));
+    return plan;
   }
 
  private:

@@ -37,6 +37,19 @@ int64_t ParameterCount(const proto::JobPlan& plan) {
   return count;
 }
 
+int64_t FrozenCount(const proto::JobPlan& plan) {
+  int64_t count = 0;
+  for (const proto::VariableSpec& variable : plan.variable()) {
+    if (variable.frozen()) count += ElementsOf(variable);
+  }
+  return count;
+}
+
+std::string FrozenText(const proto::JobPlan& plan) {
+  const int64_t frozen = FrozenCount(plan);
+  return frozen > 0 ? absl::StrCat(", of which ", CountText(frozen), " are frozen") : "";
+}
+
 // For example "ps 3", "ps 3 to 9, each" or "ps 15 to 39, at most".
 std::string GroupName(const ServerGroup& group) {
   if (group.first == group.last) return absl::StrCat("ps ", group.first);
@@ -217,8 +230,9 @@ struct Moved {
 std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& model,
                                    const std::vector<int>& worker_hosts) {
   const int64_t workers = plan.job().workers();
-  const int64_t bytes =
-      model.variables().arena_size() * (InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes);
+  int64_t elements = 0;
+  for (const Range& range : JoinedRanges(model.ready_order())) elements += AlignUp(range.count);
+  const int64_t bytes = elements * (InBfloat16(plan.job()) ? kBfloat16Bytes : kFloatBytes);
   std::map<int, int64_t> by_host;
   for (int i = 0; i < workers; ++i) ++by_host[worker_hosts.empty() ? 0 : worker_hosts[i]];
   const auto hosts = static_cast<int64_t>(by_host.size());
@@ -266,7 +280,7 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
   if (plan.placement().servers() > 0) {
     const bool pulls =
         plan.job().strategy().parameter_server().asynchronous().pull() == proto::Asynchronous::BEFORE_STEP;
-    add("each worker", ParameterCount(plan) * kFloatBytes,
+    add("each worker", (ParameterCount(plan) - FrozenCount(plan)) * kFloatBytes,
         pulls ? "pulls parameters as a step begins, pushes gradients"
               : "pushes gradients, gets parameters in reply");
     for (const ServerGroup& group : GroupServers(plan.placement())) {
@@ -313,7 +327,7 @@ std::string JobSummary(const proto::JobPlan& plan) {
   };
   add("model", absl::StrCat(PluralText(plan.variable_size(), "variable"), ", ",
                             PluralText(ParameterCount(plan), "parameter"), " (",
-                            BytesText(ParameterCount(plan) * kFloatBytes), ")"));
+                            BytesText(ParameterCount(plan) * kFloatBytes), ")", FrozenText(plan)));
   add("data", DataText(plan));
   add("length", LengthText(job));
   const bool even = plan.global_batch() % job.workers() == 0;

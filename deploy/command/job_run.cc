@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "deploy/command/initial_values.h"
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/launcher/load_meter.h"
 #include "deploy/launcher/progress_display.h"
@@ -132,7 +133,7 @@ absl::StatusOr<proto::TrainingState> CheckResumable(const proto::JobPlan& plan, 
   const std::vector<std::string> slots(plan.slot().begin(), plan.slot().end());
   TETHYS_ASSIGN_OR_RETURN(const StartingState start,
                           FindStartingState(plan, variables, slots, root, /*resume=*/true));
-  if (start.reader == nullptr) {
+  if (start.reader == nullptr || start.initial) {
     return absl::NotFoundError(absl::StrCat(
         root, " holds no undamaged checkpoint to go on from: train without --resume in another --run_dir"));
   }
@@ -190,6 +191,7 @@ RunResult RunJob(const proto::JobPlan& plan, const RunDirectory& directory, cons
   const EarlierRun earlier(directory.path(), options);
   result.status = directory.WriteJob(plan.job());
   if (result.status.ok() && !options.resume) result.status = RemoveSummary(directory.path());
+  if (result.status.ok()) result.status = SaveInitialValues(plan, directory.path());
   if (!result.status.ok()) return result;
   const LaunchOptions launch = LaunchOf(plan, directory.path(), options);
   const Place& chief = launch.places.chief;

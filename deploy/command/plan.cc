@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "deploy/command/command.h"
+#include "deploy/command/initial_values.h"
 #include "deploy/command/job_description.h"
 #include "deploy/command/layer_list.h"
 #include "deploy/hosts/cluster_plan.h"
@@ -14,6 +15,9 @@ namespace {
 absl::StatusOr<std::string> Report(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(flags.arguments()[0], flags.GetAll("set")));
   absl::StatusOr<proto::JobPlan> built = PlanJob(job);
+  if (built.ok()) {
+    if (absl::Status status = CheckInitialValues(*built); !status.ok()) built = status;
+  }
   if (!built.ok()) return WithPlace(built.status(), flags.arguments()[0], flags.GetAll("set"));
   proto::JobPlan plan = *std::move(built);
   if (flags.Has("layers")) return LayerList(plan);

@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "deploy/command/command.h"
+#include "deploy/command/initial_values.h"
 #include "deploy/command/job_description.h"
 #include "deploy/command/job_places.h"
 #include "deploy/command/job_run.h"
@@ -80,6 +81,9 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags, const std::vector<std
   TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadJob(job_file, overrides));
   TETHYS_RETURN_IF_ERROR(PriceByHosts(flags, job));
   absl::StatusOr<proto::JobPlan> prepared = PrepareJob(job);
+  if (prepared.ok() && !options.resume) {
+    if (absl::Status status = CheckInitialValues(*prepared); !status.ok()) prepared = status;
+  }
   if (!prepared.ok()) return WithPlace(prepared.status(), job_file, overrides);
   proto::JobPlan plan = *std::move(prepared);
   if (!options.places.has_value()) {

@@ -35,6 +35,10 @@ absl::Status Rename(const std::string& from, const std::string& to) {
 
 }  // namespace
 
+std::string InitialCheckpoint(const std::string& root) {
+  return absl::StrCat(root, "/initial/", CheckpointName(0));
+}
+
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root) {
   std::map<int64_t, std::string> paths;
   if (!FileExists(root)) return std::vector<CheckpointEntry>();

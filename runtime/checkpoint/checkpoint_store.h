@@ -4,7 +4,8 @@
 // The folder may hold other entries. A crash may leave step-N.tmp (a checkpoint that was being written or
 // removed) and step-N.old (the earlier checkpoint of a step that was being saved again; it counts as step-N
 // while step-N is missing). A resumed run skips step-N.damaged. `best` is a link to the checkpoint that is
-// best on the validation split.
+// best on the validation split. initial/step-0 is a checkpoint with the parameters and statistics, but no
+// slots, that the job started with (`initial` in job.proto).
 #ifndef TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 #define TETHYS_RUNTIME_CHECKPOINT_CHECKPOINT_STORE_H_
 
@@ -23,6 +24,9 @@ struct CheckpointEntry {
 
 // Lists the checkpoints in `root` by ascending step. The list is empty if `root` does not exist.
 absl::StatusOr<std::vector<CheckpointEntry>> ListCheckpoints(const std::string& root);
+
+// The path of the checkpoint that the job of `root` started with, if it has one.
+std::string InitialCheckpoint(const std::string& root);
 
 struct DamagedCheckpoint {
   std::string path;

@@ -16,6 +16,7 @@ proto::Model WithoutNames(const proto::Model& description, int64_t classes) {
   for (int i = 0; i < model.layer_size(); ++i) {
     proto::Layer& layer = *model.mutable_layer(i);
     layer.clear_name();
+    layer.clear_trainable();
     if (inputs.wrong_layer >= 0) continue;
     layer.clear_input();
     for (const int input : inputs.layers[i]) {
@@ -39,6 +40,15 @@ std::string ScalingText(const proto::InputScaling& scaling) {
 }
 
 }  // namespace
+
+proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::InputScaling& scaling) {
+  proto::ModelDescription description;
+  *description.mutable_model() = plan.job().model();
+  *description.mutable_sample_shape() = plan.sample_shape();
+  description.set_classes(plan.job().data().classes());
+  *description.mutable_scaling() = scaling;
+  return description;
+}
 
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path) {

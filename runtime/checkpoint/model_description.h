@@ -1,4 +1,5 @@
-// Compares a checkpoint's description of its model (beside the tensors) with a job. Pure; any thread.
+// A checkpoint's description of its model (beside the tensors): made from a job, and compared with one. Pure;
+// any thread.
 #ifndef TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
 #define TETHYS_RUNTIME_CHECKPOINT_MODEL_DESCRIPTION_H_
 
@@ -6,13 +7,17 @@
 
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
+#include "proto/plan.pb.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
 
+// The data that another program needs to use a checkpoint without the job.
+proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::InputScaling& scaling);
+
 // FailedPrecondition names the first layer that computes something else than the checkpoint's layer. Names
-// and initializers of layers are not compared. A checkpoint without a description passes. `path` is for error
-// messages.
+// and initializers of layers, and whether they train, are not compared. A checkpoint without a description
+// passes. `path` is for error messages.
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path);
 

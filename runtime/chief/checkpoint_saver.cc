@@ -23,12 +23,14 @@ void CheckpointSaver::Open(int64_t id, int64_t step, std::function<void(const ab
   loop_.Post([this, id, step, done = std::move(done)] {
     absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
         CheckpointWriter::Create(options_.root, step, options_.variables, options_.slots, options_.job_name);
+    absl::Status opened = writer.status();
+    if (opened.ok() && options_.write_frozen != nullptr) opened = options_.write_frozen(**writer);
     {
       MutexLock lock(mu_);
-      if (writer.ok()) writer_ = *std::move(writer);
+      if (opened.ok()) writer_ = *std::move(writer);
       id_ = id;
     }
-    done(writer.status());
+    done(opened);
   });
 }
 

@@ -37,6 +37,8 @@ class CheckpointSaver {
     VariableSet statistics = {};     // Moving statistics; empty if the model has none.
     std::vector<std::string> slots;  // Names of the optimizer's slots, in its order.
     int keep = 1;                    // Number of newest checkpoints to keep, besides the best one.
+    // Writes what no task holds; runs on the saver's thread when a checkpoint is opened. Null: nothing.
+    std::function<absl::Status(CheckpointWriter&)> write_frozen = nullptr;
   };
   CheckpointSaver(Options options, const Clock& clock);
   // Blocks until running work on the disk ends; drops queued work.

@@ -14,9 +14,11 @@
 #include "runtime/base/process.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/attempts.h"
 #include "runtime/chief/checkpoint_saver.h"
 #include "runtime/chief/chief_server.h"
+#include "runtime/chief/frozen_variables.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
 #include "runtime/chief/journal_check.h"
@@ -83,7 +85,7 @@ class ChiefProcess final : public ChiefEvents {
     return saver_->Write(save_id, slot, begin, values);
   }
   absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) override {
-    if (reader_ == nullptr) return absl::NotFoundError("this job does not resume from a checkpoint");
+    if (reader_ == nullptr) return absl::NotFoundError("this job starts from no checkpoint");
     return reader_->Read(slot, begin, out);
   }
 
@@ -100,6 +102,7 @@ class ChiefProcess final : public ChiefEvents {
     for (const std::string& note : start.notes) Note(note);
     for (const std::string& note : SetAsideDamaged(start)) Note(note);
     reader_ = std::move(start.reader);
+    restores_slots_ = reader_ != nullptr && !start.initial;
     if (options_.resume) NoteEarlierAttempts(start.state);
     const bool lock_step = !LeasesBatches(job_);
     TETHYS_ASSIGN_OR_RETURN(timing_, TimingCollector::Open(options_.run_dir, job_.workers(), lock_step));
@@ -112,17 +115,27 @@ class ChiefProcess final : public ChiefEvents {
     journal_ = std::make_unique<AppendQueue>(
         AppendQueue::Options{.name = "the journal", .most_bytes = kMostUnwrittenBytes, .retry = true},
         [this](absl::string_view lines) { return journal_file_->Append(lines); });
-    saver_ = std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
-                                                                        .job_name = job_.name(),
-                                                                        .variables = variables,
-                                                                        .statistics = statistics,
-                                                                        .slots = slots,
-                                                                        .keep = job_.checkpoint().keep()},
-                                               clock_);
+    saver_ =
+        std::make_unique<CheckpointSaver>(CheckpointSaver::Options{.root = checkpoints,
+                                                                   .job_name = job_.name(),
+                                                                   .variables = variables,
+                                                                   .statistics = statistics,
+                                                                   .slots = slots,
+                                                                   .keep = job_.checkpoint().keep(),
+                                                                   .write_frozen = FrozenWriter(variables)},
+                                          clock_);
     controller_ = std::make_unique<JobController>(options_.plan, start.state, reader_ != nullptr,
                                                   StatisticsBook(job_.workers(), std::move(start.statistics)),
                                                   clock_.Now());
     return absl::OkStatus();
+  }
+
+  // Null if there is nothing to write: workers without servers save all variables.
+  std::function<absl::Status(CheckpointWriter&)> FrozenWriter(const VariableSet& variables) const {
+    if (!job_.strategy().has_parameter_server() || variables.frozen().empty()) return nullptr;
+    return [this, variables](CheckpointWriter& writer) {
+      return WriteFrozenVariables(variables, job_.seed(), reader_.get(), options_.plan.slot_size(), writer);
+    };
   }
 
   // Sets the earlier attempts in `state`. The last attempt has left a summary, unless its chief was killed.
@@ -187,7 +200,7 @@ class ChiefProcess final : public ChiefEvents {
     // committed.
     HandOnJournal();
     saver_->Commit(
-        save_state_, Description(), save_statistics_,
+        save_state_, DescribeModel(options_.plan, controller_->scaling()), save_statistics_,
         [this] {
           const absl::Status kept = journal_->Flush();
           return kept.ok() ? journal_file_->Sync() : kept;
@@ -221,16 +234,6 @@ class ChiefProcess final : public ChiefEvents {
     }
     progress_.Add(event);
     loop_.Stop();
-  }
-
-  // The data that another program needs to use a checkpoint without the job.
-  proto::ModelDescription Description() const {
-    proto::ModelDescription description;
-    *description.mutable_model() = job_.model();
-    *description.mutable_sample_shape() = options_.plan.sample_shape();
-    description.set_classes(job_.data().classes());
-    *description.mutable_scaling() = controller_->scaling();
-    return description;
   }
 
   // The task's current incarnation; orders to the task are sent to it.
@@ -297,6 +300,7 @@ class ChiefProcess final : public ChiefEvents {
   // sampling begins with it.
   void CompleteSetup(proto::Setup& setup) {
     setup.set_chief_host(host_);
+    setup.set_restore_slots(restores_slots_);
     if (resources_ == nullptr || sampler_ != nullptr) return;
     std::set<std::string> hosts = {host_};
     for (const proto::Member& member : setup.member()) hosts.insert(member.host());
@@ -355,7 +359,8 @@ class ChiefProcess final : public ChiefEvents {
   const proto::Job& job_;
   const MonotonicClock clock_;
   const std::string host_ = options_.host.empty() ? HostName() : options_.host;
-  std::unique_ptr<CheckpointReader> reader_;
+  std::unique_ptr<CheckpointReader> reader_;  // Null: the job starts with random values.
+  bool restores_slots_ = false;
   ProgressPipe progress_;
 
   Mutex admission_mu_;

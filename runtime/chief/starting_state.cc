@@ -68,56 +68,88 @@ absl::Status CheckLeftToTrain(const proto::JobPlan& plan, const proto::TrainingS
                    "; to train on, make it longer, with ", remedy, " or more"));
 }
 
-absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
-                                                const std::vector<std::string>& slots,
-                                                const std::string& root, bool resume) {
+namespace {
+
+// The beginning of the job, with random values.
+absl::StatusOr<StartingState> Beginning(const proto::JobPlan& plan, const VariableSet& statistics) {
   StartingState start;
   start.state.set_seed(plan.job().seed());
   start.state.set_train_samples(plan.train_samples());
   start.state.set_global_batch_size(plan.global_batch());
-  TETHYS_ASSIGN_OR_RETURN(const VariableSet statistics, StatisticsOf(plan));
   start.statistics.mean.resize(statistics.arena_size());
   statistics.FillInitialValues(plan.job().seed(), {0, statistics.arena_size()}, start.statistics.mean.data());
-  if (!resume) return start;
-  TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
-  for (const DamagedCheckpoint& damaged : latest.damaged) {
-    start.notes.push_back(
-        absl::StrCat("warning: passed over a damaged checkpoint: ", damaged.path, ": ", damaged.reason));
-    start.damaged.push_back(damaged.path);
+  return start;
+}
+
+// Opens the checkpoint and reads its moving statistics.
+absl::Status OpenReader(const std::string& path, const VariableSet& variables, const VariableSet& statistics,
+                        const std::vector<std::string>& slots, StartingState& start) {
+  TETHYS_ASSIGN_OR_RETURN(start.reader, CheckpointReader::Open(path, &variables, slots));
+  if (statistics.variables().empty()) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(start.statistics, start.reader->ReadStatistics(statistics));
+  return absl::OkStatus();
+}
+
+absl::Status CheckSlots(const proto::JobPlan& plan, const std::vector<std::string>& slots,
+                        const std::string& path, StartingState& start) {
+  for (int slot = 1; slot < start.reader->slot_count(); ++slot) {
+    if (start.reader->has_slot(slot)) continue;
+    // Other kinds count updates from the slots' beginning, or begin with other values than zero.
+    if (!plan.job().optimizer().has_sgd()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          path, " has no '", slots[slot - 1],
+          "' of the job's optimizer: resume with the optimizer that it was trained with, or with sgd {}"));
+    }
+    start.notes.push_back(absl::StrCat("warning: ", path, " has no '", slots[slot - 1],
+                                       "' of the optimizer: it starts at zero"));
   }
-  if (latest.path.empty()) {
-    start.notes.push_back(absl::StrCat("no checkpoint in ", root, " yet: starting from the beginning"));
-    return start;
-  }
-  TETHYS_ASSIGN_OR_RETURN(start.reader, CheckpointReader::Open(latest.path, &variables, slots));
+  return absl::OkStatus();
+}
+
+absl::Status ResumeFrom(const std::string& path, const proto::JobPlan& plan, const VariableSet& variables,
+                        const VariableSet& statistics, const std::vector<std::string>& slots,
+                        StartingState& start) {
+  TETHYS_RETURN_IF_ERROR(OpenReader(path, variables, statistics, slots, start));
   const proto::TrainingState& saved = start.reader->manifest().state();
-  TETHYS_RETURN_IF_ERROR(CheckFits(plan, saved, latest.path));
+  TETHYS_RETURN_IF_ERROR(CheckFits(plan, saved, path));
   const proto::ModelDescription& description = start.reader->manifest().description();
-  TETHYS_RETURN_IF_ERROR(CheckSameModel(description, plan.job().model(), latest.path));
-  if (!statistics.variables().empty()) {
-    TETHYS_ASSIGN_OR_RETURN(start.statistics, start.reader->ReadStatistics(statistics));
-  }
+  TETHYS_RETURN_IF_ERROR(CheckSameModel(description, plan.job().model(), path));
   if (plan.has_scaling()) {
-    TETHYS_RETURN_IF_ERROR(CheckSameScaling(description, plan.scaling(), latest.path));
+    TETHYS_RETURN_IF_ERROR(CheckSameScaling(description, plan.scaling(), path));
   }
   start.state = saved;
   start.state.set_seed(plan.job().seed());
   start.state.set_global_batch_size(plan.global_batch());
-  for (int slot = 1; slot < start.reader->slot_count(); ++slot) {
-    if (!start.reader->has_slot(slot)) {
-      // Other kinds count updates from the slots' beginning, or begin with other values than zero.
-      if (!plan.job().optimizer().has_sgd()) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            latest.path, " has no '", slots[slot - 1],
-            "' of the job's optimizer: resume with the optimizer that it was trained with, or with "
-            "sgd {}"));
-      }
-      start.notes.push_back(absl::StrCat("warning: ", latest.path, " has no '", slots[slot - 1],
-                                         "' of the optimizer: it starts at zero"));
-    }
-  }
-  start.notes.push_back(absl::StrCat("resuming from ", latest.path, ": step ", saved.step(), ", epoch ",
+  TETHYS_RETURN_IF_ERROR(CheckSlots(plan, slots, path, start));
+  start.notes.push_back(absl::StrCat("resuming from ", path, ": step ", saved.step(), ", epoch ",
                                      saved.epoch() + 1, ", position ", saved.position()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StartingState> FindStartingState(const proto::JobPlan& plan, const VariableSet& variables,
+                                                const std::vector<std::string>& slots,
+                                                const std::string& root, bool resume) {
+  TETHYS_ASSIGN_OR_RETURN(const VariableSet statistics, StatisticsOf(plan));
+  TETHYS_ASSIGN_OR_RETURN(StartingState start, Beginning(plan, statistics));
+  if (resume) {
+    TETHYS_ASSIGN_OR_RETURN(const LatestCheckpoint latest, FindLatestCheckpoint(root));
+    for (const DamagedCheckpoint& damaged : latest.damaged) {
+      start.notes.push_back(
+          absl::StrCat("warning: passed over a damaged checkpoint: ", damaged.path, ": ", damaged.reason));
+      start.damaged.push_back(damaged.path);
+    }
+    if (!latest.path.empty()) {
+      TETHYS_RETURN_IF_ERROR(ResumeFrom(latest.path, plan, variables, statistics, slots, start));
+      return start;
+    }
+    start.notes.push_back(absl::StrCat("no checkpoint in ", root, " yet: starting from the beginning"));
+  }
+  if (!plan.job().has_initial()) return start;
+  start.initial = true;
+  TETHYS_RETURN_IF_ERROR(OpenReader(InitialCheckpoint(root), variables, statistics, slots, start));
+  start.notes.push_back(absl::StrCat("starting with the values of ", plan.job().initial().checkpoint()));
   return start;
 }
 

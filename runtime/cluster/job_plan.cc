@@ -16,6 +16,7 @@ void AddSpecs(const VariableSet& variables, google::protobuf::RepeatedPtrField<p
     spec.set_initial_value(static_cast<proto::VariableSpec::InitialValue>(variable.initial_value));
     spec.set_fan_in(variable.fan_in);
     spec.set_fan_out(variable.fan_out);
+    spec.set_frozen(!variable.trainable);
   }
 }
 
@@ -26,7 +27,8 @@ absl::StatusOr<VariableSet> SetOf(const google::protobuf::RepeatedPtrField<proto
                                            ? static_cast<InitialValue>(spec.initial_value())
                                            : InitialValue::kZeros;
     TETHYS_RETURN_IF_ERROR(variables.Add(spec.name(), Shape(spec.shape().begin(), spec.shape().end()),
-                                         spec.layout(), initial_value, spec.fan_in(), spec.fan_out()));
+                                         spec.layout(), initial_value, spec.fan_in(), spec.fan_out(),
+                                         !spec.frozen()));
     if (variables.variables().back().range.begin != spec.begin()) {
       return absl::InvalidArgumentError(absl::StrCat("plan puts variable '", spec.name(), "' at ",
                                                      spec.begin(), ", it belongs at ",

@@ -205,7 +205,11 @@ absl::Status SetLast(const PathStep& step, absl::string_view value, Message& hol
     return ChooseMember(*oneof, value, holder);
   const FieldDescriptor* field = type.FindFieldByName(step.name);
   if (field == nullptr) return absl::InvalidArgumentError(UnknownFieldText(type, step.name));
-  if (field->message_type() == nullptr && field->is_repeated()) return SetList(*field, value, holder);
+  if (field->message_type() == nullptr && field->is_repeated()) {
+    if (step.index < 0) return SetList(*field, value, holder);
+    return absl::InvalidArgumentError(absl::StrCat("'", step.name, "' is set as a whole: write ", step.name,
+                                                   "=A,B and not ", step.name, "[", step.index, "]"));
+  }
   if (field->message_type() == nullptr) {
     TETHYS_RETURN_IF_ERROR(CheckIndex(step, *field, holder));
     return SetScalar(*field, std::string(value), holder);

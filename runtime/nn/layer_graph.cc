@@ -13,7 +13,7 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
       needs_gradient_(layers_.size() + 1),
       gradient_parts_(layers_.size()) {
   for (int i = 0; i < layer_count(); ++i) {
-    bool needed = layers_[i].has_variables;
+    bool needed = layers_[i].trains;
     for (const int input : layers_[i].inputs) {
       TETHYS_CHECK(input >= 0 && input <= i, "a layer reads a value that does not exist yet");
       needed = needed || needs_gradient_[input];

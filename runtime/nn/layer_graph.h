@@ -17,7 +17,7 @@ namespace tethys {
 struct GraphLayer {
   std::vector<int> inputs = {};  // Values, in the order of the layer's operands. One may occur several times.
   int64_t out = 0;               // Elements of a row of the output.
-  bool has_variables = false;
+  bool trains = false;           // The layer has variables that change.
   OperandUse use = {};
 };
 

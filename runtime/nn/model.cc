@@ -67,7 +67,7 @@ absl::Status Builder::Add(int position) {
     values.push_back(output.value);
     shapes.push_back(output.shape);
   }
-  LayerScope scope(layer.name(), shapes, variables_, statistics_);
+  LayerScope scope(layer.name(), IsTrainable(layer), shapes, variables_, statistics_);
   TETHYS_ASSIGN_OR_RETURN(DefinedLayer defined, FindLayerKind(layer)->define(layer, scope));
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, CountElements(defined.output));
   outputs_.push_back({.value = values[0], .shape = defined.output});
@@ -91,7 +91,7 @@ absl::Status Builder::Add(int position) {
 int Builder::AddOperation(Model::Layer layer, std::vector<int> inputs, int64_t elements) {
   graph_layers_.push_back({.inputs = std::move(inputs),
                            .out = elements,
-                           .has_variables = !layer.variables.empty(),
+                           .trains = layer.trains(),
                            .use = layer.operation->operand_use()});
   layers_.push_back(std::move(layer));
   return static_cast<int>(layers_.size());
@@ -123,9 +123,10 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
     const absl::Status added = builder.Add(i);
     if (!added.ok()) return Annotate(added, LayerPlace(resolved, i));
   }
-  if (builder.variables().variables().empty()) {
+  const auto trains = [](const Model::Layer& layer) { return layer.trains(); };
+  if (std::none_of(builder.layers().begin(), builder.layers().end(), trains)) {
     return absl::InvalidArgumentError(
-        "model: has no layer with variables, such as a dense layer, so there is nothing to train");
+        "model: has no layer with variables that train, such as a dense layer, so there is nothing to train");
   }
   if (builder.output() != Shape{classes}) {
     return absl::InvalidArgumentError(absl::StrCat(LayerPlace(resolved, resolved.layer_size() - 1),
@@ -141,13 +142,26 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
   model.statistics_ = std::move(builder.statistics());
   model.layers_ = std::move(builder.layers());
   model.graph_ = std::make_shared<LayerGraph>(sample_elements, std::move(builder.graph_layers()));
+  TETHYS_RETURN_IF_ERROR(model.CheckFrozen());
   return model;
+}
+
+absl::Status Model::CheckFrozen() const {
+  for (int i = 0; i < graph_->layer_count(); ++i) {
+    const Layer& layer = layers_[i];
+    if (layer.statistics.empty() || layer.trains() || !graph_->runs_backward(i)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "layer '", layer.name(), "' (", layer.operation->Describe(),
+        ") is not trainable, but a layer before it is: gradients do not pass through moving statistics, so "
+        "freeze all layers before it, too, or let it train"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Model::CheckBatch(int64_t samples) const {
   for (const Layer& layer : layers_) {
     const int64_t least = layer.operation->least_samples();
-    if (samples >= least) continue;
+    if (samples >= least || !layer.trains()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "layer '", layer.name(), "' (", layer.operation->Describe(), ") would normalise ", samples,
         " value of each channel, which gives 0: it needs batches of at least ", least, " samples a worker"));
@@ -158,7 +172,7 @@ absl::Status Model::CheckBatch(int64_t samples) const {
 std::vector<Range> Model::ready_order() const {
   std::vector<Range> order;
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    if (layer->variables.empty()) continue;
+    if (!layer->trains()) continue;
     const int64_t begin = layer->variables.front().begin;
     order.push_back({begin, layer->variables.back().end() - begin});
   }

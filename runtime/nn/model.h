@@ -9,6 +9,7 @@
 
 #include "proto/job.pb.h"
 #include "runtime/nn/layer_graph.h"
+#include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/layers/operation.h"
 #include "runtime/tensor/variable.h"
 
@@ -21,7 +22,8 @@ class Model {
   // position, such as "dense_1". `sample_shape` is the shape of one sample, without the batch axis: [height,
   // width, channels], or [28, 28] for one channel. `classes` is the number of outputs that the last layer
   // must have. A family (zoo/zoo.h) is
-  // expanded. InvalidArgument names the layer. Reasons: nothing to train, an input that is no earlier layer
+  // expanded. InvalidArgument names the layer. Reasons: nothing to train, frozen batch normalisation after a
+  // layer that trains, an input that is no earlier layer
   // or has other axes than the layer takes, a window larger than its image, a repeated name, an output that
   // no layer reads, a last layer with another number of outputs, groups that do not divide the channels; to
   // bound memory and time, more than 2^33 parameters, 2^40 elements of a value or 4096 layers.
@@ -39,7 +41,7 @@ class Model {
   int64_t classes() const { return classes_; }
 
   // Ranges of the arena in the order in which backward fills them, from the last layer to the first. Each
-  // layer with variables has one range, from the start of its first variable to the end of its last. The
+  // layer that trains has one range, from the start of its first variable to the end of its last. The
   // range includes the padding between variables, which is zero.
   std::vector<Range> ready_order() const;
 
@@ -53,12 +55,17 @@ class Model {
     std::vector<Range> statistics = {};  // In the arena of statistics: mean, variance.
     std::shared_ptr<const Operation> operation = nullptr;
     const std::string& name() const { return config.name(); }
+    // Whether the layer has variables that change.
+    bool trains() const { return !variables.empty() && IsTrainable(config); }
   };
   const std::vector<Layer>& layers() const { return layers_; }
   // Its layers are those of layers().
   const LayerGraph& graph() const { return *graph_; }
 
  private:
+  // InvalidArgument: backward would have to pass through frozen moving statistics.
+  absl::Status CheckFrozen() const;
+
   VariableSet variables_;
   VariableSet statistics_;
   Shape sample_shape_;

@@ -57,6 +57,11 @@ class ModelPlan final : public Plan {
   absl::Status CreateStepNumbers();
   absl::Status CreateNode(int index, const StepMemory& memory);
   absl::Status CreateBackward(int index, const StepMemory& memory);
+  // Whether the layer runs as in training. A frozen layer that backward does not reach runs as in an
+  // evaluation: it normalises by its moving statistics.
+  bool TrainsLayer(int index) const {
+    return training() && (IsTrainable(model_.layers()[index].config) || model_.graph().runs_backward(index));
+  }
   // The memory at this position of the activations; null for StepMemory::kAbsent.
   float* At(int64_t begin) { return begin == StepMemory::kAbsent ? nullptr : activations_.data() + begin; }
   // Puts the gradients of the layer's inputs together, after its Backward.
@@ -154,7 +159,7 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
       step_numbers_ == nullptr ? nullptr : static_cast<const StepNumbers*>(step_numbers_->data());
   TETHYS_ASSIGN_OR_RETURN(node.layer, model_.layers()[index].operation->Compile({.device = device_,
                                                                                  .rows = rows_,
-                                                                                 .trains = training(),
+                                                                                 .trains = TrainsLayer(index),
                                                                                  .groups = groups_,
                                                                                  .seed = seed_,
                                                                                  .step = step,
@@ -229,7 +234,7 @@ absl::Status ModelPlan::Backward(ReadyCallback ready) {
     TETHYS_RETURN_IF_ERROR(node.layer->Backward(
         stream_, {.x = node.x, .y = node.y, .dy = node.dy, .dx = absl::MakeConstSpan(node.dx)}));
     TETHYS_RETURN_IF_ERROR(GatherParts(i));
-    if (model_.layers()[i].variables.empty()) continue;
+    if (!model_.layers()[i].trains()) continue;
     TETHYS_RETURN_IF_ERROR(ready_[index]->Record(stream_));
     TETHYS_RETURN_IF_ERROR(ready(static_cast<int64_t>(index), *ready_[index]));
     ++index;
@@ -260,7 +265,10 @@ absl::Status ModelPlan::EnqueueStepNumbers(const StepNumbers* host) {
 
 absl::Status ModelPlan::EnqueueStatistics(const int32_t* refused) {
   if (!training() || model_.statistics().variables().empty()) return absl::OkStatus();
-  for (const Node& node : nodes_) TETHYS_RETURN_IF_ERROR(node.layer->UpdateStatistics(stream_, refused));
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!model_.layers()[i].trains()) continue;
+    TETHYS_RETURN_IF_ERROR(nodes_[i].layer->UpdateStatistics(stream_, refused));
+  }
   return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
 // The table of optimizers. A kind is one file (sgd.cc, adam.cc, ...) with a row of the table in
 // optimizer_kind.cc, a formula in runtime/device/update_formulas.h with its name in update_rule.h, and a
-// message in job.proto with its ranges in runtime/job/job_validation.cc. Pure; any thread.
+// message in job.proto with its ranges in runtime/job/number_rules.cc. Pure; any thread.
 #ifndef TETHYS_RUNTIME_OPTIM_OPTIMIZER_KIND_H_
 #define TETHYS_RUNTIME_OPTIM_OPTIMIZER_KIND_H_
 

@@ -52,8 +52,22 @@ absl::StatusOr<int64_t> ElementCount(const Shape& shape) {
 
 std::string ShapeText(const Shape& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
 
+std::vector<Range> JoinedRanges(absl::Span<const Range> ranges) {
+  std::vector<Range> sorted(ranges.begin(), ranges.end());
+  std::sort(sorted.begin(), sorted.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  std::vector<Range> joined;
+  for (const Range& range : sorted) {
+    if (!joined.empty() && AlignUp(joined.back().end()) >= range.begin) {
+      joined.back().count = range.end() - joined.back().begin;
+    } else {
+      joined.push_back(range);
+    }
+  }
+  return joined;
+}
+
 absl::Status VariableSet::Add(std::string name, Shape shape, std::string layout, InitialValue initial_value,
-                              int64_t fan_in, int64_t fan_out) {
+                              int64_t fan_in, int64_t fan_out, bool trainable) {
   if (name.empty()) return absl::InvalidArgumentError("a variable needs a name");
   if (Find(name) != nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("two variables are called '", name, "'"));
@@ -69,7 +83,8 @@ absl::Status VariableSet::Add(std::string name, Shape shape, std::string layout,
                         .range = {arena_size_, count},
                         .initial_value = initial_value,
                         .fan_in = fan_in,
-                        .fan_out = fan_out});
+                        .fan_out = fan_out,
+                        .trainable = trainable});
   arena_size_ += AlignUp(count);
   return absl::OkStatus();
 }
@@ -78,6 +93,14 @@ int64_t VariableSet::element_count() const {
   int64_t count = 0;
   for (const Variable& variable : variables_) count += variable.range.count;
   return count;
+}
+
+std::vector<Range> VariableSet::frozen() const {
+  std::vector<Range> ranges;
+  for (const Variable& variable : variables_) {
+    if (!variable.trainable) ranges.push_back(variable.range);
+  }
+  return ranges;
 }
 
 const Variable* VariableSet::Find(absl::string_view name) const {

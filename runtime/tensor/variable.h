@@ -34,6 +34,8 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 inline constexpr Range kWholeArena = {0, INT64_MAX};
+// The disjoint ranges in ascending order, joined where only padding is between two.
+std::vector<Range> JoinedRanges(absl::Span<const Range> ranges);
 // Has count 0 if the ranges do not overlap.
 constexpr Range Intersection(const Range& a, const Range& b) {
   const int64_t begin = std::max(a.begin, b.begin);
@@ -51,6 +53,8 @@ struct Variable {
   InitialValue initial_value = InitialValue::kZeros;
   int64_t fan_in = 0;
   int64_t fan_out = 0;
+  // False: its values never change, so it has no gradient, and no server holds it.
+  bool trainable = true;
 };
 
 // The variables of a model in the order of the arena. Once built, the set is immutable and thread-safe.
@@ -61,13 +65,15 @@ class VariableSet {
  public:
   // Appends a variable at the end of the arena. InvalidArgument for an empty or repeated name or a bad shape.
   absl::Status Add(std::string name, Shape shape, std::string layout, InitialValue initial_value,
-                   int64_t fan_in, int64_t fan_out);
+                   int64_t fan_in, int64_t fan_out, bool trainable = true);
 
   absl::Span<const Variable> variables() const { return variables_; }
   // Size of an arena, padding included.
   int64_t arena_size() const { return arena_size_; }
   // Elements without padding.
   int64_t element_count() const;
+  // The ranges of the variables that are not trainable, in the order of the arena.
+  std::vector<Range> frozen() const;
   // Null if no variable has that name.
   const Variable* Find(absl::string_view name) const;
   // A hash of names, shapes, dtype and layouts, in order. In processes with equal signatures, a range means

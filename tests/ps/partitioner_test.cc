@@ -172,5 +172,12 @@ TEST(Partitioner, SizesAndCountsOutOfRangeAreRefusedNamingTheField) {
   EXPECT_THAT(Cut(variables, "partitioner { min_size { max_shards: -2 } }"), HasSubstr("max_shards is -2"));
 }
 
+TEST(Placement, FrozenVariablesAreOnNoServer) {
+  VariableSet variables = Variables({{"a", {4, 4}}});
+  ASSERT_TRUE(variables.Add("b", {8, 8}, "rows", InitialValue::kZeros, 1, 1, /*trainable=*/false).ok());
+  ASSERT_TRUE(variables.Add("c", {4, 2}, "rows", InitialValue::kZeros, 1, 1).ok());
+  EXPECT_EQ(Cut(variables, "servers: 2 partitioner { fixed { shards: 2 } }"), "a 8+8 c 4+4");
+}
+
 }  // namespace
 }  // namespace tethys

@@ -21,6 +21,9 @@ void ResolveLayer(int position, proto::Layer& layer);
 // The kinds as a job file writes them: "flatten, dense, ... or concatenation".
 std::string LayerKindList();
 
+// Whether the layer's variables change, if it has any.
+inline bool IsTrainable(const proto::Layer& layer) { return !layer.has_trainable() || layer.trainable(); }
+
 // The rows (first axis) of the layer's shortest variable, its bias or filters; 0 if it has no variable.
 int64_t SmallestVariable(const proto::Layer& layer);
 

@@ -43,7 +43,8 @@ absl::Status LayerScope::AddVariable(absl::string_view name, const Shape& shape,
                                                    " the model exceeds ", kMaxParameters, " parameters"));
   }
   const std::string full_name = absl::StrCat(name_, "/", name);
-  TETHYS_RETURN_IF_ERROR(variables_.Add(full_name, shape, layout, initial_value, fan_in, fan_out));
+  TETHYS_RETURN_IF_ERROR(
+      variables_.Add(full_name, shape, layout, initial_value, fan_in, fan_out, trainable_));
   ranges_.push_back(variables_.Find(full_name)->range);
   return absl::OkStatus();
 }

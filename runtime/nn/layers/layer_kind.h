@@ -1,5 +1,5 @@
 // The table of layers. A kind is one file in layers/ with a row of the table in layer_kind.cc, a message in
-// job.proto with its ranges in runtime/job/job_validation.cc, and, if no device has its arithmetic yet, a
+// job.proto with its ranges in runtime/job/number_rules.cc, and, if no device has its arithmetic yet, a
 // primitive (runtime/device/primitive_factory.h). Pure; any thread.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_
 #define TETHYS_RUNTIME_NN_LAYERS_LAYER_KIND_H_
@@ -21,8 +21,13 @@ namespace tethys {
 class LayerScope {
  public:
   // `variables` and `statistics`, to which the layer's are added, outlive the scope.
-  LayerScope(std::string name, std::vector<Shape> inputs, VariableSet& variables, VariableSet& statistics)
-      : name_(std::move(name)), inputs_(std::move(inputs)), variables_(variables), statistics_(statistics) {}
+  LayerScope(std::string name, bool trainable, std::vector<Shape> inputs, VariableSet& variables,
+             VariableSet& statistics)
+      : name_(std::move(name)),
+        trainable_(trainable),
+        inputs_(std::move(inputs)),
+        variables_(variables),
+        statistics_(statistics) {}
 
   // The shapes of a row of the layer's inputs; at least one.
   const std::vector<Shape>& inputs() const { return inputs_; }
@@ -47,8 +52,9 @@ class LayerScope {
   const std::vector<Range>& statistic_ranges() const { return statistic_ranges_; }
 
  private:
-  std::string name_;
-  std::vector<Shape> inputs_;
+  const std::string name_;
+  const bool trainable_;
+  const std::vector<Shape> inputs_;
   VariableSet& variables_;
   VariableSet& statistics_;
   std::vector<Range> ranges_;

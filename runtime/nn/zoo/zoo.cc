@@ -1,5 +1,8 @@
 #include "runtime/nn/zoo/zoo.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "runtime/nn/layers/layer_defaults.h"
@@ -14,6 +17,11 @@ const FamilyKind* FindFamily(const proto::Model& model) {
     if (family->kind == model.family_case()) return family;
   }
   return nullptr;
+}
+
+bool BeginsWithAny(const std::string& name, const google::protobuf::RepeatedPtrField<std::string>& parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&name](const std::string& part) { return absl::StartsWith(name, part); });
 }
 
 }  // namespace
@@ -39,7 +47,12 @@ proto::Model ExpandModel(const proto::Model& model, int64_t classes) {
       family->expand(complete, classes, layers);
     }
   }
-  for (int i = 0; i < expanded.layer_size(); ++i) ResolveLayer(i, *expanded.mutable_layer(i));
+  for (int i = 0; i < expanded.layer_size(); ++i) {
+    proto::Layer& layer = *expanded.mutable_layer(i);
+    ResolveLayer(i, layer);
+    if (BeginsWithAny(layer.name(), model.frozen())) layer.set_trainable(false);
+  }
+  expanded.clear_frozen();
   return expanded;
 }
 

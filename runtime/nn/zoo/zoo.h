@@ -12,7 +12,8 @@
 namespace tethys {
 
 // The model as a list of layers in which every field has a value: those of the description, or those of its
-// family with `classes` outputs. Of a family whose fields are wrong (FamilyProblem), any list.
+// family with `classes` outputs. Its frozen layers are not trainable. Of a family whose fields are wrong
+// (FamilyProblem), any list.
 proto::Model ExpandModel(const proto::Model& model, int64_t classes);
 
 // Sets the absent fields of the model's family. Values are not checked.

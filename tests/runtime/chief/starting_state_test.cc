@@ -194,5 +194,29 @@ TEST_F(StartingStateTest, DamagedCheckpoint_IsRenamedOnlyBySetAsideDamaged) {
   EXPECT_THAT(Files(), ElementsAre("step-2", "step-4.damaged"));
 }
 
+TEST_F(StartingStateTest, InitialValuesComeWithoutSlotsAndPosition) {
+  const proto::JobPlan plan = Plan("seed: 3 initial { checkpoint: 'runs/a' }");
+  EXPECT_TRUE(absl::IsNotFound(FindStartingState(plan, model_, {"momentum"}, root_, false).status()));
+  {
+    const auto writer = CheckpointWriter::Create(root_ + "/initial", 0, model_, {}, "test");
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    ASSERT_TRUE((*writer)->Write(0, 0, Values(0)).ok());
+    ASSERT_TRUE((*writer)->Commit({}).ok());
+  }
+  for (const bool resume : {false, true}) {
+    const auto start = FindStartingState(plan, model_, {"momentum"}, root_, resume);
+    ASSERT_TRUE(start.ok()) << start.status();
+    EXPECT_TRUE(start->initial);
+    EXPECT_NE(start->reader, nullptr);
+    EXPECT_EQ(start->state.step(), 0);
+    EXPECT_EQ(start->notes.back(), "starting with the values of runs/a");
+  }
+  SaveAt(3, 1, 10);
+  const auto resumed = FindStartingState(plan, model_, {"momentum"}, root_, true);
+  ASSERT_TRUE(resumed.ok()) << resumed.status();
+  EXPECT_FALSE(resumed->initial);
+  EXPECT_EQ(resumed->state.step(), 3);
+}
+
 }  // namespace
 }  // namespace tethys

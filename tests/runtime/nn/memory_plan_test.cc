@@ -40,7 +40,7 @@ LayerGraph RandomGraph(uint64_t key) {
       if (elements[input] != elements[layer.inputs[0]]) layer.use.passes_gradient = false;
     }
     if (layer.use.passes_gradient) layer.out = elements[layer.inputs[0]];
-    layer.has_variables = below(3) != 0;
+    layer.trains = below(3) != 0;
     elements.push_back(layer.out);
     unread.push_back(i + 1);
   }
@@ -167,13 +167,12 @@ TEST(MemoryPlan, BlocksStartAtCacheLines) {
 
 TEST(MemoryPlan, ChainThatEvaluatesNeedsTwoValuesAtATime) {
   std::vector<GraphLayer> layers;
-  for (int i = 0; i < 50; ++i) layers.push_back({.inputs = {i}, .out = 64, .has_variables = true});
+  for (int i = 0; i < 50; ++i) layers.push_back({.inputs = {i}, .out = 64, .trains = true});
   EXPECT_EQ(PlanStepMemory(LayerGraph(64, layers), 1, /*trains=*/false).elements, 128);
 }
 
 TEST(MemoryPlan, ActivationWorksInPlaceUnlessItsInputIsReadLater) {
-  GraphLayer product = {
-      .inputs = {0}, .out = 64, .has_variables = true, .use = {.backward_reads_inputs = true}};
+  GraphLayer product = {.inputs = {0}, .out = 64, .trains = true, .use = {.backward_reads_inputs = true}};
   const GraphLayer activation = {
       .inputs = {1},
       .out = 64,
@@ -188,7 +187,7 @@ TEST(MemoryPlan, ActivationWorksInPlaceUnlessItsInputIsReadLater) {
 
 TEST(MemoryPlan, FrozenStartOfAModelHasNoGradients) {
   const GraphLayer frozen = {.inputs = {0}, .out = 32};
-  const GraphLayer trained = {.inputs = {1}, .out = 16, .has_variables = true};
+  const GraphLayer trained = {.inputs = {1}, .out = 16, .trains = true};
   const LayerGraph graph(8, {frozen, trained});
   EXPECT_FALSE(graph.runs_backward(0));
   EXPECT_EQ(PlanStepMemory(graph, 1, /*trains=*/true).gradients,

@@ -332,5 +332,39 @@ TEST(Model, RefusesImpossibleDecayAndEpsilon) {
   }
 }
 
+constexpr char kTwoBlocks[] =
+    "layer { name: 'a' convolution { filters: 2 kernel_size: 3 } } "
+    "layer { name: 'norm' batch_normalisation {} } layer { flatten {} } layer { name: 'head' dense { units: "
+    "10 } }";
+
+TEST(Model, FrozenLayersAreNotAnnounced) {
+  const Model model = Create(absl::StrCat(kTwoBlocks, " frozen: 'a' frozen: 'norm'")).value();
+  EXPECT_EQ(model.ready_order().size(), 1u);
+  EXPECT_EQ(model.ready_order()[0].begin, model.variables().Find("head/weights")->range.begin);
+  const std::vector<Range> frozen = model.variables().frozen();
+  ASSERT_EQ(frozen.size(), 4u);
+  EXPECT_EQ(frozen[0], model.variables().Find("a/filters")->range);
+  EXPECT_EQ(frozen[3], model.variables().Find("norm/offset")->range);
+  EXPECT_FALSE(model.graph().runs_backward(1));
+  EXPECT_TRUE(model.graph().runs_backward(2));
+}
+
+TEST(Model, FrozenLayersBetweenOthersPassGradientsOn) {
+  const Model model =
+      Create(
+          "layer { flatten {} } layer { name: 'a' dense { units: 5 } } "
+          "layer { name: 'b' dense { units: 5 } trainable: false } layer { name: 'c' dense { units: 10 } }")
+          .value();
+  EXPECT_EQ(model.ready_order().size(), 2u);
+  EXPECT_TRUE(model.graph().runs_backward(1));
+}
+
+TEST(Model, RefusesFrozenLayersThatCannotBe) {
+  ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"), "layer 'norm'");
+  ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"),
+                "gradients do not pass through moving statistics");
+  ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: ''"), "nothing to train");
+}
+
 }  // namespace
 }  // namespace tethys

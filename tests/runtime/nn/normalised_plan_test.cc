@@ -232,5 +232,33 @@ TEST(NormalisedPlan, RefusedStepLeavesMovingStatisticsUnchanged) {
             initial);
 }
 
+TEST(NormalisedPlan, FrozenNormalisationUsesAndKeepsMovingStatistics) {
+  proto::Model config;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "layer { batch_normalisation { activation: TANH } trainable: false } layer { flatten {} } "
+      "layer { dense { units: 3 } }",
+      &config));
+  Network network(Model::Create(config, {2, 3, 2}, 3).value(), 4);
+  for (int64_t i = 0; i < network.statistics.size(); ++i) {
+    network.statistics.data()[i] += 0.05f * static_cast<float>(i % 11);
+  }
+  const std::vector<float> before(network.statistics.data(),
+                                  network.statistics.data() + network.statistics.size());
+  const NormalisedReference reference(network, network.statistics.data());
+  ASSERT_TRUE(network.plan->Forward(network.batch).ok());
+  EXPECT_NEAR(network.plan->Loss()->loss_sum / reference.Loss(network.DoubleParameters()), 1, 1e-6);
+  const int32_t accepted = 0;
+  int ranges = 0;
+  ASSERT_TRUE(network.plan
+                  ->Backward([&](int64_t, const Event&) {
+                    ++ranges;
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  ASSERT_TRUE(network.plan->EnqueueStatistics(&accepted).ok());
+  EXPECT_EQ(ranges, 1);
+  EXPECT_EQ(std::vector<float>(network.statistics.data(), network.statistics.data() + before.size()), before);
+}
+
 }  // namespace
 }  // namespace tethys

@@ -131,5 +131,11 @@ TEST(ArenaTest, IsZeroedAndAligned) {
   EXPECT_EQ(Arena(0).size(), 0);
 }
 
+TEST(RangeTest, RangesWithOnlyPaddingBetweenThemAreJoined) {
+  EXPECT_EQ(JoinedRanges({}), std::vector<Range>());
+  EXPECT_EQ(JoinedRanges({{64, 8}, {32, 20}, {0, 10}}), (std::vector<Range>{{0, 10}, {32, 40}}));
+  EXPECT_EQ(JoinedRanges({{32, 16}, {16, 3}, {0, 16}}), (std::vector<Range>{{0, 48}}));
+}
+
 }  // namespace
 }  // namespace tethys

@@ -1,0 +1,36 @@
+#include "deploy/command/saved_model.h"
+
+#include <utility>
+
+#include "deploy/command/checkpoint_choice.h"
+
+namespace tethys {
+
+absl::StatusOr<SavedModel> OpenSavedModel(const std::string& given) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string path, FindCheckpoint(given));
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<CheckpointReader> reader, CheckpointReader::Open(path, nullptr));
+  const proto::ModelDescription& description = reader->manifest().description();
+  if (!description.has_model()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path,
+                     " does not describe its model, because an old build wrote it: resume its run for "
+                     "an epoch, which saves a checkpoint that does"));
+  }
+  const Shape sample_shape(description.sample_shape().begin(), description.sample_shape().end());
+  absl::StatusOr<Model> model = Model::Create(description.model(), sample_shape, description.classes());
+  if (!model.ok()) return Annotate(model.status(), absl::StrCat(path, ": its model"));
+  if (model->variables().signature() != reader->variables().signature()) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": the model that its manifest describes has other variables than it holds"));
+  }
+  MovingStatistics statistics;
+  if (!model->statistics().variables().empty()) {
+    TETHYS_ASSIGN_OR_RETURN(statistics, reader->ReadStatistics(model->statistics()));
+  }
+  return SavedModel{.path = path,
+                    .reader = std::move(reader),
+                    .model = *std::move(model),
+                    .statistics = std::move(statistics.mean)};
+}
+
+}  // namespace tethys

@@ -1,0 +1,32 @@
+// A checkpoint together with the model that its manifest describes, so that no job is needed to use it.
+// Blocks on files; thread-compatible.
+#ifndef TETHYS_DEPLOY_COMMAND_SAVED_MODEL_H_
+#define TETHYS_DEPLOY_COMMAND_SAVED_MODEL_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/checkpoint.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/nn/model.h"
+
+namespace tethys {
+
+struct SavedModel {
+  std::string path;                          // Of the checkpoint.
+  std::unique_ptr<CheckpointReader> reader;  // Its slot 0 holds the parameters.
+  Model model;
+  std::vector<float> statistics;  // The mean over the workers: an arena of statistics.
+
+  const proto::ModelDescription& description() const { return reader->manifest().description(); }
+};
+
+// `given` is a checkpoint, or a run directory for its newest one. Errors: those of FindCheckpoint and
+// CheckpointReader; FailedPrecondition: the checkpoint is of an old build, which did not describe the model.
+absl::StatusOr<SavedModel> OpenSavedModel(const std::string& given);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_SAVED_MODEL_H_

@@ -1,0 +1,22 @@
+// Saves the variables that are not trained and that no server holds. Blocks on files; thread-compatible.
+#ifndef TETHYS_RUNTIME_CHIEF_FROZEN_VARIABLES_H_
+#define TETHYS_RUNTIME_CHIEF_FROZEN_VARIABLES_H_
+
+#include <cstdint>
+
+#include "runtime/base/status.h"
+#include "runtime/checkpoint/checkpoint_reader.h"
+#include "runtime/checkpoint/checkpoint_writer.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+// Writes the frozen variables' values, which are those of `reader` or, if it is null, the initial values of
+// `seed`; and zeros for the optimizer's `slots` slots of them. Errors: those of CheckpointReader::Read and
+// CheckpointWriter::Write.
+absl::Status WriteFrozenVariables(const VariableSet& variables, uint64_t seed, const CheckpointReader* reader,
+                                  int slots, CheckpointWriter& writer);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CHIEF_FROZEN_VARIABLES_H_

@@ -1,0 +1,191 @@
+#include "runtime/job/number_rules.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_format.h"
+#include "runtime/job/job_fields.h"
+
+namespace tethys {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+struct Bounds {
+  double least = 0;
+  double most = 0;
+  bool open_least = false;  // `least` itself is not allowed.
+  bool open_most = false;
+
+  // A value below an open end must be below it as a float, too, since devices compute in float.
+  bool Contain(double value) const {
+    return (open_least ? value > least : value >= least) &&
+           (open_most ? static_cast<float>(value) < most : value <= most);
+  }
+  std::string Text() const {
+    return absl::StrFormat("must be %s %.15g and %s %.15g", open_least ? "above" : "at least", least,
+                           open_most ? "below" : "at most", most);
+  }
+};
+constexpr Bounds From(double least, double most) { return {least, most}; }
+constexpr Bounds Above(double least, double most) { return {least, most, true, false}; }
+constexpr Bounds Between(double least, double most) { return {least, most, true, true}; }
+
+// A number's default and range. A rule applies to every present message that can hold the field.
+struct Rule {
+  const char* field;
+  double default_value;
+  Bounds bounds;
+};
+
+constexpr double kRequired = std::numeric_limits<double>::quiet_NaN();  // No default: must be written.
+constexpr double kUnset = -std::numeric_limits<double>::infinity();     // No default: may stay unwritten.
+
+constexpr double kMaxWorkers = 4096;
+constexpr double kMaxBatchPerWorker = 1 << 20;
+constexpr double kMaxSamples = 4294967295.0;  // An epoch's order holds 32-bit numbers.
+constexpr double kMaxSteps = 1ull << 40;
+constexpr double kMaxMessageBytes = 1 << 30;
+constexpr double kMaxBytes = 1ull << 40;
+constexpr double kMaxRate = 1e6;
+constexpr double kMaxSeconds = 7 * 24 * 3600;
+constexpr Bounds kBelowOne = {0, 1, false, true};
+constexpr Bounds kEpsilon = {1e-30, 1};  // The least is a normal float.
+
+constexpr Rule kRules[] = {
+    {"model.layer.dense.units", kRequired, From(1, 1 << 24)},
+    {"model.layer.dense.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
+    {"model.layer.convolution.filters", kRequired, From(1, 1 << 20)},
+    {"model.layer.convolution.kernel_size", kRequired, From(1, 1 << 12)},
+    {"model.layer.convolution.stride", kUnset, From(1, 1 << 12)},
+    {"model.layer.convolution.padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"model.layer.convolution.pad", kUnset, From(0, 1 << 12)},
+    {"model.layer.convolution.dilation", kUnset, From(1, 1 << 12)},
+    {"model.layer.convolution.groups", kUnset, From(1, 1 << 20)},
+    {"model.layer.convolution.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
+    {"model.layer.max_pooling.size", kUnset, From(1, 1 << 12)},
+    {"model.layer.max_pooling.stride", kUnset, From(1, 1 << 12)},
+    {"model.layer.max_pooling.padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"model.layer.max_pooling.pad", kUnset, From(0, 1 << 12)},
+    {"model.layer.batch_normalisation.decay", kUnset, Between(0, 1)},
+    {"model.layer.batch_normalisation.epsilon", kUnset, Above(0, 1)},
+    {"model.layer.batch_normalisation.activation", proto::ACTIVATION_NONE, From(0, proto::Activation_MAX)},
+    {"model.layer.dropout.rate", kUnset, kBelowOne},
+    {"model.layer.average_pooling.pad", kUnset, From(0, 1 << 12)},
+    {"model.layer.average_pooling.size", kUnset, From(1, 1 << 12)},
+    {"model.layer.average_pooling.stride", kUnset, From(1, 1 << 12)},
+    {"model.layer.average_pooling.padding", proto::VALID, From(0, proto::Padding_MAX)},
+    {"model.layer.average_pooling.count_padding", 0, From(0, 1)},
+    {"model.layer.activate.activation", kRequired, From(1, proto::Activation_MAX)},
+    {"data.validation_samples", 0, From(0, kMaxSamples)},
+    {"data.limit_samples", 0, From(0, kMaxSamples)},
+    {"data.classes", kRequired, From(2, 1 << 24)},
+    {"data.compute_standardisation", 0, From(0, 1)},
+    {"data.mean", kUnset, From(-kMaxRate, kMaxRate)},
+    {"data.deviation", kUnset, Above(0, kMaxRate)},
+    {"data.prefetch_batches", 0, From(0, 64)},
+    {"optimizer.learning_rate", kRequired, Above(0, kMaxRate)},
+    {"optimizer.scale_with_workers", 0, From(0, 1)},
+    {"optimizer.weight_decay", 0, From(0, 1)},
+    {"optimizer.decoupled_weight_decay", 0, From(0, 1)},
+    {"optimizer.sgd.momentum", 0, kBelowOne},
+    {"optimizer.sgd.nesterov", 0, From(0, 1)},
+    {"optimizer.adam.beta_1", 0.9, kBelowOne},
+    {"optimizer.adam.beta_2", 0.999, kBelowOne},
+    {"optimizer.adam.epsilon", 1e-8, kEpsilon},
+    {"optimizer.adam.epsilon_hat", 0, From(0, 1)},
+    {"optimizer.rmsprop.decay", 0.99, kBelowOne},
+    {"optimizer.rmsprop.epsilon", 1e-8, kEpsilon},
+    {"optimizer.rmsprop.momentum", 0, kBelowOne},
+    {"optimizer.rmsprop.centered", 0, From(0, 1)},
+    {"optimizer.rmsprop.epsilon_inside_root", 0, From(0, 1)},
+    {"optimizer.adagrad.epsilon", 1e-10, kEpsilon},
+    {"optimizer.adagrad.initial_accumulator", 0, From(0, kMaxRate)},
+    {"optimizer.adagrad.epsilon_inside_root", 0, From(0, 1)},
+    {"optimizer.clip.global_norm", kRequired, Above(0, kMaxRate)},
+    {"optimizer.schedule.warm_up.samples", kUnset, From(1, kMaxSamplesOfJob)},
+    {"optimizer.schedule.warm_up.epochs", kUnset, Above(0, kMaxEpochs)},
+    {"optimizer.schedule.warm_up.start_factor", 0, From(0, 1)},
+    {"optimizer.schedule.linear_decay.end_learning_rate", 0, From(0, kMaxRate)},
+    {"optimizer.schedule.linear_decay.samples", 0, From(0, kMaxSamplesOfJob)},
+    {"optimizer.schedule.linear_decay.epochs", kUnset, Above(0, kMaxEpochs)},
+    {"optimizer.schedule.step_decay.factor", 0.1, Above(0, 1)},
+    {"optimizer.schedule.cosine_decay.end_learning_rate", 0, From(0, kMaxRate)},
+    {"optimizer.schedule.cosine_decay.samples", 0, From(0, kMaxSamplesOfJob)},
+    {"optimizer.schedule.cosine_decay.epochs", kUnset, Above(0, kMaxEpochs)},
+    {"optimizer.schedule.polynomial_decay.end_learning_rate", 0, From(0, kMaxRate)},
+    {"optimizer.schedule.polynomial_decay.samples", 0, From(0, kMaxSamplesOfJob)},
+    {"optimizer.schedule.polynomial_decay.epochs", kUnset, Above(0, kMaxEpochs)},
+    {"optimizer.schedule.polynomial_decay.power", 1, Above(0, 100)},
+    {"epochs", 0, From(0, kMaxEpochs)},
+    {"max_steps", 0, From(0, kMaxSteps)},
+    {"drop_remainder", 0, From(0, 1)},
+    {"seed", 0, From(0, std::numeric_limits<double>::max())},
+    {"workers", 1, From(1, kMaxWorkers)},
+    {"max_restarts", 0, From(0, 1 << 20)},
+    {"global_batch_size", kUnset, From(1, kMaxWorkers* kMaxBatchPerWorker)},
+    {"batch_size_per_worker", kUnset, From(1, kMaxBatchPerWorker)},
+    {"evaluate_each_epoch", 1, From(0, 1)},
+    {"device.kind", proto::Device::CPU, From(0, proto::Device::Kind_MAX)},
+    {"device.precision", proto::Device::FP32, From(0, proto::Device::Precision_MAX)},
+    {"device.tf32", 0, From(0, 1)},
+    {"device.threads_per_rank", 1, From(1, 1024)},
+    {"device.graph", 1, From(0, 1)},
+    {"strategy.mirrored.bucket_bytes", kUnset, From(64, kMaxMessageBytes)},
+    {"strategy.mirrored.transport", proto::Mirrored::AUTOMATIC, From(0, proto::Mirrored::Transport_MAX)},
+    {"strategy.mirrored.gradients", proto::Device::FP32, From(0, proto::Device::Precision_MAX)},
+    {"strategy.parameter_server.servers", 1, From(1, 1024)},
+    {"strategy.parameter_server.message_bytes", kUnset, From(64, kMaxMessageBytes)},
+    {"strategy.parameter_server.partitioner.min_size.min_shard_bytes", 256 * 1024, From(1, kMaxBytes)},
+    {"strategy.parameter_server.partitioner.min_size.max_shards", kUnset, From(1, 1 << 24)},
+    {"strategy.parameter_server.partitioner.fixed.shards", kRequired, From(1, 1 << 24)},
+    {"strategy.parameter_server.partitioner.max_size.max_shard_bytes", kRequired, From(1, kMaxBytes)},
+    {"strategy.parameter_server.partitioner.max_size.max_shards", 0, From(0, 1 << 24)},
+    {"strategy.parameter_server.bulk_synchronous.summation", 0,
+     From(0, proto::BulkSynchronous::Summation_MAX)},
+    {"strategy.local.virtual_replicas", 1, From(1, kMaxWorkers)},
+    {"strategy.parameter_server.asynchronous.gradient_scale", 0,
+     From(0, proto::Asynchronous::GradientScale_MAX)},
+    {"strategy.parameter_server.asynchronous.pull", 0, From(0, proto::Asynchronous::Pull_MAX)},
+    {"strategy.parameter_server.stale_synchronous.bound", 3, From(0, 1 << 20)},
+    {"strategy.parameter_server.stale_synchronous.gradient_scale", proto::Asynchronous::GLOBAL_MEAN,
+     From(0, proto::Asynchronous::GradientScale_MAX)},
+    {"checkpoint.every_steps", 0, From(0, kMaxSteps)},
+    {"checkpoint.every_epochs", kUnset, From(0, kMaxEpochs)},
+    {"checkpoint.min_seconds", kUnset, From(0, kMaxSeconds)},
+    {"checkpoint.keep", 2, From(1, 1 << 20)},
+    {"checkpoint.keep_best", 0, From(0, 1)},
+    {"checkpoint.best_by", proto::VALIDATION_LOSS, From(0, proto::Monitor_MAX)},
+    {"early_stopping.monitor", proto::VALIDATION_LOSS, From(0, proto::Monitor_MAX)},
+    {"early_stopping.patience", 0, From(0, kMaxEpochs)},
+    {"early_stopping.min_delta", 0, From(0, kMaxRate)},
+    {"early_stopping.start_from_epoch", 0, From(0, kMaxEpochs)},
+    {"resources.interval_seconds", 1, From(0, 3600)},
+    {"price_per_hour", 0, From(0, 1e9)},
+    {"timeouts.start", 60, Above(0, kMaxSeconds)},
+    {"timeouts.silence", 10, From(1, kMaxSeconds)},
+    {"timeouts.step", 30, Above(0, kMaxSeconds)},
+    {"timeouts.shutdown", 3, Above(0, kMaxSeconds)},
+};
+
+}  // namespace
+
+void ApplyNumberRules(proto::Job& job, Problems& problems) {
+  for (const Rule& rule : kRules) {
+    ForEachField(rule.field, job,
+                 [&](Message& holder, const FieldDescriptor& field, const std::string& path) {
+                   if (!holder.GetReflection()->HasField(holder, &field)) {
+                     problems.AddIf(std::isnan(rule.default_value), path,
+                                    absl::StrCat("is missing: ", rule.bounds.Text()));
+                     if (std::isfinite(rule.default_value)) SetNumber(rule.default_value, field, holder);
+                     return;
+                   }
+                   const double value = GetNumber(holder, field);
+                   problems.AddIf(!rule.bounds.Contain(value), path,
+                                  absl::StrFormat("is %.15g: %s", value, rule.bounds.Text()));
+                 });
+  }
+}
+
+}  // namespace tethys
