@@ -19,6 +19,8 @@ struct Command {
 Command TrainCommand();
 Command CompareCommand();
 Command EvaluateCommand();
+Command ExportCommand();
+Command ImportCommand();
 Command PlanCommand();
 Command ReportCommand();
 Command HostsCommand();

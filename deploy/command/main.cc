@@ -17,8 +17,8 @@ namespace tethys {
 namespace {
 
 std::vector<Command> AllCommands() {
-  return {TrainCommand(),  CompareCommand(), EvaluateCommand(), PlanCommand(),
-          ReportCommand(), HostsCommand(),   ChiefCommand(),    WorkerCommand(),
+  return {TrainCommand(),  CompareCommand(), EvaluateCommand(), ExportCommand(), ImportCommand(),
+          PlanCommand(),   ReportCommand(),  HostsCommand(),    ChiefCommand(),  WorkerCommand(),
           ServerCommand(), LinkCommand(),    AgentCommand(),    ReadyCommand()};
 }
 

@@ -31,12 +31,28 @@ absl::Status Bad(const std::string& tensor, absl::string_view what) {
       absl::StrCat("safetensors header, tensor '", absl::CEscape(tensor.substr(0, 100)), "': ", what));
 }
 
-absl::StatusOr<int64_t> ByteCount(const Shape& shape) {
+// The largest element has 8 bytes.
+absl::StatusOr<int64_t> ByteCount(const Shape& shape, int64_t element_bytes = sizeof(float)) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(shape));
-  if (elements > kMaxJsonInteger / 4) {
+  if (elements > kMaxJsonInteger / 8) {
     return absl::InvalidArgumentError(absl::StrCat("shape ", ShapeText(shape), " is too large"));
   }
-  return elements * 4;
+  return elements * element_bytes;
+}
+
+// 0: the format has no such dtype.
+int64_t ElementBytes(absl::string_view dtype) {
+  struct Dtype {
+    absl::string_view name;
+    int64_t bytes;
+  };
+  static constexpr Dtype kDtypes[] = {{"F64", 8}, {"I64", 8}, {"U64", 8},  {"F32", 4}, {"I32", 4},
+                                      {"U32", 4}, {"F16", 2}, {"BF16", 2}, {"I16", 2}, {"U16", 2},
+                                      {"I8", 1},  {"U8", 1},  {"BOOL", 1}};
+  for (const Dtype& known : kDtypes) {
+    if (known.name == dtype) return known.bytes;
+  }
+  return 0;
 }
 
 std::string JsonString(const std::string& text) {
@@ -96,21 +112,24 @@ absl::StatusOr<std::vector<int64_t>> IntegerField(const std::string& tensor, con
   return integers;
 }
 
-absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const proto::JsonValue& value) {
+absl::StatusOr<SafetensorsEntry> DecodeEntry(const std::string& name, const proto::JsonValue& value,
+                                             SafetensorsTypes types) {
   if (!value.has_object_value()) return Bad(name, "is not an object");
   const proto::JsonObject& object = value.object_value();
   const proto::JsonValue* dtype = Find(object, "dtype");
-  if (dtype == nullptr || dtype->string_value() != "F32") {
+  if (dtype == nullptr || (types == SafetensorsTypes::kFloat32 && dtype->string_value() != kFloat32Dtype)) {
     return Bad(name, "its dtype is not F32, the only one read here");
   }
-  SafetensorsEntry entry{.name = name};
+  SafetensorsEntry entry{.name = name, .dtype = dtype->string_value()};
+  const int64_t element_bytes = ElementBytes(entry.dtype);
+  if (element_bytes == 0) return Bad(name, "its dtype is none that is known here");
   TETHYS_ASSIGN_OR_RETURN(entry.shape, IntegerField(name, object, "shape"));
   TETHYS_ASSIGN_OR_RETURN(const std::vector<int64_t> offsets, IntegerField(name, object, "data_offsets"));
   if (object.fields_size() != 3) return Bad(name, "has fields beside dtype, shape and data_offsets");
   if (offsets.size() != 2) return Bad(name, "data_offsets are not two numbers");
   entry.begin = offsets[0];
   entry.end = offsets[1];
-  const absl::StatusOr<int64_t> bytes = ByteCount(entry.shape);
+  const absl::StatusOr<int64_t> bytes = ByteCount(entry.shape, element_bytes);
   if (!bytes.ok()) return Bad(name, bytes.status().message());
   if (entry.begin > entry.end || entry.end - entry.begin != *bytes) {
     return Bad(name, absl::StrCat("data_offsets [", entry.begin, ", ", entry.end, "] do not span the ",
@@ -202,7 +221,8 @@ absl::StatusOr<int64_t> DecodeSafetensorsHeaderBytes(const char* first8, int64_t
 }
 
 absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(absl::string_view json,
-                                                                      int64_t data_bytes) {
+                                                                      int64_t data_bytes,
+                                                                      SafetensorsTypes types) {
   TETHYS_ASSIGN_OR_RETURN(const proto::JsonObject header, ParseJson(json));
   std::vector<SafetensorsEntry> entries;
   for (const proto::JsonField& field : header.fields()) {
@@ -213,7 +233,7 @@ absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(absl::stri
     if (entries.size() == kMaxSafetensorsEntries) {
       return absl::DataLossError(absl::StrCat("safetensors header: more than ", entries.size(), " tensors"));
     }
-    TETHYS_ASSIGN_OR_RETURN(SafetensorsEntry entry, DecodeEntry(field.key(), field.value()));
+    TETHYS_ASSIGN_OR_RETURN(SafetensorsEntry entry, DecodeEntry(field.key(), field.value(), types));
     entries.push_back(std::move(entry));
   }
   std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {

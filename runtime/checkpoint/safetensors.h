@@ -24,12 +24,16 @@ constexpr int64_t kMaxSafetensorsHeaderBytes = int64_t{16} << 20;
 constexpr int64_t kMaxSafetensorsEntries = 16384;
 constexpr int64_t kSafetensorsLengthBytes = 8;
 
+inline constexpr char kFloat32Dtype[] = "F32";
+
 struct SafetensorsEntry {
   std::string name;
   Shape shape = {};
-  // The tensor's bytes, counted from the end of the header: 4 x the product of the shape (float32 only).
+  // The tensor's bytes, counted from the end of the header: the product of the shape times the bytes of an
+  // element.
   int64_t begin = 0;
   int64_t end = 0;
+  std::string dtype = kFloat32Dtype;
   bool operator==(const SafetensorsEntry&) const = default;
 };
 
@@ -37,20 +41,25 @@ struct SafetensorsEntry {
 // InvalidArgument: a bad shape or too many entries.
 absl::Status LayOut(std::vector<SafetensorsEntry>& entries);
 
-// Encodes the length field and the padded header, which the data of the first entry follows. Requires entries
-// from LayOut.
+// Encodes the length field and the padded header, which the data of the first entry follows. Requires float32
+// entries from LayOut.
 absl::StatusOr<std::string> EncodeSafetensorsHeader(const std::vector<SafetensorsEntry>& entries);
 
 // Returns the header's size, which a file's first 8 bytes hold. DataLoss: a file of `file_bytes` bytes cannot
 // hold such a header.
 absl::StatusOr<int64_t> DecodeSafetensorsHeaderBytes(const char* first8, int64_t file_bytes);
 
+enum class SafetensorsTypes {
+  kFloat32,  // Another dtype is refused.
+  kAll,      // All dtypes of the format.
+};
+
 // `json` is the header without the length field; `data_bytes` is the number of bytes that follow it in the
 // file. Entries are returned in the order of their data. DataLoss names the tensor and the fault: invalid
-// JSON, a missing or unknown field, a dtype other than F32, end - begin != 4 x the product of the shape, or
-// ranges that overlap, leave a gap or do not end at the end of the file.
-absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(absl::string_view json,
-                                                                      int64_t data_bytes);
+// JSON, a missing or unknown field, a dtype that is refused, end - begin that is not the size of the shape,
+// or ranges that overlap, leave a gap or do not end at the end of the file.
+absl::StatusOr<std::vector<SafetensorsEntry>> DecodeSafetensorsHeader(
+    absl::string_view json, int64_t data_bytes, SafetensorsTypes types = SafetensorsTypes::kFloat32);
 
 }  // namespace tethys
 

@@ -126,5 +126,22 @@ TEST(Safetensors, MoreTensorsThanTheLimitAreRefused) {
   ExpectRefused(json + "}", 0, "more than");
 }
 
+TEST(Safetensors, AllTypesAreReadWhereTheyAreAskedFor) {
+  const std::string header = R"({"count":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
+                             R"("half":{"dtype":"BF16","shape":[3],"data_offsets":[8,14]}})";
+  EXPECT_FALSE(DecodeSafetensorsHeader(header, 14).ok());
+  const auto entries = DecodeSafetensorsHeader(header, 14, SafetensorsTypes::kAll);
+  ASSERT_TRUE(entries.ok()) << entries.status();
+  EXPECT_EQ((*entries)[0].dtype, "I64");
+  EXPECT_EQ((*entries)[1].shape, Shape{3});
+  for (const char* wrong : {R"({"a":{"dtype":"I64","shape":[1],"data_offsets":[0,4]}})",
+                            R"({"a":{"dtype":"X8","shape":[4],"data_offsets":[0,4]}})",
+                            R"({"a":{"dtype":"F64","shape":[2251799813685248],"data_offsets":[0,4]}})"}) {
+    EXPECT_EQ(DecodeSafetensorsHeader(wrong, 4, SafetensorsTypes::kAll).status().code(),
+              absl::StatusCode::kDataLoss)
+        << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace tethys

@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/match.h"
+#include "deploy/command/command.h"
+#include "deploy/command/saved_model.h"
+#include "deploy/model_files/weights_file.h"
+#include "deploy/text.h"
+
+namespace tethys {
+namespace {
+
+absl::Status ExportTorchWeights(const SavedModel& saved, const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<TorchTensor> tensors,
+                          TorchTensorsOf(saved.description().model(), saved.model));
+  return WriteTorchWeights(path, tensors, [&saved](const TorchTensor& tensor, absl::Span<float> ours) {
+    const Range& range = tensor.variable.range;
+    if (!tensor.statistic) return saved.reader->Read(0, range.begin, ours);
+    std::copy_n(saved.statistics.begin() + range.begin, range.count, ours.begin());
+    return absl::OkStatus();
+  });
+}
+
+// A format is known by the end of the file's name.
+struct Format {
+  const char* ending;
+  absl::Status (*write)(const SavedModel& saved, const std::string& path);
+};
+constexpr Format kFormats[] = {{".safetensors", ExportTorchWeights}};
+
+absl::StatusOr<const Format*> FindFormat(const std::string& path) {
+  std::string endings;
+  for (const Format& format : kFormats) {
+    if (absl::EndsWith(path, format.ending)) return &format;
+    absl::StrAppend(&endings, endings.empty() ? "" : " or ", format.ending);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--out=", path, " must end in ", endings));
+}
+
+int Export(const Flags& flags) {
+  const std::string path = flags.Get("out");
+  const absl::StatusOr<const Format*> format = FindFormat(path);
+  if (!format.ok()) return Fail("export", format.status(), kExitBadRequest);
+  const absl::StatusOr<SavedModel> saved = OpenSavedModel(flags.Get("checkpoint"));
+  if (!saved.ok()) return Fail("export", saved.status(), kExitBadRequest);
+  const absl::Status written = (*format)->write(*saved, path);
+  if (!written.ok()) {
+    return Fail("export", written, absl::IsInvalidArgument(written) ? kExitBadRequest : kExitFailed);
+  }
+  std::printf("%s: %s of %s\n", path.c_str(),
+              PluralText(saved->model.variables().element_count(), "parameter").c_str(), saved->path.c_str());
+  return kExitSuccess;
+}
+
+}  // namespace
+
+Command ExportCommand() {
+  return {{.verb = "export",
+           .summary = "Writes a checkpoint's weights for other programs.",
+           .description =
+               "Writes the parameters and moving statistics of a checkpoint. FILE.safetensors has PyTorch's "
+               "names and layouts: model.load_state_dict(safetensors.torch.load_file(FILE)) takes it, if the "
+               "model's modules have the names of the layers. Those of resnet and vgg are torchvision's.",
+           .flags = {{.name = "checkpoint",
+                      .value = "DIR",
+                      .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest "
+                              "one.",
+                      .required = true},
+                     {.name = "out",
+                      .value = "FILE",
+                      .help = "The file to write; its ending says the format: .safetensors.",
+                      .required = true}},
+           .examples = {"tethys export --checkpoint=runs/a --out=weights.safetensors"}},
+          Export};
+}
+
+}  // namespace tethys

@@ -1,0 +1,49 @@
+// The weights of a model under PyTorch's names and in PyTorch's layouts, so that a safetensors file of them
+// is what load_state_dict takes. Names of layers are kept: the families of runtime/nn/zoo have torchvision's.
+//
+//   ours                               PyTorch's
+//   NAME/filters [out, h, w, in]       NAME.weight [out, in, h, w]
+//   NAME/weights [in, out]             NAME.weight [out, in]; behind a flatten of images [h, w, c], where
+//   PyTorch
+//                                      flattens [c, h, w], also in that order
+//   NAME/bias                          NAME.bias
+//   NAME/scale, NAME/offset            NAME.weight, NAME.bias
+//   NAME/moving_mean, .../moving_variance  NAME.running_mean, NAME.running_var
+//
+// Pure; any thread.
+#ifndef TETHYS_DEPLOY_MODEL_FILES_TORCH_WEIGHTS_H_
+#define TETHYS_DEPLOY_MODEL_FILES_TORCH_WEIGHTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/job.pb.h"
+#include "runtime/nn/model.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+struct TorchTensor {
+  std::string name;
+  Shape shape = {};
+  Variable variable;       // Of the model's variables or statistics; its elements are the tensor's.
+  bool statistic = false;  // The variable is a moving statistic.
+  // The axes of the variable, finer where one of PyTorch's axes is part of one of ours; and for each axis of
+  // PyTorch's layout, so refined, which of them it is.
+  Shape axes = {};
+  std::vector<int> order = {};
+};
+
+// All tensors of the model that `config` describes, in the order of its layers. InvalidArgument: features of
+// a flattened image pass through a layer that mixes them with others, so that no order of PyTorch's suits;
+// the message names the layer.
+absl::StatusOr<std::vector<TorchTensor>> TorchTensorsOf(const proto::Model& config, const Model& model);
+
+// Copy the elements of one tensor from one layout to the other.
+void ToTorchLayout(const TorchTensor& tensor, absl::Span<const float> ours, absl::Span<float> torch);
+void FromTorchLayout(const TorchTensor& tensor, absl::Span<const float> torch, absl::Span<float> ours);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_MODEL_FILES_TORCH_WEIGHTS_H_

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Tests what comes before and after training: weights that a job starts from, frozen layers, export and import."""
+import array
+import os
+import shutil
+import tempfile
+import unittest
+
+import read_safetensors
+from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
+
+# A network with all kinds of variables: filters, scale and offset, weights behind a flatten of images, bias. No relu, so
+# that strategies do not diverge by rounding.
+MODEL = """
+  layer { name: "stem" convolution { filters: 6 kernel_size: 5 stride: 2 bias: false } }
+  layer { name: "norm" batch_normalisation { activation: TANH } }
+  layer { flatten {} }
+  layer { name: "hidden" dense { units: 16 activation: TANH } }
+  layer { name: "head" dense { units: 10 } }
+"""
+OLD_LAYERS = """
+  layer { flatten {} }
+  layer { dense { units: 128 activation: RELU } }
+  layer { dense { units: 10 } }
+"""
+assert OLD_LAYERS in JOB
+NETWORK = JOB.replace(OLD_LAYERS, MODEL)
+SHORT = ["epochs=1", "data.limit_samples=700"]
+# Learning rates so small that no parameter changes, and one step.
+STILL = ["max_steps=1", "optimizer.learning_rate=1e-30", "optimizer.weight_decay=0"]
+FROZEN = ['model.layer[0].trainable=false', 'model.layer[1].trainable=false']
+
+
+def tensors(path):
+    """{name: (shape, values)} of a safetensors file."""
+    with open(path, "rb") as file:
+        return {name: (shape, array.array("f", content))
+                for name, (_, shape, content) in read_safetensors.read_tensors(file.read()).items()}
+
+
+def weights(run):
+    """The parameters and the means of the moving statistics of the newest checkpoint."""
+    found = tensors(os.path.join(run.checkpoints()[-1], "model.safetensors"))
+    found.update(tensors(os.path.join(run.checkpoints()[-1], "statistics.safetensors")))
+    found.pop("workers", None)
+    return {name: values for name, (_, values) in found.items()}
+
+
+class WeightsTest(TethysTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="tethys-weights-")
+        cls.base = os.path.join(cls.folder, "base")
+        with Run(SHORT, job=NETWORK, directory=cls.base) as run:
+            run.run()
+            cls.weights = weights(run)
+        cls.job = os.path.join(cls.folder, "job.textproto")
+        with open(cls.job, "w", encoding="utf-8") as file:
+            file.write(NETWORK)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def refused(self, arguments, *texts):
+        status, output = command(arguments)
+        self.assertEqual(status, 2, output)
+        for text in texts:
+            self.assertIn(text, output)
+
+    # ---- initial { checkpoint }
+
+    def test_every_strategy_starts_from_a_checkpoint(self):
+        for name, strategy in STRATEGIES.items():
+            with self.subTest(name), Run([*strategy, *STILL, f"initial.checkpoint={self.base}"], job=NETWORK) as run:
+                run.run()
+                found = weights(run)
+                for variable, values in self.weights.items():
+                    if "moving" not in variable:
+                        self.assertEqual(found[variable].tobytes(), values.tobytes(), variable)
+                # A step has moved the statistics from those of the checkpoint, by a tenth of the way to the batch's.
+                norm = "norm/moving_variance"
+                self.assertNotEqual(found[norm], self.weights[norm])
+                for mine, theirs in zip(found[norm], self.weights[norm]):
+                    self.assertLess(abs(mine - theirs), 0.2 * theirs)
+                self.assertIn(f"starting with the values of {self.base}", run.output)
+
+    def test_slots_start_anew(self):
+        adagrad = NETWORK.replace("sgd { momentum: 0.9 }", "adagrad { initial_accumulator: 0.5 }")
+        for name in ("local", "ps_sync"):
+            with self.subTest(name), Run([*STRATEGIES[name], *STILL, f"initial.checkpoint={self.base}"],
+                                         job=adagrad) as run:
+                run.run()
+                for variable, values in run.parameters().items():
+                    if variable.startswith("accumulator/"):
+                        self.assertTrue(all(value >= 0.5 for value in values), variable)
+
+    def test_exceptions_start_at_random_values(self):
+        changed = NETWORK.replace('units: 16', 'units: 20')
+        initial = [f"initial.checkpoint={self.base}", 'initial.except=hidden/,head/weights']
+        with Run([*STILL, *initial], job=changed) as run, Run(STILL, job=changed) as random:
+            run.run()
+            random.run()
+            found, drawn = weights(run), weights(random)
+            for name in ("hidden/weights", "head/weights"):
+                self.assertEqual(found[name].tobytes(), drawn[name].tobytes(), name)
+            for name in ("stem/filters", "norm/scale", "head/bias"):
+                self.assertEqual(found[name].tobytes(), self.weights[name].tobytes(), name)
+
+    def test_a_run_that_was_resumed_needs_no_source(self):
+        source = self.path("source")
+        shutil.copytree(self.base, source)
+        job = [*SHORT, f"initial.checkpoint={source}"]
+        with Run(job, job=NETWORK) as run, Run([*job, "epochs=2"], job=NETWORK) as whole:
+            run.run()
+            whole.run()
+            shutil.rmtree(source)
+            run.run(resume=True, overrides=["epochs=2"])
+            # The schedule's length differs in the first epoch, so the runs do, too; the samples do not.
+            self.assertEqual(run.summary()["steps"], whole.summary()["steps"])
+            self.assertTrue(os.path.exists(run.path("checkpoints", "initial", "step-0", "manifest.textproto")))
+
+    # ---- frozen layers
+
+    def test_frozen_layers_keep_their_values_under_every_strategy(self):
+        initial = f"initial.checkpoint={self.base}"
+        runs = {}
+        try:
+            for name, strategy in STRATEGIES.items():
+                run = Run([*strategy, *SHORT, *FROZEN, initial], job=NETWORK)
+                runs[name] = run
+                run.run()
+                found = weights(run)
+                for variable, values in self.weights.items():
+                    same = found[variable].tobytes() == values.tobytes()
+                    self.assertEqual(same, variable.startswith(("stem/", "norm/")), f"{name}: {variable}")
+            trained = {name: {variable: values for variable, values in run.parameters().items()
+                              if "stem/" not in variable and "norm/" not in variable}
+                       for name, run in runs.items()}
+            for name in ("mirrored", "ps_sync"):
+                for variable, values in trained["local"].items():
+                    difference = sum((a - b) ** 2 for a, b in zip(values, trained[name][variable])) ** 0.5
+                    norm = sum(value * value for value in values) ** 0.5
+                    self.assertLessEqual(difference, 1e-5 * norm, f"{name}: {variable}")
+        finally:
+            for run in runs.values():
+                run.__exit__()
+
+    def test_frozen_random_values_survive_a_resume(self):
+        frozen = ['model.frozen=stem,norm', *STRATEGIES["ps_sync"]]
+        with Run([*frozen, *SHORT], job=NETWORK) as run, Run(STILL, job=NETWORK) as random:
+            run.run()
+            random.run()
+            self.assertEqual(weights(run)["stem/filters"].tobytes(), weights(random)["stem/filters"].tobytes())
+            run.run(resume=True, overrides=["epochs=2", "strategy=mirrored", "workers=2"])
+            self.assertEqual(weights(run)["stem/filters"].tobytes(), weights(random)["stem/filters"].tobytes())
+            self.assertEqual(set(weights(run)["norm/moving_variance"]), {1.0})
+
+    # ---- export and import
+
+    def export(self):
+        path = self.path("weights.safetensors")
+        status, output = command(["export", f"--checkpoint={self.base}", f"--out={path}"])
+        self.assertEqual(status, 0, output)
+        return path
+
+    def test_exported_weights_have_names_and_layouts_of_pytorch(self):
+        exported = tensors(self.export())
+        self.assertEqual({name: shape for name, (shape, _) in exported.items()},
+                         {"stem.weight": [6, 1, 5, 5], "norm.weight": [6], "norm.bias": [6], "norm.running_mean": [6],
+                          "norm.running_var": [6], "hidden.weight": [16, 864], "hidden.bias": [16],
+                          "head.weight": [10, 16], "head.bias": [10]})
+        values = {name: content for name, (_, content) in exported.items()}
+        self.assertEqual(values["stem.weight"], self.weights["stem/filters"])  # It has one channel.
+        self.assertEqual(values["norm.running_var"], self.weights["norm/moving_variance"])
+        for out in range(10):
+            for i in range(16):
+                self.assertEqual(values["head.weight"][out * 16 + i], self.weights["head/weights"][i * 10 + out])
+        # The features behind the flatten: ours are [12, 12, 6], PyTorch's [6, 12, 12].
+        for out in (0, 7, 15):
+            for row in range(12):
+                for column in range(12):
+                    for channel in range(6):
+                        self.assertEqual(values["hidden.weight"][out * 864 + (channel * 12 + row) * 12 + column],
+                                         self.weights["hidden/weights"][((row * 12 + column) * 6 + channel) * 16 + out])
+
+    def test_imported_weights_come_back_bit_equal(self):
+        out = self.path("imported")
+        status, output = command(["import", self.job, f"--weights={self.export()}", f"--out={out}"])
+        self.assertEqual(status, 0, output)
+        with Run(["epochs=1"], job=NETWORK, directory=out) as imported:
+            imported.checkpoints = lambda: [os.path.join(out, "step-0")]
+            for name, values in weights(imported).items():
+                self.assertEqual(values.tobytes(), self.weights[name].tobytes(), name)
+        evaluations = [command(["evaluate", f"--checkpoint={path}", self.job])[1].partition("): ")[2]
+                       for path in (self.base, out)]
+        self.assertIn("accuracy", evaluations[0])
+        self.assertEqual(evaluations[0], evaluations[1])
+        self.refused(["import", self.job, f"--weights={self.export()}", f"--out={out}"], "step-0 exists")
+
+    # ---- bad input
+
+    def test_bad_initial_values_are_refused_before_anything_starts(self):
+        run_dir = self.path("refused")
+        for overrides, texts in (
+                ([f"initial.checkpoint={self.path('nowhere')}"], ["initial.checkpoint", "nowhere does not exist"]),
+                (["initial.except=head"], ["initial.checkpoint", "is missing"]),
+                ([f"initial.checkpoint={self.base}", "model.layer[4].name=last"],
+                 ["has no 'last/weights'", "[16, 10]", "initial.except"]),
+                ([f"initial.checkpoint={self.base}", "model.layer[3].dense.units=17"],
+                 ["'hidden/weights' has shape [864, 16]", "[864, 17]"]),
+                ([f"initial.checkpoint={self.base}", "initial.except=tail/"], ["no variable's name begins with \"tail/\""]),
+                (["model.frozen=stern"], ["model.frozen[0]", "no layer's name begins with it"]),
+                (["model.layer[1].trainable=false"], ["layer 'norm'", "a layer before it is"]),
+                (["model.frozen=stem,norm,h"], ["nothing to train"])):
+            with self.subTest(overrides[-1]):
+                for verb in ("train", "plan"):
+                    flags = [f"--run_dir={run_dir}"] if verb == "train" else []
+                    self.refused([verb, self.job, *flags, *(f"--set={value}" for value in overrides)], *texts)
+        self.assertFalse(os.path.exists(run_dir))
+
+    def test_bad_files_are_refused(self):
+        exported = self.export()
+        cut = self.path("cut.safetensors")
+        with open(exported, "rb") as file:
+            content = file.read()
+        with open(cut, "wb") as file:
+            file.write(content[:-4])
+        out = self.path("bad")
+        wide = "--set=model.layer[3].dense.units=17"
+        renamed = "--set=model.layer[4].name=last"
+        for arguments, text in (([f"--weights={self.path('none')}"], "cannot open"),
+                                ([f"--weights={self.job}"], "safetensors header"),
+                                ([f"--weights={cut}"], "cut short"),
+                                ([f"--weights={exported}", wide], "'hidden.weight' is F32 [16, 864]"),
+                                ([f"--weights={exported}", renamed], "has no tensor 'last.weight'")):
+            with self.subTest(text):
+                self.refused(["import", self.job, f"--out={out}", *arguments], text)
+                self.assertFalse(os.path.exists(os.path.join(out, "step-0")))
+        self.refused(["export", f"--checkpoint={self.base}", "--out=weights.pth"], "must end in", ".safetensors")
+        self.refused(["export", f"--checkpoint={self.path('none')}", "--out=a.safetensors"], "does not exist")
+        status, output = command(["export", f"--checkpoint={self.base}", f"--out={self.path('no/a.safetensors')}"])
+        self.assertEqual(status, 1)
+        self.assertIn("cannot create", output)
+
+    def test_an_exception_of_the_import_gets_random_values(self):
+        out = self.path("partial")
+        status, output = command(["import", self.job, f"--weights={self.export()}", f"--out={out}",
+                                  "--set=model.layer[4].name=last", "--except=last."])
+        self.assertEqual(status, 0, output)
+        self.assertIn("left out 2 tensors that the model does not have: head.weight, head.bias", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
