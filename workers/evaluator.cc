@@ -1,14 +1,17 @@
 #include "workers/evaluator.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "workers/batch_feed.h"
 
 namespace tethys {
+namespace {
 
-absl::StatusOr<EvaluationSums> Evaluate(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset,
-                                        Slice slice) {
-  EvaluationSums sums;
+// Runs Forward for samples [slice.begin, slice.end), batch by batch; after each, calls `use` with the samples
+// of the batch.
+absl::Status ForEachBatch(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice,
+                          absl::FunctionRef<absl::Status(Slice batch)> use) {
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<BatchFeed> feed,
                           BatchFeed::Create(device, plan, std::move(dataset), {}));
   int64_t announced = slice.begin;
@@ -22,12 +25,34 @@ absl::StatusOr<EvaluationSums> Evaluate(Device& device, Plan& plan, std::shared_
     TETHYS_RETURN_IF_ERROR(plan.TakeBatch());
     TETHYS_RETURN_IF_ERROR(plan.Forward());
     TETHYS_RETURN_IF_ERROR(feed->FeedAhead());
+    TETHYS_RETURN_IF_ERROR(use({begin, std::min(begin + plan.rows(), slice.end)}));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<EvaluationSums> Evaluate(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset,
+                                        Slice slice) {
+  EvaluationSums sums;
+  const auto add_loss = [&](Slice) -> absl::Status {
     TETHYS_ASSIGN_OR_RETURN(const LossResult loss, plan.Loss());
     sums.loss_sum += loss.loss_sum;
     sums.correct += static_cast<int64_t>(loss.correct);
-  }
+    return absl::OkStatus();
+  };
+  TETHYS_RETURN_IF_ERROR(ForEachBatch(device, plan, std::move(dataset), slice, add_loss));
   sums.samples = slice.count();
   return sums;
+}
+
+absl::Status Predict(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice,
+                     int64_t classes, UseOutputs use) {
+  std::vector<float> logits(plan.rows() * classes);
+  return ForEachBatch(device, plan, std::move(dataset), slice, [&](Slice batch) -> absl::Status {
+    TETHYS_RETURN_IF_ERROR(plan.ReadOutputs(logits.data()));
+    return use(batch.begin, absl::MakeConstSpan(logits.data(), batch.count() * classes));
+  });
 }
 
 }  // namespace tethys

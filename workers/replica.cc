@@ -134,16 +134,25 @@ void Replica::Detach() {
   plan_.reset();
 }
 
+absl::Status Replica::PrepareEvaluation(absl::Span<const float> statistics) {
+  if (strategy_ != nullptr) TETHYS_RETURN_IF_ERROR(strategy_->Refresh());
+  if (!statistics.empty() || statistics_size() == 0) {
+    return CopyStatistics(statistics, *evaluated_statistics_);
+  }
+  return device_->CopyOnDevice(*stream_, evaluated_statistics_->data(), statistics_->data(),
+                               statistics_->bytes());
+}
+
 absl::StatusOr<EvaluationSums> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
                                                  absl::Span<const float> statistics) {
-  if (strategy_ != nullptr) TETHYS_RETURN_IF_ERROR(strategy_->Refresh());
-  if (statistics.empty() && statistics_size() > 0) {
-    TETHYS_RETURN_IF_ERROR(device_->CopyOnDevice(*stream_, evaluated_statistics_->data(), statistics_->data(),
-                                                 statistics_->bytes()));
-  } else {
-    TETHYS_RETURN_IF_ERROR(CopyStatistics(statistics, *evaluated_statistics_));
-  }
+  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
   return tethys::Evaluate(*device_, *evaluation_plan_, std::move(dataset), slice);
+}
+
+absl::Status Replica::Predict(std::shared_ptr<const Dataset> dataset, Slice slice, UseOutputs use,
+                              absl::Span<const float> statistics) {
+  TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
+  return tethys::Predict(*device_, *evaluation_plan_, std::move(dataset), slice, model_.classes(), use);
 }
 
 absl::Status Replica::FillInitialValues(uint64_t seed) {

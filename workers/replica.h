@@ -87,6 +87,11 @@ class Replica {
   absl::StatusOr<EvaluationSums> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
                                           absl::Span<const float> statistics = {});
 
+  // Calls `use` with the outputs of samples [slice.begin, slice.end) of `dataset`, as tethys::Predict does.
+  // Otherwise like Evaluate.
+  absl::Status Predict(std::shared_ptr<const Dataset> dataset, Slice slice, UseOutputs use,
+                       absl::Span<const float> statistics = {});
+
   // Sets the parameters and the moving statistics by their initializers, to the same values on every rank.
   absl::Status FillInitialValues(uint64_t seed);
 
@@ -123,6 +128,8 @@ class Replica {
   absl::Status CreatePipeline(const StrategyTraits& traits);
   absl::StatusOr<float*> GradientSums();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateFloats(int64_t elements);
+  // Brings parameters and statistics up to date for an evaluation.
+  absl::Status PrepareEvaluation(absl::Span<const float> statistics);
   absl::Status CopyStatistics(absl::Span<const float> values, Buffer& to);
   absl::Status AllocateActivations();
   absl::Span<float> Activations();

@@ -22,6 +22,7 @@ Command EvaluateCommand();
 Command ExportCommand();
 Command ImportCommand();
 Command PlanCommand();
+Command PredictCommand();
 Command ReportCommand();
 Command HostsCommand();
 Command ChiefCommand();

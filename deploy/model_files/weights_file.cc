@@ -2,26 +2,29 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <utility>
+
+#include "deploy/model_files/whole_file.h"
 
 namespace tethys {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 
-absl::Status WriteTensors(
-    int fd, const std::string& path, const std::vector<TorchTensor>& tensors,
+}  // namespace
+
+absl::Status WriteTorchWeights(
+    const std::string& path, const std::vector<TorchTensor>& tensors,
     absl::FunctionRef<absl::Status(const TorchTensor& tensor, absl::Span<float> ours)> read) {
   std::vector<SafetensorsEntry> entries;
   for (const TorchTensor& tensor : tensors) entries.push_back({.name = tensor.name, .shape = tensor.shape});
   TETHYS_RETURN_IF_ERROR(LayOut(entries));
   TETHYS_ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(entries));
-  TETHYS_RETURN_IF_ERROR(WriteFully(fd, header.data(), static_cast<int64_t>(header.size()), path));
+  TETHYS_ASSIGN_OR_RETURN(WholeFile file, WholeFile::Create(path));
+  TETHYS_RETURN_IF_ERROR(file.Append(header));
   std::vector<float> ours, torch;
   for (const TorchTensor& tensor : tensors) {
     ours.resize(tensor.variable.range.count);
@@ -29,25 +32,9 @@ absl::Status WriteTensors(
     TETHYS_RETURN_IF_ERROR(read(tensor, absl::MakeSpan(ours)));
     ToTorchLayout(tensor, ours, absl::MakeSpan(torch));
     TETHYS_RETURN_IF_ERROR(
-        WriteFully(fd, torch.data(), static_cast<int64_t>(torch.size()) * kFloatBytes, path));
+        file.Append({reinterpret_cast<const char*>(torch.data()), torch.size() * sizeof(float)}));
   }
-  return fdatasync(fd) == 0 ? absl::OkStatus() : ErrnoStatus(errno, absl::StrCat("cannot sync ", path));
-}
-
-}  // namespace
-
-absl::Status WriteTorchWeights(
-    const std::string& path, const std::vector<TorchTensor>& tensors,
-    absl::FunctionRef<absl::Status(const TorchTensor& tensor, absl::Span<float> ours)> read) {
-  const std::string temporary = path + ".tmp";
-  const FileDescriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot create ", temporary));
-  absl::Status written = WriteTensors(fd.get(), temporary, tensors, read);
-  if (written.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    written = ErrnoStatus(errno, absl::StrCat("cannot rename ", temporary, " to ", path));
-  }
-  if (!written.ok()) unlink(temporary.c_str());
-  return written;
+  return file.Commit();
 }
 
 absl::StatusOr<TorchWeightsFile> TorchWeightsFile::Open(const std::string& path) {

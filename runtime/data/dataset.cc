@@ -1,5 +1,6 @@
 #include "runtime/data/dataset.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -130,6 +131,18 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Data& data) {
     datasets.test = std::make_shared<Dataset>(test, 0, test->labels.size());
   }
   return datasets;
+}
+
+absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& path) {
+  TETHYS_ASSIGN_OR_RETURN(IdxArray images, ReadIdx(path, IdxKind::kImages));
+  auto store = std::make_shared<SampleStore>();
+  const int64_t count = images.shape[0];
+  store->sample_shape = SampleShape(images.shape);
+  store->sample_elements = images.values.size() / count;
+  store->values = std::move(images.values);
+  TETHYS_RETURN_IF_ERROR(store->labels.Resize(count));
+  std::fill_n(store->labels.data(), count, uint8_t{0});
+  return std::make_shared<const Dataset>(std::move(store), 0, count);
 }
 
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train) {

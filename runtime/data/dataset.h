@@ -67,6 +67,9 @@ struct Datasets {
 // index and label.
 absl::StatusOr<Datasets> LoadDatasets(const proto::Data& data);
 
+// The images of one file, without labels: every label is 0. Has the errors of ReadIdx.
+absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& path);
+
 // The standardisation that the job specifies, or that is computed from the data if the job says so. Computing
 // it sums all pixels of the training split in exact integers, so every worker gets the same floats.
 // InvalidArgument when all pixels are equal.

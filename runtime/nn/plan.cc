@@ -48,6 +48,7 @@ class ModelPlan final : public Plan {
   absl::Status EnqueueStatistics(const int32_t* refused) override;
   absl::StatusOr<LossResult> Loss() override;
   absl::Status EnqueueLoss(LossResult* host) override;
+  absl::Status ReadOutputs(float* host) override;
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   std::string Describe() const override;
 
@@ -281,6 +282,11 @@ absl::StatusOr<LossResult> ModelPlan::Loss() {
 
 absl::Status ModelPlan::EnqueueLoss(LossResult* host) {
   return device_.CopyToHost(stream_, host, loss_result_->data(), sizeof(*host));
+}
+
+absl::Status ModelPlan::ReadOutputs(float* host) {
+  TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream_, host, logits_, rows_ * model_.classes() * kFloatBytes));
+  return stream_.Synchronize();
 }
 
 std::string ModelPlan::Describe() const {

@@ -94,6 +94,10 @@ class Plan {
   // Like Loss, but does not block: enqueues a copy of the loss to pinned host memory. A graph may capture it.
   virtual absl::Status EnqueueLoss(LossResult* host) = 0;
 
+  // Copies the outputs of the last Forward to host[0 .. rows * classes): the logits, row by row. Blocks until
+  // the stream has computed them.
+  virtual absl::Status ReadOutputs(float* host) = 0;
+
   // Bytes of the plan's activations (shared or its own), batches and workspaces.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;  // One line per layer, with the chosen algorithms.

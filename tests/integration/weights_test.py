@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
-"""Tests what comes before and after training: weights that a job starts from, frozen layers, export and import."""
+"""Tests what comes before and after training: weights that a job starts from, frozen layers, export and import,
+predictions."""
 import array
+import ast
+import csv
+import math
 import os
+import re
 import shutil
+import struct
 import tempfile
 import unittest
 
@@ -200,6 +206,66 @@ class WeightsTest(TethysTest):
         self.assertIn("accuracy", evaluations[0])
         self.assertEqual(evaluations[0], evaluations[1])
         self.refused(["import", self.job, f"--weights={self.export()}", f"--out={out}"], "step-0 exists")
+
+    # ---- predict
+
+    def predict(self, name, *flags):
+        path = self.path(name)
+        status, output = command(["predict", f"--checkpoint={self.base}", f"--out={path}", *flags])
+        self.assertEqual(status, 0, output)
+        return path
+
+    def read_npy(self, path, samples):
+        """The rows of a float32 array [samples, 10], by the rules of NumPy's format 1.0."""
+        with open(path, "rb") as file:
+            content = file.read()
+        self.assertEqual(content[:8], b"\x93NUMPY\x01\x00")
+        begin = 10 + int.from_bytes(content[8:10], "little")
+        self.assertEqual(begin % 64, 0)
+        header = ast.literal_eval(content[10:begin].decode())
+        self.assertEqual(header, {"descr": "<f4", "fortran_order": False, "shape": (samples, 10)})
+        values = array.array("f", content[begin:])
+        self.assertEqual(len(values), samples * 10)
+        return [values[i:i + 10] for i in range(0, len(values), 10)]
+
+    def test_predictions_have_the_accuracy_of_an_evaluation(self):
+        for split, samples in (("test", 2000), ("validation", 1000)):
+            with self.subTest(split), open(self.predict(f"{split}.csv", f"--split={split}"), encoding="utf-8") as file:
+                rows = list(csv.DictReader(file))
+                self.assertEqual([int(row["sample"]) for row in rows], list(range(samples)))
+                correct = sum(row["label"] == row["class"] for row in rows)
+                _, output = command(["evaluate", f"--checkpoint={self.base}", f"--split={split}"])
+                self.assertIn(f"accuracy {correct / samples:.4f}, ", output)
+
+    def test_logits_of_images_are_those_of_the_samples(self):
+        images = re.search(r'test_images: "(.*)"', JOB)[1]
+        with open(self.predict("all.csv"), encoding="utf-8") as file:
+            rows = list(csv.reader(file))
+        logits = self.read_npy(self.predict("images.npy", f"--images={images}"), 2000)
+        self.assertEqual(rows[0], ["sample", "label", "class", *(f"probability_{i}" for i in range(10))])
+        for (_, _, best, *probabilities), outputs in zip(rows[1:], logits):
+            self.assertEqual(int(best), max(range(10), key=outputs.__getitem__))
+            exponentials = [math.exp(value - max(outputs)) for value in outputs]
+            for written, value in zip(probabilities, exponentials):
+                self.assertAlmostEqual(float(written), value / sum(exponentials), delta=1e-8)
+        with open(self.predict("unlabelled.csv", f"--images={images}"), encoding="utf-8") as file:
+            self.assertEqual([row[1:] for row in csv.reader(file)], [row[2:] for row in rows])
+
+    def test_predictions_that_cannot_be_are_refused(self):
+        labels = re.search(r'test_labels: "(.*)"', JOB)[1]
+        small = self.path("small-idx3-ubyte")
+        with open(small, "wb") as file:
+            file.write(struct.pack(">BBBBIII", 0, 0, 8, 3, 1, 2, 2) + bytes(4))
+        for flags, text in ((["--out=a.txt"], "must end in .csv or .npy"),
+                            (["--out=a.csv", f"--images={small}"], "have shape [2, 2], the model of"),
+                            (["--out=a.csv", f"--images={labels}"], "labels"),
+                            (["--out=a.csv", f"--images={self.path('none')}"], "none"),
+                            (["--out=a.csv", f"--images={small}", "--split=test"], "leave --split and JOB out"),
+                            (["--out=a.csv", "--split=tset"], "must be test, validation or train"),
+                            ([f"--out={self.path('no/a.csv')}"], "cannot create")):
+            with self.subTest(text):
+                self.refused(["predict", f"--checkpoint={self.base}", *flags], text)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.endswith(".tmp")], [])
 
     # ---- bad input
 

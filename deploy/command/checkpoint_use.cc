@@ -1,0 +1,76 @@
+#include "deploy/command/checkpoint_use.h"
+
+#include <utility>
+
+#include "deploy/command/role_process.h"
+#include "runtime/base/file.h"
+#include "runtime/cluster/host_file.h"
+#include "workers/device_factory.h"
+
+namespace tethys {
+namespace {
+
+// Replicas keep a reference to it.
+const MonotonicClock kClock;
+
+}  // namespace
+
+std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits) {
+  return {{.name = "checkpoint",
+           .value = "DIR",
+           .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest one.",
+           .required = true},
+          {.name = "split", .value = "NAME", .help = splits},
+          {.name = "device",
+           .value = "NAME",
+           .help = "cpu (the default), or cuda: the first GPU, in the job's precision."},
+          CudaLibraryPathFlag(),
+          {.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true}};
+}
+
+absl::StatusOr<std::string> JobFileOf(const Flags& flags, const std::string& checkpoint) {
+  if (!flags.arguments().empty()) return flags.arguments()[0];
+  const std::string job_file = checkpoint + "/../../job.textproto";
+  if (FileExists(job_file)) return job_file;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "JOB is missing, and ", checkpoint, " lies in no run directory with a job.textproto: name a job file"));
+}
+
+absl::StatusOr<std::shared_ptr<const Dataset>> ChooseSplit(const Datasets& datasets,
+                                                           const std::string& split) {
+  std::shared_ptr<const Dataset> chosen;
+  if (split == "test") {
+    chosen = datasets.test;
+  } else if (split == "validation") {
+    chosen = datasets.validation;
+  } else if (split == "train") {
+    chosen = datasets.train;
+  } else {
+    return absl::InvalidArgumentError(absl::StrCat("--split=", split, " must be test, validation or train"));
+  }
+  if (chosen == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("the job's data have no ", split, " split"));
+  return chosen;
+}
+
+absl::StatusOr<ChosenDevice> ChooseDevice(const Flags& flags) {
+  const absl::StatusOr<proto::Device::Kind> kind = ParseDeviceKind(flags.Get("device", "cpu"));
+  if (!kind.ok()) return Annotate(kind.status(), "--device");
+  return ChosenDevice{.kind = *kind, .cuda_library_path = flags.GetAll("cuda_library_path")};
+}
+
+absl::StatusOr<std::unique_ptr<Replica>> LoadReplica(const CheckpointReader& reader, const Model& model,
+                                                     const ChosenDevice& chosen,
+                                                     const proto::Device& settings, int64_t rows,
+                                                     const InputScaling& scaling) {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device,
+                          CreateDeviceOf(chosen.kind, settings, /*gpu=*/0, chosen.cuda_library_path));
+  TETHYS_ASSIGN_OR_RETURN(
+      std::unique_ptr<Replica> replica,
+      Replica::Create(model, std::move(device), kClock, {.evaluation_rows = rows, .scaling = scaling}));
+  TETHYS_RETURN_IF_ERROR(
+      replica->FillPart(0, [&](absl::Span<float> values) { return reader.Read(0, 0, values); }));
+  return replica;
+}
+
+}  // namespace tethys

@@ -1,0 +1,132 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "deploy/command/checkpoint_use.h"
+#include "deploy/command/command.h"
+#include "deploy/command/saved_model.h"
+#include "deploy/model_files/predictions.h"
+#include "deploy/text.h"
+#include "runtime/job/job_file.h"
+#include "runtime/nn/memory_forecast.h"
+
+namespace tethys {
+namespace {
+
+struct Request {
+  SavedModel saved;
+  ChosenDevice device;
+  proto::Device settings = {};  // Of the job; without a job, the defaults.
+  std::shared_ptr<const Dataset> dataset = nullptr;
+  bool labelled = false;
+};
+
+// Sets the samples: images of a file, or a split of a job's data.
+absl::Status ChooseSamples(const Flags& flags, Request& request) {
+  if (flags.Has("images")) {
+    if (flags.Has("split") || !flags.arguments().empty()) {
+      return absl::InvalidArgumentError("--images is given, so leave --split and JOB out");
+    }
+    request.settings.set_threads_per_rank(1);
+    TETHYS_ASSIGN_OR_RETURN(request.dataset, LoadImages(flags.Get("images")));
+    return absl::OkStatus();
+  }
+  TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.saved.path));
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, flags.GetAll("set")));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job.data()));
+  TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
+  request.settings = job.device();
+  request.labelled = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
+  TETHYS_ASSIGN_OR_RETURN(const ChosenDevice device, ChooseDevice(flags));
+  TETHYS_ASSIGN_OR_RETURN(SavedModel saved, OpenSavedModel(flags.Get("checkpoint")));
+  if (!saved.description().has_scaling()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(saved.path,
+                     " does not say how inputs are standardised: resume its run for an epoch, "
+                     "which saves a checkpoint that does"));
+  }
+  Request request{.saved = std::move(saved), .device = device};
+  TETHYS_RETURN_IF_ERROR(ChooseSamples(flags, request));
+  const Shape& wanted = request.saved.model.sample_shape();
+  if (request.dataset->sample_shape() != wanted) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the samples have shape ", ShapeText(request.dataset->sample_shape()), ", the model of ",
+                     request.saved.path, " takes ", ShapeText(wanted)));
+  }
+  return request;
+}
+
+absl::Status WritePredictions(const Request& request, PredictionFile& file) {
+  const Model& model = request.saved.model;
+  const proto::InputScaling& scaling = request.saved.description().scaling();
+  const int64_t rows = std::min(EvaluationRows(model, 1), request.dataset->size());
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
+                          LoadReplica(*request.saved.reader, model, request.device, request.settings, rows,
+                                      {.mean = scaling.mean(), .deviation = scaling.deviation()}));
+  const auto add = [&](int64_t first, absl::Span<const float> logits) {
+    const auto samples = static_cast<int64_t>(logits.size()) / model.classes();
+    for (int64_t i = 0; i < samples; ++i) {
+      TETHYS_RETURN_IF_ERROR(
+          file.Add(request.dataset->label(first + i), logits.subspan(i * model.classes(), model.classes())));
+    }
+    return absl::OkStatus();
+  };
+  TETHYS_RETURN_IF_ERROR(
+      replica->Predict(request.dataset, {0, request.dataset->size()}, add, request.saved.statistics));
+  return file.Commit();
+}
+
+int RunPredict(const Flags& flags) {
+  const absl::StatusOr<Request> request = PrepareRequest(flags);
+  if (!request.ok()) return Fail("predict", request.status(), kExitBadRequest);
+  const std::string path = flags.Get("out");
+  const auto file = PredictionFile::Create(path, {.samples = request->dataset->size(),
+                                                  .classes = request->saved.model.classes(),
+                                                  .labelled = request->labelled});
+  if (!file.ok()) return Fail("predict", Annotate(file.status(), "--out"), kExitBadRequest);
+  const absl::Status written = WritePredictions(*request, **file);
+  if (!written.ok()) return Fail("predict", written, kExitFailed);
+  std::printf("%s: %s by %s\n", path.c_str(), PluralText(request->dataset->size(), "sample").c_str(),
+              request->saved.path.c_str());
+  return kExitSuccess;
+}
+
+std::vector<FlagSpec> PredictFlags() {
+  std::vector<FlagSpec> flags =
+      CheckpointUseFlags("test (the default), validation or train, of the job's data.");
+  flags.push_back(
+      {.name = "images",
+       .value = "FILE",
+       .help = "An IDX file of images, plain or gzipped, instead of a job's data; no job is needed."});
+  flags.push_back({.name = "out",
+                   .value = "FILE",
+                   .help =
+                       "FILE.csv: a line per sample with its label, if there are labels, the class and the "
+                       "probability of each class. FILE.npy: a NumPy array of the logits, float32 "
+                       "[samples, classes].",
+                   .required = true});
+  return flags;
+}
+
+}  // namespace
+
+Command PredictCommand() {
+  return {
+      {.verb = "predict",
+       .summary = "The classes of samples, by a checkpoint.",
+       .description =
+           "Runs the model of a checkpoint over samples, in this process, and writes what it says of each. "
+           "The samples are those of the job of the run that holds the checkpoint, unless another job or "
+           "--images names others; they are standardised as in training.",
+       .argument = "JOB",
+       .argument_optional = true,
+       .flags = PredictFlags(),
+       .examples = {"tethys predict --checkpoint=runs/a --out=predictions.csv",
+                    "tethys predict --checkpoint=runs/a --images=new-images-idx3-ubyte --out=logits.npy"}},
+      RunPredict};
+}
+
+}  // namespace tethys

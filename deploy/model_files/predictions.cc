@@ -1,0 +1,95 @@
+#include "deploy/model_files/predictions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "deploy/model_files/whole_file.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kNpyAlignment = 64;
+
+// Softmax, in double precision.
+std::vector<double> Probabilities(absl::Span<const float> logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> values;
+  double sum = 0;
+  for (const float logit : logits) {
+    values.push_back(std::exp(logit - largest));
+    sum += values.back();
+  }
+  for (double& value : values) value /= sum;
+  return values;
+}
+
+class CsvPredictions final : public PredictionFile {
+ public:
+  CsvPredictions(WholeFile file, const PredictionShape& shape) : file_(std::move(file)), shape_(shape) {}
+
+  absl::Status Begin() {
+    std::string line = shape_.labelled ? "sample,label,class" : "sample,class";
+    for (int64_t i = 0; i < shape_.classes; ++i) absl::StrAppend(&line, ",probability_", i);
+    return file_.Append(line + "\n");
+  }
+  absl::Status Add(int32_t label, absl::Span<const float> logits) override {
+    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    std::string line = absl::StrCat(next_++, ",", shape_.labelled ? absl::StrCat(label, ",") : "", best);
+    for (const double value : Probabilities(logits)) absl::StrAppendFormat(&line, ",%.9g", value);
+    return file_.Append(line + "\n");
+  }
+  absl::Status Commit() override { return file_.Commit(); }
+
+ private:
+  WholeFile file_;
+  const PredictionShape shape_;
+  int64_t next_ = 0;
+};
+
+class NpyPredictions final : public PredictionFile {
+ public:
+  NpyPredictions(WholeFile file, const PredictionShape& shape) : file_(std::move(file)), shape_(shape) {}
+
+  absl::Status Begin() {
+    std::string description = absl::StrFormat("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }",
+                                              shape_.samples, shape_.classes);
+    constexpr int64_t kFixedBytes = 10;  // "\x93NUMPY", the version, the length of the description.
+    const auto unpadded = kFixedBytes + static_cast<int64_t>(description.size()) + 1;
+    description.append((kNpyAlignment - unpadded % kNpyAlignment) % kNpyAlignment, ' ');
+    description += '\n';
+    const char length[2] = {static_cast<char>(description.size() & 0xff),
+                            static_cast<char>(description.size() >> 8)};
+    return file_.Append(absl::StrCat("\x93NUMPY", absl::string_view("\x01\x00", 2),
+                                     absl::string_view(length, 2), description));
+  }
+  absl::Status Add(int32_t, absl::Span<const float> logits) override {
+    return file_.Append({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
+  }
+  absl::Status Commit() override { return file_.Commit(); }
+
+ private:
+  WholeFile file_;
+  const PredictionShape shape_;
+};
+
+template <typename Format>
+absl::StatusOr<std::unique_ptr<PredictionFile>> Begin(const std::string& path, const PredictionShape& shape) {
+  TETHYS_ASSIGN_OR_RETURN(WholeFile file, WholeFile::Create(path));
+  auto predictions = std::make_unique<Format>(std::move(file), shape);
+  TETHYS_RETURN_IF_ERROR(predictions->Begin());
+  return predictions;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std::string& path,
+                                                                       const PredictionShape& shape) {
+  if (absl::EndsWith(path, ".csv")) return Begin<CsvPredictions>(path, shape);
+  if (absl::EndsWith(path, ".npy")) return Begin<NpyPredictions>(path, shape);
+  return absl::InvalidArgumentError(absl::StrCat(path, " must end in .csv or .npy"));
+}
+
+}  // namespace tethys
