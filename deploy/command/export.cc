@@ -4,21 +4,48 @@
 #include "absl/strings/match.h"
 #include "deploy/command/command.h"
 #include "deploy/command/saved_model.h"
+#include "deploy/model_files/onnx_model.h"
 #include "deploy/model_files/weights_file.h"
+#include "deploy/model_files/whole_file.h"
 #include "deploy/text.h"
 
 namespace tethys {
 namespace {
 
+absl::Status ReadElements(const SavedModel& saved, const Variable& variable, bool statistic,
+                          absl::Span<float> values) {
+  const Range& range = variable.range;
+  if (!statistic) return saved.reader->Read(0, range.begin, values);
+  std::copy_n(saved.statistics.begin() + range.begin, range.count, values.begin());
+  return absl::OkStatus();
+}
+
 absl::Status ExportTorchWeights(const SavedModel& saved, const std::string& path) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<TorchTensor> tensors,
                           TorchTensorsOf(saved.description().model(), saved.model));
   return WriteTorchWeights(path, tensors, [&saved](const TorchTensor& tensor, absl::Span<float> ours) {
-    const Range& range = tensor.variable.range;
-    if (!tensor.statistic) return saved.reader->Read(0, range.begin, ours);
-    std::copy_n(saved.statistics.begin() + range.begin, range.count, ours.begin());
-    return absl::OkStatus();
+    return ReadElements(saved, tensor.variable, tensor.statistic, ours);
   });
+}
+
+absl::Status ExportOnnx(const SavedModel& saved, const std::string& path) {
+  if (!saved.description().has_scaling()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(saved.path,
+                     " does not say how inputs are standardised: resume its run for an epoch, "
+                     "which saves a checkpoint that does"));
+  }
+  const InputScaling scaling = {.mean = saved.description().scaling().mean(),
+                                .deviation = saved.description().scaling().deviation()};
+  TETHYS_ASSIGN_OR_RETURN(
+      const proto::onnx::ModelProto model,
+      MakeOnnxModel(saved.description().model(), saved.model, scaling,
+                    [&saved](const Variable& variable, bool statistic, absl::Span<float> values) {
+                      return ReadElements(saved, variable, statistic, values);
+                    }));
+  TETHYS_ASSIGN_OR_RETURN(WholeFile file, WholeFile::Create(path));
+  TETHYS_RETURN_IF_ERROR(file.Append(model.SerializeAsString()));
+  return file.Commit();
 }
 
 // A format is known by the end of the file's name.
@@ -26,7 +53,7 @@ struct Format {
   const char* ending;
   absl::Status (*write)(const SavedModel& saved, const std::string& path);
 };
-constexpr Format kFormats[] = {{".safetensors", ExportTorchWeights}};
+constexpr Format kFormats[] = {{".safetensors", ExportTorchWeights}, {".onnx", ExportOnnx}};
 
 absl::StatusOr<const Format*> FindFormat(const std::string& path) {
   std::string endings;
@@ -55,23 +82,27 @@ int Export(const Flags& flags) {
 }  // namespace
 
 Command ExportCommand() {
-  return {{.verb = "export",
-           .summary = "Writes a checkpoint's weights for other programs.",
-           .description =
-               "Writes the parameters and moving statistics of a checkpoint. FILE.safetensors has PyTorch's "
-               "names and layouts: model.load_state_dict(safetensors.torch.load_file(FILE)) takes it, if the "
-               "model's modules have the names of the layers. Those of resnet and vgg are torchvision's.",
-           .flags = {{.name = "checkpoint",
-                      .value = "DIR",
-                      .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest "
-                              "one.",
-                      .required = true},
-                     {.name = "out",
-                      .value = "FILE",
-                      .help = "The file to write; its ending says the format: .safetensors.",
-                      .required = true}},
-           .examples = {"tethys export --checkpoint=runs/a --out=weights.safetensors"}},
-          Export};
+  return {
+      {.verb = "export",
+       .summary = "Writes a checkpoint's weights for other programs.",
+       .description =
+           "Writes the parameters and moving statistics of a checkpoint. FILE.safetensors has PyTorch's "
+           "names and layouts: model.load_state_dict(safetensors.torch.load_file(FILE)) takes it, if the "
+           "model's modules have the names of the layers. Those of resnet and vgg are torchvision's. "
+           "FILE.onnx "
+           "has the whole network, for onnxruntime and others: its input is float32 [N, channels, height, "
+           "width] of pixels as they are in the data, its output the logits.",
+       .flags = {{.name = "checkpoint",
+                  .value = "DIR",
+                  .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest "
+                          "one.",
+                  .required = true},
+                 {.name = "out",
+                  .value = "FILE",
+                  .help = "The file to write; its ending says the format: .safetensors or .onnx.",
+                  .required = true}},
+       .examples = {"tethys export --checkpoint=runs/a --out=weights.safetensors"}},
+      Export};
 }
 
 }  // namespace tethys

@@ -1,0 +1,29 @@
+// A trained model as an ONNX graph, for onnxruntime and other programs. The graph's input "input" is float32
+// [N, channels, height, width] with the pixels as they are in the data, 0 to 255 (its first nodes standardise
+// them); samples of one axis, or of more than three, keep their axes. Its output "logits" is [N, classes].
+// Dropout is left out, and batch normalisation uses the moving statistics. Operators are those of opset 13,
+// https://onnx.ai/onnx/operators. Pure, but for the calls of `read`.
+#ifndef TETHYS_DEPLOY_MODEL_FILES_ONNX_MODEL_H_
+#define TETHYS_DEPLOY_MODEL_FILES_ONNX_MODEL_H_
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "proto/job.pb.h"
+#include "proto/onnx.pb.h"
+#include "runtime/nn/model.h"
+#include "runtime/tensor/batch.h"
+
+namespace tethys {
+
+// Gives the elements of a variable or, if `statistic`, of a moving statistic.
+using ReadVariable =
+    absl::FunctionRef<absl::Status(const Variable& variable, bool statistic, absl::Span<float> values)>;
+
+// `config` describes `model`. InvalidArgument: a kind of layer that is not known here; the message names the
+// layer. ResourceExhausted: more than 2 GB, the limit of the format. Also the errors of `read`.
+absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config, const Model& model,
+                                                      const InputScaling& scaling, ReadVariable read);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_MODEL_FILES_ONNX_MODEL_H_

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Compares what `tethys predict` says with what PyTorch and onnxruntime say of the same weights and images.
+
+    model_files.py build/release/deploy/tethys [NETWORK...]
+
+Needs torch, torchvision, safetensors, onnx, onnxruntime and numpy (pip). Prints a line per network:
+
+    torch     torchvision's model with random weights, imported: the largest difference of its logits from ours
+    onnx      the exported ONNX graph in onnxruntime: likewise
+    weights   whether the exported weights are bit-equal to the imported ones
+
+Differences are divided by the largest logit. Limit: 1e-5.
+"""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import onnx
+import onnxruntime
+import torch
+import torchvision
+from safetensors.torch import load_file, save_file
+
+LIMIT = 1e-5
+SAMPLES = 12
+MEAN, DEVIATION = 0.45, 0.22
+ALL_KINDS = """
+  layer { name: "a" convolution { filters: 8 kernel_size: 5 stride: 2 padding: SAME activation: RELU6 } }
+  layer { name: "b" convolution { filters: 8 kernel_size: 3 pad: 2 dilation: 2 groups: 4 bias: false } }
+  layer { name: "norm" batch_normalisation { activation: SIGMOID } }
+  layer { input: "a" input: "norm" add {} }
+  layer { name: "c" activate { activation: TANH } }
+  layer { name: "max" max_pooling { size: 3 stride: 1 padding: SAME } }
+  layer { name: "mean" input: "c" average_pooling { size: 3 stride: 1 pad: 1 count_padding: true } }
+  layer { name: "same" input: "c" average_pooling { size: 2 stride: 1 padding: SAME } }
+  layer { input: "max" input: "mean" input: "same" concatenation {} }
+  layer { name: "logits" convolution { filters: 6 kernel_size: 2 stride: 2 activation: RELU } }
+  layer { name: "global" global_average_pooling {} }
+  layer { name: "flat" input: "logits" flatten {} }
+  layer { name: "hidden" dense { units: 12 activation: TANH } }
+  layer { batch_normalisation {} }
+  layer { name: "dropped" dropout { rate: 0.3 } }
+  layer { input: "global" input: "dropped" concatenation {} }
+  layer { dense { units: 10 } }
+"""
+# By name: the model, the shape of a sample and, if there is one, torchvision's model.
+NETWORKS = {
+    "lenet": ("lenet {}", [28, 28], None),
+    "every kind": (ALL_KINDS, [29, 31, 3], None),
+    "vgg, small": ("vgg { convolutions: 1 convolutions: 2 width: 8 dense_units: 32 batch_normalisation: true }",
+                   [32, 32, 3], None),
+    "resnet-20": ("resnet { stem: CIFAR }", [32, 32, 3], None),
+    "resnet-50, Keras": ("resnet { depth: 50 style: KERAS }", [64, 64, 3], None),
+    "mobilenet": ("mobilenet { multiplier: 0.25 }", [64, 64, 3], None),
+    "resnet-18": ("resnet { depth: 18 }", [64, 64, 3], torchvision.models.resnet18),
+    "resnet-50": ("resnet { depth: 50 }", [96, 96, 3], torchvision.models.resnet50),
+    "vgg-11": ("vgg { depth: 11 }", [224, 224, 3], torchvision.models.vgg11),
+    "vgg-13, normalised": ("vgg { depth: 13 batch_normalisation: true }", [224, 224, 3],
+                           torchvision.models.vgg13_bn),
+}
+
+
+def write_idx(path, values):
+    with open(path, "wb") as file:
+        file.write(struct.pack(f">BBBB{values.ndim}I", 0, 0, 8, values.ndim, *values.shape) + values.tobytes())
+
+
+def job_of(model, images, labels):
+    return f"""
+model {{ {model} }}
+data {{
+  idx {{ train_images: "{images}" train_labels: "{labels}" test_images: "{images}" test_labels: "{labels}" }}
+  classes: 10
+  mean: {MEAN}
+  deviation: {DEVIATION}
+}}
+optimizer {{ sgd {{}} learning_rate: 0.01 }}
+batch_size_per_worker: {SAMPLES // 2}
+max_steps: 2
+evaluate_each_epoch: false
+"""
+
+
+def random_torch_model(make):
+    """The model with random weights and moving statistics, in evaluation."""
+    torch.manual_seed(1)
+    model = make(num_classes=10)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.uniform_(-0.5, 0.5)
+            module.running_var.uniform_(0.5, 1.5)
+            module.weight.data.uniform_(0.5, 1.5)
+            module.bias.data.uniform_(-0.5, 0.5)
+    return model.eval()
+
+
+def as_torch_input(images):
+    values = torch.from_numpy((images.astype(numpy.float32) / 255 - MEAN) / DEVIATION)
+    return values.permute(0, 3, 1, 2)
+
+
+def difference(ours, theirs):
+    return float(numpy.abs(ours - theirs).max() / numpy.abs(theirs).max())
+
+
+def compare(tethys, folder, model, shape, make):
+    images = numpy.random.default_rng(1).integers(0, 256, [SAMPLES, *shape], dtype=numpy.uint8)
+    labels = (numpy.arange(SAMPLES) % 10).astype(numpy.uint8)
+    write_idx(f"{folder}/images", images)
+    write_idx(f"{folder}/labels", labels)
+    with open(f"{folder}/job.textproto", "w", encoding="utf-8") as file:
+        file.write(job_of(model, f"{folder}/images", f"{folder}/labels"))
+
+    def run(*arguments):
+        subprocess.run([tethys, *arguments], check=True, stdout=subprocess.DEVNULL, cwd=folder)
+
+    theirs = None
+    if make is None:
+        run("train", "job.textproto", "--run_dir=checkpoint")
+    else:
+        torch_model = random_torch_model(make)
+        save_file(torch_model.state_dict(), f"{folder}/torch.safetensors")
+        run("import", "job.textproto", "--weights=torch.safetensors", "--out=checkpoint")
+        with torch.no_grad():
+            theirs = torch_model(as_torch_input(images)).numpy()
+    run("predict", "--checkpoint=checkpoint", "--images=images", "--out=logits.npy")
+    run("export", "--checkpoint=checkpoint", "--out=weights.safetensors")
+    run("export", "--checkpoint=checkpoint", "--out=model.onnx")
+    ours = numpy.load(f"{folder}/logits.npy")
+
+    onnx.checker.check_model(f"{folder}/model.onnx", full_check=True)
+    session = onnxruntime.InferenceSession(f"{folder}/model.onnx", providers=["CPUExecutionProvider"])
+    pixels = images.reshape(*images.shape[:3], -1).transpose(0, 3, 1, 2).astype(numpy.float32)
+    in_onnx = session.run(["logits"], {"input": pixels})[0]
+
+    result = {"onnx": difference(ours, in_onnx)}
+    if theirs is not None:
+        result["torch"] = difference(ours, theirs)
+        exported = load_file(f"{folder}/weights.safetensors")
+        imported = {name: values for name, values in load_file(f"{folder}/torch.safetensors").items()
+                    if not name.endswith("num_batches_tracked")}
+        result["weights"] = exported.keys() == imported.keys() and all(
+            torch.equal(values, imported[name]) for name, values in exported.items())
+        torch_model.load_state_dict(exported)  # Strict: neither a missing nor an unknown name.
+    return result
+
+
+def main():
+    tethys = os.path.abspath(sys.argv[1])
+    failed = False
+    print(f"torch {torch.__version__}, torchvision {torchvision.__version__}, onnxruntime {onnxruntime.__version__}")
+    print(f"{'network':<20} {'torch':>9} {'onnx':>9}  weights")
+    for name, (model, shape, make) in NETWORKS.items():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            result = compare(tethys, folder, model, shape, make)
+        torch_text = f"{result['torch']:.1e}" if "torch" in result else ""
+        weights = {None: "", True: "bit-equal", False: "differ"}[result.get("weights")]
+        print(f"{name:<20} {torch_text:>9} {result['onnx']:>9.1e}  {weights}", flush=True)
+        failed |= result["onnx"] > LIMIT or result.get("torch", 0) > LIMIT or result.get("weights") is False
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

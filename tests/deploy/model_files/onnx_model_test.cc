@@ -1,0 +1,147 @@
+#include "deploy/model_files/onnx_model.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+
+#include <cstring>
+#include <set>
+
+namespace tethys {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A network with every kind of layer.
+constexpr char kEveryKind[] = R"(
+  layer { name: 'a' convolution { filters: 4 kernel_size: 3 stride: 2 padding: SAME activation: RELU6 } }
+  layer { name: 'norm' batch_normalisation { epsilon: 0.01 } }
+  layer { input: 'a' input: 'norm' add {} }
+  layer { name: 'c' activate { activation: TANH } }
+  layer { name: 'max' max_pooling { size: 3 stride: 1 padding: SAME } }
+  layer { name: 'mean' input: 'c' average_pooling { size: 3 stride: 1 pad: 1 count_padding: true } }
+  layer { input: 'max' input: 'mean' concatenation {} }
+  layer { name: 'joined' dropout {} }
+  layer { name: 'global' global_average_pooling {} }
+  layer { name: 'flat' input: 'joined' flatten {} }
+  layer { name: 'logits' dense { units: 3 activation: SIGMOID } }
+  layer { input: 'global' input: 'logits' concatenation {} }
+  layer { name: 'last' dense { units: 2 } }
+)";
+
+// Every element of a variable is its position.
+absl::Status Positions(const Variable&, bool, absl::Span<float> values) {
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  return absl::OkStatus();
+}
+
+proto::Model Parse(const std::string& text) {
+  proto::Model config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &config)) << text;
+  return config;
+}
+
+absl::StatusOr<proto::onnx::ModelProto> Export(const std::string& text, const Shape& sample_shape,
+                                               int64_t classes, const InputScaling& scaling = {}) {
+  const proto::Model config = Parse(text);
+  TETHYS_ASSIGN_OR_RETURN(const Model model, Model::Create(config, sample_shape, classes));
+  return MakeOnnxModel(config, model, scaling, Positions);
+}
+
+const proto::onnx::NodeProto& Node(const proto::onnx::ModelProto& file, const std::string& output) {
+  for (const proto::onnx::NodeProto& node : file.graph().node()) {
+    if (node.output(0) == output) return node;
+  }
+  ADD_FAILURE() << "no node gives " << output;
+  return proto::onnx::NodeProto::default_instance();
+}
+
+const proto::onnx::AttributeProto& Attribute(const proto::onnx::NodeProto& node, const std::string& name) {
+  for (const proto::onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.name() == name) return attribute;
+  }
+  ADD_FAILURE() << node.name() << " has no " << name;
+  return proto::onnx::AttributeProto::default_instance();
+}
+
+std::vector<float> Values(const proto::onnx::ModelProto& file, const std::string& name) {
+  std::vector<float> values;
+  for (const proto::onnx::TensorProto& tensor : file.graph().initializer()) {
+    if (tensor.name() != name) continue;
+    values.resize(tensor.raw_data().size() / sizeof(float));
+    std::memcpy(values.data(), tensor.raw_data().data(), tensor.raw_data().size());
+  }
+  return values;
+}
+
+TEST(OnnxModel, EveryKindOfLayerIsWritten) {
+  const proto::Model config = Parse(kEveryKind);
+  std::set<int> kinds;
+  for (const proto::Layer& layer : config.layer()) kinds.insert(layer.kind_case());
+  ASSERT_EQ(static_cast<int>(kinds.size()),
+            proto::Layer::descriptor()->FindOneofByName("kind")->field_count())
+      << "a kind of layer is missing in this test";
+  const auto file = Export(kEveryKind, {8, 9, 3}, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  // Each node reads the input, an initializer, or the output of an earlier node.
+  std::set<std::string> known = {"input"};
+  for (const auto& tensor : file->graph().initializer()) known.insert(tensor.name());
+  for (const proto::onnx::NodeProto& node : file->graph().node()) {
+    for (const std::string& input : node.input()) EXPECT_EQ(known.count(input), 1u) << input;
+    EXPECT_TRUE(known.insert(node.output(0)).second) << node.output(0) << " is given twice";
+  }
+  EXPECT_EQ(Node(*file, "logits").input(0), "concatenation_11");
+  EXPECT_EQ(Node(*file, "logits:layer").op_type(), "Sigmoid");
+}
+
+TEST(OnnxModel, AttributesAreThoseOfTheLayers) {
+  const auto file = Export(kEveryKind, {8, 9, 3}, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const proto::onnx::NodeProto& convolution = Node(*file, "a:linear");
+  EXPECT_EQ(convolution.op_type(), "Conv");
+  EXPECT_THAT(convolution.input(), ElementsAre("input:standardised", "a/filters", "a/bias"));
+  EXPECT_THAT(Attribute(convolution, "kernel_shape").ints(), ElementsAre(3, 3));
+  EXPECT_THAT(Attribute(convolution, "strides").ints(), ElementsAre(2, 2));
+  // 8 rows give 4: one row of padding, behind. 9 columns give 5: one column on each side.
+  EXPECT_THAT(Attribute(convolution, "pads").ints(), ElementsAre(0, 1, 1, 1));
+  EXPECT_FLOAT_EQ(Attribute(Node(*file, "norm"), "epsilon").f(), 0.01f);
+  EXPECT_THAT(Node(*file, "norm").input(),
+              ElementsAre("a", "norm/scale", "norm/offset", "norm/moving_mean", "norm/moving_variance"));
+  EXPECT_EQ(Attribute(Node(*file, "mean"), "count_include_pad").i(), 1);
+  EXPECT_THAT(Attribute(Node(*file, "flat:pixels"), "perm").ints(), ElementsAre(0, 2, 3, 1));
+  EXPECT_EQ(Node(*file, "joined").op_type(), "Identity");
+}
+
+TEST(OnnxModel, FiltersHaveTheirChannelsSecond) {
+  const auto file = Export(
+      "layer { name: 'a' convolution { filters: 1 kernel_size: 2 } } layer { flatten {} } "
+      "layer { name: 'b' dense { units: 2 } }",
+      {2, 2, 3}, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(Values(*file, "a/filters"), ElementsAre(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11));
+  EXPECT_THAT(Values(*file, "b/weights"), ElementsAre(0, 1));
+}
+
+TEST(OnnxModel, InputIsStandardisedInTheGraph) {
+  const auto file = Export("layer { flatten {} } layer { dense { units: 2 } }", {4, 5}, 2,
+                           {.mean = 0.5f, .deviation = 0.25f});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_FLOAT_EQ(Values(*file, "input:slope")[0], 4.0f / 255);
+  EXPECT_FLOAT_EQ(Values(*file, "input:offset")[0], -2);
+  const auto& shape = file->graph().input(0).type().tensor_type().shape();
+  EXPECT_EQ(shape.dim(0).dim_param(), "N");
+  EXPECT_EQ(shape.dim(1).dim_value(), 1);
+  EXPECT_EQ(shape.dim(2).dim_value(), 4);
+  EXPECT_EQ(shape.dim(3).dim_value(), 5);
+}
+
+TEST(OnnxModel, NormalisationOfMoreAxesIsRefused) {
+  const auto file = Export(
+      "layer { name: 'norm' batch_normalisation {} } layer { flatten {} } layer { dense { units: 2 } }",
+      {2, 2, 2, 3}, 2);
+  EXPECT_TRUE(absl::IsInvalidArgument(file.status()));
+  EXPECT_THAT(std::string(file.status().message()), HasSubstr("layer 'norm'"));
+}
+
+}  // namespace
+}  // namespace tethys
