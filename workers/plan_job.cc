@@ -10,24 +10,33 @@
 #include "runtime/job/job.h"
 #include "runtime/job/job_validation.h"
 #include "runtime/nn/model.h"
+#include "runtime/nn/plan.h"
 #include "runtime/optim/optimizer.h"
 
 namespace tethys {
 namespace {
 
-// The samples of the smallest part with any, when `samples` are split among `parts`.
-int64_t SmallestPart(int64_t samples, int64_t parts) { return std::max<int64_t>(1, samples / parts); }
+// The samples of the smallest part with any, when `samples` are split among `workers`, and each worker
+// computes `rows` at a time.
+int64_t SmallestPart(int64_t samples, int64_t workers, int64_t rows) {
+  int64_t smallest = rows;
+  for (const int64_t own : {samples / workers, (samples + workers - 1) / workers}) {
+    if (own > 0) smallest = std::min(smallest, own % rows == 0 ? rows : own % rows);
+  }
+  return smallest;
+}
 
-// InvalidArgument: a layer cannot learn from the smallest batch of a worker.
+// InvalidArgument: a layer cannot learn from the smallest batch that is normalised by itself.
 absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t train_samples) {
   // Workers on leases get whole batches.
   const bool leased = LeasesBatches(job);
-  const int64_t parts = leased ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
+  const int64_t workers = leased ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
   const int64_t batch = leased ? BatchPerWorkerRows(job) : GlobalBatch(job);
-  TETHYS_RETURN_IF_ERROR(Annotate(model.CheckBatch(SmallestPart(batch, parts)), "model"));
+  const int64_t rows = MicroBatchRows((batch + workers - 1) / workers, std::max(1, job.micro_batches()));
+  TETHYS_RETURN_IF_ERROR(Annotate(model.CheckBatch(SmallestPart(batch, workers, rows)), "model"));
   const int64_t rest = train_samples % batch;
   if (job.drop_remainder() || rest == 0) return absl::OkStatus();
-  const absl::Status short_batch = model.CheckBatch(SmallestPart(rest, parts));
+  const absl::Status short_batch = model.CheckBatch(SmallestPart(rest, workers, rows));
   if (short_batch.ok()) return short_batch;
   return absl::InvalidArgumentError(absl::StrCat("model: ", short_batch.message(), "; an epoch of ",
                                                  train_samples, " samples ends with a batch of ", rest,

@@ -46,7 +46,9 @@ absl::Status Replica::Allocate() {
 absl::Status Replica::AllocateActivations() {
   int64_t training = 0, evaluation = 0;
   if (options_.rows > 0) {
-    TETHYS_ASSIGN_OR_RETURN(training, ActivationElements(model_, options_.rows, /*trains=*/true));
+    TETHYS_ASSIGN_OR_RETURN(training,
+                            ActivationElements(model_, MicroBatchRows(options_.rows, options_.micro_batches),
+                                               /*trains=*/true));
   }
   if (options_.evaluation_rows > 0) {
     TETHYS_ASSIGN_OR_RETURN(evaluation,
@@ -88,6 +90,7 @@ absl::Status Replica::Prepare() {
   TETHYS_ASSIGN_OR_RETURN(float* const gradient_sums, GradientSums());
   TETHYS_ASSIGN_OR_RETURN(plan_, Plan::Compile(model_, *device_, *stream_,
                                                {.rows = options_.rows,
+                                                .micro_batches = options_.micro_batches,
                                                 .scaling = options_.scaling,
                                                 .seed = options_.seed,
                                                 .groups = options_.groups},

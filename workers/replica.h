@@ -46,6 +46,7 @@ class Replica {
   struct Options {
     int rank = 0;                 // Written to the step records.
     int64_t rows = 0;             // Rows of a training batch.
+    int64_t micro_batches = 1;    // PlanOptions::micro_batches of the training plan.
     int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.
     uint64_t seed = 0;            // Of dropout. Equal on all ranks of a job.
     int64_t groups = 1;           // PlanOptions::groups of the training plan.

@@ -1,5 +1,6 @@
 #include "workers/step_pipeline.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/device/profiler_range.h"
@@ -12,11 +13,11 @@ absl::Status Named(const StepInfo& step, const absl::Status& status) {
   return Annotate(status, absl::StrCat("step ", step.step, " of epoch ", step.epoch + 1));
 }
 
-// See StepNumbers. Out of lock step, every batch with samples counts like any other.
-float StatisticsShare(const StepInfo& step) {
+// Of a whole batch; see StepNumbers. Out of lock step, every batch with samples counts like any other.
+double StatisticsShare(const StepInfo& step) {
   if (step.workers == 0) return 1;
-  return static_cast<float>(static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /
-                            static_cast<double>(step.global_sample_count));
+  return static_cast<double>(step.workers) * static_cast<double>(step.sample_count) /
+         static_cast<double>(step.global_sample_count);
 }
 
 }  // namespace
@@ -30,8 +31,10 @@ absl::StatusOr<std::unique_ptr<StepPipeline>> StepPipeline::Create(const Parts& 
 
 absl::Status StepPipeline::Allocate() {
   Device& device = options_.device;
-  TETHYS_ASSIGN_OR_RETURN(losses_, device.Allocate(2 * sizeof(LossResult), MemoryKind::kPinnedHost));
-  TETHYS_ASSIGN_OR_RETURN(numbers_, device.Allocate(2 * sizeof(StepNumbers), MemoryKind::kPinnedHost));
+  TETHYS_ASSIGN_OR_RETURN(losses_,
+                          device.Allocate(2 * micro_batches() * sizeof(LossResult), MemoryKind::kPinnedHost));
+  TETHYS_ASSIGN_OR_RETURN(
+      numbers_, device.Allocate(2 * micro_batches() * sizeof(StepNumbers), MemoryKind::kPinnedHost));
   for (auto& done : done_) {
     TETHYS_ASSIGN_OR_RETURN(done, device.CreateEvent());
   }
@@ -91,22 +94,36 @@ absl::Status StepPipeline::TakeBatch(const StepInfo& step) {
 absl::Status StepPipeline::BeginStep(const StepInfo& step) {
   parts_.recorder.BeginExchange();
   TETHYS_RETURN_IF_ERROR(parts_.strategy.BeginStep(step));
-  Numbers(step.parity) = {.first_sample = static_cast<uint64_t>(step.sample_begin),
-                          .statistics_share = StatisticsShare(step)};
+  SetNumbers(step);
   parts_.recorder.Mark(Phase::kExchange);
   parts_.recorder.EndExchange();
   return absl::OkStatus();
 }
 
+void StepPipeline::SetNumbers(const StepInfo& step) {
+  const int64_t rows = parts_.plan.rows() / micro_batches();
+  const double share = StatisticsShare(step);
+  for (int64_t i = 0; i < micro_batches(); ++i) {
+    const int64_t samples = std::clamp<int64_t>(step.sample_count - i * rows, 0, rows);
+    const double part =
+        step.sample_count == 0 ? 1 : static_cast<double>(samples) / static_cast<double>(step.sample_count);
+    Numbers(step.parity)[i] = {.first_sample = static_cast<uint64_t>(step.sample_begin + i * rows),
+                               .statistics_share = static_cast<float>(share * part)};
+  }
+}
+
 // When a graph captures this, it enqueues only stream work; AnnounceRecorded announces the ranges afterwards.
 absl::Status StepPipeline::ComputeGradients(int parity) {
-  TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStepNumbers(&Numbers(parity)));
-  TETHYS_RETURN_IF_ERROR(parts_.phases.Run(Phase::kForward, [&] { return parts_.plan.Forward(); }));
-  return parts_.phases.Run(Phase::kBackward, [&] {
-    return parts_.plan.Backward([&](int64_t range, const Event& ready) {
-      return ready_.empty() ? Announce(range, ready) : ready_[range]->Record(options_.stream);
-    });
-  });
+  TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStepNumbers(Numbers(parity)));
+  for (int64_t i = 0; i < micro_batches(); ++i) {
+    TETHYS_RETURN_IF_ERROR(parts_.phases.Run(Phase::kForward, [&] { return parts_.plan.Forward(i); }));
+    TETHYS_RETURN_IF_ERROR(parts_.phases.Run(Phase::kBackward, [&] {
+      return parts_.plan.Backward([&](int64_t range, const Event& ready) {
+        return ready_.empty() ? Announce(range, ready) : ready_[range]->Record(options_.stream);
+      });
+    }));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status StepPipeline::Announce(int64_t range, const Event& ready) {
@@ -129,7 +146,16 @@ absl::Status StepPipeline::EnqueueEnd(const StepInfo& step) {
   if (step.workers > 0 || step.sample_count > 0) {
     TETHYS_RETURN_IF_ERROR(parts_.plan.EnqueueStatistics(options_.refused));
   }
-  return parts_.plan.EnqueueLoss(&Loss(step.parity));
+  return parts_.plan.EnqueueLoss(Losses(step.parity));
+}
+
+LossResult StepPipeline::Loss(int parity) {
+  LossResult sum;
+  for (int64_t i = 0; i < micro_batches(); ++i) {
+    sum.loss_sum += Losses(parity)[i].loss_sum;
+    sum.correct += Losses(parity)[i].correct;
+  }
+  return sum;
 }
 
 absl::Status StepPipeline::Finish() {
@@ -144,7 +170,7 @@ absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<Ste
   TETHYS_RETURN_IF_ERROR(CheckLoss(step.parity));
   if (!outcome.ok()) return outcome.status();
   TETHYS_ASSIGN_OR_RETURN(const std::optional<DeviceTimes> on_device, parts_.phases.OnDevice(step));
-  const LossResult& loss = Loss(step.parity);
+  const LossResult loss = Loss(step.parity);
   parts_.recorder.EndStep({.loss_sum = loss.loss_sum,
                            .correct = static_cast<int64_t>(loss.correct),
                            .bytes_out = outcome->bytes_out,
@@ -168,7 +194,7 @@ absl::Status StepPipeline::CheckLoss(int parity) {
 // a deadline, because the device may hang.
 absl::Status StepPipeline::CauseOf(const absl::Status& failed, int parity) {
   if (absl::IsDeadlineExceeded(failed)) return failed;
-  if (!parts_.plan.EnqueueLoss(&Loss(parity)).ok() || !options_.stream.Synchronize().ok()) return failed;
+  if (!parts_.plan.EnqueueLoss(Losses(parity)).ok() || !options_.stream.Synchronize().ok()) return failed;
   TETHYS_RETURN_IF_ERROR(CheckLoss(parity));
   return failed;
 }

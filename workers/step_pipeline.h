@@ -83,8 +83,16 @@ class StepPipeline {
   absl::Status CheckLoss(int parity);
   absl::Status CauseOf(const absl::Status& failed, int parity);
   absl::Status Launch(int parity, absl::FunctionRef<absl::Status()> work);
-  StepNumbers& Numbers(int parity) { return static_cast<StepNumbers*>(numbers_->data())[parity]; }
-  LossResult& Loss(int parity) { return static_cast<LossResult*>(losses_->data())[parity]; }
+  void SetNumbers(const StepInfo& step);
+  // Of the step's micro-batches.
+  StepNumbers* Numbers(int parity) {
+    return static_cast<StepNumbers*>(numbers_->data()) + parity * micro_batches();
+  }
+  LossResult* Losses(int parity) {
+    return static_cast<LossResult*>(losses_->data()) + parity * micro_batches();
+  }
+  LossResult Loss(int parity);
+  int64_t micro_batches() const { return parts_.plan.micro_batches(); }
 
   const Parts parts_;
   const Options options_;
@@ -93,8 +101,8 @@ class StepPipeline {
   // Per range of gradients, an event recorded when the range is final. Empty unless a graph computes the
   // ranges and the host announces them.
   std::vector<std::unique_ptr<Event>> ready_;
-  std::unique_ptr<Buffer> losses_;                // [2] LossResult in pinned memory, by parity.
-  std::unique_ptr<Buffer> numbers_;               // [2] StepNumbers, likewise.
+  std::unique_ptr<Buffer> losses_;                // LossResults in pinned memory, by parity and micro-batch.
+  std::unique_ptr<Buffer> numbers_;               // StepNumbers, likewise.
   std::array<std::unique_ptr<Event>, 2> done_;    // Indexed by parity; recorded behind all work of a step.
   std::array<std::unique_ptr<Graph>, 2> graphs_;  // Indexed by parity; null until captured.
   absl::optional<StepInfo> in_flight_;            // Enqueued, but not awaited yet.

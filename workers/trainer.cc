@@ -67,10 +67,12 @@ absl::Status Trainer::CreateReplica(Model model) {
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, CreateWorkerDevice(task_, setup_));
   TETHYS_RETURN_IF_ERROR(CheckDeviceMemory(*device, model, MemoryNeedsOf(plan, DeviceOf(plan, task_.index))));
   const int64_t rows = plan.batch_per_worker();
+  const int64_t micro_batches = std::max(1, job.micro_batches());
   Replica::Options options{
       .rank = task_.index,
       .rows = rows,
-      .evaluation_rows = EvaluationRows(model, rows),
+      .micro_batches = micro_batches,
+      .evaluation_rows = EvaluationRows(model, MicroBatchRows(rows, micro_batches)),
       .seed = job.seed(),
       .groups = std::max(1, job.strategy().local().virtual_replicas()),
       .scaling = scaling_,

@@ -15,6 +15,7 @@
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/nn/model.h"
+#include "runtime/nn/plan.h"
 #include "runtime/optim/optimizer.h"
 
 namespace tethys {
@@ -43,6 +44,12 @@ int64_t FrozenCount(const proto::JobPlan& plan) {
     if (variable.frozen()) count += ElementsOf(variable);
   }
   return count;
+}
+
+std::string PartsText(const proto::JobPlan& plan) {
+  const int64_t parts = plan.job().micro_batches();
+  if (parts <= 1) return "";
+  return absl::StrCat(", in ", parts, " parts of ", MicroBatchRows(plan.batch_per_worker(), parts));
 }
 
 std::string FrozenText(const proto::JobPlan& plan) {
@@ -332,7 +339,7 @@ std::string JobSummary(const proto::JobPlan& plan) {
   add("length", LengthText(job));
   const bool even = plan.global_batch() % job.workers() == 0;
   add("global batch", absl::StrCat(PluralText(plan.global_batch(), "sample"), even ? ", " : ", at most ",
-                                   plan.batch_per_worker(), " a worker"));
+                                   plan.batch_per_worker(), " a worker", PartsText(plan)));
   if (AnyOnGpu(plan)) add("device", DevicesText(plan));
   add("optimizer", OptimizerText(job.optimizer()));
   add("learning rate", LearningRateText(plan));

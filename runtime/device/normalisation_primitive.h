@@ -24,6 +24,8 @@ struct BatchNormalisationShape {
   int64_t groups = 1;
   float epsilon = 1e-5f;
   float decay = 0.9f;  // Of the moving statistics.
+  // The batch is a later part of a step's, whose first part has decayed the moving statistics.
+  bool later_part = false;
   bool relu = false;
   int64_t elements() const { return rows * positions * channels; }
 };
@@ -80,7 +82,7 @@ class BatchNormalisationPrimitive {
                              const ScaleAndOffset& variables, float* y) = 0;
 
   // Brings the moving statistics up to date with the batch of the last Forward:
-  //   moving = decay * moving + (1 - decay) * share * batch's
+  //   moving = decay * moving + (1 - decay) * share * batch's, or moving + ... for a later part
   // The batch's statistics are the means of its groups' statistics, weighted by their samples; a group's
   // variance is here the estimate from a sample (divided by the number of values less 1, if there are two or
   // more). `share` is in device memory. So is `refused`: where it is not 0, nothing changes; null: never

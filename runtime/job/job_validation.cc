@@ -79,6 +79,14 @@ void CheckBatch(const proto::Job& job, Problems& problems) {
   problems.AddIf(job.has_global_batch_size() && job.global_batch_size() < job.workers(), "global_batch_size",
                  absl::StrCat("is ", job.global_batch_size(), ", but workers is ", job.workers(),
                               ": every worker needs a sample; raise the batch or lower the workers"));
+  // The number of workers may be wrong, too.
+  const int64_t own = job.workers() > 0 ? BatchPerWorkerRows(job) : job.micro_batches();
+  problems.AddIf(job.micro_batches() > own, "micro_batches",
+                 absl::StrCat("is ", job.micro_batches(), ", but a worker's batch is ", own,
+                              ": every part needs a sample; raise the batch or lower micro_batches"));
+  problems.AddIf(job.micro_batches() > 1 && job.strategy().local().virtual_replicas() > 1, "micro_batches",
+                 "and strategy.local.virtual_replicas are both above 1: both say in which parts a batch is "
+                 "normalised; leave one of them out");
   problems.AddIf(job.epochs() == 0 && job.max_steps() == 0, "epochs",
                  "and max_steps are both missing: give at least one, or the job would not end");
 }

@@ -126,6 +126,7 @@ constexpr Rule kRules[] = {
     {"max_restarts", 0, From(0, 1 << 20)},
     {"global_batch_size", kUnset, From(1, kMaxWorkers* kMaxBatchPerWorker)},
     {"batch_size_per_worker", kUnset, From(1, kMaxBatchPerWorker)},
+    {"micro_batches", 1, From(1, kMaxBatchPerWorker)},
     {"evaluate_each_epoch", 1, From(0, 1)},
     {"device.kind", proto::Device::CPU, From(0, proto::Device::Kind_MAX)},
     {"device.precision", proto::Device::FP32, From(0, proto::Device::Precision_MAX)},

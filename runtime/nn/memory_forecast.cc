@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "runtime/nn/memory_plan.h"
+#include "runtime/nn/plan.h"
 #include "runtime/tensor/batch.h"
 
 namespace tethys {
@@ -14,6 +15,7 @@ constexpr int64_t kLeastEvaluationRows = 256;
 constexpr int64_t kMostEvaluationBytes = int64_t{256} << 20;
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
+constexpr int64_t kMostParts = 1024;  // That are tried for the advice.
 // The buffers of BatchUploads: two slots and the buffer that the step reads.
 constexpr int64_t kBatchesOnDevice = 3;
 // Bytes for the loss and counts of a step, and for the optimizer's rates and its flag of non-finite
@@ -27,14 +29,16 @@ int64_t RowElements(const Model& model, bool trains) {
   return PlanStepMemory(model.graph(), 1, trains).elements;
 }
 
-// Adds what the plans do not share.
-void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, MemoryForecast& forecast) {
-  forecast.activations += kStepResults;
+// Adds what the plans do not share. `rows` are those of a micro-batch.
+void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t micro_batches,
+             MemoryForecast& forecast) {
+  forecast.activations += kStepResults * micro_batches;
   if (!needs.on_gpu) return;
-  forecast.batches += kBatchesOnDevice * BatchLayout{rows, model.sample_elements()}.bytes();
+  forecast.batches += kBatchesOnDevice * BatchLayout{rows * micro_batches, model.sample_elements()}.bytes();
   for (int i = 0; i < model.graph().layer_count(); ++i) {
-    const GpuNeeds layer = model.layers()[i].operation->gpu_needs(needs.groups);
-    forecast.workspaces += layer.most_workspace;
+    const Operation& operation = *model.layers()[i].operation;
+    const GpuNeeds layer = operation.gpu_needs(needs.groups);
+    forecast.workspaces += layer.most_workspace * (operation.uses_step_numbers() ? micro_batches : 1);
     if (!needs.bf16 || !layer.converts_operands) continue;
     const GraphLayer& node = model.graph().layers()[i];
     const int64_t weights = model.layers()[i].variables.front().count;
@@ -43,14 +47,38 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, MemoryF
   }
 }
 
+// The elements of the layer with the most.
+int64_t LargestLayer(const Model& model) {
+  int64_t largest = 0;
+  for (const Model::Layer& layer : model.layers()) {
+    if (layer.variables.empty()) continue;
+    largest = std::max(largest, layer.variables.back().end() - layer.variables.front().begin);
+  }
+  return largest;
+}
+
 std::string Mebibytes(int64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+// ", or micro_batches: 4", if the batch fits in parts; else nothing.
+std::string FittingParts(const Model& model, MemoryNeeds needs, int64_t free_bytes) {
+  const int64_t batch = needs.rows;
+  const auto fits = [&](int64_t parts) {
+    needs.micro_batches = parts;
+    const MemoryForecast forecast = ForecastMemory(model, needs);
+    return forecast.total() + forecast.workspaces <= free_bytes;
+  };
+  for (int64_t parts = needs.micro_batches + 1; parts <= batch && parts <= kMostParts; ++parts) {
+    if (fits(parts)) return absl::StrCat(", or micro_batches: ", parts);
+  }
+  return "";
 }
 
 // Returns the advice at the end of the message that refuses a job.
 std::string Remedy(const Model& model, const MemoryNeeds& needs, int64_t free_bytes) {
   if (const int64_t sure = LargestBatch(model, needs, free_bytes, true); sure > 0) {
-    return absl::StrCat("a batch of ", sure, " a worker fits");
+    return absl::StrCat("a batch of ", sure, " a worker fits", FittingParts(model, needs, free_bytes));
   }
   if (const int64_t perhaps = LargestBatch(model, needs, free_bytes, false); perhaps > 0) {
     return absl::StrCat(
@@ -72,6 +100,7 @@ int64_t EvaluationRows(const Model& model, int64_t rows) {
 MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device) {
   const bool on_gpu = device == proto::Device::CUDA;
   return {.rows = plan.batch_per_worker(),
+          .micro_batches = std::max(1, plan.job().micro_batches()),
           .groups = std::max(1, plan.job().strategy().local().virtual_replicas()),
           .slots = plan.job().strategy().has_parameter_server() ? 0 : plan.slot_size(),
           .on_gpu = on_gpu,
@@ -85,12 +114,13 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   forecast.statistics = 2 * model.statistics().arena_size() * kFloatBytes;
   if (needs.bf16_gradients) forecast.copies += model.variables().arena_size() * kBfloat16Bytes;
   const int64_t most_rows = std::max<int64_t>(1, kMostElements / RowElements(model, true));
-  const int64_t rows = std::min(needs.rows, most_rows);
+  const int64_t rows = MicroBatchRows(std::min(needs.rows, most_rows), needs.micro_batches);
   const int64_t evaluated = EvaluationRows(model, rows);
+  if (needs.micro_batches > 1) forecast.gradients += LargestLayer(model) * kFloatBytes;
   forecast.activations = kFloatBytes * std::max(PlanStepMemory(model.graph(), rows, true).elements,
                                                 PlanStepMemory(model.graph(), evaluated, false).elements);
-  AddPlan(model, needs, rows, forecast);
-  AddPlan(model, needs, evaluated, forecast);
+  AddPlan(model, needs, rows, needs.micro_batches, forecast);
+  AddPlan(model, needs, evaluated, 1, forecast);
   return forecast;
 }
 

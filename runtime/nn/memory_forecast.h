@@ -17,13 +17,14 @@
 
 namespace tethys {
 
-// The rows of the plan that evaluates, for a training plan of `rows`. The result is at least `rows`, and at
-// least 256 if the activations of 256 rows take at most 256 MiB. More rows are possible because evaluation
-// exchanges nothing between batches.
+// The rows of the plan that evaluates, for a training plan of `rows` at a time. The result is at least
+// `rows`, and at least 256 if the activations of 256 rows take at most 256 MiB. More rows are possible
+// because evaluation exchanges nothing between batches.
 int64_t EvaluationRows(const Model& model, int64_t rows);
 
 struct MemoryNeeds {
   int64_t rows = 0;             // Rows of a step.
+  int64_t micro_batches = 1;    // PlanOptions::micro_batches.
   int64_t groups = 1;           // PlanOptions::groups.
   int64_t slots = 0;            // Arenas of the optimizer on this worker.
   bool on_gpu = false;          // Batches are copied to the device, and libraries have workspaces.
@@ -36,7 +37,7 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
 
 struct MemoryForecast {  // In bytes.
   int64_t parameters = 0;
-  int64_t gradients = 0;
+  int64_t gradients = 0;  // With micro-batches also those of one layer, of one of them.
   int64_t slots = 0;
   int64_t statistics = 0;   // Moving statistics: those of training and those of evaluation.
   int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.

@@ -6,23 +6,12 @@
 
 #include "runtime/nn/batch_uploads.h"
 #include "runtime/nn/memory_plan.h"
+#include "runtime/nn/plan_node.h"
 
 namespace tethys {
 namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
-
-// A layer with the addresses of its operands.
-struct Node {
-  std::unique_ptr<CompiledLayer> layer;
-  std::vector<const float*> x;
-  float* y = nullptr;
-  float* dy = nullptr;            // Null if backward does not run the layer, like what follows.
-  std::vector<float*> dx;         // What the layer writes; null where it writes nothing.
-  std::vector<float*> gradients;  // The gradients of the inputs.
-  std::vector<int64_t> elements;  // Of the inputs.
-  std::vector<std::unique_ptr<SumPrimitive>> sums;  // By input; null unless the part is added.
-};
 
 class ModelPlan final : public Plan {
  public:
@@ -31,18 +20,20 @@ class ModelPlan final : public Plan {
       : device_(device),
         stream_(stream),
         model_(model),
-        rows_(options.rows),
+        micro_batches_(options.micro_batches),
+        rows_(MicroBatchRows(options.rows, micro_batches_)),
         groups_(options.groups),
         seed_(options.seed),
         memory_(memory) {}
 
   absl::Status Initialize(const InputScaling& scaling);
 
-  int64_t rows() const override { return rows_; }
+  int64_t rows() const override { return micro_batches_ * rows_; }
+  int64_t micro_batches() const override { return micro_batches_; }
   absl::Status Upload(const HostBatch& batch) override;
   absl::Status AwaitUploads() override;
   absl::Status TakeBatch() override;
-  absl::Status Forward() override;
+  absl::Status Forward(int64_t micro_batch) override;
   absl::Status Backward(ReadyCallback ready) override;
   absl::Status EnqueueStepNumbers(const StepNumbers* host) override;
   absl::Status EnqueueStatistics(const int32_t* refused) override;
@@ -56,7 +47,9 @@ class ModelPlan final : public Plan {
   absl::Status CheckBatch(const HostBatch& batch) const;
   absl::StatusOr<std::unique_ptr<Buffer>> Allocate(int64_t bytes);
   absl::Status CreateStepNumbers();
+  absl::Status CreateScratch();
   absl::Status CreateNode(int index, const StepMemory& memory);
+  absl::Status CompileLayer(int index, absl::Span<const VariableMemory> variables);
   absl::Status CreateBackward(int index, const StepMemory& memory);
   // Whether the layer runs as in training. A frozen layer that backward does not reach runs as in an
   // evaluation: it normalises by its moving statistics.
@@ -67,18 +60,21 @@ class ModelPlan final : public Plan {
   float* At(int64_t begin) { return begin == StepMemory::kAbsent ? nullptr : activations_.data() + begin; }
   // Puts the gradients of the layer's inputs together, after its Backward.
   absl::Status GatherParts(int index);
+  // Adds the gradients of the layer's variables to those of earlier micro-batches.
+  absl::Status AddGradients(const PlanNode& node);
   bool training() const { return memory_.gradient_sums != nullptr; }
 
   Device& device_;
   Stream& stream_;
   const Model model_;
-  const int64_t rows_;
+  const int64_t micro_batches_;
+  const int64_t rows_;  // Of a micro-batch.
   const int64_t groups_;
   const uint64_t seed_;
   const PlanMemory memory_;
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
-  std::vector<Node> nodes_;  // In the order of model_.layers().
+  std::vector<PlanNode> nodes_;  // In the order of model_.layers().
   std::unique_ptr<SoftmaxCrossEntropyPrimitive> loss_;
   std::vector<std::unique_ptr<Event>> ready_;  // In the order of ready_order().
 
@@ -89,8 +85,11 @@ class ModelPlan final : public Plan {
   float* batch_values_ = nullptr;  // The converted batch.
   float* logits_ = nullptr;
   float* dlogits_ = nullptr;
-  std::unique_ptr<Buffer> loss_result_;
-  std::unique_ptr<Buffer> step_numbers_;  // Null if no layer uses them.
+  std::unique_ptr<Buffer> losses_;        // By micro-batch.
+  std::unique_ptr<Buffer> step_numbers_;  // By micro-batch; null if no layer uses them.
+  // The gradients of the layer that backward is at, of one micro-batch. Null with one.
+  std::unique_ptr<Buffer> scratch_;
+  int64_t micro_batch_ = 0;  // Of the last Forward.
   int64_t workspace_bytes_ = 0;
 };
 
@@ -103,10 +102,10 @@ absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
   TETHYS_ASSIGN_OR_RETURN(conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(),
                                                                      scaling.mean, scaling.deviation));
   TETHYS_ASSIGN_OR_RETURN(loss_, device_.CreateSoftmaxCrossEntropy(rows_, model_.classes()));
-  TETHYS_ASSIGN_OR_RETURN(loss_result_, Allocate(sizeof(LossResult)));
+  TETHYS_ASSIGN_OR_RETURN(losses_, Allocate(micro_batches_ * sizeof(LossResult)));
   if (!device_.reads_host_memory()) {
     TETHYS_ASSIGN_OR_RETURN(uploads_,
-                            BatchUploads::Create(device_, stream_, {rows_, model_.sample_elements()}));
+                            BatchUploads::Create(device_, stream_, {rows(), model_.sample_elements()}));
     workspace_bytes_ += uploads_->bytes();
     batch_ = uploads_->batch();
   }
@@ -125,6 +124,7 @@ absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
   logits_ = At(memory.values.back());
   dlogits_ = At(memory.gradients.back());
   if (training()) TETHYS_RETURN_IF_ERROR(CreateStepNumbers());
+  if (training() && micro_batches_ > 1) TETHYS_RETURN_IF_ERROR(CreateScratch());
   nodes_.resize(model_.layers().size());
   for (int i = 0; i < model_.graph().layer_count(); ++i) TETHYS_RETURN_IF_ERROR(CreateNode(i, memory));
   if (!training()) return absl::OkStatus();
@@ -139,41 +139,69 @@ absl::Status ModelPlan::CreateStepNumbers() {
       std::any_of(model_.layers().begin(), model_.layers().end(),
                   [](const Model::Layer& layer) { return layer.operation->uses_step_numbers(); });
   if (!used) return absl::OkStatus();
-  TETHYS_ASSIGN_OR_RETURN(step_numbers_, Allocate(sizeof(StepNumbers)));
-  static constexpr StepNumbers kFirst;
-  TETHYS_RETURN_IF_ERROR(EnqueueStepNumbers(&kFirst));
+  TETHYS_ASSIGN_OR_RETURN(step_numbers_, Allocate(micro_batches_ * sizeof(StepNumbers)));
+  const std::vector<StepNumbers> first(micro_batches_);
+  TETHYS_RETURN_IF_ERROR(EnqueueStepNumbers(first.data()));
   return stream_.Synchronize();
 }
 
+absl::Status ModelPlan::CreateScratch() {
+  int64_t elements = 0;
+  for (const Model::Layer& layer : model_.layers()) {
+    if (layer.variables.empty()) continue;
+    elements = std::max(elements, layer.variables.back().end() - layer.variables.front().begin);
+  }
+  TETHYS_ASSIGN_OR_RETURN(scratch_, Allocate(elements * kFloatBytes));
+  return absl::OkStatus();
+}
+
 absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
-  Node& node = nodes_[index];
+  PlanNode& node = nodes_[index];
+  const Model::Layer& layer = model_.layers()[index];
   std::vector<VariableMemory> variables;
-  for (const Range& range : model_.layers()[index].variables) {
-    variables.push_back(
-        {memory_.parameters + range.begin, training() ? memory_.gradient_sums + range.begin : nullptr});
+  for (const Range& range : layer.variables) {
+    float* const sum = training() ? memory_.gradient_sums + range.begin : nullptr;
+    float* part = sum;
+    if (scratch_ != nullptr) {
+      part = scratch_->floats() + (range.begin - layer.variables.front().begin);
+      if (layer.trains()) {
+        TETHYS_ASSIGN_OR_RETURN(auto add, device_.CreateSum(range.count));
+        node.added.push_back({.part = part, .sum = sum, .elements = range.count, .add = std::move(add)});
+      }
+    }
+    variables.push_back({memory_.parameters + range.begin, part});
   }
-  std::vector<float*> statistics;
-  for (const Range& range : model_.layers()[index].statistics) {
-    statistics.push_back(memory_.statistics + range.begin);
-  }
-  const auto* const step =
-      step_numbers_ == nullptr ? nullptr : static_cast<const StepNumbers*>(step_numbers_->data());
-  TETHYS_ASSIGN_OR_RETURN(node.layer, model_.layers()[index].operation->Compile({.device = device_,
-                                                                                 .rows = rows_,
-                                                                                 .trains = TrainsLayer(index),
-                                                                                 .groups = groups_,
-                                                                                 .seed = seed_,
-                                                                                 .step = step,
-                                                                                 .variables = variables,
-                                                                                 .statistics = statistics}));
-  workspace_bytes_ += node.layer->workspace_bytes();
+  TETHYS_RETURN_IF_ERROR(CompileLayer(index, variables));
   for (const int input : model_.graph().layers()[index].inputs) node.x.push_back(At(memory.values[input]));
   node.y = At(memory.values[index + 1]);
   return training() && model_.graph().runs_backward(index) ? CreateBackward(index, memory) : absl::OkStatus();
 }
 
+absl::Status ModelPlan::CompileLayer(int index, absl::Span<const VariableMemory> variables) {
+  const Model::Layer& layer = model_.layers()[index];
+  std::vector<float*> statistics;
+  for (const Range& range : layer.statistics) statistics.push_back(memory_.statistics + range.begin);
+  const auto* const step =
+      step_numbers_ == nullptr ? nullptr : static_cast<const StepNumbers*>(step_numbers_->data());
+  const int64_t copies = step != nullptr && layer.operation->uses_step_numbers() ? micro_batches_ : 1;
+  for (int64_t i = 0; i < copies; ++i) {
+    auto& compiled = nodes_[index].layers.emplace_back();
+    TETHYS_ASSIGN_OR_RETURN(compiled, layer.operation->Compile({.device = device_,
+                                                                .rows = rows_,
+                                                                .trains = TrainsLayer(index),
+                                                                .groups = groups_,
+                                                                .seed = seed_,
+                                                                .step = step == nullptr ? nullptr : step + i,
+                                                                .later_part = i > 0,
+                                                                .variables = variables,
+                                                                .statistics = statistics}));
+    workspace_bytes_ += compiled->workspace_bytes();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
-  Node& node = nodes_[index];
+  PlanNode& node = nodes_[index];
   const GraphLayer& layer = model_.graph().layers()[index];
   const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
   node.dy = At(memory.gradients[index + 1]);
@@ -190,11 +218,11 @@ absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
 }
 
 absl::Status ModelPlan::CheckBatch(const HostBatch& batch) const {
-  if (batch.rows != rows_) {
+  if (batch.rows != rows()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("a batch of ", batch.rows, " rows was given to a plan for ", rows_, ": pad it"));
+        absl::StrCat("a batch of ", batch.rows, " rows was given to a plan for ", rows(), ": pad it"));
   }
-  for (int64_t r = 0; r < rows_; ++r) {
+  for (int64_t r = 0; r < rows(); ++r) {
     if (batch.labels[r] < 0 || batch.labels[r] >= model_.classes()) {
       return absl::InvalidArgumentError(absl::StrCat("row ", r, " of the batch has label ", batch.labels[r],
                                                      ", which is not in [0, ", model_.classes(), ")"));
@@ -216,14 +244,18 @@ absl::Status ModelPlan::AwaitUploads() {
 
 absl::Status ModelPlan::TakeBatch() { return uploads_ != nullptr ? uploads_->Take() : absl::OkStatus(); }
 
-absl::Status ModelPlan::Forward() {
-  TETHYS_RETURN_IF_ERROR(conversion_->Run(stream_, batch_.inputs, batch_values_));
-  for (const Node& node : nodes_) {
+absl::Status ModelPlan::Forward(int64_t micro_batch) {
+  micro_batch_ = micro_batch;
+  const int64_t row = micro_batch * rows_;
+  const float* const weights = batch_.weights + row;
+  TETHYS_RETURN_IF_ERROR(
+      conversion_->Run(stream_, batch_.inputs + row * model_.sample_elements(), batch_values_));
+  for (const PlanNode& node : nodes_) {
     TETHYS_RETURN_IF_ERROR(
-        node.layer->Forward(stream_, {.x = node.x, .y = node.y, .row_weights = batch_.weights}));
+        node.Of(micro_batch).Forward(stream_, {.x = node.x, .y = node.y, .row_weights = weights}));
   }
-  return loss_->Run(stream_, logits_, batch_.labels, batch_.weights, dlogits_,
-                    static_cast<LossResult*>(loss_result_->data()));
+  return loss_->Run(stream_, logits_, batch_.labels + row, weights, dlogits_,
+                    static_cast<LossResult*>(losses_->data()) + micro_batch);
 }
 
 absl::Status ModelPlan::Backward(ReadyCallback ready) {
@@ -231,11 +263,14 @@ absl::Status ModelPlan::Backward(ReadyCallback ready) {
   size_t index = 0;
   for (int i = model_.graph().layer_count(); i-- > 0;) {
     if (!model_.graph().runs_backward(i)) continue;
-    const Node& node = nodes_[i];
-    TETHYS_RETURN_IF_ERROR(node.layer->Backward(
-        stream_, {.x = node.x, .y = node.y, .dy = node.dy, .dx = absl::MakeConstSpan(node.dx)}));
+    const PlanNode& node = nodes_[i];
+    TETHYS_RETURN_IF_ERROR(
+        node.Of(micro_batch_)
+            .Backward(stream_,
+                      {.x = node.x, .y = node.y, .dy = node.dy, .dx = absl::MakeConstSpan(node.dx)}));
     TETHYS_RETURN_IF_ERROR(GatherParts(i));
-    if (!model_.layers()[i].trains()) continue;
+    TETHYS_RETURN_IF_ERROR(AddGradients(node));
+    if (!model_.layers()[i].trains() || micro_batch_ + 1 < micro_batches_) continue;
     TETHYS_RETURN_IF_ERROR(ready_[index]->Record(stream_));
     TETHYS_RETURN_IF_ERROR(ready(static_cast<int64_t>(index), *ready_[index]));
     ++index;
@@ -244,7 +279,7 @@ absl::Status ModelPlan::Backward(ReadyCallback ready) {
 }
 
 absl::Status ModelPlan::GatherParts(int index) {
-  const Node& node = nodes_[index];
+  const PlanNode& node = nodes_[index];
   const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
   for (size_t j = 0; j < parts.size(); ++j) {
     // A part that the layer did not write is the output's gradient.
@@ -259,21 +294,34 @@ absl::Status ModelPlan::GatherParts(int index) {
   return absl::OkStatus();
 }
 
+absl::Status ModelPlan::AddGradients(const PlanNode& node) {
+  for (const AddedGradient& gradient : node.added) {
+    TETHYS_RETURN_IF_ERROR(
+        micro_batch_ == 0
+            ? device_.CopyOnDevice(stream_, gradient.sum, gradient.part, gradient.elements * kFloatBytes)
+            : gradient.add->Run(stream_, gradient.sum, gradient.part, gradient.sum));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ModelPlan::EnqueueStepNumbers(const StepNumbers* host) {
   if (step_numbers_ == nullptr) return absl::OkStatus();
-  return device_.CopyToDevice(stream_, step_numbers_->data(), host, sizeof(StepNumbers));
+  return device_.CopyToDevice(stream_, step_numbers_->data(), host, step_numbers_->bytes());
 }
 
 absl::Status ModelPlan::EnqueueStatistics(const int32_t* refused) {
   if (!training() || model_.statistics().variables().empty()) return absl::OkStatus();
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!model_.layers()[i].trains()) continue;
-    TETHYS_RETURN_IF_ERROR(nodes_[i].layer->UpdateStatistics(stream_, refused));
+    for (const auto& layer : nodes_[i].layers) {
+      TETHYS_RETURN_IF_ERROR(layer->UpdateStatistics(stream_, refused));
+    }
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<LossResult> ModelPlan::Loss() {
+  TETHYS_CHECK(micro_batches_ == 1, "the losses of micro-batches are copied by EnqueueLoss");
   LossResult result;
   TETHYS_RETURN_IF_ERROR(EnqueueLoss(&result));
   TETHYS_RETURN_IF_ERROR(stream_.Synchronize());
@@ -281,7 +329,7 @@ absl::StatusOr<LossResult> ModelPlan::Loss() {
 }
 
 absl::Status ModelPlan::EnqueueLoss(LossResult* host) {
-  return device_.CopyToHost(stream_, host, loss_result_->data(), sizeof(*host));
+  return device_.CopyToHost(stream_, host, losses_->data(), losses_->bytes());
 }
 
 absl::Status ModelPlan::ReadOutputs(float* host) {
@@ -290,9 +338,10 @@ absl::Status ModelPlan::ReadOutputs(float* host) {
 }
 
 std::string ModelPlan::Describe() const {
-  std::string text = absl::StrCat(device_.Describe(), ", ", rows_, " rows\n");
+  std::string text = absl::StrCat(device_.Describe(), ", ", rows_, " rows",
+                                  micro_batches_ > 1 ? absl::StrCat(" at a time of ", rows()) : "", "\n");
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    const std::string algorithms = nodes_[i].layer->Describe();
+    const std::string algorithms = nodes_[i].layers.front()->Describe();
     absl::StrAppend(&text, model_.layers()[i].name(), ": ", model_.layers()[i].operation->Describe(),
                     algorithms.empty() ? "" : ": ", algorithms, "\n");
   }
@@ -317,6 +366,8 @@ absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, boo
 absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& device, Stream& stream,
                                                     const PlanOptions& options, const PlanMemory& memory) {
   TETHYS_RETURN_IF_ERROR(CheckRows(model, options.rows));
+  TETHYS_CHECK(options.micro_batches >= 1 && options.micro_batches <= options.rows, "a batch of ",
+               options.rows, " rows has no ", options.micro_batches, " micro-batches");
   TETHYS_CHECK(memory.statistics != nullptr || model.statistics().variables().empty(),
                "the plan has no memory for the model's moving statistics");
   auto plan = std::make_unique<ModelPlan>(model, device, stream, options, memory);

@@ -16,13 +16,21 @@
 
 namespace tethys {
 
-// The floats of device memory in which a plan of `rows` rows keeps a step's values and their gradients. Plans
-// that never run at the same time may share this memory: nothing in it outlives a step. InvalidArgument:
-// fewer than one row, or more than memory can hold.
+// The floats of device memory in which a plan keeps the values of `rows` rows, those of a micro-batch, and
+// their gradients. Plans that never run at the same time may share this memory: nothing in it outlives a
+// step. InvalidArgument: fewer than one row, or more than memory can hold.
 absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains);
 
+// The rows of a micro-batch.
+constexpr int64_t MicroBatchRows(int64_t rows, int64_t micro_batches) {
+  return (rows + micro_batches - 1) / micro_batches;
+}
+
 struct PlanOptions {
-  int64_t rows = 0;
+  int64_t rows = 0;  // Of a batch.
+  // A batch is computed in this many parts, one after the other: gradients add up, and each part is
+  // normalised by itself. At most `rows`.
+  int64_t micro_batches = 1;
   InputScaling scaling = {};
   uint64_t seed = 0;   // Of dropout.
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
@@ -46,7 +54,9 @@ class Plan {
                                                        const PlanOptions& options, const PlanMemory& memory);
   virtual ~Plan() = default;
 
+  // The rows of a batch, rounded up so that the micro-batches are of one size.
   virtual int64_t rows() const = 0;
+  virtual int64_t micro_batches() const = 0;
 
   // Hands over the batch of a later step. This is host work, never part of a captured graph. If the device
   // reads host memory, the batch must not change until its Forward has returned, and no other batch may be
@@ -62,13 +72,15 @@ class Plan {
   virtual absl::Status TakeBatch() = 0;
 
   // Sets the numbers of the next steps, until they are set again; before, they are those of StepNumbers().
-  // `host` is pinned memory, read when the work runs. A no-op if no layer uses them. A graph may capture it.
+  // `host` has one element for each micro-batch. It is pinned memory, read when the work runs. A no-op if no
+  // layer uses them. A graph may capture it.
   virtual absl::Status EnqueueStepNumbers(const StepNumbers* host) = 0;
 
-  // Converts the batch that was taken, then runs the forward pass and the loss. On a device that does not
-  // read host memory, Forward and Backward enqueue the same stream work every time, so a graph may capture
-  // them.
-  virtual absl::Status Forward() = 0;
+  // Converts a micro-batch of the batch that was taken, then runs the forward pass and the loss. On a device
+  // that does not read host memory, Forward and Backward enqueue the same stream work every time, so a graph
+  // may capture them.
+  virtual absl::Status Forward(int64_t micro_batch) = 0;
+  absl::Status Forward() { return Forward(0); }
 
   // Upload, TakeBatch and Forward in one call, for callers that do not prefetch.
   absl::Status Forward(const HostBatch& batch) {
@@ -77,10 +89,11 @@ class Plan {
     return Forward();
   }
 
-  // Enqueues the backward pass of the last Forward. Calls ready(i, event) for range i of model.ready_order()
-  // as soon as the work for its gradients is enqueued; `event` happens when the gradients are complete.
-  // Gradients are weighted sums over rows. Skips layers on whose output no variable depends, and gradients of
-  // values on which none does.
+  // Enqueues the backward pass of the last Forward. The gradients of the first micro-batch replace those in
+  // memory, those of the others are added. With the last micro-batch, calls ready(i, event) for range i of
+  // model.ready_order() as soon as the work for its gradients is enqueued; `event` happens when the gradients
+  // are complete. Gradients are weighted sums over rows. Skips layers on whose output no variable depends,
+  // and gradients of values on which none does.
   using ReadyCallback = absl::FunctionRef<absl::Status(int64_t index, const Event& event)>;
   virtual absl::Status Backward(ReadyCallback ready) = 0;
 
@@ -89,12 +102,14 @@ class Plan {
   // runs, nothing changes; null: never refused. A graph may capture it.
   virtual absl::Status EnqueueStatistics(const int32_t* refused) = 0;
 
-  // Returns the loss of the last Forward. Blocks until the stream has computed it.
+  // Returns the loss of a plan with one micro-batch. Blocks until the stream has computed it.
   virtual absl::StatusOr<LossResult> Loss() = 0;
-  // Like Loss, but does not block: enqueues a copy of the loss to pinned host memory. A graph may capture it.
+  // Like Loss, but does not block: enqueues a copy of the losses, one for each micro-batch, to pinned host
+  // memory. A graph may capture it.
   virtual absl::Status EnqueueLoss(LossResult* host) = 0;
 
-  // Copies the outputs of the last Forward to host[0 .. rows * classes): the logits, row by row. Blocks until
+  // Copies the outputs of the last Forward of a plan with one micro-batch to host[0 .. rows * classes): the
+  // logits, row by row. Blocks until
   // the stream has computed them.
   virtual absl::Status ReadOutputs(float* host) = 0;
 

@@ -101,6 +101,24 @@ class ConvolutionEqualityTest(TethysTest):
                 distances = self.distances(local, virtual)
                 self.assertGreater(max(distances.values()), 1e-3, "the replicas normalise like one worker")
 
+    def test_micro_batches_equal_the_batch(self):
+        dropout = CONVOLUTIONS.replace("layer { dense { units: 84 } }",
+                                       "layer { dropout { rate: 0.3 } } layer { dense { units: 84 } }")
+        few = [*self.STEPS, "max_steps=26"]  # The 24th is a short batch of 57.
+        with Run(["strategy=local", *few], job=dropout).run() as whole:
+            for overrides in (["strategy=local", "micro_batches=5"], [*mirrored(3), "micro_batches=2"],
+                              [*servers(2), "micro_batches=5"]):
+                with self.subTest(overrides=overrides), Run([*overrides, *few], job=dropout).run() as run:
+                    self.assert_close(run, whole)
+                    self.assertAlmostEqual(run.summary()["test"]["loss"], whole.summary()["test"]["loss"], places=4)
+
+    def test_batch_normalisation_of_micro_batches_equals_that_of_virtual_replicas(self):
+        even = ["data.limit_samples=2880", "global_batch_size=288", "max_steps=26"]
+        with Run(["strategy=local", "strategy.local.virtual_replicas=6", *even], job=NORMALISED).run() as virtual:
+            for overrides in (["strategy=local", "micro_batches=6"], ["strategy=mirrored", "workers=2", "micro_batches=3"]):
+                with self.subTest(overrides=overrides), Run([*overrides, *even], job=NORMALISED).run() as run:
+                    self.assert_close(run, virtual)
+
     def test_batch_normalisation_trains_asynchronously(self):
         for consistency in ("asynchronous", "stale_synchronous"):
             overrides = ["optimizer=sgd", *STRATEGIES["ps_async"],

@@ -107,7 +107,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   absl::Status UpdateMovingStatistics(Stream&, const float* share, const int32_t* refused, float* mean,
                                       float* variance) override {
     if (refused != nullptr && *refused != 0) return absl::OkStatus();
-    const double kept = shape_.decay, added = (1.0 - kept) * *share;
+    const double kept = shape_.later_part ? 1 : shape_.decay, added = (1.0 - shape_.decay) * *share;
     for (int64_t c = 0; c < shape_.channels; ++c) {
       double batch_mean = 0, batch_variance = 0;
       for (int64_t g = 0; g < shape_.groups; ++g) {

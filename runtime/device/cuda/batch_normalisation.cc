@@ -37,8 +37,12 @@ class Cutter {
 
 class BatchNormalisation final : public BatchNormalisationPrimitive {
  public:
-  BatchNormalisation(const NormalisationArguments& arguments, float decay, std::unique_ptr<Buffer> memory)
-      : arguments_(arguments), decay_(decay), memory_(std::move(memory)) {}
+  BatchNormalisation(const NormalisationArguments& arguments, const BatchNormalisationShape& shape,
+                     std::unique_ptr<Buffer> memory)
+      : arguments_(arguments),
+        decay_(shape.decay),
+        later_part_(shape.later_part),
+        memory_(std::move(memory)) {}
 
   absl::Status Forward(Stream& stream, const float* x, const float* weights, const ScaleAndOffset& variables,
                        float* y) override {
@@ -60,8 +64,8 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
   absl::Status UpdateMovingStatistics(Stream& stream, const float* share, const int32_t* refused, float* mean,
                                       float* variance) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(
-        cuda::UpdateMovingStatistics(Handle(stream), arguments_, decay_, share, refused, mean, variance));
+    TETHYS_RETURN_IF_CUDA_ERROR(cuda::UpdateMovingStatistics(Handle(stream), arguments_, decay_, later_part_,
+                                                             share, refused, mean, variance));
     return absl::OkStatus();
   }
   int64_t workspace_bytes() const override { return memory_->bytes(); }
@@ -69,6 +73,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
  private:
   const NormalisationArguments arguments_;
   const float decay_;
+  const bool later_part_;
   const std::unique_ptr<Buffer> memory_;
 };
 
@@ -98,7 +103,7 @@ absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalis
                                             .inverse_deviations = cutter.Cut<float>(values),
                                             .mean_gradients = cutter.Cut<float>(values),
                                             .slopes = cutter.Cut<float>(values)};
-  return std::make_unique<BatchNormalisation>(arguments, shape.decay, std::move(memory));
+  return std::make_unique<BatchNormalisation>(arguments, shape, std::move(memory));
 }
 
 }  // namespace tethys::cuda

@@ -108,7 +108,8 @@ cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArgu
                                     const float* x, const float* mean, const float* variance,
                                     const float* scale, const float* offset, float* y);
 cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArguments& arguments, float decay,
-                                   const float* share, const int32_t* refused, float* mean, float* variance);
+                                   bool later_part, const float* share, const int32_t* refused, float* mean,
+                                   float* variance);
 
 // Contract: DropoutPrimitive. `key` is RandomKey(shape.seed, RandomPurpose::kDropout).
 cudaError_t Drop(cudaStream_t stream, const DropoutShape& shape, PhiloxKey key, const uint64_t* first_row,

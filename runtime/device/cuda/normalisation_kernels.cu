@@ -213,11 +213,12 @@ __global__ void GradientKernel(NormalisationArguments a, const float* x, const f
   }
 }
 
-__global__ void MovingStatisticsKernel(NormalisationArguments a, float decay, const float* share,
-                                       const int32_t* refused, float* mean, float* variance) {
+__global__ void MovingStatisticsKernel(NormalisationArguments a, float decay, bool later_part,
+                                       const float* share, const int32_t* refused, float* mean,
+                                       float* variance) {
   if (refused != nullptr && *refused != 0) return;
   const double samples = static_cast<double>(a.begins[a.groups]);
-  const double added = (1.0 - decay) * *share;
+  const double kept = later_part ? 1.0 : decay, added = (1.0 - decay) * *share;
   for (int64_t c = FirstIndex(); c < a.channels; c += GridSize()) {
     double batch_mean = 0, batch_variance = 0;
     for (int64_t g = 0; g < a.groups; ++g) {
@@ -227,8 +228,8 @@ __global__ void MovingStatisticsKernel(NormalisationArguments a, float decay, co
       batch_mean += weight * a.means[g * a.channels + c];
       batch_variance += weight * SampleFactor(count) * a.variances[g * a.channels + c];
     }
-    mean[c] = static_cast<float>(decay * static_cast<double>(mean[c]) + added * batch_mean);
-    variance[c] = static_cast<float>(decay * static_cast<double>(variance[c]) + added * batch_variance);
+    mean[c] = static_cast<float>(kept * static_cast<double>(mean[c]) + added * batch_mean);
+    variance[c] = static_cast<float>(kept * static_cast<double>(variance[c]) + added * batch_variance);
   }
 }
 
@@ -273,9 +274,10 @@ cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArgu
 }
 
 cudaError_t UpdateMovingStatistics(cudaStream_t stream, const NormalisationArguments& arguments, float decay,
-                                   const float* share, const int32_t* refused, float* mean, float* variance) {
+                                   bool later_part, const float* share, const int32_t* refused, float* mean,
+                                   float* variance) {
   return Launch(MovingStatisticsKernel, BlocksFor(arguments.channels), kThreads, stream, arguments, decay,
-                share, refused, mean, variance);
+                later_part, share, refused, mean, variance);
 }
 
 }  // namespace tethys::cuda

@@ -71,6 +71,7 @@ class BatchNormalisationOperation final : public Operation {
     BatchNormalisationShape shape = row_;
     shape.rows = arguments.rows;
     shape.groups = arguments.trains ? arguments.groups : 1;
+    shape.later_part = arguments.later_part;
     TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateBatchNormalisation(shape));
     return std::make_unique<CompiledBatchNormalisation>(std::move(primitive), arguments);
   }

@@ -63,6 +63,7 @@ struct CompileArguments {
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
   uint64_t seed = 0;   // Of random numbers.
   const StepNumbers* step = nullptr;  // Of the running step, on the device. Null in a plan that evaluates.
+  bool later_part = false;            // Of a step's batch: a micro-batch behind the first.
   // Variables and statistics stand in the order in which the kind added them.
   absl::Span<const VariableMemory> variables = {};
   absl::Span<float* const> statistics = {};
@@ -87,6 +88,7 @@ class Operation {
   }
   // Multiplications that are added up for a sample in the forward pass; 0 unless the layer has weights.
   virtual int64_t multiply_adds() const { return 0; }
+  // Whether the layer depends on the step's numbers; it is then compiled for each micro-batch.
   virtual bool uses_step_numbers() const { return false; }
   // The fewest samples of a batch (or of one of its groups) from which the layer can learn.
   virtual int64_t least_samples() const { return 1; }

@@ -1,4 +1,5 @@
-// The numbers that differ from step to step and that layers need on the device. Plain data.
+// The numbers that differ from step to step, and from micro-batch to micro-batch, and that layers need on the
+// device. Plain data.
 #ifndef TETHYS_RUNTIME_NN_LAYERS_STEP_NUMBERS_H_
 #define TETHYS_RUNTIME_NN_LAYERS_STEP_NUMBERS_H_
 
@@ -7,9 +8,9 @@
 namespace tethys {
 
 struct StepNumbers {
-  uint64_t first_sample = 0;  // The job's number of the batch's first sample: StepInfo::sample_begin.
-  // This worker's part of the step's samples, times the number of workers: the mean of the workers' moving
-  // statistics is then that of the whole batch.
+  uint64_t first_sample = 0;  // The job's number of the first sample, as StepInfo::sample_begin.
+  // The micro-batch's part of the step's samples, times the number of workers: the mean of the workers'
+  // moving statistics is then that of the whole batch.
   float statistics_share = 1;
 };
 

@@ -188,6 +188,31 @@ TEST_P(DeviceConformance, MovingStatisticsFollowTheBatchUnlessItIsRefused) {
   }
 }
 
+TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
+  BatchNormalisationShape shape = {.rows = 4, .positions = 2, .channels = 3};
+  std::vector<std::vector<float>> changes;
+  for (const bool later_part : {false, true}) {
+    shape.later_part = later_part;
+    auto normalisation = device_->CreateBatchNormalisation(shape).value();
+    auto x = Floats(RandomFloats(shape.elements(), 3)), weights = Floats(std::vector<float>(4, 1)),
+         scale = Floats({1, 1, 1}), offset = Floats({0, 0, 0}), y = Poisoned(shape.elements());
+    ASSERT_TRUE(
+        normalisation->Forward(*stream_, x.data(), weights.data(), {scale.data(), offset.data()}, y.data())
+            .ok());
+    auto share = Floats({0.5f}), mean = Floats({10, 20, 30}), variance = Floats({40, 50, 60});
+    ASSERT_TRUE(
+        normalisation->UpdateMovingStatistics(*stream_, share.data(), nullptr, mean.data(), variance.data())
+            .ok());
+    changes.push_back(mean.Host());
+    const std::vector<float> variances = variance.Host();
+    changes.back().insert(changes.back().end(), variances.begin(), variances.end());
+  }
+  // The first part has also taken a tenth of what was there.
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_NEAR(changes[1][i] - changes[0][i], static_cast<float>(i + 1), 1e-4) << i;
+  }
+}
+
 TEST_P(DeviceConformance, ABatchWithoutSamplesLeavesOnlyTheDecay) {
   const BatchNormalisationShape shape = {.rows = 4, .positions = 3, .channels = 2, .groups = 2};
   auto normalisation = device_->CreateBatchNormalisation(shape).value();

@@ -58,6 +58,7 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kSteps = 10;
+constexpr int64_t kMostParts = 4;
 // Upper bounds on the objects that oneDNN makes for a matrix product and for another execution.
 constexpr int64_t kPerProduct = DNNL_VERSION_MAJOR >= 3 ? 2 : 0;
 constexpr int64_t kPerExecution = DNNL_VERSION_MAJOR >= 3 ? 8 : 5;
@@ -73,13 +74,18 @@ Counts AllocationsOf(Network& network) {
   config.set_learning_rate(0.01);
   config.mutable_sgd()->set_momentum(0.9);
   const auto strategy = MakeLocalStrategy(network, config, clock);
+  LossResult losses[kMostParts];
   const auto step = [&](int64_t i) {
     const StepInfo info{.step = i, .sample_count = 128, .global_sample_count = 128};
-    return strategy->BeginStep(info).ok() && network.plan->Forward(network.batch).ok() &&
+    bool ok = strategy->BeginStep(info).ok() && network.plan->Upload(network.batch).ok() &&
+              network.plan->TakeBatch().ok();
+    for (int64_t part = 0; part < network.plan->micro_batches(); ++part) {
+      ok = ok && network.plan->Forward(part).ok() &&
            network.plan->Backward([&](int64_t k, const Event& e) { return strategy->GradientReady(k, e); })
-               .ok() &&
-           EndStep(*strategy, info).ok() && network.plan->EnqueueStatistics(nullptr).ok() &&
-           network.plan->Loss().ok();
+               .ok();
+    }
+    return ok && EndStep(*strategy, info).ok() && network.plan->EnqueueStatistics(nullptr).ok() &&
+           network.plan->EnqueueLoss(losses).ok();
   };
   bool ok = step(0);
   news = mallocs = aligned = 0;
@@ -99,6 +105,20 @@ TEST(Allocation, DenseStepAllocatesOnlyInsideOneDnn) {
   // For the outputs and weight gradients of three layers, and the input gradients of two.
   constexpr int64_t kProducts = 8;
   Network network({28, 28}, {300, 100, 10}, 128);
+  const Counts counts = AllocationsOf(network);
+  EXPECT_LE(counts.news, kSteps * kProducts * kPerProduct);
+  EXPECT_LE(counts.mallocs, kSteps * kProducts * kPerProduct);
+  EXPECT_LE(counts.aligned, kSteps * kProducts);
+}
+
+TEST(Allocation, MicroBatchesAllocateOnlyInsideOneDnn) {
+  constexpr int64_t kProducts = 8 * kMostParts;
+  Network network({28, 28}, {300, 100, 10}, 128);
+  network.plan =
+      Plan::Compile(network.model, *network.device, *network.stream,
+                    {.rows = 128, .micro_batches = kMostParts},
+                    {.parameters = network.parameters.data(), .gradient_sums = network.gradients.data()})
+          .value();
   const Counts counts = AllocationsOf(network);
   EXPECT_LE(counts.news, kSteps * kProducts * kPerProduct);
   EXPECT_LE(counts.mallocs, kSteps * kProducts * kPerProduct);

@@ -13,10 +13,12 @@ using ::testing::HasSubstr;
 constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr int64_t kGibibyte = int64_t{1} << 30;
 
-MemoryNeeds OnGpu(int64_t rows) { return {.rows = rows, .slots = 1, .on_gpu = true}; }
+MemoryNeeds OnGpu(int64_t rows, int64_t micro_batches = 1) {
+  return {.rows = rows, .micro_batches = micro_batches, .slots = 1, .on_gpu = true};
+}
 
 // Bytes of device memory that are left after all allocations of a trainer with momentum.
-int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes) {
+int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes, int64_t micro_batches = 1) {
   const auto device = testing::CreateLateDevice({.memory_bytes = memory_bytes});
   const auto stream = device->CreateStream().value();
   const int64_t arena = model.variables().arena_size();
@@ -30,13 +32,14 @@ int64_t LeftAfterTraining(const Model& model, int64_t rows, int64_t memory_bytes
   sgd.mutable_sgd()->set_momentum(0.9);
   const auto optimizer = CreateOptimizer(sgd, *device, MakeUpdateRegions(sgd, {{"all", {0, arena}}})).value();
   const auto slots = optimizer->AllocateSlots(arena).value();
-  const int64_t evaluated = EvaluationRows(model, rows);
-  const int64_t elements = std::max(ActivationElements(model, rows, /*trains=*/true).value(),
+  const int64_t part = MicroBatchRows(rows, micro_batches);
+  const int64_t evaluated = EvaluationRows(model, part);
+  const int64_t elements = std::max(ActivationElements(model, part, /*trains=*/true).value(),
                                     ActivationElements(model, evaluated, /*trains=*/false).value());
   const auto activations =
       device->Allocate(elements * static_cast<int64_t>(sizeof(float)), MemoryKind::kDevice).value();
   const absl::Span<float> shared = {activations->floats(), static_cast<size_t>(elements)};
-  const auto training = Plan::Compile(model, *device, *stream, {.rows = rows},
+  const auto training = Plan::Compile(model, *device, *stream, {.rows = rows, .micro_batches = micro_batches},
                                       {.parameters = parameters->floats(),
                                        .gradient_sums = gradients->floats(),
                                        .statistics = statistics->floats(),
@@ -71,7 +74,20 @@ TEST(MemoryForecast, ForecastExceedsTheAllocatedMemoryByAtMostTenPercent) {
       EXPECT_GE(forecast, allocated) << rows;
       EXPECT_LE(forecast, allocated + allocated / 10) << rows;
     }
+    const int64_t in_parts = kGibibyte - LeftAfterTraining(model, 1000, kGibibyte, 8);
+    const int64_t forecast = ForecastMemory(model, OnGpu(1000, 8)).total();
+    EXPECT_GE(forecast, in_parts);
+    EXPECT_LE(forecast, in_parts + in_parts / 10);
   }
+}
+
+TEST(MemoryForecast, MicroBatchesNeedTheActivationsOfOne) {
+  const Model model = MakeNormalised();
+  const MemoryForecast whole = ForecastMemory(model, OnGpu(4096));
+  const MemoryForecast parts = ForecastMemory(model, OnGpu(4096, 8));
+  EXPECT_LT(parts.activations, whole.activations / 7);
+  EXPECT_GT(parts.gradients, whole.gradients);
+  EXPECT_LT(parts.gradients, 2 * whole.gradients);
 }
 
 TEST(MemoryForecast, CountsTheStatisticsOfTrainingAndEvaluation) {
