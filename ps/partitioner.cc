@@ -16,6 +16,10 @@ constexpr int64_t kDefaultMinShardBytes = 256 << 10;
 constexpr int kMaxServers = 4096;
 constexpr size_t kMostGroups = 15;
 constexpr int64_t kMaxShards = int64_t{1} << 19;
+// Fewer: longer runs of the arena, so fewer messages; more: servers that are loaded more evenly. ResNet-50 on
+// two servers: 137 runs and 375 messages of 344 KiB shard by shard, 40 and 303 with 32 blocks a server, 12
+// and 295 with 8; the fullest server has 1.000, 1.001 and 1.005 of the mean.
+constexpr int64_t kBlocksPerServer = 32;
 
 int64_t Rows(const Variable& variable) { return variable.shape.empty() ? 1 : variable.shape[0]; }
 
@@ -113,19 +117,39 @@ void CutVariable(const Variable& variable, int64_t shards, proto::Placement& pla
   }
 }
 
+// Consecutive shards, which go to one server.
+struct Block {
+  int first = 0;
+  int end = 0;
+  int64_t elements = 0;
+};
+
+std::vector<Block> MakeBlocks(const proto::Placement& placement) {
+  int64_t total = 0;
+  for (const proto::Shard& shard : placement.shard()) total += shard.count();
+  const int64_t most = total / (kBlocksPerServer * placement.servers());
+  std::vector<Block> blocks;
+  for (int i = 0; i < placement.shard_size(); ++i) {
+    const int64_t elements = placement.shard(i).count();
+    if (blocks.empty() || blocks.back().elements + elements > most) blocks.push_back({.first = i});
+    blocks.back().end = i + 1;
+    blocks.back().elements += elements;
+  }
+  return blocks;
+}
+
 void AssignServers(proto::Placement& placement) {
-  std::vector<int> largest_first(placement.shard_size());
-  std::iota(largest_first.begin(), largest_first.end(), 0);
+  std::vector<Block> largest_first = MakeBlocks(placement);
   std::stable_sort(largest_first.begin(), largest_first.end(),
-                   [&](int a, int b) { return placement.shard(a).count() > placement.shard(b).count(); });
+                   [](const Block& a, const Block& b) { return a.elements > b.elements; });
   using Load = std::pair<int64_t, int32_t>;  // Elements, server.
   std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
   for (int32_t server = 0; server < placement.servers(); ++server) loads.push({0, server});
-  for (const int index : largest_first) {
+  for (const Block& block : largest_first) {
     const auto [elements, server] = loads.top();
     loads.pop();
-    placement.mutable_shard(index)->set_server(server);
-    loads.push({elements + placement.shard(index).count(), server});
+    for (int i = block.first; i < block.end; ++i) placement.mutable_shard(i)->set_server(server);
+    loads.push({elements + block.elements, server});
   }
 }
 

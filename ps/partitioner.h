@@ -1,9 +1,12 @@
 // Cuts variables into shards and places the shards on servers. Pure. The placement is computed once and sent
 // to all tasks in the job plan; `tethys plan` prints it.
 //
-// Cutting follows TensorFlow's partitioners (proto/job.proto states the rules). Shards are placed from the
-// largest to the smallest, each on the server that holds the fewest bytes so far. Ties go to the shard that
-// comes first in the arena and to the server with the lowest index, so the result is deterministic.
+// Cutting follows TensorFlow's partitioners (proto/job.proto states the rules). Small shards that
+// follow one another in the arena make a block, so that a server's shards form few runs of the arena, and few
+// messages. Blocks are placed from the largest to the smallest, each on the server that holds the fewest
+// bytes so far; so every server has parts from all over the arena, and gets gradients throughout backward.
+// Ties go to the block that comes first in the arena and to the server with the lowest index, so the result
+// is deterministic.
 #ifndef TETHYS_PS_PARTITIONER_H_
 #define TETHYS_PS_PARTITIONER_H_
 

@@ -119,6 +119,41 @@ TEST(Placement, LargestShardGoesFirstToTheLeastLoadedServer) {
   EXPECT_EQ(Servers(variables, "servers: 2"), "1 0 0 1");
 }
 
+TEST(Placement, SmallShardsFollowTheirNeighbours) {
+  // Large shards of 1000 and, behind each, a scale and an offset of 3: a block has at most 4012 / 64
+  // elements.
+  std::vector<NamedShape> shapes;
+  for (int i = 0; i < 4; ++i) {
+    shapes.push_back({absl::StrCat("filters_", i), {1000}});
+    shapes.push_back({absl::StrCat("scale_", i), {1}});
+    shapes.push_back({absl::StrCat("offset_", i), {2}});
+  }
+  EXPECT_EQ(Servers(Variables(shapes), "servers: 2"), "0 0 0 1 1 1 0 0 0 1 1 1");
+}
+
+TEST(Placement, ManyLayersFormFewRunsAndEvenLoads) {
+  std::vector<NamedShape> shapes;
+  for (int i = 0; i < 160; ++i) {
+    shapes.push_back({absl::StrCat("filters_", i), {20 + 7 * (i % 13), 500}});
+    shapes.push_back({absl::StrCat("scale_", i), {20 + 7 * (i % 13)}});
+  }
+  const VariableSet variables = Variables(shapes);
+  for (const int servers : {2, 4, 8}) {
+    const auto placement = PlaceShards(variables, Config(absl::StrCat("servers: ", servers)));
+    ASSERT_TRUE(placement.ok());
+    int64_t runs = 0, total = 0;
+    std::vector<int64_t> loads(servers);
+    for (int i = 0; i < placement->shard_size(); ++i) {
+      const proto::Shard& shard = placement->shard(i);
+      runs += i == 0 || shard.server() != placement->shard(i - 1).server();
+      loads[shard.server()] += shard.count();
+      total += shard.count();
+    }
+    EXPECT_LE(runs, 40 * servers);
+    EXPECT_LE(*std::max_element(loads.begin(), loads.end()), 1.01 * total / servers);
+  }
+}
+
 TEST(Placement, TiesAreBrokenByArenaOrderAndServerIndex) {
   const VariableSet variables = Variables({{"a", {4}}, {"b", {4}}, {"c", {4}}, {"d", {4}}});
   EXPECT_EQ(Servers(variables, "servers: 3"), "0 1 2 0");
