@@ -20,38 +20,29 @@ absl::Status ReadElements(const SavedModel& saved, const Variable& variable, boo
   return absl::OkStatus();
 }
 
-absl::Status ExportTorchWeights(const SavedModel& saved, const std::string& path) {
+absl::Status ExportTorchWeights(const SavedModel& saved, WholeFile& file) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<TorchTensor> tensors,
                           TorchTensorsOf(saved.description().model(), saved.model));
-  return WriteTorchWeights(path, tensors, [&saved](const TorchTensor& tensor, absl::Span<float> ours) {
+  return WriteTorchWeights(file, tensors, [&saved](const TorchTensor& tensor, absl::Span<float> ours) {
     return ReadElements(saved, tensor.variable, tensor.statistic, ours);
   });
 }
 
-absl::Status ExportOnnx(const SavedModel& saved, const std::string& path) {
-  if (!saved.description().has_scaling()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(saved.path,
-                     " does not say how inputs are standardised: resume its run for an epoch, "
-                     "which saves a checkpoint that does"));
-  }
-  const InputScaling scaling = {.mean = saved.description().scaling().mean(),
-                                .deviation = saved.description().scaling().deviation()};
+absl::Status ExportOnnx(const SavedModel& saved, WholeFile& file) {
+  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ScalingOf(saved));
   TETHYS_ASSIGN_OR_RETURN(
       const proto::onnx::ModelProto model,
       MakeOnnxModel(saved.description().model(), saved.model, scaling,
                     [&saved](const Variable& variable, bool statistic, absl::Span<float> values) {
                       return ReadElements(saved, variable, statistic, values);
                     }));
-  TETHYS_ASSIGN_OR_RETURN(WholeFile file, WholeFile::Create(path));
-  TETHYS_RETURN_IF_ERROR(file.Append(model.SerializeAsString()));
-  return file.Commit();
+  return file.Append(model.SerializeAsString());
 }
 
-// A format is known by the end of the file's name.
+// A format is known by the end of the file's name. `write` does not commit the file.
 struct Format {
   const char* ending;
-  absl::Status (*write)(const SavedModel& saved, const std::string& path);
+  absl::Status (*write)(const SavedModel& saved, WholeFile& file);
 };
 constexpr Format kFormats[] = {{".safetensors", ExportTorchWeights}, {".onnx", ExportOnnx}};
 
@@ -70,9 +61,13 @@ int Export(const Flags& flags) {
   if (!format.ok()) return Fail("export", format.status(), kExitBadRequest);
   const absl::StatusOr<SavedModel> saved = OpenSavedModel(flags.Get("checkpoint"));
   if (!saved.ok()) return Fail("export", saved.status(), kExitBadRequest);
-  const absl::Status written = (*format)->write(*saved, path);
+  absl::StatusOr<WholeFile> file = WholeFile::Create(path);
+  if (!file.ok()) return Fail("export", Annotate(file.status(), "--out"), kExitBadRequest);
+  absl::Status written = (*format)->write(*saved, *file);
+  if (written.ok()) written = file->Commit();
   if (!written.ok()) {
-    return Fail("export", written, absl::IsInvalidArgument(written) ? kExitBadRequest : kExitFailed);
+    const bool bad = absl::IsInvalidArgument(written) || absl::IsFailedPrecondition(written);
+    return Fail("export", written, bad ? kExitBadRequest : kExitFailed);
   }
   std::printf("%s: %s of %s\n", path.c_str(),
               PluralText(saved->model.variables().element_count(), "parameter").c_str(), saved->path.c_str());
@@ -89,9 +84,8 @@ Command ExportCommand() {
            "Writes the parameters and moving statistics of a checkpoint. FILE.safetensors has PyTorch's "
            "names and layouts: model.load_state_dict(safetensors.torch.load_file(FILE)) takes it, if the "
            "model's modules have the names of the layers. Those of resnet and vgg are torchvision's. "
-           "FILE.onnx "
-           "has the whole network, for onnxruntime and others: its input is float32 [N, channels, height, "
-           "width] of pixels as they are in the data, its output the logits.",
+           "FILE.onnx has the whole network, for onnxruntime and others: its input is float32 [N, channels, "
+           "height, width] of pixels as they are in the data, its output the logits.",
        .flags = {{.name = "checkpoint",
                   .value = "DIR",
                   .help = "A checkpoint (RUN_DIR/checkpoints/step-N), or a run directory for its newest "
@@ -101,7 +95,8 @@ Command ExportCommand() {
                   .value = "FILE",
                   .help = "The file to write; its ending says the format: .safetensors or .onnx.",
                   .required = true}},
-       .examples = {"tethys export --checkpoint=runs/a --out=weights.safetensors"}},
+       .examples = {"tethys export --checkpoint=runs/a --out=weights.safetensors",
+                    "tethys export --checkpoint=runs/a --out=model.onnx"}},
       Export};
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 struct Request {
   SavedModel saved;
+  InputScaling scaling;
   ChosenDevice device;
   proto::Device settings = {};  // Of the job; without a job, the defaults.
   std::shared_ptr<const Dataset> dataset = nullptr;
@@ -23,8 +24,8 @@ struct Request {
 // Sets the samples: images of a file, or a split of a job's data.
 absl::Status ChooseSamples(const Flags& flags, Request& request) {
   if (flags.Has("images")) {
-    if (flags.Has("split") || !flags.arguments().empty()) {
-      return absl::InvalidArgumentError("--images is given, so leave --split and JOB out");
+    if (flags.Has("split") || flags.Has("set") || !flags.arguments().empty()) {
+      return absl::InvalidArgumentError("--images is given, so leave JOB, --split and --set out");
     }
     request.settings.set_threads_per_rank(1);
     TETHYS_ASSIGN_OR_RETURN(request.dataset, LoadImages(flags.Get("images")));
@@ -32,6 +33,11 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
   }
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.saved.path));
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, flags.GetAll("set")));
+  if (job.data().classes() > request.saved.model.classes()) {
+    return absl::InvalidArgumentError(absl::StrCat(job_file, ": data.classes is ", job.data().classes(),
+                                                   ", but the model of ", request.saved.path, " has ",
+                                                   request.saved.model.classes(), " classes"));
+  }
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job.data()));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
   request.settings = job.device();
@@ -42,13 +48,8 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
 absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const ChosenDevice device, ChooseDevice(flags));
   TETHYS_ASSIGN_OR_RETURN(SavedModel saved, OpenSavedModel(flags.Get("checkpoint")));
-  if (!saved.description().has_scaling()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(saved.path,
-                     " does not say how inputs are standardised: resume its run for an epoch, "
-                     "which saves a checkpoint that does"));
-  }
-  Request request{.saved = std::move(saved), .device = device};
+  TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ScalingOf(saved));
+  Request request{.saved = std::move(saved), .scaling = scaling, .device = device};
   TETHYS_RETURN_IF_ERROR(ChooseSamples(flags, request));
   const Shape& wanted = request.saved.model.sample_shape();
   if (request.dataset->sample_shape() != wanted) {
@@ -61,11 +62,10 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
 
 absl::Status WritePredictions(const Request& request, PredictionFile& file) {
   const Model& model = request.saved.model;
-  const proto::InputScaling& scaling = request.saved.description().scaling();
   const int64_t rows = std::min(EvaluationRows(model, 1), request.dataset->size());
-  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
-                          LoadReplica(*request.saved.reader, model, request.device, request.settings, rows,
-                                      {.mean = scaling.mean(), .deviation = scaling.deviation()}));
+  TETHYS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Replica> replica,
+      LoadReplica(*request.saved.reader, model, request.device, request.settings, rows, request.scaling));
   const auto add = [&](int64_t first, absl::Span<const float> logits) {
     const auto samples = static_cast<int64_t>(logits.size()) / model.classes();
     for (int64_t i = 0; i < samples; ++i) {

@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/nn/model.h"
+#include "runtime/tensor/batch.h"
 
 namespace tethys {
 
@@ -26,6 +27,9 @@ struct SavedModel {
 // `given` is a checkpoint, or a run directory for its newest one. Errors: those of FindCheckpoint and
 // CheckpointReader; FailedPrecondition: the checkpoint is of an old build, which did not describe the model.
 absl::StatusOr<SavedModel> OpenSavedModel(const std::string& given);
+
+// How the model's inputs are standardised. FailedPrecondition: the checkpoint does not say it.
+absl::StatusOr<InputScaling> ScalingOf(const SavedModel& saved);
 
 }  // namespace tethys
 

@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "deploy/model_files/whole_file.h"
-
 namespace tethys {
 namespace {
 
@@ -17,13 +15,12 @@ constexpr int64_t kFloatBytes = sizeof(float);
 }  // namespace
 
 absl::Status WriteTorchWeights(
-    const std::string& path, const std::vector<TorchTensor>& tensors,
+    WholeFile& file, const std::vector<TorchTensor>& tensors,
     absl::FunctionRef<absl::Status(const TorchTensor& tensor, absl::Span<float> ours)> read) {
   std::vector<SafetensorsEntry> entries;
   for (const TorchTensor& tensor : tensors) entries.push_back({.name = tensor.name, .shape = tensor.shape});
   TETHYS_RETURN_IF_ERROR(LayOut(entries));
   TETHYS_ASSIGN_OR_RETURN(const std::string header, EncodeSafetensorsHeader(entries));
-  TETHYS_ASSIGN_OR_RETURN(WholeFile file, WholeFile::Create(path));
   TETHYS_RETURN_IF_ERROR(file.Append(header));
   std::vector<float> ours, torch;
   for (const TorchTensor& tensor : tensors) {
@@ -34,7 +31,7 @@ absl::Status WriteTorchWeights(
     TETHYS_RETURN_IF_ERROR(
         file.Append({reinterpret_cast<const char*>(torch.data()), torch.size() * sizeof(float)}));
   }
-  return file.Commit();
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TorchWeightsFile> TorchWeightsFile::Open(const std::string& path) {

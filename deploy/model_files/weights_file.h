@@ -10,16 +10,17 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "deploy/model_files/torch_weights.h"
+#include "deploy/model_files/whole_file.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors.h"
 
 namespace tethys {
 
-// Writes `tensors` to the file, whole or not at all. `read` gives the elements of a tensor's variable, in our
-// layout.
+// Writes `tensors` to the file, which the caller then commits. `read` gives the elements of a tensor's
+// variable, in our layout.
 absl::Status WriteTorchWeights(
-    const std::string& path, const std::vector<TorchTensor>& tensors,
+    WholeFile& file, const std::vector<TorchTensor>& tensors,
     absl::FunctionRef<absl::Status(const TorchTensor& tensor, absl::Span<float> ours)> read);
 
 // A file of weights that is read. Thread-compatible.

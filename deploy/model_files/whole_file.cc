@@ -1,6 +1,7 @@
 #include "deploy/model_files/whole_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +16,10 @@ constexpr size_t kPieceBytes = size_t{1} << 20;
 }  // namespace
 
 absl::StatusOr<WholeFile> WholeFile::Create(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is a directory: name a file"));
+  }
   const std::string temporary = path + ".tmp";
   FileDescriptor fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("cannot create ", temporary));

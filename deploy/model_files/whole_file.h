@@ -13,7 +13,7 @@ namespace tethys {
 
 class WholeFile {
  public:
-  // Creates PATH.tmp, replacing what is there.
+  // Creates PATH.tmp, replacing what is there. InvalidArgument: PATH is a directory.
   static absl::StatusOr<WholeFile> Create(const std::string& path);
   WholeFile(WholeFile&&) = default;
   // Removes PATH.tmp unless Commit has succeeded.
