@@ -104,6 +104,15 @@ std::vector<float> WithChannelsSecond(const std::vector<float>& values, const Sh
   return moved;
 }
 
+absl::Status CannotWrite(const proto::Layer& layer, const std::string& what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer '", layer.name(), "': ", what, " cannot be written to ONNX"));
+}
+
+absl::Status TooLarge() {
+  return absl::ResourceExhaustedError("the model has more than 2 GB, which an ONNX file cannot hold");
+}
+
 ImageShape ImageOf(const Shape& shape) { return {shape[0], shape[1], shape.size() == 3 ? shape[2] : 1}; }
 
 class Exporter {
@@ -130,7 +139,8 @@ class Exporter {
   absl::StatusOr<NodeProto*> AddPooling(const char* op, const Pooling& pooling, const Value& input,
                                         const std::string& output);
   absl::Status AddFlatten(const Value& input, const std::string& output);
-  void AddActivation(proto::Activation activation, const std::string& input, const std::string& output);
+  absl::Status AddActivation(const proto::Layer& layer, proto::Activation activation,
+                             const std::string& input, const std::string& output);
   absl::Status AddKind(const proto::Layer& layer, const std::vector<Value>& inputs,
                        const std::string& output);
 
@@ -154,9 +164,7 @@ absl::StatusOr<std::string> Exporter::AddVariable(const proto::Layer& layer, con
   const std::string full_name = absl::StrCat(layer.name(), "/", name);
   const Variable& variable = *(statistic ? model_.statistics() : model_.variables()).Find(full_name);
   bytes_ += variable.range.count * static_cast<int64_t>(sizeof(float));
-  if (bytes_ > kMostBytes) {
-    return absl::ResourceExhaustedError("the model has more than 2 GB, which an ONNX file cannot hold");
-  }
+  if (bytes_ > kMostBytes) return TooLarge();
   std::vector<float> values(variable.range.count);
   TETHYS_RETURN_IF_ERROR(read_(variable, statistic, absl::MakeSpan(values)));
   Shape shape = variable.shape;
@@ -199,8 +207,7 @@ absl::Status Exporter::AddConvolution(const proto::Layer& layer, const Value& in
 absl::Status Exporter::AddNormalisation(const proto::Layer& layer, const Value& input,
                                         const std::string& output) {
   if (input.shape.size() > 3) {
-    return absl::InvalidArgumentError(absl::StrCat("layer '", layer.name(), "': batch normalisation of ",
-                                                   ShapeText(input.shape), " cannot be written to ONNX"));
+    return CannotWrite(layer, "batch normalisation of " + ShapeText(input.shape));
   }
   std::vector<std::string> operands = {input.name};
   for (const char* name : {"scale", "offset"}) {
@@ -234,25 +241,25 @@ absl::Status Exporter::AddFlatten(const Value& input, const std::string& output)
   return absl::OkStatus();
 }
 
-void Exporter::AddActivation(proto::Activation activation, const std::string& input,
-                             const std::string& output) {
+absl::Status Exporter::AddActivation(const proto::Layer& layer, proto::Activation activation,
+                                     const std::string& input, const std::string& output) {
   switch (activation) {
     case proto::RELU:
       graph_.Add("Relu", {input}, output);
-      return;
+      return absl::OkStatus();
     case proto::RELU6:
       graph_.Add("Clip",
                  {input, graph_.AddScalar(output + ":least", 0), graph_.AddScalar(output + ":most", 6)},
                  output);
-      return;
+      return absl::OkStatus();
     case proto::SIGMOID:
       graph_.Add("Sigmoid", {input}, output);
-      return;
+      return absl::OkStatus();
     case proto::TANH:
       graph_.Add("Tanh", {input}, output);
-      return;
+      return absl::OkStatus();
     default:
-      graph_.Add("Identity", {input}, output);
+      return CannotWrite(layer, absl::StrCat("activation ", static_cast<int>(activation)));
   }
 }
 
@@ -283,8 +290,7 @@ absl::Status Exporter::AddKind(const proto::Layer& layer, const std::vector<Valu
       SetInt("axis", 1, graph_.Add("Flatten", {output + ":image"}, output));
       return absl::OkStatus();
     case proto::Layer::kActivate:
-      AddActivation(layer.activate().activation(), input.name, output);
-      return absl::OkStatus();
+      return AddActivation(layer, layer.activate().activation(), input.name, output);
     case proto::Layer::kDropout:
       graph_.Add("Identity", {input.name}, output);
       return absl::OkStatus();
@@ -295,8 +301,7 @@ absl::Status Exporter::AddKind(const proto::Layer& layer, const std::vector<Valu
       SetInt("axis", LastAxis(input.shape), graph_.Add("Concat", names, output));
       return absl::OkStatus();
     default:
-      return absl::InvalidArgumentError(absl::StrCat("layer '", layer.name(), "': layers of kind ",
-                                                     LayerKindName(layer), " cannot be written to ONNX yet"));
+      return CannotWrite(layer, "a layer of kind " + LayerKindName(layer));
   }
 }
 
@@ -313,7 +318,7 @@ absl::StatusOr<Value> Exporter::Add(const proto::Layer& layer, const std::vector
   const bool fused = activation != proto::ACTIVATION_NONE;
   const std::string linear = fused ? output + ":linear" : output;
   TETHYS_RETURN_IF_ERROR(AddKind(layer, inputs, linear));
-  if (fused) AddActivation(activation, linear, output);
+  if (fused) TETHYS_RETURN_IF_ERROR(AddActivation(layer, activation, linear, output));
   const auto shape = shapes_.find(layer.name());
   if (shape != shapes_.end()) return Value{output, shape->second};
   TETHYS_ASSIGN_OR_RETURN(const int64_t elements, ElementCount(inputs[0].shape));
@@ -359,6 +364,7 @@ absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config
     const std::string output = is_last ? kLogits : layer.name() == kLogits ? "logits:layer" : layer.name();
     TETHYS_ASSIGN_OR_RETURN(values.emplace_back(), exporter.Add(layer, operands, output));
   }
+  if (static_cast<int64_t>(file.ByteSizeLong()) > kMostBytes) return TooLarge();
   return file;
 }
 

@@ -19,8 +19,9 @@ namespace tethys {
 using ReadVariable =
     absl::FunctionRef<absl::Status(const Variable& variable, bool statistic, absl::Span<float> values)>;
 
-// `config` describes `model`. InvalidArgument: a kind of layer that is not known here; the message names the
-// layer. ResourceExhausted: more than 2 GB, the limit of the format. Also the errors of `read`.
+// `config` describes `model`. InvalidArgument: a kind of layer, or an activation, that is not known here; the
+// message names the layer. ResourceExhausted: more than 2 GB, the limit of the format. Also the errors of
+// `read`.
 absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config, const Model& model,
                                                       const InputScaling& scaling, ReadVariable read);
 

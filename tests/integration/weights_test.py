@@ -14,6 +14,7 @@ import tempfile
 import unittest
 import zlib
 
+import onnx_graph
 import read_safetensors
 from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
 
@@ -210,6 +211,22 @@ class WeightsTest(TethysTest):
         self.assertIn("accuracy", evaluations[0])
         self.assertEqual(evaluations[0], evaluations[1])
         self.refused(["import", self.job, f"--weights={self.export()}", f"--out={out}"], "step-0 exists")
+
+    def test_onnx_graph_gives_the_logits_of_predictions(self):
+        path = self.path("model.onnx")
+        status, output = command(["export", f"--checkpoint={self.base}", f"--out={path}"])
+        self.assertEqual(status, 0, output)
+        with open(path, "rb") as file:
+            graph = onnx_graph.read_graph(file.read())
+        self.assertEqual(graph.inputs, [("input", ["N", 1, 28, 28])])
+        self.assertEqual(graph.outputs, [("logits", ["N", 10])])
+        with open(TEST_IMAGES, "rb") as file:
+            pixels = file.read()[16:]
+        predicted = self.read_npy(self.predict("compared.npy", f"--images={TEST_IMAGES}"), 2000)
+        for sample in (0, 1, 1999):
+            logits = graph.run([float(value) for value in pixels[sample * 784:(sample + 1) * 784]])
+            for mine, theirs in zip(predicted[sample], logits, strict=True):
+                self.assertAlmostEqual(mine, theirs, delta=1e-5 * max(1, abs(theirs)))
 
     # ---- predict
 

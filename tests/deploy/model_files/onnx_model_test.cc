@@ -74,6 +74,13 @@ std::vector<float> Values(const proto::onnx::ModelProto& file, const std::string
   return values;
 }
 
+std::vector<int64_t> Dimensions(const proto::onnx::ModelProto& file, const std::string& name) {
+  for (const proto::onnx::TensorProto& tensor : file.graph().initializer()) {
+    if (tensor.name() == name) return {tensor.dims().begin(), tensor.dims().end()};
+  }
+  return {};
+}
+
 TEST(OnnxModel, EveryKindOfLayerIsWritten) {
   const proto::Model config = Parse(kEveryKind);
   std::set<int> kinds;
@@ -110,6 +117,76 @@ TEST(OnnxModel, AttributesAreThoseOfTheLayers) {
   EXPECT_EQ(Attribute(Node(*file, "mean"), "count_include_pad").i(), 1);
   EXPECT_THAT(Attribute(Node(*file, "flat:pixels"), "perm").ints(), ElementsAre(0, 2, 3, 1));
   EXPECT_EQ(Node(*file, "joined").op_type(), "Identity");
+}
+
+TEST(OnnxModel, ConvolutionHasGroupsDilationAndPad) {
+  const auto file = Export(
+      "layer { name: 'a' convolution { filters: 8 kernel_size: 3 pad: 2 dilation: 2 groups: 4 bias: false } }"
+      "layer { name: 'b' convolution { filters: 2 kernel_size: 2 stride: 2 } } layer { flatten {} }"
+      "layer { name: 'c' dense { units: 2 } }",
+      {6, 5, 4}, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const proto::onnx::NodeProto& a = Node(*file, "a");
+  EXPECT_THAT(a.input(), ElementsAre("input:standardised", "a/filters"));
+  EXPECT_EQ(Attribute(a, "group").i(), 4);
+  EXPECT_THAT(Attribute(a, "dilations").ints(), ElementsAre(2, 2));
+  EXPECT_THAT(Attribute(a, "pads").ints(), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(Dimensions(*file, "a/filters"), ElementsAre(8, 1, 3, 3));
+  const proto::onnx::NodeProto& b = Node(*file, "b");
+  EXPECT_EQ(Attribute(b, "group").i(), 1);
+  EXPECT_THAT(Attribute(b, "strides").ints(), ElementsAre(2, 2));
+  EXPECT_THAT(Attribute(b, "pads").ints(), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(Dimensions(*file, "b/filters"), ElementsAre(2, 8, 2, 2));
+  EXPECT_THAT(Dimensions(*file, "c/weights"), ElementsAre(3 * 2 * 2, 2));
+}
+
+TEST(OnnxModel, PoolingIsPaddedBehindIfAnOddPixelIsLeft) {
+  const auto file = Export(
+      "layer { name: 'max' max_pooling { padding: SAME } }"
+      "layer { name: 'mean' average_pooling { stride: 1 padding: SAME } }"
+      "layer { flatten {} } layer { dense { units: 2 } }",
+      {5, 4, 3}, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(Node(*file, "max").op_type(), "MaxPool");
+  EXPECT_THAT(Attribute(Node(*file, "max"), "pads").ints(), ElementsAre(0, 0, 1, 0));
+  EXPECT_EQ(Node(*file, "mean").op_type(), "AveragePool");
+  EXPECT_THAT(Attribute(Node(*file, "mean"), "kernel_shape").ints(), ElementsAre(2, 2));
+  EXPECT_THAT(Attribute(Node(*file, "mean"), "strides").ints(), ElementsAre(1, 1));
+  EXPECT_THAT(Attribute(Node(*file, "mean"), "pads").ints(), ElementsAre(0, 0, 1, 1));
+  EXPECT_EQ(Attribute(Node(*file, "mean"), "count_include_pad").i(), 0);
+}
+
+TEST(OnnxModel, ConcatenationJoinsTheLastAxisOfOurs) {
+  const auto axis = [](const std::string& layers, const Shape& shape) {
+    const auto file = Export(layers +
+                                 "layer { name: 'joined' input: 'x' input: 'x' concatenation {} }"
+                                 "layer { flatten {} } layer { dense { units: 2 } }",
+                             shape, 2);
+    EXPECT_TRUE(file.ok()) << file.status();
+    return file.ok() ? Attribute(Node(*file, "joined"), "axis").i() : -1;
+  };
+  const std::string image = "layer { name: 'x' activate { activation: TANH } }";
+  EXPECT_EQ(axis(image, {4, 5, 3}), 1) << "channels";
+  EXPECT_EQ(axis(image, {4, 5}), 3) << "width";
+  EXPECT_EQ(axis("layer { name: 'x' flatten {} }", {4, 5, 3}), 1) << "features";
+}
+
+TEST(OnnxModel, EveryActivationIsWritten) {
+  std::set<std::string> operators = {"Identity"};
+  const auto* const activations = google::protobuf::GetEnumDescriptor<proto::Activation>();
+  for (int i = 0; i < activations->value_count(); ++i) {
+    if (activations->value(i)->number() == proto::ACTIVATION_NONE) continue;
+    const std::string& name = activations->value(i)->name();
+    const auto file = Export("layer { name: 'a' activate { activation: " + name +
+                                 " } } layer { flatten {} } layer { dense { units: 2 } }",
+                             {2, 2, 1}, 2);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_TRUE(operators.insert(Node(*file, "a").op_type()).second) << name;
+    if (name != "RELU6") continue;
+    EXPECT_THAT(Node(*file, "a").input(), ElementsAre("input:standardised", "a:least", "a:most"));
+    EXPECT_THAT(Values(*file, "a:least"), ElementsAre(0));
+    EXPECT_THAT(Values(*file, "a:most"), ElementsAre(6));
+  }
 }
 
 TEST(OnnxModel, FiltersHaveTheirChannelsSecond) {
