@@ -78,14 +78,19 @@ class Training {
 
 struct Trained {
   std::vector<double> losses;
-  std::vector<float> parameters;
+  std::vector<float> parameters;  // Then the moving statistics.
 };
 
-Trained TrainLocally(std::unique_ptr<Device> device, bool graphs) {
-  TestReplica replica(std::move(device), 0, 1, {.graphs = graphs});
+Trained TrainLocally(std::unique_ptr<Device> device, bool graphs, int64_t micro_batches = 1,
+                     Model model = MakeMlp({6, 6}, {24, 12, 10})) {
+  TestReplica replica(std::move(device), 0, 1, {.micro_batches = micro_batches, .graphs = graphs},
+                      std::move(model));
   Training training(replica, replica.MakeLocal());
   EXPECT_EQ(StatusText(training.All()), "OK");
-  return {training.Losses(), replica.Parameters()};
+  std::vector<float> values = replica.Parameters();
+  const std::vector<float> statistics = replica.replica().ReadStatistics().value();
+  values.insert(values.end(), statistics.begin(), statistics.end());
+  return {training.Losses(), std::move(values)};
 }
 
 TEST(StepPipeline, LocalEqualsCpuBitForBitWithAndWithoutGraphs) {
@@ -93,6 +98,25 @@ TEST(StepPipeline, LocalEqualsCpuBitForBitWithAndWithoutGraphs) {
   ASSERT_EQ(expected.losses.size(), static_cast<size_t>(kAllSteps));
   for (const bool graphs : {true, false}) {
     const Trained trained = TrainLocally(testing::CreateLateDevice(), graphs);
+    EXPECT_EQ(trained.losses, expected.losses) << graphs;
+    EXPECT_EQ(trained.parameters, expected.parameters) << graphs;
+  }
+}
+
+// The second and third part of an epoch's last batch, which has two samples, are empty.
+TEST(StepPipeline, MicroBatchesEqualCpuBitForBitWithAndWithoutGraphs) {
+  proto::Model config;
+  config.add_layer()->mutable_flatten();
+  config.add_layer()->mutable_dense()->set_units(12);
+  config.add_layer()->mutable_batch_normalisation()->set_activation(proto::TANH);
+  config.add_layer()->mutable_dropout()->set_rate(0.25);
+  config.add_layer()->mutable_dense()->set_units(10);
+  const Model model = Model::Create(config, {6, 6}, 10).value();
+  const Trained expected = TrainLocally(CreateCpuDevice(1).value(), true, 3, model);
+  ASSERT_EQ(expected.losses.size(), static_cast<size_t>(kAllSteps));
+  EXPECT_LT(expected.losses.back(), 0.8 * expected.losses[kStepsPerEpoch - 1]);
+  for (const bool graphs : {true, false}) {
+    const Trained trained = TrainLocally(testing::CreateLateDevice(), graphs, 3, model);
     EXPECT_EQ(trained.losses, expected.losses) << graphs;
     EXPECT_EQ(trained.parameters, expected.parameters) << graphs;
   }
