@@ -23,7 +23,8 @@ namespace {
 
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
-constexpr size_t kListedShards = 8;   // Shards of a variable listed in a table.
+constexpr size_t kListedShards = 8;  // Shards of a variable listed in a table.
+constexpr int64_t kMuchMemory = int64_t{256} << 20;
 constexpr int kListedProcesses = 16;  // Processes of a role listed in a line.
 
 int64_t ElementsOf(const proto::VariableSpec& variable) {
@@ -218,6 +219,13 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
   for (const ServerGroup& group : GroupServers(plan.placement())) {
     const int64_t bytes = group.elements * kFloatBytes;
     add(GroupName(group), {bytes, copies * bytes, slots * bytes, 0, 0});
+  }
+  const int64_t kept = copies * (ParameterCount(plan) - FrozenCount(plan)) * kFloatBytes;
+  if (plan.placement().servers() > 0 && !LeasesBatches(plan.job()) && copies > 1 && kept >= kMuchMemory) {
+    absl::StrAppend(
+        &note, "Servers keep the gradients of each worker, ", BytesText(kept),
+        " in all, to add them in the order of workers; "
+        "bulk_synchronous { summation: ARRIVAL } keeps one copy, but reruns are not bit-equal.\n");
   }
   return Table(columns, rows) + note;
 }

@@ -119,6 +119,20 @@ TEST(PlanReportTest, ServerMemoryHoldsGradientsPerWorkerUnlessSummedOnArrival) {
   EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("ps 1 +15 KiB +46 KiB +15 KiB .* 77 KiB"));
 }
 
+TEST(PlanReportTest, NamesSummationOnArrivalWhereOrderTakesMuchMemory) {
+  proto::JobPlan plan = ServerPlan();
+  EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
+  // 3000 times the 31 KiB of the parameters.
+  plan.mutable_job()->set_workers(3000);
+  EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
+  plan.mutable_job()->set_workers(9000);
+  EXPECT_THAT(*PlanReport(plan, ""), HasSubstr("gradients of each worker, 270 MiB in all"));
+  EXPECT_THAT(*PlanReport(plan, ""), HasSubstr("summation: ARRIVAL"));
+  proto::ParameterServer& config = *plan.mutable_job()->mutable_strategy()->mutable_parameter_server();
+  config.mutable_asynchronous();
+  EXPECT_THAT(*PlanReport(plan, ""), Not(HasSubstr("ARRIVAL")));
+}
+
 TEST(PlanReportTest, LongListsAreShortened) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->set_workers(100);
