@@ -65,10 +65,12 @@ class InputConversionPrimitive {
 struct UpdateRegion {
   Range range;
   float weight_decay = 0;
+  bool adapted = true;  // By the trust ratio of the region, if the formula has one; otherwise the ratio is 1.
 };
 
 // InvalidArgument: an unknown formula, momentum or a decay outside [0, 1), an epsilon below 0, or none for a
-// formula that divides by a root.
+// formula that divides by a root or a norm; with a trust ratio, decoupled decay, or a factor of LARS that is
+// not above 0.
 inline absl::Status CheckRule(const UpdateRule& rule) {
   const auto formula = static_cast<int>(rule.formula);
   if (formula < 0 || formula >= kUpdateFormulas) {
@@ -89,6 +91,14 @@ inline absl::Status CheckRule(const UpdateRule& rule) {
   if (divides && rule.constants.epsilon + rule.constants.epsilon_inside_root == 0) {
     return absl::InvalidArgumentError("an optimizer's epsilon is 0; it must be above 0");
   }
+  if (HasTrustRatio(rule.formula) && rule.decoupled_decay) {
+    return absl::InvalidArgumentError("weight decay is decoupled; a trust ratio must scale it");
+  }
+  const bool lars = HasTrustRatio(rule.formula) && rule.formula != UpdateFormula::kLamb;
+  if (lars && !(rule.constants.trust > 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("LARS's trust is ", rule.constants.trust, "; it must be above 0"));
+  }
   return absl::OkStatus();
 }
 
@@ -104,7 +114,8 @@ class UpdatePrimitive {
   // Updates parameters and slots. The slots are arenas of their own, as many as the formula keeps. Sets *bad
   // (device memory, 0 at first) to 1 if a gradient of the part is not finite. While *bad is 1, even from an
   // earlier run, parameters and slots do not change. So a caller that checks late finds them as they were
-  // before the first non-finite gradient.
+  // before the first non-finite gradient. Formulas with a trust ratio require the whole arena as the part;
+  // their norms are sums in double precision, in an order that depends on the regions only.
   virtual absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters,
                            const float* gradient_sums, absl::Span<float* const> slots, int32_t* bad) = 0;
 };

@@ -7,33 +7,15 @@
 #define TETHYS_RUNTIME_DEVICE_UPDATE_FORMULAS_H_
 
 #include "runtime/device/formula.h"
+#include "runtime/device/norm_formulas.h"
 #include "runtime/device/update_rule.h"
 
 namespace tethys {
 namespace {
 
-TETHYS_FORMULA float SquareRoot(float x) {
-#ifdef __CUDA_ARCH__
-  return sqrtf(x);
-#else
-  return __builtin_sqrtf(x);
-#endif
-}
-
 // Where the epsilon stands is a matter of which of the two is 0.
 TETHYS_FORMULA float Root(const UpdateConstants& constants, float squares) {
   return SquareRoot(squares + constants.epsilon_inside_root) + constants.epsilon;
-}
-
-// The gradient scale that limits the norm of the scaled gradients, whose sum of squares is given unscaled. A
-// comparison with NaN is false.
-TETHYS_FORMULA float ClippedScale(float scale, double sum_of_squares, double limit) {
-#ifdef __CUDA_ARCH__
-  const double norm = scale * sqrt(sum_of_squares);
-#else
-  const double norm = scale * __builtin_sqrt(sum_of_squares);
-#endif
-  return norm > limit ? static_cast<float>(scale * (limit / norm)) : scale;
 }
 
 struct Sgd {
@@ -61,8 +43,15 @@ struct Adam {
   static constexpr int kSlots = 2;
   TETHYS_FORMULA float Step(const UpdateConstants& constants, const UpdateRates& rates, float g,
                             float* slots) {
+    Advance(constants, g, slots);
+    return StepOf(constants, rates, slots);
+  }
+  TETHYS_FORMULA void Advance(const UpdateConstants& constants, float g, float* slots) {
     slots[0] = constants.mean_kept * slots[0] + constants.mean_added * g;
     slots[1] = constants.square_kept * slots[1] + constants.square_added * (g * g);
+  }
+  TETHYS_FORMULA float StepOf(const UpdateConstants& constants, const UpdateRates& rates,
+                              const float* slots) {
     return rates.first_correction * slots[0] /
            (rates.root_square_correction * SquareRoot(slots[1]) + constants.epsilon);
   }
@@ -101,23 +90,28 @@ template <class... Formulas>
 struct FormulaList {
   static constexpr int kLength = sizeof...(Formulas);
 };
-using UpdateFormulaList =
-    FormulaList<Sgd, Momentum, Nesterov, Adam, Rmsprop<false, false>, Rmsprop<false, true>,
-                Rmsprop<true, false>, Rmsprop<true, true>, Adagrad>;
+using UpdateFormulaList = FormulaList<Sgd, Momentum, Nesterov, Adam, Rmsprop<false, false>,
+                                      Rmsprop<false, true>, Rmsprop<true, false>, Rmsprop<true, true>,
+                                      Adagrad, Lars<Momentum>, Lars<Nesterov>, Lamb<Adam>>;
 static_assert(UpdateFormulaList::kLength == kUpdateFormulas);
 
 // One element's update, weight decay included. `loss` is learning rate * decay: taking loss * w away is more
 // exact than multiplying by 1 - loss, which rounds alike in every update.
 template <class Formula, bool kDecoupled>
-TETHYS_FORMULA void UpdateElement(const UpdateConstants& constants, const UpdateRates& rates, float decay,
-                                  float loss, float gradient_sum, float& w, float* slots) {
+TETHYS_FORMULA void UpdateElement(const UpdateConstants& constants, const UpdateRates& rates,
+                                  const RegionFactors& region, float loss, float gradient_sum, float& w,
+                                  float* slots) {
   float g = gradient_sum * rates.gradient_scale;
-  if constexpr (kDecoupled) {
-    w -= loss * w;
+  if constexpr (kHasTrustRatio<Formula>) {
+    w -= rates.learning_rate * Formula::ScaledStep(constants, rates, region, g, w, slots);
   } else {
-    g += decay * w;
+    if constexpr (kDecoupled) {
+      w -= loss * w;
+    } else {
+      g += region.weight_decay * w;
+    }
+    w -= rates.learning_rate * Formula::Step(constants, rates, g, slots);
   }
-  w -= rates.learning_rate * Formula::Step(constants, rates, g, slots);
 }
 
 }  // namespace

@@ -18,9 +18,15 @@ enum class UpdateFormula : int32_t {
   kCenteredRmsprop,
   kCenteredRmspropMomentum,
   kAdagrad,
+  kLars,
+  kNesterovLars,
+  kLamb,
 };
-inline constexpr int kUpdateFormulas = 9;
+inline constexpr int kUpdateFormulas = 12;
 inline constexpr int kMostSlots = 3;
+
+// Whether the step of an element depends on norms of its whole region.
+constexpr bool HasTrustRatio(UpdateFormula formula) { return formula >= UpdateFormula::kLars; }
 
 // Each formula uses some of them.
 struct UpdateConstants {
@@ -31,8 +37,9 @@ struct UpdateConstants {
   float mean_added = 0;
   float square_kept = 0;  // Of squares: Adam's beta 2, RMSprop's decay.
   float square_added = 0;
-  float epsilon = 0;              // Added to the root of the squares.
+  float epsilon = 0;              // Added to the root of the squares; LARS: to the norms.
   float epsilon_inside_root = 0;  // Added to the squares.
+  float trust = 0;                // LARS: the factor of the trust ratio.
 };
 
 struct UpdateRule {
@@ -49,6 +56,18 @@ struct UpdateRates {
   float gradient_scale = 1;          // Turns sums of gradients into means.
   float first_correction = 1;        // Adam: multiply the running mean and
   float root_square_correction = 1;  // the root of the running mean of squares, which start at 0.
+};
+
+// Sums over a region, for its trust ratio: the squares of its parameters, and of what the formula measures.
+struct RegionSquares {
+  double parameters = 0;
+  double measured = 0;
+};
+
+// What the elements of a region have in common in one update.
+struct RegionFactors {
+  float weight_decay = 0;
+  float trust_ratio = 1;  // Used by the formulas that have one.
 };
 
 }  // namespace tethys

@@ -6,6 +6,8 @@
 //   an update                             12    parameter and gradient read, parameter written
 //   for each slot of the optimizer        +8    the slot read and written
 //   "looking" for non-finite ones          +4    the gradients read once more, before the update
+//   a trust ratio                   +8 or +12    parameter and gradient (LARS), or parameter and slots (LAMB)
+//                                                read once more, after the norms
 //
 // Limits without looking: SGD has at least 0.85 of the copy's bandwidth on a GPU, Adam at least 0.7 anywhere.
 //
@@ -62,17 +64,19 @@ class Bench {
 
   std::vector<Contestant> Contestants() {
     std::vector<Contestant> contestants = {{"copy", 8, 0, [this] { return Copy(); }}};
-    const auto add = [&](const std::string& name, UpdateFormula formula, int slots, double limit) {
+    const auto add = [&](const std::string& name, UpdateFormula formula, int slots, double limit,
+                         double again = 0) {
       const UpdateRule rule = {formula,
                                {.momentum = 0.9f,
                                 .mean_kept = 0.9f,
                                 .mean_added = 0.1f,
                                 .square_kept = 0.999f,
                                 .square_added = 0.001f,
-                                .epsilon = formula < UpdateFormula::kAdam ? 0 : 1e-8f}};
+                                .epsilon = formula < UpdateFormula::kAdam ? 0 : 1e-8f,
+                                .trust = 1e-3f}};
       updates_.push_back(Must(device_->CreateUpdate(rule, {{{0, count_}, 0}})));
       UpdatePrimitive& update = *updates_.back();
-      const double bytes = 12 + 8 * slots;
+      const double bytes = 12 + 8 * slots + again;
       contestants.push_back(
           {name, bytes, limit, [this, &update, slots] { return Update(update, slots, false); }});
       contestants.push_back(
@@ -83,6 +87,8 @@ class Bench {
     add("adam", UpdateFormula::kAdam, 2, 0.7);
     add("rmsprop", UpdateFormula::kRmsprop, 1, 0);
     add("adagrad", UpdateFormula::kAdagrad, 1, 0);
+    add("lars", UpdateFormula::kLars, 1, 0, 8);
+    add("lamb", UpdateFormula::kLamb, 2, 0, 12);
     return contestants;
   }
 

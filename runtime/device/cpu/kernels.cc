@@ -5,7 +5,7 @@
 #include "runtime/device/cpu/kernels.h"
 
 #include "runtime/device/cpu/pooling_loops.h"
-#include "runtime/device/update_formulas.h"
+#include "runtime/device/cpu/update_loops.h"
 
 // Marks a loop whose output may be one of its inputs, element for element, so that it is vectorised all the
 // same.
@@ -288,39 +288,6 @@ double SumOfSquares(int64_t count, const float* values) {
   for (const double lane : lanes) sum += lane;
   return sum;
 }
-
-// The names of the slots differ, so that the compiler knows that they do not overlap.
-template <class Formula, bool kDecoupled>
-void Update(int64_t count, const UpdateConstants& given_constants, const UpdateRates& given_rates,
-            float decay, float* __restrict w, const float* __restrict gradient_sums, float* const* slots) {
-  constexpr int kSlots = Formula::kSlots;
-  const UpdateConstants constants = given_constants;
-  const UpdateRates rates = given_rates;
-  const float loss = rates.learning_rate * decay;
-  float* __restrict first = kSlots > 0 ? slots[0] : nullptr;
-  float* __restrict second = kSlots > 1 ? slots[1] : nullptr;
-  float* __restrict third = kSlots > 2 ? slots[2] : nullptr;
-  for (int64_t i = 0; i < count; ++i) {
-    float values[kMostSlots];
-    if constexpr (kSlots > 0) values[0] = first[i];
-    if constexpr (kSlots > 1) values[1] = second[i];
-    if constexpr (kSlots > 2) values[2] = third[i];
-    float parameter = w[i];
-    UpdateElement<Formula, kDecoupled>(constants, rates, decay, loss, gradient_sums[i], parameter, values);
-    w[i] = parameter;
-    if constexpr (kSlots > 0) first[i] = values[0];
-    if constexpr (kSlots > 1) second[i] = values[1];
-    if constexpr (kSlots > 2) third[i] = values[2];
-  }
-}
-
-template <class List>
-struct UpdateTable;
-template <class... Formulas>
-struct UpdateTable<FormulaList<Formulas...>> {
-  static constexpr UpdateLoops kRows[] = {
-      {Formulas::kSlots, Update<Formulas, false>, Update<Formulas, true>}...};
-};
 
 float UniformAt(PhiloxKey key, uint64_t step, uint64_t position) {
   return ToUnitFloat(Philox4x32(key, position / 4, step).words[position % 4]);

@@ -8,8 +8,7 @@
 // 2. Sums are added in the order of rows, on one thread. (Sums over many rows are the sums of blocks, which
 // the callers add up in double precision.)
 // 3. A NaN operand gives a NaN result. Exceptions: rows of weight 0, units whose output is not positive
-// (mask), elements that dropout drops,
-// and the gradient of a maximum that is NaN, which is dropped.
+// (mask), elements that dropout drops, and the gradient of a maximum that is NaN, which is dropped.
 #ifndef TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CPU_KERNELS_H_
 
@@ -57,11 +56,17 @@ struct ActivationLoops {
 
 // Updates `count` elements by one formula (update_formulas.h). `slots` has a pointer for each of its slots.
 using UpdateLoop = void (*)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
-                            float weight_decay, float* w, const float* gradient_sums, float* const* slots);
+                            const RegionFactors& region, float* w, const float* gradient_sums,
+                            float* const* slots);
 struct UpdateLoops {
   int slots;
   UpdateLoop coupled;
-  UpdateLoop decoupled;  // With decoupled weight decay.
+  UpdateLoop decoupled;  // With decoupled weight decay; null if there is a trust ratio.
+  // Null unless there is a trust ratio. Writes the elements of the vector whose norm the ratio depends on.
+  void (*measure)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
+                  float weight_decay, const float* w, const float* gradient_sums, float* const* slots,
+                  float* measured);
+  float (*trust_ratio)(const UpdateConstants& constants, float weight_decay, const RegionSquares& squares);
 };
 
 // Matrices are row-major and contiguous; two arrays of one call do not overlap, unless they are the same

@@ -22,6 +22,7 @@ class RuleUpdate final : public UpdatePrimitive {
                    absl::Span<float* const> slots, int32_t* bad) override {
     TETHYS_CHECK(static_cast<int>(slots.size()) == loops_.slots, "this rule keeps ", loops_.slots,
                  " slots, not ", slots.size());
+    TETHYS_CHECK(loops_.measure == nullptr || step.part == kWholeArena, "a trust ratio needs whole regions");
     const FlushDenormals flush;
     const absl::Span<const UpdateRegion> regions = RegionsOf(step.part);
     if (step.check_finite) {
@@ -33,7 +34,11 @@ class RuleUpdate final : public UpdatePrimitive {
     if (*bad != 0) return absl::OkStatus();
     for (auto region = regions.rbegin(); region != regions.rend(); ++region) {
       const Range range = Intersection(region->range, step.part);
-      Update(step, {range, region->weight_decay}, parameters, gradient_sums, slots);
+      RegionFactors factors = {.weight_decay = region->weight_decay};
+      if (loops_.measure != nullptr) {
+        factors.trust_ratio = TrustRatio(*region, *step.rates, parameters, gradient_sums, slots);
+      }
+      Update(range, factors, *step.rates, parameters, gradient_sums, slots);
     }
     return absl::OkStatus();
   }
@@ -62,17 +67,34 @@ class RuleUpdate final : public UpdatePrimitive {
   // Updates in blocks from the end to the start: the elements that the finite check read last are still in
   // the cache, and the next forward pass begins with the elements that the update touched last. (A step of
   // the model 784-300-100-10 takes 1 to 2 % less time.)
-  void Update(const UpdateStep& step, const UpdateRegion& region, float* parameters,
+  void Update(Range range, const RegionFactors& factors, const UpdateRates& rates, float* parameters,
               const float* gradient_sums, absl::Span<float* const> slots) const {
-    constexpr int64_t kBlock = 4096;
     float* slots_here[kMostSlots] = {};
-    for (int64_t end = region.range.end(); end > region.range.begin; end -= kBlock) {
-      const int64_t begin = std::max(region.range.begin, end - kBlock);
+    for (int64_t end = range.end(); end > range.begin; end -= kBlock) {
+      const int64_t begin = std::max(range.begin, end - kBlock);
       for (size_t slot = 0; slot < slots.size(); ++slot) slots_here[slot] = slots[slot] + begin;
-      loop_(end - begin, constants_, *step.rates, region.weight_decay, parameters + begin,
-            gradient_sums + begin, slots_here);
+      loop_(end - begin, constants_, rates, factors, parameters + begin, gradient_sums + begin, slots_here);
     }
   }
+
+  // Changes the slots that the formula changes while it measures, also in regions that are not adapted.
+  float TrustRatio(const UpdateRegion& region, const UpdateRates& rates, const float* parameters,
+                   const float* gradient_sums, absl::Span<float* const> slots) const {
+    RegionSquares squares;
+    float measured[kBlock];
+    float* slots_here[kMostSlots] = {};
+    for (int64_t begin = region.range.begin; begin < region.range.end(); begin += kBlock) {
+      const int64_t count = std::min(kBlock, region.range.end() - begin);
+      for (size_t slot = 0; slot < slots.size(); ++slot) slots_here[slot] = slots[slot] + begin;
+      loops_.measure(count, constants_, rates, region.weight_decay, parameters + begin, gradient_sums + begin,
+                     slots_here, measured);
+      squares.parameters += kernels_.sum_of_squares(count, parameters + begin);
+      squares.measured += kernels_.sum_of_squares(count, measured);
+    }
+    return region.adapted ? loops_.trust_ratio(constants_, region.weight_decay, squares) : 1;
+  }
+
+  static constexpr int64_t kBlock = 4096;
 
   const std::vector<UpdateRegion> regions_;
   const UpdateConstants constants_;

@@ -60,11 +60,26 @@ struct UpdateArguments {
   const float* gradient_sums;
   float* slots[kMostSlots] = {};
   int32_t* bad;
+  const float* tile_ratios = nullptr;  // The trust ratio of each tile's region; null if the formula has none.
 };
 // Contract: UpdatePrimitive. FindBad looks at the gradients, Update changes parameters and slots.
 cudaError_t FindBad(cudaStream_t stream, const UpdateArguments& arguments, int64_t tile_count);
 cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_decay,
                    const UpdateArguments& arguments, int64_t tile_count);
+// Trust ratios, before Update: sums over each tile, then `tile_ratios` by region.
+struct TrustRegion {
+  int64_t first_tile, tile_count;
+  float weight_decay;
+  int32_t adapted;
+};
+struct TrustArguments {
+  int64_t region_count;
+  const TrustRegion* regions;
+  RegionSquares* tile_squares;  // A value for each tile, here and below.
+  float* tile_ratios;
+};
+cudaError_t FindTrustRatios(cudaStream_t stream, UpdateFormula formula, const UpdateArguments& arguments,
+                            int64_t tile_count, const TrustArguments& trust);
 // Contract: ClipPrimitive. `tile_sums` holds a number for each tile.
 cudaError_t Clip(cudaStream_t stream, double limit, const UpdateTile* tiles, int64_t tile_count,
                  const float* gradient_sums, double* tile_sums, UpdateRates* rates);

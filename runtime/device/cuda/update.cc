@@ -10,10 +10,16 @@
 namespace tethys::cuda {
 namespace {
 
+// Null buffers: the formula has no trust ratio.
+struct TrustBuffers {
+  int64_t region_count = 0;
+  std::unique_ptr<Buffer> regions, tile_squares, tile_ratios;
+};
+
 class RuleUpdate final : public UpdatePrimitive {
  public:
-  RuleUpdate(const UpdateRule& rule, int64_t tile_count, std::unique_ptr<Buffer> tiles)
-      : rule_(rule), tile_count_(tile_count), tiles_(std::move(tiles)) {}
+  RuleUpdate(const UpdateRule& rule, int64_t tile_count, std::unique_ptr<Buffer> tiles, TrustBuffers trust)
+      : rule_(rule), tile_count_(tile_count), tiles_(std::move(tiles)), trust_(std::move(trust)) {}
 
   absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters, const float* gradient_sums,
                    absl::Span<float* const> slots, int32_t* bad) override {
@@ -32,6 +38,18 @@ class RuleUpdate final : public UpdatePrimitive {
     if (step.check_finite) {
       TETHYS_RETURN_IF_CUDA_ERROR(FindBad(Handle(stream), arguments, tile_count_));
     }
+    if (HasTrustRatio(rule_.formula)) {
+      TETHYS_CHECK(step.part == kWholeArena, "a trust ratio needs whole regions");
+      const TrustArguments trust = {
+          .region_count = trust_.region_count,
+          .regions = static_cast<const TrustRegion*>(trust_.regions->data()),
+          .tile_squares = static_cast<RegionSquares*>(trust_.tile_squares->data()),
+          .tile_ratios = static_cast<float*>(trust_.tile_ratios->data()),
+      };
+      arguments.tile_ratios = trust.tile_ratios;
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          FindTrustRatios(Handle(stream), rule_.formula, arguments, tile_count_, trust));
+    }
     TETHYS_RETURN_IF_CUDA_ERROR(
         Update(Handle(stream), rule_.formula, rule_.decoupled_decay, arguments, tile_count_));
     return absl::OkStatus();
@@ -41,6 +59,7 @@ class RuleUpdate final : public UpdatePrimitive {
   const UpdateRule rule_;
   const int64_t tile_count_;
   const std::unique_ptr<Buffer> tiles_;
+  const TrustBuffers trust_;
 };
 
 class GlobalNormClip final : public ClipPrimitive {
@@ -74,13 +93,40 @@ std::vector<UpdateTile> CutIntoTiles(const std::vector<UpdateRegion>& regions) {
   return tiles;
 }
 
+// As CutIntoTiles makes tiles of the regions.
+std::vector<TrustRegion> TilesOfRegions(const std::vector<UpdateRegion>& regions) {
+  std::vector<TrustRegion> result;
+  int64_t tiles = 0;
+  for (const UpdateRegion& region : regions) {
+    const int64_t count = (region.range.count + kUpdateTileElements - 1) / kUpdateTileElements;
+    result.push_back({tiles, count, region.weight_decay, region.adapted ? 1 : 0});
+    tiles += count;
+  }
+  return result;
+}
+
+template <typename Entry>
 absl::StatusOr<std::unique_ptr<Buffer>> OnDevice(const Libraries& libraries,
-                                                 const std::vector<UpdateTile>& tiles) {
-  const auto bytes = static_cast<int64_t>(tiles.size() * sizeof(UpdateTile));
+                                                 const std::vector<Entry>& entries) {
+  const auto bytes = static_cast<int64_t>(entries.size() * sizeof(Entry));
   TETHYS_ASSIGN_OR_RETURN(auto on_device, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
-  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), tiles.data(), bytes, cudaMemcpyHostToDevice));
+  TETHYS_RETURN_IF_CUDA_ERROR(cudaMemcpy(on_device->data(), entries.data(), bytes, cudaMemcpyHostToDevice));
   TETHYS_RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());  // Our streams are not ordered after that copy.
   return on_device;
+}
+
+absl::StatusOr<TrustBuffers> AllocateTrustBuffers(const Libraries& libraries,
+                                                  const std::vector<UpdateRegion>& regions,
+                                                  int64_t tile_count) {
+  const auto allocate = [&](size_t bytes_of_tile) {
+    return libraries.memory->Allocate(tile_count * static_cast<int64_t>(bytes_of_tile), MemoryKind::kDevice);
+  };
+  TrustBuffers buffers;
+  buffers.region_count = static_cast<int64_t>(regions.size());
+  TETHYS_ASSIGN_OR_RETURN(buffers.regions, OnDevice(libraries, TilesOfRegions(regions)));
+  TETHYS_ASSIGN_OR_RETURN(buffers.tile_squares, allocate(sizeof(RegionSquares)));
+  TETHYS_ASSIGN_OR_RETURN(buffers.tile_ratios, allocate(sizeof(float)));
+  return buffers;
 }
 
 }  // namespace
@@ -89,8 +135,13 @@ absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& l
                                                               const UpdateRule& rule,
                                                               const std::vector<UpdateRegion>& regions) {
   const std::vector<UpdateTile> tiles = CutIntoTiles(regions);
+  const auto count = static_cast<int64_t>(tiles.size());
   TETHYS_ASSIGN_OR_RETURN(auto on_device, OnDevice(libraries, tiles));
-  return std::make_unique<RuleUpdate>(rule, static_cast<int64_t>(tiles.size()), std::move(on_device));
+  TrustBuffers trust;
+  if (HasTrustRatio(rule.formula)) {
+    TETHYS_ASSIGN_OR_RETURN(trust, AllocateTrustBuffers(libraries, regions, count));
+  }
+  return std::make_unique<RuleUpdate>(rule, count, std::move(on_device), std::move(trust));
 }
 
 absl::StatusOr<std::unique_ptr<ClipPrimitive>> CreateClip(const Libraries& libraries, double limit,

@@ -31,13 +31,15 @@ constexpr int kFour = 4;
 template <class Formula, bool kDecoupled>
 __global__ void UpdateKernel(UpdateArguments arguments) {
   if (*arguments.bad != 0) return;
-  constexpr int kSlots = Formula::kSlots;
+  constexpr int kSlots = Formula::kSlots, kChanged = kUpdatedSlots<Formula>;
   const UpdateTile tile = arguments.tiles[blockIdx.x];
   const UpdateRates rates = *arguments.rates;
-  const float loss = rates.learning_rate * tile.weight_decay;
+  RegionFactors region;
+  region.weight_decay = tile.weight_decay;
+  if constexpr (kHasTrustRatio<Formula>) region.trust_ratio = arguments.tile_ratios[blockIdx.x];
+  const float loss = rates.learning_rate * region.weight_decay;
   const auto update = [&](float gradient, float& w, float* slots) {
-    UpdateElement<Formula, kDecoupled>(arguments.constants, rates, tile.weight_decay, loss, gradient, w,
-                                       slots);
+    UpdateElement<Formula, kDecoupled>(arguments.constants, rates, region, loss, gradient, w, slots);
   };
   const TilePart part = PartOf(tile, arguments);
   int64_t begin = part.begin;
@@ -61,7 +63,7 @@ __global__ void UpdateKernel(UpdateArguments arguments) {
       update(g.z, w.z, slots[2]);
       update(g.w, w.w, slots[3]);
       w4[i] = w;
-      for (int slot = 0; slot < kSlots; ++slot) {
+      for (int slot = 0; slot < kChanged; ++slot) {
         reinterpret_cast<float4*>(arguments.slots[slot] + begin)[i] = {slots[0][slot], slots[1][slot],
                                                                        slots[2][slot], slots[3][slot]};
       }
@@ -72,7 +74,7 @@ __global__ void UpdateKernel(UpdateArguments arguments) {
     float slots[kMostSlots];
     for (int slot = 0; slot < kSlots; ++slot) slots[slot] = arguments.slots[slot][i];
     update(arguments.gradient_sums[i], arguments.parameters[i], slots);
-    for (int slot = 0; slot < kSlots; ++slot) arguments.slots[slot][i] = slots[slot];
+    for (int slot = 0; slot < kChanged; ++slot) arguments.slots[slot][i] = slots[slot];
   }
 }
 
@@ -107,17 +109,72 @@ __global__ void ClipKernel(double limit, int64_t tile_count, const double* tile_
   if (threadIdx.x == 0) rates->gradient_scale = ClippedScale(rates->gradient_scale, sum, limit);
 }
 
+// One block per tile: tile_squares[tile], and what the formula changes while it measures.
+template <class Formula>
+__global__ void MeasureKernel(UpdateArguments arguments, RegionSquares* tile_squares) {
+  if (*arguments.bad != 0) return;
+  constexpr int kChanged = kMeasuredSlots<Formula>;
+  const UpdateTile tile = arguments.tiles[blockIdx.x];
+  const UpdateRates rates = *arguments.rates;
+  RegionSquares sums;
+  for (int64_t i = tile.begin + threadIdx.x; i < tile.begin + tile.count; i += kThreads) {
+    float slots[kMostSlots];
+    for (int slot = 0; slot < kChanged; ++slot) slots[slot] = arguments.slots[slot][i];
+    const float w = arguments.parameters[i], g = arguments.gradient_sums[i] * rates.gradient_scale;
+    const double measured = Formula::Measured(arguments.constants, rates, tile.weight_decay, g, w, slots);
+    for (int slot = 0; slot < kChanged; ++slot) arguments.slots[slot][i] = slots[slot];
+    sums.parameters += double{w} * w;
+    sums.measured += measured * measured;
+  }
+  sums.parameters = SumOverBlock(sums.parameters);
+  __syncthreads();  // Both sums are made in the same shared memory.
+  sums.measured = SumOverBlock(sums.measured);
+  if (threadIdx.x == 0) tile_squares[blockIdx.x] = sums;
+}
+
+// One block per region.
+template <class Formula>
+__global__ void TrustRatioKernel(UpdateConstants constants, TrustArguments trust) {
+  const TrustRegion region = trust.regions[blockIdx.x];
+  const int64_t end = region.first_tile + region.tile_count;
+  RegionSquares sums;
+  for (int64_t tile = region.first_tile + threadIdx.x; tile < end; tile += kThreads) {
+    sums.parameters += trust.tile_squares[tile].parameters;
+    sums.measured += trust.tile_squares[tile].measured;
+  }
+  sums.parameters = SumOverBlock(sums.parameters);
+  __syncthreads();  // Both sums are made in the same shared memory.
+  sums.measured = SumOverBlock(sums.measured);
+  __shared__ float ratio;
+  if (threadIdx.x == 0) {
+    ratio = region.adapted != 0 ? TrustRatio<Formula>(constants, region.weight_decay, sums) : 1;
+  }
+  __syncthreads();
+  for (int64_t tile = region.first_tile + threadIdx.x; tile < end; tile += kThreads)
+    trust.tile_ratios[tile] = ratio;
+}
+
 struct FormulaKernels {
   int slots;
   void (*coupled)(UpdateArguments);
-  void (*decoupled)(UpdateArguments);
+  void (*decoupled)(UpdateArguments);  // Null if there is a trust ratio, like the next two if there is none.
+  void (*measure)(UpdateArguments, RegionSquares*);
+  void (*trust_ratio)(UpdateConstants, TrustArguments);
 };
+template <class Formula>
+constexpr FormulaKernels KernelsFor() {
+  if constexpr (kHasTrustRatio<Formula>) {
+    return {Formula::kSlots, UpdateKernel<Formula, false>, nullptr, MeasureKernel<Formula>,
+            TrustRatioKernel<Formula>};
+  } else {
+    return {Formula::kSlots, UpdateKernel<Formula, false>, UpdateKernel<Formula, true>, nullptr, nullptr};
+  }
+}
 template <class List>
 struct KernelTable;
 template <class... Formulas>
 struct KernelTable<FormulaList<Formulas...>> {
-  static constexpr FormulaKernels kRows[] = {
-      {Formulas::kSlots, UpdateKernel<Formulas, false>, UpdateKernel<Formulas, true>}...};
+  static constexpr FormulaKernels kRows[] = {KernelsFor<Formulas>()...};
 };
 const FormulaKernels& KernelsOf(UpdateFormula formula) {
   return KernelTable<UpdateFormulaList>::kRows[static_cast<int>(formula)];
@@ -136,6 +193,17 @@ cudaError_t Update(cudaStream_t stream, UpdateFormula formula, bool decoupled_de
   const FormulaKernels& kernels = KernelsOf(formula);
   return Launch(decoupled_decay ? kernels.decoupled : kernels.coupled, static_cast<unsigned>(tile_count),
                 kThreads, stream, arguments);
+}
+
+cudaError_t FindTrustRatios(cudaStream_t stream, UpdateFormula formula, const UpdateArguments& arguments,
+                            int64_t tile_count, const TrustArguments& trust) {
+  if (tile_count == 0) return cudaSuccess;
+  const FormulaKernels& kernels = KernelsOf(formula);
+  const cudaError_t launched = Launch(kernels.measure, static_cast<unsigned>(tile_count), kThreads, stream,
+                                      arguments, trust.tile_squares);
+  if (launched != cudaSuccess) return launched;
+  return Launch(kernels.trust_ratio, static_cast<unsigned>(trust.region_count), kThreads, stream,
+                arguments.constants, trust);
 }
 
 cudaError_t Clip(cudaStream_t stream, double limit, const UpdateTile* tiles, int64_t tile_count,

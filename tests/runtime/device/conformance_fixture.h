@@ -71,6 +71,9 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   };
   Loss RunLoss(const std::vector<float>& logits, const std::vector<int32_t>& labels,
                const std::vector<float>& weights, int64_t classes);
+  std::vector<std::vector<float>> Updated(UpdateFormula formula, const std::vector<UpdateRegion>& regions,
+                                          const std::vector<std::vector<float>>& arenas,
+                                          const std::vector<std::vector<float>>& gradients);
   std::vector<float> Drop(const DropoutShape& shape, uint64_t first_row, const std::vector<float>& in);
 
   static constexpr uint64_t kSeed = 0x123456789abcdef0;

@@ -107,7 +107,7 @@ class CpuKernels : public testing::Test {
       slots.back().insert(slots.back().begin(), offset, 0);
     }
     for (int slot = 0; slot < loops.slots; ++slot) pointers[slot] = slots[slot].data() + offset;
-    loops.coupled(count, kUpdateConstants, kUpdateRates, 0.01f, w.data() + offset, g.data() + offset,
+    loops.coupled(count, kUpdateConstants, kUpdateRates, {0.01f, 0.5f}, w.data() + offset, g.data() + offset,
                   pointers);
     std::vector<float> values(w.begin() + offset, w.begin() + offset + count);
     for (const auto& slot : slots) {

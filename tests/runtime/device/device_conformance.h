@@ -20,6 +20,7 @@
 #include "tests/runtime/device/elementwise_conformance.h"
 #include "tests/runtime/device/loss_conformance.h"
 #include "tests/runtime/device/normalisation_conformance.h"
+#include "tests/runtime/device/trust_ratio_conformance.h"
 #include "tests/runtime/device/update_conformance.h"
 
 namespace tethys {

