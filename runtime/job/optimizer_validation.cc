@@ -45,16 +45,27 @@ void CheckSchedule(const proto::Schedule& schedule, Problems& problems) {
   CheckSteps(path + "step_decay.epochs", steps.epochs(), kMaxEpochs, problems);
 }
 
+// The optimizer's field if its steps depend on the norms of whole variables; otherwise empty.
+absl::string_view TrustRatioKind(const proto::Optimizer& optimizer) {
+  return optimizer.has_lars() ? "lars" : optimizer.has_lamb() ? "lamb" : "";
+}
+
 }  // namespace
 
 void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
   problems.AddIf(optimizer.kind_case() == proto::Optimizer::KIND_NOT_SET, "optimizer",
-                 "has no kind: write sgd {}, adam {}, rmsprop {} or adagrad {}");
+                 "has no kind: write sgd {}, adam {}, rmsprop {}, adagrad {}, lars {} or lamb {}");
   problems.AddIf(optimizer.decoupled_weight_decay() && optimizer.weight_decay() == 0,
                  "optimizer.decoupled_weight_decay",
                  "is true, but optimizer.weight_decay is 0: give a weight decay, such as 0.01");
   problems.AddIf(optimizer.sgd().nesterov() && optimizer.sgd().momentum() == 0, "optimizer.sgd.nesterov",
                  "is true, but optimizer.sgd.momentum is 0: give a momentum, such as 0.9");
+  problems.AddIf(optimizer.lars().nesterov() && optimizer.lars().momentum() == 0, "optimizer.lars.nesterov",
+                 "is true, but optimizer.lars.momentum is 0: give a momentum, such as 0.9");
+  problems.AddIf(optimizer.decoupled_weight_decay() && !TrustRatioKind(optimizer).empty(),
+                 "optimizer.decoupled_weight_decay",
+                 absl::StrCat("is true, but the trust ratio of ", TrustRatioKind(optimizer),
+                              " scales the step with its weight decay: leave it out"));
   CheckSchedule(optimizer.schedule(), problems);
   if (optimizer.no_weight_decay().empty()) {
     for (const char* part : {"/bias", "/scale", "/offset"}) optimizer.add_no_weight_decay(part);
@@ -82,6 +93,12 @@ void CheckOptimizer(const proto::Job& job, Problems& problems) {
                  "optimizer.adam",
                  "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "
                  "bulk_synchronous {} or asynchronous {}, or another optimizer");
+  const absl::string_view trust_ratio_kind = TrustRatioKind(job.optimizer());
+  problems.AddIf(
+      !trust_ratio_kind.empty() && job.strategy().has_parameter_server(),
+      absl::StrCat("optimizer.", trust_ratio_kind),
+      "needs the norms of whole variables, but a server holds parts of variables and updates them "
+      "range by range while gradients arrive: write strategy { mirrored {} }, or another optimizer");
   const double peak = job.optimizer().learning_rate() *
                       (job.optimizer().scale_with_workers() ? static_cast<double>(job.workers()) : 1);
   problems.AddIf(

@@ -124,8 +124,9 @@ std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
                                             const std::vector<NamedRange>& ranges) {
   std::vector<UpdateRegion> regions;
   for (const auto& [variable, range] : ranges) {
-    const double weight_decay = IsDecayed(config, variable) ? config.weight_decay() : 0;
-    regions.push_back({.range = range, .weight_decay = static_cast<float>(weight_decay)});
+    const bool decayed = IsDecayed(config, variable);
+    const double weight_decay = decayed ? config.weight_decay() : 0;
+    regions.push_back({.range = range, .weight_decay = static_cast<float>(weight_decay), .adapted = decayed});
   }
   return regions;
 }

@@ -19,7 +19,8 @@ namespace tethys {
 // The slots that the optimizer keeps, in order: "momentum" for SGD with momentum; none without.
 std::vector<OptimizerSlot> SlotsOf(const proto::Optimizer& config);
 
-// The regions of a set of (variable name, range in the arena at hand), with weight decay where it applies.
+// The regions of a set of (variable name, range in the arena at hand), with weight decay and trust ratio
+// where they apply.
 struct NamedRange {
   std::string variable;
   Range range;
@@ -31,8 +32,9 @@ std::vector<UpdateRegion> MakeUpdateRegions(const proto::Optimizer& config,
 struct Update {
   double learning_rate = 0;
   double gradient_scale = 1;
-  int64_t number = 1;                 // Counts the updates of these parameters from 1.
-  Range part = kWholeArena;           // Requires the whole arena if gradients are clipped.
+  int64_t number = 1;  // Counts the updates of these parameters from 1.
+  // Requires the whole arena if gradients are clipped or the rule has a trust ratio.
+  Range part = kWholeArena;
   bool gradients_are_finite = false;  // The caller has checked them; they are not checked again.
 };
 

@@ -3,7 +3,8 @@
 namespace tethys {
 
 const OptimizerKind* FindOptimizerKind(const proto::Optimizer& config) {
-  for (const OptimizerKind* kind : {&kSgdKind, &kAdamKind, &kRmspropKind, &kAdagradKind}) {
+  for (const OptimizerKind* kind :
+       {&kSgdKind, &kAdamKind, &kRmspropKind, &kAdagradKind, &kLarsKind, &kLambKind}) {
     if (kind->kind == config.kind_case()) return kind;
   }
   return nullptr;

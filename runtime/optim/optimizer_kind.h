@@ -35,7 +35,7 @@ struct OptimizerKind {
   UpdateCorrections (*corrections)(const proto::Optimizer& config, int64_t number) = nullptr;
 };
 
-extern const OptimizerKind kSgdKind, kAdamKind, kRmspropKind, kAdagradKind;
+extern const OptimizerKind kSgdKind, kAdamKind, kRmspropKind, kAdagradKind, kLarsKind, kLambKind;
 
 // Null if the config has no kind.
 const OptimizerKind* FindOptimizerKind(const proto::Optimizer& config);

@@ -184,10 +184,14 @@ class EqualityTest(TethysTest):
         self.assert_close(first_run(mirrored(3), clipped), first_run(self.LOCAL, clipped))
         changes = self.distances(first_run(self.LOCAL, clipped), first_run(self.LOCAL))
         self.assertGreater(max(changes.values()), 1e-2, "no gradient was clipped")
-        for optimizer in ("adam { epsilon: 0.001 }", "adagrad { initial_accumulator: 0.1 }"):
-            job = DENSE.replace("sgd { momentum: 0.9 }", optimizer).replace("0.05", "0.005").replace(
+        for optimizer, rate, strategies in (
+                ("adam { epsilon: 0.001 }", "0.005", (mirrored(3), servers(2))),
+                ("adagrad { initial_accumulator: 0.1 }", "0.005", (mirrored(3), servers(2))),
+                ("lars { trust: 0.05 }", "0.05", (mirrored(3),)),
+                ("lamb { epsilon: 0.001 }", "0.01", (mirrored(3),))):
+            job = DENSE.replace("sgd { momentum: 0.9 }", optimizer).replace("0.05", rate).replace(
                 "linear_decay {}", "warm_up { epochs: 0.5 } cosine_decay {}")
-            for overrides in (mirrored(3), servers(2)):
+            for overrides in strategies:
                 with self.subTest(optimizer=optimizer, overrides=overrides):
                     self.assert_close(first_run(overrides, job), first_run(self.LOCAL, job))
 

@@ -36,16 +36,17 @@ class ResumeTest(TethysTest):
         return run
 
     def test_stopped_and_resumed_runs_end_bit_equal(self):
-        for name in ("mirrored", "ps_sync"):
+        lamb = ADAM.replace("adam {}", "lamb {}")
+        for name, job in (("mirrored", ADAM), ("ps_sync", ADAM), ("mirrored", lamb)):
             with contextlib.ExitStack() as runs:
-                stopped = {victim: runs.enter_context(Run([*STRATEGIES[name], *LONG, *SAVING], job=ADAM))
+                stopped = {victim: runs.enter_context(Run([*STRATEGIES[name], *LONG, *SAVING], job=job))
                            for victim in STOPS}
                 for victim, run in stopped.items():
                     self.stop_somewhere(run, victim)
                 end = [f"max_steps={max(run.saved_step() for run in stopped.values()) + 30}"]
-                straight = runs.enter_context(Run([*STRATEGIES[name], *LONG, *end], job=ADAM)).run()
+                straight = runs.enter_context(Run([*STRATEGIES[name], *LONG, *end], job=job)).run()
                 for victim, run in stopped.items():
-                    with self.subTest(strategy=name, victim=victim):
+                    with self.subTest(strategy=name, lamb=job == lamb, victim=victim):
                         run.run(resume=True, overrides=end)
                         self.assert_same_bits(run, straight)
                         self.assertEqual(run.samples_used(), straight.samples_used())

@@ -184,6 +184,16 @@ TEST(OverrideTest, AdamIsRefusedForStaleSynchronousJobs) {
       HasSubstr("optimizer.adam counts updates, but the checkpoints of stale-synchronous jobs count"));
 }
 
+TEST(OverrideTest, TrustRatiosAreRefusedForEveryKindOfServers) {
+  for (const std::string optimizer : {"lars", "lamb"}) {
+    for (const std::string consistency : {"bulk_synchronous", "stale_synchronous", "asynchronous"}) {
+      EXPECT_THAT(
+          ErrorOf(kJob, {"optimizer=" + optimizer, "strategy.parameter_server.consistency=" + consistency}),
+          HasSubstr("optimizer." + optimizer + " needs the norms of whole variables"));
+    }
+  }
+}
+
 TEST(OverrideTest, EntryOfAnEmptyListIsRefused) {
   const absl::Status status =
       ParseJob("model {}", "my.textproto", {{"model.layer[0].dense.units=3"}}).status();

@@ -1,5 +1,5 @@
-// Every kind of optimizer against PyTorch and Keras: 50 updates of 1,000 parameters from the same gradients.
-// reference/make_reference.py made the files.
+// Every kind of optimizer against PyTorch, Keras and timm: 50 updates of 1,000 parameters from the same
+// gradients. reference/make_reference.py made the files.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -51,6 +51,15 @@ const ReferenceCase kReferences[] = {
      "centered: true }"},
     {"keras", "adagrad",
      "learning_rate: 0.05 adagrad { epsilon: 1e-7 epsilon_inside_root: true initial_accumulator: 0.1 }"},
+    {"layerwise", "lars", "learning_rate: 2 lars {}"},
+    {"layerwise", "lars_decay", "learning_rate: 2 weight_decay: 0.01 lars { trust: 0.01 epsilon: 1e-6 }"},
+    {"layerwise", "lars_nesterov",
+     "learning_rate: 2 weight_decay: 0.001 lars { momentum: 0.8 nesterov: true }"},
+    {"layerwise", "lamb", "learning_rate: 0.01 lamb {}"},
+    {"layerwise", "lamb_decay",
+     "learning_rate: 0.01 weight_decay: 0.1 lamb { beta_1: 0.8 beta_2: 0.99 epsilon: 1e-3 }"},
+    {"layerwise", "lamb_clipped", "learning_rate: 0.01 weight_decay: 0.1 clip { global_norm: 1 } lamb {}"},
+    {"layerwise", "lamb_keras", "learning_rate: 0.01 no_weight_decay: 'none' lamb { epsilon: 1e-7 }"},
 };
 
 std::vector<float> ReadReference(const std::string& library, const std::string& name) {
@@ -73,6 +82,11 @@ std::vector<float> Gradient(int64_t update) {
   return values;
 }
 
+std::vector<NamedRange> Variables(const std::string& library) {
+  if (library != "layerwise") return {{"weights", {0, kElements}}};
+  return {{"a/weights", {0, 600}}, {"b/weights", {600, 350}}, {"b/bias", {950, 50}}};
+}
+
 // The optimizer of a job file, with the defaults filled in.
 proto::Optimizer Resolved(const std::string& optimizer) {
   const std::string text = absl::StrCat(
@@ -91,7 +105,7 @@ TEST_P(OptimizerReferenceTest, FiftyUpdatesAgree) {
   auto device = CreateCpuDevice(1).value();
   auto stream = device->CreateStream().value();
   auto optimizer =
-      CreateOptimizer(config, *device, MakeUpdateRegions(config, {{"weights", {0, kElements}}})).value();
+      CreateOptimizer(config, *device, MakeUpdateRegions(config, Variables(GetParam().library))).value();
   auto slots = optimizer->AllocateSlots(kElements).value();
   std::vector<float*> pointers;
   for (auto& slot : slots) pointers.push_back(slot->floats());

@@ -40,6 +40,13 @@ TEST(Optimizer, DecaysAllVariablesButTheNamedOnes) {
   EXPECT_THAT(Decays(""), ElementsAre(0, 0, 0));
 }
 
+TEST(Optimizer, VariablesExcludedFromDecayAreNotAdapted) {
+  const auto regions = MakeUpdateRegions(Config("lars {} no_weight_decay: '/bias'"),
+                                         {{"a/weights", {0, 4}}, {"a/bias", {16, 2}}});
+  EXPECT_TRUE(regions[0].adapted);
+  EXPECT_FALSE(regions[1].adapted);
+}
+
 std::vector<std::string> SlotNames(const std::string& config) {
   std::vector<std::string> names;
   for (const OptimizerSlot& slot : SlotsOf(Config(config))) names.push_back(slot.name);
@@ -54,6 +61,8 @@ TEST(Optimizer, KeepsTheSlotsOfItsKind) {
   EXPECT_THAT(SlotNames("rmsprop { centered: true momentum: 0.5 }"),
               ElementsAre("mean_square", "mean", "step_momentum"));
   EXPECT_THAT(SlotNames("adagrad {}"), ElementsAre("accumulator"));
+  EXPECT_THAT(SlotNames("lars {}"), ElementsAre("scaled_momentum"));
+  EXPECT_THAT(SlotNames("lamb {}"), ElementsAre("first_moment", "second_moment"));
 }
 
 TEST(Optimizer, SlotsBeginWithTheirInitialValueInRegions) {
@@ -86,6 +95,22 @@ TEST(Optimizer, UpdateAfterANonFiniteOneChangesNothingAndFails) {
   EXPECT_EQ(optimizer->Check(0).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_FALSE(optimizer->Check(1).ok());
   EXPECT_EQ(w, 1);
+}
+
+// Clipping scales the gradients before their norm is taken.
+TEST(Optimizer, TrustRatioIsThatOfClippedGradients) {
+  auto device = CreateCpuDevice(1).value();
+  auto stream = device->CreateStream().value();
+  const std::string lars = "lars { trust: 0.5 epsilon: 1 }";
+  const auto updated = [&](const std::string& config, float gradient) {
+    auto optimizer = CreateOptimizer(Config(config), *device, {{{0, 1}, 0}}).value();
+    auto slots = optimizer->AllocateSlots(1).value();
+    float w = 4;
+    EXPECT_TRUE(optimizer->Apply(*stream, {.learning_rate = 1}, &w, &gradient, {slots[0]->floats()}).ok());
+    return w;
+  };
+  EXPECT_EQ(updated(lars, 3), 4 - 0.5f * 4 / (3 + 1) * 3);
+  EXPECT_EQ(updated(lars + " clip { global_norm: 1 }", 3), updated(lars, 1));
 }
 
 TEST(Optimizer, UpdateUsesTheRatesSetForItsParity) {
