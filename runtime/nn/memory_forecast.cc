@@ -15,7 +15,6 @@ constexpr int64_t kLeastEvaluationRows = 256;
 constexpr int64_t kMostEvaluationBytes = int64_t{256} << 20;
 constexpr int64_t kFloatBytes = sizeof(float);
 constexpr int64_t kBfloat16Bytes = 2;
-constexpr int64_t kMostParts = 1024;  // That are tried for the advice.
 // The buffers of BatchUploads: two slots and the buffer that the step reads.
 constexpr int64_t kBatchesOnDevice = 3;
 // Bytes for the loss and counts of a step, and for the optimizer's rates and its flag of non-finite
@@ -69,7 +68,7 @@ std::string FittingParts(const Model& model, MemoryNeeds needs, int64_t free_byt
     const MemoryForecast forecast = ForecastMemory(model, needs);
     return forecast.total() + forecast.workspaces <= free_bytes;
   };
-  for (int64_t parts = needs.micro_batches + 1; parts <= batch && parts <= kMostParts; ++parts) {
+  for (int64_t parts = 2 * needs.micro_batches; parts <= batch; parts *= 2) {
     if (fits(parts)) return absl::StrCat(", or micro_batches: ", parts);
   }
   return "";

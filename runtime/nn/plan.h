@@ -109,8 +109,7 @@ class Plan {
   virtual absl::Status EnqueueLoss(LossResult* host) = 0;
 
   // Copies the outputs of the last Forward of a plan with one micro-batch to host[0 .. rows * classes): the
-  // logits, row by row. Blocks until
-  // the stream has computed them.
+  // logits, row by row. Blocks until the stream has computed them.
   virtual absl::Status ReadOutputs(float* host) = 0;
 
   // Bytes of the plan's activations (shared or its own), batches and workspaces.

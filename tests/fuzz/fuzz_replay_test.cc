@@ -30,6 +30,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"proc_text", FuzzProcText},
       {"idx", FuzzIdx},
       {"safetensors", FuzzSafetensors},
+      {"weights", FuzzWeights},
       {"manifest", FuzzManifest},
       {"checkpoint", FuzzCheckpoint},
       {"journal", FuzzJournal},

@@ -28,6 +28,7 @@ void FuzzProcText(absl::string_view input);     // Files in /proc from which res
 // Input from files.
 void FuzzIdx(absl::string_view input);           // Images and labels in IDX format, plain and gzipped.
 void FuzzSafetensors(absl::string_view input);   // Tensors in safetensors format, also from other tools.
+void FuzzWeights(absl::string_view input);       // A file of weights to be imported.
 void FuzzManifest(absl::string_view input);      // A checkpoint's manifest, without its checksum.
 void FuzzCheckpoint(absl::string_view input);    // A manifest --- parameters --- slots.
 void FuzzJournal(absl::string_view input);       // RUN_DIR/journal.

@@ -166,9 +166,9 @@ TEST(MemoryForecast, HugeBatchDoesNotOverflow) {
 }
 
 // The result of the memory check, as text, on a GPU with `free_bytes` of memory.
-std::string Refusal(int64_t rows, int64_t free_bytes) {
+std::string Refusal(int64_t rows, int64_t free_bytes, int64_t micro_batches = 1) {
   const auto device = testing::CreateLateDevice({.memory_bytes = free_bytes});
-  return StatusText(CheckDeviceMemory(*device, MakeLenet(), OnGpu(rows)));
+  return StatusText(CheckDeviceMemory(*device, MakeLenet(), OnGpu(rows, micro_batches)));
 }
 
 TEST(MemoryForecast, JobThatDoesNotFitIsRefusedAndAFittingBatchNamed) {
@@ -178,6 +178,8 @@ TEST(MemoryForecast, JobThatDoesNotFitIsRefusedAndAFittingBatchNamed) {
   const int64_t batch = LargestBatch(MakeLenet(), OnGpu(0), 4 * kGibibyte, true);
   EXPECT_THAT(refusal, HasSubstr(absl::StrCat("a batch of ", batch, " a worker fits")));
   EXPECT_EQ(Refusal(batch, 4 * kGibibyte), "OK");
+  EXPECT_THAT(refusal, HasSubstr(", or micro_batches: 4"));
+  EXPECT_EQ(Refusal(100'000, 4 * kGibibyte, 4), "OK");
   EXPECT_GE(LeftAfterTraining(MakeLenet(), 1000, 4 * kGibibyte), 0);
 }
 

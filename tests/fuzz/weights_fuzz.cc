@@ -1,0 +1,33 @@
+// Input: a file of weights that `tethys import` reads.
+#include "deploy/model_files/weights_file.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+
+void FuzzWeights(absl::string_view input) {
+  const InputFile file(input);
+  const absl::StatusOr<TorchWeightsFile> weights = TorchWeightsFile::Open(file.path());
+  if (!weights.ok()) return RequireRefusal(weights.status(), file.path());
+  int64_t bytes = 0;
+  for (const SafetensorsEntry& entry : weights->entries()) {
+    bytes += entry.end - entry.begin;
+    // A variable of the model with the tensor's elements, in their order.
+    TorchTensor tensor = {.name = entry.name, .shape = entry.shape};
+    tensor.variable.range.count = ElementCount(entry.shape).value();
+    tensor.axes = {tensor.variable.range.count};
+    tensor.order = {0};
+    const auto values = weights->Read(tensor);
+    Require(values.ok() == (entry.dtype == kFloat32Dtype), "all tensors of float32, and no others, are read");
+    if (values.ok()) {
+      Require(static_cast<int64_t>(values->size()) * 4 == entry.end - entry.begin, "a tensor is read whole");
+    } else {
+      RequireRefusal(values.status(), entry.name);
+    }
+    tensor.shape.push_back(2);
+    Require(!weights->Read(tensor).ok(), "a tensor of another shape is refused");
+  }
+  Require(bytes <= static_cast<int64_t>(input.size()), "tensors are no larger than their file");
+}
+
+}  // namespace tethys::fuzz
