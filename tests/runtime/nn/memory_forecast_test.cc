@@ -178,8 +178,8 @@ TEST(MemoryForecast, JobThatDoesNotFitIsRefusedAndAFittingBatchNamed) {
   const int64_t batch = LargestBatch(MakeLenet(), OnGpu(0), 4 * kGibibyte, true);
   EXPECT_THAT(refusal, HasSubstr(absl::StrCat("a batch of ", batch, " a worker fits")));
   EXPECT_EQ(Refusal(batch, 4 * kGibibyte), "OK");
-  EXPECT_THAT(refusal, HasSubstr(", or micro_batches: 4"));
-  EXPECT_EQ(Refusal(100'000, 4 * kGibibyte, 4), "OK");
+  EXPECT_THAT(refusal, HasSubstr(", or micro_batches: 2"));
+  EXPECT_EQ(Refusal(100'000, 4 * kGibibyte, 2), "OK");
   EXPECT_GE(LeftAfterTraining(MakeLenet(), 1000, 4 * kGibibyte), 0);
 }
 
