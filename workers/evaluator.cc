@@ -32,26 +32,35 @@ absl::Status ForEachBatch(Device& device, Plan& plan, std::shared_ptr<const Data
 
 }  // namespace
 
-absl::StatusOr<EvaluationSums> Evaluate(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset,
-                                        Slice slice) {
-  EvaluationSums sums;
+absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
+                                               std::shared_ptr<const Dataset> dataset, Slice slice) {
+  LossResult sums;
   const auto add_loss = [&](Slice) -> absl::Status {
     TETHYS_ASSIGN_OR_RETURN(const LossResult loss, plan.Loss());
     sums.loss_sum += loss.loss_sum;
-    sums.correct += static_cast<int64_t>(loss.correct);
+    sums.correct += loss.correct;
+    sums.labels += loss.labels;
+    sums.correct_top5 += loss.correct_top5;
     return absl::OkStatus();
   };
   TETHYS_RETURN_IF_ERROR(ForEachBatch(device, plan, std::move(dataset), slice, add_loss));
-  sums.samples = slice.count();
-  return sums;
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<int64_t> confusion, plan.TakeConfusion());
+  proto::EvaluationDone done;
+  done.set_samples(slice.count());
+  done.set_loss_sum(sums.loss_sum);
+  done.set_correct(static_cast<int64_t>(sums.correct));
+  done.set_labels(static_cast<int64_t>(sums.labels));
+  done.set_correct_top5(static_cast<int64_t>(sums.correct_top5));
+  done.mutable_confusion()->Assign(confusion.begin(), confusion.end());
+  return done;
 }
 
 absl::Status Predict(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice,
-                     int64_t classes, UseOutputs use) {
-  std::vector<float> logits(plan.rows() * classes);
+                     int64_t each, UseOutputs use) {
+  std::vector<float> outputs(plan.rows() * each);
   return ForEachBatch(device, plan, std::move(dataset), slice, [&](Slice batch) -> absl::Status {
-    TETHYS_RETURN_IF_ERROR(plan.ReadOutputs(logits.data()));
-    return use(batch.begin, absl::MakeConstSpan(logits.data(), batch.count() * classes));
+    TETHYS_RETURN_IF_ERROR(plan.ReadOutputs(outputs.data()));
+    return use(batch.begin, absl::MakeConstSpan(outputs.data(), batch.count() * each));
   });
 }
 

@@ -6,31 +6,25 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "proto/chief.pb.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sharding.h"
 #include "runtime/nn/plan.h"
 
 namespace tethys {
 
-// Sums over samples, not means, so that the results of several slices can be added.
-struct EvaluationSums {
-  double loss_sum = 0;
-  int64_t correct = 0;
-  int64_t samples = 0;
-};
-
 // Evaluates samples [slice.begin, slice.end) in natural order, in batches of plan.rows(). `plan` was compiled
-// for `device`.
-absl::StatusOr<EvaluationSums> Evaluate(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset,
-                                        Slice slice);
+// for `device`. Returns sums over samples, so that the results of several slices can be added, without an id.
+absl::StatusOr<proto::EvaluationDone> Evaluate(Device& device, Plan& plan,
+                                               std::shared_ptr<const Dataset> dataset, Slice slice);
 
-// The outputs of samples [first, first + logits.size() / classes), row by row.
-using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<const float> logits)>;
+// The outputs of some samples from sample `first` on, row by row.
+using UseOutputs = absl::FunctionRef<absl::Status(int64_t first, absl::Span<const float> outputs)>;
 
 // Calls `use` with the outputs of samples [slice.begin, slice.end), batch by batch in natural order.
-// `classes` is the number of outputs of a sample. Returns the first error of `use`.
+// `each` is the number of outputs of a sample. Returns the first error of `use`.
 absl::Status Predict(Device& device, Plan& plan, std::shared_ptr<const Dataset> dataset, Slice slice,
-                     int64_t classes, UseOutputs use);
+                     int64_t each, UseOutputs use);
 
 }  // namespace tethys
 

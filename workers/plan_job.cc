@@ -47,7 +47,7 @@ absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t tra
 
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   proto::JobPlan plan;
-  TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, ReadDatasetSizes(job.data()));
+  TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, ReadDatasetSizes(job));
   *plan.mutable_job() = job;
   TETHYS_RETURN_IF_ERROR(CheckTrainingLength(sizes.train, job));
   plan.set_job_hash(JobHash(plan.job()));
@@ -55,10 +55,12 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   plan.set_validation_samples(sizes.validation);
   plan.set_test_samples(sizes.test);
   for (const int64_t axis : sizes.sample_shape) plan.add_sample_shape(axis);
+  for (const int64_t axis : sizes.labels.shape) plan.add_label_shape(axis);
   plan.set_batch_per_worker(BatchPerWorkerRows(job));
   plan.set_global_batch(GlobalBatch(job));
   TETHYS_ASSIGN_OR_RETURN(const Model model,
                           Model::Create(job.model(), sizes.sample_shape, job.data().classes()));
+  TETHYS_RETURN_IF_ERROR(Annotate(model.CheckLabels(sizes.labels), "model"));
   TETHYS_RETURN_IF_ERROR(CheckBatches(job, model, sizes.train));
   AddVariables(model.variables(), plan);
   AddStatistics(model.statistics(), plan);

@@ -146,8 +146,8 @@ absl::Status Replica::PrepareEvaluation(absl::Span<const float> statistics) {
                                statistics_->bytes());
 }
 
-absl::StatusOr<EvaluationSums> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
-                                                 absl::Span<const float> statistics) {
+absl::StatusOr<proto::EvaluationDone> Replica::Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
+                                                        absl::Span<const float> statistics) {
   TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
   return tethys::Evaluate(*device_, *evaluation_plan_, std::move(dataset), slice);
 }
@@ -155,7 +155,7 @@ absl::StatusOr<EvaluationSums> Replica::Evaluate(std::shared_ptr<const Dataset> 
 absl::Status Replica::Predict(std::shared_ptr<const Dataset> dataset, Slice slice, UseOutputs use,
                               absl::Span<const float> statistics) {
   TETHYS_RETURN_IF_ERROR(PrepareEvaluation(statistics));
-  return tethys::Predict(*device_, *evaluation_plan_, std::move(dataset), slice, model_.classes(), use);
+  return tethys::Predict(*device_, *evaluation_plan_, std::move(dataset), slice, model_.outputs(), use);
 }
 
 absl::Status Replica::FillInitialValues(uint64_t seed) {

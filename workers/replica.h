@@ -85,8 +85,8 @@ class Replica {
   // Returns sums over samples [slice.begin, slice.end) of `dataset`. First calls Refresh if a strategy is
   // attached. Requires that no step is in flight. `statistics` is an arena of moving statistics in host
   // memory; empty: the replica's own.
-  absl::StatusOr<EvaluationSums> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
-                                          absl::Span<const float> statistics = {});
+  absl::StatusOr<proto::EvaluationDone> Evaluate(std::shared_ptr<const Dataset> dataset, Slice slice,
+                                                 absl::Span<const float> statistics = {});
 
   // Calls `use` with the outputs of samples [slice.begin, slice.end) of `dataset`, as tethys::Predict does.
   // Otherwise like Evaluate.

@@ -154,6 +154,7 @@ LossResult StepPipeline::Loss(int parity) {
   for (int64_t i = 0; i < micro_batches(); ++i) {
     sum.loss_sum += Losses(parity)[i].loss_sum;
     sum.correct += Losses(parity)[i].correct;
+    sum.labels += Losses(parity)[i].labels;
   }
   return sum;
 }
@@ -173,6 +174,7 @@ absl::Status StepPipeline::Record(const StepInfo& step, const absl::StatusOr<Ste
   const LossResult loss = Loss(step.parity);
   parts_.recorder.EndStep({.loss_sum = loss.loss_sum,
                            .correct = static_cast<int64_t>(loss.correct),
+                           .labels = static_cast<int64_t>(loss.labels),
                            .bytes_out = outcome->bytes_out,
                            .bytes_in = outcome->bytes_in,
                            .staleness = outcome->staleness,

@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task
 absl::Status Trainer::Build(RingListener& listener) {
   const proto::JobPlan& plan = setup_.plan();
   const proto::Job& job = plan.job();
-  TETHYS_ASSIGN_OR_RETURN(datasets_, LoadDatasets(job.data()));
+  TETHYS_ASSIGN_OR_RETURN(datasets_, LoadDatasets(job));
   if (datasets_.train->size() != plan.train_samples()) {
     return absl::FailedPreconditionError(
         absl::StrCat("this host's training data has ", datasets_.train->size(), " samples, the job's has ",
@@ -52,6 +52,7 @@ absl::Status Trainer::Build(RingListener& listener) {
   if (model.variables().signature() != plan.model_signature()) {
     return absl::FailedPreconditionError("the model built here has other variables than the job's plan");
   }
+  TETHYS_RETURN_IF_ERROR(model.CheckLabels(datasets_.train->label_format()));
   steps_ = leased_ ? 0 : setup_.state().step();
   TETHYS_RETURN_IF_ERROR(CreateReplica(std::move(model)));
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Strategy> strategy,
@@ -160,7 +161,7 @@ absl::StatusOr<proto::RunDone> Trainer::RunSegment(const proto::Run& run) {
   return result;
 }
 
-absl::StatusOr<EvaluationSums> Trainer::Evaluate(const proto::Evaluate& order) {
+absl::StatusOr<proto::EvaluationDone> Trainer::Evaluate(const proto::Evaluate& order) {
   const std::shared_ptr<const Dataset> dataset = order.split() == proto::TEST    ? datasets_.test
                                                  : order.split() == proto::TRAIN ? datasets_.train
                                                                                  : datasets_.validation;

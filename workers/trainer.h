@@ -30,7 +30,7 @@ class Trainer {
   // Runs all steps of this worker in a segment. Has the errors of StepPipeline.
   absl::StatusOr<proto::RunDone> RunSegment(const proto::Run& run);
 
-  absl::StatusOr<EvaluationSums> Evaluate(const proto::Evaluate& order);
+  absl::StatusOr<proto::EvaluationDone> Evaluate(const proto::Evaluate& order);
 
   // Streams this worker's part of the parameters and slots to the checkpoint that the chief is writing.
   absl::Status Save(const proto::Save& order);

@@ -54,13 +54,10 @@ class Worker final : public TaskLife {
   }
 
   absl::Status Evaluate(const proto::Evaluate& order) {
-    TETHYS_ASSIGN_OR_RETURN(const EvaluationSums sums, trainer_->Evaluate(order));
     proto::FromTask answer;
     proto::EvaluationDone& done = *answer.mutable_evaluation_done();
+    TETHYS_ASSIGN_OR_RETURN(done, trainer_->Evaluate(order));
     done.set_id(order.id());
-    done.set_correct(sums.correct);
-    done.set_samples(sums.samples);
-    done.set_loss_sum(sums.loss_sum);
     session_.Send(std::move(answer));
     return absl::OkStatus();
   }

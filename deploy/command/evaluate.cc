@@ -5,9 +5,11 @@
 #include "deploy/command/checkpoint_choice.h"
 #include "deploy/command/checkpoint_use.h"
 #include "deploy/command/command.h"
+#include "deploy/command/quality_text.h"
 #include "deploy/text.h"
 #include "runtime/checkpoint/checkpoint_reader.h"
 #include "runtime/checkpoint/model_description.h"
+#include "runtime/chief/quality_sums.h"
 #include "runtime/data/dataset.h"
 #include "runtime/job/job.h"
 #include "runtime/job/job_file.h"
@@ -35,10 +37,11 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(request.checkpoint, FindCheckpoint(flags.Get("checkpoint")));
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.checkpoint));
   TETHYS_ASSIGN_OR_RETURN(request.job, LoadJob(job_file, flags.GetAll("set")));
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(request.job.data()));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(request.job));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
   TETHYS_ASSIGN_OR_RETURN(Model model, Model::Create(request.job.model(), request.dataset->sample_shape(),
                                                      request.job.data().classes()));
+  TETHYS_RETURN_IF_ERROR(model.CheckLabels(request.dataset->label_format()));
   request.model = std::make_unique<Model>(std::move(model));
   TETHYS_ASSIGN_OR_RETURN(request.reader,
                           CheckpointReader::Open(request.checkpoint, &request.model->variables()));
@@ -57,7 +60,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   return request;
 }
 
-absl::StatusOr<EvaluationSums> EvaluateCheckpoint(const Request& request) {
+absl::StatusOr<proto::EvaluationDone> EvaluateCheckpoint(const Request& request) {
   const int64_t rows = std::min(BatchPerWorkerRows(request.job), request.dataset->size());
   TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<Replica> replica,
                           LoadReplica(*request.reader, *request.model, request.device, request.job.device(),
@@ -68,13 +71,17 @@ absl::StatusOr<EvaluationSums> EvaluateCheckpoint(const Request& request) {
 int RunEvaluate(const Flags& flags) {
   const absl::StatusOr<Request> request = PrepareRequest(flags);
   if (!request.ok()) return Fail("evaluate", request.status(), kExitBadRequest);
-  const absl::StatusOr<EvaluationSums> sums = EvaluateCheckpoint(*request);
-  if (!sums.ok()) return Fail("evaluate", sums.status(), kExitFailed);
-  const double samples = static_cast<double>(sums->samples);
-  std::printf("%s of %s (step %lld): accuracy %.4f, loss %.4f over %s samples\n",
-              flags.Get("split", "test").c_str(), request->checkpoint.c_str(),
-              static_cast<long long>(request->reader->manifest().state().step()), sums->correct / samples,
-              sums->loss_sum / samples, CountText(sums->samples).c_str());
+  const absl::StatusOr<proto::EvaluationDone> done = EvaluateCheckpoint(*request);
+  if (!done.ok()) return Fail("evaluate", done.status(), kExitFailed);
+  QualitySums sums;
+  sums.Add(*done);
+  const proto::Quality quality = sums.Quality();
+  std::printf("%s of %s (step %lld): %s over %s samples\n", flags.Get("split", "test").c_str(),
+              request->checkpoint.c_str(), static_cast<long long>(request->reader->manifest().state().step()),
+              QualityText(quality).c_str(), CountText(quality.samples()).c_str());
+  for (const proto::ClassIou& iou : quality.iou()) {
+    std::printf("  IoU of class %d: %.4f\n", iou.class_index(), iou.iou());
+  }
   return kExitSuccess;
 }
 

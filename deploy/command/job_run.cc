@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_format.h"
 #include "deploy/command/initial_values.h"
+#include "deploy/command/quality_text.h"
 #include "deploy/hosts/remote_run_dir.h"
 #include "deploy/launcher/load_meter.h"
 #include "deploy/launcher/progress_display.h"
@@ -120,7 +121,7 @@ class EarlierRun {
 
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PlanJob(job));
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job.data()));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
   TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets.train));
   plan.mutable_scaling()->set_mean(scaling.mean);
   plan.mutable_scaling()->set_deviation(scaling.deviation);
@@ -256,20 +257,20 @@ std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {
   if (!summary.ok()) return StatusText(summary.status());
   std::string text = "done";
   if (summary->has_test()) {
-    text =
-        absl::StrFormat("test accuracy %.4f, loss %.4f", summary->test().accuracy(), summary->test().loss());
+    text = absl::StrCat("test ", QualityText(summary->test()));
   } else if (summary->has_validation()) {
-    text = absl::StrFormat("validation accuracy %.4f, loss %.4f", summary->validation().accuracy(),
-                           summary->validation().loss());
+    text = absl::StrCat("validation ", QualityText(summary->validation()));
   }
   absl::StrAppendFormat(&text, "; %.1f s of training, %.1f s in all", summary->timing().training_seconds(),
                         summary->timing().total_seconds());
   if (summary->attempt_size() > 1) absl::StrAppend(&text, " over ", summary->attempt_size(), " attempts");
   if (summary->has_best()) {
-    absl::StrAppendFormat(&text,
-                          "; best after epoch %d, in checkpoints/best: validation accuracy %.4f, loss %.4f",
-                          summary->best().epoch() + 1, summary->best().validation_accuracy(),
-                          summary->best().validation_loss());
+    const std::string accuracy =
+        summary->validation().has_accuracy()
+            ? absl::StrFormat("accuracy %.4f, ", summary->best().validation_accuracy())
+            : "";
+    absl::StrAppendFormat(&text, "; best after epoch %d, in checkpoints/best: validation %sloss %.4f",
+                          summary->best().epoch() + 1, accuracy, summary->best().validation_loss());
   }
   if (summary->has_cost()) {
     absl::StrAppendFormat(&text, "; cost %.4g, %.4g an epoch, at %.4g an hour", summary->cost().run(),
@@ -277,7 +278,7 @@ std::string OutcomeText(const proto::Job& job, const std::string& run_dir) {
   }
   const proto::Quality& quality = summary->has_test() ? summary->test() : summary->validation();
   const double chance = 1.0 / std::max<double>(1, job.data().classes());
-  if (quality.samples() > 0 && job.data().classes() > 1 && IsAtChance(quality.accuracy(), chance)) {
+  if (quality.has_accuracy() && job.data().classes() > 1 && IsAtChance(quality.accuracy(), chance)) {
     absl::StrAppendFormat(
         &text,
         "\nThat is hardly better than a guess among %d classes: lower optimizer.learning_rate, "

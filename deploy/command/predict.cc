@@ -28,7 +28,8 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
       return absl::InvalidArgumentError("--images is given, so leave JOB, --split and --set out");
     }
     request.settings.set_threads_per_rank(1);
-    TETHYS_ASSIGN_OR_RETURN(request.dataset, LoadImages(flags.Get("images")));
+    TETHYS_ASSIGN_OR_RETURN(request.dataset,
+                            LoadImages(flags.Get("images"), request.saved.model.loss().labels()));
     return absl::OkStatus();
   }
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.saved.path));
@@ -38,8 +39,9 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
                                                    ", but the model of ", request.saved.path, " has ",
                                                    request.saved.model.classes(), " classes"));
   }
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job.data()));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
+  TETHYS_RETURN_IF_ERROR(request.saved.model.CheckLabels(request.dataset->label_format()));
   request.settings = job.device();
   request.labelled = true;
   return absl::OkStatus();
@@ -66,11 +68,12 @@ absl::Status WritePredictions(const Request& request, PredictionFile& file) {
   TETHYS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Replica> replica,
       LoadReplica(*request.saved.reader, model, request.device, request.settings, rows, request.scaling));
-  const auto add = [&](int64_t first, absl::Span<const float> logits) {
-    const auto samples = static_cast<int64_t>(logits.size()) / model.classes();
-    for (int64_t i = 0; i < samples; ++i) {
-      TETHYS_RETURN_IF_ERROR(
-          file.Add(request.dataset->label(first + i), logits.subspan(i * model.classes(), model.classes())));
+  const int64_t each = model.outputs();
+  std::vector<int32_t> labels(model.loss().labels().elements());
+  const auto add = [&](int64_t first, absl::Span<const float> outputs) {
+    for (int64_t i = 0; i < static_cast<int64_t>(outputs.size()) / each; ++i) {
+      request.dataset->CopyLabels(first + i, labels.data());
+      TETHYS_RETURN_IF_ERROR(file.Add(labels[0], outputs.subspan(i * each, each)));
     }
     return absl::OkStatus();
   };
@@ -84,7 +87,8 @@ int RunPredict(const Flags& flags) {
   if (!request.ok()) return Fail("predict", request.status(), kExitBadRequest);
   const std::string path = flags.Get("out");
   const auto file = PredictionFile::Create(path, {.samples = request->dataset->size(),
-                                                  .classes = request->saved.model.classes(),
+                                                  .output = request->saved.model.output_shape(),
+                                                  .classifies = !request->saved.model.loss().labels().targets,
                                                   .labelled = request->labelled});
   if (!file.ok()) return Fail("predict", Annotate(file.status(), "--out"), kExitBadRequest);
   const absl::Status written = WritePredictions(*request, **file);
@@ -105,8 +109,9 @@ std::vector<FlagSpec> PredictFlags() {
                    .value = "FILE",
                    .help =
                        "FILE.csv: a line per sample with its label, if there are labels, the class and the "
-                       "probability of each class. FILE.npy: a NumPy array of the logits, float32 "
-                       "[samples, classes].",
+                       "probability of each class; of a model with targets, its outputs. FILE.npy: a NumPy "
+                       "array of the outputs (logits), float32 [samples, classes] or, for maps of labels, "
+                       "[samples, height, width, classes].",
                    .required = true});
   return flags;
 }

@@ -140,7 +140,8 @@ std::string LiveLine(const proto::Progress& progress, int64_t epochs, int column
   const std::string with_short_bar = absl::StrCat(epoch, " ", Bar(share, kShortBarWidth), " ", percent);
   if (progress.epoch_samples_done() <= 0) return FirstThatFits({with_bar, with_short_bar, epoch}, columns);
   const std::string loss = absl::StrFormat("  loss %.4f", progress.loss());
-  const std::string accuracy = absl::StrFormat("  accuracy %.4f", progress.accuracy());
+  const std::string accuracy =
+      progress.has_accuracy() ? absl::StrFormat("  accuracy %.4f", progress.accuracy()) : "";
   const std::string rate = absl::StrCat("  ", RateText(progress.samples_per_second()));
   const std::string left = absl::StrCat("  ", DurationText(progress.eta_seconds()), " left");
   return FirstThatFits(
@@ -169,7 +170,8 @@ std::vector<std::string> LateTaskLines(const proto::Progress& progress) {
 std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int columns) {
   const std::string epoch = EpochText(result.epoch(), epochs);
   const std::string loss = absl::StrFormat("  loss %.4f", result.train_loss());
-  const std::string accuracy = absl::StrFormat("  accuracy %.4f", result.train_accuracy());
+  const std::string accuracy =
+      result.has_train_accuracy() ? absl::StrFormat("  accuracy %.4f", result.train_accuracy()) : "";
   const std::string seconds = absl::StrFormat("  %.1f s", result.train_seconds());
   const std::string rate = absl::StrCat("  ", RateText(result.samples_per_second()));
   if (!result.validated()) {
@@ -178,9 +180,18 @@ std::string EpochLine(const proto::EpochResult& result, int64_t epochs, int colu
                          columns);
   }
   const std::string validation_loss = absl::StrFormat("  validation loss %.4f", result.validation_loss());
+  if (!result.has_validation_accuracy()) {
+    return FirstThatFits({absl::StrCat(epoch, loss, validation_loss, seconds, rate),
+                          absl::StrCat(epoch, loss, validation_loss), absl::StrCat(epoch, loss), epoch},
+                         columns);
+  }
   const std::string validation = absl::StrFormat("%.4f", result.validation_accuracy());
+  const std::string iou = result.has_validation_mean_iou()
+                              ? absl::StrFormat("  mean IoU %.4f", result.validation_mean_iou())
+                              : "";
   return FirstThatFits(
-      {absl::StrCat(epoch, loss, accuracy, validation_loss, "  accuracy ", validation, seconds, rate),
+      {absl::StrCat(epoch, loss, accuracy, validation_loss, "  accuracy ", validation, iou, seconds, rate),
+       absl::StrCat(epoch, loss, accuracy, validation_loss, "  accuracy ", validation, seconds, rate),
        absl::StrCat(epoch, loss, accuracy, validation_loss, "  accuracy ", validation, seconds),
        absl::StrCat(epoch, loss, accuracy, "  validation ", validation, seconds),
        absl::StrCat(epoch, accuracy, "  validation ", validation, seconds),

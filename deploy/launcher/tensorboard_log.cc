@@ -31,9 +31,11 @@ void AddScalar(const std::string& tag, double value, proto::Event& event) {
   scalar.set_simple_value(static_cast<float>(value));
 }
 
-void AddQuality(const std::string& split, double loss, double accuracy, proto::Event& event) {
+using Accuracy = absl::optional<double>;
+
+void AddQuality(const std::string& split, double loss, Accuracy accuracy, proto::Event& event) {
   AddScalar("loss/" + split, loss, event);
-  AddScalar("accuracy/" + split, accuracy, event);
+  if (accuracy.has_value()) AddScalar("accuracy/" + split, *accuracy, event);
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ void TensorboardLog::AddProgress(const proto::Progress& progress) {
   last_progress_step_ = progress.step();
   proto::Event event = EventAt(progress.step(), options_.wall_seconds());
   AddScalar("progress/loss", progress.loss(), event);
-  AddScalar("progress/accuracy", progress.accuracy(), event);
+  if (progress.has_accuracy()) AddScalar("progress/accuracy", progress.accuracy(), event);
   AddScalar("progress/samples_per_second", progress.samples_per_second(), event);
   AddScalar("progress/learning_rate", options_.learning_rate(progress.epoch(), done), event);
   Write(event);
@@ -75,9 +77,15 @@ void TensorboardLog::AddEpoch(const proto::EpochResult& epoch) {
   const EpochEnd end = {epoch.step(), options_.wall_seconds()};
   epochs_[epoch.epoch()] = end;
   proto::Event event = EventAt(end.step, end.wall_seconds);
-  AddQuality("train", epoch.train_loss(), epoch.train_accuracy(), event);
+  AddQuality("train", epoch.train_loss(),
+             epoch.has_train_accuracy() ? Accuracy(epoch.train_accuracy()) : absl::nullopt, event);
   if (epoch.validated()) {
-    AddQuality("validation", epoch.validation_loss(), epoch.validation_accuracy(), event);
+    AddQuality("validation", epoch.validation_loss(),
+               epoch.has_validation_accuracy() ? Accuracy(epoch.validation_accuracy()) : absl::nullopt,
+               event);
+    if (epoch.has_validation_mean_iou()) {
+      AddScalar("mean_iou/validation", epoch.validation_mean_iou(), event);
+    }
     AddScalar("epoch/validation_seconds", epoch.validation_seconds(), event);
   }
   AddScalar("epoch/learning_rate", options_.learning_rate(epoch.epoch(), 0), event);
@@ -91,7 +99,9 @@ void TensorboardLog::AddResults(const proto::RunSummary& summary, absl::string_v
   AddPhases(steps_csv);
   if (!summary.has_test()) return;
   proto::Event event = EventAt(summary.steps(), options_.wall_seconds());
-  AddQuality("test", summary.test().loss(), summary.test().accuracy(), event);
+  const proto::Quality& test = summary.test();
+  AddQuality("test", test.loss(), test.has_accuracy() ? Accuracy(test.accuracy()) : absl::nullopt, event);
+  if (test.has_mean_iou()) AddScalar("mean_iou/test", test.mean_iou(), event);
   Write(event);
 }
 

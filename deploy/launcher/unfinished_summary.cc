@@ -29,10 +29,12 @@ proto::FirstFailure FailureOf(const RunResult& result) {
 
 void FillEpoch(const proto::EpochResult& epoch, proto::RunSummary& summary) {
   summary.set_epochs(epoch.epoch() + 1);
-  summary.mutable_train()->set_accuracy(epoch.train_accuracy());
+  if (epoch.has_train_accuracy()) summary.mutable_train()->set_accuracy(epoch.train_accuracy());
   summary.mutable_train()->set_loss(epoch.train_loss());
   if (!epoch.validated()) return;
-  summary.mutable_validation()->set_accuracy(epoch.validation_accuracy());
+  if (epoch.has_validation_accuracy()) {
+    summary.mutable_validation()->set_accuracy(epoch.validation_accuracy());
+  }
   summary.mutable_validation()->set_loss(epoch.validation_loss());
 }
 

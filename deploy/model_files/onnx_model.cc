@@ -346,7 +346,7 @@ absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config
   Shape input = model.sample_shape();
   if (IsImage(input)) input = {ImageOf(input).channels, input[0], input[1]};
   Describe(kBatchName, input, *graph.add_input());
-  Describe(kLogits, {model.classes()}, *graph.add_output());
+  Describe(kLogits, model.output_shape(), *graph.add_output());
 
   const proto::Model expanded = ExpandModel(config, model.classes());
   const ModelInputs inputs = FindInputs(expanded);

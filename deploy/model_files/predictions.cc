@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "deploy/model_files/whole_file.h"
 
 namespace tethys {
@@ -31,14 +32,22 @@ class CsvPredictions final : public PredictionFile {
   CsvPredictions(WholeFile file, const PredictionShape& shape) : file_(std::move(file)), shape_(shape) {}
 
   absl::Status Begin() {
-    std::string line = shape_.labelled ? "sample,label,class" : "sample,class";
-    for (int64_t i = 0; i < shape_.classes; ++i) absl::StrAppend(&line, ",probability_", i);
+    std::string line = !shape_.classifies ? "sample"
+                       : shape_.labelled  ? "sample,label,class"
+                                          : "sample,class";
+    const char* const column = shape_.classifies ? ",probability_" : ",output_";
+    for (int64_t i = 0; i < shape_.output[0]; ++i) absl::StrAppend(&line, column, i);
     return file_.Append(line + "\n");
   }
-  absl::Status Add(int32_t label, absl::Span<const float> logits) override {
-    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
-    std::string line = absl::StrCat(next_++, ",", shape_.labelled ? absl::StrCat(label, ",") : "", best);
-    for (const double value : Probabilities(logits)) absl::StrAppendFormat(&line, ",%.9g", value);
+  absl::Status Add(int32_t label, absl::Span<const float> outputs) override {
+    std::string line = absl::StrCat(next_++);
+    if (shape_.classifies) {
+      const auto best = std::max_element(outputs.begin(), outputs.end()) - outputs.begin();
+      absl::StrAppend(&line, ",", shape_.labelled ? absl::StrCat(label, ",") : "", best);
+      for (const double value : Probabilities(outputs)) absl::StrAppendFormat(&line, ",%.9g", value);
+    } else {
+      for (const float value : outputs) absl::StrAppendFormat(&line, ",%.9g", value);
+    }
     return file_.Append(line + "\n");
   }
   absl::Status Commit() override { return file_.Commit(); }
@@ -54,8 +63,8 @@ class NpyPredictions final : public PredictionFile {
   NpyPredictions(WholeFile file, const PredictionShape& shape) : file_(std::move(file)), shape_(shape) {}
 
   absl::Status Begin() {
-    std::string description = absl::StrFormat("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d), }",
-                                              shape_.samples, shape_.classes);
+    std::string description = absl::StrFormat("{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %s), }",
+                                              shape_.samples, absl::StrJoin(shape_.output, ", "));
     constexpr int64_t kFixedBytes = 10;  // "\x93NUMPY", the version, the length of the description.
     const auto unpadded = kFixedBytes + static_cast<int64_t>(description.size()) + 1;
     description.append((kNpyAlignment - unpadded % kNpyAlignment) % kNpyAlignment, ' ');
@@ -65,8 +74,8 @@ class NpyPredictions final : public PredictionFile {
     return file_.Append(absl::StrCat("\x93NUMPY", absl::string_view("\x01\x00", 2),
                                      absl::string_view(length, 2), description));
   }
-  absl::Status Add(int32_t, absl::Span<const float> logits) override {
-    return file_.Append({reinterpret_cast<const char*>(logits.data()), logits.size() * sizeof(float)});
+  absl::Status Add(int32_t, absl::Span<const float> outputs) override {
+    return file_.Append({reinterpret_cast<const char*>(outputs.data()), outputs.size() * sizeof(float)});
   }
   absl::Status Commit() override { return file_.Commit(); }
 
@@ -87,6 +96,11 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> Begin(const std::string& path, c
 
 absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Create(const std::string& path,
                                                                        const PredictionShape& shape) {
+  if (absl::EndsWith(path, ".csv") && shape.output.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": each sample has outputs ",
+                                                   ShapeText(shape.output),
+                                                   ", which are no line of a table: write them to a .npy"));
+  }
   if (absl::EndsWith(path, ".csv")) return Begin<CsvPredictions>(path, shape);
   if (absl::EndsWith(path, ".npy")) return Begin<NpyPredictions>(path, shape);
   return absl::InvalidArgumentError(absl::StrCat(path, " must end in .csv or .npy"));

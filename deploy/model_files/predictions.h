@@ -8,29 +8,33 @@
 
 #include "absl/types/span.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/variable.h"
 
 namespace tethys {
 
 // What is written of all samples.
 struct PredictionShape {
   int64_t samples = 0;
-  int64_t classes = 0;
-  bool labelled = false;  // The samples have labels.
+  Shape output = {};       // Of a sample: [classes], or [height, width, classes].
+  bool classifies = true;  // The outputs are logits of classes.
+  bool labelled = false;   // The samples have labels.
 };
 
 class PredictionFile {
  public:
   // The ending of `path` says the format.
-  //   .csv  a line per sample: sample, label (if there are labels), class, then the probability of each class
-  //   .npy  NumPy's format, version 1.0: the logits as float32 [samples, classes]
-  // InvalidArgument: another ending. Writes PATH.tmp until Commit.
+  //   .csv  a line per sample: sample, label (if there are labels), class, then the probability of each
+  //   class;
+  //         of outputs that are no logits: sample, outputs
+  //   .npy  NumPy's format, version 1.0: the outputs as float32, with the axis of samples first
+  // InvalidArgument: another ending, or .csv for outputs with several axes. Writes PATH.tmp until Commit.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Create(const std::string& path,
                                                                 const PredictionShape& shape);
   // Removes the file unless Commit has succeeded.
   virtual ~PredictionFile() = default;
 
-  // Adds the next sample. `label` is not used if the samples have none.
-  virtual absl::Status Add(int32_t label, absl::Span<const float> logits) = 0;
+  // Adds the next sample. `label` is not used if the samples have none, or outputs are no logits.
+  virtual absl::Status Add(int32_t label, absl::Span<const float> outputs) = 0;
   // Called once, after all samples: the file gets its name.
   virtual absl::Status Commit() = 0;
 };

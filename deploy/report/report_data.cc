@@ -257,7 +257,7 @@ void AddRunPoint(const Run& run, const Target& target, proto::ReportVariant& var
   point.set_name(DirectoryName(run));
   point.set_status(summary.status());
   point.set_seconds(summary.timing().training_seconds());
-  if (summary.has_test()) point.set_test_accuracy(summary.test().accuracy());
+  if (summary.test().has_accuracy()) point.set_test_accuracy(summary.test().accuracy());
   point.set_exchange(ExchangeOf(summary));
   if (!target.has_value()) return;
   const absl::optional<Reached> reached = FirstAtOrAbove(target->accuracy(), run.record.epochs);

@@ -134,7 +134,7 @@ ReportVariant MeansOver(absl::Span<const RunRecord> runs, int variant, const Tar
   const auto over = [&succeeded](auto measure) { return MeanOfSummaries(succeeded, measure); };
   using Summary = proto::RunSummary;
   *means.mutable_test_accuracy() = over([](const Summary& summary) {
-    return summary.has_test() ? Number(summary.test().accuracy()) : absl::nullopt;
+    return summary.test().has_accuracy() ? Number(summary.test().accuracy()) : absl::nullopt;
   });
   *means.mutable_seconds() =
       over([](const Summary& summary) { return Number(summary.timing().training_seconds()); });

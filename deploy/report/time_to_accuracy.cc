@@ -24,6 +24,7 @@ std::vector<EpochPoint> ParseEpochs(absl::string_view csv) {
     epoch.set_train_accuracy(line.Number("train_accuracy"));
     if (line.Text("validation_loss").empty()) continue;
     epoch.set_validation_loss(line.Number("validation_loss"));
+    if (line.Text("validation_accuracy").empty()) continue;
     epoch.set_validation_accuracy(line.Number("validation_accuracy"));
   }
   std::vector<EpochPoint> points;

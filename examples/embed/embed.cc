@@ -15,7 +15,7 @@ namespace tethys {
 absl::Status Train(const std::string& job_file) {
   const MonotonicClock clock;
   TETHYS_ASSIGN_OR_RETURN(const proto::Job job, LoadJob(job_file, {}));
-  TETHYS_ASSIGN_OR_RETURN(const Datasets data, LoadDatasets(job.data()));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets data, LoadDatasets(job));
   TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *data.train));
   TETHYS_ASSIGN_OR_RETURN(Model model,
                           Model::Create(job.model(), data.train->sample_shape(), job.data().classes()));
@@ -45,10 +45,11 @@ absl::Status Train(const std::string& job_file) {
   }
   TETHYS_RETURN_IF_ERROR(replica->Finish());
 
-  TETHYS_ASSIGN_OR_RETURN(const EvaluationSums sums, replica->Evaluate(data.test, {0, data.test->size()}));
-  const auto count = static_cast<double>(sums.samples);
-  std::cout << "accuracy " << static_cast<double>(sums.correct) / count << ", loss " << sums.loss_sum / count
-            << " after " << step.step << " steps\n";
+  TETHYS_ASSIGN_OR_RETURN(const proto::EvaluationDone sums,
+                          replica->Evaluate(data.test, {0, data.test->size()}));
+  const auto count = static_cast<double>(sums.samples());
+  std::cout << "accuracy " << static_cast<double>(sums.correct()) / count << ", loss "
+            << sums.loss_sum() / count << " after " << step.step << " steps\n";
   return absl::OkStatus();
 }
 

@@ -34,15 +34,23 @@ absl::Status EvaluationCoordinator::OnDone(TaskId worker, const proto::Evaluatio
   const auto part = parts_.find(worker);
   if (part != parts_.end() && part->second.answer != Answer::kAwaited) return absl::OkStatus();
   const int64_t samples = part == parts_.end() ? 0 : part->second.samples;
-  if (part == parts_.end() || done.samples() != samples || done.correct() < 0 ||
-      done.correct() > done.samples()) {
+  if (part == parts_.end() || done.samples() != samples || !IsPossible(done)) {
     return absl::InvalidArgumentError(absl::StrCat("it was asked to evaluate ", samples,
                                                    " samples, but reports ", done.correct(), " correct of ",
-                                                   done.samples()));
+                                                   done.labels(), " labels of ", done.samples(), " samples"));
   }
   part->second.answer = Answer::kCounted;
   sums_.Add(done);
   return absl::OkStatus();
+}
+
+bool EvaluationCoordinator::IsPossible(const proto::EvaluationDone& done) const {
+  const auto within = [&done](int64_t count) { return count >= 0 && count <= done.labels(); };
+  if (done.labels() < 0 || done.labels() / std::max<int64_t>(1, labels_) > done.samples()) return false;
+  if (!within(done.correct()) || !within(done.correct_top5())) return false;
+  if (done.confusion_size() == 0) return true;
+  return done.confusion_size() == classes_ * classes_ &&
+         std::all_of(done.confusion().begin(), done.confusion().end(), within);
 }
 
 void EvaluationCoordinator::OnLost(TaskId worker) {

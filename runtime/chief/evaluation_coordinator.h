@@ -22,6 +22,9 @@ namespace tethys {
 // Invariant: a pass is complete only if its sums cover every sample of the split once.
 class EvaluationCoordinator {
  public:
+  // `labels` is the number of labels of a sample; `classes` is that of a confusion matrix.
+  EvaluationCoordinator(int64_t labels, int64_t classes) : labels_(labels), classes_(classes) {}
+
   enum class State {
     kIdle,        // No pass has begun yet.
     kCollecting,  // Some worker has not answered.
@@ -44,12 +47,16 @@ class EvaluationCoordinator {
   double Seconds(Nanoseconds now) const { return ToSeconds(now - begin_); }
 
  private:
+  bool IsPossible(const proto::EvaluationDone& done) const;
+
   enum class Answer { kAwaited, kCounted, kLost };
   struct Part {
     int64_t samples = 0;
     Answer answer = Answer::kAwaited;
   };
 
+  const int64_t labels_;
+  const int64_t classes_;
   int64_t id_ = 0;  // 0: no pass has begun.
   int64_t samples_ = 0;
   std::map<TaskId, Part> parts_;

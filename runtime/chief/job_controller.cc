@@ -15,16 +15,23 @@ namespace {
 absl::Status CheckRecord(const proto::StepRecord& record) {
   constexpr int64_t kMost = int64_t{1} << 50;   // For counts, bytes, and nanoseconds (13 days).
   constexpr Nanoseconds kLatest = kMost << 10;  // 36 years after the machine booted.
-  bool plausible = record.step() >= 0 && record.correct() >= 0 && record.correct() <= record.samples() &&
+  bool plausible = record.step() >= 0 && record.correct() >= 0 && record.correct() <= record.labels() &&
                    record.begin_ns() >= 0 && record.begin_ns() <= kLatest;
-  for (const int64_t value : {record.step(), record.samples(), record.data_ns(), record.forward_ns(),
-                              record.backward_ns(), record.exchange_ns(), record.update_ns(),
-                              record.total_ns(), record.bytes_out(), record.bytes_in(), record.staleness()}) {
+  for (const int64_t value :
+       {record.step(), record.samples(), record.labels(), record.data_ns(), record.forward_ns(),
+        record.backward_ns(), record.exchange_ns(), record.update_ns(), record.total_ns(), record.bytes_out(),
+        record.bytes_in(), record.staleness()}) {
     plausible = plausible && value >= -kMost && value <= kMost;
   }
   if (plausible) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("a record that no step can have: ", record.ShortDebugString()));
+}
+
+int64_t LabelsOfSample(const proto::JobPlan& plan) {
+  int64_t labels = 1;
+  for (const int64_t axis : plan.label_shape()) labels *= axis;
+  return labels;
 }
 
 }  // namespace
@@ -46,8 +53,12 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       statistics_(std::move(statistics)),
       losses_(plan_, roster_, running_, started_),
       checkpoints_(plan_, state_),
+      evaluation_(LabelsOfSample(plan_), plan_.job().data().classes()),
       pause_(roster_, running_) {
-  epoch_sums_ = {state_.loss_sum(), state_.correct(), state_.samples()};
+  epoch_sums_ = {.loss = state_.loss_sum(),
+                 .correct = state_.correct(),
+                 .samples = state_.samples(),
+                 .labels = state_.has_labels() ? state_.labels() : state_.samples()};
 }
 
 void JobController::OnMessage(TaskId id, uint32_t incarnation, const proto::FromTask& message,
@@ -259,6 +270,7 @@ void JobController::BeginSave(Nanoseconds now, Actions& actions) {
   state.set_loss_sum(epoch_sums_.loss);
   state.set_correct(epoch_sums_.correct);
   state.set_samples(epoch_sums_.samples);
+  state.set_labels(epoch_sums_.labels);
   *state.mutable_attempt() = earlier_attempts_;
   *state.add_attempt() = OwnAttempt(now);
   checkpoints_.Begin(++order_id_, state, statistics_.current(), roster_.Present(checkpoints_.source_role()),
@@ -322,7 +334,8 @@ void JobController::FinishEvaluation(Nanoseconds now, Actions& actions) {
     state_.set_validation_seconds(state_.validation_seconds() + seconds);
     epoch_result_.set_validated(true);
     epoch_result_.set_validation_loss(quality.loss());
-    epoch_result_.set_validation_accuracy(quality.accuracy());
+    if (quality.has_accuracy()) epoch_result_.set_validation_accuracy(quality.accuracy());
+    if (quality.has_mean_iou()) epoch_result_.set_validation_mean_iou(quality.mean_iou());
     epoch_result_.set_validation_seconds(seconds);
     JudgeEpoch(actions);
   }

@@ -17,7 +17,7 @@ void JobController::ReportProgress(Nanoseconds now, Actions& actions) {
   progress.set_epoch_samples(planner_.epoch_positions());
   const proto::Quality quality = epoch_sums_.Quality();
   progress.set_loss(quality.loss());
-  progress.set_accuracy(quality.accuracy());
+  if (quality.has_accuracy()) progress.set_accuracy(quality.accuracy());
   progress.set_step(state_.step() + (training ? running_.used_count() / planner_.batch() : 0));
   const double seconds = state_.epoch_seconds() + (training ? ToSeconds(now - segment_begin_) : 0);
   if (seconds > 0 && done > 0) {
@@ -39,7 +39,7 @@ void JobController::ReportEpoch(Actions& actions) {
   result.set_epoch(running_.segment().epoch);
   result.set_step(state_.step());
   result.set_train_loss(quality.loss());
-  result.set_train_accuracy(quality.accuracy());
+  if (quality.has_accuracy()) result.set_train_accuracy(quality.accuracy());
   result.set_train_seconds(state_.epoch_seconds());
   result.set_barrier_seconds(epoch_barrier_seconds_);
   if (state_.epoch_seconds() > 0) {

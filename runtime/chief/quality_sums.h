@@ -3,8 +3,11 @@
 #define TETHYS_RUNTIME_CHIEF_QUALITY_SUMS_H_
 
 #include <cstdint>
+#include <vector>
 
+#include "proto/chief.pb.h"
 #include "proto/summary.pb.h"
+#include "proto/telemetry.pb.h"
 
 namespace tethys {
 
@@ -12,24 +15,16 @@ struct QualitySums {
   double loss = 0;
   int64_t correct = 0;
   int64_t samples = 0;
+  int64_t labels = 0;
+  int64_t correct_top5 = 0;
+  std::vector<int64_t> confusion = {};  // As in EvaluationDone.
 
-  // Adds a worker's share: a step's record or its part of an evaluation.
-  template <typename Share>
-  void Add(const Share& share) {
-    loss += share.loss_sum();
-    correct += share.correct();
-    samples += share.samples();
-  }
+  void Add(const proto::StepRecord& record);
+  // A worker's part of an evaluation. Confusion matrices have one size.
+  void Add(const proto::EvaluationDone& part);
 
-  // Means over the samples; zero if there are none.
-  proto::Quality Quality() const {
-    proto::Quality quality;
-    quality.set_samples(samples);
-    if (samples == 0) return quality;
-    quality.set_loss(loss / static_cast<double>(samples));
-    quality.set_accuracy(static_cast<double>(correct) / static_cast<double>(samples));
-    return quality;
-  }
+  // Means over the samples and shares of the labels; without samples, or without labels, they are absent.
+  proto::Quality Quality() const;
 };
 
 }  // namespace tethys

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "runtime/base/file.h"
 
@@ -13,6 +14,7 @@ namespace tethys {
 namespace {
 
 constexpr uint8_t kUnsignedByte = 0x08;
+constexpr uint8_t kFloat = 0x0D;
 constexpr int kMaxAxes = 8;
 constexpr int64_t kMaxValues = int64_t{1} << 38;  // 256 GiB. A header that announces more is damaged.
 // One byte of a deflate stream expands to at most this many bytes (zlib's technical notes).
@@ -21,8 +23,13 @@ constexpr int64_t kFirstStep = int64_t{1} << 20;
 constexpr int64_t kLargestRead = int64_t{1} << 30;  // gzread counts in int.
 constexpr unsigned kInputBuffer = 1 << 16;
 
+uint8_t TypeOf(IdxKind kind) { return kind == IdxKind::kTargets ? kFloat : kUnsignedByte; }
+int64_t BytesOf(IdxKind kind) { return kind == IdxKind::kTargets ? sizeof(float) : 1; }
+
 const char* TypeName(uint8_t type) {
   switch (type) {
+    case 0x08:
+      return "unsigned bytes";
     case 0x09:
       return "signed bytes";
     case 0x0B:
@@ -46,14 +53,14 @@ class IdxReader {
 
   absl::Status Open();
   absl::StatusOr<Shape> ReadHeader(IdxKind kind);
-  // Reads `count` values into `values`; nothing may follow them in the file.
+  // Reads `count` bytes of values into `values`; nothing may follow them in the file.
   absl::Status ReadValues(int64_t count, ByteBuffer& values);
 
  private:
   // Returns the number of bytes read: fewer than `size` only at the end of the file.
   absl::StatusOr<int64_t> Read(uint8_t* out, int64_t size);
   absl::Status CheckMagic(const uint8_t* magic, IdxKind kind) const;
-  absl::Status CheckFits(const Shape& shape, int64_t header_bytes) const;
+  absl::Status CheckFits(const Shape& shape, IdxKind kind, int64_t header_bytes) const;
   absl::Status Truncated(absl::string_view part, int64_t missing) const;
   absl::Status Invalid(absl::string_view problem) const {
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", problem));
@@ -120,15 +127,17 @@ absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) const {
   if (magic[0] != 0 || magic[1] != 0) {
     return Invalid("wrong magic number: this is not an IDX file (the format of MNIST), plain or gzipped");
   }
-  if (magic[2] != kUnsignedByte) {
-    return Invalid(absl::StrCat("holds ", TypeName(magic[2]), " (type ", magic[2],
-                                "), expected unsigned bytes (type 8): convert the file"));
+  if (const uint8_t type = TypeOf(kind); magic[2] != type) {
+    return Invalid(absl::StrCat("holds ", TypeName(magic[2]), " (type ", magic[2], "), expected ",
+                                TypeName(type), " (type ", type, "): convert the file"));
   }
   const int axes = magic[3];
-  if (kind == IdxKind::kLabels && axes != 1) {
-    return Invalid(
-        absl::StrCat("has ", axes, " axes, a file of labels has 1: are images and labels swapped?"));
+  if (kind == IdxKind::kLabels && axes != 1 && axes != 3) {
+    return Invalid(absl::StrCat("has ", axes,
+                                " axes, a file of labels has 1 or, for maps of labels, 3: are images and "
+                                "labels swapped?"));
   }
+  if (kind == IdxKind::kTargets && axes < 1) return Invalid("has no axis, a file of targets has 1 or more");
   if (kind == IdxKind::kImages && axes < 3) {
     return Invalid(absl::StrCat(
         "has ", axes,
@@ -156,17 +165,18 @@ absl::StatusOr<Shape> IdxReader::ReadHeader(IdxKind kind) {
       return Invalid(absl::StrCat("axis ", shape.size() - 1, " is 0: the file holds no samples"));
     }
   }
-  TETHYS_RETURN_IF_ERROR(CheckFits(shape, sizeof(magic) + size));
+  TETHYS_RETURN_IF_ERROR(CheckFits(shape, kind, sizeof(magic) + size));
   return shape;
 }
 
 // Refuses a header that announces more values than a file of this size can hold.
-absl::Status IdxReader::CheckFits(const Shape& shape, int64_t header_bytes) const {
-  const absl::StatusOr<int64_t> count = ElementCount(shape);
+absl::Status IdxReader::CheckFits(const Shape& shape, IdxKind kind, int64_t header_bytes) const {
+  absl::StatusOr<int64_t> count = ElementCount(shape);
   if (!count.ok() || *count > kMaxValues) {
     return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ", kMaxValues,
                                 " bytes: the header is damaged, fetch the file again"));
   }
+  *count *= BytesOf(kind);
   if (!gzipped_) {
     const int64_t held = file_bytes_ - header_bytes;
     if (*count > held) return Truncated("values", *count - held);
@@ -205,6 +215,14 @@ absl::Status IdxReader::ReadValues(int64_t count, ByteBuffer& values) {
   return absl::OkStatus();
 }
 
+// Brings float32 values into the host's order of bytes.
+void FromBigEndian(ByteBuffer& values) {
+  for (uint8_t* at = values.data(); at < values.data() + values.size(); at += sizeof(uint32_t)) {
+    const uint32_t bits = uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 | at[3];
+    std::memcpy(at, &bits, sizeof(bits));
+  }
+}
+
 }  // namespace
 
 absl::Status ByteBuffer::Resize(int64_t size) {
@@ -229,7 +247,8 @@ absl::StatusOr<IdxArray> ReadIdx(const std::string& path, IdxKind kind) {
   IdxArray array;
   TETHYS_ASSIGN_OR_RETURN(array.shape, reader.ReadHeader(kind));
   TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(array.shape));
-  TETHYS_RETURN_IF_ERROR(reader.ReadValues(count, array.values));
+  TETHYS_RETURN_IF_ERROR(reader.ReadValues(count * BytesOf(kind), array.values));
+  if (kind == IdxKind::kTargets) FromBigEndian(array.values);
   return array;
 }
 

@@ -1,7 +1,8 @@
 // Reads IDX files, the format of MNIST and similar data sets. Blocking; every function may be called from any
 // thread.
 //
-//   u8 0, u8 0, u8 type (8: bytes), u8 axes, then axes x u32 big-endian, then the values, last axis fastest
+//   u8 0, u8 0, u8 type (8: bytes, 13: float32, big-endian), u8 axes, then axes x u32 big-endian, then the
+//   values, last axis fastest
 //
 // A file is plain or gzipped, which its content shows. Nothing in a file is trusted before it is checked: a
 // header that announces more than the file can hold is refused before memory is allocated, and memory grows
@@ -20,8 +21,9 @@
 namespace tethys {
 
 enum class IdxKind {
-  kImages,  // 3 axes or more: [count, height, width, ...]
-  kLabels,  // 1 axis: [count]
+  kImages,   // Bytes; 3 axes or more: [count, height, width, ...]
+  kLabels,   // Bytes; [count], or maps [count, height, width]
+  kTargets,  // float32; [count, ...]
 };
 
 // A byte array that grows in place if the system can remap pages (no copy, no second buffer). Move-only.
@@ -43,7 +45,7 @@ class ByteBuffer {
 
 struct IdxArray {
   Shape shape;        // The first axis counts samples.
-  ByteBuffer values;  // Holds as many values as the shape says.
+  ByteBuffer values;  // Holds as many values as the shape says; float32 in the host's order of bytes.
 };
 
 // Reads the header only. NotFound: no such file. InvalidArgument: an empty file, a wrong magic or type, a

@@ -88,17 +88,18 @@ void BatchLoader::BuildAhead() {
 
 void BatchLoader::Build(const Request& request, HostBatch batch) const {
   const int64_t elements = dataset_->sample_elements();
+  const int64_t labels = dataset_->label_format().elements();
   const int64_t samples = request.slice.count();
   for (int64_t row = 0; row < samples; ++row) {
     const int64_t position = request.slice.begin + row;
     const int64_t sample = request.order != nullptr ? (*request.order)[position] : position;
     std::memcpy(batch.inputs + row * elements, dataset_->sample(sample), elements);
-    batch.labels[row] = dataset_->label(sample);
+    dataset_->CopyLabels(sample, batch.labels + row * labels);
     batch.weights[row] = 1.0f;
   }
   const int64_t padding = batch.rows - samples;
   std::memset(batch.inputs + samples * elements, 0, padding * elements);
-  std::fill_n(batch.labels + samples, padding, 0);
+  std::fill_n(batch.labels + samples * labels, padding * labels, 0);
   std::fill_n(batch.weights + samples, padding, 0.0f);
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/elementwise_primitives.h"
 #include "runtime/device/image_primitives.h"
+#include "runtime/device/loss_primitives.h"
 #include "runtime/device/normalisation_primitive.h"
 #include "runtime/device/primitives.h"
 
@@ -32,8 +33,10 @@ class PrimitiveFactory {
   virtual absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
       int64_t count, ActivationFunction function) = 0;
   virtual absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-      int64_t rows, int64_t classes) = 0;
+  virtual absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
+      const SoftmaxCrossEntropyShape& shape) = 0;
+  virtual absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
+      const MeanSquaredErrorShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
       int64_t count, float mean, float deviation) = 0;
   // `regions` do not overlap.

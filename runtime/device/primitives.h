@@ -37,23 +37,6 @@ class DensePrimitive {
   virtual std::string Describe() const = 0;
 };
 
-// Results of the loss, in device memory: weighted sums over rows.
-struct LossResult {
-  double loss_sum = 0;
-  double correct = 0;  // Sum of the weights of rows whose largest logit (on a tie, the first) is the label's.
-  double weight_sum = 0;
-};
-
-// Softmax cross-entropy of logits [rows, classes], with one weight per row.
-class SoftmaxCrossEntropyPrimitive {
- public:
-  virtual ~SoftmaxCrossEntropyPrimitive() = default;
-  // dlogits[i] = weight_i (softmax(logits_i) - onehot(label_i)); `dlogits` is null if only the loss is
-  // needed. A row of weight 0 has zero gradients, even if its logits are NaN. Labels are in [0, classes).
-  virtual absl::Status Run(Stream& stream, const float* logits, const int32_t* labels, const float* weights,
-                           float* dlogits, LossResult* result) = 0;
-};
-
 // Converts `count` bytes to standardised floats: out = (in / 255 - mean) / deviation.
 class InputConversionPrimitive {
  public:

@@ -42,8 +42,31 @@ void ResolveModel(proto::Model& model, Problems& problems) {
   problems.AddIf(!problem.empty(), "model", problem);
 }
 
+// Checks the fields that depend on whether the loss has classes.
+void CheckLoss(const proto::Job& job, Problems& problems) {
+  if (job.model().loss().has_softmax_cross_entropy()) {
+    problems.AddIf(!job.data().has_classes(), "data.classes",
+                   "is missing: give the number of classes, at least 2");
+    return;
+  }
+  problems.AddIf(
+      job.data().has_classes(), "data.classes",
+      "is given, but model.loss is the mean squared error, which has targets and no classes: leave "
+      "it out");
+  problems.AddIf(job.model().family_case() != proto::Model::FAMILY_NOT_SET, "model.loss",
+                 "is the mean squared error, but the model is a family, whose outputs are classes: list the "
+                 "layers (`tethys plan --layers` prints those of a family)");
+  constexpr char kNoAccuracy[] =
+      "is VALIDATION_ACCURACY, but model.loss is the mean squared error, which has no accuracy: write "
+      "VALIDATION_LOSS";
+  problems.AddIf(job.checkpoint().best_by() == proto::VALIDATION_ACCURACY, "checkpoint.best_by", kNoAccuracy);
+  problems.AddIf(job.early_stopping().monitor() == proto::VALIDATION_ACCURACY, "early_stopping.monitor",
+                 kNoAccuracy);
+}
+
 // Whatever the last layer is, the model is checked once the shape of a sample is known.
 void CheckLogits(const proto::Job& job, Problems& problems) {
+  if (!job.model().loss().has_softmax_cross_entropy() || !job.data().has_classes()) return;
   if (job.model().layer().empty()) return;
   const int last = job.model().layer_size() - 1;
   const proto::Layer& layer = job.model().layer(last);
@@ -179,6 +202,8 @@ void CheckTimeouts(const proto::Timeouts& timeouts, Problems& problems) {
 
 // Creates the messages whose absence means their defaults, so that the rules for their fields apply.
 void MakeMessages(proto::Job& job) {
+  proto::Loss& loss = *job.mutable_model()->mutable_loss();
+  if (loss.kind_case() == proto::Loss::KIND_NOT_SET) loss.mutable_softmax_cross_entropy();
   job.mutable_device();
   job.mutable_checkpoint();
   job.mutable_timeouts();
@@ -231,6 +256,7 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   ResolveOptimizer(*job.mutable_optimizer(), problems);
   ApplyNumberRules(job, problems);
   ResolveDependentDefaults(job);
+  CheckLoss(job, problems);
   CheckLogits(job, problems);
   CheckBatch(job, problems);
   CheckStrategy(job, problems);

@@ -33,7 +33,7 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t
              MemoryForecast& forecast) {
   forecast.activations += kStepResults * micro_batches;
   if (!needs.on_gpu) return;
-  forecast.batches += kBatchesOnDevice * BatchLayout{rows * micro_batches, model.sample_elements()}.bytes();
+  forecast.batches += kBatchesOnDevice * model.batch_layout(rows * micro_batches).bytes();
   for (int i = 0; i < model.graph().layer_count(); ++i) {
     const Operation& operation = *model.layers()[i].operation;
     const GpuNeeds layer = operation.gpu_needs(needs.groups);

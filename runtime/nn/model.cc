@@ -128,16 +128,13 @@ absl::StatusOr<Model> Model::Create(const proto::Model& config, const Shape& sam
     return absl::InvalidArgumentError(
         "model: has no layer with variables that train, such as a dense layer, so there is nothing to train");
   }
-  if (builder.output() != Shape{classes}) {
-    return absl::InvalidArgumentError(absl::StrCat(LayerPlace(resolved, resolved.layer_size() - 1),
-                                                   ": the last layer gives shape ",
-                                                   ShapeText(builder.output()), ", but data.classes is ",
-                                                   classes, ": it must give one logit per class"));
-  }
   Model model;
+  absl::StatusOr<std::shared_ptr<const Loss>> loss = MakeLoss(config.loss(), builder.output(), classes);
+  if (!loss.ok()) return Annotate(loss.status(), LayerPlace(resolved, resolved.layer_size() - 1));
+  model.loss_ = *std::move(loss);
+  model.output_shape_ = builder.output();
   model.sample_shape_ = sample_shape;
   model.sample_elements_ = sample_elements;
-  model.classes_ = classes;
   model.variables_ = std::move(builder.variables());
   model.statistics_ = std::move(builder.statistics());
   model.layers_ = std::move(builder.layers());
@@ -156,6 +153,14 @@ absl::Status Model::CheckFrozen() const {
         "freeze all layers before it, too, or let it train"));
   }
   return absl::OkStatus();
+}
+
+absl::Status Model::CheckLabels(const LabelFormat& labels) const {
+  const LabelFormat& expected = loss_->labels();
+  if (labels == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the model's outputs ", ShapeText(output_shape_), " are compared with ", LabelText(expected),
+      ", but the data have ", LabelText(labels), ": give other labels, or another last layer or model.loss"));
 }
 
 absl::Status Model::CheckBatch(int64_t samples) const {

@@ -11,6 +11,8 @@
 #include "runtime/nn/layer_graph.h"
 #include "runtime/nn/layers/layer_defaults.h"
 #include "runtime/nn/layers/operation.h"
+#include "runtime/nn/losses/loss.h"
+#include "runtime/tensor/batch.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -20,14 +22,16 @@ class Model {
   // Variables are called LAYER/weights (LAYER/filters for a convolution) and LAYER/bias, if there is one, or,
   // for batch normalisation, LAYER/scale and LAYER/offset. A layer without a name is named after its kind and
   // position, such as "dense_1". `sample_shape` is the shape of one sample, without the batch axis: [height,
-  // width, channels], or [28, 28] for one channel. `classes` is the number of outputs that the last layer
-  // must have. A family (zoo/zoo.h) is
-  // expanded. InvalidArgument names the layer. Reasons: nothing to train, frozen batch normalisation after a
-  // layer that trains, an input that is no earlier layer
-  // or has other axes than the layer takes, a window larger than its image, a repeated name, an output that
-  // no layer reads, a last layer with another number of outputs, groups that do not divide the channels; to
-  // bound memory and time, more than 2^33 parameters, 2^40 elements of a value or 4096 layers.
+  // width, channels], or [28, 28] for one channel. `classes` is the job's data.classes. A family (zoo/zoo.h)
+  // is expanded. InvalidArgument names the layer. Reasons: nothing to train, frozen batch normalisation after
+  // a layer that trains, an input that is no earlier layer or has other axes than the layer takes, a window
+  // larger than its image, a repeated name, an output that no layer reads, a last layer whose output does not
+  // suit the loss, groups that do not divide the channels; to bound memory and time, more than 2^33
+  // parameters, 2^40 elements of a value or 4096 layers.
   static absl::StatusOr<Model> Create(const proto::Model& config, const Shape& sample_shape, int64_t classes);
+
+  // InvalidArgument: the loss does not compare the model's outputs with such labels.
+  absl::Status CheckLabels(const LabelFormat& labels) const;
 
   // InvalidArgument: a layer cannot learn from batches of so few samples; the message names the layer.
   absl::Status CheckBatch(int64_t samples) const;
@@ -38,7 +42,15 @@ class Model {
   const VariableSet& statistics() const { return statistics_; }
   const Shape& sample_shape() const { return sample_shape_; }
   int64_t sample_elements() const { return sample_elements_; }
-  int64_t classes() const { return classes_; }
+  // The last axis of the output.
+  int64_t classes() const { return output_shape().back(); }
+  // Of a sample: [classes], or [height, width, classes].
+  const Shape& output_shape() const { return output_shape_; }
+  int64_t outputs() const { return graph_->elements(graph_->layer_count()); }
+  const Loss& loss() const { return *loss_; }
+  BatchLayout batch_layout(int64_t rows) const {
+    return {rows, sample_elements_, loss_->labels().elements()};
+  }
 
   // Ranges of the arena in the order in which backward fills them, from the last layer to the first. Each
   // layer that trains has one range, from the start of its first variable to the end of its last. The
@@ -70,7 +82,8 @@ class Model {
   VariableSet statistics_;
   Shape sample_shape_;
   int64_t sample_elements_ = 0;
-  int64_t classes_ = 0;
+  Shape output_shape_;
+  std::shared_ptr<const Loss> loss_;
   std::vector<Layer> layers_;
   std::shared_ptr<const LayerGraph> graph_;
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/nn/batch_uploads.h"
+#include "runtime/nn/confusion_counts.h"
 #include "runtime/nn/memory_plan.h"
 #include "runtime/nn/plan_node.h"
 
@@ -40,6 +41,7 @@ class ModelPlan final : public Plan {
   absl::StatusOr<LossResult> Loss() override;
   absl::Status EnqueueLoss(LossResult* host) override;
   absl::Status ReadOutputs(float* host) override;
+  absl::StatusOr<std::vector<int64_t>> TakeConfusion() override;
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   std::string Describe() const override;
 
@@ -75,7 +77,7 @@ class ModelPlan final : public Plan {
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
   std::vector<PlanNode> nodes_;  // In the order of model_.layers().
-  std::unique_ptr<SoftmaxCrossEntropyPrimitive> loss_;
+  std::unique_ptr<LossPrimitive> loss_;
   std::vector<std::unique_ptr<Event>> ready_;  // In the order of ready_order().
 
   std::unique_ptr<BatchUploads> uploads_;  // Null if the device reads host memory.
@@ -83,10 +85,11 @@ class ModelPlan final : public Plan {
   std::unique_ptr<Buffer> own_activations_;  // Null if they are shared.
   absl::Span<float> activations_;
   float* batch_values_ = nullptr;  // The converted batch.
-  float* logits_ = nullptr;
-  float* dlogits_ = nullptr;
-  std::unique_ptr<Buffer> losses_;        // By micro-batch.
-  std::unique_ptr<Buffer> step_numbers_;  // By micro-batch; null if no layer uses them.
+  float* outputs_ = nullptr;
+  float* doutputs_ = nullptr;
+  std::unique_ptr<Buffer> losses_;              // By micro-batch.
+  std::unique_ptr<ConfusionCounts> confusion_;  // Null if it is not counted.
+  std::unique_ptr<Buffer> step_numbers_;        // By micro-batch; null if no layer uses them.
   // The gradients of the layer that backward is at, of one micro-batch. Null with one.
   std::unique_ptr<Buffer> scratch_;
   int64_t micro_batch_ = 0;  // Of the last Forward.
@@ -101,11 +104,10 @@ absl::StatusOr<std::unique_ptr<Buffer>> ModelPlan::Allocate(int64_t bytes) {
 absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
   TETHYS_ASSIGN_OR_RETURN(conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(),
                                                                      scaling.mean, scaling.deviation));
-  TETHYS_ASSIGN_OR_RETURN(loss_, device_.CreateSoftmaxCrossEntropy(rows_, model_.classes()));
+  TETHYS_ASSIGN_OR_RETURN(loss_, model_.loss().Compile(device_, rows_, training()));
   TETHYS_ASSIGN_OR_RETURN(losses_, Allocate(micro_batches_ * sizeof(LossResult)));
   if (!device_.reads_host_memory()) {
-    TETHYS_ASSIGN_OR_RETURN(uploads_,
-                            BatchUploads::Create(device_, stream_, {rows(), model_.sample_elements()}));
+    TETHYS_ASSIGN_OR_RETURN(uploads_, BatchUploads::Create(device_, stream_, model_.batch_layout(rows())));
     workspace_bytes_ += uploads_->bytes();
     batch_ = uploads_->batch();
   }
@@ -121,8 +123,12 @@ absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
                "the shared activations are too small for the plan");
   activations_ = activations;
   batch_values_ = At(memory.values.front());
-  logits_ = At(memory.values.back());
-  dlogits_ = At(memory.gradients.back());
+  outputs_ = At(memory.values.back());
+  doutputs_ = At(memory.gradients.back());
+  if (const int64_t classes = model_.loss().confusion_classes(); classes > 0 && !training()) {
+    TETHYS_ASSIGN_OR_RETURN(confusion_, ConfusionCounts::Create(device_, stream_, classes));
+    workspace_bytes_ += confusion_->bytes();
+  }
   if (training()) TETHYS_RETURN_IF_ERROR(CreateStepNumbers());
   if (training() && micro_batches_ > 1) TETHYS_RETURN_IF_ERROR(CreateScratch());
   nodes_.resize(model_.layers().size());
@@ -222,13 +228,8 @@ absl::Status ModelPlan::CheckBatch(const HostBatch& batch) const {
     return absl::InvalidArgumentError(
         absl::StrCat("a batch of ", batch.rows, " rows was given to a plan for ", rows(), ": pad it"));
   }
-  for (int64_t r = 0; r < rows(); ++r) {
-    if (batch.labels[r] < 0 || batch.labels[r] >= model_.classes()) {
-      return absl::InvalidArgumentError(absl::StrCat("row ", r, " of the batch has label ", batch.labels[r],
-                                                     ", which is not in [0, ", model_.classes(), ")"));
-    }
-  }
-  return absl::OkStatus();
+  return model_.loss().CheckLabels(
+      absl::MakeConstSpan(batch.labels, rows() * model_.loss().labels().elements()));
 }
 
 absl::Status ModelPlan::Upload(const HostBatch& batch) {
@@ -254,8 +255,12 @@ absl::Status ModelPlan::Forward(int64_t micro_batch) {
     TETHYS_RETURN_IF_ERROR(
         node.Of(micro_batch).Forward(stream_, {.x = node.x, .y = node.y, .row_weights = weights}));
   }
-  return loss_->Run(stream_, logits_, batch_.labels + row, weights, dlogits_,
-                    static_cast<LossResult*>(losses_->data()) + micro_batch);
+  return loss_->Run(stream_, {.outputs = outputs_,
+                              .labels = batch_.labels + row * model_.loss().labels().elements(),
+                              .weights = weights,
+                              .doutputs = doutputs_,
+                              .result = static_cast<LossResult*>(losses_->data()) + micro_batch,
+                              .confusion = confusion_ == nullptr ? nullptr : confusion_->data()});
 }
 
 absl::Status ModelPlan::Backward(ReadyCallback ready) {
@@ -333,8 +338,12 @@ absl::Status ModelPlan::EnqueueLoss(LossResult* host) {
 }
 
 absl::Status ModelPlan::ReadOutputs(float* host) {
-  TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream_, host, logits_, rows_ * model_.classes() * kFloatBytes));
+  TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream_, host, outputs_, rows_ * model_.outputs() * kFloatBytes));
   return stream_.Synchronize();
+}
+
+absl::StatusOr<std::vector<int64_t>> ModelPlan::TakeConfusion() {
+  return confusion_ != nullptr ? confusion_->Take() : std::vector<int64_t>();
 }
 
 std::string ModelPlan::Describe() const {

@@ -62,7 +62,7 @@ class Plan {
   // reads host memory, the batch must not change until its Forward has returned, and no other batch may be
   // handed over before that. Otherwise the batch is copied while earlier steps compute, up to two batches may
   // wait for TakeBatch, and pinned memory must not change until AwaitUploads has returned. InvalidArgument:
-  // another number of rows, or a label outside the classes.
+  // another number of rows, or a label that the loss does not know.
   virtual absl::Status Upload(const HostBatch& batch) = 0;
   // Blocks until host batches may be overwritten; no-op if the device reads host memory.
   virtual absl::Status AwaitUploads() = 0;
@@ -108,9 +108,13 @@ class Plan {
   // memory. A graph may capture it.
   virtual absl::Status EnqueueLoss(LossResult* host) = 0;
 
-  // Copies the outputs of the last Forward of a plan with one micro-batch to host[0 .. rows * classes): the
-  // logits, row by row. Blocks until the stream has computed them.
+  // Copies the outputs of the last Forward of a plan with one micro-batch to host[0 .. rows *
+  // model.outputs()), row by row. Blocks until the stream has computed them.
   virtual absl::Status ReadOutputs(float* host) = 0;
+
+  // The confusion matrix of all Forwards since the last call, as in LossTensors; empty if the plan trains, or
+  // the loss has none. Blocks until the stream has computed it.
+  virtual absl::StatusOr<std::vector<int64_t>> TakeConfusion() = 0;
 
   // Bytes of the plan's activations (shared or its own), batches and workspaces.
   virtual int64_t workspace_bytes() const = 0;

@@ -30,16 +30,18 @@ absl::Status PrepareFile(const std::string& path, AppendFile& file, const std::s
   return absl::OkStatus();
 }
 
+std::string OrEmpty(bool present, double value) { return present ? absl::StrCat(value) : ""; }
+
 }  // namespace
 
 const char kStepsCsvHeader[] =
     "rank,step,epoch,sample_begin,samples,begin_ns,data_ns,forward_ns,backward_ns,exchange_ns,update_ns,"
     "total_ns,"
-    "bytes_out,bytes_in,staleness,loss_sum,correct,bucket_ready_ns";
+    "bytes_out,bytes_in,staleness,loss_sum,correct,labels,bucket_ready_ns";
 
 const char kEpochsCsvHeader[] =
     "epoch,step,train_loss,train_accuracy,validation_loss,validation_accuracy,train_seconds,barrier_seconds,"
-    "validation_seconds,samples_per_second";
+    "validation_seconds,samples_per_second,validation_mean_iou";
 
 absl::StatusOr<std::unique_ptr<CsvFile>> CsvFile::Open(const std::string& path, const std::string& header) {
   TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<AppendFile> file, AppendFile::OpenLines(path));
@@ -74,15 +76,20 @@ std::string StepsCsvLine(const proto::StepRecord& r, Nanoseconds clock_offset) {
                                      r.backward_ns(), r.exchange_ns(), r.update_ns(), r.total_ns(),
                                      r.bytes_out(), r.bytes_in(), r.staleness()},
                                     ","),
-                      ",", r.loss_sum(), ",", r.correct(), ",", absl::StrJoin(r.bucket_ready_ns(), " "));
+                      ",", r.loss_sum(), ",", r.correct(), ",", r.labels(), ",",
+                      absl::StrJoin(r.bucket_ready_ns(), " "));
 }
 
 std::string EpochsCsvLine(const proto::EpochResult& r) {
   const std::string validation =
-      r.validated() ? absl::StrCat(r.validation_loss(), ",", r.validation_accuracy()) : ",";
+      r.validated() ? absl::StrCat(r.validation_loss(), ",",
+                                   OrEmpty(r.has_validation_accuracy(), r.validation_accuracy()))
+                    : ",";
   return absl::StrCat(absl::StrJoin({r.epoch() + 1, r.step()}, ","), ",", r.train_loss(), ",",
-                      r.train_accuracy(), ",", validation, ",", r.train_seconds(), ",", r.barrier_seconds(),
-                      ",", r.validation_seconds(), ",", r.samples_per_second());
+                      OrEmpty(r.has_train_accuracy(), r.train_accuracy()), ",", validation, ",",
+                      r.train_seconds(), ",", r.barrier_seconds(), ",", r.validation_seconds(), ",",
+                      r.samples_per_second(), ",",
+                      OrEmpty(r.has_validation_mean_iou(), r.validation_mean_iou()));
 }
 
 }  // namespace tethys

@@ -108,6 +108,7 @@ void StepRecorder::AppendTo(proto::StepRecord& out, int64_t number) {
   out.set_staleness(record.result.staleness);
   out.set_loss_sum(record.result.loss_sum);
   out.set_correct(record.result.correct);
+  out.set_labels(record.result.labels);
   const Nanoseconds* buckets = BucketTimes(number);
   out.mutable_bucket_ready_ns()->Add(buckets, buckets + record.buckets_ready);
 }

@@ -58,6 +58,7 @@ struct DeviceTimes {
 struct StepResult {
   double loss_sum = 0;
   int64_t correct = 0;
+  int64_t labels = 0;  // That were compared.
   int64_t bytes_out = 0;
   int64_t bytes_in = 0;
   int64_t staleness = 0;

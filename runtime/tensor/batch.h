@@ -8,11 +8,11 @@
 
 namespace tethys {
 
-// A batch in memory that it does not own. Rows beyond the last sample are padding: weight 0, label 0 and any
+// A batch in memory that it does not own. Rows beyond the last sample are padding: weight 0, labels 0 and any
 // input.
 struct HostBatch {
   uint8_t* inputs = nullptr;  // [rows, sample elements]
-  int32_t* labels = nullptr;  // [rows]
+  int32_t* labels = nullptr;  // [rows, label elements]: classes, or the bits of float32 targets.
   float* weights = nullptr;   // [rows]: 1, or 0 for padding.
   int64_t rows = 0;
 };
@@ -29,6 +29,7 @@ struct InputScaling {
 struct BatchLayout {
   int64_t rows = 0;
   int64_t sample_elements = 0;
+  int64_t label_elements = 1;
 
   int64_t bytes() const { return weights_offset() + Aligned(rows * static_cast<int64_t>(sizeof(float))); }
   // The batch in a block of bytes() bytes, aligned to 64 bytes, on the host or on a device.
@@ -42,15 +43,16 @@ struct BatchLayout {
   static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
   int64_t labels_offset() const { return Aligned(rows * sample_elements); }
   int64_t weights_offset() const {
-    return labels_offset() + Aligned(rows * static_cast<int64_t>(sizeof(int32_t)));
+    return labels_offset() + Aligned(rows * label_elements * static_cast<int64_t>(sizeof(int32_t)));
   }
 };
 
 // Owns the memory that a HostBatch borrows.
 class BatchBuffer {
  public:
-  BatchBuffer(int64_t rows, int64_t sample_elements)
-      : layout_{rows, sample_elements}, block_(layout_.bytes() / static_cast<int64_t>(sizeof(float))) {}
+  BatchBuffer(int64_t rows, int64_t sample_elements, int64_t label_elements = 1)
+      : layout_{rows, sample_elements, label_elements},
+        block_(layout_.bytes() / static_cast<int64_t>(sizeof(float))) {}
   HostBatch batch() { return layout_.At(block_.data()); }
 
  private:

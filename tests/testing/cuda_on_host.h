@@ -51,4 +51,11 @@ T __shfl_xor_sync(unsigned /*mask*/, T value, int offset) {
   return other;
 }
 
+template <typename T>
+T atomicAdd(T* at, T value) {
+  const T before = *at;
+  *at += value;
+  return before;
+}
+
 #endif  // TETHYS_TESTS_TESTING_CUDA_ON_HOST_H_

@@ -162,18 +162,16 @@ class LateActivation final : public ActivationPrimitive {
   Stream& cpu_;
 };
 
-class LateSoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
+class LateLoss final : public LossPrimitive {
  public:
-  LateSoftmaxCrossEntropy(std::unique_ptr<SoftmaxCrossEntropyPrimitive> now, Stream& cpu)
-      : now_(std::move(now)), cpu_(cpu) {}
-  absl::Status Run(Stream& stream, const float* logits, const int32_t* labels, const float* weights,
-                   float* dlogits, LossResult* result) override {
-    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, logits, labels, weights, dlogits, result); });
+  LateLoss(std::unique_ptr<LossPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Run(Stream& stream, const LossTensors& tensors) override {
+    Late(stream).Enqueue([=, this] { return now_->Run(cpu_, tensors); });
     return absl::OkStatus();
   }
 
  private:
-  const std::unique_ptr<SoftmaxCrossEntropyPrimitive> now_;
+  const std::unique_ptr<LossPrimitive> now_;
   Stream& cpu_;
 };
 
@@ -345,10 +343,15 @@ class LateDevice final : public Device {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateActivation(count, function));
     return std::make_unique<LateActivation>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-      int64_t rows, int64_t classes) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSoftmaxCrossEntropy(rows, classes));
-    return std::make_unique<LateSoftmaxCrossEntropy>(std::move(now), *cpu_stream_);
+  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
+      const SoftmaxCrossEntropyShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSoftmaxCrossEntropy(shape));
+    return std::make_unique<LateLoss>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
+      const MeanSquaredErrorShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateMeanSquaredError(shape));
+    return std::make_unique<LateLoss>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
                                                                                   float deviation) override {

@@ -20,7 +20,7 @@ constexpr int64_t kEpochs = 3;
 struct Trained {
   std::vector<double> losses;
   std::vector<float> parameters;
-  EvaluationSums evaluation;
+  proto::EvaluationDone evaluation;
 };
 
 // Trains an epoch as the trainer does: announces batches as long as the loader has room, and finishes all
@@ -63,8 +63,8 @@ TEST(BatchFeed, LateDeviceComputesOnTheSameBatchesAsTheCpu) {
     const Trained trained = TrainOn(testing::CreateLateDevice(), prefetch_batches);
     EXPECT_EQ(trained.losses, expected.losses) << prefetch_batches;
     EXPECT_EQ(trained.parameters, expected.parameters) << prefetch_batches;
-    EXPECT_EQ(trained.evaluation.loss_sum, expected.evaluation.loss_sum) << prefetch_batches;
-    EXPECT_EQ(trained.evaluation.samples, kSamples - 3);
+    EXPECT_EQ(trained.evaluation.loss_sum(), expected.evaluation.loss_sum()) << prefetch_batches;
+    EXPECT_EQ(trained.evaluation.samples(), kSamples - 3);
   }
 }
 

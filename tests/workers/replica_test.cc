@@ -101,9 +101,10 @@ TEST(Replica, SeveralReplicasInOneProcessTrainIndependently) {
 
 TEST(Replica, ReplicaWithoutStrategyEvaluatesItsParameters) {
   TestReplica test(CreateCpuDevice(1).value(), 0, 1);
-  const EvaluationSums sums = test.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).value();
-  EXPECT_EQ(sums.samples, kSamples);
-  EXPECT_GT(sums.loss_sum, 0);
+  const proto::EvaluationDone sums =
+      test.replica().Evaluate(RandomSamples(kSamples, 0), {0, kSamples}).value();
+  EXPECT_EQ(sums.samples(), kSamples);
+  EXPECT_GT(sums.loss_sum(), 0);
 }
 
 // A strategy that cannot be prepared.
@@ -277,7 +278,7 @@ TEST(ReplicaStatistics, EvaluationUsesItsOwnUnlessOthersAreGiven) {
     const std::vector<float> own = replica.ReadStatistics().value();
     const std::vector<float> initial = InitialStatistics(test.model());
     const auto loss = [&](absl::Span<const float> statistics) {
-      return replica.Evaluate(samples, {0, kSamples}, statistics).value().loss_sum;
+      return replica.Evaluate(samples, {0, kSamples}, statistics).value().loss_sum();
     };
     const double with_own = loss({});
     EXPECT_EQ(loss(own), with_own);

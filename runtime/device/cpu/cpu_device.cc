@@ -159,11 +159,15 @@ class CpuDevice final : public Device {
     return cpu::CreateDropout(shape, kernels_);
   }
 
-  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-      int64_t rows, int64_t classes) override {
-    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of the loss", rows));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("classes", classes));
-    return cpu::CreateSoftmaxCrossEntropy(rows, classes, kernels_);
+  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
+      const SoftmaxCrossEntropyShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
+    return cpu::CreateSoftmaxCrossEntropy(shape, kernels_);
+  }
+  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
+      const MeanSquaredErrorShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
+    return cpu::CreateMeanSquaredError(shape);
   }
 
   absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,

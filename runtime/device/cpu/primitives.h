@@ -22,8 +22,9 @@ std::unique_ptr<BatchNormalisationPrimitive> CreateBatchNormalisation(const Batc
 std::unique_ptr<SumPrimitive> CreateSum(int64_t count, const Kernels& kernels);
 std::unique_ptr<ActivationPrimitive> CreateActivation(int64_t count, ActivationFunction function,
                                                       const Kernels& kernels);
-absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-    int64_t rows, int64_t classes, const Kernels& kernels);
+absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
+    const SoftmaxCrossEntropyShape& shape, const Kernels& kernels);
+std::unique_ptr<LossPrimitive> CreateMeanSquaredError(const MeanSquaredErrorShape& shape);
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
                                                                 const Kernels& kernels);
 std::unique_ptr<DropoutPrimitive> CreateDropout(const DropoutShape& shape, const Kernels& kernels);

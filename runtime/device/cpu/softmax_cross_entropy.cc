@@ -9,7 +9,9 @@
 namespace tethys::cpu {
 namespace {
 
-// True if the first maximum of the row is at `label`. `below` is the row minus its maximum.
+constexpr int kTop = 5;
+
+// True if the first maximum is at `label`. `below` are the outputs minus their maximum.
 bool LabelIsFirstMaximum(const float* below, int64_t label) {
   if (below[label] != 0.0f) return false;
   for (int64_t c = 0; c < label; ++c) {
@@ -18,63 +20,102 @@ bool LabelIsFirstMaximum(const float* below, int64_t label) {
   return true;
 }
 
-class SoftmaxCrossEntropy final : public SoftmaxCrossEntropyPrimitive {
+bool LabelIsAmongTop(const float* below, int64_t label, int64_t classes) {
+  int64_t before = 0;
+  for (int64_t c = 0; c < classes; ++c) {
+    before += below[c] > below[label] || (below[c] == below[label] && c < label) ? 1 : 0;
+  }
+  return before < kTop;
+}
+
+class SoftmaxCrossEntropy final : public LossPrimitive {
  public:
-  // `below` and `powers` hold rows x classes elements each.
-  SoftmaxCrossEntropy(int64_t rows, int64_t classes, const Kernels& kernels, Arena below, Arena powers)
-      : rows_(rows),
-        classes_(classes),
+  // `below` and `powers` hold chunk_points x classes elements each.
+  SoftmaxCrossEntropy(const SoftmaxCrossEntropyShape& shape, int64_t chunk_points, const Kernels& kernels,
+                      Arena below, Arena powers)
+      : shape_(shape),
+        chunk_points_(chunk_points),
+        scale_(static_cast<float>(1.0 / static_cast<double>(shape.positions))),
         kernels_(kernels),
         below_(std::move(below)),
         powers_(std::move(powers)) {}
 
-  absl::Status Run(Stream&, const float* logits, const int32_t* labels, const float* weights, float* dlogits,
-                   LossResult* result) override {
+  absl::Status Run(Stream&, const LossTensors& tensors) override {
     const FlushDenormals flush;
-    kernels_.subtract_row_maximum(rows_, classes_, logits, below_.data());
-    std::copy_n(below_.data(), rows_ * classes_, powers_.data());
-    kernels_.exponentials(rows_ * classes_, powers_.data());
-    *result = LossResult();
-    for (int64_t r = 0; r < rows_; ++r) {
-      float* gradients = dlogits == nullptr ? nullptr : dlogits + r * classes_;
-      if (weights[r] != 0.0f) {
-        AddRow(r, labels[r], weights[r], gradients, result);
-      } else if (gradients != nullptr) {
-        std::fill_n(gradients, classes_, 0.0f);
-      }
-    }
+    *tensors.result = LossResult();
+    for (int64_t first = 0; first < shape_.points(); first += chunk_points_) RunChunk(first, tensors);
     return absl::OkStatus();
   }
 
  private:
-  void AddRow(int64_t row, int64_t label, float weight, float* gradients, LossResult* result) const {
-    const float* below = below_.data() + row * classes_;
-    const float* powers = powers_.data() + row * classes_;
-    float sum = 0.0f;
-    for (int64_t c = 0; c < classes_; ++c) sum += powers[c];
-    result->loss_sum += weight * (std::log(sum) - below[label]);
-    result->correct += LabelIsFirstMaximum(below, label) ? weight : 0.0f;
-    result->weight_sum += weight;
-    if (gradients == nullptr) return;
-    const float scale = weight / sum;
-    for (int64_t c = 0; c < classes_; ++c) gradients[c] = scale * powers[c];
-    gradients[label] -= weight;
+  void RunChunk(int64_t first, const LossTensors& tensors) {
+    const int64_t classes = shape_.classes;
+    kernels_.subtract_row_maximum(chunk_points_, classes, tensors.outputs + first * classes, below_.data());
+    std::copy_n(below_.data(), chunk_points_ * classes, powers_.data());
+    kernels_.exponentials(chunk_points_ * classes, powers_.data());
+    for (int64_t i = 0; i < chunk_points_; ++i) {
+      const int64_t point = first + i;
+      float* gradients = tensors.doutputs == nullptr ? nullptr : tensors.doutputs + point * classes;
+      const float weight = tensors.weights[point / shape_.positions];
+      const int32_t label = tensors.labels[point];
+      if (weight != 0.0f && label != shape_.ignore_label) {
+        AddPoint(i, label, weight, tensors, gradients);
+      } else if (gradients != nullptr) {
+        std::fill_n(gradients, classes, 0.0f);
+      }
+    }
   }
 
-  const int64_t rows_;
-  const int64_t classes_;
+  // Adds point i of the chunk.
+  void AddPoint(int64_t i, int64_t label, float weight, const LossTensors& tensors, float* gradients) const {
+    const int64_t classes = shape_.classes;
+    const float* below = below_.data() + i * classes;
+    const float* powers = powers_.data() + i * classes;
+    float sum = 0.0f;
+    for (int64_t c = 0; c < classes; ++c) sum += powers[c];
+    LossResult& result = *tensors.result;
+    result.loss_sum += weight * scale_ * (std::log(sum) - Expected(below, label));
+    result.correct += LabelIsFirstMaximum(below, label) ? weight : 0.0f;
+    result.labels += weight;
+    if (shape_.counts_top5) result.correct_top5 += LabelIsAmongTop(below, label, classes) ? weight : 0.0f;
+    if (tensors.confusion != nullptr) {
+      ++tensors.confusion[label * classes + (std::max_element(below, below + classes) - below)];
+    }
+    if (gradients == nullptr) return;
+    const float share = weight * scale_;
+    const float scale = share / sum;
+    const float other = share * shape_.label_smoothing / static_cast<float>(classes);
+    for (int64_t c = 0; c < classes; ++c) gradients[c] = scale * powers[c] - other;
+    gradients[label] -= share * (1.0f - shape_.label_smoothing);
+  }
+
+  // The mean of `below` by the target.
+  float Expected(const float* below, int64_t label) const {
+    if (shape_.label_smoothing == 0.0f) return below[label];
+    float sum = 0.0f;
+    for (int64_t c = 0; c < shape_.classes; ++c) sum += below[c];
+    return (1.0f - shape_.label_smoothing) * below[label] +
+           shape_.label_smoothing / static_cast<float>(shape_.classes) * sum;
+  }
+
+  const SoftmaxCrossEntropyShape shape_;
+  const int64_t chunk_points_;
+  const float scale_;  // Of a position.
   const Kernels& kernels_;
-  Arena below_;   // [rows, classes]: logits minus the row's maximum.
-  Arena powers_;  // [rows, classes]: the exponentials of `below_`.
+  Arena below_;   // [chunk points, classes]: outputs minus the maximum of their position.
+  Arena powers_;  // [chunk points, classes]: the exponentials of `below_`.
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-    int64_t rows, int64_t classes, const Kernels& kernels) {
-  TETHYS_ASSIGN_OR_RETURN(Arena below, Arena::Allocate(rows * classes));
-  TETHYS_ASSIGN_OR_RETURN(Arena powers, Arena::Allocate(rows * classes));
-  return std::make_unique<SoftmaxCrossEntropy>(rows, classes, kernels, std::move(below), std::move(powers));
+absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
+    const SoftmaxCrossEntropyShape& shape, const Kernels& kernels) {
+  // Label maps row by row, so that the scratch memory does not grow with the batch.
+  const int64_t chunk_points = shape.positions > 1 ? shape.positions : shape.rows;
+  TETHYS_ASSIGN_OR_RETURN(Arena below, Arena::Allocate(chunk_points * shape.classes));
+  TETHYS_ASSIGN_OR_RETURN(Arena powers, Arena::Allocate(chunk_points * shape.classes));
+  return std::make_unique<SoftmaxCrossEntropy>(shape, chunk_points, kernels, std::move(below),
+                                               std::move(powers));
 }
 
 }  // namespace tethys::cpu

@@ -190,11 +190,15 @@ class CudaDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckShape(shape));
     return cuda::CreateDropout(shape);
   }
-  absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-      int64_t rows, int64_t classes) override {
-    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of the loss", rows));
-    TETHYS_RETURN_IF_ERROR(CheckAxis("classes", classes));
-    return cuda::CreateSoftmaxCrossEntropy(libraries_, rows, classes);
+  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
+      const SoftmaxCrossEntropyShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
+    return cuda::CreateSoftmaxCrossEntropy(libraries_, shape);
+  }
+  absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
+      const MeanSquaredErrorShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
+    return cuda::CreateMeanSquaredError(libraries_, shape);
   }
 
   absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,

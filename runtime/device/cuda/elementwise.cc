@@ -1,4 +1,4 @@
-// Loss, input conversion, pooling, sums, activations, and dropout: our own kernels.
+// Input conversion, pooling, sums, activations, and dropout: our own kernels.
 #include <utility>
 
 #include "runtime/base/random.h"
@@ -9,9 +9,6 @@
 
 namespace tethys::cuda {
 namespace {
-
-// The kernel reads and writes this struct as an array of numbers.
-static_assert(sizeof(LossResult) == 3 * sizeof(double));
 
 // `Shape` is MaxPoolingShape or AveragePoolingShape.
 template <typename Shape>
@@ -32,25 +29,6 @@ PoolingArguments ArgumentsOf(const Shape& shape) {
           .before_h = h.before,
           .before_w = w.before};
 }
-
-class SoftmaxCrossEntropyLoss final : public SoftmaxCrossEntropyPrimitive {
- public:
-  SoftmaxCrossEntropyLoss(int64_t rows, int64_t classes, std::unique_ptr<Buffer> row_results)
-      : rows_(rows), classes_(classes), row_results_(std::move(row_results)) {}
-
-  absl::Status Run(Stream& stream, const float* logits, const int32_t* labels, const float* weights,
-                   float* dlogits, LossResult* result) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(SoftmaxCrossEntropy(Handle(stream), rows_, classes_, logits, labels, weights,
-                                                    dlogits, static_cast<double*>(row_results_->data()),
-                                                    reinterpret_cast<double*>(result)));
-    return absl::OkStatus();
-  }
-
- private:
-  const int64_t rows_;
-  const int64_t classes_;
-  const std::unique_ptr<Buffer> row_results_;  // [rows, 3]
-};
 
 class InputConversion final : public InputConversionPrimitive {
  public:
@@ -155,13 +133,6 @@ class Dropout final : public DropoutPrimitive {
 };
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-    const Libraries& libraries, int64_t rows, int64_t classes) {
-  const int64_t bytes = rows * static_cast<int64_t>(sizeof(LossResult));
-  TETHYS_ASSIGN_OR_RETURN(auto row_results, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
-  return std::make_unique<SoftmaxCrossEntropyLoss>(rows, classes, std::move(row_results));
-}
 
 absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
                                                                                 float deviation) {

@@ -1,8 +1,7 @@
-// Launches our kernels (kernels.cu, activation_kernels.cu, image_kernels.cu, normalisation_kernels.cu,
-// update_kernels.cu). Contains no
-// kernel syntax, so that plain C++ files can include it. Every function enqueues work on `stream` and returns
-// the error of the launch; pointers are device memory. Results never depend on timing: the shape fixes the
-// order of sums, and no float is added atomically.
+// Launches our kernels (the .cu files of this folder). Contains no kernel syntax, so that plain C++ files can
+// include it. Every function enqueues work on `stream` and returns the error of the launch; pointers are
+// device memory. Results never depend on timing: the shape fixes the order of sums, and no float is added
+// atomically.
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_KERNELS_H_
 
@@ -13,6 +12,7 @@
 
 #include "runtime/base/philox.h"
 #include "runtime/device/elementwise_primitives.h"
+#include "runtime/device/loss_primitives.h"
 #include "runtime/device/update_rule.h"
 
 namespace tethys::cuda {
@@ -38,11 +38,12 @@ int64_t ColumnSumScratch(int64_t rows, int64_t columns);
 cudaError_t MaskAndSumColumns(cudaStream_t stream, int64_t rows, int64_t columns, const float* y, float* dy,
                               float* sums, float* scratch);
 
-// Contract: SoftmaxCrossEntropyPrimitive. `result` becomes the sums of loss, correct and weight over rows;
-// `row_results` [rows, 3] is scratch memory.
-cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, int64_t rows, int64_t classes, const float* logits,
-                                const int32_t* labels, const float* weights, float* dlogits,
-                                double* row_results, double* result);
+// Contract: loss_primitives.h. `results` [positions or rows, kLossResults] is scratch memory.
+inline constexpr int kLossResults = 4;  // The numbers of LossResult.
+cudaError_t SoftmaxCrossEntropy(cudaStream_t stream, const SoftmaxCrossEntropyShape& shape,
+                                const LossTensors& tensors, double* results);
+cudaError_t MeanSquaredError(cudaStream_t stream, const MeanSquaredErrorShape& shape,
+                             const LossTensors& tensors, double* results);
 
 // The part of the arena that one block of threads updates.
 struct UpdateTile {

@@ -36,8 +36,10 @@ absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count);
 absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,
                                                                       ActivationFunction function);
 absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape);
-absl::StatusOr<std::unique_ptr<SoftmaxCrossEntropyPrimitive>> CreateSoftmaxCrossEntropy(
-    const Libraries& libraries, int64_t rows, int64_t classes);
+absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
+    const Libraries& libraries, const SoftmaxCrossEntropyShape& shape);
+absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(const Libraries& libraries,
+                                                                      const MeanSquaredErrorShape& shape);
 absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
                                                                                 float deviation);
 absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& libraries,

@@ -1,6 +1,7 @@
 #include "runtime/chief/evaluation_coordinator.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -29,6 +30,7 @@ class EvaluationCoordinatorTest : public ::testing::Test {
     done.set_id(id);
     done.set_samples(samples);
     done.set_correct(correct);
+    done.set_labels(samples);
     done.set_loss_sum(static_cast<double>(samples) / 2);
     return evaluation_.OnDone(task, done);
   }
@@ -42,7 +44,7 @@ class EvaluationCoordinatorTest : public ::testing::Test {
     return slices;
   }
 
-  EvaluationCoordinator evaluation_;
+  EvaluationCoordinator evaluation_{/*labels=*/1, /*classes=*/2};
   Nanoseconds now_ = kSecond;
   Actions actions_;
 };
@@ -80,6 +82,19 @@ TEST_F(EvaluationCoordinatorTest, ImpossibleCountsAreRefused) {
     const absl::Status status = Done(Worker(0), 1, samples, correct);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("it was asked to evaluate 3 samples, but reports"));
+  }
+}
+
+TEST_F(EvaluationCoordinatorTest, ImpossibleCountsOfLabelsAreRefused) {
+  Begin(1, {Worker(0), Worker(1)});
+  const std::vector<std::string> impossible = {
+      "labels: 4",        "labels: -1",
+      "labels: 3 correct_top5: 4", "labels: 3 confusion: 1",
+      "labels: 3 confusion: [1, 1, 1, -1]", "labels: 3 confusion: [4, 0, 0, 0]"};
+  for (const std::string& counts : impossible) {
+    proto::EvaluationDone done;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString("id: 1 samples: 3 " + counts, &done)) << counts;
+    EXPECT_TRUE(absl::IsInvalidArgument(evaluation_.OnDone(Worker(0), done))) << counts;
   }
 }
 

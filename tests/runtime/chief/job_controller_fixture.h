@@ -45,7 +45,8 @@ class JobControllerTest : public ::testing::Test {
   void Train(int worker, int64_t run, std::vector<Slice> slices) {
     for (const Slice slice : slices) {
       Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
-                                       " samples: ", slice.count(), " loss_sum: 1 correct: 1 } }"));
+                                       " samples: ", slice.count(), " labels: ", slice.count(),
+                                       " loss_sum: 1 correct: 1 } }"));
     }
     Say(Worker(worker), absl::StrCat("run_done { run: ", run, " }"));
   }
@@ -115,7 +116,7 @@ class JobControllerTest : public ::testing::Test {
       for (int i = 0; i < plan_.job().workers(); ++i) {
         const int64_t samples = AskedToEvaluate(i, order);
         Say(Worker(i), absl::StrCat("evaluation_done { id: ", order, " samples: ", samples,
-                                    " correct: ", samples, " loss_sum: 0.5 }"));
+                                    " labels: ", samples, " correct: ", samples, " loss_sum: 0.5 }"));
       }
     }
   }

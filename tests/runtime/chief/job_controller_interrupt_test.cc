@@ -49,7 +49,7 @@ TEST_F(JobControllerInterruptTest, RunDoneAfterInterrupt_EndsEpochAsUsual) {
   Log();
   Train(0, 1, {{0, 10}, {10, 20}, {20, 30}, {30, 40}, {40, 50}, {50, 60}});
   EXPECT_THAT(Log(), ElementsAre("w0 evaluate")) << "the epoch has ended as without an interrupt";
-  Say(Worker(0), "evaluation_done { id: 1 samples: 2 correct: 1 }");
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 labels: 2 correct: 1 }");
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 

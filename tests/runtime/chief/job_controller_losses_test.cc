@@ -36,7 +36,7 @@ class LossesTest : public JobControllerTest {
   }
   void Use(int worker, int64_t begin) {
     Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", begin,
-                                     " samples: 5 loss_sum: 1 correct: 1 } }"));
+                                     " samples: 5 labels: 5 loss_sum: 1 correct: 1 } }"));
   }
   // Sends records for all batches leased to the worker, requests leases until the last, and ends the run.
   // `done`: further fields of RunDone, in text format.
@@ -100,7 +100,7 @@ TEST_F(LossesTest, ReplacementBeginsWithTheMeanStatistics) {
   UseAll(0, "steps: 3 statistics: [2, 2]");
   UseAll(1, "steps: 1 statistics: [6, 10]");
   for (const int worker : {0, 1}) {
-    Say(Worker(worker), "evaluation_done { id: 1 samples: 1 correct: 1 loss_sum: 0.5 }");
+    Say(Worker(worker), "evaluation_done { id: 1 samples: 1 labels: 1 correct: 1 loss_sum: 0.5 }");
   }
   EXPECT_THAT(Log(), Contains("w1 run"));
   Vanish(Worker(1));
@@ -336,11 +336,11 @@ TEST_F(LossesTest, EvaluationDuringWhichAWorkerIsLost_IsRepeatedByOthers) {
   Say(Worker(1), "run_done { run: 1 }");
   UseAll(0);
   Log();
-  Say(Worker(0), "evaluation_done { id: 1 samples: 1 correct: 1 }");
+  Say(Worker(0), "evaluation_done { id: 1 samples: 1 labels: 1 correct: 1 }");
   Vanish(Worker(1));
   EXPECT_THAT(Log(), ElementsAre("p0 fence", "w0 evaluate"));
   EXPECT_EQ(orders_.back().order.evaluate().end(), 2) << "both samples";
-  Say(Worker(0), "evaluation_done { id: 2 samples: 2 correct: 1 }");
+  Say(Worker(0), "evaluation_done { id: 2 samples: 2 labels: 2 correct: 1 }");
   ASSERT_EQ(epochs_.size(), 1u);
   EXPECT_EQ(epochs_[0].validation_accuracy(), 0.5);
 }
@@ -351,7 +351,7 @@ TEST_F(LossesTest, EvaluationWithoutWorkersWaitsForReplacement) {
       "workers: 1 max_restarts: 1 strategy { parameter_server { asynchronous {} } } "
       "checkpoint { every_epochs: 1 }");
   UseAll(0);
-  Say(Worker(0), "evaluation_done { id: 1 samples: 2 correct: 1 }");
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 labels: 2 correct: 1 }");
   SaveOpened(absl::OkStatus());
   Vanish(Worker(0));
   Say(Server(), "save_done { id: 2 }");
@@ -364,7 +364,7 @@ TEST_F(LossesTest, EvaluationWithoutWorkersWaitsForReplacement) {
   Fenced(true, 0);
   EXPECT_THAT(Log(), ElementsAre("w0 setup", "p0 fence", "w0 evaluate"));
   EXPECT_EQ(Summary().test().samples(), 0) << "nothing is evaluated yet";
-  SayAs(2, Worker(0), "evaluation_done { id: 4 samples: 4 correct: 3 }");
+  SayAs(2, Worker(0), "evaluation_done { id: 4 samples: 4 labels: 4 correct: 3 }");
   EXPECT_EQ(Summary().test().accuracy(), 0.75);
 }
 
@@ -373,7 +373,7 @@ TEST_F(LossesTest, WorkerLostDuringSave_DoesNotStopSave) {
   Use(1, 5);
   Say(Worker(1), "run_done { run: 1 }");
   UseAll(0);
-  for (int i = 0; i < 2; ++i) Say(Worker(i), "evaluation_done { id: 1 samples: 1 }");
+  for (int i = 0; i < 2; ++i) Say(Worker(i), "evaluation_done { id: 1 samples: 1 labels: 1 }");
   SaveOpened(absl::OkStatus());
   Log();
   Vanish(Worker(1));

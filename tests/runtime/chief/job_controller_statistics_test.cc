@@ -23,7 +23,8 @@ class StatisticsTest : public JobControllerTest {
   void TrainTo(int worker, int64_t run, const std::vector<Slice>& slices, const std::string& statistics) {
     for (const Slice slice : slices) {
       Say(Worker(worker), absl::StrCat("steps { record { rank: ", worker, " sample_begin: ", slice.begin,
-                                       " samples: ", slice.count(), " loss_sum: 1 correct: 1 } }"));
+                                       " samples: ", slice.count(), " labels: ", slice.count(),
+                                       " loss_sum: 1 correct: 1 } }"));
     }
     Say(Worker(worker),
         absl::StrCat("run_done { run: ", run, " steps: ", slices.size(), " statistics: ", statistics, " }"));
@@ -90,7 +91,7 @@ TEST_F(StatisticsTest, LaterSegmentsReplaceEarlierStatistics) {
   TrainTo(0, 1, {{0, 5}, {10, 15}}, "[1, 8]");
   TrainTo(1, 1, {{5, 10}, {15, 20}}, "[4, 2]");
   for (const int worker : {0, 1}) {
-    Say(Worker(worker), "evaluation_done { id: 1 samples: 1 correct: 1 loss_sum: 0.5 }");
+    Say(Worker(worker), "evaluation_done { id: 1 samples: 1 labels: 1 correct: 1 loss_sum: 0.5 }");
   }
   EXPECT_EQ(Log().back(), "w1 run");
   TrainTo(0, 2, {{20, 25}, {30, 35}}, "[3, 0.5]");

@@ -78,7 +78,7 @@ TEST_F(JobControllerTest, SegmentWithUnusedSampleEndsJob) {
 }
 
 TEST_F(JobControllerTest, ImpossibleStepRecordEndsJob) {
-  for (const char* numbers : {"samples: 5 correct: 6", "samples: -1 correct: -1", "step: -1",
+  for (const char* numbers : {"samples: 5 labels: 5 correct: 6", "samples: -1 correct: -1", "step: -1",
                               "total_ns: 9223372036854775807", "samples: 9223372036854775807"}) {
     StartAndMakeReady("workers: 1 strategy { local {} }");
     Say(Worker(0), absl::StrCat("steps { record { ", numbers, " } }"));
@@ -92,7 +92,7 @@ TEST_F(JobControllerTest, ImpossibleStepRecordEndsJob) {
 TEST_F(JobControllerTest, ImpossibleEvaluationEndsJob) {
   StartAndMakeReady("workers: 1 strategy { local {} }");
   Train(0, 1, {{0, 10}, {10, 20}});
-  Say(Worker(0), "evaluation_done { id: 1 samples: 3 correct: 1 }");
+  Say(Worker(0), "evaluation_done { id: 1 samples: 3 labels: 3 correct: 1 }");
   Tick(0.1);
   Tick(3);
   EXPECT_THAT(std::string(end_.message()),
@@ -198,13 +198,13 @@ TEST_F(JobControllerTest, ExhaustedPatience_EndsJobLikeItsLastEpoch) {
   job_epochs_ = 9;
   StartAndMakeReady("workers: 1 strategy { local {} } early_stopping { patience: 1 }");
   Train(0, 1, {{0, 10}, {10, 20}});
-  Say(Worker(0), "evaluation_done { id: 1 samples: 2 correct: 1 loss_sum: 1 }");
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 labels: 2 correct: 1 loss_sum: 1 }");
   Train(0, 2, {{20, 30}, {30, 40}});
   Log();
-  Say(Worker(0), "evaluation_done { id: 2 samples: 2 correct: 1 loss_sum: 1 }");
+  Say(Worker(0), "evaluation_done { id: 2 samples: 2 labels: 2 correct: 1 loss_sum: 1 }");
   EXPECT_THAT(Log(), ElementsAre("w0 evaluate")) << "on the test split";
   EXPECT_THAT(notes_.back(), HasSubstr("validation loss has not improved on 0.5000 in 1 epoch"));
-  Say(Worker(0), "evaluation_done { id: 3 samples: 4 correct: 1 }");
+  Say(Worker(0), "evaluation_done { id: 3 samples: 4 labels: 4 correct: 1 }");
   EXPECT_THAT(Log(), ElementsAre("open"));
 }
 
@@ -213,18 +213,18 @@ TEST_F(JobControllerTest, KeepBest_SavesEachEpochThatBeatsTheBestSavedOne) {
   StartAndMakeReady("workers: 1 strategy { local {} } checkpoint { keep_best: true }");
   Train(0, 1, {{0, 10}, {10, 20}});
   Log();
-  Say(Worker(0), "evaluation_done { id: 1 samples: 2 correct: 1 loss_sum: 1 }");
+  Say(Worker(0), "evaluation_done { id: 1 samples: 2 labels: 2 correct: 1 loss_sum: 1 }");
   EXPECT_THAT(Log(), ElementsAre("open"));
   SaveOpened(absl::ResourceExhaustedError("disk full"));
   Train(0, 2, {{20, 30}, {30, 40}});
-  Say(Worker(0), "evaluation_done { id: 3 samples: 2 correct: 1 loss_sum: 2 }");
+  Say(Worker(0), "evaluation_done { id: 3 samples: 2 labels: 2 correct: 1 loss_sum: 2 }");
   EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 evaluate", "open")) << "no saved epoch is best";
   SaveOpened(absl::OkStatus());
   Say(Worker(0), "save_done { id: 4 }");
   SaveCommitted(absl::OkStatus());
   Train(0, 3, {{40, 50}, {50, 60}});
   Log();
-  Say(Worker(0), "evaluation_done { id: 5 samples: 2 correct: 1 loss_sum: 3 }");
+  Say(Worker(0), "evaluation_done { id: 5 samples: 2 labels: 2 correct: 1 loss_sum: 3 }");
   EXPECT_THAT(Log(), ElementsAre("w0 run"));
   proto::RunSummary summary;
   controller_->FillSummary(now_, summary);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "tests/runtime/data/idx_files.h"
 
 namespace tethys {
@@ -18,26 +20,36 @@ class DatasetTest : public ::testing::Test {
  protected:
   // Reading only the headers and reading all the data must both fail, with all of `fragments` in the message.
   void ExpectRefused(const std::vector<std::string>& fragments) {
-    for (const absl::Status& status : {ReadDatasetSizes(data_).status(), LoadDatasets(data_).status()}) {
+    for (const absl::Status& status : {ReadDatasetSizes(job_).status(), LoadDatasets(job_).status()}) {
       EXPECT_FALSE(status.ok());
       for (const std::string& fragment : fragments) {
         EXPECT_THAT(std::string(status.message()), HasSubstr(fragment));
       }
     }
   }
+  static int32_t LabelOf(const Dataset& dataset, int64_t index) {
+    int32_t label = -1;
+    dataset.CopyLabels(index, &label);
+    return label;
+  }
   Datasets Load() {
-    auto datasets = LoadDatasets(data_);
+    auto datasets = LoadDatasets(job_);
     EXPECT_TRUE(datasets.ok()) << datasets.status();
     return *std::move(datasets);
   }
 
   testing::TempDirectory directory_;
-  proto::Data data_ = testing::WriteIdxData(directory_, 20, 6);
+  proto::Job job_ = [this] {
+    proto::Job job;
+    *job.mutable_data() = testing::WriteIdxData(directory_, 20, 6);
+    return job;
+  }();
+  proto::Data& data_ = *job_.mutable_data();
 };
 
 TEST_F(DatasetTest, SizesFromHeadersEqualThoseOfTheLoadedData) {
   data_.set_validation_samples(4);
-  const auto sizes = ReadDatasetSizes(data_);
+  const auto sizes = ReadDatasetSizes(job_);
   ASSERT_TRUE(sizes.ok()) << sizes.status();
   const Datasets datasets = Load();
   EXPECT_EQ(sizes->train, 16);
@@ -55,7 +67,7 @@ TEST_F(DatasetTest, LastTrainingSamplesBecomeTheValidationSplit) {
   const Datasets datasets = Load();
   EXPECT_EQ(datasets.train->sample(15)[0], 60);
   EXPECT_EQ(datasets.validation->sample(0)[0], 64);
-  EXPECT_EQ(datasets.validation->label(0), 16 % 5);
+  EXPECT_EQ(LabelOf(*datasets.validation, 0), 16 % 5);
   EXPECT_EQ(datasets.validation->sample(0), datasets.train->sample(0) + 16 * 4) << "one buffer serves both";
 }
 
@@ -65,13 +77,13 @@ TEST_F(DatasetTest, LimitKeepsFirstTrainingSamplesAndTheValidationSplit) {
   const Datasets datasets = Load();
   EXPECT_EQ(datasets.train->size(), 10);
   EXPECT_EQ(datasets.validation->sample(0)[0], 64);
-  EXPECT_EQ(ReadDatasetSizes(data_)->train, 10);
+  EXPECT_EQ(ReadDatasetSizes(job_)->train, 10);
 }
 
 TEST_F(DatasetTest, WithoutTestFilesTheTestSplitIsAbsent) {
   data_ = testing::WriteIdxData(directory_, 20, 0);
   EXPECT_EQ(Load().test, nullptr);
-  EXPECT_EQ(ReadDatasetSizes(data_)->test, 0);
+  EXPECT_EQ(ReadDatasetSizes(job_)->test, 0);
 }
 
 TEST_F(DatasetTest, RefusesImagesAndLabelsOfDifferentCounts) {
@@ -97,7 +109,7 @@ TEST_F(DatasetTest, RefusesTestSamplesOfAnotherShape) {
 
 TEST_F(DatasetTest, RefusesALabelOutsideTheClasses) {
   data_.set_classes(4);
-  const absl::Status status = LoadDatasets(data_).status();
+  const absl::Status status = LoadDatasets(job_).status();
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("train-labels: label 4 of sample 4 is outside the 4 classes"));
 }
@@ -124,6 +136,53 @@ TEST_F(DatasetTest, ComputedScalingUsesTheTrainingSplitOnly) {
   EXPECT_EQ(scaling->deviation, 0.5f);
 }
 
+TEST_F(DatasetTest, MapsOfLabelsAreReadAndCheckedLikeLabels) {
+  std::string maps(20 * 4, '\0');
+  for (size_t i = 0; i < maps.size(); ++i) maps[i] = static_cast<char>(i % 5);
+  directory_.Write("train-labels", IdxHeader({20, 2, 2}) + maps);
+  ExpectRefused({"training and test data must have one shape", "train-labels", "a map [2, 2]"});
+  data_.mutable_idx()->clear_test_images();
+  data_.mutable_idx()->clear_test_labels();
+  EXPECT_EQ(ReadDatasetSizes(job_)->labels, (LabelFormat{.shape = {2, 2}}));
+  maps[9] = '\xff';
+  directory_.Write("train-labels", IdxHeader({20, 2, 2}) + maps);
+  EXPECT_THAT(
+      std::string(LoadDatasets(job_).status().message()),
+      HasSubstr("label 255 of sample 2 is outside the 5 classes of data.classes (0 to 4); labels that "
+                "count for nothing are named by softmax_cross_entropy.ignore_label"));
+  job_.mutable_model()->mutable_loss()->mutable_softmax_cross_entropy()->set_ignore_label(255);
+  const Datasets datasets = Load();
+  std::vector<int32_t> labels(4);
+  datasets.train->CopyLabels(2, labels.data());
+  EXPECT_EQ(labels, (std::vector<int32_t>{3, 255, 0, 1}));
+}
+
+TEST_F(DatasetTest, TargetsAreFloatsInBigEndianOrder) {
+  job_.mutable_model()->mutable_loss()->mutable_mean_squared_error();
+  ExpectRefused({"train-labels", "holds unsigned bytes (type 8), expected 32-bit floats (type 13)"});
+  data_.mutable_idx()->clear_test_images();
+  data_.mutable_idx()->clear_test_labels();
+  // 1.5 and -2 for each sample.
+  std::string targets;
+  for (int i = 0; i < 20; ++i) targets += std::string("\x3f\xc0\0\0\xc0\0\0\0", 8);
+  const std::string header = std::string("\0\0\x0d\2\0\0\0\x14\0\0\0\2", 12);
+  directory_.Write("train-labels", header + targets);
+  EXPECT_EQ(ReadDatasetSizes(job_)->labels, (LabelFormat{.shape = {2}, .targets = true}));
+  std::vector<int32_t> bits(2);
+  const Datasets datasets = Load();
+  datasets.train->CopyLabels(19, bits.data());
+  float values[2];
+  std::memcpy(values, bits.data(), sizeof(values));
+  EXPECT_EQ(values[0], 1.5f);
+  EXPECT_EQ(values[1], -2.0f);
+
+  targets.replace(5 * 8, 4, std::string("\x7f\xc0\0\0", 4));  // NaN
+  directory_.Write("train-labels", header + targets);
+  EXPECT_THAT(std::string(LoadDatasets(job_).status().message()), HasSubstr("a target of sample 5 is nan"));
+  directory_.Write("train-labels", header + targets.substr(1));
+  EXPECT_THAT(std::string(ReadDatasetSizes(job_).status().message()), HasSubstr("1 bytes of its values"));
+}
+
 TEST_F(DatasetTest, RefusesToStandardiseEqualPixels) {
   directory_.Write("train-images", IdxHeader({20, 2, 2}) + std::string(80, '\7'));
   data_.set_compute_standardisation(true);
@@ -133,12 +192,13 @@ TEST_F(DatasetTest, RefusesToStandardiseEqualPixels) {
 TEST(FashionMnistTest, HasItsPublishedMeanAndDeviation) {
   const std::string directory = "/usr/share/datasets/fashion-mnist/";
   if (!FileExists(directory)) GTEST_SKIP() << "needs " << directory << " (dataset-fashion-mnist)";
-  proto::Data data;
+  proto::Job job;
+  proto::Data& data = *job.mutable_data();
   data.set_classes(10);
   data.set_compute_standardisation(true);
   data.mutable_idx()->set_train_images(directory + "train-images-idx3-ubyte.gz");
   data.mutable_idx()->set_train_labels(directory + "train-labels-idx1-ubyte.gz");
-  const auto datasets = LoadDatasets(data);
+  const auto datasets = LoadDatasets(job);
   ASSERT_TRUE(datasets.ok()) << datasets.status();
   EXPECT_EQ(datasets->train->size(), 60000);
   const auto scaling = ResolveScaling(data, *datasets->train);

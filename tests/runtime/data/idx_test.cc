@@ -132,7 +132,8 @@ TEST_F(IdxTest, RefusesElementTypesOtherThanUnsignedBytes) {
 
 TEST_F(IdxTest, RefusesSwappedImagesAndLabels) {
   ExpectRefused(Idx({7}), {"has 1 axes", "swapped"}, IdxKind::kImages);
-  ExpectRefused(Idx({3, 4, 5}), {"has 3 axes", "swapped"}, IdxKind::kLabels);
+  ExpectRefused(Idx({3, 4}), {"has 2 axes", "swapped"}, IdxKind::kLabels);
+  ExpectRefused(Idx({3, 4, 5, 6}), {"has 4 axes", "swapped"}, IdxKind::kLabels);
 }
 
 TEST_F(IdxTest, RefusesTooManyAxes) { ExpectRefused(Idx({1, 1, 1, 1, 1, 1, 1, 1, 1}), {"has 9 axes"}); }

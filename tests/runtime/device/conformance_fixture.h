@@ -67,10 +67,19 @@ class DeviceConformance : public ::testing::TestWithParam<DeviceCase> {
   void CheckDense(const DenseShape& shape);
   struct Loss {
     LossResult result;
-    std::vector<float> dlogits;
+    std::vector<float> doutputs;
+    std::vector<int64_t> confusion = {};  // If the loss has classes.
   };
-  Loss RunLoss(const std::vector<float>& logits, const std::vector<int32_t>& labels,
-               const std::vector<float>& weights, int64_t classes);
+  Loss RunLoss(LossPrimitive& primitive, const std::vector<float>& outputs,
+               const std::vector<int32_t>& labels, const std::vector<float>& weights, int64_t classes);
+  Loss RunSoftmax(const SoftmaxCrossEntropyShape& shape, const std::vector<float>& outputs,
+                  const std::vector<int32_t>& labels, const std::vector<float>& weights);
+  // One position in each row.
+  Loss RunSoftmax(const std::vector<float>& logits, const std::vector<int32_t>& labels,
+                  const std::vector<float>& weights, int64_t classes) {
+    return RunSoftmax({.rows = static_cast<int64_t>(labels.size()), .classes = classes}, logits, labels,
+                      weights);
+  }
   std::vector<std::vector<float>> Updated(UpdateFormula formula, const std::vector<UpdateRegion>& regions,
                                           const std::vector<std::vector<float>>& arenas,
                                           const std::vector<std::vector<float>>& gradients);

@@ -70,7 +70,7 @@ TEST(CpuDevice, TooLargeAllocationIsRefusedWithItsSize) {
   const auto pooling = device->CreateMaxPooling(
       {.rows = 1, .in = {1, int64_t{1} << 30, 1 << 8}, .window = SquareWindow(1, 1, 0, 0)});
   EXPECT_EQ(pooling.status().code(), absl::StatusCode::kResourceExhausted);
-  const auto loss = device->CreateSoftmaxCrossEntropy(int64_t{1} << 30, 1 << 8);
+  const auto loss = device->CreateSoftmaxCrossEntropy({.rows = int64_t{1} << 30, .classes = 1 << 8});
   EXPECT_EQ(loss.status().code(), absl::StatusCode::kResourceExhausted);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/device/cuda/cuda_status.h"
 #include "runtime/device/cuda/image_kernels.cu"
 #include "runtime/device/cuda/kernels.cu"
+#include "runtime/device/cuda/loss_kernels.cu"
 #include "runtime/device/cuda/normalisation_kernels.cu"
 #include "runtime/device/cuda/requirements.h"
 #include "runtime/device/cuda/update_kernels.cu"

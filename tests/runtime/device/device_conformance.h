@@ -43,7 +43,9 @@ TEST_P(DeviceConformance, InvalidShapesAndParametersAreRefused) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(device_->CreateDense({.rows = 1, .in = -1, .out = 1}).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy(1, 0).ok());
+  EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy({.rows = 1, .classes = 0}).ok());
+  EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy({.rows = 1, .classes = 2, .label_smoothing = 1}).ok());
+  EXPECT_FALSE(device_->CreateMeanSquaredError({.rows = 1, .outputs = 0}).ok());
   EXPECT_FALSE(device_->CreateInputConversion(1, 0, 0).ok());
 }
 

@@ -307,6 +307,18 @@ INSTANTIATE_TEST_SUITE_P(
                 "my.textproto:4:19: ",
                 {"dense.units is 12 in the last layer, but data.classes is 10"}},
         Mistake{"layer { flatten {} }",
+                "loss { softmax_cross_entropy { label_smoothing: 1 } } layer { flatten {} }",
+                "my.textproto:2:34: ",
+                {"model.loss.softmax_cross_entropy.label_smoothing is 1: must be"}},
+        Mistake{"layer { flatten {} }",
+                "loss { softmax_cross_entropy { ignore_label: 256 } } layer { flatten {} }",
+                "my.textproto:2:34: ",
+                {"ignore_label is 256: must be"}},
+        Mistake{"layer { flatten {} }",
+                "loss { mean_squared_error {} } layer { flatten {} }",
+                "my.textproto:8:3: ",
+                {"data.classes is given, but model.loss is the mean squared error"}},
+        Mistake{"layer { flatten {} }",
                 "layer { convolution { filters: 4 } } layer { flatten {} }",
                 "my.textproto:2:11: ",
                 {"model.layer[0].convolution.kernel_size is missing"}},
@@ -368,6 +380,23 @@ INSTANTIATE_TEST_SUITE_P(
                 "partitioner { fixed {} }",
                 "my.textproto:17:56: ",
                 {"fixed.shards is missing"}}));
+
+TEST(LossMistake, MeanSquaredErrorHasNoAccuracyToWatch) {
+  const std::string job = absl::StrReplaceAll(
+      kJob, {{"  layer { flatten {} }", "  loss { mean_squared_error {} } layer { flatten {} }"},
+             {"classes: 10", "validation_samples: 10"},
+             {"epochs: 5", "checkpoint { keep_best: true best_by: VALIDATION_ACCURACY } epochs: 5"}});
+  EXPECT_THAT(ErrorOf(job), HasSubstr("checkpoint.best_by is VALIDATION_ACCURACY, but model.loss is the mean "
+                                      "squared error, which has no accuracy: write VALIDATION_LOSS"));
+}
+
+TEST(LossMistake, FamiliesHaveClasses) {
+  EXPECT_THAT(ErrorOf("model { lenet {} loss { mean_squared_error {} } }\n"
+                      "data { idx { train_images: \"i\" train_labels: \"l\" } }\n"
+                      "optimizer { sgd {} learning_rate: 0.1 }\nbatch_size_per_worker: 8\nepochs: 1\n"),
+              HasSubstr("model.loss is the mean squared error, but the model is a family, whose outputs are "
+                        "classes: list the layers"));
+}
 
 }  // namespace
 }  // namespace tethys

@@ -153,7 +153,7 @@ TEST(NormalisedPlan, RowsOfWeightZeroChangeNoMovingStatistics) {
     ASSERT_TRUE(network->Backward().ok());
     ASSERT_TRUE(network->plan->EnqueueStatistics(nullptr).ok());
   }
-  EXPECT_EQ(padded.plan->Loss()->weight_sum, 4);
+  EXPECT_EQ(padded.plan->Loss()->labels, 4);
   EXPECT_EQ(padded.plan->Loss()->loss_sum, full.plan->Loss()->loss_sum);
   const std::vector<double> expected(full.gradients.data(), full.gradients.data() + full.gradients.size());
   EXPECT_LE(Distance(padded.gradients.data(), expected, {0, full.gradients.size()}), 1e-6);

@@ -246,7 +246,7 @@ TEST(Plan, LossIsTheSumOverRows) {
   const LossResult loss = network.plan->Loss().value();
   const ReferenceNetwork reference(network.model, network.scaling);
   EXPECT_NEAR(loss.loss_sum / reference.Loss(network.DoubleParameters(), network.batch), 1, 1e-6);
-  EXPECT_EQ(loss.weight_sum, 32);
+  EXPECT_EQ(loss.labels, 32);
 }
 
 TEST(Plan, RowsOfWeightZeroChangeNeitherLossNorGradients) {
@@ -258,7 +258,7 @@ TEST(Plan, RowsOfWeightZeroChangeNeitherLossNorGradients) {
     ASSERT_TRUE(network->plan->Forward(network->batch).ok());
     ASSERT_TRUE(network->Backward().ok());
   }
-  EXPECT_EQ(padded.plan->Loss()->weight_sum, 4);
+  EXPECT_EQ(padded.plan->Loss()->labels, 4);
   EXPECT_EQ(padded.plan->Loss()->loss_sum, full.plan->Loss()->loss_sum);
   const std::vector<double> expected(full.gradients.data(), full.gradients.data() + full.gradients.size());
   EXPECT_LE(Distance(padded.gradients.data(), expected, {0, full.gradients.size()}), 1e-6);

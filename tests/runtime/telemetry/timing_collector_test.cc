@@ -155,13 +155,14 @@ TEST_F(TimingCollectorTest, StepsAreWrittenOnTheChiefsClock) {
   record.set_epoch(1);
   record.set_sample_begin(896);
   record.set_correct(97);
+  record.set_labels(128);
   record.add_bucket_ready_ns(310);
   record.add_bucket_ready_ns(360);
   Add(*collector, {record}, /*offset=*/-500);
   ASSERT_TRUE(collector->Flush().ok());
   EXPECT_THAT(
       Lines("steps.csv"),
-      ElementsAre(kStepsCsvHeader, "3,7,2,896,128,6500,100,200,300,400,0,1000,100,120,2,0.5,97,310 360"));
+      ElementsAre(kStepsCsvHeader, "3,7,2,896,128,6500,100,200,300,400,0,1000,100,120,2,0.5,97,128,310 360"));
 }
 
 TEST_F(TimingCollectorTest, Epochs_CountFromOneAndAreInTheFileAfterAFlush) {
@@ -176,18 +177,30 @@ TEST_F(TimingCollectorTest, Epochs_CountFromOneAndAreInTheFileAfterAFlush) {
   epoch.set_validated(true);
   epoch.set_validation_loss(0.25);
   epoch.set_validation_accuracy(0.875);
+  epoch.set_validation_mean_iou(0.5);
   ASSERT_TRUE(collector->AddEpoch(epoch).ok());
   ASSERT_TRUE(collector->Flush().ok());
-  EXPECT_THAT(Lines("epochs.csv"),
-              ElementsAre(kEpochsCsvHeader, "1,422,0.75,0.5,,,2,0,0,0", "2,422,0.75,0.5,0.25,0.875,2,0,0,0"));
+  EXPECT_THAT(Lines("epochs.csv"), ElementsAre(kEpochsCsvHeader, "1,422,0.75,0.5,,,2,0,0,0,",
+                                               "2,422,0.75,0.5,0.25,0.875,2,0,0,0,0.5"));
+}
+
+TEST_F(TimingCollectorTest, EpochsWithoutAccuracyLeaveItOut) {
+  const auto collector = Open(1);
+  proto::EpochResult epoch;
+  epoch.set_train_loss(0.75);
+  epoch.set_validated(true);
+  epoch.set_validation_loss(0.25);
+  ASSERT_TRUE(collector->AddEpoch(epoch).ok());
+  ASSERT_TRUE(collector->Flush().ok());
+  EXPECT_THAT(Lines("epochs.csv"), ElementsAre(kEpochsCsvHeader, "1,0,0.75,,0.25,,0,0,0,0,"));
 }
 
 TEST_F(TimingCollectorTest, ResumedRunAppendsAfterTheLastWholeLine) {
   const std::string header = absl::StrCat(kEpochsCsvHeader, "\n");
-  std::ofstream(run_dir_ + "/epochs.csv") << header << "1,422,0.75,0.5,,,2,0,0,0\n2,84";
+  std::ofstream(run_dir_ + "/epochs.csv") << header << "1,422,0.75,0.5,,,2,0,0,0,\n2,84";
   ASSERT_TRUE(Open(1)->AddEpoch({}).ok());
   EXPECT_THAT(Lines("epochs.csv"),
-              ElementsAre(kEpochsCsvHeader, "1,422,0.75,0.5,,,2,0,0,0", "1,0,0,0,,,0,0,0,0"));
+              ElementsAre(kEpochsCsvHeader, "1,422,0.75,0.5,,,2,0,0,0,", "1,0,0,,,,0,0,0,0,"));
 }
 
 TEST_F(TimingCollectorTest, FileOfAnotherVersionIsRefused) {

@@ -1,0 +1,23 @@
+// The results of an evaluation in words.
+#ifndef TETHYS_DEPLOY_COMMAND_QUALITY_TEXT_H_
+#define TETHYS_DEPLOY_COMMAND_QUALITY_TEXT_H_
+
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "proto/summary.pb.h"
+
+namespace tethys {
+
+// "accuracy 0.8512, top-5 0.9876, mean IoU 0.8034, loss 0.4123": what was measured.
+inline std::string QualityText(const proto::Quality& quality) {
+  std::string text;
+  if (quality.has_accuracy()) absl::StrAppendFormat(&text, "accuracy %.4f, ", quality.accuracy());
+  if (quality.has_top5_accuracy()) absl::StrAppendFormat(&text, "top-5 %.4f, ", quality.top5_accuracy());
+  if (quality.has_mean_iou()) absl::StrAppendFormat(&text, "mean IoU %.4f, ", quality.mean_iou());
+  return absl::StrCat(text, absl::StrFormat("loss %.4f", quality.loss()));
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_COMMAND_QUALITY_TEXT_H_

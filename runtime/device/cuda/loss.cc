@@ -1,0 +1,49 @@
+#include <utility>
+
+#include "runtime/device/cuda/cuda_status.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/primitives.h"
+#include "runtime/device/cuda/stream.h"
+
+namespace tethys::cuda {
+namespace {
+
+// The kernels write this struct as an array of numbers.
+static_assert(sizeof(LossResult) == kLossResults * sizeof(double));
+
+// `Shape` is that of a loss, `kEnqueue` its kernels.
+template <typename Shape, auto kEnqueue>
+class Loss final : public LossPrimitive {
+ public:
+  Loss(const Shape& shape, std::unique_ptr<Buffer> results) : shape_(shape), results_(std::move(results)) {}
+
+  absl::Status Run(Stream& stream, const LossTensors& tensors) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        kEnqueue(Handle(stream), shape_, tensors, static_cast<double*>(results_->data())));
+    return absl::OkStatus();
+  }
+
+ private:
+  const Shape shape_;
+  const std::unique_ptr<Buffer> results_;  // [positions or rows, kLossResults]
+};
+
+absl::StatusOr<std::unique_ptr<Buffer>> AllocateResults(const Libraries& libraries, int64_t parts) {
+  return libraries.memory->Allocate(parts * static_cast<int64_t>(sizeof(LossResult)), MemoryKind::kDevice);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
+    const Libraries& libraries, const SoftmaxCrossEntropyShape& shape) {
+  TETHYS_ASSIGN_OR_RETURN(auto results, AllocateResults(libraries, shape.points()));
+  return std::make_unique<Loss<SoftmaxCrossEntropyShape, SoftmaxCrossEntropy>>(shape, std::move(results));
+}
+
+absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(const Libraries& libraries,
+                                                                      const MeanSquaredErrorShape& shape) {
+  TETHYS_ASSIGN_OR_RETURN(auto results, AllocateResults(libraries, shape.rows));
+  return std::make_unique<Loss<MeanSquaredErrorShape, MeanSquaredError>>(shape, std::move(results));
+}
+
+}  // namespace tethys::cuda

@@ -1,0 +1,81 @@
+// Primitives that compare a model's outputs with labels: losses, their gradients and the counts for metrics.
+// Contract: device.h.
+#ifndef TETHYS_RUNTIME_DEVICE_LOSS_PRIMITIVES_H_
+#define TETHYS_RUNTIME_DEVICE_LOSS_PRIMITIVES_H_
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+class Stream;
+
+// Sums over the rows of a batch, in device memory.
+struct LossResult {
+  double loss_sum = 0;      // Weighted by row.
+  double correct = 0;       // Labels whose output is the largest (on a tie, the first) of their position.
+  double labels = 0;        // Labels that were compared; 0 if the loss has no classes.
+  double correct_top5 = 0;  // Labels whose output is among the five largest, if the primitive counts them.
+};
+
+// The tensors of a loss. Rows of weight 0 are padding: they have zero gradients, even if their outputs are
+// NaN, and add to no sum. Other rows have weight 1.
+struct LossTensors {
+  const float* outputs = nullptr;
+  // Classes; for a loss with targets, the bits of float32 values.
+  const int32_t* labels = nullptr;
+  const float* weights = nullptr;  // [rows]
+  float* doutputs = nullptr;       // Gradients of loss_sum, to be overwritten. Null: only the loss is needed.
+  LossResult* result = nullptr;    // To be overwritten.
+  // [classes, classes]: the number of labels of class i (row) for which class j has the largest output; added
+  // to what is there. Null: not counted.
+  int64_t* confusion = nullptr;
+};
+
+class LossPrimitive {
+ public:
+  virtual ~LossPrimitive() = default;
+  virtual absl::Status Run(Stream& stream, const LossTensors& tensors) = 0;
+};
+
+// Softmax cross-entropy of outputs [rows, positions, classes] with labels [rows, positions]. A row's loss is
+// the sum over its positions divided by their number. With s = softmax(outputs) and the target
+// t = (1 - label_smoothing) onehot(label) + label_smoothing / classes, a position's loss is -sum t log(s),
+// its gradient (s - t) / positions. Labels are in [0, classes) or ignore_label: such a position adds to no
+// sum and has zero gradients.
+struct SoftmaxCrossEntropyShape {
+  int64_t rows = 0;
+  int64_t positions = 1;
+  int64_t classes = 0;
+  float label_smoothing = 0;
+  int32_t ignore_label = -1;  // Below 0: none.
+  bool counts_top5 = false;
+  constexpr int64_t points() const { return rows * positions; }
+};
+
+// The mean over a row's outputs of (output - target)^2: outputs and targets [rows, outputs].
+struct MeanSquaredErrorShape {
+  int64_t rows = 0;
+  int64_t outputs = 0;
+};
+
+// InvalidArgument: an axis below 1, or smoothing outside [0, 1).
+inline absl::Status CheckShape(const SoftmaxCrossEntropyShape& shape) {
+  const bool valid = shape.rows >= 1 && shape.positions >= 1 && shape.classes >= 1 &&
+                     shape.label_smoothing >= 0 && shape.label_smoothing < 1;
+  if (valid) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a loss of ", shape.rows, " rows, ", shape.positions,
+                                                 " positions and ", shape.classes,
+                                                 " classes with label smoothing ", shape.label_smoothing));
+}
+inline absl::Status CheckShape(const MeanSquaredErrorShape& shape) {
+  if (shape.rows >= 1 && shape.outputs >= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a loss of ", shape.rows, " rows and ", shape.outputs, " outputs"));
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DEVICE_LOSS_PRIMITIVES_H_

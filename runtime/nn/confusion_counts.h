@@ -1,0 +1,39 @@
+// The confusion matrix of an evaluation, in device memory: for each pair of classes, the number of labels of
+// the one for which the other was predicted. Used by a plan, on the device's thread.
+#ifndef TETHYS_RUNTIME_NN_CONFUSION_COUNTS_H_
+#define TETHYS_RUNTIME_NN_CONFUSION_COUNTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/device/device.h"
+
+namespace tethys {
+
+class ConfusionCounts {
+ public:
+  // All counts are 0. `device` and `stream` outlive them.
+  static absl::StatusOr<std::unique_ptr<ConfusionCounts>> Create(Device& device, Stream& stream,
+                                                                 int64_t classes);
+
+  // [classes, classes], as in LossTensors.
+  int64_t* data() { return static_cast<int64_t*>(memory_->data()); }
+  int64_t bytes() const { return memory_->bytes(); }
+
+  // Returns the counts of all work that was enqueued before, and sets them to 0. Blocks until that work is
+  // done.
+  absl::StatusOr<std::vector<int64_t>> Take();
+
+ private:
+  ConfusionCounts(Device& device, Stream& stream) : device_(device), stream_(stream) {}
+  absl::Status Clear();
+
+  Device& device_;
+  Stream& stream_;
+  std::unique_ptr<Buffer> memory_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_CONFUSION_COUNTS_H_

@@ -1,0 +1,35 @@
+// The mean squared difference of outputs and float32 targets.
+#include <utility>
+
+#include "runtime/nn/losses/loss_kinds.h"
+
+namespace tethys {
+namespace {
+
+class MeanSquaredError final : public Loss {
+ public:
+  explicit MeanSquaredError(LabelFormat labels) : labels_(std::move(labels)) {}
+
+  const LabelFormat& labels() const override { return labels_; }
+  // A target that is not finite is refused when its file is read.
+  absl::Status CheckLabels(absl::Span<const int32_t>) const override { return absl::OkStatus(); }
+  absl::StatusOr<std::unique_ptr<LossPrimitive>> Compile(Device& device, int64_t rows, bool) const override {
+    return device.CreateMeanSquaredError({.rows = rows, .outputs = labels_.elements()});
+  }
+
+ private:
+  const LabelFormat labels_;
+};
+
+absl::StatusOr<std::shared_ptr<const Loss>> Make(const proto::Loss&, const Shape& output, int64_t) {
+  // A single output has a single target: [samples] in the file.
+  const bool single = output.size() == 1 && output[0] == 1;
+  return std::make_shared<const MeanSquaredError>(
+      LabelFormat{.shape = single ? Shape() : output, .targets = true});
+}
+
+}  // namespace
+
+const LossKind kMeanSquaredErrorLoss = {.kind = proto::Loss::kMeanSquaredError, .make = Make};
+
+}  // namespace tethys
