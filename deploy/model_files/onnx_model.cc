@@ -90,7 +90,8 @@ void SetWindow(const Window& window, NodeProto& node) {
   if (height.dilation > 1) SetInts("dilations", {height.dilation, width.dilation}, node);
 }
 
-// [out, height, width, in] to [out, in, height, width].
+// [out, height, width, in] to [out, in, height, width]; for a transposed convolution in and out are
+// exchanged.
 std::vector<float> WithChannelsSecond(const std::vector<float>& values, const Shape& shape) {
   const int64_t pixels = shape[1] * shape[2], channels = shape[3];
   std::vector<float> moved(values.size());
@@ -134,6 +135,8 @@ class Exporter {
   absl::Status AddProduct(const proto::Layer& layer, const char* op, const char* weights, bool has_bias,
                           const Value& input, const std::string& output, NodeProto** node);
   absl::Status AddConvolution(const proto::Layer& layer, const Value& input, const std::string& output);
+  absl::Status AddTransposedConvolution(const proto::Layer& layer, const Value& input,
+                                        const std::string& output);
   absl::Status AddNormalisation(const proto::Layer& layer, const Value& input, const std::string& output);
   template <typename Pooling>
   absl::StatusOr<NodeProto*> AddPooling(const char* op, const Pooling& pooling, const Value& input,
@@ -168,7 +171,7 @@ absl::StatusOr<std::string> Exporter::AddVariable(const proto::Layer& layer, con
   std::vector<float> values(variable.range.count);
   TETHYS_RETURN_IF_ERROR(read_(variable, statistic, absl::MakeSpan(values)));
   Shape shape = variable.shape;
-  if (variable.layout == "out,height,width,in") {
+  if (variable.layout == "out,height,width,in" || variable.layout == kBilinearLayout) {
     values = WithChannelsSecond(values, shape);
     shape = {shape[0], shape[3], shape[1], shape[2]};
   }
@@ -201,6 +204,26 @@ absl::Status Exporter::AddConvolution(const proto::Layer& layer, const Value& in
   TETHYS_RETURN_IF_ERROR(AddProduct(layer, "Conv", "filters", convolution.bias(), input, output, &node));
   SetWindow(window, *node);
   SetInt("group", convolution.groups(), *node);
+  return absl::OkStatus();
+}
+
+absl::Status Exporter::AddTransposedConvolution(const proto::Layer& layer, const Value& input,
+                                                const std::string& output) {
+  const proto::TransposedConvolution& fields = layer.transposed_convolution();
+  const ImageShape in = ImageOf(input.shape), out = ImageOf(shapes_.at(layer.name()));
+  WindowFields window_fields = {
+      .size = fields.kernel_size(), .stride = fields.stride(), .padding = fields.padding()};
+  if (fields.has_pad()) window_fields.pad = fields.pad();
+  TETHYS_ASSIGN_OR_RETURN(const Window window, MakeWindow(out, window_fields));
+  NodeProto* node = nullptr;
+  TETHYS_RETURN_IF_ERROR(AddProduct(layer, "ConvTranspose", "filters", fields.bias(), input, output, &node));
+  SetWindow(window, *node);
+  // Pixels at the end that no window reaches.
+  const auto beyond = [](const Window::Axis& axis, int64_t from, int64_t to) {
+    return to + axis.before + axis.after - axis.size - (from - 1) * axis.stride;
+  };
+  SetInts("output_padding",
+          {beyond(window.height, in.height, out.height), beyond(window.width, in.width, out.width)}, *node);
   return absl::OkStatus();
 }
 
@@ -276,6 +299,8 @@ absl::Status Exporter::AddKind(const proto::Layer& layer, const std::vector<Valu
       return AddProduct(layer, "Gemm", "weights", /*has_bias=*/true, input, output, &node);
     case proto::Layer::kConvolution:
       return AddConvolution(layer, input, output);
+    case proto::Layer::kTransposedConvolution:
+      return AddTransposedConvolution(layer, input, output);
     case proto::Layer::kBatchNormalisation:
       return AddNormalisation(layer, input, output);
     case proto::Layer::kMaxPooling:
@@ -346,7 +371,9 @@ absl::StatusOr<proto::onnx::ModelProto> MakeOnnxModel(const proto::Model& config
   Shape input = model.sample_shape();
   if (IsImage(input)) input = {ImageOf(input).channels, input[0], input[1]};
   Describe(kBatchName, input, *graph.add_input());
-  Describe(kLogits, model.output_shape(), *graph.add_output());
+  Shape logits = model.output_shape();
+  if (IsImage(logits)) logits = {logits[2], logits[0], logits[1]};
+  Describe(kLogits, logits, *graph.add_output());
 
   const proto::Model expanded = ExpandModel(config, model.classes());
   const ModelInputs inputs = FindInputs(expanded);

@@ -86,7 +86,8 @@ class FlattenedImages {
 void SetLayout(const absl::optional<Shape>& image, TorchTensor& tensor) {
   const Shape& ours = tensor.variable.shape;
   tensor.axes = ours;
-  if (tensor.variable.layout == "out,height,width,in") {
+  // PyTorch's transposed convolutions have [in, out, height, width].
+  if (tensor.variable.layout == "out,height,width,in" || tensor.variable.layout == kBilinearLayout) {
     tensor.order = {0, 3, 1, 2};
   } else if (tensor.variable.layout == "in,out") {
     tensor.order = {1, 0};

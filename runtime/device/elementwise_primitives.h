@@ -24,6 +24,15 @@ class SumPrimitive {
   virtual absl::Status Run(Stream& stream, const float* a, const float* b, float* sum) = 0;
 };
 
+// One value for each column of a matrix [rows, columns]: for images, of each channel.
+class BiasPrimitive {
+ public:
+  virtual ~BiasPrimitive() = default;
+  virtual absl::Status Forward(Stream& stream, const float* bias, float* y) = 0;  // y += bias.
+  // dbias = column sums of dy, overwritten.
+  virtual absl::Status Backward(Stream& stream, const float* dy, float* dbias) = 0;
+};
+
 // Tables of loops and kernels are in this order.
 enum class ActivationFunction { kRelu, kRelu6, kSigmoid, kTanh };
 inline constexpr int kActivationFunctions = 4;

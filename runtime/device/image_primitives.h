@@ -83,6 +83,11 @@ class ConvolutionPrimitive {
   // Like DensePrimitive::Backward: with relu, dy is masked in place; dx may be null.
   virtual absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y,
                                 float* dy, float* dx, float* dfilters, float* dbias) = 0;
+  // The two parts of Backward, without the mask: dx from dy, and dfilters and dbias from x and dy. A
+  // transposed convolution is made of them.
+  virtual absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) = 0;
+  virtual absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
+                                      float* dbias) = 0;
   // Device memory in bytes that the primitive holds beyond its arguments.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;

@@ -9,6 +9,14 @@
 namespace tethys {
 namespace {
 
+// The weight of position i in a window of `size` that enlarges images by bilinear interpolation: 1 at the
+// window's centre, falling linearly to 0 just beyond its ends (Long et al. 2015).
+float BilinearWeight(int64_t size, int64_t i) {
+  const int64_t factor = (size + 1) / 2;
+  const double centre = size % 2 == 1 ? static_cast<double>(factor - 1) : static_cast<double>(factor) - 0.5;
+  return static_cast<float>(1 - std::abs(static_cast<double>(i) - centre) / static_cast<double>(factor));
+}
+
 float Value(const Variable& variable, const RandomStream& stream, int64_t index) {
   // Element i uses random block i / 4 for uniform values and block i / 2 for normal values, which come in
   // pairs. So any element can be drawn on its own.
@@ -31,6 +39,12 @@ float Value(const Variable& variable, const RandomStream& stream, int64_t index)
           variable.initial_value == InitialValue::kHeNormal ? variable.fan_in : variable.fan_out;
       const float deviation = std::sqrt(2.0f / static_cast<float>(fan));
       return deviation * radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+    }
+    case InitialValue::kBilinear: {
+      const int64_t height = variable.shape[1], width = variable.shape[2], out = variable.shape[3];
+      const int64_t pixel = index / out;
+      if (pixel / (height * width) != index % out) return 0.0f;
+      return BilinearWeight(height, pixel / width % height) * BilinearWeight(width, pixel % width);
     }
   }
   return 0.0f;

@@ -43,7 +43,9 @@ constexpr Range Intersection(const Range& a, const Range& b) {
 }
 
 // He's deviation is sqrt(2 / fan_in); kHeNormalFanOut divides by fan_out.
-enum class InitialValue { kZeros, kOnes, kGlorotUniform, kHeNormal, kHeNormalFanOut };
+// kBilinear: bilinear interpolation from channel i to channel i, for filters of the layout kBilinearLayout.
+enum class InitialValue { kZeros, kOnes, kGlorotUniform, kHeNormal, kHeNormalFanOut, kBilinear };
+inline constexpr char kBilinearLayout[] = "in,height,width,out";
 
 struct Variable {
   std::string name;

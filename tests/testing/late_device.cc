@@ -43,6 +43,15 @@ class LateConvolution final : public ConvolutionPrimitive {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, filters, y, dy, dx, dfilters, dbias); });
     return absl::OkStatus();
   }
+  absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) override {
+    Late(stream).Enqueue([=, this] { return now_->DataGradient(cpu_, filters, dy, dx); });
+    return absl::OkStatus();
+  }
+  absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
+                              float* dbias) override {
+    Late(stream).Enqueue([=, this] { return now_->FilterGradient(cpu_, x, dy, dfilters, dbias); });
+    return absl::OkStatus();
+  }
   int64_t workspace_bytes() const override { return now_->workspace_bytes(); }
   std::string Describe() const override { return now_->Describe(); }
 
@@ -129,6 +138,23 @@ class LateDropout final : public DropoutPrimitive {
 
  private:
   const std::unique_ptr<DropoutPrimitive> now_;
+  Stream& cpu_;
+};
+
+class LateBias final : public BiasPrimitive {
+ public:
+  LateBias(std::unique_ptr<BiasPrimitive> now, Stream& cpu) : now_(std::move(now)), cpu_(cpu) {}
+  absl::Status Forward(Stream& stream, const float* bias, float* y) override {
+    Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, bias, y); });
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream& stream, const float* dy, float* dbias) override {
+    Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, dy, dbias); });
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<BiasPrimitive> now_;
   Stream& cpu_;
 };
 
@@ -342,6 +368,10 @@ class LateDevice final : public Device {
       int64_t count, ActivationFunction function) override {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateActivation(count, function));
     return std::make_unique<LateActivation>(std::move(now), *cpu_stream_);
+  }
+  absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateBias(rows, columns));
+    return std::make_unique<LateBias>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
       const SoftmaxCrossEntropyShape& shape) override {

@@ -95,18 +95,31 @@ class Convolution final : public ConvolutionPrimitive {
     });
   }
 
-  absl::Status Backward(Stream&, const float* x, const float* filters, const float* y, float* dy, float* dx,
-                        float* dfilters, float* dbias) override {
+  absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
+                        float* dx, float* dfilters, float* dbias) override {
+    const FlushDenormals flush;
+    if (shape_.relu) relu_.backward(shape_.rows * shape_.output().elements(), y, dy, dy);
+    TETHYS_RETURN_IF_ERROR(FilterGradient(stream, x, dy, dfilters, dbias));
+    return dx == nullptr ? absl::OkStatus() : DataGradient(stream, filters, dy, dx);
+  }
+
+  absl::Status FilterGradient(Stream&, const float* x, const float* dy, float* dfilters,
+                              float* dbias) override {
     const FlushDenormals flush;
     omp_set_num_threads(threads_);
-    if (shape_.relu) relu_.backward(shape_.rows * shape_.output().elements(), y, dy, dy);
     return Catch([&] {
       x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters);
       if (shape_.has_bias) dbias_.Set(dbias);
       backward_filters_.Run(stream_);
       unpack_.Run(stream_);
-      if (dx == nullptr) return;
-      dx_.Set(dx);
+    });
+  }
+
+  absl::Status DataGradient(Stream&, const float* filters, const float* dy, float* dx) override {
+    const FlushDenormals flush;
+    omp_set_num_threads(threads_);
+    return Catch([&] {
+      dy_.Set(dy), dx_.Set(dx);
       if (turned_.size() > 0) {
         Turn(filters);
       } else {
@@ -342,11 +355,17 @@ class SkippingConvolution final : public ConvolutionPrimitive {
     Gather(x);
     TETHYS_RETURN_IF_ERROR(seen_->Backward(stream, pixels_.data(), filters, y, dy,
                                            dx == nullptr ? nullptr : pixels_.data(), dfilters, dbias));
-    if (dx == nullptr) return absl::OkStatus();
-    std::fill_n(dx, shape_.rows * shape_.in.elements(), 0.0f);
-    ForEachSeen([this, dx](int64_t at, int64_t seen) {
-      std::copy_n(pixels_.data() + seen, shape_.in.channels, dx + at);
-    });
+    if (dx != nullptr) Scatter(dx);
+    return absl::OkStatus();
+  }
+  absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
+                              float* dbias) override {
+    Gather(x);
+    return seen_->FilterGradient(stream, pixels_.data(), dy, dfilters, dbias);
+  }
+  absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) override {
+    TETHYS_RETURN_IF_ERROR(seen_->DataGradient(stream, filters, dy, pixels_.data()));
+    Scatter(dx);
     return absl::OkStatus();
   }
 
@@ -359,6 +378,12 @@ class SkippingConvolution final : public ConvolutionPrimitive {
   void Gather(const float* x) {
     ForEachSeen([this, x](int64_t at, int64_t seen) {
       std::copy_n(x + at, shape_.in.channels, pixels_.data() + seen);
+    });
+  }
+  void Scatter(float* dx) const {
+    std::fill_n(dx, shape_.rows * shape_.in.elements(), 0.0f);
+    ForEachSeen([this, dx](int64_t at, int64_t seen) {
+      std::copy_n(pixels_.data() + seen, shape_.in.channels, dx + at);
     });
   }
   // Calls visit(offset of the pixel in x, its offset among the gathered pixels), both in elements.

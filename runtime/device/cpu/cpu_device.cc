@@ -149,6 +149,11 @@ class CpuDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckCount(count));
     return cpu::CreateSum(count, kernels_);
   }
+  absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
+    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a bias", rows));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("columns of a bias", columns));
+    return cpu::CreateBias(rows, columns);
+  }
   absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
       int64_t count, ActivationFunction function) override {
     TETHYS_RETURN_IF_ERROR(CheckCount(count));

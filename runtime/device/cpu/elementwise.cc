@@ -1,5 +1,6 @@
-// Elementwise operations: input conversion and dropout.
+// Elementwise operations: input conversion, bias and dropout.
 #include <algorithm>
+#include <vector>
 
 #include "runtime/base/random.h"
 #include "runtime/device/cpu/flush_denormals.h"
@@ -27,6 +28,31 @@ class InputConversion final : public InputConversionPrimitive {
   const float scale_;
   const float shift_;
   const Kernels& kernels_;
+};
+
+class Bias final : public BiasPrimitive {
+ public:
+  Bias(int64_t rows, int64_t columns) : rows_(rows), columns_(columns), sums_(columns) {}
+
+  absl::Status Forward(Stream&, const float* bias, float* y) override {
+    for (int64_t row = 0; row < rows_; ++row) {
+      for (int64_t c = 0; c < columns_; ++c) y[row * columns_ + c] += bias[c];
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Backward(Stream&, const float* dy, float* dbias) override {
+    std::fill(sums_.begin(), sums_.end(), 0.0);
+    for (int64_t row = 0; row < rows_; ++row) {
+      for (int64_t c = 0; c < columns_; ++c) sums_[c] += dy[row * columns_ + c];
+    }
+    std::copy(sums_.begin(), sums_.end(), dbias);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t rows_;
+  const int64_t columns_;
+  std::vector<double> sums_;
 };
 
 class Dropout final : public DropoutPrimitive {
@@ -61,6 +87,10 @@ class Dropout final : public DropoutPrimitive {
 std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
                                                                 const Kernels& kernels) {
   return std::make_unique<InputConversion>(count, mean, deviation, kernels);
+}
+
+std::unique_ptr<BiasPrimitive> CreateBias(int64_t rows, int64_t columns) {
+  return std::make_unique<Bias>(rows, columns);
 }
 
 std::unique_ptr<DropoutPrimitive> CreateDropout(const DropoutShape& shape, const Kernels& kernels) {

@@ -60,15 +60,24 @@ class Convolution final : public ConvolutionPrimitive {
           ActivateBackward(Handle(stream), ActivationFunction::kRelu, pixels_ * shape_.out, y, dy, dy));
     }
     TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
-    TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
-    TETHYS_RETURN_IF_ERROR(
-        filters_->Run(stream, images, filters_operand_.Target(dfilters), outputs, workspace_->data()));
-    TETHYS_RETURN_IF_ERROR(filters_operand_.Written(stream, dfilters));
-    if (dx == nullptr) return absl::OkStatus();
-    TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
-    TETHYS_RETURN_IF_ERROR(
-        data_->Run(stream, images_operand_.Target(dx), weights, outputs, workspace_->data()));
-    return images_operand_.Written(stream, dx);
+    TETHYS_RETURN_IF_ERROR(RunFilters(stream, x, outputs, dfilters));
+    return dx == nullptr ? absl::OkStatus() : RunData(stream, filters, outputs, dx);
+  }
+
+  absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
+                              float* dbias) override {
+    if (shape_.has_bias) {
+      // Without a mask, the gradients are only read.
+      TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), pixels_, shape_.out, nullptr,
+                                                    const_cast<float*>(dy), dbias, scratch_->floats()));
+    }
+    TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
+    return RunFilters(stream, x, outputs, dfilters);
+  }
+
+  absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) override {
+    TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
+    return RunData(stream, filters, outputs, dx);
   }
 
   int64_t workspace_bytes() const override {
@@ -81,6 +90,19 @@ class Convolution final : public ConvolutionPrimitive {
   }
 
  private:
+  // `outputs` are the gradients of the outputs, in the product's precision.
+  absl::Status RunFilters(Stream& stream, const float* x, const void* outputs, float* dfilters) {
+    TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
+    TETHYS_RETURN_IF_ERROR(
+        filters_->Run(stream, images, filters_operand_.Target(dfilters), outputs, workspace_->data()));
+    return filters_operand_.Written(stream, dfilters);
+  }
+  absl::Status RunData(Stream& stream, const float* filters, const void* outputs, float* dx) {
+    TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
+    TETHYS_RETURN_IF_ERROR(
+        data_->Run(stream, images_operand_.Target(dx), weights, outputs, workspace_->data()));
+    return images_operand_.Written(stream, dx);
+  }
   absl::Status CreatePlan(ConvolutionPass pass, std::unique_ptr<ConvolutionPlan>& plan) {
     TETHYS_ASSIGN_OR_RETURN(
         plan, ConvolutionPlan::Create({.handle = libraries_.cudnn}, pass, shape_, libraries_.precision));

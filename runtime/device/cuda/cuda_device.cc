@@ -180,6 +180,11 @@ class CudaDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckCount(count));
     return cuda::CreateSum(count);
   }
+  absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
+    TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a bias", rows));
+    TETHYS_RETURN_IF_ERROR(CheckAxis("columns of a bias", columns));
+    return cuda::CreateBias(libraries_, rows, columns);
+  }
   absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
       int64_t count, ActivationFunction function) override {
     TETHYS_RETURN_IF_ERROR(CheckCount(count));

@@ -1,4 +1,4 @@
-// Input conversion, pooling, sums, activations, and dropout: our own kernels.
+// Input conversion, bias, pooling, sums, activations, and dropout: our own kernels.
 #include <utility>
 
 #include "runtime/base/random.h"
@@ -99,6 +99,28 @@ class Sum final : public SumPrimitive {
   const int64_t count_;
 };
 
+class Bias final : public BiasPrimitive {
+ public:
+  Bias(int64_t rows, int64_t columns, std::unique_ptr<Buffer> scratch)
+      : rows_(rows), columns_(columns), scratch_(std::move(scratch)) {}
+
+  absl::Status Forward(Stream& stream, const float* bias, float* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), rows_, columns_, /*relu=*/false, bias, y));
+    return absl::OkStatus();
+  }
+  // Without a mask, the gradients are only read.
+  absl::Status Backward(Stream& stream, const float* dy, float* dbias) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), rows_, columns_, nullptr,
+                                                  const_cast<float*>(dy), dbias, scratch_->floats()));
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t rows_;
+  const int64_t columns_;
+  const std::unique_ptr<Buffer> scratch_;
+};
+
 class Activation final : public ActivationPrimitive {
  public:
   Activation(int64_t count, ActivationFunction function) : count_(count), function_(function) {}
@@ -150,6 +172,13 @@ absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
 
 absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) {
   return std::make_unique<Sum>(count);
+}
+
+absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libraries, int64_t rows,
+                                                          int64_t columns) {
+  const int64_t bytes = ColumnSumScratch(rows, columns) * static_cast<int64_t>(sizeof(float));
+  TETHYS_ASSIGN_OR_RETURN(auto scratch, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
+  return std::make_unique<Bias>(rows, columns, std::move(scratch));
 }
 
 absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,

@@ -8,7 +8,7 @@ namespace tethys {
 
 extern const LayerKind kActivateKind, kAddKind, kAveragePoolingKind, kBatchNormalisationKind,
     kConcatenationKind, kConvolutionKind, kDenseKind, kDropoutKind, kFlattenKind, kGlobalAveragePoolingKind,
-    kMaxPoolingKind;
+    kMaxPoolingKind, kTransposedConvolutionKind;
 
 // LayerKind::most_inputs of a layer that takes any number.
 inline constexpr int kManyInputs = 1 << 20;

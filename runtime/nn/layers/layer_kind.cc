@@ -13,9 +13,10 @@ constexpr int64_t kMaxStatistics = int64_t{1} << 19;
 }  // namespace
 
 const LayerKind* FindLayerKind(const proto::Layer& layer) {
-  for (const LayerKind* kind : {&kFlattenKind, &kDenseKind, &kConvolutionKind, &kBatchNormalisationKind,
-                                &kMaxPoolingKind, &kAveragePoolingKind, &kGlobalAveragePoolingKind,
-                                &kActivateKind, &kDropoutKind, &kAddKind, &kConcatenationKind}) {
+  for (const LayerKind* kind :
+       {&kFlattenKind, &kDenseKind, &kConvolutionKind, &kBatchNormalisationKind, &kMaxPoolingKind,
+        &kAveragePoolingKind, &kGlobalAveragePoolingKind, &kActivateKind, &kDropoutKind, &kAddKind,
+        &kConcatenationKind, &kTransposedConvolutionKind}) {
     if (kind->kind == layer.kind_case()) return kind;
   }
   return nullptr;

@@ -56,10 +56,15 @@ void CompleteInitializer(Layer& layer) {
 inline absl::Status AddWeightsAndBias(LayerScope& scope, absl::string_view name, const Shape& shape,
                                       const std::string& layout, proto::Initializer initializer, int64_t in,
                                       int64_t out, bool has_bias = true) {
+  if (initializer == proto::BILINEAR && layout != kBilinearLayout) {
+    return absl::InvalidArgumentError(
+        "has the initializer BILINEAR, which is for transposed convolutions: give it another");
+  }
   const absl::StatusOr<int64_t> elements = ElementCount(shape);
   const int64_t count = elements.ok() ? *elements : 0;  // AddVariable refuses the shape.
   const InitialValue weights = initializer == proto::HE_NORMAL           ? InitialValue::kHeNormal
                                : initializer == proto::HE_NORMAL_FAN_OUT ? InitialValue::kHeNormalFanOut
+                               : initializer == proto::BILINEAR          ? InitialValue::kBilinear
                                                                          : InitialValue::kGlorotUniform;
   TETHYS_RETURN_IF_ERROR(scope.AddVariable(name, shape, layout, weights, count / out, count / in));
   if (!has_bias) return absl::OkStatus();

@@ -66,10 +66,26 @@ void LayerWriter::Dropout(absl::string_view name, double rate) {
   if (rate > 0) NewLayer(name).mutable_dropout()->set_rate(rate);
 }
 
-std::string LayerWriter::SumRelu(absl::string_view name, absl::string_view a, absl::string_view b) {
-  proto::Layer& sum = NewLayer(absl::StrCat(name, ".sum"), a);
+std::string LayerWriter::Enlarge(absl::string_view name, int64_t filters, int64_t times) {
+  proto::TransposedConvolution& fields = *NewLayer(name).mutable_transposed_convolution();
+  fields.set_filters(filters);
+  fields.set_kernel_size(2 * times);
+  fields.set_stride(times);
+  fields.set_padding(proto::SAME);
+  fields.set_initializer(proto::BILINEAR);
+  fields.set_bias(false);
+  return std::string(name);
+}
+
+std::string LayerWriter::Sum(absl::string_view name, absl::string_view a, absl::string_view b) {
+  proto::Layer& sum = NewLayer(name, a);
   sum.add_input(std::string(b));
   sum.mutable_add();
+  return std::string(name);
+}
+
+std::string LayerWriter::SumRelu(absl::string_view name, absl::string_view a, absl::string_view b) {
+  Sum(absl::StrCat(name, ".sum"), a, b);
   NewLayer(name).mutable_activate()->set_activation(proto::RELU);
   return std::string(name);
 }

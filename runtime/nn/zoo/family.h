@@ -44,6 +44,9 @@ class LayerWriter {
   std::string Flatten(absl::string_view name);
   // No layer for a rate of 0.
   void Dropout(absl::string_view name, double rate);
+  // A transposed convolution that enlarges images `times` and starts as bilinear interpolation.
+  std::string Enlarge(absl::string_view name, int64_t filters, int64_t times);
+  std::string Sum(absl::string_view name, absl::string_view a, absl::string_view b);
   // The sum of the two, then relu.
   std::string SumRelu(absl::string_view name, absl::string_view a, absl::string_view b);
 
@@ -64,7 +67,7 @@ struct FamilyKind {
   std::string (*text)(const proto::Model& model) = nullptr;  // "ResNet-50", for reports.
 };
 
-extern const FamilyKind kLenetFamily, kMobilenetFamily, kResnetFamily, kVggFamily;
+extern const FamilyKind kFcnFamily, kLenetFamily, kMobilenetFamily, kResnetFamily, kVggFamily;
 
 // "resnet.width is 0: it must be 1 to 16384"; empty if `value` is in [1, most].
 std::string RangeProblem(absl::string_view field, int64_t value, int64_t most);

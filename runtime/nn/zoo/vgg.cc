@@ -1,11 +1,11 @@
 // VGG: Simonyan and Zisserman, "Very deep convolutional networks for large-scale image recognition", ICLR
 // 2015. Layers have the names and order of torchvision's vgg16, vgg16_bn and their siblings.
+#include "runtime/nn/zoo/vgg.h"
+
 #include <algorithm>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "runtime/nn/zoo/family.h"
 
 namespace tethys {
 namespace {
@@ -25,8 +25,9 @@ const std::vector<Depth>& Depths() {
   return *depths;
 }
 
-void Complete(proto::Model& model) {
-  proto::Vgg& vgg = *model.mutable_vgg();
+}  // namespace
+
+void CompleteVgg(proto::Vgg& vgg) {
   if (!vgg.has_depth() && vgg.convolutions().empty()) vgg.set_depth(16);
   for (const Depth& known : Depths()) {
     if (known.depth != vgg.depth() || !vgg.convolutions().empty()) continue;
@@ -41,11 +42,10 @@ void Complete(proto::Model& model) {
   if (!vgg.has_dropout()) vgg.set_dropout(0.5);
 }
 
-std::string Problem(const proto::Model& model) {
-  const proto::Vgg& vgg = model.vgg();
+std::string VggProblem(absl::string_view field, const proto::Vgg& vgg) {
   if (vgg.convolutions().empty()) {
     return absl::StrCat(
-        "vgg.depth is ", vgg.depth(),
+        field, ".depth is ", vgg.depth(),
         ": it must be 11, 13, 16 or 19; for another network give the convolutions of each block");
   }
   if (vgg.has_depth()) {
@@ -57,28 +57,32 @@ std::string Problem(const proto::Model& model) {
     }
   }
   if (vgg.convolutions_size() > kMostBlocks) {
-    return absl::StrCat("vgg.convolutions has ", vgg.convolutions_size(), " blocks; it may have ",
+    return absl::StrCat(field, ".convolutions has ", vgg.convolutions_size(), " blocks; it may have ",
                         kMostBlocks);
   }
   for (const int64_t count : vgg.convolutions()) {
-    if (std::string problem = RangeProblem("vgg.convolutions", count, kMostConvolutions); !problem.empty()) {
+    if (std::string problem = RangeProblem(absl::StrCat(field, ".convolutions"), count, kMostConvolutions);
+        !problem.empty()) {
       return problem;
     }
   }
   if (vgg.dense_units_size() > kMostBlocks) {
-    return absl::StrCat("vgg.dense_units has ", vgg.dense_units_size(), " layers; it may have ", kMostBlocks);
+    return absl::StrCat(field, ".dense_units has ", vgg.dense_units_size(), " layers; it may have ",
+                        kMostBlocks);
   }
   for (const int64_t units : vgg.dense_units()) {
-    if (std::string problem = RangeProblem("vgg.dense_units", units, kMostUnits); !problem.empty()) {
+    if (std::string problem = RangeProblem(absl::StrCat(field, ".dense_units"), units, kMostUnits);
+        !problem.empty()) {
       return problem;
     }
   }
-  if (std::string problem = RateProblem("vgg.dropout", vgg.dropout()); !problem.empty()) return problem;
-  return RangeProblem("vgg.width", vgg.width(), 1 << 16);
+  if (std::string problem = RateProblem(absl::StrCat(field, ".dropout"), vgg.dropout()); !problem.empty())
+    return problem;
+  return RangeProblem(absl::StrCat(field, ".width"), vgg.width(), 1 << 16);
 }
 
-void Expand(const proto::Model& model, int64_t classes, LayerWriter& layers) {
-  const proto::Vgg& vgg = model.vgg();
+std::vector<std::string> WriteVggFeatures(const proto::Vgg& vgg, LayerWriter& layers) {
+  std::vector<std::string> pools;
   const bool normalises = vgg.batch_normalisation();
   int feature = 0;  // torchvision numbers all modules, activations included.
   const auto next = [&] { return absl::StrCat("features.", feature++); };
@@ -92,8 +96,30 @@ void Expand(const proto::Model& model, int64_t classes, LayerWriter& layers) {
       if (normalises) layers.Add(next(), LayerWriter::Normalisation{.activation = proto::RELU});
       ++feature;
     }
-    layers.MaxPooling(next(), 2, 2);
+    pools.push_back(layers.MaxPooling(next(), 2, 2));
   }
+  return pools;
+}
+
+std::string VggText(const proto::Vgg& vgg) {
+  return absl::StrCat(vgg.has_depth()
+                          ? absl::StrCat("VGG", vgg.depth())
+                          : absl::StrCat("VGG of ", absl::StrJoin(vgg.convolutions(), "-"), " convolutions"),
+                      vgg.width() == 64 ? "" : absl::StrCat(", width ", vgg.width()),
+                      vgg.batch_normalisation() ? " with batch normalisation" : "");
+}
+
+namespace {
+
+void Complete(proto::Model& model) { CompleteVgg(*model.mutable_vgg()); }
+
+std::string Problem(const proto::Model& model) { return VggProblem("vgg", model.vgg()); }
+
+std::string Text(const proto::Model& model) { return VggText(model.vgg()); }
+
+void Expand(const proto::Model& model, int64_t classes, LayerWriter& layers) {
+  const proto::Vgg& vgg = model.vgg();
+  WriteVggFeatures(vgg, layers);
   layers.Flatten("flatten");
   int dense = 0;
   for (const int64_t units : vgg.dense_units()) {
@@ -102,15 +128,6 @@ void Expand(const proto::Model& model, int64_t classes, LayerWriter& layers) {
     dense += 3;  // torchvision counts the activation.
   }
   layers.Dense(absl::StrCat("classifier.", dense), classes);
-}
-
-std::string Text(const proto::Model& model) {
-  const proto::Vgg& vgg = model.vgg();
-  return absl::StrCat(vgg.has_depth()
-                          ? absl::StrCat("VGG", vgg.depth())
-                          : absl::StrCat("VGG of ", absl::StrJoin(vgg.convolutions(), "-"), " convolutions"),
-                      vgg.width() == 64 ? "" : absl::StrCat(", width ", vgg.width()),
-                      vgg.batch_normalisation() ? " with batch normalisation" : "");
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace {
 
 // Null if the model is a list of layers.
 const FamilyKind* FindFamily(const proto::Model& model) {
-  for (const FamilyKind* family : {&kLenetFamily, &kVggFamily, &kResnetFamily, &kMobilenetFamily}) {
+  for (const FamilyKind* family :
+       {&kLenetFamily, &kVggFamily, &kResnetFamily, &kMobilenetFamily, &kFcnFamily}) {
     if (family->kind == model.family_case()) return family;
   }
   return nullptr;

@@ -64,6 +64,8 @@ NETWORKS = {
     "resnet-50, narrow": ("resnet { depth: 50 width: 8 }", [64, 64, 3], None),
     "resnet-50, Keras": ("resnet { depth: 50 style: KERAS width: 8 }", [64, 64, 3], None),
     "mobilenet": ("mobilenet { multiplier: 0.25 }", [64, 64, 3], None),
+    "fcn-8": ("fcn { stride: 8 backbone { convolutions: [1, 1, 1, 1, 1] width: 8 dense_units: [16, 16] "
+              "batch_normalisation: true } }", [64, 64, 3], None),
     "resnet-18": ("resnet { depth: 18 }", [64, 64, 3], torchvision.models.resnet18),
     "resnet-50": ("resnet { depth: 50 }", [96, 96, 3], torchvision.models.resnet50),
     "vgg-11": ("vgg { depth: 11 }", [224, 224, 3], torchvision.models.vgg11),
@@ -90,6 +92,11 @@ def images_of(name, count, shape):
     rows, columns = (numpy.arange(size) * 28 // size for size in shape[:2])
     scaled = images[:, rows][:, :, columns]
     return scaled if len(shape) == 2 else numpy.stack([scaled // (c + 1) for c in range(shape[2])], axis=-1)
+
+
+def maps_of(images, labels):
+    """Labels of pixels: the image's where it shows something, otherwise 0."""
+    return numpy.where(images[..., 0] > 0, labels[:, None, None], 0).astype(numpy.uint8)
 
 
 def job_of(model, images, labels):
@@ -138,8 +145,10 @@ def compare(tethys, folder, model, shape, make):
     images = images_of("t10k-images-idx3-ubyte", SAMPLES, shape)
     write_idx(f"{folder}/images", images)
     count = BATCH * STEPS
-    write_idx(f"{folder}/train-images", images_of("train-images-idx3-ubyte", count, shape))
-    write_idx(f"{folder}/train-labels", read_idx("train-labels-idx1-ubyte", count, []))
+    train_images = images_of("train-images-idx3-ubyte", count, shape)
+    labels = read_idx("train-labels-idx1-ubyte", count, [])
+    write_idx(f"{folder}/train-images", train_images)
+    write_idx(f"{folder}/train-labels", labels if not model.startswith("fcn") else maps_of(train_images, labels))
     with open(f"{folder}/job.textproto", "w", encoding="utf-8") as file:
         file.write(job_of(model, f"{folder}/train-images", f"{folder}/train-labels"))
 
@@ -164,6 +173,8 @@ def compare(tethys, folder, model, shape, make):
     session = onnxruntime.InferenceSession(f"{folder}/model.onnx", providers=["CPUExecutionProvider"])
     pixels = images.reshape(*images.shape[:3], -1).transpose(0, 3, 1, 2).astype(numpy.float32)
     in_onnx = session.run(["logits"], {"input": pixels})[0]
+    if in_onnx.ndim == 4:  # Maps of classes, which ONNX puts first.
+        in_onnx = in_onnx.transpose(0, 2, 3, 1)
 
     result = {"onnx": difference(ours, in_onnx), "by logit": difference_by_logit(ours, in_onnx)}
     if theirs is not None:

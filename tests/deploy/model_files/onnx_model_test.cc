@@ -22,6 +22,7 @@ constexpr char kEveryKind[] = R"(
   layer { name: 'mean' input: 'c' average_pooling { size: 3 stride: 1 pad: 1 count_padding: true } }
   layer { input: 'max' input: 'mean' concatenation {} }
   layer { name: 'joined' dropout {} }
+  layer { name: 'up' transposed_convolution { filters: 2 kernel_size: 5 stride: 2 padding: SAME } }
   layer { name: 'global' global_average_pooling {} }
   layer { name: 'flat' input: 'joined' flatten {} }
   layer { name: 'logits' dense { units: 3 activation: SIGMOID } }
@@ -97,8 +98,27 @@ TEST(OnnxModel, EveryKindOfLayerIsWritten) {
     for (const std::string& input : node.input()) EXPECT_EQ(known.count(input), 1u) << input;
     EXPECT_TRUE(known.insert(node.output(0)).second) << node.output(0) << " is given twice";
   }
-  EXPECT_EQ(Node(*file, "logits").input(0), "concatenation_11");
+  EXPECT_EQ(Node(*file, "logits").input(0), "concatenation_12");
   EXPECT_EQ(Node(*file, "logits:layer").op_type(), "Sigmoid");
+}
+
+TEST(OnnxModel, TransposedConvolutionsAndMapsHaveChannelsFirst) {
+  const auto file = Export(
+      "layer { name: 'up' transposed_convolution { filters: 2 kernel_size: 2 stride: 3 padding: SAME } }",
+      {4, 5, 3}, 2);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const proto::onnx::NodeProto& node = file->graph().node(file->graph().node_size() - 1);
+  EXPECT_EQ(node.op_type(), "ConvTranspose");
+  EXPECT_EQ(Dimensions(*file, "up/filters"), (std::vector<int64_t>{3, 2, 2, 2}));
+  EXPECT_THAT(Attribute(node, "strides").ints(), ElementsAre(3, 3));
+  EXPECT_THAT(Attribute(node, "pads").ints(), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(Attribute(node, "output_padding").ints(), ElementsAre(1, 1))
+      << "no window reaches the last pixels";
+  std::vector<int64_t> shape;
+  for (const auto& axis : file->graph().output(0).type().tensor_type().shape().dim()) {
+    shape.push_back(axis.dim_value());
+  }
+  EXPECT_EQ(shape, (std::vector<int64_t>{0, 2, 12, 15}));
 }
 
 TEST(OnnxModel, AttributesAreThoseOfTheLayers) {

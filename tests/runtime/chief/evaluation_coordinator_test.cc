@@ -87,10 +87,12 @@ TEST_F(EvaluationCoordinatorTest, ImpossibleCountsAreRefused) {
 
 TEST_F(EvaluationCoordinatorTest, ImpossibleCountsOfLabelsAreRefused) {
   Begin(1, {Worker(0), Worker(1)});
-  const std::vector<std::string> impossible = {
-      "labels: 4",        "labels: -1",
-      "labels: 3 correct_top5: 4", "labels: 3 confusion: 1",
-      "labels: 3 confusion: [1, 1, 1, -1]", "labels: 3 confusion: [4, 0, 0, 0]"};
+  const std::vector<std::string> impossible = {"labels: 4",
+                                               "labels: -1",
+                                               "labels: 3 correct_top5: 4",
+                                               "labels: 3 confusion: 1",
+                                               "labels: 3 confusion: [1, 1, 1, -1]",
+                                               "labels: 3 confusion: [4, 0, 0, 0]"};
   for (const std::string& counts : impossible) {
     proto::EvaluationDone done;
     ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString("id: 1 samples: 3 " + counts, &done)) << counts;

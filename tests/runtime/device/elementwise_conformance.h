@@ -40,6 +40,26 @@ TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
   EXPECT_FALSE(device_->CreateSum(-1).ok());
 }
 
+TEST_P(DeviceConformance, BiasIsAddedToEachRowAndItsGradientIsTheSumOfRows) {
+  for (const auto& [rows, columns] : {std::pair(1, 1), {3, 5}, {2000, 3}}) {
+    const std::vector<float> bias = RandomFloats(columns, 1), y = RandomFloats(rows * columns, 2);
+    auto primitive = device_->CreateBias(rows, columns).value();
+    auto bias_device = Floats(bias), y_device = Floats(y), dbias = Poisoned(columns);
+    ASSERT_TRUE(primitive->Backward(*stream_, y_device.data(), dbias.data()).ok());
+    EXPECT_EQ(y_device.Host(), y) << "the gradient of the output is only read";
+    ASSERT_TRUE(primitive->Forward(*stream_, bias_device.data(), y_device.data()).ok());
+    std::vector<float> expected(y.size());
+    std::vector<double> sums(columns);
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      expected[i] = y[i] + bias[i % columns];
+      sums[i % columns] += y[i];
+    }
+    EXPECT_EQ(y_device.Host(), expected);
+    EXPECT_LE(RelativeError(dbias.Host(), sums), Arithmetic::SumTolerance(rows));
+  }
+  EXPECT_FALSE(device_->CreateBias(0, 1).ok());
+}
+
 inline double ActivationValue(ActivationFunction function, double x) {
   switch (function) {
     case ActivationFunction::kRelu:

@@ -69,6 +69,19 @@ inline void ImageConformance::CheckConvolution(const ConvolutionShape& shape) {
   EXPECT_LE(RelativeError(dfilters.Host(), expected_dfilters), arithmetic_.ConvolutionTolerance(pixels));
   EXPECT_LE(RelativeError(dx.Host(), expected_dx),
             arithmetic_.ConvolutionTolerance(filter_count / (shape.in.channels / shape.groups)));
+
+  // The parts of Backward, from the masked gradient that it left, give the same bits.
+  auto data = Poisoned(x.size()), filter_part = Poisoned(filter_count), bias_part = Poisoned(shape.out);
+  ASSERT_TRUE(convolution->DataGradient(*stream_, filters_device.data(), dy.data(), data.data()).ok());
+  ASSERT_TRUE(convolution
+                  ->FilterGradient(*stream_, x_device.data(), dy.data(), filter_part.data(),
+                                   shape.has_bias ? bias_part.data() : nullptr)
+                  .ok());
+  EXPECT_EQ(data.Host(), dx.Host());
+  EXPECT_EQ(filter_part.Host(), dfilters.Host());
+  if (shape.has_bias) {
+    EXPECT_EQ(bias_part.Host(), dbias.Host());
+  }
 }
 
 inline void ImageConformance::CheckConvolutionInAllForms(ConvolutionShape shape) {

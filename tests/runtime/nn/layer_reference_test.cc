@@ -1,4 +1,4 @@
-// Every kind of layer against PyTorch: loss and gradients of 270 small networks, 30 for each kind, each a
+// Every kind of layer against PyTorch: loss and gradients of 300 small networks, 30 for each kind, each a
 // convolution, the layer in question and a dense layer. reference/make_reference.py made the files.
 #include <fstream>
 
@@ -99,7 +99,7 @@ TEST(LayerReference, LossesAndGradientsAgreeWithPyTorch) {
     ASSERT_FALSE(references[parts[0]].empty());
     ExpectAgrees(network, references[parts[0]]);
   }
-  EXPECT_EQ(compared, 270);
+  EXPECT_EQ(compared, 300);
 }
 
 }  // namespace

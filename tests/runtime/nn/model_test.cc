@@ -174,6 +174,7 @@ TEST(Model, RefusesConvolutionsThatCannotBe) {
   ExpectRefused(convolution("pad: 3"), "pad is 3; it must be at least 0 and less than its window of 3");
   ExpectRefused(convolution("pad: -1"), "pad is -1");
   ExpectRefused(convolution("dilation: 0"), "dilation is 0");
+  ExpectRefused(convolution("initializer: BILINEAR"), "BILINEAR, which is for transposed convolutions");
   ExpectRefused(convolution("dilation: 14"), "its window of 29 (with dilation) is larger than the height 28");
   ExpectRefused("layer { convolution { filters: 4 kernel_size: 31 pad: 1 } }", "or a larger pad");
   ExpectRefused(convolution("dilation: 9223372036854775807"), "exceeds every image");
@@ -364,6 +365,21 @@ TEST(Model, RefusesFrozenLayersThatCannotBe) {
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: 'norm'"),
                 "gradients do not pass through moving statistics");
   ExpectRefused(absl::StrCat(kTwoBlocks, " frozen: ''"), "nothing to train");
+}
+
+TEST(ModelTest, TransposedConvolutionsThatCannotBeAreRefused) {
+  const auto layers = [](const std::string& fields) {
+    return "layer { transposed_convolution { filters: 2 " + fields + " } } layer { flatten {} } " +
+           "layer { dense { units: 10 } }";
+  };
+  ExpectRefused(layers("kernel_size: 3 pad: 1 padding: SAME"), "has both pad and padding: SAME");
+  ExpectRefused(layers("kernel_size: 3 pad: 3"), "pad is 3; it must be at least 0 and less than its window");
+  ExpectRefused(layers("kernel_size: 0"), "the window's size is 0");
+  ExpectRefused(layers("kernel_size: 3 stride: 0"), "stride is 0");
+  ExpectRefused("layer { flatten {} } " + layers("kernel_size: 3"), "a transposed convolution needs images");
+  ExpectRefused("layer { global_average_pooling {} } " + layers("kernel_size: 3"), "needs images");
+  ExpectRefused("layer { max_pooling { size: 28 } } " + layers("kernel_size: 2 pad: 1"),
+                "pad 1 leaves nothing of its output, 2 pixels");
 }
 
 }  // namespace

@@ -50,6 +50,32 @@ TEST(Zoo, FamiliesHaveTheirPublishedParameterCounts) {
   EXPECT_EQ(Build("lenet {}", {28, 28}, 10)->variables().element_count(), 61'706);
 }
 
+// VGG16's features 14,714,688, fc6 102,764,544, fc7 16,781,312, score 86,037; the paper gives 134 million.
+TEST(Zoo, FcnHasThePartsOfItsPaper) {
+  constexpr int64_t kTrunk = 134'346'581, kClasses = 21, kPairs = kClasses * kClasses;
+  constexpr int64_t kPool4 = 512 * kClasses + kClasses, kPool3 = 256 * kClasses + kClasses;
+  const std::pair<const char*, int64_t> counts[] = {
+      {"fcn {}", kTrunk + 64 * 64 * kPairs},
+      {"fcn { stride: 16 }", kTrunk + 4 * 4 * kPairs + kPool4 + 32 * 32 * kPairs},
+      {"fcn { stride: 8 }", kTrunk + 2 * 4 * 4 * kPairs + kPool4 + kPool3 + 16 * 16 * kPairs}};
+  for (const auto& [text, count] : counts) {
+    const absl::StatusOr<Model> model = Build(text, {96, 64, 3}, kClasses);
+    ASSERT_TRUE(model.ok()) << text << ": " << model.status();
+    EXPECT_EQ(model->variables().element_count(), count) << text;
+    EXPECT_EQ(model->output_shape(), (Shape{96, 64, kClasses})) << text;
+  }
+}
+
+TEST(Zoo, FcnOfOtherBlocksOrStridesIsRefused) {
+  EXPECT_THAT(FamilyProblem(Parse("fcn { stride: 4 }")),
+              HasSubstr("fcn.stride is 4: it must be 32, 16 or 8"));
+  EXPECT_THAT(FamilyProblem(Parse("fcn { backbone { convolutions: [1, 1] } }")),
+              HasSubstr("fcn.backbone.convolutions has 2 blocks: it must have 5"));
+  EXPECT_THAT(FamilyProblem(Parse("fcn { backbone { dense_units: 64 } }")),
+              HasSubstr("fcn.backbone.dense_units has 1 layers: it must have 2"));
+  EXPECT_THAT(FamilyProblem(Parse("fcn { backbone { depth: 12 } }")), HasSubstr("fcn.backbone.depth is 12"));
+}
+
 TEST(Zoo, MovingStatisticsAreThoseOfTorchvision) {
   EXPECT_EQ(Build("resnet {}")->statistics().element_count(), 53'120);
   EXPECT_EQ(Build("mobilenet {}")->statistics().element_count(), 21'888);

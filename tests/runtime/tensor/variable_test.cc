@@ -112,6 +112,27 @@ TEST_F(VariableSetTest, HeValuesHaveTheirMeanAndDeviation) {
   EXPECT_NEAR(std::sqrt(sum_of_squares / 1500), deviation, 4 * deviation / std::sqrt(2 * 1500));
 }
 
+TEST(InitialValues, BilinearFiltersEnlargeEachChannelByInterpolation) {
+  VariableSet set;
+  ASSERT_TRUE(set.Add("up/filters", {2, 4, 4, 2}, kBilinearLayout, InitialValue::kBilinear, 32, 32).ok());
+  std::vector<float> values(64);
+  set.FillInitialValues(1, {0, 64}, values.data());
+  const float weights[] = {0.25f, 0.75f, 0.75f, 0.25f};  // Long et al. 2015, for a factor of 2.
+  for (int64_t i = 0; i < 64; ++i) {
+    const int64_t in = i / 32, y = i / 8 % 4, x = i / 2 % 4, out = i % 2;
+    EXPECT_FLOAT_EQ(values[i], in == out ? weights[y] * weights[x] : 0) << i;
+  }
+  std::vector<float> part(7);
+  set.FillInitialValues(1, {20, 7}, part.data());
+  EXPECT_EQ(part, std::vector<float>(values.begin() + 20, values.begin() + 27));
+
+  VariableSet odd;
+  ASSERT_TRUE(odd.Add("up/filters", {1, 3, 3, 1}, kBilinearLayout, InitialValue::kBilinear, 9, 9).ok());
+  std::vector<float> small(9);
+  odd.FillInitialValues(1, {0, 9}, small.data());
+  EXPECT_THAT(small, ::testing::ElementsAre(0.25f, 0.5f, 0.25f, 0.5f, 1, 0.5f, 0.25f, 0.5f, 0.25f));
+}
+
 TEST(ShapeTest, CountsElements) {
   EXPECT_EQ(*ElementCount({}), 1);
   EXPECT_EQ(*ElementCount({2, 3, 4}), 24);

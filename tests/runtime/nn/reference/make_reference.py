@@ -87,6 +87,19 @@ class Network:
                      stride=stride, dilation=dilation, groups=groups)
         return ACTIVATIONS[activation](y) if activation else y
 
+    def transposed_convolution(self, x, filters, size, stride, padding, pad, bias):
+        weights = self.variable(x.shape[1], size, size, filters)
+        b = self.variable(filters) if bias else None
+        self.add("transposed_convolution", f"filters: {filters} kernel_size: {size} stride: {stride} " +
+                 (f"pad: {pad}" if padding == "VALID" else "padding: SAME") + ("" if bias else " bias: false"))
+        y = F.conv_transpose2d(x, weights.permute(0, 3, 1, 2), stride=stride)
+        sizes = [n * stride if padding == "SAME" else y.shape[2 + axis] - 2 * pad
+                 for axis, n in enumerate(x.shape[2:])]
+        before = max(0, size - stride) // 2 if padding == "SAME" else pad
+        y = F.pad(y, (0, stride, 0, stride))  # A window smaller than its stride leaves pixels that get nothing.
+        y = y[:, :, before:before + sizes[0], before:before + sizes[1]]
+        return y + b.reshape(-1, 1, 1) if bias else y
+
     def max_pooling(self, x, size, stride, padding, pad):
         self.add("max_pooling", f"size: {size} stride: {stride} " + (f"pad: {pad}" if padding == "VALID" else
                                                                        "padding: SAME"))
@@ -147,7 +160,7 @@ def window(rng, limit, dilation=1):
 def networks():
     rng = random.Random(SEED)
     for kind in ("convolution", "max_pooling", "average_pooling", "global_average_pooling", "activate", "add",
-                 "concatenation", "dense", "batch_normalisation"):
+                 "concatenation", "dense", "batch_normalisation", "transposed_convolution"):
         for number in range(30):
             net = Network((rng.randint(3, 9), rng.randint(3, 9), rng.randint(1, 3)))
             limit = min(net.shape[:2])
@@ -180,6 +193,12 @@ def networks():
                 evaluated = evaluated.permute(0, 2, 3, 1).reshape(ROWS, -1)
                 yield f"{kind}_{number}", net, net.results(logits, evaluated @ net.variables[-2] + net.variables[-1])
                 continue
+            if kind == "transposed_convolution":
+                size, stride = rng.randint(1, 5), rng.randint(1, 3)
+                padding = rng.choice(["VALID", "SAME"])
+                shortest = (limit - 1) * stride + size
+                pad = rng.randint(0, min(size, (shortest + 1) // 2) - 1) if padding == "VALID" else 0
+                x = net.transposed_convolution(x, rng.randint(1, 4), size, stride, padding, pad, rng.random() < 0.5)
             if kind == "global_average_pooling":
                 net.add("global_average_pooling")
                 x = x.mean(dim=(2, 3))

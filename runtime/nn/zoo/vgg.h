@@ -1,0 +1,28 @@
+// The parts of VGG that other families use.
+#ifndef TETHYS_RUNTIME_NN_ZOO_VGG_H_
+#define TETHYS_RUNTIME_NN_ZOO_VGG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "proto/job.pb.h"
+#include "runtime/nn/zoo/family.h"
+
+namespace tethys {
+
+// Sets absent fields. Values are not checked.
+void CompleteVgg(proto::Vgg& vgg);
+
+// What is wrong with the fields of the message that the job calls `field`; empty: nothing.
+std::string VggProblem(absl::string_view field, const proto::Vgg& vgg);
+
+// Writes the convolutions; returns the names of the blocks' last layers, which pool.
+std::vector<std::string> WriteVggFeatures(const proto::Vgg& vgg, LayerWriter& layers);
+
+// "VGG16 with batch normalisation".
+std::string VggText(const proto::Vgg& vgg);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_NN_ZOO_VGG_H_
