@@ -48,7 +48,7 @@ absl::Status Replica::AllocateActivations() {
   if (options_.rows > 0) {
     TETHYS_ASSIGN_OR_RETURN(training,
                             ActivationElements(model_, MicroBatchRows(options_.rows, options_.micro_batches),
-                                               /*trains=*/true));
+                                               /*trains=*/true, options_.recomputes));
   }
   if (options_.evaluation_rows > 0) {
     TETHYS_ASSIGN_OR_RETURN(evaluation,
@@ -93,7 +93,8 @@ absl::Status Replica::Prepare() {
                                                 .micro_batches = options_.micro_batches,
                                                 .scaling = options_.scaling,
                                                 .seed = options_.seed,
-                                                .groups = options_.groups},
+                                                .groups = options_.groups,
+                                                .recomputes = options_.recomputes},
                                                {.parameters = parameters_->floats(),
                                                 .gradient_sums = gradient_sums,
                                                 .statistics = statistics_->floats(),

@@ -50,6 +50,7 @@ class Replica {
     int64_t evaluation_rows = 0;  // Rows of the plan that evaluates; 0: Evaluate is not called.
     uint64_t seed = 0;            // Of dropout. Equal on all ranks of a job.
     int64_t groups = 1;           // PlanOptions::groups of the training plan.
+    bool recomputes = false;      // PlanOptions::recomputes of the training plan.
     InputScaling scaling = {};
     // If null, there are no loader, steps and records, and the owner drives plan() and strategy() itself.
     std::shared_ptr<const Dataset> train = nullptr;

@@ -76,6 +76,7 @@ absl::Status Trainer::CreateReplica(Model model) {
       .evaluation_rows = EvaluationRows(model, MicroBatchRows(rows, micro_batches)),
       .seed = job.seed(),
       .groups = std::max(1, job.strategy().local().virtual_replicas()),
+      .recomputes = job.device().recompute(),
       .scaling = scaling_,
       .train = datasets_.train,
       .feed = {.prefetch_batches = job.data().prefetch_batches(), .slow_down = task_.slow_down},

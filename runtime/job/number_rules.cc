@@ -147,6 +147,7 @@ constexpr Rule kRules[] = {
     {"device.tf32", 0, From(0, 1)},
     {"device.threads_per_rank", 1, From(1, 1024)},
     {"device.graph", 1, From(0, 1)},
+    {"device.recompute", 0, From(0, 1)},
     {"strategy.mirrored.bucket_bytes", kUnset, From(64, kMaxMessageBytes)},
     {"strategy.mirrored.transport", proto::Mirrored::AUTOMATIC, From(0, proto::Mirrored::Transport_MAX)},
     {"strategy.mirrored.gradients", proto::Device::FP32, From(0, proto::Device::Precision_MAX)},

@@ -103,6 +103,7 @@ MemoryNeeds MemoryNeedsOf(const proto::JobPlan& plan, proto::Device::Kind device
           .groups = std::max(1, plan.job().strategy().local().virtual_replicas()),
           .slots = plan.job().strategy().has_parameter_server() ? 0 : plan.slot_size(),
           .on_gpu = on_gpu,
+          .recomputes = plan.job().device().recompute(),
           .bf16 = on_gpu && plan.job().device().precision() == proto::Device::BF16,
           .bf16_gradients = on_gpu && plan.job().strategy().mirrored().gradients() == proto::Device::BF16};
 }
@@ -116,7 +117,7 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   const int64_t rows = MicroBatchRows(std::min(needs.rows, most_rows), needs.micro_batches);
   const int64_t evaluated = EvaluationRows(model, rows);
   if (needs.micro_batches > 1) forecast.gradients += LargestLayer(model) * kFloatBytes;
-  forecast.activations = kFloatBytes * std::max(PlanStepMemory(model.graph(), rows, true).elements,
+  forecast.activations = kFloatBytes * std::max(PlanStepMemory(model.graph(), rows, true, needs.recomputes).elements,
                                                 PlanStepMemory(model.graph(), evaluated, false).elements);
   AddPlan(model, needs, rows, needs.micro_batches, forecast);
   AddPlan(model, needs, evaluated, 1, forecast);

@@ -28,6 +28,7 @@ struct MemoryNeeds {
   int64_t groups = 1;           // PlanOptions::groups.
   int64_t slots = 0;            // Arenas of the optimizer on this worker.
   bool on_gpu = false;          // Batches are copied to the device, and libraries have workspaces.
+  bool recomputes = false;      // PlanOptions::recomputes.
   bool bf16 = false;            // Products use bfloat16 copies.
   bool bf16_gradients = false;  // The exchange of gradients uses a bfloat16 copy.
 };

@@ -73,22 +73,31 @@ class Search {
 // The blocks of a step, and which value, gradient or part lies in which.
 class StepBlocks {
  public:
-  StepBlocks(const LayerGraph& graph, int64_t rows, bool trains);
+  StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes);
 
   const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
   StepMemory Place(const Placement& placement) const;
 
  private:
   static constexpr int kNoBlock = -1;
+  static constexpr int kNever = -1;
 
   // The batch is converted at time 0. Then layers run forward, the loss is computed, and layers run backward.
   int forward(int layer) const { return layer + 1; }
   int loss() const { return graph_.layer_count() + 1; }
   int backward(int layer) const { return 2 * graph_.layer_count() + 1 - layer; }
+  int layer_at(int backward_time) const { return 2 * graph_.layer_count() + 1 - backward_time; }
 
   int Add(int64_t row_elements, int first, int last);
-  std::vector<int> LastReads(bool trains) const;
-  void AddValues(bool trains);
+  // The times at which each value is read, by forward and by backward.
+  struct Reads {
+    int last_forward = 0;
+    int first_backward = kNever, last_backward = kNever;
+    int last() const { return std::max(last_forward, last_backward); }
+  };
+  std::vector<Reads> FindReads(bool trains) const;
+  void Recompute(std::vector<Reads>& reads);
+  void AddValues(absl::Span<const Reads> reads);
   void AddGradients();
   // Puts the gradient of the input into the memory of that of the layer's output.
   void Share(int layer, int input);
@@ -97,16 +106,22 @@ class StepBlocks {
   const int64_t rows_;
   std::vector<Lifetime> lifetimes_;
   std::vector<int> values_, gradients_;  // Blocks, by value.
+  std::vector<int> again_;               // Likewise, of values that are computed again.
+  std::vector<std::vector<int>> repeats_;
   std::vector<std::vector<int>> parts_;  // Blocks, by layer and input.
 };
 
-StepBlocks::StepBlocks(const LayerGraph& graph, int64_t rows, bool trains)
+StepBlocks::StepBlocks(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes)
     : graph_(graph),
       rows_(rows),
       values_(graph.layer_count() + 1, kNoBlock),
       gradients_(graph.layer_count() + 1, kNoBlock),
+      again_(graph.layer_count() + 1, kNoBlock),
+      repeats_(graph.layer_count()),
       parts_(graph.layer_count()) {
-  AddValues(trains);
+  std::vector<Reads> reads = FindReads(trains);
+  if (trains && recomputes) Recompute(reads);
+  AddValues(reads);
   for (int i = 0; i < graph.layer_count(); ++i) {
     parts_[i].assign(graph.layers()[i].inputs.size(), kNoBlock);
   }
@@ -118,28 +133,49 @@ int StepBlocks::Add(int64_t row_elements, int first, int last) {
   return static_cast<int>(lifetimes_.size()) - 1;
 }
 
-// The time at which each value is read last.
-std::vector<int> StepBlocks::LastReads(bool trains) const {
-  std::vector<int> last(values_.size());
+std::vector<StepBlocks::Reads> StepBlocks::FindReads(bool trains) const {
+  std::vector<Reads> reads(values_.size());
+  const auto read_backward = [&](int value, int layer) {
+    Reads& times = reads[value];
+    if (times.first_backward == kNever) times.last_backward = backward(layer);
+    times.first_backward = backward(layer);
+  };
+  // Backward visits the layers from the last one, so the layers here come in the reverse of its order.
   for (int i = 0; i < graph_.layer_count(); ++i) {
     const GraphLayer& layer = graph_.layers()[i];
     const bool backward_runs = trains && graph_.runs_backward(i);
-    last[i + 1] = backward_runs && layer.use.backward_reads_output ? backward(i) : forward(i);
+    reads[i + 1].last_forward = forward(i);
+    if (backward_runs && layer.use.backward_reads_output) read_backward(i + 1, i);
     for (const int input : layer.inputs) {
-      last[input] =
-          std::max(last[input], backward_runs && layer.use.backward_reads_inputs ? backward(i) : forward(i));
+      reads[input].last_forward = forward(i);
+      if (backward_runs && layer.use.backward_reads_inputs) read_backward(input, i);
     }
   }
-  last.back() = std::max(last.back(), loss());
-  return last;
+  reads.back().last_forward = loss();
+  return reads;
 }
 
-void StepBlocks::AddValues(bool trains) {
-  const std::vector<int> last_reads = LastReads(trains);
-  values_[0] = Add(graph_.elements(0), 0, last_reads[0]);
+// Ends the forward reads of values that backward computes again, and adds their blocks of backward.
+void StepBlocks::Recompute(std::vector<Reads>& reads) {
+  for (int i = 0; i + 1 < graph_.layer_count(); ++i) {
+    const GraphLayer& layer = graph_.layers()[i];
+    Reads& output = reads[i + 1];
+    const auto kept = [&](int input) {
+      return again_[input] == kNoBlock && reads[input].last_backward >= output.first_backward;
+    };
+    if (!layer.use.repeatable || output.first_backward == kNever) continue;
+    if (!std::all_of(layer.inputs.begin(), layer.inputs.end(), kept)) continue;
+    again_[i + 1] = Add(layer.out, output.first_backward, output.last_backward);
+    repeats_[layer_at(output.first_backward)].push_back(i);
+    output.last_backward = kNever;
+  }
+}
+
+void StepBlocks::AddValues(absl::Span<const Reads> reads) {
+  values_[0] = Add(graph_.elements(0), 0, reads[0].last());
   for (int i = 0; i < graph_.layer_count(); ++i) {
     const GraphLayer& layer = graph_.layers()[i];
-    const int source = layer.inputs[0], last = last_reads[i + 1];
+    const int source = layer.inputs[0], last = reads[i + 1].last();
     // The first input's value must not be needed once the output is written, nor may another operand be in
     // the same block.
     const bool in_place = layer.use.overwrites_input && graph_.elements(source) == layer.out &&
@@ -201,6 +237,8 @@ StepMemory StepBlocks::Place(const Placement& placement) const {
   StepMemory memory{.elements = placement.elements};
   for (const int block : values_) memory.values.push_back(begin(block));
   for (const int block : gradients_) memory.gradients.push_back(begin(block));
+  for (const int block : again_) memory.again.push_back(begin(block));
+  memory.repeats = repeats_;
   for (const std::vector<int>& inputs : parts_) {
     std::vector<int64_t>& parts = memory.parts.emplace_back();
     for (const int block : inputs) parts.push_back(begin(block));
@@ -247,13 +285,13 @@ int64_t PeakElements(absl::Span<const Lifetime> blocks) {
   return peak;
 }
 
-StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains) {
-  const StepBlocks blocks(graph, rows, trains);
+StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes) {
+  const StepBlocks blocks(graph, rows, trains, recomputes);
   return blocks.Place(PlaceBlocks(blocks.lifetimes()));
 }
 
-std::vector<Lifetime> StepLifetimes(const LayerGraph& graph, int64_t rows, bool trains) {
-  return StepBlocks(graph, rows, trains).lifetimes();
+std::vector<Lifetime> StepLifetimes(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes) {
+  return StepBlocks(graph, rows, trains, recomputes).lifetimes();
 }
 
 }  // namespace tethys

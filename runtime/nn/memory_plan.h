@@ -42,13 +42,20 @@ struct StepMemory {
   // By layer and input: where the layer writes a GradientPart::kAdded. kAbsent otherwise, and if it passes
   // the output's gradient.
   std::vector<std::vector<int64_t>> parts = {};
+  // The first element of each value that backward computes again. kAbsent: it reads the value of forward.
+  std::vector<int64_t> again = {};
+  // By layer: the layers whose outputs are computed again before its Backward.
+  std::vector<std::vector<int>> repeats = {};
   int64_t elements = 0;
 };
 
-StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains);
+// With `recomputes`, backward computes the outputs of repeatable layers again, if their inputs are kept for
+// backward anyway, and forward frees them.
+StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes = false);
 
 // The blocks that PlanStepMemory places.
-std::vector<Lifetime> StepLifetimes(const LayerGraph& graph, int64_t rows, bool trains);
+std::vector<Lifetime> StepLifetimes(const LayerGraph& graph, int64_t rows, bool trains,
+                                    bool recomputes = false);
 
 }  // namespace tethys
 

@@ -24,6 +24,7 @@ class ModelPlan final : public Plan {
         micro_batches_(options.micro_batches),
         rows_(MicroBatchRows(options.rows, micro_batches_)),
         groups_(options.groups),
+        recomputes_(options.recomputes),
         seed_(options.seed),
         memory_(memory) {}
 
@@ -60,6 +61,12 @@ class ModelPlan final : public Plan {
   }
   // The memory at this position of the activations; null for StepMemory::kAbsent.
   float* At(int64_t begin) { return begin == StepMemory::kAbsent ? nullptr : activations_.data() + begin; }
+  // Where backward reads a value.
+  float* BackwardValue(int value, const StepMemory& memory) {
+    return At(memory.again[value] != StepMemory::kAbsent ? memory.again[value] : memory.values[value]);
+  }
+  // Computes the layer's output again, for backward.
+  absl::Status Repeat(const PlanNode& node);
   // Puts the gradients of the layer's inputs together, after its Backward.
   absl::Status GatherParts(int index);
   // Adds the gradients of the layer's variables to those of earlier micro-batches.
@@ -72,6 +79,7 @@ class ModelPlan final : public Plan {
   const int64_t micro_batches_;
   const int64_t rows_;  // Of a micro-batch.
   const int64_t groups_;
+  const bool recomputes_;
   const uint64_t seed_;
   const PlanMemory memory_;
 
@@ -111,7 +119,7 @@ absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
     workspace_bytes_ += uploads_->bytes();
     batch_ = uploads_->batch();
   }
-  const StepMemory memory = PlanStepMemory(model_.graph(), rows_, training());
+  const StepMemory memory = PlanStepMemory(model_.graph(), rows_, training(), recomputes_);
   absl::Span<float> activations = memory_.activations;
   if (activations.empty()) {
     TETHYS_ASSIGN_OR_RETURN(own_activations_, Allocate(memory.elements * kFloatBytes));
@@ -180,6 +188,7 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
   TETHYS_RETURN_IF_ERROR(CompileLayer(index, variables));
   for (const int input : model_.graph().layers()[index].inputs) node.x.push_back(At(memory.values[input]));
   node.y = At(memory.values[index + 1]);
+  node.y_again = BackwardValue(index + 1, memory);
   return training() && model_.graph().runs_backward(index) ? CreateBackward(index, memory) : absl::OkStatus();
 }
 
@@ -210,6 +219,8 @@ absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
   PlanNode& node = nodes_[index];
   const GraphLayer& layer = model_.graph().layers()[index];
   const std::vector<GradientPart>& parts = model_.graph().gradient_parts(index);
+  for (const int input : layer.inputs) node.x_backward.push_back(BackwardValue(input, memory));
+  node.repeats = memory.repeats[index];
   node.dy = At(memory.gradients[index + 1]);
   for (size_t j = 0; j < layer.inputs.size(); ++j) {
     const int input = layer.inputs[j];
@@ -269,10 +280,12 @@ absl::Status ModelPlan::Backward(ReadyCallback ready) {
   for (int i = model_.graph().layer_count(); i-- > 0;) {
     if (!model_.graph().runs_backward(i)) continue;
     const PlanNode& node = nodes_[i];
-    TETHYS_RETURN_IF_ERROR(
-        node.Of(micro_batch_)
-            .Backward(stream_,
-                      {.x = node.x, .y = node.y, .dy = node.dy, .dx = absl::MakeConstSpan(node.dx)}));
+    for (const int layer : node.repeats) TETHYS_RETURN_IF_ERROR(Repeat(nodes_[layer]));
+    TETHYS_RETURN_IF_ERROR(node.Of(micro_batch_)
+                               .Backward(stream_, {.x = node.x_backward,
+                                                   .y = node.y_again,
+                                                   .dy = node.dy,
+                                                   .dx = absl::MakeConstSpan(node.dx)}));
     TETHYS_RETURN_IF_ERROR(GatherParts(i));
     TETHYS_RETURN_IF_ERROR(AddGradients(node));
     if (!model_.layers()[i].trains() || micro_batch_ + 1 < micro_batches_) continue;
@@ -281,6 +294,11 @@ absl::Status ModelPlan::Backward(ReadyCallback ready) {
     ++index;
   }
   return absl::OkStatus();
+}
+
+absl::Status ModelPlan::Repeat(const PlanNode& node) {
+  return node.Of(micro_batch_)
+      .Forward(stream_, {.x = node.x, .y = node.y_again, .row_weights = batch_.weights + micro_batch_ * rows_});
 }
 
 absl::Status ModelPlan::GatherParts(int index) {
@@ -367,9 +385,9 @@ absl::Status CheckRows(const Model& model, int64_t rows) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains) {
+absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains, bool recomputes) {
   TETHYS_RETURN_IF_ERROR(CheckRows(model, rows));
-  return PlanStepMemory(model.graph(), rows, trains).elements;
+  return PlanStepMemory(model.graph(), rows, trains, recomputes).elements;
 }
 
 absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& device, Stream& stream,

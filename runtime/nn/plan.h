@@ -19,7 +19,8 @@ namespace tethys {
 // The floats of device memory in which a plan keeps the values of `rows` rows, those of a micro-batch, and
 // their gradients. Plans that never run at the same time may share this memory: nothing in it outlives a
 // step. InvalidArgument: fewer than one row, or more than memory can hold.
-absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains);
+absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains,
+                                           bool recomputes = false);
 
 // The rows of a micro-batch.
 constexpr int64_t MicroBatchRows(int64_t rows, int64_t micro_batches) {
@@ -34,6 +35,7 @@ struct PlanOptions {
   InputScaling scaling = {};
   uint64_t seed = 0;   // Of dropout.
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
+  bool recomputes = false;  // Backward computes values again to save memory; see PlanStepMemory.
 };
 
 // Device memory that outlives the plan.

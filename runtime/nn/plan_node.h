@@ -25,6 +25,10 @@ struct PlanNode {
   std::vector<std::unique_ptr<CompiledLayer>> layers;
   std::vector<const float*> x;
   float* y = nullptr;
+  // Where backward reads inputs and output: where forward has them, or where they are computed again.
+  std::vector<const float*> x_backward;
+  float* y_again = nullptr;
+  std::vector<int> repeats;       // Layers whose outputs are computed again before Backward.
   float* dy = nullptr;            // Null if backward does not run the layer, like what follows.
   std::vector<float*> dx;         // What the layer writes; null where it writes nothing.
   std::vector<float*> gradients;  // The gradients of the inputs.

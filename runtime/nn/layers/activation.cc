@@ -29,7 +29,10 @@ class ActivationOperation final : public Operation {
       : elements_(elements), function_(function), name_(std::move(name)) {}
 
   OperandUse operand_use() const override {
-    return {.backward_reads_output = true, .overwrites_input = true, .overwrites_gradient = true};
+    return {.backward_reads_output = true,
+            .repeatable = true,
+            .overwrites_input = true,
+            .overwrites_gradient = true};
   }
   std::string Describe() const override { return absl::StrCat(name_, " of ", elements_); }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {

@@ -27,7 +27,7 @@ class AveragePoolingOperation final : public Operation {
  public:
   explicit AveragePoolingOperation(const AveragePoolingShape& row) : row_(row) {}
 
-  OperandUse operand_use() const override { return {}; }
+  OperandUse operand_use() const override { return {.repeatable = true}; }
   std::string Describe() const override {
     return absl::StrCat("average pooling ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ",
                         WindowText(row_.window));

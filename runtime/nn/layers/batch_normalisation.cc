@@ -55,7 +55,10 @@ class BatchNormalisationOperation final : public Operation {
 
   // Forward may overwrite the input in an evaluation only, where backward does not need it.
   OperandUse operand_use() const override {
-    return {.backward_reads_inputs = true, .overwrites_input = true, .overwrites_gradient = true};
+    return {.backward_reads_inputs = true,
+            .repeatable = true,
+            .overwrites_input = true,
+            .overwrites_gradient = true};
   }
   GpuNeeds gpu_needs(int64_t groups) const override {
     return {.most_workspace = MostNormalisationWorkspace(groups, row_.channels)};

@@ -28,7 +28,7 @@ class MaxPoolingOperation final : public Operation {
   explicit MaxPoolingOperation(const MaxPoolingShape& row) : row_(row) {}
 
   OperandUse operand_use() const override {
-    return {.backward_reads_inputs = true, .backward_reads_output = true};
+    return {.backward_reads_inputs = true, .backward_reads_output = true, .repeatable = true};
   }
   std::string Describe() const override {
     return absl::StrCat("max pooling ", ImageText(row_.in), " to ", ImageText(row_.output()), ", ",

@@ -7,6 +7,7 @@ namespace tethys {
 struct OperandUse {
   bool backward_reads_inputs = false;
   bool backward_reads_output = false;
+  bool repeatable = false;           // Forward is cheap, and gives the same bits again from the same inputs.
   bool overwrites_input = false;     // Forward may write its output over its first input, of the same size.
   bool overwrites_gradient = false;  // Backward may write the gradient of its only input over the output's.
   bool passes_gradient =

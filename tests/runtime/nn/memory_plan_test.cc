@@ -1,6 +1,7 @@
 #include "runtime/nn/memory_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -32,6 +33,7 @@ LayerGraph RandomGraph(uint64_t key) {
     }
     layer.use = {.backward_reads_inputs = below(2) == 0,
                  .backward_reads_output = below(3) == 0,
+                 .repeatable = (static_cast<int>(key) + i) % 2 == 0,
                  .overwrites_input = below(3) == 0,
                  .overwrites_gradient = below(3) == 0 && layer.inputs.size() == 1,
                  .passes_gradient = below(4) == 0};
@@ -68,14 +70,19 @@ class Memory {
 };
 
 // Runs a step in which each layer marks what it writes, and checks at each read that the mark is still there.
-void CheckStep(const LayerGraph& graph, int64_t rows, bool trains) {
-  const StepMemory memory = PlanStepMemory(graph, rows, trains);
+void CheckStep(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes) {
+  const StepMemory memory = PlanStepMemory(graph, rows, trains, recomputes);
   Memory contents(memory.elements);
   const int layers = graph.layer_count();
   const auto size = [&](int value) { return rows * graph.elements(value); };
   const auto gradient = [&](int value) { return 1000 + value; };
   const auto expect_value = [&](int value) {
     contents.ExpectHolds(memory.values[value], size(value), value);
+  };
+  const auto again = [&](int value) { return 2000 + value; };
+  const auto expect_in_backward = [&](int value) {
+    if (memory.again[value] == StepMemory::kAbsent) return expect_value(value);
+    contents.ExpectHolds(memory.again[value], size(value), again(value));
   };
   const auto write_gradient = [&](int value) {
     contents.Write(memory.gradients[value], size(value), gradient(value));
@@ -95,9 +102,14 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains) {
   for (int i = layers; i-- > 0;) {
     if (!graph.runs_backward(i)) continue;
     const GraphLayer& layer = graph.layers()[i];
-    if (layer.use.backward_reads_output) expect_value(i + 1);
+    for (const int repeated : memory.repeats[i]) {
+      for (const int input : graph.layers()[repeated].inputs) expect_value(input);
+      contents.Write(memory.again[repeated + 1], size(repeated + 1), again(repeated + 1));
+      for (const int input : graph.layers()[repeated].inputs) expect_value(input);
+    }
+    if (layer.use.backward_reads_output) expect_in_backward(i + 1);
     for (const int input : layer.inputs) {
-      if (layer.use.backward_reads_inputs) expect_value(input);
+      if (layer.use.backward_reads_inputs) expect_in_backward(input);
     }
     contents.ExpectHolds(memory.gradients[i + 1], size(i + 1), gradient(i + 1));
     for (size_t j = 0; j < layer.inputs.size(); ++j) {
@@ -116,11 +128,11 @@ void CheckStep(const LayerGraph& graph, int64_t rows, bool trains) {
       }
     }
     // Writing one input's part must have changed neither another's nor what the layer reads.
-    if (layer.use.backward_reads_output) expect_value(i + 1);
+    if (layer.use.backward_reads_output) expect_in_backward(i + 1);
     bool output_gradient_given_up = layer.use.overwrites_gradient;
     for (size_t j = 0; j < layer.inputs.size(); ++j) {
       const int input = layer.inputs[j];
-      if (layer.use.backward_reads_inputs) expect_value(input);
+      if (layer.use.backward_reads_inputs) expect_in_backward(input);
       if (!graph.needs_gradient(input)) continue;
       contents.ExpectHolds(memory.gradients[input], size(input), gradient(input));
       if (memory.parts[i][j] != StepMemory::kAbsent) {
@@ -138,8 +150,8 @@ TEST(MemoryPlan, NothingIsOverwrittenBeforeItsLastUse) {
   for (uint64_t key = 0; key < kGraphs; ++key) {
     SCOPED_TRACE(key);
     const LayerGraph graph = RandomGraph(key);
-    for (const bool trains : {false, true}) {
-      CheckStep(graph, 3, trains);
+    for (const auto& [trains, recomputes] : {std::pair(false, false), {true, false}, {true, true}}) {
+      CheckStep(graph, 3, trains, recomputes);
       if (HasFailure()) return;
     }
   }
@@ -148,9 +160,9 @@ TEST(MemoryPlan, NothingIsOverwrittenBeforeItsLastUse) {
 TEST(MemoryPlan, MemoryExceedsThePeakByAtMostFifteenPercent) {
   for (uint64_t key = 0; key < kGraphs; ++key) {
     const LayerGraph graph = RandomGraph(key);
-    for (const bool trains : {false, true}) {
-      const double peak = static_cast<double>(PeakElements(StepLifetimes(graph, 8, trains)));
-      const double planned = static_cast<double>(PlanStepMemory(graph, 8, trains).elements);
+    for (const auto& [trains, recomputes] : {std::pair(false, false), {true, false}, {true, true}}) {
+      const double peak = static_cast<double>(PeakElements(StepLifetimes(graph, 8, trains, recomputes)));
+      const double planned = static_cast<double>(PlanStepMemory(graph, 8, trains, recomputes).elements);
       EXPECT_GE(planned, peak) << key;
       EXPECT_LE(planned, 1.15 * peak) << key;
     }
@@ -183,6 +195,25 @@ TEST(MemoryPlan, ActivationWorksInPlaceUnlessItsInputIsReadLater) {
   const GraphLayer sum = {.inputs = {2, 1}, .out = 64, .use = {.passes_gradient = true}};
   memory = PlanStepMemory(LayerGraph(64, {product, activation, sum}), 1, /*trains=*/true);
   EXPECT_NE(memory.values[1], memory.values[2]);
+}
+
+// Convolutions, each with a normalisation behind it.
+TEST(MemoryPlan, RecomputationKeepsHalfOfTheValuesOfNormalisedConvolutions) {
+  std::vector<GraphLayer> layers;
+  for (int i = 0; i < 20; ++i) {
+    const bool convolution = i % 2 == 0;
+    layers.push_back({.inputs = {i},
+                      .out = 64,
+                      .trains = true,
+                      .use = {.backward_reads_inputs = true, .repeatable = !convolution}});
+  }
+  const LayerGraph graph(64, layers);
+  const StepMemory kept = PlanStepMemory(graph, 1, /*trains=*/true);
+  const StepMemory memory = PlanStepMemory(graph, 1, /*trains=*/true, /*recomputes=*/true);
+  EXPECT_EQ(kept.elements, 22 * 64);
+  EXPECT_LE(memory.elements, 14 * 64);
+  EXPECT_EQ(memory.repeats[4], std::vector<int>{3}) << "before the convolution that reads it";
+  EXPECT_EQ(memory.again[5], StepMemory::kAbsent) << "a convolution is not repeated";
 }
 
 TEST(MemoryPlan, FrozenStartOfAModelHasNoGradients) {
