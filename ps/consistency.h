@@ -25,6 +25,12 @@ inline bool UsesPushMean(const proto::ParameterServer& config) {
   return scale == proto::Asynchronous::PUSH_MEAN;
 }
 
+// Whether servers hold an update back until the norm of all its gradients is known, since no process has all
+// of them. Otherwise the worker clips each push, which is then an update of its own.
+inline bool ClipsOnServers(const proto::Job& job) {
+  return job.optimizer().has_clip() && IsBulkSynchronous(job.strategy().parameter_server());
+}
+
 }  // namespace tethys
 
 #endif  // TETHYS_PS_CONSISTENCY_H_

@@ -59,6 +59,10 @@ class GrpcParameterServer final : public ParameterServer, public ServerCall::Own
   void AnswerChallenge(ServerCall& call);
   absl::StatusOr<int> Authenticate(const ServerCall& call);
   void Reply(const ParameterReply& reply) override;
+  void ReplyNorm(const NormReply& reply) override;
+  bool HasChecksums() const {
+    return !options_.tls.has_value() && (!IsLoopback(address_) || options_.checksums_on_loopback);
+  }
   void Record(const proto::AppliedPush& push) override;
   void Fail(const absl::Status& status) override;
   void RunPosted();
@@ -319,6 +323,10 @@ absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMess
     status = served_->store->OnPush(frame, message.payload(), *this);
   } else if (frame.kind == FrameKind::kPull) {
     status = served_->store->OnPull(frame, *this);
+  } else if (frame.kind == FrameKind::kNorm) {
+    status = served_->store->OnNorm(frame, message.payload(), *this);
+  } else if (frame.kind == FrameKind::kCommit) {
+    status = served_->store->OnCommit(frame, message.payload(), *this);
   } else {
     status = absl::InvalidArgumentError(absl::StrCat("expected a push or a pull: ", FrameText(frame)));
   }
@@ -331,22 +339,10 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
   version_.store(served_->store->version(), std::memory_order_relaxed);
   // A worker whose stream is broken repeats its push or pull on a new stream.
   if (streams_[reply.worker] == nullptr) return;
-  Frame frame;
-  frame.kind = FrameKind::kParameters;
-  frame.staleness = static_cast<uint32_t>(std::min<int64_t>(reply.staleness, UINT32_MAX));
-  frame.generation = served_->expected.generation;
-  frame.rank = static_cast<uint32_t>(reply.worker);
-  frame.step = reply.step;
-  frame.sequence = reply.sequence;
-  frame.range_begin = static_cast<uint64_t>(reply.arena.begin);
-  frame.range_count = static_cast<uint64_t>(reply.arena.count);
-  frame.base_version = static_cast<uint64_t>(reply.version);
-  frame.payload_bytes = reply.with_values ? frame.range_count * sizeof(float) : 0;
+  Frame frame = AnswerFrame(reply, served_->expected.generation);
   float* values = const_cast<float*>(served_->store->parameters()) + reply.local.begin;
   const size_t bytes = frame.payload_bytes;
-  if (!options_.tls.has_value() && (!IsLoopback(address_) || options_.checksums_on_loopback)) {
-    frame.payload_checksum = Crc32c({reinterpret_cast<const char*>(values), bytes});
-  }
+  if (HasChecksums()) frame.payload_checksum = Crc32c({reinterpret_cast<const char*>(values), bytes});
   char header[kFrameBytes];
   frame.EncodeTo(header);
 
@@ -360,6 +356,17 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
           ? grpc::Slice(values, bytes, release, new std::shared_ptr<ServedStore>(served_))
           : grpc::Slice(values, bytes);
   streams_[reply.worker]->Send(MakeMessage(grpc::Slice(header, kFrameBytes), payload));
+}
+
+void GrpcParameterServer::ReplyNorm(const NormReply& reply) {
+  if (streams_[reply.worker] == nullptr) return;
+  Frame frame = AnswerFrame(reply, served_->expected.generation);
+  const absl::string_view payload(reinterpret_cast<const char*>(&reply.sum_of_squares), frame.payload_bytes);
+  if (HasChecksums()) frame.payload_checksum = Crc32c(payload);
+  char header[kFrameBytes];
+  frame.EncodeTo(header);
+  streams_[reply.worker]->Send(
+      MakeMessage(grpc::Slice(header, kFrameBytes), grpc::Slice(payload.data(), payload.size())));
 }
 
 void GrpcParameterServer::Record(const proto::AppliedPush& push) {

@@ -384,7 +384,7 @@ void ParameterStore::Record(int worker, int64_t staleness, StoreActions& actions
 // ----------------------------------------------------------------------------------------- checkpoints
 
 absl::Status ParameterStore::ForEachShard(ShardFunction function) {
-  if (updated_ > 0) {
+  if (updated_ > 0 || HoldsStep()) {
     return absl::FailedPreconditionError(absl::StrCat("server ", config_.server, " has not completed update ",
                                                       version_ + 1,
                                                       ": parameters are read and written at barriers only"));

@@ -9,11 +9,9 @@ namespace tethys {
 absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions& actions) {
   const std::vector<Range> ranges = arrived_.Add(local);
   if (ranges.empty()) return absl::OkStatus();
+  if (clips()) return HoldBack(worker, ranges, actions);
   const Frame& push = inboxes_[worker].push;
-  const uint64_t samples =
-      std::accumulate(inboxes_.begin(), inboxes_.end(), uint64_t{0},
-                      [](uint64_t sum, const PushInbox& inbox) { return sum + inbox.push.sample_count; });
-  absl::StatusOr<Update> update = MakeUpdate(push, static_cast<int64_t>(samples));
+  absl::StatusOr<Update> update = MakeUpdate(push, SamplesOfStep());
   if (!update.ok()) return Break(update.status(), actions);
   for (const Range& range : ranges) {
     update->part = range;
@@ -22,6 +20,13 @@ absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions
     if (!updated.ok()) return Break(Annotate(updated, Who(push)), actions);
   }
   return absl::OkStatus();
+}
+
+int64_t ParameterStore::SamplesOfStep() const {
+  return std::accumulate(inboxes_.begin(), inboxes_.end(), int64_t{0},
+                         [](int64_t sum, const PushInbox& inbox) {
+                           return sum + static_cast<int64_t>(inbox.push.sample_count);
+                         });
 }
 
 bool ParameterStore::SumStaged(Range local) {

@@ -27,6 +27,10 @@ bool AddPayload(PayloadPieces pieces, int64_t count, float* out);
 // out[i] += values[i]; false if a sum is not finite.
 bool AddValues(const float* values, int64_t count, float* out);
 
+// The sum of the squares of `count` finite values, added in double precision in an order that depends on
+// `count` only.
+double SumOfSquares(const float* values, int64_t count);
+
 }  // namespace tethys
 
 #endif  // TETHYS_PS_PAYLOAD_H_

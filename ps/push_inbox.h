@@ -15,11 +15,12 @@ namespace tethys {
 
 struct PushInbox {
   uint32_t incarnation = 0;
-  Frame applied;          // Header of the last applied push; sequence 0: none yet.
-  int64_t staleness = 0;  // Staleness of the last applied push.
-  Frame push;             // Header of the current push; sequence 0: there is none.
-  PushParts parts;        // Arrived parts of the current push.
-  int64_t received = 0;   // Elements of shards in `parts`.
+  Frame applied;             // Header of the last applied push; sequence 0: none yet.
+  int64_t staleness = 0;     // Staleness of the last applied push.
+  Frame push;                // Header of the current push; sequence 0: there is none.
+  PushParts parts;           // Arrived parts of the current push.
+  int64_t received = 0;      // Elements of shards in `parts`.
+  bool awaits_norm = false;  // The worker asked for the norm before it was known.
   // The next four fields are for stale-synchronous training only.
   bool held = false;               // The push is applied, but its answer is held back.
   bool takes_part = true;          // False from the worker's loss until its replacement takes part.
@@ -32,6 +33,7 @@ struct PushInbox {
     push = Frame{};
     parts.Clear();
     received = 0;
+    awaits_norm = false;
     held = false;
   }
 };

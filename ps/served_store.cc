@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ps/consistency.h"
 #include "runtime/cluster/job_plan.h"
 
 namespace tethys {
@@ -23,7 +24,9 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
   std::vector<NamedRange> ranges;
   for (const ShardLayout::Shard& shard : layout.shards()) ranges.push_back({shard.variable, shard.local});
   proto::Optimizer optimizer_config = plan.job().optimizer();
-  optimizer_config.clear_clip();  // Workers clip before they push.
+  // Workers clip before they push, or the store clips with the norm over all servers.
+  optimizer_config.clear_clip();
+  const double clip_norm = ClipsOnServers(plan.job()) ? plan.job().optimizer().clip().global_norm() : 0;
   TETHYS_ASSIGN_OR_RETURN(
       std::unique_ptr<Optimizer> optimizer,
       CreateOptimizer(optimizer_config, *served->device, MakeUpdateRegions(optimizer_config, ranges)));
@@ -35,7 +38,8 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
                                          .slots = SlotsOf(optimizer_config),
                                          .schedule = ScheduleOf(plan),
                                          .parameter_server = plan.job().strategy().parameter_server(),
-                                         .global_batch = plan.global_batch()},
+                                         .global_batch = plan.global_batch(),
+                                         .clip_norm = clip_norm},
                              std::move(layout), std::move(optimizer), *served->stream));
   TETHYS_RETURN_IF_ERROR(
       served->store->ForEachShard([&](int slot, int64_t arena_begin, absl::Span<float> values) {

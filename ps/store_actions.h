@@ -10,6 +10,7 @@
 #include "runtime/base/status.h"
 #include "runtime/optim/optimizer_kind.h"
 #include "runtime/optim/schedule.h"
+#include "runtime/tensor/frame.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -23,6 +24,8 @@ struct StoreConfig {
   LearningRateSchedule schedule;
   proto::ParameterServer parameter_server;  // Gives the consistency.
   int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
+  // Bulk-synchronous: the greatest norm of the mean gradients of all servers together; 0: not limited.
+  double clip_norm = 0;
 };
 
 // An answer to a worker: the current parameters or, without values, the confirmation that its push is
@@ -38,6 +41,19 @@ struct ParameterReply {
   bool with_values = true;
 };
 
+// An answer to a worker's kNorm or kCommit frame.
+struct NormReply {
+  FrameKind kind = FrameKind::kNorm;
+  int worker = 0;
+  uint64_t sequence = 0;  // Of the worker's push.
+  uint64_t step = 0;
+  double sum_of_squares = 0;  // kNorm: of this server's gradient sums.
+};
+
+// The headers of these answers, without the payload's checksum.
+Frame AnswerFrame(const ParameterReply& reply, uint32_t generation);
+Frame AnswerFrame(const NormReply& reply, uint32_t generation);
+
 // Actions of the store, carried out at once and in order: the first parts of a large update are sent while
 // the rest is still being computed.
 class StoreActions {
@@ -47,6 +63,7 @@ class StoreActions {
   // recorded before its worker can take it as applied.
   virtual void Record(const proto::AppliedPush& push) = 0;
   virtual void Reply(const ParameterReply& reply) = 0;
+  virtual void ReplyNorm(const NormReply& reply) = 0;
   // Called when the job cannot continue: non-finite gradients, or a failed update.
   virtual void Fail(const absl::Status& status) = 0;
 };

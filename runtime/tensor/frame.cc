@@ -55,6 +55,10 @@ absl::string_view KindName(FrameKind kind) {
       return "parameters";
     case FrameKind::kError:
       return "error";
+    case FrameKind::kNorm:
+      return "norm";
+    case FrameKind::kCommit:
+      return "commit";
   }
   return kUnknownKind;
 }
@@ -123,7 +127,7 @@ absl::StatusOr<Frame> Frame::Decode(const char* bytes, int64_t size) {
     return absl::InvalidArgumentError(absl::StrCat("frame of unknown kind ", kind));
   }
   const uint8_t dtype = Get<uint8_t>(bytes, 7);
-  if (dtype > static_cast<uint8_t>(FrameDType::kFloat32)) {
+  if (dtype > static_cast<uint8_t>(FrameDType::kFloat64)) {
     return absl::InvalidArgumentError(absl::StrCat("frame of unknown dtype ", dtype));
   }
   frame.kind = static_cast<FrameKind>(kind);

@@ -5,7 +5,7 @@
 //    0  u32  magic "TTHF"
 //    4  u16  wire version
 //    6  u8   kind
-//    7  u8   dtype              1: float32
+//    7  u8   dtype              of the payload; 1: float32, 2: float64
 //    8  u32  by kind            push: global sample count; parameters: staleness; broadcast: root;
 //                              error: status code; 0 in all other kinds
 //   12  u32  generation         of the job's membership
@@ -50,9 +50,16 @@ enum class FrameKind : uint8_t {
   kPull = 8,        // Worker to server, without payload. The answer is kParameters.
   kParameters = 9,  // Server to worker: the payload is the range's parameters, base version is their version.
   kError = 10,      // The payload is an error message. Ends the exchange.
+  // The norm of a step's gradients over all servers (ps/parameter_store_clip.cc). Sequence and step are those
+  // of the worker's push; the range is [0, 1), for one sum of squares of dtype float64.
+  kNorm = 11,    // Worker to server, without payload. The answer is kNorm with the server's sum.
+  kCommit = 12,  // Worker to server: the sum over all servers. The answer is kCommit without payload.
 };
 
-enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1 };
+enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1, kFloat64 = 2 };
+constexpr uint64_t BytesOf(FrameDType dtype) {
+  return dtype == FrameDType::kNone ? 0 : dtype == FrameDType::kFloat32 ? sizeof(float) : sizeof(double);
+}
 
 struct Frame {
   FrameKind kind = FrameKind::kPush;

@@ -75,6 +75,7 @@ class NoNetwork final : public StoreActions {
  public:
   void Record(const proto::AppliedPush&) override {}
   void Reply(const ParameterReply&) override { ++replies; }
+  void ReplyNorm(const NormReply&) override {}
   void Fail(const absl::Status& status) override { TETHYS_CHECK(false, StatusText(status)); }
 
   int64_t replies = 0;

@@ -33,7 +33,8 @@ class Sgd final : public Optimizer {
   }
   void SetRates(int, const Update& update) override {
     Require(std::isfinite(update.learning_rate) && update.learning_rate >= 0, "a learning rate is a number");
-    Require(update.gradient_scale > 0 && update.gradient_scale <= 1, "sums are divided by a count");
+    // Clipped to a norm beyond that of any gradients, it is 0.
+    Require(update.gradient_scale >= 0 && update.gradient_scale <= 1, "sums are divided by a count");
     rates_ = update;
   }
   absl::Status Enqueue(Stream&, int, const Update& update, float* parameters, const float* sums,
@@ -69,6 +70,11 @@ class Watch final : public StoreActions {
             "an answer lies in this server's memory");
     Require(reply.arena.count == reply.local.count, "an answer is as long as the range asked for");
   }
+  void ReplyNorm(const NormReply& reply) override {
+    ++events;
+    Require(reply.worker >= 0 && reply.worker < kWorkers, "a norm goes to a worker");
+    Require(std::isfinite(reply.sum_of_squares) && reply.sum_of_squares >= 0, "a sum of squares is a number");
+  }
   void Fail(const absl::Status& status) override { fatal = status; }
 
   int events = 0;
@@ -98,7 +104,8 @@ proto::ParameterServer Consistency(uint64_t choice) {
   return config;
 }
 
-std::unique_ptr<ParameterStore> MakeStore(const proto::ParameterServer& consistency, Stream& stream) {
+std::unique_ptr<ParameterStore> MakeStore(const proto::ParameterServer& consistency, double clip_norm,
+                                          Stream& stream) {
   proto::Placement placement;
   placement.set_servers(1);
   for (const Range& range : kShards) {
@@ -115,7 +122,8 @@ std::unique_ptr<ParameterStore> MakeStore(const proto::ParameterServer& consiste
                      .slots = {},
                      .schedule = LearningRateSchedule(optimizer, {.job = 1000}),
                      .parameter_server = consistency,
-                     .global_batch = 100};
+                     .global_batch = 100,
+                     .clip_norm = clip_norm};
   return *ParameterStore::Create(std::move(config), *ShardLayout::Create(placement, 0, 32),
                                  std::make_unique<Sgd>(), stream);
 }
@@ -146,6 +154,21 @@ std::string TakePayload(ByteReader& bytes, const Frame& frame) {
   return payload;
 }
 
+// A question for the norm or, with a payload, a commit. Numbers from 240 on are doubles bit by bit.
+absl::Status TakeExchange(ByteReader& bytes, ParameterStore& store, Watch& watch) {
+  Frame frame = TakeFrame(bytes);
+  frame.dtype = FrameDType::kFloat64;
+  const uint64_t length = bytes.Number();
+  const uint64_t number = bytes.Number();
+  const auto small = static_cast<double>(number);
+  std::string payload(sizeof(double), '\0');
+  std::memcpy(payload.data(), number < 0xf0 ? static_cast<const void*>(&small) : &number, sizeof(double));
+  payload.resize(std::min<uint64_t>(length, sizeof(double)));
+  frame.payload_bytes = payload.size();
+  frame.kind = length == 0 ? FrameKind::kNorm : FrameKind::kCommit;
+  return length == 0 ? store.OnNorm(frame, {payload}, watch) : store.OnCommit(frame, {payload}, watch);
+}
+
 proto::Fence TakeFence(ByteReader& bytes) {
   proto::Fence fence;
   fence.set_worker(static_cast<int32_t>(bytes.Number()));
@@ -161,7 +184,8 @@ void FuzzParameterStore(absl::string_view input) {
   ByteReader bytes(input);
   NoStream stream;
   Watch watch;
-  const auto store = MakeStore(Consistency(bytes.Number()), stream);
+  const uint64_t choice = bytes.Number();
+  const auto store = MakeStore(Consistency(choice), choice & 16 ? 0.5 : 0, stream);
   while (!bytes.empty()) {
     const int64_t version = store->version();
     const int events = watch.events;
@@ -171,6 +195,8 @@ void FuzzParameterStore(absl::string_view input) {
       status = store->OnFence(TakeFence(bytes), watch);
     } else if (kind == 1) {
       status = store->OnPull(TakeFrame(bytes), watch);
+    } else if (kind == 3) {
+      status = TakeExchange(bytes, *store, watch);
     } else {
       Frame frame = TakeFrame(bytes);
       const std::string payload = TakePayload(bytes, frame);

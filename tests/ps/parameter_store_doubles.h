@@ -51,9 +51,11 @@ class FakeOptimizer final : public Optimizer {
 struct Taken final : public StoreActions {
   void Record(const proto::AppliedPush& push) override { applied.push_back(push); }
   void Reply(const ParameterReply& reply) override { replies.push_back(reply); }
+  void ReplyNorm(const NormReply& reply) override { norms.push_back(reply); }
   void Fail(const absl::Status& status) override { fatal = status; }
 
   std::vector<ParameterReply> replies;
+  std::vector<NormReply> norms;
   std::vector<proto::AppliedPush> applied;
   absl::Status fatal;
 };

@@ -53,7 +53,8 @@ class ParameterStoreTest : public ::testing::Test {
                                                  .slots = SlotsOf(optimizer_),
                                                  .schedule = LearningRateSchedule(optimizer_, {.job = 1000}),
                                                  .parameter_server = parameter_server,
-                                                 .global_batch = 100},
+                                                 .global_batch = 100,
+                                                 .clip_norm = clip_norm_},
                                      std::move(layout), std::make_unique<FakeOptimizer>(regions), stream_);
   }
   void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {
@@ -122,7 +123,17 @@ class ParameterStoreTest : public ::testing::Test {
   }
   std::string Words(const absl::Status& status) const {
     if (!status.ok()) return absl::StrCat("refused: ", StatusText(status));
-    if (actions_.replies.empty()) return "wait";
+    if (actions_.replies.empty() && actions_.norms.empty()) return "wait";
+    std::vector<std::string> words;
+    for (const NormReply& reply : actions_.norms) {
+      words.push_back(reply.kind == FrameKind::kCommit
+                          ? absl::StrCat("w", reply.worker, " committed")
+                          : absl::StrCat("w", reply.worker, " norm ", reply.sum_of_squares));
+    }
+    if (!actions_.replies.empty()) words.push_back(ReplyWords());
+    return absl::StrJoin(words, ", ");
+  }
+  std::string ReplyWords() const {
     return absl::StrJoin(actions_.replies, ", ", [](std::string* out, const ParameterReply& reply) {
       absl::StrAppend(out, "w", reply.worker, " v", reply.version);
       if (reply.staleness > 0) absl::StrAppend(out, " stale ", reply.staleness);
@@ -137,6 +148,7 @@ class ParameterStoreTest : public ::testing::Test {
     return values[0];
   }
 
+  double clip_norm_ = 0;  // Of the stores that are made from now on.
   proto::Optimizer optimizer_;
   NoStream stream_;
   std::unique_ptr<ParameterStore> store_;
