@@ -21,26 +21,39 @@ struct Message {
   State state = State::kIdle;
   bool queued = false;  // True while in its server's outbox; NextMessage skips it unless it is kReady.
   Frame frame;
-  const float* payload = nullptr;
+  const void* payload = nullptr;
   ReceivedMessage answer;
+
+  // Whether a frame of this kind and range can answer the message, now or in an earlier step.
+  bool TakesAnswer(const Frame& answer) const {
+    const bool norm = answer.kind == FrameKind::kNorm || answer.kind == FrameKind::kCommit;
+    return where.norm ? norm && answer.dtype == FrameDType::kFloat64
+                      : answer.kind == FrameKind::kParameters && answer.dtype == FrameDType::kFloat32;
+  }
 };
 
 // The messages to one server and a queue of those that are to be sent. Push and Pop take constant time, Find
 // a binary search.
 class Outbox {
  public:
-  void Add(int index, int64_t range_begin) {
+  void Add(int index, const MessageRange& where) {
     messages_.push_back(index);
-    by_begin_.emplace_back(range_begin, index);
+    if (where.norm) {
+      norm_ = index;
+    } else {
+      by_begin_.emplace_back(where.range.begin, index);
+    }
     queue_.resize(messages_.size());
   }
   void Sort() { std::sort(by_begin_.begin(), by_begin_.end()); }
 
   // All messages, in the order of their indices.
   const std::vector<int>& messages() const { return messages_; }
-  // The message whose range begins at `range_begin`; -1: none.
-  int Find(uint64_t range_begin) const {
-    const auto begin = static_cast<int64_t>(range_begin);
+  // The message that `answer` is for: that for the norm, or the one whose range begins where the answer's
+  // does. -1: none.
+  int Find(const Frame& answer) const {
+    if (answer.kind != FrameKind::kParameters) return norm_;
+    const auto begin = static_cast<int64_t>(answer.range_begin);
     const auto place = std::lower_bound(by_begin_.begin(), by_begin_.end(), std::pair{begin, 0});
     return place != by_begin_.end() && place->first == begin ? place->second : -1;
   }
@@ -62,6 +75,7 @@ class Outbox {
  private:
   std::vector<int> messages_;
   std::vector<std::pair<int64_t, int>> by_begin_;
+  int norm_ = -1;
   std::vector<int> queue_;  // A ring buffer: `count_` indices from position `first_` on.
   size_t first_ = 0;
   size_t count_ = 0;
@@ -85,10 +99,10 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   ~GrpcParameterClient() override;
 
   void SetMessages(absl::Span<const MessageRange> messages) override;
-  absl::Status Send(int index, Frame frame, const float* payload) override;
+  absl::Status Send(int index, Frame frame, const void* payload) override;
   absl::Status WaitForAnswer(int index, Nanoseconds timeout) override;
   const Frame& answer(int index) const override { return messages_[index]->answer.frame(); }
-  void TakeAnswer(int index, float* out) override;
+  void TakeAnswer(int index, void* out) override;
   int64_t bytes_out() const override;
   int64_t bytes_in() const override;
 
@@ -96,6 +110,8 @@ class GrpcParameterClient final : public ParameterClient, public ServerLink::Own
   void Loop();
   std::string ServerName(int server) const;
   void Queue(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The length of the payload of the answer to `sent`.
+  uint64_t AnswerBytes(const Frame& sent) const;
   // Lifts the limit on unanswered messages until all messages are answered.
   void LiftWindow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Overdue(Nanoseconds timeout) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -155,21 +171,21 @@ void GrpcParameterClient::SetMessages(absl::Span<const MessageRange> messages) {
   messages_.clear();
   outboxes_.assign(links_.size(), Outbox());
   for (const MessageRange& where : messages) {
-    outboxes_[where.server].Add(static_cast<int>(messages_.size()), where.range.begin);
+    outboxes_[where.server].Add(static_cast<int>(messages_.size()), where);
     messages_.push_back(std::make_unique<Message>());
     messages_.back()->where = where;
   }
   for (Outbox& outbox : outboxes_) outbox.Sort();
 }
 
-absl::Status GrpcParameterClient::Send(int index, Frame frame, const float* payload) {
+absl::Status GrpcParameterClient::Send(int index, Frame frame, const void* payload) {
   Message& message = *messages_[index];
   frame.range_begin = static_cast<uint64_t>(message.where.range.begin);
   frame.range_count = static_cast<uint64_t>(message.where.range.count);
-  frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * sizeof(float);
+  frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * BytesOf(frame.dtype);
   const bool loopback = IsLoopback(options_.servers[message.where.server].address);
   if (!options_.tls.has_value() && (!loopback || options_.checksums_on_loopback)) {
-    frame.payload_checksum = Crc32c({reinterpret_cast<const char*>(payload), frame.payload_bytes});
+    frame.payload_checksum = Crc32c({static_cast<const char*>(payload), frame.payload_bytes});
   }
   MutexLock lock(mu_);
   TETHYS_RETURN_IF_ERROR(broken_);
@@ -219,17 +235,22 @@ absl::Status GrpcParameterClient::Overdue(Nanoseconds timeout) const {
     if (!waits || message->where.server == last_server) continue;
     last_server = message->where.server;
     step = message->frame.step;
-    absl::StrAppend(&waited_for, waited_for.empty() ? "" : ", ", ServerName(last_server), " for range [",
-                    message->where.range.begin, ", ", message->where.range.end(), ")");
+    absl::StrAppend(&waited_for, waited_for.empty() ? "" : ", ", ServerName(last_server));
+    if (message->where.norm) {
+      absl::StrAppend(&waited_for, " for the norm of all gradients");
+    } else {
+      absl::StrAppend(&waited_for, " for range [", message->where.range.begin, ", ",
+                      message->where.range.end(), ")");
+    }
   }
   return absl::DeadlineExceededError(absl::StrCat("worker ", options_.handshake.index(), ", step ", step,
                                                   ": no answer within ", ToSeconds(timeout), " s from ",
                                                   waited_for));
 }
 
-void GrpcParameterClient::TakeAnswer(int index, float* out) {
+void GrpcParameterClient::TakeAnswer(int index, void* out) {
   ReceivedMessage& answer = messages_[index]->answer;
-  char* to = reinterpret_cast<char*>(out);
+  char* to = static_cast<char*>(out);
   for (const absl::string_view piece : answer.payload()) {
     std::memcpy(to, piece.data(), piece.size());
     to += piece.size();
@@ -290,18 +311,17 @@ bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
 absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received) {
   const Frame& frame = received.frame();
   bytes_in_ += kFrameBytes + static_cast<int64_t>(frame.payload_bytes);
-  const int index = outboxes_[server].Find(frame.range_begin);
-  const bool known = frame.kind == FrameKind::kParameters && frame.dtype == FrameDType::kFloat32 &&
-                     index >= 0 &&
+  const int index = outboxes_[server].Find(frame);
+  const bool known = index >= 0 && messages_[index]->TakesAnswer(frame) &&
                      frame.range_count == static_cast<uint64_t>(messages_[index]->where.range.count);
   if (!known) return Unexpected(frame);
   Message& message = *messages_[index];
   const bool waits = message.state == Message::State::kReady || message.state == Message::State::kSent;
   // The second answer to a message that was sent twice.
-  const bool second = frame.sequence != message.frame.sequence || frame.step != message.frame.step;
+  const bool second = frame.sequence != message.frame.sequence || frame.step != message.frame.step ||
+                      (message.where.norm && frame.kind != message.frame.kind);
   if (!waits || second) return absl::OkStatus();
-  const bool with_values = message.frame.kind == FrameKind::kPull || options_.pushes_bring_values;
-  if (frame.payload_bytes != (with_values ? frame.range_count * sizeof(float) : 0)) return Unexpected(frame);
+  if (frame.payload_bytes != AnswerBytes(message.frame)) return Unexpected(frame);
   TETHYS_RETURN_IF_ERROR(CheckPayload(frame, received.payload()));
 
   if (message.state == Message::State::kSent) --outboxes_[server].in_flight;
@@ -311,6 +331,12 @@ absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received
   --outstanding_;
   if (awaited_ == &message) answered_.NotifyAll();
   return absl::OkStatus();
+}
+
+uint64_t GrpcParameterClient::AnswerBytes(const Frame& sent) const {
+  const bool with_values =
+      sent.kind == FrameKind::kPush ? options_.pushes_bring_values : sent.kind != FrameKind::kCommit;
+  return with_values ? sent.range_count * BytesOf(sent.dtype) : 0;
 }
 
 void GrpcParameterClient::OnBroken(int server, const absl::Status& status) {

@@ -57,10 +57,12 @@ struct ParameterClientOptions {
   bool pushes_bring_values = true;                  // False: the answer to a push has no payload.
 };
 
-// A range of the parameter arena that this worker exchanges with one server in every step.
+// What this worker exchanges with one server in every step: a range of the parameter arena, or the norm of
+// the step's gradients, at most one of these per server.
 struct MessageRange {
   int server = 0;
-  Range range;
+  Range range;  // {0, 1} for the norm.
+  bool norm = false;
 };
 
 class ParameterClient {
@@ -72,10 +74,10 @@ class ParameterClient {
   // Replaces the registered messages; none may be unanswered.
   virtual void SetMessages(absl::Span<const MessageRange> messages) = 0;
 
-  // Sends message `index`. Fills in range and payload length of `frame`. `payload` is null for a pull and for
-  // a push without samples; otherwise it points to the range's values, which must not change until the answer
-  // has come.
-  virtual absl::Status Send(int index, Frame frame, const float* payload) = 0;
+  // Sends message `index`. Fills in range and payload length of `frame`. `payload` is null for a pull, for a
+  // push without samples and for the question for a norm; otherwise it points to the range's values, of type
+  // frame.dtype, which must not change until the answer has come.
+  virtual absl::Status Send(int index, Frame frame, const void* payload) = 0;
 
   // Blocks until message `index`, sent before, is answered. DeadlineExceeded if no message at all is answered
   // for `timeout`; the error names the servers with outstanding answers, their hosts and the step.
@@ -84,7 +86,7 @@ class ParameterClient {
   // The header of the answer to message `index`.
   virtual const Frame& answer(int index) const = 0;
   // Copies the values of that answer, if any, to out[0 .. range.count) and releases gRPC's memory.
-  virtual void TakeAnswer(int index, float* out) = 0;
+  virtual void TakeAnswer(int index, void* out) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.
   virtual int64_t bytes_out() const = 0;

@@ -49,6 +49,7 @@ class ParameterServerStrategy final : public Strategy {
  public:
   ParameterServerStrategy(ParameterServerStrategyOptions options, std::unique_ptr<ParameterClient> client)
       : options_(std::move(options)),
+        clips_on_servers_(ClipsOnServers(options_.plan.job())),
         step_timeout_(FromSeconds(options_.plan.job().timeouts().step() > 0
                                       ? options_.plan.job().timeouts().step()
                                       : kDefaultStepTimeout)),
@@ -79,22 +80,34 @@ class ParameterServerStrategy final : public Strategy {
   // Waits for the answer to a message. The wait grows by step_timeout_ as long as other workers still
   // compute.
   absl::Status AwaitAnswer(int index);
-  // Waits for all answers, in the order of messages, and copies their values to the parameter arena. Returns
-  // the largest staleness they report. `with_values`: the answers contain parameters.
+  // With clipping on servers: adds the sums of squares of all servers and sends each server the total.
+  absl::Status ExchangeNorm();
+  // Asks all servers (`kind` kNorm), which wait for all workers' pushes, or commits the total.
+  absl::Status SendNorm(FrameKind kind);
+  // Waits for the answers of all servers and adds their values, if any, to *sum, unless it is null.
+  absl::Status AwaitNorms(double* sum);
+  // Waits for all answers to pushes or pulls, in the order of messages, and copies their values to the
+  // parameter arena. Returns the largest staleness they report. `with_values`: the answers contain
+  // parameters.
   absl::StatusOr<int64_t> TakeAnswers(bool with_values);
 
   const ParameterServerStrategyOptions options_;
+  const bool clips_on_servers_;
   const Nanoseconds step_timeout_;
   const std::unique_ptr<ParameterClient> client_;
 
   StepArenas arenas_;
   std::vector<StepMessage> messages_;
+  // The servers that hold shards, in order. If servers clip, the client has a message for the norm of each,
+  // after messages_.
+  std::vector<int> holders_;
   std::vector<std::vector<int>> waiting_on_;  // By index in ready order: messages that wait for the range.
 
   StepInfo step_;
   StepOutcome outcome_;             // Outcome of the last completed step.
   uint64_t sequence_ = 0;           // Sequence of this step's push.
   uint64_t pulls_ = 0;              // Pulls begun so far; the number of the next pull.
+  double sum_of_squares_ = 0;       // Of the step's gradient sums, over all servers; sent from here.
   std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed as they are.
   std::vector<int> missing_;        // By message: the number of its ranges not yet announced.
   // By server: the lowest version among its last answers with parameters. Each message is answered
@@ -118,8 +131,16 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
     for (const int index : messages_[message].waits_for)
       waiting_on_[index].push_back(static_cast<int>(message));
   }
+  holders_.clear();
+  for (const StepMessage& message : messages_) {
+    if (holders_.empty() || holders_.back() != message.server) holders_.push_back(message.server);
+  }
+  if (clips_on_servers_) {
+    for (const int server : holders_) ranges.push_back({.server = server, .range = {0, 1}, .norm = true});
+  }
   client_->SetMessages(ranges);
-  if (const proto::Optimizer& optimizer = options_.plan.job().optimizer(); optimizer.has_clip()) {
+  const proto::Optimizer& optimizer = options_.plan.job().optimizer();
+  if (optimizer.has_clip() && !clips_on_servers_) {
     TETHYS_ASSIGN_OR_RETURN(clip_, PushClip::Create(optimizer.clip().global_norm(), ready_order));
   }
   TETHYS_RETURN_IF_ERROR(Pull());
@@ -149,13 +170,46 @@ absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&)
 
 absl::Status ParameterServerStrategy::EnqueueEnd(int) {
   TETHYS_RETURN_IF_ERROR(PushRest());
+  if (clips_on_servers_) TETHYS_RETURN_IF_ERROR(ExchangeNorm());
   outcome_ = {.version = INT64_MAX};
   TETHYS_ASSIGN_OR_RETURN(outcome_.staleness, TakeAnswers(!PullsBeforeStep(config())));
   for (const StepMessage& message : messages_) {
     outcome_.version = std::min(outcome_.version, versions_[message.server]);
   }
+  if (clips_on_servers_) TETHYS_RETURN_IF_ERROR(AwaitNorms(nullptr));
   outcome_.bytes_out = client_->bytes_out() - bytes_out_before_;
   outcome_.bytes_in = client_->bytes_in() - bytes_in_before_;
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServerStrategy::ExchangeNorm() {
+  TETHYS_RETURN_IF_ERROR(SendNorm(FrameKind::kNorm));
+  sum_of_squares_ = 0;
+  TETHYS_RETURN_IF_ERROR(AwaitNorms(&sum_of_squares_));
+  return SendNorm(FrameKind::kCommit);
+}
+
+absl::Status ParameterServerStrategy::SendNorm(FrameKind kind) {
+  Frame frame = MakeFrame(kind);
+  frame.dtype = FrameDType::kFloat64;
+  frame.sequence = sequence_;
+  for (size_t holder = 0; holder < holders_.size(); ++holder) {
+    const int index = static_cast<int>(messages_.size() + holder);
+    const double* payload = kind == FrameKind::kCommit ? &sum_of_squares_ : nullptr;
+    TETHYS_RETURN_IF_ERROR(client_->Send(index, frame, payload));
+  }
+  return absl::OkStatus();
+}
+
+// In the order of servers, so that the sum has the same bits on all workers.
+absl::Status ParameterServerStrategy::AwaitNorms(double* sum) {
+  for (size_t holder = 0; holder < holders_.size(); ++holder) {
+    const int index = static_cast<int>(messages_.size() + holder);
+    TETHYS_RETURN_IF_ERROR(AwaitAnswer(index));
+    double value = 0;
+    client_->TakeAnswer(index, &value);
+    if (sum != nullptr) *sum += value;
+  }
   return absl::OkStatus();
 }
 
@@ -271,7 +325,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.servers = options.servers;
   client.clock = options.clock;
   const bool in_step = IsBulkSynchronous(plan.job().strategy().parameter_server());
-  client.window = in_step ? kWindow : 0;
+  // Servers that clip answer when they have the whole push.
+  client.window = in_step && !ClipsOnServers(plan.job()) ? kWindow : 0;
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),
                                                    ParameterClient::Create(std::move(client)));

@@ -7,6 +7,9 @@
 // instead. The first step of asynchronous and stale-synchronous training always begins with a pull. Gradients
 // are sent from the gradient arena in host memory, without a copy, in messages of about message_bytes
 // (message_plan.h).
+//
+// If bulk-synchronous servers clip by global norm, EnqueueEnd exchanges the norm before it waits for
+// parameters: one more round trip a step, with two frames to each server (parameter_store_clip.cc).
 #ifndef TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 #define TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 

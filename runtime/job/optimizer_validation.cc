@@ -80,25 +80,21 @@ void ResolveOptimizer(proto::Optimizer& optimizer, Problems& problems) {
 }
 
 void CheckOptimizer(const proto::Job& job, Problems& problems) {
-  const auto scale = GradientScale(job);
-  const bool pushes_are_updates =
-      job.strategy().parameter_server().has_asynchronous() || scale == proto::Asynchronous::PUSH_MEAN;
-  problems.AddIf(
-      job.optimizer().has_clip() && job.strategy().has_parameter_server() && !pushes_are_updates,
-      "optimizer.clip",
-      "is for updates whose gradients one process has before it begins, but these servers update range by "
-      "range while gradients arrive: leave it out, or write strategy { mirrored {} }, asynchronous {} or "
-      "stale_synchronous { gradient_scale: PUSH_MEAN }");
+  const bool pushes_meet = job.strategy().parameter_server().has_stale_synchronous() &&
+                           GradientScale(job) == proto::Asynchronous::GLOBAL_MEAN;
+  problems.AddIf(job.optimizer().has_clip() && pushes_meet, "optimizer.clip",
+                 "needs the norm of an update's gradients, but stale-synchronous servers add the pushes that "
+                 "have arrived, which differ from server to server: leave it out, or write "
+                 "stale_synchronous { gradient_scale: PUSH_MEAN }, bulk_synchronous {} or asynchronous {}");
   problems.AddIf(job.optimizer().has_adam() && job.strategy().parameter_server().has_stale_synchronous(),
                  "optimizer.adam",
                  "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "
                  "bulk_synchronous {} or asynchronous {}, or another optimizer");
   const absl::string_view trust_ratio_kind = TrustRatioKind(job.optimizer());
-  problems.AddIf(
-      !trust_ratio_kind.empty() && job.strategy().has_parameter_server(),
-      absl::StrCat("optimizer.", trust_ratio_kind),
-      "needs the norms of whole variables, but a server holds parts of variables and updates them "
-      "range by range while gradients arrive: write strategy { mirrored {} }, or another optimizer");
+  problems.AddIf(!trust_ratio_kind.empty() && job.strategy().has_parameter_server(),
+                 absl::StrCat("optimizer.", trust_ratio_kind),
+                 "needs the norms of whole variables, but a server holds parts of variables: write strategy "
+                 "{ mirrored {} }, or another optimizer");
   const double peak = job.optimizer().learning_rate() *
                       (job.optimizer().scale_with_workers() ? static_cast<double>(job.workers()) : 1);
   problems.AddIf(

@@ -178,12 +178,22 @@ class EqualityTest(TethysTest):
                 self.assert_like_local(servers(3, "strategy.parameter_server." + partitioner,
                                                "strategy.parameter_server.message_bytes=8192"))
 
+    def test_clipping_equals_local(self):
+        # The norms of all 50 mean gradients are above 0.5, between 1.0 and 4.5.
+        job = DENSE.replace("sgd {", "clip { global_norm: 0.5 } sgd {")
+        arrival = "strategy.parameter_server.bulk_synchronous.summation=ARRIVAL"
+        cut = ["strategy.parameter_server.partitioner.fixed.shards=7", "strategy.parameter_server.message_bytes=8192"]
+        for overrides in (mirrored(3), servers(1), servers(2, arrival), servers(3, *cut), servers(8)):
+            with self.subTest(overrides=overrides):
+                self.assert_close(first_run(overrides, job), first_run(self.LOCAL, job))
+                self.assertEqual(first_run(overrides, job).samples_used(), 2 * 3001 + 2 * 128)
+        changes = self.distances(first_run(self.LOCAL, job), first_run(self.LOCAL))
+        self.assertGreater(max(changes.values()), 1e-2, "no gradient was clipped")
+        with Run(servers(3, *cut), job=job).run() as again:
+            self.assert_same_bits(again, first_run(servers(3, *cut), job))
+
     def test_other_optimizers_equal_local(self):
         # The large epsilons keep gradients that are 0 but for rounding from becoming steps of full length.
-        clipped = DENSE.replace("sgd {", "clip { global_norm: 0.5 } sgd {")
-        self.assert_close(first_run(mirrored(3), clipped), first_run(self.LOCAL, clipped))
-        changes = self.distances(first_run(self.LOCAL, clipped), first_run(self.LOCAL))
-        self.assertGreater(max(changes.values()), 1e-2, "no gradient was clipped")
         for optimizer, rate, strategies in (
                 ("adam { epsilon: 0.001 }", "0.005", (mirrored(3), servers(2))),
                 ("adagrad { initial_accumulator: 0.1 }", "0.005", (mirrored(3), servers(2))),

@@ -37,7 +37,9 @@ class ResumeTest(TethysTest):
 
     def test_stopped_and_resumed_runs_end_bit_equal(self):
         lamb = ADAM.replace("adam {}", "lamb {}")
-        for name, job in (("mirrored", ADAM), ("ps_sync", ADAM), ("mirrored", lamb)):
+        clipped = ADAM.replace("adam {}", "sgd { momentum: 0.9 } clip { global_norm: 0.5 }")
+        kinds = {ADAM: "adam", clipped: "clipped", lamb: "lamb"}
+        for name, job in (("mirrored", ADAM), ("ps_sync", ADAM), ("ps_sync", clipped), ("mirrored", lamb)):
             with contextlib.ExitStack() as runs:
                 stopped = {victim: runs.enter_context(Run([*STRATEGIES[name], *LONG, *SAVING], job=job))
                            for victim in STOPS}
@@ -46,7 +48,7 @@ class ResumeTest(TethysTest):
                 end = [f"max_steps={max(run.saved_step() for run in stopped.values()) + 30}"]
                 straight = runs.enter_context(Run([*STRATEGIES[name], *LONG, *end], job=job)).run()
                 for victim, run in stopped.items():
-                    with self.subTest(strategy=name, lamb=job == lamb, victim=victim):
+                    with self.subTest(strategy=name, kind=kinds[job], victim=victim):
                         run.run(resume=True, overrides=end)
                         self.assert_same_bits(run, straight)
                         self.assertEqual(run.samples_used(), straight.samples_used())

@@ -184,6 +184,24 @@ TEST(OverrideTest, AdamIsRefusedForStaleSynchronousJobs) {
       HasSubstr("optimizer.adam counts updates, but the checkpoints of stale-synchronous jobs count"));
 }
 
+TEST(OverrideTest, ClippingIsRefusedOnlyWherePushesMeetAtServers) {
+  const std::string servers = "strategy.parameter_server.";
+  for (const std::vector<std::string>& strategy :
+       std::vector<std::vector<std::string>>{{"strategy=mirrored"},
+                                             {servers + "consistency=bulk_synchronous"},
+                                             {servers + "consistency=asynchronous"},
+                                             {servers + "consistency=stale_synchronous",
+                                              servers + "stale_synchronous.gradient_scale=PUSH_MEAN"}}) {
+    std::vector<std::string> overrides = {"optimizer.clip.global_norm=1"};
+    overrides.insert(overrides.end(), strategy.begin(), strategy.end());
+    const absl::Status status = ParseJob(kJob, "my.textproto", overrides).status();
+    EXPECT_TRUE(status.ok()) << strategy[0] << ": " << status;
+  }
+  EXPECT_THAT(ErrorOf(kJob, {"optimizer.clip.global_norm=1", servers + "consistency=stale_synchronous"}),
+              HasSubstr("optimizer.clip needs the norm of an update's gradients, but stale-synchronous "
+                        "servers add the pushes that have arrived"));
+}
+
 TEST(OverrideTest, TrustRatiosAreRefusedForEveryKindOfServers) {
   for (const std::string optimizer : {"lars", "lamb"}) {
     for (const std::string consistency : {"bulk_synchronous", "stale_synchronous", "asynchronous"}) {
