@@ -17,7 +17,12 @@ inline absl::Status CheckCount(int64_t count) {
   return absl::InvalidArgumentError(absl::StrCat("an array has ", count, " elements; it needs 0 or more"));
 }
 
-// sum[i] = a[i] + b[i]. `sum` may be `a` or `b`.
+struct SumShape {
+  int64_t count = 0;
+  bool relu = false;
+};
+
+// sum[i] = a[i] + b[i], with relu max(a[i] + b[i], 0), where NaN stays NaN. `sum` may be `a` or `b`.
 class SumPrimitive {
  public:
   virtual ~SumPrimitive() = default;

@@ -29,7 +29,7 @@ class PrimitiveFactory {
       const AveragePoolingShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
       const BatchNormalisationShape& shape) = 0;
-  virtual absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) = 0;
+  virtual absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) = 0;
   virtual absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(
       int64_t count, ActivationFunction function) = 0;

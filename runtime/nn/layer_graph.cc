@@ -10,6 +10,7 @@ namespace tethys {
 LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
     : sample_elements_(sample_elements),
       layers_(std::move(layers)),
+      applies_relu_(layers_.size()),
       needs_gradient_(layers_.size() + 1),
       gradient_parts_(layers_.size()) {
   for (int i = 0; i < layer_count(); ++i) {
@@ -20,6 +21,7 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
     }
     needs_gradient_[i + 1] = needed;
   }
+  FindRelus();
   std::vector<bool> has_part(layers_.size() + 1);
   for (int i = layer_count(); i-- > 0;) {
     bool shared = false;
@@ -37,6 +39,20 @@ LayerGraph::LayerGraph(int64_t sample_elements, std::vector<GraphLayer> layers)
       }
       gradient_parts_[i].push_back(part);
     }
+  }
+}
+
+void LayerGraph::FindRelus() {
+  std::vector<int> readers(layers_.size() + 1);
+  for (const GraphLayer& layer : layers_) {
+    for (const int input : layer.inputs) ++readers[input];
+  }
+  for (const GraphLayer& layer : layers_) {
+    const int input = layer.inputs[0];
+    if (!layer.use.is_relu || input == 0 || readers[input] != 1) continue;
+    const OperandUse& before = layers_[input - 1].use;
+    applies_relu_[input - 1] =
+        before.applies_relu && !before.backward_reads_output && layer.use.overwrites_input;
   }
 }
 

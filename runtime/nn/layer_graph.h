@@ -43,14 +43,24 @@ class LayerGraph {
 
   // True if variables of the value's layer or of layers before it depend on the value's gradient.
   bool needs_gradient(int value) const { return needs_gradient_[value]; }
+  // Whether forward of this layer also applies the relu that alone reads its output. Forward then leaves out
+  // the relu's layer, whose output is in the same memory; backward runs both.
+  bool applies_relu(int layer) const { return applies_relu_[layer]; }
+  bool runs_forward(int layer) const {
+    const GraphLayer& it = layers_[layer];
+    return !it.use.is_relu || it.inputs[0] == 0 || !applies_relu_[it.inputs[0] - 1];
+  }
   // Whether backward runs this layer.
   bool runs_backward(int layer) const { return needs_gradient_[layer + 1]; }
   // One element for each input of the layer.
   const std::vector<GradientPart>& gradient_parts(int layer) const { return gradient_parts_[layer]; }
 
  private:
+  void FindRelus();
+
   int64_t sample_elements_;
   std::vector<GraphLayer> layers_;
+  std::vector<bool> applies_relu_;                         // By layer.
   std::vector<bool> needs_gradient_;                       // By value.
   std::vector<std::vector<GradientPart>> gradient_parts_;  // By layer and input.
 };

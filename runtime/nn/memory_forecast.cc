@@ -117,8 +117,9 @@ MemoryForecast ForecastMemory(const Model& model, const MemoryNeeds& needs) {
   const int64_t rows = MicroBatchRows(std::min(needs.rows, most_rows), needs.micro_batches);
   const int64_t evaluated = EvaluationRows(model, rows);
   if (needs.micro_batches > 1) forecast.gradients += LargestLayer(model) * kFloatBytes;
-  forecast.activations = kFloatBytes * std::max(PlanStepMemory(model.graph(), rows, true, needs.recomputes).elements,
-                                                PlanStepMemory(model.graph(), evaluated, false).elements);
+  forecast.activations =
+      kFloatBytes * std::max(PlanStepMemory(model.graph(), rows, true, needs.recomputes).elements,
+                             PlanStepMemory(model.graph(), evaluated, false).elements);
   AddPlan(model, needs, rows, needs.micro_batches, forecast);
   AddPlan(model, needs, evaluated, 1, forecast);
   return forecast;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
@@ -292,6 +293,15 @@ StepMemory PlanStepMemory(const LayerGraph& graph, int64_t rows, bool trains, bo
 
 std::vector<Lifetime> StepLifetimes(const LayerGraph& graph, int64_t rows, bool trains, bool recomputes) {
   return StepBlocks(graph, rows, trains, recomputes).lifetimes();
+}
+
+absl::Status CheckRows(const LayerGraph& graph, int64_t rows) {
+  if (rows >= 1 && rows <= (int64_t{1} << 31) && graph.widest() <= (int64_t{1} << 40) / rows) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a batch must have 1 row or more and not be too large for memory; it has ", rows,
+                   " rows, and the widest layer has ", graph.widest(), " elements"));
 }
 
 }  // namespace tethys

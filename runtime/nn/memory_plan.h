@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "runtime/nn/layer_graph.h"
 
@@ -48,6 +49,9 @@ struct StepMemory {
   std::vector<std::vector<int>> repeats = {};
   int64_t elements = 0;
 };
+
+// InvalidArgument: fewer than one row, or values of more elements than memory can hold.
+absl::Status CheckRows(const LayerGraph& graph, int64_t rows);
 
 // With `recomputes`, backward computes the outputs of repeatable layers again, if their inputs are kept for
 // backward anyway, and forward frees them.

@@ -23,12 +23,10 @@ class ModelPlan final : public Plan {
         model_(model),
         micro_batches_(options.micro_batches),
         rows_(MicroBatchRows(options.rows, micro_batches_)),
-        groups_(options.groups),
-        recomputes_(options.recomputes),
-        seed_(options.seed),
+        options_(options),
         memory_(memory) {}
 
-  absl::Status Initialize(const InputScaling& scaling);
+  absl::Status Initialize();
 
   int64_t rows() const override { return micro_batches_ * rows_; }
   int64_t micro_batches() const override { return micro_batches_; }
@@ -78,9 +76,7 @@ class ModelPlan final : public Plan {
   const Model model_;
   const int64_t micro_batches_;
   const int64_t rows_;  // Of a micro-batch.
-  const int64_t groups_;
-  const bool recomputes_;
-  const uint64_t seed_;
+  const PlanOptions options_;
   const PlanMemory memory_;
 
   std::unique_ptr<InputConversionPrimitive> conversion_;
@@ -109,9 +105,10 @@ absl::StatusOr<std::unique_ptr<Buffer>> ModelPlan::Allocate(int64_t bytes) {
   return device_.Allocate(bytes, MemoryKind::kDevice);
 }
 
-absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
-  TETHYS_ASSIGN_OR_RETURN(conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(),
-                                                                     scaling.mean, scaling.deviation));
+absl::Status ModelPlan::Initialize() {
+  TETHYS_ASSIGN_OR_RETURN(
+      conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(), options_.scaling.mean,
+                                                 options_.scaling.deviation));
   TETHYS_ASSIGN_OR_RETURN(loss_, model_.loss().Compile(device_, rows_, training()));
   TETHYS_ASSIGN_OR_RETURN(losses_, Allocate(micro_batches_ * sizeof(LossResult)));
   if (!device_.reads_host_memory()) {
@@ -119,7 +116,7 @@ absl::Status ModelPlan::Initialize(const InputScaling& scaling) {
     workspace_bytes_ += uploads_->bytes();
     batch_ = uploads_->batch();
   }
-  const StepMemory memory = PlanStepMemory(model_.graph(), rows_, training(), recomputes_);
+  const StepMemory memory = PlanStepMemory(model_.graph(), rows_, training(), options_.recomputes);
   absl::Span<float> activations = memory_.activations;
   if (activations.empty()) {
     TETHYS_ASSIGN_OR_RETURN(own_activations_, Allocate(memory.elements * kFloatBytes));
@@ -179,7 +176,7 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
     if (scratch_ != nullptr) {
       part = scratch_->floats() + (range.begin - layer.variables.front().begin);
       if (layer.trains()) {
-        TETHYS_ASSIGN_OR_RETURN(auto add, device_.CreateSum(range.count));
+        TETHYS_ASSIGN_OR_RETURN(auto add, device_.CreateSum({.count = range.count}));
         node.added.push_back({.part = part, .sum = sum, .elements = range.count, .add = std::move(add)});
       }
     }
@@ -189,6 +186,8 @@ absl::Status ModelPlan::CreateNode(int index, const StepMemory& memory) {
   for (const int input : model_.graph().layers()[index].inputs) node.x.push_back(At(memory.values[input]));
   node.y = At(memory.values[index + 1]);
   node.y_again = BackwardValue(index + 1, memory);
+  node.runs_forward = model_.graph().runs_forward(index);
+  TETHYS_CHECK(node.runs_forward || node.x[0] == node.y, "a relu that is left out is not in place");
   return training() && model_.graph().runs_backward(index) ? CreateBackward(index, memory) : absl::OkStatus();
 }
 
@@ -204,10 +203,11 @@ absl::Status ModelPlan::CompileLayer(int index, absl::Span<const VariableMemory>
     TETHYS_ASSIGN_OR_RETURN(compiled, layer.operation->Compile({.device = device_,
                                                                 .rows = rows_,
                                                                 .trains = TrainsLayer(index),
-                                                                .groups = groups_,
-                                                                .seed = seed_,
+                                                                .groups = options_.groups,
+                                                                .seed = options_.seed,
                                                                 .step = step == nullptr ? nullptr : step + i,
                                                                 .later_part = i > 0,
+                                                                .relu = model_.graph().applies_relu(index),
                                                                 .variables = variables,
                                                                 .statistics = statistics}));
     workspace_bytes_ += compiled->workspace_bytes();
@@ -229,7 +229,7 @@ absl::Status ModelPlan::CreateBackward(int index, const StepMemory& memory) {
     node.dx.push_back(parts[j] == GradientPart::kWritten ? node.gradients[j] : At(memory.parts[index][j]));
     std::unique_ptr<SumPrimitive>& sum = node.sums.emplace_back();
     if (parts[j] != GradientPart::kAdded) continue;
-    TETHYS_ASSIGN_OR_RETURN(sum, device_.CreateSum(node.elements[j]));
+    TETHYS_ASSIGN_OR_RETURN(sum, device_.CreateSum({.count = node.elements[j]}));
   }
   return absl::OkStatus();
 }
@@ -263,6 +263,7 @@ absl::Status ModelPlan::Forward(int64_t micro_batch) {
   TETHYS_RETURN_IF_ERROR(
       conversion_->Run(stream_, batch_.inputs + row * model_.sample_elements(), batch_values_));
   for (const PlanNode& node : nodes_) {
+    if (!node.runs_forward) continue;
     TETHYS_RETURN_IF_ERROR(
         node.Of(micro_batch).Forward(stream_, {.x = node.x, .y = node.y, .row_weights = weights}));
   }
@@ -298,7 +299,8 @@ absl::Status ModelPlan::Backward(ReadyCallback ready) {
 
 absl::Status ModelPlan::Repeat(const PlanNode& node) {
   return node.Of(micro_batch_)
-      .Forward(stream_, {.x = node.x, .y = node.y_again, .row_weights = batch_.weights + micro_batch_ * rows_});
+      .Forward(stream_,
+               {.x = node.x, .y = node.y_again, .row_weights = batch_.weights + micro_batch_ * rows_});
 }
 
 absl::Status ModelPlan::GatherParts(int index) {
@@ -375,30 +377,22 @@ std::string ModelPlan::Describe() const {
   return text;
 }
 
-absl::Status CheckRows(const Model& model, int64_t rows) {
-  const int64_t widest = model.graph().widest();
-  if (rows >= 1 && rows <= (int64_t{1} << 31) && widest <= (int64_t{1} << 40) / rows) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("a batch must have 1 row or more and not be too large for memory; it has ", rows,
-                   " rows, and the widest layer has ", widest, " elements"));
-}
-
 }  // namespace
 
 absl::StatusOr<int64_t> ActivationElements(const Model& model, int64_t rows, bool trains, bool recomputes) {
-  TETHYS_RETURN_IF_ERROR(CheckRows(model, rows));
+  TETHYS_RETURN_IF_ERROR(CheckRows(model.graph(), rows));
   return PlanStepMemory(model.graph(), rows, trains, recomputes).elements;
 }
 
 absl::StatusOr<std::unique_ptr<Plan>> Plan::Compile(const Model& model, Device& device, Stream& stream,
                                                     const PlanOptions& options, const PlanMemory& memory) {
-  TETHYS_RETURN_IF_ERROR(CheckRows(model, options.rows));
+  TETHYS_RETURN_IF_ERROR(CheckRows(model.graph(), options.rows));
   TETHYS_CHECK(options.micro_batches >= 1 && options.micro_batches <= options.rows, "a batch of ",
                options.rows, " rows has no ", options.micro_batches, " micro-batches");
   TETHYS_CHECK(memory.statistics != nullptr || model.statistics().variables().empty(),
                "the plan has no memory for the model's moving statistics");
   auto plan = std::make_unique<ModelPlan>(model, device, stream, options, memory);
-  if (absl::Status status = plan->Initialize(options.scaling); !status.ok()) {
+  if (absl::Status status = plan->Initialize(); !status.ok()) {
     return Annotate(status, absl::StrCat("a plan for ", options.rows, " rows, which ",
                                          memory.gradient_sums != nullptr ? "trains" : "evaluates"));
   }

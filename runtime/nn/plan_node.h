@@ -29,6 +29,7 @@ struct PlanNode {
   std::vector<const float*> x_backward;
   float* y_again = nullptr;
   std::vector<int> repeats;       // Layers whose outputs are computed again before Backward.
+  bool runs_forward = true;       // False for a relu that the layer before applies.
   float* dy = nullptr;            // Null if backward does not run the layer, like what follows.
   std::vector<float*> dx;         // What the layer writes; null where it writes nothing.
   std::vector<float*> gradients;  // The gradients of the inputs.

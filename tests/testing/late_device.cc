@@ -360,8 +360,8 @@ class LateDevice final : public Device {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateDropout(shape));
     return std::make_unique<LateDropout>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSum(count));
+  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateSum(shape));
     return std::make_unique<LateSum>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(

@@ -7,17 +7,18 @@ namespace {
 
 class Sum final : public SumPrimitive {
  public:
-  Sum(int64_t count, const Kernels& kernels) : count_(count), kernels_(kernels) {}
+  Sum(const SumShape& shape, const Kernels& kernels)
+      : count_(shape.count), add_(shape.relu ? kernels.add_relu : kernels.add) {}
 
   absl::Status Run(Stream&, const float* a, const float* b, float* sum) override {
     const FlushDenormals flush;
-    kernels_.add(count_, a, b, sum);
+    add_(count_, a, b, sum);
     return absl::OkStatus();
   }
 
  private:
   const int64_t count_;
-  const Kernels& kernels_;
+  void (*const add_)(int64_t count, const float* a, const float* b, float* sum);
 };
 
 class Activation final : public ActivationPrimitive {
@@ -42,8 +43,8 @@ class Activation final : public ActivationPrimitive {
 
 }  // namespace
 
-std::unique_ptr<SumPrimitive> CreateSum(int64_t count, const Kernels& kernels) {
-  return std::make_unique<Sum>(count, kernels);
+std::unique_ptr<SumPrimitive> CreateSum(const SumShape& shape, const Kernels& kernels) {
+  return std::make_unique<Sum>(shape, kernels);
 }
 
 std::unique_ptr<ActivationPrimitive> CreateActivation(int64_t count, ActivationFunction function,

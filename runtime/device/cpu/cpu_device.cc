@@ -145,9 +145,9 @@ class CpuDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckShape(shape));
     return cpu::CreateBatchNormalisation(shape, kernels_);
   }
-  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
-    TETHYS_RETURN_IF_ERROR(CheckCount(count));
-    return cpu::CreateSum(count, kernels_);
+  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckCount(shape.count));
+    return cpu::CreateSum(shape, kernels_);
   }
   absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
     TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a bias", rows));

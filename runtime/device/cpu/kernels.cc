@@ -164,25 +164,30 @@ void Exponentials(int64_t count, float* values) {
   for (int64_t i = 0; i < count; ++i) values[i] = Exponential(values[i]);
 }
 
-// The compiler vectorises loops whose arrays are distinct, so an array that is changed in place gets a loop
-// of its own.
-void Add(int64_t count, const float* a, const float* b, float* sum) {
-  if (sum == b) b = a, a = sum;
-  if (sum == b) {
-    for (int64_t i = 0; i < count; ++i) sum[i] += sum[i];
-  } else if (sum == a) {
-    const float* __restrict other = b;
-    for (int64_t i = 0; i < count; ++i) sum[i] += other[i];
-  } else {
-    float* __restrict out = sum;
-    for (int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
-  }
-}
-
 struct ReluFunction {
   static float Value(float x) { return x < 0.0f ? 0.0f : x; }  // Keeps NaN, like the next.
   static float Gradient(float y, float dy) { return y > 0.0f ? dy : 0.0f; }
 };
+struct SameValue {
+  static float Value(float x) { return x; }
+};
+
+// The compiler vectorises loops whose arrays are distinct, so an array that is changed in place gets a loop
+// of its own.
+template <typename Function>
+void Add(int64_t count, const float* a, const float* b, float* sum) {
+  if (sum == b) b = a, a = sum;
+  if (sum == b) {
+    for (int64_t i = 0; i < count; ++i) sum[i] = Function::Value(sum[i] + sum[i]);
+  } else if (sum == a) {
+    const float* __restrict other = b;
+    for (int64_t i = 0; i < count; ++i) sum[i] = Function::Value(sum[i] + other[i]);
+  } else {
+    float* __restrict out = sum;
+    for (int64_t i = 0; i < count; ++i) out[i] = Function::Value(a[i] + b[i]);
+  }
+}
+
 struct Relu6Function {
   static float Value(float x) { return x < 0.0f ? 0.0f : x > 6.0f ? 6.0f : x; }
   static float Gradient(float y, float dy) { return y > 0.0f && y < 6.0f ? dy : 0.0f; }
@@ -335,7 +340,8 @@ const Kernels TETHYS_KERNELS = {
     .normalise = Normalise,
     .normalised_gradient_sums = NormalisedGradientSums,
     .normalised_gradient = NormalisedGradient,
-    .add = Add,
+    .add = Add<SameValue>,
+    .add_relu = Add<ReluFunction>,
     .activations = kActivations,
     .subtract_row_maximum = SubtractRowMaximum,
     .exponentials = Exponentials,

@@ -112,8 +112,10 @@ struct Kernels {
   void (*normalised_gradient)(int64_t positions, const Normalisation& n, const float* mean_dy,
                               const float* slope, const float* x, const float* dy, float* dx);
 
-  // sum[i] = a[i] + b[i]; `sum` may be `a` or `b`, which may be equal.
+  // sum[i] = a[i] + b[i]; add_relu then replaces negative sums by 0. `sum` may be `a` or `b`, which may be
+  // equal.
   void (*add)(int64_t count, const float* a, const float* b, float* sum);
+  void (*add_relu)(int64_t count, const float* a, const float* b, float* sum);
   const ActivationLoops* activations;  // Indexed by ActivationFunction.
 
   // out[r, c] = in[r, c] - max over c of in[r, c].

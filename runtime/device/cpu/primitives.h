@@ -19,8 +19,8 @@ std::unique_ptr<AveragePoolingPrimitive> CreateAveragePooling(const AveragePooli
                                                               const Kernels& kernels);
 std::unique_ptr<BatchNormalisationPrimitive> CreateBatchNormalisation(const BatchNormalisationShape& shape,
                                                                       const Kernels& kernels);
+std::unique_ptr<SumPrimitive> CreateSum(const SumShape& shape, const Kernels& kernels);
 std::unique_ptr<BiasPrimitive> CreateBias(int64_t rows, int64_t columns);
-std::unique_ptr<SumPrimitive> CreateSum(int64_t count, const Kernels& kernels);
 std::unique_ptr<ActivationPrimitive> CreateActivation(int64_t count, ActivationFunction function,
                                                       const Kernels& kernels);
 absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(

@@ -6,10 +6,6 @@
 namespace tethys::cuda {
 namespace {
 
-__global__ void AddKernel(int64_t count, const float* a, const float* b, float* sum) {
-  for (int64_t i = FirstIndex(); i < count; i += GridSize()) sum[i] = a[i] + b[i];
-}
-
 // Comparisons with NaN are false, so NaN stays.
 __device__ float ValueOf(ActivationFunction function, float x) {
   switch (function) {
@@ -37,6 +33,13 @@ __device__ float GradientOf(ActivationFunction function, float y, float dy) {
       return dy * (1 - y * y);
   }
   return dy;
+}
+
+__global__ void AddKernel(SumShape shape, const float* a, const float* b, float* sum) {
+  for (int64_t i = FirstIndex(); i < shape.count; i += GridSize()) {
+    const float value = a[i] + b[i];
+    sum[i] = shape.relu ? ValueOf(ActivationFunction::kRelu, value) : value;
+  }
 }
 
 __global__ void ActivateKernel(ActivationFunction function, int64_t count, const float* x, float* y) {
@@ -74,8 +77,8 @@ cudaError_t Drop(cudaStream_t stream, const DropoutShape& shape, PhiloxKey key, 
   return Launch(DropKernel, blocks, kThreads, stream, shape, key, first_row, in, out);
 }
 
-cudaError_t Add(cudaStream_t stream, int64_t count, const float* a, const float* b, float* sum) {
-  return Launch(AddKernel, BlocksFor(count), kThreads, stream, count, a, b, sum);
+cudaError_t Add(cudaStream_t stream, const SumShape& shape, const float* a, const float* b, float* sum) {
+  return Launch(AddKernel, BlocksFor(shape.count), kThreads, stream, shape, a, b, sum);
 }
 
 cudaError_t Activate(cudaStream_t stream, ActivationFunction function, int64_t count, const float* x,

@@ -176,9 +176,9 @@ class CudaDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckShape(shape));
     return cuda::CreateBatchNormalisation(libraries_, shape);
   }
-  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) override {
-    TETHYS_RETURN_IF_ERROR(CheckCount(count));
-    return cuda::CreateSum(count);
+  absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
+    TETHYS_RETURN_IF_ERROR(CheckCount(shape.count));
+    return cuda::CreateSum(shape);
   }
   absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) override {
     TETHYS_RETURN_IF_ERROR(CheckAxis("rows of a bias", rows));

@@ -88,15 +88,15 @@ class AveragePooling final : public AveragePoolingPrimitive {
 
 class Sum final : public SumPrimitive {
  public:
-  explicit Sum(int64_t count) : count_(count) {}
+  explicit Sum(const SumShape& shape) : shape_(shape) {}
 
   absl::Status Run(Stream& stream, const float* a, const float* b, float* sum) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(Add(Handle(stream), count_, a, b, sum));
+    TETHYS_RETURN_IF_CUDA_ERROR(Add(Handle(stream), shape_, a, b, sum));
     return absl::OkStatus();
   }
 
  private:
-  const int64_t count_;
+  const SumShape shape_;
 };
 
 class Bias final : public BiasPrimitive {
@@ -170,8 +170,8 @@ absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
   return std::make_unique<AveragePooling>(ArgumentsOf(shape), shape.count_padding);
 }
 
-absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count) {
-  return std::make_unique<Sum>(count);
+absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) {
+  return std::make_unique<Sum>(shape);
 }
 
 absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libraries, int64_t rows,

@@ -132,7 +132,7 @@ cudaError_t Drop(cudaStream_t stream, const DropoutShape& shape, PhiloxKey key, 
                  const float* in, float* out);
 
 // Contracts: SumPrimitive, ActivationPrimitive.
-cudaError_t Add(cudaStream_t stream, int64_t count, const float* a, const float* b, float* sum);
+cudaError_t Add(cudaStream_t stream, const SumShape& shape, const float* a, const float* b, float* sum);
 cudaError_t Activate(cudaStream_t stream, ActivationFunction function, int64_t count, const float* x,
                      float* y);
 cudaError_t ActivateBackward(cudaStream_t stream, ActivationFunction function, int64_t count, const float* y,

@@ -32,7 +32,7 @@ absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
     const AveragePoolingShape& shape);
 absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
     const Libraries& libraries, const BatchNormalisationShape& shape);
-absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(int64_t count);
+absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape);
 absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libraries, int64_t rows,
                                                           int64_t columns);
 absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,

@@ -32,7 +32,8 @@ class ActivationOperation final : public Operation {
     return {.backward_reads_output = true,
             .repeatable = true,
             .overwrites_input = true,
-            .overwrites_gradient = true};
+            .overwrites_gradient = true,
+            .is_relu = function_ == ActivationFunction::kRelu};
   }
   std::string Describe() const override { return absl::StrCat(name_, " of ", elements_); }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {

@@ -7,19 +7,25 @@ namespace {
 
 class CompiledAdd final : public CompiledLayer {
  public:
-  explicit CompiledAdd(std::unique_ptr<SumPrimitive> sum) : sum_(std::move(sum)) {}
+  CompiledAdd(std::unique_ptr<SumPrimitive> sum, std::unique_ptr<SumPrimitive> last, bool relu)
+      : sum_(std::move(sum)), last_(std::move(last)), relu_(relu) {}
 
   absl::Status Forward(Stream& stream, const ForwardTensors& tensors) override {
-    const absl::Span<const float* const> x = tensors.x;
-    TETHYS_RETURN_IF_ERROR(sum_->Run(stream, x[0], x[1], tensors.y));
-    for (size_t i = 2; i < x.size(); ++i)
-      TETHYS_RETURN_IF_ERROR(sum_->Run(stream, tensors.y, x[i], tensors.y));
+    const float* sum = tensors.x[0];
+    for (size_t i = 1; i < tensors.x.size(); ++i) {
+      SumPrimitive& primitive = i + 1 < tensors.x.size() ? *sum_ : *last_;
+      TETHYS_RETURN_IF_ERROR(primitive.Run(stream, sum, tensors.x[i], tensors.y));
+      sum = tensors.y;
+    }
     return absl::OkStatus();
   }
   absl::Status Backward(Stream&, const BackwardTensors&) override { return absl::OkStatus(); }
+  std::string Describe() const override { return relu_ ? "with relu" : ""; }
 
  private:
   const std::unique_ptr<SumPrimitive> sum_;
+  const std::unique_ptr<SumPrimitive> last_;  // Adds the last input.
+  const bool relu_;
 };
 
 class AddOperation final : public Operation {
@@ -27,11 +33,16 @@ class AddOperation final : public Operation {
   AddOperation(Shape row, size_t inputs, int64_t elements)
       : row_(std::move(row)), inputs_(inputs), elements_(elements) {}
 
-  OperandUse operand_use() const override { return {.overwrites_input = true, .passes_gradient = true}; }
+  OperandUse operand_use() const override {
+    return {.overwrites_input = true, .passes_gradient = true, .applies_relu = true};
+  }
   std::string Describe() const override { return absl::StrCat("add ", inputs_, " of ", ShapeText(row_)); }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {
-    TETHYS_ASSIGN_OR_RETURN(auto sum, arguments.device.CreateSum(arguments.rows * elements_));
-    return std::make_unique<CompiledAdd>(std::move(sum));
+    SumShape shape = {.count = arguments.rows * elements_};
+    TETHYS_ASSIGN_OR_RETURN(auto sum, arguments.device.CreateSum(shape));
+    shape.relu = arguments.relu;
+    TETHYS_ASSIGN_OR_RETURN(auto last, arguments.device.CreateSum(shape));
+    return std::make_unique<CompiledAdd>(std::move(sum), std::move(last), arguments.relu);
   }
 
  private:

@@ -52,7 +52,9 @@ class DropoutOperation final : public Operation {
   DropoutOperation(int64_t elements, float rate, uint64_t layer)
       : elements_(elements), rate_(rate), layer_(layer) {}
 
-  OperandUse operand_use() const override { return {.repeatable = true, .overwrites_input = true, .overwrites_gradient = true}; }
+  OperandUse operand_use() const override {
+    return {.repeatable = true, .overwrites_input = true, .overwrites_gradient = true};
+  }
   bool uses_step_numbers() const override { return true; }
   std::string Describe() const override { return absl::StrFormat("dropout %.9g of %d", rate_, elements_); }
   absl::StatusOr<std::unique_ptr<CompiledLayer>> Compile(const CompileArguments& arguments) const override {

@@ -11,7 +11,9 @@ struct OperandUse {
   bool overwrites_input = false;     // Forward may write its output over its first input, of the same size.
   bool overwrites_gradient = false;  // Backward may write the gradient of its only input over the output's.
   bool passes_gradient =
-      false;  // The gradient of each input equals that of the output; Backward does nothing.
+      false;                  // The gradient of each input equals that of the output; Backward does nothing.
+  bool applies_relu = false;  // Forward can apply a relu to its output (CompileArguments::relu).
+  bool is_relu = false;       // Forward is a relu of the only input.
 };
 
 }  // namespace tethys

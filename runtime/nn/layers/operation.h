@@ -64,6 +64,7 @@ struct CompileArguments {
   uint64_t seed = 0;   // Of random numbers.
   const StepNumbers* step = nullptr;  // Of the running step, on the device. Null in a plan that evaluates.
   bool later_part = false;            // Of a step's batch: a micro-batch behind the first.
+  bool relu = false;  // Forward applies a relu to the output. Only if OperandUse::applies_relu.
   // Variables and statistics stand in the order in which the kind added them.
   absl::Span<const VariableMemory> variables = {};
   absl::Span<float* const> statistics = {};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "tests/runtime/device/conformance_fixture.h"
@@ -25,7 +26,7 @@ TEST_P(DeviceConformance, BytesAreStandardised) {
 TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
   for (const int64_t count : {0, 1, 15, 1000}) {
     const std::vector<float> a = RandomFloats(count, 1), b = RandomFloats(count, 2);
-    auto sum = device_->CreateSum(count).value();
+    auto sum = device_->CreateSum({.count = count}).value();
     auto a_device = Floats(a), b_device = Floats(b), out = Poisoned(count);
     ASSERT_TRUE(sum->Run(*stream_, a_device.data(), b_device.data(), out.data()).ok());
     std::vector<float> expected(count);
@@ -37,7 +38,32 @@ TEST_P(DeviceConformance, SumsAreThoseOfFloats) {
     for (int64_t i = 0; i < count; ++i) expected[i] = b[i] + b[i];
     EXPECT_EQ(b_device.Host(), expected) << "twice the same";
   }
-  EXPECT_FALSE(device_->CreateSum(-1).ok());
+  EXPECT_FALSE(device_->CreateSum({.count = -1}).ok());
+}
+
+TEST_P(DeviceConformance, SumsWithReluEqualThoseThatAreActivated) {
+  for (const int64_t count : {0, 1, 15, 1000}) {
+    std::vector<float> a = RandomFloats(count, 1), b = RandomFloats(count, 2);
+    if (count > 3) a[0] = kPoison, b[1] = kPoison, a[2] = -b[2], a[3] = b[3] = -0.0f;
+    auto sum = device_->CreateSum({.count = count}).value();
+    auto with_relu = device_->CreateSum({.count = count, .relu = true}).value();
+    auto relu = device_->CreateActivation(count, ActivationFunction::kRelu).value();
+    auto a_device = Floats(a), b_device = Floats(b), out = Poisoned(count), fused = Poisoned(count);
+    const auto expect_equal = [&](Array<float>& found, const char* how) {
+      ASSERT_TRUE(relu->Forward(*stream_, out.data(), out.data()).ok());
+      const std::vector<float> left = found.Host(), right = out.Host();
+      EXPECT_EQ(count == 0 ? 0 : std::memcmp(left.data(), right.data(), count * sizeof(float)), 0) << how;
+    };
+    ASSERT_TRUE(sum->Run(*stream_, a_device.data(), b_device.data(), out.data()).ok());
+    ASSERT_TRUE(with_relu->Run(*stream_, a_device.data(), b_device.data(), fused.data()).ok());
+    expect_equal(fused, "to another array");
+    ASSERT_TRUE(sum->Run(*stream_, a_device.data(), a_device.data(), out.data()).ok());
+    ASSERT_TRUE(with_relu->Run(*stream_, a_device.data(), a_device.data(), fused.data()).ok());
+    expect_equal(fused, "twice the same");
+    ASSERT_TRUE(sum->Run(*stream_, a_device.data(), b_device.data(), out.data()).ok());
+    ASSERT_TRUE(with_relu->Run(*stream_, b_device.data(), a_device.data(), a_device.data()).ok());
+    expect_equal(a_device, "in place");
+  }
 }
 
 TEST_P(DeviceConformance, BiasIsAddedToEachRowAndItsGradientIsTheSumOfRows) {

@@ -216,6 +216,25 @@ TEST(MemoryPlan, RecomputationKeepsHalfOfTheValuesOfNormalisedConvolutions) {
   EXPECT_EQ(memory.again[5], StepMemory::kAbsent) << "a convolution is not repeated";
 }
 
+TEST(MemoryPlan, SumAppliesTheReluThatAloneReadsIt) {
+  const GraphLayer product = {.inputs = {0}, .out = 64, .trains = true};
+  const GraphLayer sum = {
+      .inputs = {0, 1}, .out = 64, .use = {.passes_gradient = true, .applies_relu = true}};
+  const GraphLayer relu = {.inputs = {2},
+                           .out = 64,
+                           .use = {.backward_reads_output = true, .overwrites_input = true, .is_relu = true}};
+  const LayerGraph graph(64, {product, sum, relu});
+  EXPECT_TRUE(graph.applies_relu(1));
+  EXPECT_TRUE(graph.runs_forward(1));
+  EXPECT_FALSE(graph.runs_forward(2));
+  const std::vector<int64_t> values = PlanStepMemory(graph, 1, /*trains=*/true).values;
+  EXPECT_EQ(values[2], values[3]);
+  const GraphLayer reader = {.inputs = {3, 2}, .out = 64};
+  const LayerGraph read_twice(64, {product, sum, relu, reader});
+  EXPECT_FALSE(read_twice.applies_relu(1));
+  EXPECT_TRUE(read_twice.runs_forward(2));
+}
+
 TEST(MemoryPlan, FrozenStartOfAModelHasNoGradients) {
   const GraphLayer frozen = {.inputs = {0}, .out = 32};
   const GraphLayer trained = {.inputs = {1}, .out = 16, .trains = true};

@@ -212,6 +212,45 @@ TEST(Plan, NetworkWithShortcutsAgreesWithCentralDifferences) {
   ExpectGradientsOfCentralDifferences(network, 1e-5);
 }
 
+// A network with two sums that a relu follows, one of three inputs. Between sum and relu stands `between`.
+Network NetworkWithJoins(const std::string& between) {
+  proto::Model config;
+  const std::string text = absl::StrCat(
+      "layer { name: 'a' convolution { filters: 3 kernel_size: 3 padding: SAME } } "
+      "layer { name: 'b' batch_normalisation {} } "
+      "layer { input: 'b' input: 'a' add {} } ",
+      between,
+      "layer { name: 'c' activate { activation: RELU } } "
+      "layer { name: 'd' convolution { filters: 3 kernel_size: 3 padding: SAME } } "
+      "layer { input: 'd' input: 'c' input: 'b' add {} } ",
+      between,
+      "layer { activate { activation: RELU } } layer { flatten {} } layer { name: 'e' dense { units: 3 } }");
+  TETHYS_CHECK(google::protobuf::TextFormat::ParseFromString(text, &config), text);
+  return {Model::Create(config, {6, 5, 2}, 3).value(), 4};
+}
+
+TEST(Plan, ReluInThePassOfItsSumGivesTheSameBits) {
+  // Dropout that keeps everything changes no bit, and keeps the relu apart from the sum.
+  Network fused = NetworkWithJoins(""), apart = NetworkWithJoins("layer { dropout { rate: 0 } } ");
+  EXPECT_THAT(fused.plan->Describe(), testing::HasSubstr("add 3 of [6, 5, 3]: with relu"));
+  EXPECT_THAT(apart.plan->Describe(), testing::Not(testing::HasSubstr("with relu")));
+  for (Network* network : {&fused, &apart}) {
+    Poison(*network);
+    ASSERT_TRUE(network->plan->Forward(network->batch).ok());
+    ASSERT_TRUE(network->Backward().ok());
+  }
+  EXPECT_EQ(fused.plan->Loss()->loss_sum, apart.plan->Loss()->loss_sum);
+  for (const Variable& variable : fused.model.variables().variables()) {
+    EXPECT_THAT(fused.gradients.Slice(variable.range),
+                testing::ElementsAreArray(apart.gradients.Slice(variable.range)))
+        << variable.name;
+  }
+  const auto evaluation = fused.EvaluationPlan(4), evaluation_apart = apart.EvaluationPlan(4);
+  ASSERT_TRUE(evaluation->Forward(fused.batch).ok());
+  ASSERT_TRUE(evaluation_apart->Forward(apart.batch).ok());
+  EXPECT_EQ(evaluation->Loss()->loss_sum, evaluation_apart->Loss()->loss_sum);
+}
+
 TEST(Plan, SharedActivationsGiveTheSameBits) {
   Network network(MakeLenet(), 4);
   ASSERT_TRUE(network.plan->Forward(network.batch).ok());
