@@ -5,6 +5,9 @@
 // Limit: step / products <= 1.15, conversion included; goal 1.05.
 //
 //   step_bench [ROUNDS] [PROCESSOR]     default 101 rounds on processor 1 (0 where there is no other)
+//   step_bench thin [PROCESSOR]         a dense layer of 4096 x 4096 with one to five rows, beside the
+//   fastest
+//                                       algorithm for each of its products
 //   step_bench NETWORK [PROCESSOR]      for peers/torch_step.py, which has the same networks: for each number
 //                                       read from standard input, makes that many steps and prints
 //                                       microseconds per step
@@ -231,6 +234,32 @@ void Measure(const std::string& name, const std::vector<int64_t>& widths, double
               Median(ratios), Quantile(ratios, 0.25), Quantile(ratios, 0.75), Median(ratios_without));
 }
 
+void MeasureThin(int rounds) {
+  const auto device = Must(CreateCpuDevice(1));
+  const auto stream = Must(device->CreateStream());
+  for (int64_t rows = 1; rows <= 5; ++rows) {
+    const DenseShape shape = {.rows = rows, .in = 4096, .out = 4096};
+    const std::vector<Candidate> products = {
+        Fastest(Product::kForward, shape), Fastest(Product::kData, shape), Fastest(Product::kWeights, shape)};
+    const auto layer = Must(device->CreateDense(shape));
+    Arena x(rows * shape.in), weights(shape.in * shape.out), y(rows * shape.out), dy(rows * shape.out);
+    Arena dx(x.size()), dweights(weights.size()), bias(shape.out), dbias(shape.out);
+    std::vector<double> ratios;
+    for (int round = 0; round < rounds; ++round) {
+      const double step = MicrosecondsPerCall(1, [&] {
+        MustBeOk(layer->Forward(*stream, x.data(), weights.data(), bias.data(), y.data()));
+        MustBeOk(layer->Backward(*stream, x.data(), weights.data(), y.data(), dy.data(), dx.data(),
+                                 dweights.data(), dbias.data()));
+      });
+      ratios.push_back(step / MicrosecondsPerCall(1, [&] {
+                         for (const Candidate& product : products) product.run();
+                       }));
+    }
+    std::printf("  %ld rows: step / products: %.3f (quartiles %.3f, %.3f), %s\n", static_cast<long>(rows),
+                Median(ratios), Quantile(ratios, 0.25), Quantile(ratios, 0.75), layer->Describe().c_str());
+  }
+}
+
 void PrintMemory() {
   const int64_t start = ResidentKiB();
   const auto device = Must(CreateCpuDevice(1));
@@ -270,6 +299,10 @@ int main(int argc, char** argv) {
   tethys::Pin(argc > 2 ? std::atoi(argv[2]) : sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0);
   if (network.ok()) {
     tethys::Serve(*network);
+    return 0;
+  }
+  if (argc > 1 && std::string(argv[1]) == "thin") {
+    tethys::MeasureThin(11);
     return 0;
   }
   tethys::PrintMemory();

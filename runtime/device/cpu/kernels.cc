@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/kernels.h"
 
 #include "runtime/device/cpu/pooling_loops.h"
+#include "runtime/device/cpu/thin_product_loops.h"
 #include "runtime/device/cpu/update_loops.h"
 
 // Marks a loop whose output may be one of its inputs, element for element, so that it is vectorised all the
@@ -351,6 +352,7 @@ const Kernels TETHYS_KERNELS = {
     .all_finite = AllFinite,
     .sum_of_squares = SumOfSquares,
     .updates = UpdateTable<UpdateFormulaList>::kRows,
+    .thin_products = kThinProducts,
     .uniform = Uniform,
     .keep = Keep,
 };

@@ -54,6 +54,15 @@ struct ActivationLoops {
   void (*backward)(int64_t count, const float* y, const float* dy, float* dx);
 };
 
+// Products of a dense layer with few rows: y [rows, out] = x [rows, in] weights [in, out]; dx = dy weights^T;
+// dweights = x^T dy. No array overlaps another.
+struct ThinProducts {
+  void (*forward)(int64_t in, int64_t out, const float* x, const float* weights, float* y);
+  void (*data)(int64_t in, int64_t out, const float* dy, const float* weights, float* dx);
+  void (*weights)(int64_t in, int64_t out, const float* x, const float* dy, float* dweights);
+};
+inline constexpr int kMostThinRows = 4;
+
 // Updates `count` elements by one formula (update_formulas.h). `slots` has a pointer for each of its slots.
 using UpdateLoop = void (*)(int64_t count, const UpdateConstants& constants, const UpdateRates& rates,
                             const RegionFactors& region, float* w, const float* gradient_sums,
@@ -136,6 +145,8 @@ struct Kernels {
   double (*sum_of_squares)(int64_t count, const float* values);
 
   const UpdateLoops* updates;  // Indexed by UpdateFormula.
+
+  const ThinProducts* thin_products;  // Indexed by rows - 1, up to kMostThinRows.
 
   // out[i] = ToUnitFloat of number first + i of the stream of (key, step), numbered as in RandomStream.
   void (*uniform)(PhiloxKey key, uint64_t step, uint64_t first, int64_t count, float* out);

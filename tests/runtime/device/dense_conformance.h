@@ -83,6 +83,10 @@ TEST_P(DeviceConformance, DenseLayersAgreeWithDoublePrecisionInAllShapes) {
   }
 }
 
+TEST_P(DeviceConformance, DenseLayersOfManyWeightsAgreeWithDoublePrecision) {
+  for (int64_t rows = 1; rows <= 5; ++rows) CheckDense({rows, 1031, 1019, rows % 2 == 0});
+}
+
 TEST_P(DeviceConformance, DenseInputGradientIsOptional) {
   auto dense = device_->CreateDense({.rows = 2, .in = 3, .out = 4}).value();
   auto x = Floats(RandomFloats(6, 1)), weights = Floats(RandomFloats(12, 2)), y = Floats(RandomFloats(8, 3));
