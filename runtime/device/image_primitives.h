@@ -88,7 +88,7 @@ class ConvolutionPrimitive {
   virtual absl::Status DataGradient(Stream& stream, const float* filters, const float* dy, float* dx) = 0;
   virtual absl::Status FilterGradient(Stream& stream, const float* x, const float* dy, float* dfilters,
                                       float* dbias) = 0;
-  // Device memory in bytes that the primitive holds beyond its arguments.
+  // Device memory in bytes that the primitive holds beyond its arguments, without what it shares.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;
 };

@@ -6,7 +6,8 @@
 // The relu and its derivative are our own loops: oneDNN's relu would turn NaN into 0, and its backward passes
 // fuse no relu. oneDNN computes the bias gradient together with the filter gradient. Each of a step's
 // executions (two forward, two or four backward) allocates a few small objects inside oneDNN; our own objects
-// are prepared once.
+// are prepared once. Packed filters and oneDNN's scratch memory are needed during a pass only, so they lie in
+// memory that all convolutions of a device share.
 //
 // A one-pixel window with a stride above 1 reads only some pixels. SkippingConvolution gathers these pixels
 // and calls oneDNN with stride 1, because oneDNN 2.6 has errors in such convolutions. On AVX2, with fewer
@@ -21,7 +22,9 @@
 #include "absl/strings/match.h"
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/onednn.h"
+#include "runtime/device/cpu/onednn_execution.h"
 #include "runtime/device/cpu/primitives.h"
+#include "runtime/device/cpu/scratch.h"
 #include "runtime/tensor/arena.h"
 
 // A function of the OpenMP runtime that oneDNN is built on. Including <omp.h> would bind us to one compiler's
@@ -45,43 +48,16 @@ absl::Status Catch(Function&& function) {
   }
 }
 
-// A oneDNN primitive with its prepared arguments.
-class Execution {
- public:
-  Execution() = default;
-  Execution(dnnl::primitive primitive, std::vector<std::pair<int, memory>> arguments)
-      : primitive_(std::move(primitive)), memories_(std::move(arguments)) {
-    for (const auto& [index, memory] : memories_) arguments_.push_back({index, memory.get()});
-  }
-  // Calls the C interface, because the C++ interface builds a map of the arguments on every call.
-  void Run(const dnnl::stream& stream) const {
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream.get(),
-                                                   static_cast<int>(arguments_.size()), arguments_.data()),
-                            "an execution failed");
-  }
-
- private:
-  dnnl::primitive primitive_;
-  std::vector<std::pair<int, memory>> memories_;
-  std::vector<dnnl_exec_arg_t> arguments_;
-};
-
-// A oneDNN view of the caller's memory. Each Forward or Backward sets it to the address of an argument.
-class View {
- public:
-  View() = default;
-  View(const memory::desc& layout, const dnnl::engine& engine) : memory_(layout, engine, nullptr) {}
-  void Set(const float* data) const { memory_.set_data_handle(const_cast<float*>(data)); }
-  const memory& get() const { return memory_; }
-
- private:
-  memory memory_;
-};
-
 class Convolution final : public ConvolutionPrimitive {
  public:
   // Throws dnnl::error.
-  Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels);
+  Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels,
+              std::shared_ptr<Scratch> scratch);
+
+  // What the scratch memory must hold.
+  int64_t scratch_bytes() const {
+    return std::max({forward_memory_.bytes(), filters_memory_.bytes(), data_memory_.bytes()});
+  }
 
   absl::Status Forward(Stream&, const float* x, const float* filters, const float* bias, float* y) override {
     const FlushDenormals flush;
@@ -89,6 +65,7 @@ class Convolution final : public ConvolutionPrimitive {
     return Catch([&] {
       x_.Set(x), filters_.Set(filters), y_.Set(y);
       if (shape_.has_bias) bias_.Set(bias);
+      forward_memory_.Bind(scratch_->data());
       pack_forward_.Run(stream_);
       forward_.Run(stream_);
       if (shape_.relu) relu_.forward(shape_.rows * shape_.output().elements(), y, y);
@@ -110,6 +87,7 @@ class Convolution final : public ConvolutionPrimitive {
     return Catch([&] {
       x_.Set(x), dy_.Set(dy), dfilters_.Set(dfilters);
       if (shape_.has_bias) dbias_.Set(dbias);
+      filters_memory_.Bind(scratch_->data());
       backward_filters_.Run(stream_);
       unpack_.Run(stream_);
     });
@@ -120,7 +98,8 @@ class Convolution final : public ConvolutionPrimitive {
     omp_set_num_threads(threads_);
     return Catch([&] {
       dy_.Set(dy), dx_.Set(dx);
-      if (turned_.size() > 0) {
+      data_memory_.Bind(scratch_->data());
+      if (turns_) {
         Turn(filters);
       } else {
         filters_.Set(filters);
@@ -130,7 +109,7 @@ class Convolution final : public ConvolutionPrimitive {
     });
   }
 
-  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  int64_t workspace_bytes() const override { return 0; }
   std::string Describe() const override { return description_; }
 
  private:
@@ -144,10 +123,6 @@ class Convolution final : public ConvolutionPrimitive {
   void PrepareBackwardData(const Layouts& layouts, const dnnl::convolution_forward::primitive_desc& hint);
   bool PrepareTurned(const Layouts& layouts, absl::string_view backward_algorithm);
   void Turn(const float* filters);
-  memory Allocate(const memory::desc& layout) {
-    workspace_bytes_ += static_cast<int64_t>(layout.get_size());
-    return memory(layout, engine_);
-  }
   Execution Reorder(const memory& from, const memory& to) {
     return Execution(dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
@@ -155,6 +130,7 @@ class Convolution final : public ConvolutionPrimitive {
   const ConvolutionShape shape_;
   const int threads_;
   const ActivationLoops& relu_;
+  const std::shared_ptr<Scratch> scratch_;
   const dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   const dnnl::stream stream_{engine_};
   dnnl::primitive_attr attributes_;  // Set so that we provide scratch memory and no execution allocates it.
@@ -163,15 +139,18 @@ class Convolution final : public ConvolutionPrimitive {
   Execution pack_forward_, forward_;
   Execution backward_filters_, unpack_;
   Execution pack_backward_, backward_data_;
-  Arena turned_;  // Filters for the gradient of x as a forward convolution; empty if it is not computed so.
-  int64_t workspace_bytes_ = 0;
+  PassMemory forward_memory_, filters_memory_, data_memory_;
+  bool turns_ = false;  // The gradient of x is computed as a forward convolution with turned filters.
+  memory turned_;
   std::string description_;
 };
 
-Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels)
+Convolution::Convolution(const ConvolutionShape& shape, int threads, const Kernels& kernels,
+                         std::shared_ptr<Scratch> scratch)
     : shape_(shape),
       threads_(threads),
-      relu_(kernels.activations[static_cast<int>(ActivationFunction::kRelu)]) {
+      relu_(kernels.activations[static_cast<int>(ActivationFunction::kRelu)]),
+      scratch_(std::move(scratch)) {
   omp_set_num_threads(threads_);  // oneDNN's choice of algorithm depends on the number of threads.
   attributes_.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const Layouts layouts = MakeLayouts();
@@ -212,13 +191,13 @@ Convolution::Layouts Convolution::MakeLayouts() const {
 }
 
 void Convolution::PrepareForward(const dnnl::convolution_forward::primitive_desc& forward) {
-  const memory packed = Allocate(forward.weights_desc());
+  const memory packed = forward_memory_.Add(forward.weights_desc(), engine_, shape_.filters());
   pack_forward_ = Reorder(filters_.get(), packed);
   std::vector<std::pair<int, memory>> arguments = {
       {DNNL_ARG_SRC, x_.get()},
       {DNNL_ARG_WEIGHTS, packed},
       {DNNL_ARG_DST, y_.get()},
-      {DNNL_ARG_SCRATCHPAD, Allocate(forward.scratchpad_desc())}};
+      {DNNL_ARG_SCRATCHPAD, forward_memory_.Add(forward.scratchpad_desc(), engine_)}};
   if (shape_.has_bias) arguments.emplace_back(DNNL_ARG_BIAS, bias_.get());
   forward_ = Execution(dnnl::convolution_forward(forward), std::move(arguments));
   description_ = absl::StrCat("forward ", forward.impl_info_str());
@@ -229,12 +208,12 @@ void Convolution::PrepareBackwardFilters(const Layouts& layouts,
   const auto backward = DescribeBackward<dnnl::convolution_backward_weights>(
       engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
       layouts.bias, layouts.y, layouts.strides, layouts.dilations, layouts.before, layouts.after);
-  const memory packed = Allocate(backward.diff_weights_desc());
+  const memory packed = filters_memory_.Add(backward.diff_weights_desc(), engine_, shape_.filters());
   std::vector<std::pair<int, memory>> arguments = {
       {DNNL_ARG_SRC, x_.get()},
       {DNNL_ARG_DIFF_DST, dy_.get()},
       {DNNL_ARG_DIFF_WEIGHTS, packed},
-      {DNNL_ARG_SCRATCHPAD, Allocate(backward.scratchpad_desc())}};
+      {DNNL_ARG_SCRATCHPAD, filters_memory_.Add(backward.scratchpad_desc(), engine_)}};
   if (shape_.has_bias) arguments.emplace_back(DNNL_ARG_DIFF_BIAS, dbias_.get());
   backward_filters_ = Execution(dnnl::convolution_backward_weights(backward), std::move(arguments));
   unpack_ = Reorder(packed, dfilters_.get());
@@ -247,13 +226,13 @@ void Convolution::PrepareBackwardData(const Layouts& layouts,
       engine_, attributes_, hint, dnnl::algorithm::convolution_direct, layouts.x, layouts.any_filters,
       layouts.y, layouts.strides, layouts.dilations, layouts.before, layouts.after);
   if (PrepareTurned(layouts, backward.impl_info_str())) return;
-  const memory packed = Allocate(backward.weights_desc());
+  const memory packed = data_memory_.Add(backward.weights_desc(), engine_, shape_.filters());
   pack_backward_ = Reorder(filters_.get(), packed);
   backward_data_ = Execution(dnnl::convolution_backward_data(backward),
                              {{DNNL_ARG_DIFF_SRC, dx_.get()},
                               {DNNL_ARG_WEIGHTS, packed},
                               {DNNL_ARG_DIFF_DST, dy_.get()},
-                              {DNNL_ARG_SCRATCHPAD, Allocate(backward.scratchpad_desc())}});
+                              {DNNL_ARG_SCRATCHPAD, data_memory_.Add(backward.scratchpad_desc(), engine_)}});
   absl::StrAppend(&description_, ", data ", backward.impl_info_str());
 }
 
@@ -279,15 +258,15 @@ bool Convolution::PrepareTurned(const Layouts& layouts, absl::string_view backwa
       layouts.dilations, memory::dims{h.extent() - 1 - h.before, w.extent() - 1 - w.before},
       memory::dims{h.extent() - 1 - h.after, w.extent() - 1 - w.after});
   if (!absl::StartsWith(turned.impl_info_str(), "brgconv")) return false;
-  turned_ = Arena(shape_.filters());
-  workspace_bytes_ += shape_.filters() * static_cast<int64_t>(sizeof(float));
-  const memory packed = Allocate(turned.weights_desc());
-  pack_backward_ = Reorder(memory(layout(memory::format_tag::ohwi), engine_, turned_.data()), packed);
+  turns_ = true;
+  turned_ = data_memory_.Add(layout(memory::format_tag::ohwi), engine_);
+  const memory packed = data_memory_.Add(turned.weights_desc(), engine_, shape_.filters());
+  pack_backward_ = Reorder(turned_, packed);
   backward_data_ = Execution(dnnl::convolution_forward(turned),
                              {{DNNL_ARG_SRC, dy_.get()},
                               {DNNL_ARG_WEIGHTS, packed},
                               {DNNL_ARG_DST, dx_.get()},
-                              {DNNL_ARG_SCRATCHPAD, Allocate(turned.scratchpad_desc())}});
+                              {DNNL_ARG_SCRATCHPAD, data_memory_.Add(turned.scratchpad_desc(), engine_)}});
   absl::StrAppend(&description_, ", data ", turned.impl_info_str(), " with turned filters");
   return true;
 }
@@ -298,9 +277,10 @@ void Convolution::Turn(const float* filters) {
   constexpr int64_t kBlock = 32;
   const int64_t in = shape_.in.channels, out = shape_.out;
   const int64_t taps = shape_.window.height.size * shape_.window.width.size;
+  auto* const turned = static_cast<float*>(turned_.get_data_handle());
   for (int64_t tap = 0; tap < taps; ++tap) {
     const float* const from = filters + (taps - 1 - tap) * in;
-    float* const to = turned_.data() + tap * out;
+    float* const to = turned + tap * out;
     for (int64_t i0 = 0; i0 < in; i0 += kBlock) {
       for (int64_t o0 = 0; o0 < out; o0 += kBlock) {
         for (int64_t i = i0; i < std::min(in, i0 + kBlock); ++i) {
@@ -408,11 +388,14 @@ class SkippingConvolution final : public ConvolutionPrimitive {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
-                                                                        int threads, const Kernels& kernels) {
+                                                                        int threads, const Kernels& kernels,
+                                                                        std::shared_ptr<Scratch> scratch) {
   const bool skips = SkipsPixels(shape.window);
   const ConvolutionShape dense = skips ? SkippingConvolution::SeenShape(shape) : shape;
-  std::unique_ptr<ConvolutionPrimitive> primitive;
-  TETHYS_RETURN_IF_ERROR(Catch([&] { primitive = std::make_unique<Convolution>(dense, threads, kernels); }));
+  std::unique_ptr<Convolution> primitive;
+  TETHYS_RETURN_IF_ERROR(
+      Catch([&] { primitive = std::make_unique<Convolution>(dense, threads, kernels, scratch); }));
+  TETHYS_RETURN_IF_ERROR(scratch->Reserve(primitive->scratch_bytes()));
   if (!skips) return primitive;
   return SkippingConvolution::Create(shape, std::move(primitive));
 }

@@ -125,7 +125,7 @@ class CpuDevice final : public Device {
     TETHYS_RETURN_IF_ERROR(CheckImages("a convolution", shape.rows, shape.in, shape.window));
     TETHYS_RETURN_IF_ERROR(CheckAxis("filters of a convolution", shape.out));
     TETHYS_RETURN_IF_ERROR(CheckGroups(shape));
-    return cpu::CreateConvolution(shape, threads_, kernels_);
+    return cpu::CreateConvolution(shape, threads_, kernels_, scratch_);
   }
   absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(
       const MaxPoolingShape& shape) override {
@@ -228,6 +228,7 @@ class CpuDevice final : public Device {
 
   const int threads_;
   const cpu::Kernels& kernels_;
+  const std::shared_ptr<cpu::Scratch> scratch_ = std::make_shared<cpu::Scratch>();
 };
 
 }  // namespace

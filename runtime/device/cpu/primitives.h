@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "runtime/device/cpu/kernels.h"
+#include "runtime/device/cpu/scratch.h"
 #include "runtime/device/device.h"
 
 namespace tethys::cpu {
 
 std::unique_ptr<DensePrimitive> CreateDense(const DenseShape& shape, int threads, const Kernels& kernels);
 absl::StatusOr<std::unique_ptr<ConvolutionPrimitive>> CreateConvolution(const ConvolutionShape& shape,
-                                                                        int threads, const Kernels& kernels);
+                                                                        int threads, const Kernels& kernels,
+                                                                        std::shared_ptr<Scratch> scratch);
 absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape,
                                                                       const Kernels& kernels);
 std::unique_ptr<AveragePoolingPrimitive> CreateAveragePooling(const AveragePoolingShape& shape,

@@ -1,0 +1,85 @@
+// Executions of oneDNN primitives whose arguments are prepared once. Functions throw dnnl::error.
+#ifndef TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_EXECUTION_H_
+#define TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_EXECUTION_H_
+
+#include <cstdint>
+#include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
+#include <vector>
+
+namespace tethys::cpu {
+
+// A oneDNN primitive with its prepared arguments.
+class Execution {
+ public:
+  Execution() = default;
+  Execution(dnnl::primitive primitive, std::vector<std::pair<int, dnnl::memory>> arguments)
+      : primitive_(std::move(primitive)), memories_(std::move(arguments)) {
+    for (const auto& [index, operand] : memories_) arguments_.push_back({index, operand.get()});
+  }
+  // Calls the C interface, because the C++ interface builds a map of the arguments on every call.
+  void Run(const dnnl::stream& stream) const {
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(primitive_.get(), stream.get(),
+                                                   static_cast<int>(arguments_.size()), arguments_.data()),
+                            "an execution failed");
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<std::pair<int, dnnl::memory>> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+// A oneDNN view of the caller's memory. Each Forward or Backward sets it to the address of an argument.
+class View {
+ public:
+  View() = default;
+  View(const dnnl::memory::desc& layout, const dnnl::engine& engine) : memory_(layout, engine, nullptr) {}
+  void Set(const float* data) const { memory_.set_data_handle(const_cast<float*>(data)); }
+  const dnnl::memory& get() const { return memory_; }
+
+ private:
+  dnnl::memory memory_;
+};
+
+// The packed operands and scratch memory of one pass of a layer, side by side in memory that is given to it
+// while it runs.
+class PassMemory {
+ public:
+  // Memory of this layout. Where it packs an operand of `elements` floats into more than these, for example
+  // channels into multiples of eight, the rest is zero when the pass begins: primitives rely on it.
+  dnnl::memory Add(const dnnl::memory::desc& layout, const dnnl::engine& engine, int64_t elements = 0) {
+    constexpr int64_t kAlignment = 64;
+    const auto bytes = static_cast<int64_t>(layout.get_size());
+    const bool padded = elements > 0 && bytes > elements * static_cast<int64_t>(sizeof(float));
+    parts_.push_back({dnnl::memory(layout, engine, nullptr), bytes_, padded ? bytes : 0});
+    bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return parts_.back().memory;
+  }
+
+  int64_t bytes() const { return bytes_; }
+
+  // To be called before the pass runs.
+  void Bind(char* base) {
+    for (const Part& part : parts_) {
+      if (base != base_) part.memory.set_data_handle(base + part.begin);
+      std::memset(base + part.begin, 0, part.zeroed);
+    }
+    base_ = base;
+  }
+
+ private:
+  struct Part {
+    dnnl::memory memory;
+    int64_t begin;
+    int64_t zeroed;  // Bytes.
+  };
+  std::vector<Part> parts_;
+  int64_t bytes_ = 0;
+  char* base_ = nullptr;
+};
+
+}  // namespace tethys::cpu
+
+#endif  // TETHYS_RUNTIME_DEVICE_CPU_ONEDNN_EXECUTION_H_

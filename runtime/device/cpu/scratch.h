@@ -1,0 +1,36 @@
+// Memory that primitives need only while they run. All primitives of a device share it, since a device runs
+// one at a time.
+#ifndef TETHYS_RUNTIME_DEVICE_CPU_SCRATCH_H_
+#define TETHYS_RUNTIME_DEVICE_CPU_SCRATCH_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/arena.h"
+
+namespace tethys::cpu {
+
+class Scratch {
+ public:
+  // Makes the memory at least this large, for a primitive that is created. What it held is lost, and its
+  // address may change. ResourceExhausted: too little memory; the memory is as before.
+  absl::Status Reserve(int64_t bytes) {
+    const auto elements =
+        (bytes + static_cast<int64_t>(sizeof(float)) - 1) / static_cast<int64_t>(sizeof(float));
+    if (elements <= memory_.size()) return absl::OkStatus();
+    TETHYS_ASSIGN_OR_RETURN(memory_, Arena::Allocate(elements));
+    return absl::OkStatus();
+  }
+
+  // Aligned as an Arena is. Valid until the next Reserve.
+  int64_t bytes() const { return memory_.size() * static_cast<int64_t>(sizeof(float)); }
+  char* data() { return reinterpret_cast<char*>(memory_.data()); }
+
+ private:
+  Arena memory_;
+};
+
+}  // namespace tethys::cpu
+
+#endif  // TETHYS_RUNTIME_DEVICE_CPU_SCRATCH_H_
