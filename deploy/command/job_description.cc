@@ -208,7 +208,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     const bool staged = plan.placement().servers() > 0;
     add("its worker", {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
     note = absl::StrCat("cuBLAS and cuDNN take workspace on each GPU besides, at most ",
-                        BytesText(on_gpu.workspaces), ".\n");
+                        BytesText(on_gpu.workspaces()), ".\n");
   }
   // A server has a buffer for the push of every worker, unless it adds each push on arrival (bulk-synchronous
   // training with summation ARRIVAL).

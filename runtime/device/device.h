@@ -4,7 +4,8 @@
 // returns.
 //
 // A Device belongs to one rank; that rank's thread creates it, and no other thread uses it. Primitives are
-// created once per shape (which may be slow and allocate); running a primitive allocates nothing.
+// created once per shape (which may be slow and allocate); running a primitive allocates nothing. Primitives
+// of one device share memory that they need only while they run, so all of them run on one stream.
 //
 // Matrices are row-major float32 and contiguous. Pointers point to device memory unless they are named
 // `host`.

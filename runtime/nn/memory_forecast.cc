@@ -37,7 +37,8 @@ void AddPlan(const Model& model, const MemoryNeeds& needs, int64_t rows, int64_t
   for (int i = 0; i < model.graph().layer_count(); ++i) {
     const Operation& operation = *model.layers()[i].operation;
     const GpuNeeds layer = operation.gpu_needs(needs.groups);
-    forecast.workspaces += layer.most_workspace * (operation.uses_step_numbers() ? micro_batches : 1);
+    forecast.own_workspaces += layer.most_workspace * (operation.uses_step_numbers() ? micro_batches : 1);
+    forecast.shared_workspace = std::max(forecast.shared_workspace, layer.most_shared_workspace);
     if (!needs.bf16 || !layer.converts_operands) continue;
     const GraphLayer& node = model.graph().layers()[i];
     const int64_t weights = model.layers()[i].variables.front().count;
@@ -66,7 +67,7 @@ std::string FittingParts(const Model& model, MemoryNeeds needs, int64_t free_byt
   const auto fits = [&](int64_t parts) {
     needs.micro_batches = parts;
     const MemoryForecast forecast = ForecastMemory(model, needs);
-    return forecast.total() + forecast.workspaces <= free_bytes;
+    return forecast.total() + forecast.workspaces() <= free_bytes;
   };
   for (int64_t parts = 2 * needs.micro_batches; parts <= batch; parts *= 2) {
     if (fits(parts)) return absl::StrCat(", or micro_batches: ", parts);
@@ -129,7 +130,7 @@ int64_t LargestBatch(const Model& model, MemoryNeeds needs, int64_t bytes, bool 
   const auto fits = [&](int64_t rows) {
     needs.rows = rows;
     const MemoryForecast forecast = ForecastMemory(model, needs);
-    return forecast.total() + (with_workspaces ? forecast.workspaces : 0) <= bytes;
+    return forecast.total() + (with_workspaces ? forecast.workspaces() : 0) <= bytes;
   };
   int64_t fitting = 0, too_many = bytes / kFloatBytes / model.graph().widest() + 1;
   while (fitting + 1 < too_many) {

@@ -44,7 +44,10 @@ struct MemoryForecast {  // In bytes.
   int64_t activations = 0;  // Shared by both plans: values of a step and their gradients.
   int64_t batches = 0;      // BatchUploads: two slots and the buffer that a step reads. GPU only.
   int64_t copies = 0;       // Bfloat16 copies, for products and the exchange.
-  int64_t workspaces = 0;   // Upper bound; not in the total.
+  // Upper bounds, not in the total: what layers have for themselves, and the largest of what they share.
+  int64_t own_workspaces = 0;
+  int64_t shared_workspace = 0;
+  int64_t workspaces() const { return own_workspaces + shared_workspace; }
   int64_t total() const {
     return parameters + gradients + slots + statistics + activations + batches + copies;
   }

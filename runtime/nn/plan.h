@@ -118,7 +118,8 @@ class Plan {
   // the loss has none. Blocks until the stream has computed it.
   virtual absl::StatusOr<std::vector<int64_t>> TakeConfusion() = 0;
 
-  // Bytes of the plan's activations (shared or its own), batches and workspaces.
+  // Bytes of the plan's activations (shared or its own), batches and workspaces, without the memory that all
+  // primitives of a device share.
   virtual int64_t workspace_bytes() const = 0;
   virtual std::string Describe() const = 0;  // One line per layer, with the chosen algorithms.
 };

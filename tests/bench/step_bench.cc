@@ -10,7 +10,7 @@
 //                                       algorithm for each of its products
 //   step_bench NETWORK [PROCESSOR]      for peers/torch_step.py, which has the same networks: for each number
 //                                       read from standard input, makes that many steps and prints
-//                                       microseconds per step
+//                                       microseconds per step. NETWORK+recompute computes activations again
 #include <sched.h>
 #include <unistd.h>
 
@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "absl/strings/strip.h"
 #include "runtime/base/clock.h"
 #include "runtime/local_strategy.h"
 #include "tests/bench/dense_products.h"
@@ -78,10 +79,12 @@ struct Workload {
   Shape sample;
   int64_t classes;
   int64_t rows;
+  bool recomputes = false;
 };
 
 // NOT_FOUND: no such network.
-absl::StatusOr<Workload> NetworkOf(const std::string& name) {
+absl::StatusOr<Workload> NetworkOf(absl::string_view name) {
+  const bool recomputes = absl::ConsumeSuffix(&name, "+recompute");
   const Shape grey = {28, 28}, small = {32, 32, 3}, large = {224, 224, 3};
   Workload workload = {.model = {}, .sample = large, .classes = 1000, .rows = 4};
   if (name == "lenet") {
@@ -106,6 +109,7 @@ absl::StatusOr<Workload> NetworkOf(const std::string& name) {
   } else {
     return absl::NotFoundError(absl::StrCat("there is no network ", name));
   }
+  workload.recomputes = recomputes;
   return workload;
 }
 
@@ -118,7 +122,8 @@ class Step {
  public:
   Step(const Workload& workload, double momentum)
       : replica_(Must(Replica::Create(Must(Model::Create(workload.model, workload.sample, workload.classes)),
-                                      Must(CreateCpuDevice(1)), clock_, {.rows = workload.rows}))),
+                                      Must(CreateCpuDevice(1)), clock_,
+                                      {.rows = workload.rows, .recomputes = workload.recomputes}))),
         rows_(workload.rows),
         batch_(rows_, model().sample_elements()) {
     MustBeOk(replica_->FillInitialValues(1));

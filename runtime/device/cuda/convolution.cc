@@ -26,12 +26,9 @@ class Convolution final : public ConvolutionPrimitive {
     TETHYS_RETURN_IF_ERROR(images_operand_.Initialize(libraries_, shape_.rows * shape_.in.elements()));
     TETHYS_RETURN_IF_ERROR(filters_operand_.Initialize(libraries_, shape_.filters()));
     TETHYS_RETURN_IF_ERROR(outputs_operand_.Initialize(libraries_, pixels_ * shape_.out));
-    const int64_t workspace =
-        std::max({forward_->workspace_bytes(), data_->workspace_bytes(), filters_->workspace_bytes()});
-    TETHYS_ASSIGN_OR_RETURN(workspace_, libraries_.memory->Allocate(workspace, MemoryKind::kDevice));
-    const int64_t scratch = ColumnSumScratch(pixels_, shape_.out) * static_cast<int64_t>(sizeof(float));
-    TETHYS_ASSIGN_OR_RETURN(scratch_, libraries_.memory->Allocate(scratch, MemoryKind::kDevice));
-    return absl::OkStatus();
+    return libraries_.workspace->Reserve(
+        std::max({forward_->workspace_bytes(), data_->workspace_bytes(), filters_->workspace_bytes(),
+                  ColumnSumScratch(pixels_, shape_.out) * static_cast<int64_t>(sizeof(float))}));
   }
 
   absl::Status Forward(Stream& stream, const float* x, const float* filters, const float* bias,
@@ -39,7 +36,7 @@ class Convolution final : public ConvolutionPrimitive {
     TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
     TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
     TETHYS_RETURN_IF_ERROR(
-        forward_->Run(stream, images, weights, outputs_operand_.Target(y), workspace_->data()));
+        forward_->Run(stream, images, weights, outputs_operand_.Target(y), libraries_.workspace->data()));
     TETHYS_RETURN_IF_ERROR(outputs_operand_.Written(stream, y));
     if (shape_.has_bias) {
       TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), pixels_, shape_.out, shape_.relu, bias, y));
@@ -53,8 +50,9 @@ class Convolution final : public ConvolutionPrimitive {
   absl::Status Backward(Stream& stream, const float* x, const float* filters, const float* y, float* dy,
                         float* dx, float* dfilters, float* dbias) override {
     if (shape_.has_bias) {
-      TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(
-          Handle(stream), pixels_, shape_.out, shape_.relu ? y : nullptr, dy, dbias, scratch_->floats()));
+      TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), pixels_, shape_.out,
+                                                    shape_.relu ? y : nullptr, dy, dbias,
+                                                    libraries_.workspace->floats()));
     } else if (shape_.relu) {
       TETHYS_RETURN_IF_CUDA_ERROR(
           ActivateBackward(Handle(stream), ActivationFunction::kRelu, pixels_ * shape_.out, y, dy, dy));
@@ -69,7 +67,8 @@ class Convolution final : public ConvolutionPrimitive {
     if (shape_.has_bias) {
       // Without a mask, the gradients are only read.
       TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), pixels_, shape_.out, nullptr,
-                                                    const_cast<float*>(dy), dbias, scratch_->floats()));
+                                                    const_cast<float*>(dy), dbias,
+                                                    libraries_.workspace->floats()));
     }
     TETHYS_ASSIGN_OR_RETURN(const void* outputs, outputs_operand_.Read(stream, dy));
     return RunFilters(stream, x, outputs, dfilters);
@@ -81,8 +80,7 @@ class Convolution final : public ConvolutionPrimitive {
   }
 
   int64_t workspace_bytes() const override {
-    return workspace_->bytes() + scratch_->bytes() + images_operand_.bytes() + filters_operand_.bytes() +
-           outputs_operand_.bytes();
+    return images_operand_.bytes() + filters_operand_.bytes() + outputs_operand_.bytes();
   }
   std::string Describe() const override {
     return absl::StrCat("forward cuDNN ", forward_->engine(), ", data cuDNN ", data_->engine(),
@@ -93,14 +91,14 @@ class Convolution final : public ConvolutionPrimitive {
   // `outputs` are the gradients of the outputs, in the product's precision.
   absl::Status RunFilters(Stream& stream, const float* x, const void* outputs, float* dfilters) {
     TETHYS_ASSIGN_OR_RETURN(const void* images, images_operand_.Read(stream, x));
-    TETHYS_RETURN_IF_ERROR(
-        filters_->Run(stream, images, filters_operand_.Target(dfilters), outputs, workspace_->data()));
+    TETHYS_RETURN_IF_ERROR(filters_->Run(stream, images, filters_operand_.Target(dfilters), outputs,
+                                         libraries_.workspace->data()));
     return filters_operand_.Written(stream, dfilters);
   }
   absl::Status RunData(Stream& stream, const float* filters, const void* outputs, float* dx) {
     TETHYS_ASSIGN_OR_RETURN(const void* weights, filters_operand_.Read(stream, filters));
     TETHYS_RETURN_IF_ERROR(
-        data_->Run(stream, images_operand_.Target(dx), weights, outputs, workspace_->data()));
+        data_->Run(stream, images_operand_.Target(dx), weights, outputs, libraries_.workspace->data()));
     return images_operand_.Written(stream, dx);
   }
   absl::Status CreatePlan(ConvolutionPass pass, std::unique_ptr<ConvolutionPlan>& plan) {
@@ -114,7 +112,6 @@ class Convolution final : public ConvolutionPrimitive {
   const int64_t pixels_;  // Pixels of the output: rows x height x width.
   std::unique_ptr<ConvolutionPlan> forward_, data_, filters_;
   Operand images_operand_, filters_operand_, outputs_operand_;
-  std::unique_ptr<Buffer> workspace_, scratch_;
 };
 
 }  // namespace

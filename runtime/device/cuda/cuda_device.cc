@@ -51,6 +51,7 @@ class CudaDevice final : public Device {
  public:
   CudaDevice(const Gpu& gpu, Precision precision) : gpu_(gpu), memory_(std::make_shared<MemoryPool>()) {
     libraries_.memory = memory_.get();
+    libraries_.workspace = &workspace_;
     libraries_.precision = precision;
   }
   ~CudaDevice() override {
@@ -233,6 +234,7 @@ class CudaDevice final : public Device {
  private:
   const Gpu gpu_;
   const std::shared_ptr<MemoryPool> memory_;
+  SharedWorkspace workspace_{*memory_};
   Libraries libraries_;
   bool reads_pageable_memory_ = false;  // The GPU reads the host's pageable memory without a copy (GH200).
 };

@@ -24,20 +24,17 @@ class Dense final : public DensePrimitive {
     TETHYS_RETURN_IF_ERROR(x_operand_.Initialize(libraries_, rows * in));
     TETHYS_RETURN_IF_ERROR(weights_operand_.Initialize(libraries_, in * out));
     TETHYS_RETURN_IF_ERROR(dy_operand_.Initialize(libraries_, rows * out));
-    const int64_t workspace =
-        std::max({forward_->workspace_bytes(), weights_->workspace_bytes(), data_->workspace_bytes()});
-    TETHYS_ASSIGN_OR_RETURN(workspace_, libraries_.memory->Allocate(workspace, MemoryKind::kDevice));
-    const int64_t scratch = ColumnSumScratch(rows, out) * static_cast<int64_t>(sizeof(float));
-    TETHYS_ASSIGN_OR_RETURN(scratch_, libraries_.memory->Allocate(scratch, MemoryKind::kDevice));
-    return absl::OkStatus();
+    return libraries_.workspace->Reserve(
+        std::max({forward_->workspace_bytes(), weights_->workspace_bytes(), data_->workspace_bytes(),
+                  ColumnSumScratch(rows, out) * static_cast<int64_t>(sizeof(float))}));
   }
 
   absl::Status Forward(Stream& stream, const float* x, const float* weights, const float* bias,
                        float* y) override {
     TETHYS_ASSIGN_OR_RETURN(const void* a, x_operand_.Read(stream, x));
     TETHYS_ASSIGN_OR_RETURN(const void* b, weights_operand_.Read(stream, weights));
-    if (!shape_.relu) return forward_->Run(stream, a, b, bias, y, workspace_->data());
-    TETHYS_RETURN_IF_ERROR(forward_->Run(stream, a, b, nullptr, y, workspace_->data()));
+    if (!shape_.relu) return forward_->Run(stream, a, b, bias, y, libraries_.workspace->data());
+    TETHYS_RETURN_IF_ERROR(forward_->Run(stream, a, b, nullptr, y, libraries_.workspace->data()));
     TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), shape_.rows, shape_.out, true, bias, y));
     return absl::OkStatus();
   }
@@ -45,14 +42,15 @@ class Dense final : public DensePrimitive {
   absl::Status Backward(Stream& stream, const float* x, const float* weights, const float* y, float* dy,
                         float* dx, float* dweights, float* dbias) override {
     TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), shape_.rows, shape_.out,
-                                                  shape_.relu ? y : nullptr, dy, dbias, scratch_->floats()));
+                                                  shape_.relu ? y : nullptr, dy, dbias,
+                                                  libraries_.workspace->floats()));
     TETHYS_ASSIGN_OR_RETURN(const void* dy_operand, dy_operand_.Read(stream, dy));
     TETHYS_ASSIGN_OR_RETURN(const void* x_operand, x_operand_.Read(stream, x));
     TETHYS_RETURN_IF_ERROR(
-        weights_->Run(stream, x_operand, dy_operand, nullptr, dweights, workspace_->data()));
+        weights_->Run(stream, x_operand, dy_operand, nullptr, dweights, libraries_.workspace->data()));
     if (dx == nullptr) return absl::OkStatus();
     TETHYS_ASSIGN_OR_RETURN(const void* weights_operand, weights_operand_.Read(stream, weights));
-    return data_->Run(stream, dy_operand, weights_operand, nullptr, dx, workspace_->data());
+    return data_->Run(stream, dy_operand, weights_operand, nullptr, dx, libraries_.workspace->data());
   }
 
   std::string Describe() const override { return "forward cuBLASLt, data cuBLASLt, weights cuBLASLt"; }
@@ -67,7 +65,6 @@ class Dense final : public DensePrimitive {
   const DenseShape shape_;
   std::unique_ptr<Matmul> forward_, weights_, data_;
   Operand x_operand_, weights_operand_, dy_operand_;
-  std::unique_ptr<Buffer> workspace_, scratch_;
 };
 
 }  // namespace

@@ -101,8 +101,8 @@ class Sum final : public SumPrimitive {
 
 class Bias final : public BiasPrimitive {
  public:
-  Bias(int64_t rows, int64_t columns, std::unique_ptr<Buffer> scratch)
-      : rows_(rows), columns_(columns), scratch_(std::move(scratch)) {}
+  Bias(int64_t rows, int64_t columns, SharedWorkspace& workspace)
+      : rows_(rows), columns_(columns), workspace_(workspace) {}
 
   absl::Status Forward(Stream& stream, const float* bias, float* y) override {
     TETHYS_RETURN_IF_CUDA_ERROR(AddBias(Handle(stream), rows_, columns_, /*relu=*/false, bias, y));
@@ -111,14 +111,14 @@ class Bias final : public BiasPrimitive {
   // Without a mask, the gradients are only read.
   absl::Status Backward(Stream& stream, const float* dy, float* dbias) override {
     TETHYS_RETURN_IF_CUDA_ERROR(MaskAndSumColumns(Handle(stream), rows_, columns_, nullptr,
-                                                  const_cast<float*>(dy), dbias, scratch_->floats()));
+                                                  const_cast<float*>(dy), dbias, workspace_.floats()));
     return absl::OkStatus();
   }
 
  private:
   const int64_t rows_;
   const int64_t columns_;
-  const std::unique_ptr<Buffer> scratch_;
+  SharedWorkspace& workspace_;
 };
 
 class Activation final : public ActivationPrimitive {
@@ -177,8 +177,8 @@ absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) {
 absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libraries, int64_t rows,
                                                           int64_t columns) {
   const int64_t bytes = ColumnSumScratch(rows, columns) * static_cast<int64_t>(sizeof(float));
-  TETHYS_ASSIGN_OR_RETURN(auto scratch, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
-  return std::make_unique<Bias>(rows, columns, std::move(scratch));
+  TETHYS_RETURN_IF_ERROR(libraries.workspace->Reserve(bytes));
+  return std::make_unique<Bias>(rows, columns, *libraries.workspace);
 }
 
 absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(int64_t count,

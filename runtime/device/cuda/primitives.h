@@ -12,6 +12,7 @@
 
 #include "runtime/device/cuda/matmul.h"
 #include "runtime/device/cuda/memory_pool.h"
+#include "runtime/device/cuda/shared_workspace.h"
 
 namespace tethys::cuda {
 
@@ -20,6 +21,7 @@ struct Libraries {
   cublasLtHandle_t cublas = nullptr;
   cudnnHandle_t cudnn = nullptr;
   MemoryPool* memory = nullptr;
+  SharedWorkspace* workspace = nullptr;
   Precision precision = Precision::kFp32;
 };
 

@@ -72,7 +72,8 @@ struct CompileArguments {
 
 // Device memory that a layer's primitives take on a GPU beyond inputs and outputs, for forecasts.
 struct GpuNeeds {
-  int64_t most_workspace = 0;  // Bytes; an upper bound.
+  int64_t most_workspace = 0;         // Bytes; an upper bound.
+  int64_t most_shared_workspace = 0;  // Likewise, of what all layers share.
   // The operands are copied to bfloat16, if that is the precision of the job.
   bool converts_operands = false;
 };

@@ -193,7 +193,7 @@ TEST(PlanReportTest, ListsMemoryOfGpuAndItsWorker) {
   EXPECT_THAT(report, ContainsRegex("each worker on a CPU +31 KiB"));
   EXPECT_THAT(report, ContainsRegex("each GPU +31 KiB"));
   EXPECT_THAT(report, ContainsRegex("its worker +31 KiB +31 KiB +- +- "));
-  EXPECT_THAT(report, HasSubstr("on each GPU besides, at most 64 MiB"));
+  EXPECT_THAT(report, HasSubstr("on each GPU besides, at most 32 MiB"));
 }
 
 TEST(PlanReportTest, RefusesAModelThatDoesNotFitTheData) {
