@@ -75,7 +75,7 @@ def first_run(overrides, job=DENSE):
 
 class ConvolutionEqualityTest(TethysTest):
     """The tests of EqualityTest on networks with convolutions."""
-    STEPS = ["max_steps=30", "optimizer.learning_rate=0.01"]
+    STEPS = ["max_steps=50", "optimizer.learning_rate=0.01"]
     MIRRORED = [*mirrored(3), *STEPS]
     SERVERS = [*servers(2), *STEPS]
     # Each of the three shards holds two of the first layer's six filters.
@@ -89,7 +89,7 @@ class ConvolutionEqualityTest(TethysTest):
                     self.assert_close(run, local)
 
     def test_batch_normalisation_and_dropout_equal_virtual_replicas(self):
-        few = "max_steps=30"  # The 24th is a short batch of 57.
+        few = "max_steps=50"  # The 24th is a short batch of 57.
         three = ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3", few]
         with Run(["strategy=local", "strategy.local.virtual_replicas=3", few], job=NORMALISED).run() as virtual:
             for overrides in ([*mirrored(3), few], three):
