@@ -33,7 +33,14 @@ std::string FixedTextWithError(const ReportValue& value, double factor, int digi
   return absl::StrCat(text, absl::StrFormat(" ± %.*f", digits, StandardError(value) * factor));
 }
 
-std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool costs, bool others) {
+// The columns that only some runs have values for.
+struct SomeColumns {
+  bool mean_iou = false;
+  bool others = false;
+  bool costs = false;
+};
+
+std::vector<Column> TableColumns(absl::Span<const Variation> variations, const SomeColumns& some) {
   std::vector<Column> columns = {{{"job"}, true}};
   for (const Variation& variation : variations) columns.push_back({FieldHeader(variation.field)});
   const std::vector<Column> measured = {{{"strategy"}, true},
@@ -48,8 +55,9 @@ std::vector<Column> TableColumns(absl::Span<const Variation> variations, bool co
                                         {{"mean", "stale-", "ness"}},
                                         {{"gradient", "scale"}, true}};
   columns.insert(columns.end(), measured.begin(), measured.end());
-  if (others) columns.push_back({{"others'", "CPU", "%"}});
-  if (costs) columns.insert(columns.end(), {{{"cost of", "a run"}}, {{"cost of", "an epoch"}}});
+  if (some.mean_iou) columns.push_back({{"test", "mean", "IoU, %"}});
+  if (some.others) columns.push_back({{"others'", "CPU", "%"}});
+  if (some.costs) columns.insert(columns.end(), {{{"cost of", "a run"}}, {{"cost of", "an epoch"}}});
   return columns;
 }
 
@@ -107,7 +115,7 @@ std::vector<std::string> MeasuredCells(const ReportVariant& means) {
        {&means.test_accuracy(), &means.seconds(), &means.samples_per_second(), &means.exposed_share(),
         &means.bytes_per_step(), &means.staleness(), &means.others_cpu(), &means.cost(), &means.epoch_cost(),
         &means.best_accuracy(), &means.to_target().seconds(), &means.to_target().epochs(),
-        &means.to_target().cost()}) {
+        &means.to_target().cost(), &means.test_mean_iou()}) {
     cells.push_back(MeanCell(*value));
     cells.push_back(DeviationCell(*value));
   }
@@ -121,7 +129,7 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
   for (const char* name :
        {"test_accuracy", "training_seconds", "samples_per_second", "exposed_share", "bytes_per_step",
         "mean_staleness", "others_cpu", "run_cost", "epoch_cost", "best_validation_accuracy",
-        "seconds_to_target", "epochs_to_target", "cost_to_target"}) {
+        "seconds_to_target", "epochs_to_target", "cost_to_target", "test_mean_iou"}) {
     header.push_back(name);
     header.push_back(absl::StrCat(name, "_sd"));
   }
@@ -133,6 +141,11 @@ std::string CsvHeader(absl::Span<const Variation> variations) {
 // Three significant digits, because costs span many orders of magnitude.
 std::string CostText(const ReportValue& value) {
   return value.count() == 0 ? kNothing : absl::StrFormat("%.3g", value.mean());
+}
+
+bool AnyMeanIou(absl::Span<const RunRecord> runs) {
+  return std::any_of(runs.begin(), runs.end(),
+                     [](const RunRecord& run) { return run.summary.test().has_mean_iou(); });
 }
 
 bool AnyCost(absl::Span<const RunRecord> runs) {
@@ -196,8 +209,8 @@ std::vector<std::string> LabelCells(const VariantLabel& label) {
 std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<const Variation> variations,
                             absl::Span<const RunRecord> runs, int width) {
   const std::string prefix = CommonPrefix(labels);
-  const bool costs = AnyCost(runs);
-  const bool others = AnyOthersCpu(runs);
+  const SomeColumns some = {
+      .mean_iou = AnyMeanIou(runs), .others = AnyOthersCpu(runs), .costs = AnyCost(runs)};
   bool repeated = false;
   std::vector<std::vector<std::string>> rows;
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -223,13 +236,13 @@ std::string ComparisonTable(absl::Span<const VariantLabel> labels, absl::Span<co
         FixedText(means.staleness(), 1, 2),
         label.gradient_scale};
     row.insert(row.end(), cells.begin(), cells.end());
-    if (others) row.push_back(FixedText(means.others_cpu(), 100, 0));
-    if (costs) row.insert(row.end(), {CostText(means.cost()), CostText(means.epoch_cost())});
+    if (some.mean_iou) row.push_back(FixedTextWithError(means.test_mean_iou(), 100, 2));
+    if (some.others) row.push_back(FixedText(means.others_cpu(), 100, 0));
+    if (some.costs) row.insert(row.end(), {CostText(means.cost()), CostText(means.epoch_cost())});
     rows.push_back(row);
   }
   const std::string title = prefix.empty() ? "" : absl::StrCat("Jobs ", prefix, "*\n\n");
-  return absl::StrCat(title,
-                      Table(TableColumns(variations, costs, others), rows, width, 1 + variations.size()),
+  return absl::StrCat(title, Table(TableColumns(variations, some), rows, width, 1 + variations.size()),
                       repeated ? "± is the standard error of the mean over runs.\n" : "",
                       AnyThroughMemory(runs) ? absl::StrCat(kMemoryNote, "\n") : "",
                       ExchangeLines(labels, runs), FailureLines(runs));

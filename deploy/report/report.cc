@@ -2,6 +2,8 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
@@ -101,10 +103,15 @@ std::string ReportMarkdown(const proto::Report& report) {
     for (const std::string& sentence : report.why()) absl::StrAppend(&text, "- ", CellText(sentence), "\n");
     text += "\n";
   }
+  const bool mean_iou =
+      std::any_of(report.variant().begin(), report.variant().end(),
+                  [](const proto::ReportVariant& variant) { return variant.test_mean_iou().count() > 0; });
   absl::StrAppend(
       &text,
       "| variant | runs | training, s | test accuracy, % | samples/s | exposed exchange, % | KiB per "
-      "step | through | cost of a run | cost of an epoch |\n|---|--:|--:|--:|--:|--:|--:|---|--:|--:|\n");
+      "step | through | cost of a run | cost of an epoch |",
+      mean_iou ? " test mean IoU, % |" : "", "\n|---|--:|--:|--:|--:|--:|--:|---|--:|--:|",
+      mean_iou ? "--:|" : "", "\n");
   for (const proto::ReportVariant& variant : report.variant()) {
     absl::StrAppend(&text, "| ", CellText(variant.name()), " | ", variant.runs(), " | ",
                     ValueText(variant.seconds(), 1), " | ", ValueText(variant.test_accuracy(), 100), " | ",
@@ -112,7 +119,9 @@ std::string ReportMarkdown(const proto::Report& report) {
                     ValueText(variant.exposed_share(), 100), " | ",
                     ValueText(variant.bytes_per_step(), 1.0 / 1024), " | ",
                     variant.through().empty() ? "–" : variant.through(), " | ", ValueText(variant.cost(), 1),
-                    " | ", ValueText(variant.epoch_cost(), 1), " |\n");
+                    " | ", ValueText(variant.epoch_cost(), 1), " |");
+    if (mean_iou) absl::StrAppend(&text, " ", ValueText(variant.test_mean_iou(), 100), " |");
+    text += "\n";
   }
   AppendTimeToTarget(report, text);
   AppendDifferences(report, text);

@@ -136,6 +136,9 @@ ReportVariant MeansOver(absl::Span<const RunRecord> runs, int variant, const Tar
   *means.mutable_test_accuracy() = over([](const Summary& summary) {
     return summary.test().has_accuracy() ? Number(summary.test().accuracy()) : absl::nullopt;
   });
+  *means.mutable_test_mean_iou() = over([](const Summary& summary) {
+    return summary.test().has_mean_iou() ? Number(summary.test().mean_iou()) : absl::nullopt;
+  });
   *means.mutable_seconds() =
       over([](const Summary& summary) { return Number(summary.timing().training_seconds()); });
   *means.mutable_samples_per_second() =

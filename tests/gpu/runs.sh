@@ -71,7 +71,7 @@ hold_curve() {
   hold "$1" "$worst" '<=' 1e-3 "of $(losses "$3" | wc -l) losses"
 }
 
-test_accuracy() { tr -d '\n' <"$work/$1/summary.json" | sed -nE 's/.*"test": *\{ *"accuracy": *([0-9.]+).*/\1/p'; }
+test_accuracy() { tr -d '\n' <"$work/$1/summary.json" | sed -nE 's/.*"test": *\{([^}]*[ ,])?"accuracy": *([0-9.]+).*/\2/p'; }
 
 # gpu_use RUN: prints the largest values that the driver reported for the GPU during the run, if it reported any.
 gpu_use() {

@@ -11,6 +11,7 @@
 namespace tethys {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using testing::FailedRun;
@@ -102,6 +103,15 @@ TEST(ComparisonTableTest, FitsTerminalOf120Columns) {
   }
 }
 
+TEST(ComparisonTableTest, MeanIouHasAColumnWhereARunHasIt) {
+  RunRecord run = OneRun(0, 0, 0.86, 100);
+  EXPECT_THAT(ComparisonTable(Labels(), {}, {run}), Not(HasSubstr("IoU")));
+  run.summary.mutable_test()->set_mean_iou(0.4321);
+  const std::string table = ComparisonTable(Labels(), {}, {run, OneRun(1, 0, 0.85, 120)});
+  EXPECT_THAT(table, AllOf(HasSubstr("IoU, %"), HasSubstr("43.21")));
+  EXPECT_THAT(ComparisonCsv(Labels(), {}, {run}, absl::nullopt), HasSubstr(",0.4321,"));
+}
+
 TEST(ComparisonTableTest, FitsNarrowTerminals) {
   RunRecord run = OneRun(0, 0, 0.86, 100);
   run.summary.set_others_cpu(0.59);
@@ -166,19 +176,20 @@ TEST(ComparisonCsvTest, HasALinePerRunAndOnePerVariant) {
       "cpu_sd,run_cost,run_cost_sd,epoch_cost,epoch_cost_sd,best_validation_accuracy,best_validation_"
       "accuracy_sd,"
       "seconds_to_target,seconds_to_target_sd,epochs_to_target,epochs_to_target_sd,cost_to_target,"
-      "cost_to_target_sd,target_accuracy,reached_target,through,exchange,run_dir,error");
+      "cost_to_target_sd,test_mean_iou,test_mean_iou_sd,target_accuracy,reached_target,through,exchange,run_"
+      "dir,error");
   EXPECT_EQ(lines[1],
             "run,fashion_mnist_local,local,1,0,128,global,0,0,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,"
-            ",,,,,TCP,,runs/r,");
+            ",,,,,,,TCP,,runs/r,");
   EXPECT_EQ(
       lines[2],
-      "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
+      "run,fashion_mnist_ps_async,ps_async,6,2,768,push,0,0,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,runs/ps-r0,"
       "\"worker 1 on host, killed");
   EXPECT_EQ(lines[4],
             "mean,fashion_mnist_local,local,1,0,128,global,,,1,0,0.75,,8,,6750,,0.25,,814160,,0,,,,,,,,,,,,,,"
-            ",,,,,,,");
+            ",,,,,,,,,");
   EXPECT_EQ(lines[5],
-            "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
+            "mean,fashion_mnist_ps_async,ps_async,6,2,768,push,,,1,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,");
 }
 
 TEST(SecondsLeftTest, EstimateUsesMeanOfVariantOrElseOfAll) {
@@ -220,8 +231,8 @@ TEST(TimeToTargetTest, CsvHasTargetOfEveryRun) {
   const RunRecord run = WithCourse(OneRun(0, 0, 0.75, 8), {0.5, 0.75});
   const std::vector<std::string> lines =
       absl::StrSplit(ComparisonCsv({Labels().data(), 1}, {}, {&run, 1}, TargetOf({&run, 1}, 0.75)), '\n');
-  EXPECT_THAT(lines[1], HasSubstr(",0.75,,2,,2,,,,0.75,1,TCP,,runs/r,"));
-  EXPECT_THAT(lines[2], HasSubstr(",0.75,,2,,2,,,,0.75,1,,"));
+  EXPECT_THAT(lines[1], HasSubstr(",0.75,,2,,2,,,,,,0.75,1,TCP,,runs/r,"));
+  EXPECT_THAT(lines[2], HasSubstr(",0.75,,2,,2,,,,,,0.75,1,,"));
 }
 
 }  // namespace

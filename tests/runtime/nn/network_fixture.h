@@ -49,11 +49,14 @@ inline Model MakeLenet(const Shape& sample_shape, int64_t kernel_size, const std
 inline Model MakeLenet() { return MakeLenet({28, 28}, 5, {6, 16, 120, 84, 10}); }
 
 // Fills the batch with random samples of weight 1, different for each key.
-inline void FillRandom(const HostBatch& batch, int64_t sample_elements, int64_t classes, uint64_t key) {
+inline void FillRandom(const HostBatch& batch, int64_t sample_elements, int64_t classes, uint64_t key,
+                       int64_t label_elements = 1) {
   RandomStream stream(3, RandomPurpose::kTest, key);
   for (int64_t i = 0; i < batch.rows * sample_elements; ++i) batch.inputs[i] = stream.NextBelow(256);
   for (int64_t r = 0; r < batch.rows; ++r) {
-    batch.labels[r] = static_cast<int32_t>(stream.NextBelow(static_cast<uint32_t>(classes)));
+    for (int64_t i = r * label_elements; i < (r + 1) * label_elements; ++i) {
+      batch.labels[i] = static_cast<int32_t>(stream.NextBelow(static_cast<uint32_t>(classes)));
+    }
     batch.weights[r] = 1;
   }
 }
@@ -80,7 +83,7 @@ struct Network {
         parameters(model.variables().arena_size()),
         gradients(model.variables().arena_size()),
         statistics(model.statistics().arena_size()),
-        samples(rows, model.sample_elements()),
+        samples(rows, model.sample_elements(), model.loss().labels().elements()),
         batch(samples.batch()) {
     model.variables().FillInitialValues(5, {0, parameters.size()}, parameters.data());
     model.statistics().FillInitialValues(5, {0, statistics.size()}, statistics.data());
@@ -89,7 +92,7 @@ struct Network {
                           .gradient_sums = gradients.data(),
                           .statistics = statistics.data()})
                .value();
-    FillRandom(batch, model.sample_elements(), model.classes(), 0);
+    FillRandom(batch, model.sample_elements(), model.classes(), 0, model.loss().labels().elements());
   }
 
   absl::Status Backward() {
