@@ -3,6 +3,7 @@
 #define TETHYS_PS_CONSISTENCY_H_
 
 #include "proto/job.pb.h"
+#include "runtime/optim/optimizer_kind.h"
 
 namespace tethys {
 
@@ -25,11 +26,19 @@ inline bool UsesPushMean(const proto::ParameterServer& config) {
   return scale == proto::Asynchronous::PUSH_MEAN;
 }
 
-// Whether servers hold an update back until the norm of all its gradients is known, since no process has all
-// of them. Otherwise the worker clips each push, which is then an update of its own.
+// Whether servers clip with the norm over all servers, since no process has all gradients of an update.
+// Otherwise the worker clips each push, which is then an update of its own.
 inline bool ClipsOnServers(const proto::Job& job) {
   return job.optimizer().has_clip() && IsBulkSynchronous(job.strategy().parameter_server());
 }
+
+// Whether servers measure the parts of variables that they hold, for trust ratios.
+inline bool MeasuresOnServers(const proto::Job& job) {
+  return HasTrustRatio(job.optimizer()) && IsBulkSynchronous(job.strategy().parameter_server());
+}
+
+// Whether updates wait for norms over all servers.
+inline bool ExchangesNorms(const proto::Job& job) { return ClipsOnServers(job) || MeasuresOnServers(job); }
 
 }  // namespace tethys
 

@@ -3,9 +3,9 @@
 // A message is one ByteBuffer: a frame header (runtime/tensor/frame.h, 104 bytes), then the payload, if any.
 // A worker sends kPush and kPull. A server answers with kParameters, whose base_version is the version of the
 // parameters sent and whose staleness is that of the push answered. If workers pull before each step, the
-// answer to a push has no payload. Where servers clip gradients, a worker also sends kNorm and kCommit, which
-// are answered by frames of the same kind (parameter_store_clip.cc). Errors end the stream with a gRPC
-// status.
+// answer to a push has no payload. Where updates depend on norms, a worker also sends kNorm, kMeasure and
+// kCommit, which are answered by frames of the same kind (parameter_store_norms.cc). Errors end the stream
+// with a gRPC status.
 #ifndef TETHYS_PS_DATA_STREAM_H_
 #define TETHYS_PS_DATA_STREAM_H_
 

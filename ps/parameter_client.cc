@@ -24,11 +24,20 @@ struct Message {
   const void* payload = nullptr;
   ReceivedMessage answer;
 
-  // Whether a frame of this kind and range can answer the message, now or in an earlier step.
+  // Whether a frame of this kind can answer the message, now or in an earlier step.
   bool TakesAnswer(const Frame& answer) const {
-    const bool norm = answer.kind == FrameKind::kNorm || answer.kind == FrameKind::kCommit;
-    return where.norm ? norm && answer.dtype == FrameDType::kFloat64
-                      : answer.kind == FrameKind::kParameters && answer.dtype == FrameDType::kFloat32;
+    if (!where.norms) {
+      return answer.kind == FrameKind::kParameters && answer.dtype == FrameDType::kFloat32 &&
+             answer.range_count == static_cast<uint64_t>(where.range.count);
+    }
+    const bool norms = answer.kind == FrameKind::kNorm || answer.kind == FrameKind::kMeasure ||
+                       answer.kind == FrameKind::kCommit;
+    return norms && answer.dtype == FrameDType::kFloat64;
+  }
+  // Whether the answer is for an earlier frame, which was sent twice.
+  bool IsSecond(const Frame& answer) const {
+    return answer.sequence != frame.sequence || answer.step != frame.step ||
+           (where.norms && answer.kind != frame.kind);
   }
 };
 
@@ -38,8 +47,8 @@ class Outbox {
  public:
   void Add(int index, const MessageRange& where) {
     messages_.push_back(index);
-    if (where.norm) {
-      norm_ = index;
+    if (where.norms) {
+      norms_ = index;
     } else {
       by_begin_.emplace_back(where.range.begin, index);
     }
@@ -49,10 +58,10 @@ class Outbox {
 
   // All messages, in the order of their indices.
   const std::vector<int>& messages() const { return messages_; }
-  // The message that `answer` is for: that for the norm, or the one whose range begins where the answer's
+  // The message that `answer` is for: that of norms, or the one whose range begins where the answer's
   // does. -1: none.
   int Find(const Frame& answer) const {
-    if (answer.kind != FrameKind::kParameters) return norm_;
+    if (answer.kind != FrameKind::kParameters) return norms_;
     const auto begin = static_cast<int64_t>(answer.range_begin);
     const auto place = std::lower_bound(by_begin_.begin(), by_begin_.end(), std::pair{begin, 0});
     return place != by_begin_.end() && place->first == begin ? place->second : -1;
@@ -75,7 +84,7 @@ class Outbox {
  private:
   std::vector<int> messages_;
   std::vector<std::pair<int64_t, int>> by_begin_;
-  int norm_ = -1;
+  int norms_ = -1;
   std::vector<int> queue_;  // A ring buffer: `count_` indices from position `first_` on.
   size_t first_ = 0;
   size_t count_ = 0;
@@ -180,9 +189,11 @@ void GrpcParameterClient::SetMessages(absl::Span<const MessageRange> messages) {
 
 absl::Status GrpcParameterClient::Send(int index, Frame frame, const void* payload) {
   Message& message = *messages_[index];
-  frame.range_begin = static_cast<uint64_t>(message.where.range.begin);
-  frame.range_count = static_cast<uint64_t>(message.where.range.count);
-  frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * BytesOf(frame.dtype);
+  if (!message.where.norms) {
+    frame.range_begin = static_cast<uint64_t>(message.where.range.begin);
+    frame.range_count = static_cast<uint64_t>(message.where.range.count);
+    frame.payload_bytes = payload == nullptr ? 0 : frame.range_count * BytesOf(frame.dtype);
+  }
   const bool loopback = IsLoopback(options_.servers[message.where.server].address);
   if (!options_.tls.has_value() && (!loopback || options_.checksums_on_loopback)) {
     frame.payload_checksum = Crc32c({static_cast<const char*>(payload), frame.payload_bytes});
@@ -236,8 +247,8 @@ absl::Status GrpcParameterClient::Overdue(Nanoseconds timeout) const {
     last_server = message->where.server;
     step = message->frame.step;
     absl::StrAppend(&waited_for, waited_for.empty() ? "" : ", ", ServerName(last_server));
-    if (message->where.norm) {
-      absl::StrAppend(&waited_for, " for the norm of all gradients");
+    if (message->where.norms) {
+      absl::StrAppend(&waited_for, " for norms over all servers");
     } else {
       absl::StrAppend(&waited_for, " for range [", message->where.range.begin, ", ",
                       message->where.range.end(), ")");
@@ -302,7 +313,10 @@ bool GrpcParameterClient::NextMessage(int server, grpc::ByteBuffer* out) {
   char encoded[kFrameBytes];
   message.frame.EncodeTo(encoded);
   const grpc::Slice header(encoded, kFrameBytes);
-  const grpc::Slice payload(message.payload, payload_bytes, grpc::Slice::STATIC_SLICE);
+  // Sums of squares are few, and a server compares even those of a second copy.
+  const grpc::Slice payload = message.where.norms
+                                  ? grpc::Slice(message.payload, payload_bytes)
+                                  : grpc::Slice(message.payload, payload_bytes, grpc::Slice::STATIC_SLICE);
   *out = MakeMessage(header, payload);
   bytes_out_ += kFrameBytes + static_cast<int64_t>(payload_bytes);
   return true;
@@ -312,16 +326,13 @@ absl::Status GrpcParameterClient::OnAnswer(int server, ReceivedMessage& received
   const Frame& frame = received.frame();
   bytes_in_ += kFrameBytes + static_cast<int64_t>(frame.payload_bytes);
   const int index = outboxes_[server].Find(frame);
-  const bool known = index >= 0 && messages_[index]->TakesAnswer(frame) &&
-                     frame.range_count == static_cast<uint64_t>(messages_[index]->where.range.count);
-  if (!known) return Unexpected(frame);
+  if (index < 0 || !messages_[index]->TakesAnswer(frame)) return Unexpected(frame);
   Message& message = *messages_[index];
   const bool waits = message.state == Message::State::kReady || message.state == Message::State::kSent;
-  // The second answer to a message that was sent twice.
-  const bool second = frame.sequence != message.frame.sequence || frame.step != message.frame.step ||
-                      (message.where.norm && frame.kind != message.frame.kind);
-  if (!waits || second) return absl::OkStatus();
-  if (frame.payload_bytes != AnswerBytes(message.frame)) return Unexpected(frame);
+  if (!waits || message.IsSecond(frame)) return absl::OkStatus();
+  if (frame.range_count != message.frame.range_count || frame.payload_bytes != AnswerBytes(message.frame)) {
+    return Unexpected(frame);
+  }
   TETHYS_RETURN_IF_ERROR(CheckPayload(frame, received.payload()));
 
   if (message.state == Message::State::kSent) --outboxes_[server].in_flight;

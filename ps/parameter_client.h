@@ -57,12 +57,12 @@ struct ParameterClientOptions {
   bool pushes_bring_values = true;                  // False: the answer to a push has no payload.
 };
 
-// What this worker exchanges with one server in every step: a range of the parameter arena, or the norm of
-// the step's gradients, at most one of these per server.
+// What this worker exchanges with one server in every step: a range of the parameter arena or, at most once
+// per server, norms.
 struct MessageRange {
   int server = 0;
-  Range range;  // {0, 1} for the norm.
-  bool norm = false;
+  Range range = {};
+  bool norms = false;  // Sums of squares are exchanged, `range` is not used.
 };
 
 class ParameterClient {
@@ -74,9 +74,9 @@ class ParameterClient {
   // Replaces the registered messages; none may be unanswered.
   virtual void SetMessages(absl::Span<const MessageRange> messages) = 0;
 
-  // Sends message `index`. Fills in range and payload length of `frame`. `payload` is null for a pull, for a
-  // push without samples and for the question for a norm; otherwise it points to the range's values, of type
-  // frame.dtype, which must not change until the answer has come.
+  // Sends message `index`. Fills in range and payload length of `frame`, unless the message is one of norms.
+  // `payload` is null for a pull, for a push without samples and where the length is 0; otherwise it points
+  // to the values, of type frame.dtype, which must not change until the answer has come.
   virtual absl::Status Send(int index, Frame frame, const void* payload) = 0;
 
   // Blocks until message `index`, sent before, is answered. DeadlineExceeded if no message at all is answered
@@ -85,7 +85,7 @@ class ParameterClient {
 
   // The header of the answer to message `index`.
   virtual const Frame& answer(int index) const = 0;
-  // Copies the values of that answer, if any, to out[0 .. range.count) and releases gRPC's memory.
+  // Copies the values of that answer, if any, to out[0 .. answer.range_count) and releases gRPC's memory.
   virtual void TakeAnswer(int index, void* out) = 0;
 
   // Bytes sent and received so far, including frame headers and repeated messages.

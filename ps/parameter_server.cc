@@ -325,6 +325,8 @@ absl::Status GrpcParameterServer::OnMessage(ServerCall& call, const ReceivedMess
     status = served_->store->OnPull(frame, *this);
   } else if (frame.kind == FrameKind::kNorm) {
     status = served_->store->OnNorm(frame, message.payload(), *this);
+  } else if (frame.kind == FrameKind::kMeasure) {
+    status = served_->store->OnMeasure(frame, message.payload(), *this);
   } else if (frame.kind == FrameKind::kCommit) {
     status = served_->store->OnCommit(frame, message.payload(), *this);
   } else {
@@ -361,7 +363,7 @@ void GrpcParameterServer::Reply(const ParameterReply& reply) {
 void GrpcParameterServer::ReplyNorm(const NormReply& reply) {
   if (streams_[reply.worker] == nullptr) return;
   Frame frame = AnswerFrame(reply, served_->expected.generation);
-  const absl::string_view payload(reinterpret_cast<const char*>(&reply.sum_of_squares), frame.payload_bytes);
+  const absl::string_view payload(reinterpret_cast<const char*>(reply.values.data()), frame.payload_bytes);
   if (HasChecksums()) frame.payload_checksum = Crc32c(payload);
   char header[kFrameBytes];
   frame.EncodeTo(header);

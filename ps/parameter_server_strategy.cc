@@ -8,6 +8,7 @@
 #include "ps/data_stream.h"
 #include "ps/message_plan.h"
 #include "ps/push_clip.h"
+#include "ps/shard_squares.h"
 
 namespace tethys {
 namespace {
@@ -49,7 +50,6 @@ class ParameterServerStrategy final : public Strategy {
  public:
   ParameterServerStrategy(ParameterServerStrategyOptions options, std::unique_ptr<ParameterClient> client)
       : options_(std::move(options)),
-        clips_on_servers_(ClipsOnServers(options_.plan.job())),
         step_timeout_(FromSeconds(options_.plan.job().timeouts().step() > 0
                                       ? options_.plan.job().timeouts().step()
                                       : kDefaultStepTimeout)),
@@ -70,6 +70,7 @@ class ParameterServerStrategy final : public Strategy {
  private:
   const proto::ParameterServer& config() const { return options_.plan.job().strategy().parameter_server(); }
   bool bulk_synchronous() const { return IsBulkSynchronous(config()); }
+  const proto::Job& job() const { return options_.plan.job(); }
   Frame MakeFrame(FrameKind kind) const;
   absl::Status Push(int message);
   // Pushes the messages that GradientReady has not pushed: with clipping all of them, once they are clipped.
@@ -80,26 +81,27 @@ class ParameterServerStrategy final : public Strategy {
   // Waits for the answer to a message. The wait grows by step_timeout_ as long as other workers still
   // compute.
   absl::Status AwaitAnswer(int index);
-  // With clipping on servers: adds the sums of squares of all servers and sends each server the total.
-  absl::Status ExchangeNorm();
-  // Asks all servers (`kind` kNorm), which wait for all workers' pushes, or commits the total.
-  absl::Status SendNorm(FrameKind kind);
-  // Waits for the answers of all servers and adds their values, if any, to *sum, unless it is null.
-  absl::Status AwaitNorms(double* sum);
+  // Adds the sums of squares of all servers and sends each server the totals, first those of gradients, if
+  // they are clipped, then those of variables, if the optimizer has a trust ratio.
+  absl::Status ExchangeNorms();
+  // Sends a server that holds shards a frame about `values` sums, of which `sent` are its payload.
+  absl::Status SendNorms(FrameKind kind, int server, size_t values, absl::Span<const double> sent);
+  // Waits for the server's answer, which has as many values as it was asked for, and copies them to `out`.
+  absl::Status AwaitNorms(int server, double* out);
+  int NormMessage(int server) const;  // Index of the message of norms to a server that holds shards.
   // Waits for all answers to pushes or pulls, in the order of messages, and copies their values to the
   // parameter arena. Returns the largest staleness they report. `with_values`: the answers contain
   // parameters.
   absl::StatusOr<int64_t> TakeAnswers(bool with_values);
 
   const ParameterServerStrategyOptions options_;
-  const bool clips_on_servers_;
   const Nanoseconds step_timeout_;
   const std::unique_ptr<ParameterClient> client_;
 
   StepArenas arenas_;
   std::vector<StepMessage> messages_;
-  // The servers that hold shards, in order. If servers clip, the client has a message for the norm of each,
-  // after messages_.
+  // The servers that hold shards, in order. If norms are exchanged, the client has a message of norms for
+  // each, after messages_.
   std::vector<int> holders_;
   std::vector<std::vector<int>> waiting_on_;  // By index in ready order: messages that wait for the range.
 
@@ -108,6 +110,7 @@ class ParameterServerStrategy final : public Strategy {
   uint64_t sequence_ = 0;           // Sequence of this step's push.
   uint64_t pulls_ = 0;              // Pulls begun so far; the number of the next pull.
   double sum_of_squares_ = 0;       // Of the step's gradient sums, over all servers; sent from here.
+  ShardSquares squares_;            // With trust ratios; sent from here.
   std::unique_ptr<PushClip> clip_;  // Null: gradients are pushed as they are.
   std::vector<int> missing_;        // By message: the number of its ranges not yet announced.
   // By server: the lowest version among its last answers with parameters. Each message is answered
@@ -135,12 +138,13 @@ absl::StatusOr<StrategyTraits> ParameterServerStrategy::Prepare(const StepArenas
   for (const StepMessage& message : messages_) {
     if (holders_.empty() || holders_.back() != message.server) holders_.push_back(message.server);
   }
-  if (clips_on_servers_) {
-    for (const int server : holders_) ranges.push_back({.server = server, .range = {0, 1}, .norm = true});
+  if (ExchangesNorms(job())) {
+    for (const int server : holders_) ranges.push_back({.server = server, .norms = true});
+    TETHYS_ASSIGN_OR_RETURN(squares_, ShardSquares::Create(options_.plan.placement(), arenas.arena_size));
   }
   client_->SetMessages(ranges);
-  const proto::Optimizer& optimizer = options_.plan.job().optimizer();
-  if (optimizer.has_clip() && !clips_on_servers_) {
+  const proto::Optimizer& optimizer = job().optimizer();
+  if (optimizer.has_clip() && !ClipsOnServers(job())) {
     TETHYS_ASSIGN_OR_RETURN(clip_, PushClip::Create(optimizer.clip().global_norm(), ready_order));
   }
   TETHYS_RETURN_IF_ERROR(Pull());
@@ -170,47 +174,68 @@ absl::Status ParameterServerStrategy::GradientReady(int64_t index, const Event&)
 
 absl::Status ParameterServerStrategy::EnqueueEnd(int) {
   TETHYS_RETURN_IF_ERROR(PushRest());
-  if (clips_on_servers_) TETHYS_RETURN_IF_ERROR(ExchangeNorm());
+  if (ExchangesNorms(job())) TETHYS_RETURN_IF_ERROR(ExchangeNorms());
   outcome_ = {.version = INT64_MAX};
   TETHYS_ASSIGN_OR_RETURN(outcome_.staleness, TakeAnswers(!PullsBeforeStep(config())));
   for (const StepMessage& message : messages_) {
     outcome_.version = std::min(outcome_.version, versions_[message.server]);
   }
-  if (clips_on_servers_) TETHYS_RETURN_IF_ERROR(AwaitNorms(nullptr));
+  if (ExchangesNorms(job())) {  // The servers' confirmations.
+    for (const int server : holders_) TETHYS_RETURN_IF_ERROR(AwaitNorms(server, nullptr));
+  }
   outcome_.bytes_out = client_->bytes_out() - bytes_out_before_;
   outcome_.bytes_in = client_->bytes_in() - bytes_in_before_;
   return absl::OkStatus();
 }
 
-absl::Status ParameterServerStrategy::ExchangeNorm() {
-  TETHYS_RETURN_IF_ERROR(SendNorm(FrameKind::kNorm));
+absl::Status ParameterServerStrategy::ExchangeNorms() {
   sum_of_squares_ = 0;
-  TETHYS_RETURN_IF_ERROR(AwaitNorms(&sum_of_squares_));
-  return SendNorm(FrameKind::kCommit);
+  absl::Span<const double> norm;
+  if (ClipsOnServers(job())) {
+    for (const int server : holders_) TETHYS_RETURN_IF_ERROR(SendNorms(FrameKind::kNorm, server, 1, {}));
+    for (const int server : holders_) {
+      double value = 0;
+      TETHYS_RETURN_IF_ERROR(AwaitNorms(server, &value));
+      sum_of_squares_ += value;
+    }
+    norm = {&sum_of_squares_, 1};
+  }
+  const bool measures = MeasuresOnServers(job());
+  if (measures) {
+    for (const int server : holders_) {
+      TETHYS_RETURN_IF_ERROR(SendNorms(FrameKind::kMeasure, server, squares_.of(server).size(), norm));
+    }
+    for (const int server : holders_) {
+      TETHYS_RETURN_IF_ERROR(AwaitNorms(server, squares_.of(server).data()));
+    }
+    squares_.AddUp();
+  }
+  for (const int server : holders_) {
+    const absl::Span<const double> totals = measures ? squares_.of(server) : norm;
+    TETHYS_RETURN_IF_ERROR(SendNorms(FrameKind::kCommit, server, totals.size(), totals));
+  }
+  return absl::OkStatus();
 }
 
-absl::Status ParameterServerStrategy::SendNorm(FrameKind kind) {
+absl::Status ParameterServerStrategy::SendNorms(FrameKind kind, int server, size_t values,
+                                                absl::Span<const double> sent) {
   Frame frame = MakeFrame(kind);
   frame.dtype = FrameDType::kFloat64;
   frame.sequence = sequence_;
-  for (size_t holder = 0; holder < holders_.size(); ++holder) {
-    const int index = static_cast<int>(messages_.size() + holder);
-    const double* payload = kind == FrameKind::kCommit ? &sum_of_squares_ : nullptr;
-    TETHYS_RETURN_IF_ERROR(client_->Send(index, frame, payload));
-  }
+  frame.range_count = values;
+  frame.payload_bytes = sent.size() * sizeof(double);
+  return client_->Send(NormMessage(server), frame, sent.data());
+}
+
+absl::Status ParameterServerStrategy::AwaitNorms(int server, double* out) {
+  TETHYS_RETURN_IF_ERROR(AwaitAnswer(NormMessage(server)));
+  client_->TakeAnswer(NormMessage(server), out);
   return absl::OkStatus();
 }
 
-// In the order of servers, so that the sum has the same bits on all workers.
-absl::Status ParameterServerStrategy::AwaitNorms(double* sum) {
-  for (size_t holder = 0; holder < holders_.size(); ++holder) {
-    const int index = static_cast<int>(messages_.size() + holder);
-    TETHYS_RETURN_IF_ERROR(AwaitAnswer(index));
-    double value = 0;
-    client_->TakeAnswer(index, &value);
-    if (sum != nullptr) *sum += value;
-  }
-  return absl::OkStatus();
+int ParameterServerStrategy::NormMessage(int server) const {
+  const auto place = std::find(holders_.begin(), holders_.end(), server) - holders_.begin();
+  return static_cast<int>(messages_.size()) + static_cast<int>(place);
 }
 
 // More lenient than the contract: a worker without samples need not announce its ranges. Its pushes are empty
@@ -325,8 +350,8 @@ absl::StatusOr<std::unique_ptr<Strategy>> CreateParameterServerStrategy(
   client.servers = options.servers;
   client.clock = options.clock;
   const bool in_step = IsBulkSynchronous(plan.job().strategy().parameter_server());
-  // Servers that clip answer when they have the whole push.
-  client.window = in_step && !ClipsOnServers(plan.job()) ? kWindow : 0;
+  // If updates depend on norms, servers answer when they have the whole push.
+  client.window = in_step && !ExchangesNorms(plan.job()) ? kWindow : 0;
   client.pushes_bring_values = !PullsBeforeStep(plan.job().strategy().parameter_server());
   return std::make_unique<ParameterServerStrategy>(std::move(options),
                                                    ParameterClient::Create(std::move(client)));

@@ -8,8 +8,8 @@
 // are sent from the gradient arena in host memory, without a copy, in messages of about message_bytes
 // (message_plan.h).
 //
-// If bulk-synchronous servers clip by global norm, EnqueueEnd exchanges the norm before it waits for
-// parameters: one more round trip a step, with two frames to each server (parameter_store_clip.cc).
+// If the update of bulk-synchronous servers depends on norms (clipping, LARS, LAMB), EnqueueEnd exchanges
+// them before it waits for parameters (parameter_store_norms.cc): one more round trip a step, two for both.
 #ifndef TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 #define TETHYS_PS_PARAMETER_SERVER_STRATEGY_H_
 

@@ -14,9 +14,9 @@
 //   stale-synchronous some worker may begin its next step samples of the global batch  version - base version
 //
 // parameter_store.cc has the asynchronous update (Commit); parameter_store_bulk.cc and
-// parameter_store_stale.cc have the rules of the other two consistencies. With clipping by global norm a
-// bulk-synchronous update is held back until all gradients of the step have arrived and a worker has brought
-// the norm over all servers (parameter_store_clip.cc). Until then the store keeps the sums of its whole share
+// parameter_store_stale.cc have the rules of the other two consistencies. If a bulk-synchronous update
+// depends on norms, it is held back until all gradients of the step have arrived and a worker has brought the
+// norms over all servers (parameter_store_norms.cc). Until then the store keeps the sums of its whole share
 // in memory that it has anyway: the sum, and with ordered summation the pushes of all workers but one.
 //
 // In stale-synchronous training with bound s, a worker that has made c steps may begin the next once every
@@ -35,6 +35,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "ps/arrival_count.h"
+#include "ps/held_step.h"
 #include "ps/payload.h"
 #include "ps/push_inbox.h"
 #include "ps/shard_layout.h"
@@ -47,10 +48,11 @@ namespace tethys {
 // Invariants:
 // 1. A step is a transaction. An asynchronous or stale-synchronous update begins when all of its gradients
 // have arrived and are known to be finite, and no event comes between its parts. So does a bulk-synchronous
-// update with clipping. Without clipping it begins earlier, so that answers are sent while gradients still
-// arrive. It ends when every part of every worker is applied, and it is recorded before the last answer. If
-// it cannot end, ForEachShard fails from then on, so no checkpoint contains an unfinished update. After an
-// error of the update itself, pushes and pulls fail, too.
+// update that depends on norms; with LAMB, slots change when variables are measured. Other bulk-synchronous
+// updates begin earlier, so that answers are sent while gradients still arrive. Such an update ends when
+// every part of every worker is applied, and it is recorded before the last answer. If an update cannot end,
+// ForEachShard fails from then on, so no checkpoint contains an unfinished update. After an error of the
+// update itself, pushes and pulls fail, too.
 // 2. A push (worker, incarnation, sequence) is applied at most once. A repeat of an updated part is answered
 // with the current parameters; a repeat of a waiting part is ignored.
 // 3. Bulk-synchronous parameters do not change between a reply and the next full set of pushes. A worker
@@ -75,11 +77,12 @@ class ParameterStore {
   // breaks the store (invariant 1).
   absl::Status OnPush(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnPull(const Frame& frame, StoreActions& actions);
-  // Handle a question for the norm of a step, answered once all workers' gradients have arrived, and the norm
-  // over all servers, with which the first commit updates the parameters. A repeat is answered again. Errors
-  // are those of OnPush; InvalidArgument also for a norm that is not finite, below this server's own, or
-  // other than that of the step's first commit.
+  // Handle the questions for the norm of a step's gradients and for the norms of its variables, answered once
+  // all workers' gradients have arrived, and the sums over all servers, with which the first commit updates
+  // the parameters. A repeat is answered again. Errors are those of OnPush; InvalidArgument also for sums
+  // below this server's own or other than those that came first, and for a norm that is not finite.
   absl::Status OnNorm(const Frame& frame, PayloadPieces payload, StoreActions& actions);
+  absl::Status OnMeasure(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   absl::Status OnCommit(const Frame& frame, PayloadPieces payload, StoreActions& actions);
   // Refuses frames of the worker's earlier incarnations from now on and discards their unapplied parts.
   // InvalidArgument: no such worker. FailedPrecondition: a bulk-synchronous step of the worker is incomplete,
@@ -128,15 +131,30 @@ class ParameterStore {
   bool SumStaged(Range local);
   absl::Status UpdateRange(const Update& update, StoreActions& actions);
 
-  // Bulk-synchronous with clipping: adds up the elements in `ranges`. If these are the last of the step,
-  // answers the workers that wait for the norm.
+  // Bulk-synchronous, if the update depends on norms: adds up the elements in `ranges`. If these are the last
+  // of the step, answers the workers that wait for it.
   absl::Status HoldBack(int worker, const std::vector<Range>& ranges, StoreActions& actions);
   bool clips() const { return bulk_ && config_.clip_norm > 0; }
+  bool measures() const { return bulk_ && config_.measures; }
+  bool HoldsBack() const { return clips() || measures(); }
+  // The number of sums of squares that this server measures for trust ratios.
+  size_t measured_values() const;
   // True from the arrival of a step's last gradient to its commit.
-  bool HoldsStep() const { return clips() && summed_ > 0 && summed_ == layout_.element_count(); }
-  absl::Status CheckExchange(const Frame& frame, PayloadPieces payload, uint64_t payload_bytes);
-  absl::Status UpdateClipped(int worker, double sum_of_squares, StoreActions& actions);
-  void AnswerNorm(FrameKind kind, const Frame& push, StoreActions& actions) const;
+  bool HoldsStep() const { return held_.summed > 0 && held_.summed == layout_.element_count(); }
+  // Requires that the frame is for an exchange of `values` sums, with `values_sent` of them in the payload,
+  // and of the worker's last push.
+  absl::Status CheckExchange(const Frame& frame, PayloadPieces payload, size_t values, size_t values_sent);
+  // Totals over all servers are not below this server's own, and equal those that came `first`, if any.
+  absl::Status CheckTotals(const Frame& frame, const std::vector<double>& totals,
+                           const std::vector<double>& own, const std::vector<double>* first) const;
+  absl::Status CheckNorm(const Frame& frame, double total) const;
+  absl::Status TooEarly(const Frame& frame) const;
+  // Measures the variables, unless that is done, and answers.
+  absl::Status Measure(const Frame& frame, const std::vector<double>& total_norm, StoreActions& actions);
+  // The update of the held step, with clipped gradients.
+  absl::StatusOr<Update> MakeHeldUpdate(const Frame& frame, const std::vector<double>& total_norm) const;
+  absl::Status UpdateHeld(const Frame& frame, std::vector<double> totals, StoreActions& actions);
+  void AnswerNorm(FrameKind kind, const Frame& frame, StoreActions& actions) const;
 
   // Stale-synchronous: if any worker may begin its next step, applies all pending pushes and answers every
   // such worker.
@@ -187,11 +205,9 @@ class ParameterStore {
   ArrivalCount arrived_;  // Bulk-synchronous: arrivals of the current step.
   std::vector<int> all_workers_;
   int64_t version_ = 0;
-  int64_t updated_ = 0;     // Bulk-synchronous: elements of shards that are already at version_ + 1.
-  int64_t summed_ = 0;      // With clipping: elements of shards whose sum over all workers is complete.
-  double own_squares_ = 0;  // With clipping: the sum of squares of the last complete step, on this server,
-  double committed_squares_ = 0;  // and over all servers in the last commit.
-  absl::Status broken_;           // The fatal error, returned to every later push and pull.
+  int64_t updated_ = 0;  // Bulk-synchronous: elements of shards that are already at version_ + 1.
+  HeldStep held_;        // Bulk-synchronous, if the update depends on norms.
+  absl::Status broken_;  // The fatal error, returned to every later push and pull.
   std::map<int64_t, int64_t> staleness_histogram_;
 };
 

@@ -9,7 +9,7 @@ namespace tethys {
 absl::Status ParameterStore::UpdateArrived(int worker, Range local, StoreActions& actions) {
   const std::vector<Range> ranges = arrived_.Add(local);
   if (ranges.empty()) return absl::OkStatus();
-  if (clips()) return HoldBack(worker, ranges, actions);
+  if (HoldsBack()) return HoldBack(worker, ranges, actions);
   const Frame& push = inboxes_[worker].push;
   absl::StatusOr<Update> update = MakeUpdate(push, SamplesOfStep());
   if (!update.ok()) return Break(update.status(), actions);

@@ -39,7 +39,8 @@ absl::StatusOr<std::shared_ptr<ServedStore>> ServedStore::Create(const proto::Jo
                                          .schedule = ScheduleOf(plan),
                                          .parameter_server = plan.job().strategy().parameter_server(),
                                          .global_batch = plan.global_batch(),
-                                         .clip_norm = clip_norm},
+                                         .clip_norm = clip_norm,
+                                         .measures = MeasuresOnServers(plan.job())},
                              std::move(layout), std::move(optimizer), *served->stream));
   TETHYS_RETURN_IF_ERROR(
       served->store->ForEachShard([&](int slot, int64_t arena_begin, absl::Span<float> values) {

@@ -27,8 +27,8 @@ Frame AnswerFrame(const NormReply& reply, uint32_t generation) {
   frame.rank = static_cast<uint32_t>(reply.worker);
   frame.step = reply.step;
   frame.sequence = reply.sequence;
-  frame.range_count = 1;
-  frame.payload_bytes = reply.kind == FrameKind::kNorm ? sizeof(reply.sum_of_squares) : 0;
+  frame.range_count = static_cast<uint64_t>(reply.count);
+  frame.payload_bytes = reply.values.size() * sizeof(double);
   return frame;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "proto/chief.pb.h"
 #include "runtime/base/status.h"
 #include "runtime/optim/optimizer_kind.h"
@@ -26,6 +27,8 @@ struct StoreConfig {
   int64_t global_batch = 0;                 // In samples; the divisor of asynchronous GLOBAL_MEAN.
   // Bulk-synchronous: the greatest norm of the mean gradients of all servers together; 0: not limited.
   double clip_norm = 0;
+  // Bulk-synchronous: the optimizer has a trust ratio. Its regions are the layout's shards, in order.
+  bool measures = false;
 };
 
 // An answer to a worker: the current parameters or, without values, the confirmation that its push is
@@ -41,13 +44,14 @@ struct ParameterReply {
   bool with_values = true;
 };
 
-// An answer to a worker's kNorm or kCommit frame.
+// An answer to a worker's kNorm, kMeasure or kCommit frame.
 struct NormReply {
   FrameKind kind = FrameKind::kNorm;
   int worker = 0;
   uint64_t sequence = 0;  // Of the worker's push.
   uint64_t step = 0;
-  double sum_of_squares = 0;  // kNorm: of this server's gradient sums.
+  int64_t count = 0;                     // Of the sums of squares exchanged.
+  absl::Span<const double> values = {};  // kNorm and kMeasure: these sums, valid during the call.
 };
 
 // The headers of these answers, without the payload's checksum.

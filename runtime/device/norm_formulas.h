@@ -1,5 +1,5 @@
 // Formulas that depend on norms, each written once for all devices: clipping, and the optimizers whose steps
-// a trust ratio scales. Included by the back ends, and by servers that clip (ps/parameter_store_clip.cc).
+// a trust ratio scales. Included by the back ends, and by servers that clip (ps/parameter_store_norms.cc).
 #ifndef TETHYS_RUNTIME_DEVICE_NORM_FORMULAS_H_
 #define TETHYS_RUNTIME_DEVICE_NORM_FORMULAS_H_
 

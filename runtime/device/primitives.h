@@ -90,6 +90,8 @@ struct UpdateStep {
   const UpdateRates* rates = nullptr;  // Device memory, so that a captured update can run with new rates.
   Range part = kWholeArena;            // Elements outside this range are not changed.
   bool check_finite = true;            // False if the caller has checked every gradient.
+  // Not empty: the sums of the variables that the regions are parts of, in host memory; see Measure.
+  absl::Span<const RegionSquares> squares = {};
 };
 class UpdatePrimitive {
  public:
@@ -101,6 +103,17 @@ class UpdatePrimitive {
   // their norms are sums in double precision, in an order that depends on the regions only.
   virtual absl::Status Run(Stream& stream, const UpdateStep& step, float* parameters,
                            const float* gradient_sums, absl::Span<float* const> slots, int32_t* bad) = 0;
+
+  // The first half of Run, for a rule with a trust ratio whose regions are parts of variables: writes the
+  // sums of each region, ordered by where the regions begin, and changes the slots that the formula changes
+  // while it measures. Runs with equal rates and the sums of the whole variables as step.squares, in the same
+  // order, make the update; their parts together cover each element once. Requires gradients known to be
+  // finite. Unimplemented: a device that no server uses.
+  virtual absl::Status Measure(Stream&, const UpdateStep&, const float* /*parameters*/,
+                               const float* /*gradient_sums*/, absl::Span<float* const> /*slots*/,
+                               absl::Span<RegionSquares> /*squares*/) {
+    return absl::UnimplementedError("this device does not measure parts of variables");
+  }
 };
 
 // Clipping by global norm: the norm of the mean gradients of all regions together.

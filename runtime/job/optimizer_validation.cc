@@ -91,10 +91,12 @@ void CheckOptimizer(const proto::Job& job, Problems& problems) {
                  "counts updates, but the checkpoints of stale-synchronous jobs count global batches: write "
                  "bulk_synchronous {} or asynchronous {}, or another optimizer");
   const absl::string_view trust_ratio_kind = TrustRatioKind(job.optimizer());
-  problems.AddIf(!trust_ratio_kind.empty() && job.strategy().has_parameter_server(),
-                 absl::StrCat("optimizer.", trust_ratio_kind),
-                 "needs the norms of whole variables, but a server holds parts of variables: write strategy "
-                 "{ mirrored {} }, or another optimizer");
+  const proto::ParameterServer& servers = job.strategy().parameter_server();
+  problems.AddIf(
+      !trust_ratio_kind.empty() && (servers.has_asynchronous() || servers.has_stale_synchronous()),
+      absl::StrCat("optimizer.", trust_ratio_kind),
+      "needs the norms of whole variables, but each of these servers updates the parts that it holds by "
+      "itself: write bulk_synchronous {} or strategy { mirrored {} }, or another optimizer");
   const double peak = job.optimizer().learning_rate() *
                       (job.optimizer().scale_with_workers() ? static_cast<double>(job.workers()) : 1);
   problems.AddIf(

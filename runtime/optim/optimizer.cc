@@ -57,8 +57,10 @@ class RuleOptimizer final : public Optimizer {
                        const float* gradient_sums, absl::Span<float* const> slots) override {
     State& host = OfParity(parity);
     auto* device = static_cast<State*>(state_->data());
-    const UpdateStep step = {
-        .rates = &device->rates, .part = update.part, .check_finite = !update.gradients_are_finite};
+    const UpdateStep step = {.rates = &device->rates,
+                             .part = update.part,
+                             .check_finite = !update.gradients_are_finite,
+                             .squares = update.squares};
     TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream, &device->rates, &host.rates, sizeof(host.rates)));
     if (clip_ != nullptr) {
       TETHYS_CHECK(step.part == kWholeArena, "a part of the gradients cannot be clipped");
@@ -66,6 +68,17 @@ class RuleOptimizer final : public Optimizer {
     }
     TETHYS_RETURN_IF_ERROR(update_->Run(stream, step, parameters, gradient_sums, slots, &device->bad));
     return device_.CopyToHost(stream, &host.bad, &device->bad, sizeof(host.bad));
+  }
+
+  absl::Status Measure(Stream& stream, const Update& update, const float* parameters,
+                       const float* gradient_sums, absl::Span<float* const> slots,
+                       absl::Span<RegionSquares> squares) override {
+    SetRates(0, update);
+    auto* rates = &static_cast<State*>(state_->data())->rates;
+    TETHYS_RETURN_IF_ERROR(device_.CopyToDevice(stream, rates, &OfParity(0).rates, sizeof(*rates)));
+    TETHYS_RETURN_IF_ERROR(
+        update_->Measure(stream, {.rates = rates}, parameters, gradient_sums, slots, squares));
+    return stream.Synchronize();
   }
 
   const int32_t* refused() const override { return &static_cast<const State*>(state_->data())->bad; }

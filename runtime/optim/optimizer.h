@@ -33,9 +33,12 @@ struct Update {
   double learning_rate = 0;
   double gradient_scale = 1;
   int64_t number = 1;  // Counts the updates of these parameters from 1.
-  // Requires the whole arena if gradients are clipped or the rule has a trust ratio.
+  // Requires the whole arena if gradients are clipped, or if the rule has a trust ratio and `squares` is
+  // empty.
   Range part = kWholeArena;
   bool gradients_are_finite = false;  // The caller has checked them; they are not checked again.
+  // Not empty: the sums of the variables that the regions are parts of (Optimizer::Measure).
+  absl::Span<const RegionSquares> squares = {};
 };
 
 class Optimizer {
@@ -51,6 +54,15 @@ class Optimizer {
   // changed, by this update or any later one. Blocks until that is known.
   absl::Status Apply(Stream& stream, const Update& update, float* parameters, const float* gradient_sums,
                      absl::Span<float* const> slots);
+
+  // The first half of an update by a rule with a trust ratio, for servers, whose regions are parts of
+  // variables: writes the sums of each region, in the order of the arena, and changes slots. Updates with the
+  // same rates and the sums of whole variables follow (UpdatePrimitive::Measure). Requires finite gradients.
+  virtual absl::Status Measure(Stream&, const Update&, const float* /*parameters*/,
+                               const float* /*gradient_sums*/, absl::Span<float* const> /*slots*/,
+                               absl::Span<RegionSquares> /*squares*/) {
+    return absl::UnimplementedError("this optimizer measures nothing");
+  }
 
   // The parts of Apply, for callers that enqueue an update before the last one has run, or capture it in a
   // graph. Two updates may be in flight; they differ in `parity`, 0 or 1.

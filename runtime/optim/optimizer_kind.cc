@@ -10,4 +10,9 @@ const OptimizerKind* FindOptimizerKind(const proto::Optimizer& config) {
   return nullptr;
 }
 
+bool HasTrustRatio(const proto::Optimizer& config) {
+  const OptimizerKind* kind = FindOptimizerKind(config);
+  return kind != nullptr && HasTrustRatio(kind->rule(config).formula);
+}
+
 }  // namespace tethys

@@ -39,6 +39,8 @@ extern const OptimizerKind kSgdKind, kAdamKind, kRmspropKind, kAdagradKind, kLar
 
 // Null if the config has no kind.
 const OptimizerKind* FindOptimizerKind(const proto::Optimizer& config);
+// Whether a step depends on the norms of whole variables, as with LARS and LAMB.
+bool HasTrustRatio(const proto::Optimizer& config);
 
 }  // namespace tethys
 

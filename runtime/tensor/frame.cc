@@ -59,6 +59,8 @@ absl::string_view KindName(FrameKind kind) {
       return "norm";
     case FrameKind::kCommit:
       return "commit";
+    case FrameKind::kMeasure:
+      return "measure";
   }
   return kUnknownKind;
 }

@@ -50,10 +50,12 @@ enum class FrameKind : uint8_t {
   kPull = 8,        // Worker to server, without payload. The answer is kParameters.
   kParameters = 9,  // Server to worker: the payload is the range's parameters, base version is their version.
   kError = 10,      // The payload is an error message. Ends the exchange.
-  // The norm of a step's gradients over all servers (ps/parameter_store_clip.cc). Sequence and step are those
-  // of the worker's push; the range is [0, 1), for one sum of squares of dtype float64.
-  kNorm = 11,    // Worker to server, without payload. The answer is kNorm with the server's sum.
-  kCommit = 12,  // Worker to server: the sum over all servers. The answer is kCommit without payload.
+  // Norms over all servers, for a step's update (ps/parameter_store_norms.cc). Sequence and step are those of
+  // the worker's push; range count is the number of sums of squares that are exchanged, of dtype float64.
+  kNorm = 11,     // Worker to server, without payload. The answer is kNorm with the server's sum.
+  kCommit = 12,   // Worker to server: the sums over all servers. The answer is kCommit without payload.
+  kMeasure = 13,  // Worker to server: the norm's sum over all servers, if gradients are clipped. The answer
+                  // is kMeasure with the sums of the server's shards.
 };
 
 enum class FrameDType : uint8_t { kNone = 0, kFloat32 = 1, kFloat64 = 2 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -36,6 +37,18 @@ class Sgd final : public Optimizer {
     // Clipped to a norm beyond that of any gradients, it is 0.
     Require(update.gradient_scale >= 0 && update.gradient_scale <= 1, "sums are divided by a count");
     rates_ = update;
+  }
+  absl::Status Measure(Stream&, const Update&, const float* parameters, const float* sums,
+                       absl::Span<float* const>, absl::Span<RegionSquares> squares) override {
+    Require(squares.size() == std::size(kShards), "every shard is measured");
+    for (size_t shard = 0; shard < squares.size(); ++shard) {
+      squares[shard] = {};
+      for (int64_t i = kShards[shard].begin; i < kShards[shard].end(); ++i) {
+        squares[shard].parameters += double{parameters[i]} * parameters[i];
+        squares[shard].measured += double{sums[i]} * sums[i];
+      }
+    }
+    return absl::OkStatus();
   }
   absl::Status Enqueue(Stream&, int, const Update& update, float* parameters, const float* sums,
                        absl::Span<float* const>) override {
@@ -73,7 +86,7 @@ class Watch final : public StoreActions {
   void ReplyNorm(const NormReply& reply) override {
     ++events;
     Require(reply.worker >= 0 && reply.worker < kWorkers, "a norm goes to a worker");
-    Require(std::isfinite(reply.sum_of_squares) && reply.sum_of_squares >= 0, "a sum of squares is a number");
+    for (const double value : reply.values) Require(value >= 0, "a sum of squares is a number");
   }
   void Fail(const absl::Status& status) override { fatal = status; }
 
@@ -105,7 +118,7 @@ proto::ParameterServer Consistency(uint64_t choice) {
 }
 
 std::unique_ptr<ParameterStore> MakeStore(const proto::ParameterServer& consistency, double clip_norm,
-                                          Stream& stream) {
+                                          bool measures, Stream& stream) {
   proto::Placement placement;
   placement.set_servers(1);
   for (const Range& range : kShards) {
@@ -123,7 +136,8 @@ std::unique_ptr<ParameterStore> MakeStore(const proto::ParameterServer& consiste
                      .schedule = LearningRateSchedule(optimizer, {.job = 1000}),
                      .parameter_server = consistency,
                      .global_batch = 100,
-                     .clip_norm = clip_norm};
+                     .clip_norm = clip_norm,
+                     .measures = measures};
   return *ParameterStore::Create(std::move(config), *ShardLayout::Create(placement, 0, 32),
                                  std::make_unique<Sgd>(), stream);
 }
@@ -154,17 +168,27 @@ std::string TakePayload(ByteReader& bytes, const Frame& frame) {
   return payload;
 }
 
-// A question for the norm or, with a payload, a commit. Numbers from 240 on are doubles bit by bit.
-absl::Status TakeExchange(ByteReader& bytes, ParameterStore& store, Watch& watch) {
+// A question for the norm or, with a payload, a commit; with `measure` a question for the norms of variables.
+// The payload repeats one number. Numbers from 240 on are doubles bit by bit.
+absl::Status TakeExchange(ByteReader& bytes, bool measure, ParameterStore& store, Watch& watch) {
   Frame frame = TakeFrame(bytes);
   frame.dtype = FrameDType::kFloat64;
   const uint64_t length = bytes.Number();
   const uint64_t number = bytes.Number();
   const auto small = static_cast<double>(number);
-  std::string payload(sizeof(double), '\0');
-  std::memcpy(payload.data(), number < 0xf0 ? static_cast<const void*>(&small) : &number, sizeof(double));
-  payload.resize(std::min<uint64_t>(length, sizeof(double)));
+  constexpr uint64_t kMostValues = 2 * std::size(kShards);
+  std::string payload;
+  for (uint64_t i = 0; i < kMostValues; ++i) {
+    payload.append(
+        number < 0xf0 ? reinterpret_cast<const char*>(&small) : reinterpret_cast<const char*>(&number),
+        sizeof(double));
+  }
+  payload.resize(std::min<uint64_t>(length, payload.size()));
   frame.payload_bytes = payload.size();
+  if (measure) {
+    frame.kind = FrameKind::kMeasure;
+    return store.OnMeasure(frame, {payload}, watch);
+  }
   frame.kind = length == 0 ? FrameKind::kNorm : FrameKind::kCommit;
   return length == 0 ? store.OnNorm(frame, {payload}, watch) : store.OnCommit(frame, {payload}, watch);
 }
@@ -185,7 +209,7 @@ void FuzzParameterStore(absl::string_view input) {
   NoStream stream;
   Watch watch;
   const uint64_t choice = bytes.Number();
-  const auto store = MakeStore(Consistency(choice), choice & 16 ? 0.5 : 0, stream);
+  const auto store = MakeStore(Consistency(choice), choice & 16 ? 0.5 : 0, choice & 32, stream);
   while (!bytes.empty()) {
     const int64_t version = store->version();
     const int events = watch.events;
@@ -195,8 +219,8 @@ void FuzzParameterStore(absl::string_view input) {
       status = store->OnFence(TakeFence(bytes), watch);
     } else if (kind == 1) {
       status = store->OnPull(TakeFrame(bytes), watch);
-    } else if (kind == 3) {
-      status = TakeExchange(bytes, *store, watch);
+    } else if (kind == 3 || kind == 4) {
+      status = TakeExchange(bytes, kind == 4, *store, watch);
     } else {
       Frame frame = TakeFrame(bytes);
       const std::string payload = TakePayload(bytes, frame);

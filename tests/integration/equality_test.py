@@ -193,12 +193,14 @@ class EqualityTest(TethysTest):
             self.assert_same_bits(again, first_run(servers(3, *cut), job))
 
     def test_other_optimizers_equal_local(self):
+        cut = ["strategy.parameter_server.partitioner.fixed.shards=7"]
         # The large epsilons keep gradients that are 0 but for rounding from becoming steps of full length.
         for optimizer, rate, strategies in (
                 ("adam { epsilon: 0.001 }", "0.005", (mirrored(3), servers(2))),
                 ("adagrad { initial_accumulator: 0.1 }", "0.005", (mirrored(3), servers(2))),
-                ("lars { trust: 0.05 }", "0.05", (mirrored(3),)),
-                ("lamb { epsilon: 0.001 }", "0.01", (mirrored(3),))):
+                ("lars { trust: 0.05 }", "0.05", (mirrored(3), servers(3, *cut))),
+                ("lamb { epsilon: 0.001 }", "0.01", (mirrored(3), servers(2))),
+                ("lamb { epsilon: 0.001 } clip { global_norm: 0.5 }", "0.01", (mirrored(3), servers(3, *cut)))):
             job = DENSE.replace("sgd { momentum: 0.9 }", optimizer).replace("0.05", rate).replace(
                 "linear_decay {}", "warm_up { epochs: 0.5 } cosine_decay {}")
             for overrides in strategies:

@@ -39,7 +39,7 @@ class ResumeTest(TethysTest):
         lamb = ADAM.replace("adam {}", "lamb {}")
         clipped = ADAM.replace("adam {}", "sgd { momentum: 0.9 } clip { global_norm: 0.5 }")
         kinds = {ADAM: "adam", clipped: "clipped", lamb: "lamb"}
-        for name, job in (("mirrored", ADAM), ("ps_sync", ADAM), ("ps_sync", clipped), ("mirrored", lamb)):
+        for name, job in (("mirrored", ADAM), ("ps_sync", ADAM), ("ps_sync", clipped), ("mirrored", lamb), ("ps_sync", lamb)):
             with contextlib.ExitStack() as runs:
                 stopped = {victim: runs.enter_context(Run([*STRATEGIES[name], *LONG, *SAVING], job=job))
                            for victim in STOPS}

@@ -7,9 +7,11 @@
 
 #include <cmath>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "ps/store_actions.h"
 #include "runtime/optim/optimizer.h"
 
@@ -20,7 +22,9 @@ class NoStream final : public Stream {
   absl::Status Synchronize() override { return absl::OkStatus(); }
 };
 
-// Computes w -= lr * mean gradient over the shards; the slot counts updates.
+// Computes w -= lr * mean gradient over the shards; the slot counts updates. If the update has sums of
+// squares, the mean gradient is multiplied by the root of those measured. Measures g^2, and adds 100 to the
+// slot.
 class FakeOptimizer final : public Optimizer {
  public:
   explicit FakeOptimizer(std::vector<Range> regions) : regions_(std::move(regions)) {}
@@ -28,13 +32,26 @@ class FakeOptimizer final : public Optimizer {
     return std::vector<std::unique_ptr<Buffer>>();
   }
   void SetRates(int, const Update& update) override { rates_ = update; }
+  absl::Status Measure(Stream&, const Update& update, const float* parameters, const float* sums,
+                       absl::Span<float* const> slots, absl::Span<RegionSquares> squares) override {
+    for (size_t region = 0; region < regions_.size(); ++region) {
+      squares[region] = {};
+      for (int64_t i = regions_[region].begin; i < regions_[region].end(); ++i) {
+        squares[region].parameters += parameters[i] * parameters[i];
+        squares[region].measured += std::pow(update.gradient_scale * sums[i], 2);
+        for (float* slot : slots) slot[i] += 100;
+      }
+    }
+    return absl::OkStatus();
+  }
   absl::Status Enqueue(Stream&, int, const Update& update, float* parameters, const float* sums,
                        absl::Span<float* const> slots) override {
-    for (const Range& region : regions_) {
-      const Range range = Intersection(region, update.part);
+    for (size_t region = 0; region < regions_.size(); ++region) {
+      const Range range = Intersection(regions_[region], update.part);
+      const double factor = update.squares.empty() ? 1 : std::sqrt(update.squares[region].measured);
       for (int64_t i = range.begin; i < range.end(); ++i) {
         EXPECT_TRUE(std::isfinite(sums[i])) << i;
-        parameters[i] -= static_cast<float>(rates_.learning_rate * rates_.gradient_scale * sums[i]);
+        parameters[i] -= static_cast<float>(rates_.learning_rate * rates_.gradient_scale * sums[i] * factor);
         for (float* slot : slots) slot[i] += 1;
       }
     }
@@ -51,11 +68,18 @@ class FakeOptimizer final : public Optimizer {
 struct Taken final : public StoreActions {
   void Record(const proto::AppliedPush& push) override { applied.push_back(push); }
   void Reply(const ParameterReply& reply) override { replies.push_back(reply); }
-  void ReplyNorm(const NormReply& reply) override { norms.push_back(reply); }
+  // As text: "w0 norm 44", "w0 measured 1 2 3 4", "w0 committed".
+  void ReplyNorm(const NormReply& reply) override {
+    const char* const kind = reply.kind == FrameKind::kNorm      ? "norm "
+                             : reply.kind == FrameKind::kMeasure ? "measured "
+                                                                 : "committed";
+    norms.push_back(absl::StrCat("w", reply.worker, " ", kind, absl::StrJoin(reply.values, " ")));
+    EXPECT_EQ(reply.values.size(), reply.kind == FrameKind::kCommit ? 0 : reply.count);
+  }
   void Fail(const absl::Status& status) override { fatal = status; }
 
   std::vector<ParameterReply> replies;
-  std::vector<NormReply> norms;
+  std::vector<std::string> norms;
   std::vector<proto::AppliedPush> applied;
   absl::Status fatal;
 };

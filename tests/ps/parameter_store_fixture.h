@@ -54,7 +54,8 @@ class ParameterStoreTest : public ::testing::Test {
                                                  .schedule = LearningRateSchedule(optimizer_, {.job = 1000}),
                                                  .parameter_server = parameter_server,
                                                  .global_batch = 100,
-                                                 .clip_norm = clip_norm_},
+                                                 .clip_norm = clip_norm_,
+                                                 .measures = measures_},
                                      std::move(layout), std::make_unique<FakeOptimizer>(regions), stream_);
   }
   void MakeBulk(int workers, proto::BulkSynchronous::Summation summation = proto::BulkSynchronous::ORDERED) {
@@ -124,12 +125,7 @@ class ParameterStoreTest : public ::testing::Test {
   std::string Words(const absl::Status& status) const {
     if (!status.ok()) return absl::StrCat("refused: ", StatusText(status));
     if (actions_.replies.empty() && actions_.norms.empty()) return "wait";
-    std::vector<std::string> words;
-    for (const NormReply& reply : actions_.norms) {
-      words.push_back(reply.kind == FrameKind::kCommit
-                          ? absl::StrCat("w", reply.worker, " committed")
-                          : absl::StrCat("w", reply.worker, " norm ", reply.sum_of_squares));
-    }
+    std::vector<std::string> words = actions_.norms;
     if (!actions_.replies.empty()) words.push_back(ReplyWords());
     return absl::StrJoin(words, ", ");
   }
@@ -149,6 +145,7 @@ class ParameterStoreTest : public ::testing::Test {
   }
 
   double clip_norm_ = 0;  // Of the stores that are made from now on.
+  bool measures_ = false;
   proto::Optimizer optimizer_;
   NoStream stream_;
   std::unique_ptr<ParameterStore> store_;

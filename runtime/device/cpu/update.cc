@@ -22,7 +22,8 @@ class RuleUpdate final : public UpdatePrimitive {
                    absl::Span<float* const> slots, int32_t* bad) override {
     TETHYS_CHECK(static_cast<int>(slots.size()) == loops_.slots, "this rule keeps ", loops_.slots,
                  " slots, not ", slots.size());
-    TETHYS_CHECK(loops_.measure == nullptr || step.part == kWholeArena, "a trust ratio needs whole regions");
+    TETHYS_CHECK(loops_.measure == nullptr || step.part == kWholeArena || !step.squares.empty(),
+                 "a trust ratio needs whole regions");
     const FlushDenormals flush;
     const absl::Span<const UpdateRegion> regions = RegionsOf(step.part);
     if (step.check_finite) {
@@ -36,9 +37,23 @@ class RuleUpdate final : public UpdatePrimitive {
       const Range range = Intersection(region->range, step.part);
       RegionFactors factors = {.weight_decay = region->weight_decay};
       if (loops_.measure != nullptr) {
-        factors.trust_ratio = TrustRatio(*region, *step.rates, parameters, gradient_sums, slots);
+        const RegionSquares squares =
+            step.squares.empty() ? MeasureRegion(*region, *step.rates, parameters, gradient_sums, slots)
+                                 : step.squares[&*region - regions_.data()];
+        factors.trust_ratio =
+            region->adapted ? loops_.trust_ratio(constants_, region->weight_decay, squares) : 1;
       }
       Update(range, factors, *step.rates, parameters, gradient_sums, slots);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Measure(Stream&, const UpdateStep& step, const float* parameters, const float* gradient_sums,
+                       absl::Span<float* const> slots, absl::Span<RegionSquares> squares) override {
+    TETHYS_CHECK(loops_.measure != nullptr && squares.size() == regions_.size());
+    const FlushDenormals flush;
+    for (size_t i = 0; i < regions_.size(); ++i) {
+      squares[i] = MeasureRegion(regions_[i], *step.rates, parameters, gradient_sums, slots);
     }
     return absl::OkStatus();
   }
@@ -78,8 +93,8 @@ class RuleUpdate final : public UpdatePrimitive {
   }
 
   // Changes the slots that the formula changes while it measures, also in regions that are not adapted.
-  float TrustRatio(const UpdateRegion& region, const UpdateRates& rates, const float* parameters,
-                   const float* gradient_sums, absl::Span<float* const> slots) const {
+  RegionSquares MeasureRegion(const UpdateRegion& region, const UpdateRates& rates, const float* parameters,
+                              const float* gradient_sums, absl::Span<float* const> slots) const {
     RegionSquares squares;
     float measured[kBlock];
     float* slots_here[kMostSlots] = {};
@@ -91,7 +106,7 @@ class RuleUpdate final : public UpdatePrimitive {
       squares.parameters += kernels_.sum_of_squares(count, parameters + begin);
       squares.measured += kernels_.sum_of_squares(count, measured);
     }
-    return region.adapted ? loops_.trust_ratio(constants_, region.weight_decay, squares) : 1;
+    return squares;
   }
 
   static constexpr int64_t kBlock = 4096;

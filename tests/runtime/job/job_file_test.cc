@@ -202,9 +202,13 @@ TEST(OverrideTest, ClippingIsRefusedOnlyWherePushesMeetAtServers) {
                         "servers add the pushes that have arrived"));
 }
 
-TEST(OverrideTest, TrustRatiosAreRefusedForEveryKindOfServers) {
+TEST(OverrideTest, TrustRatiosAreRefusedWhereServersUpdateByThemselves) {
   for (const std::string optimizer : {"lars", "lamb"}) {
-    for (const std::string consistency : {"bulk_synchronous", "stale_synchronous", "asynchronous"}) {
+    EXPECT_TRUE(
+        ParseJob(kJob, "my.textproto",
+                 {{"optimizer=" + optimizer, "strategy.parameter_server.consistency=bulk_synchronous"}})
+            .ok());
+    for (const std::string consistency : {"stale_synchronous", "asynchronous"}) {
       EXPECT_THAT(
           ErrorOf(kJob, {"optimizer=" + optimizer, "strategy.parameter_server.consistency=" + consistency}),
           HasSubstr("optimizer." + optimizer + " needs the norms of whole variables"));

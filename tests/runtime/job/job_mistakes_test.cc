@@ -268,11 +268,6 @@ INSTANTIATE_TEST_SUITE_P(
                 "my.textproto:11:30: ",
                 {"optimizer.decoupled_weight_decay is true, but the trust ratio of lamb scales the step",
                  "leave it out"}},
-        Mistake{
-            "sgd { momentum: 0.9 }",
-            "lars {}",
-            "my.textproto:11:3: ",
-            {"optimizer.lars needs the norms of whole variables, but a server holds parts", "mirrored {}"}},
         Mistake{"learning_rate: 0.05",
                 "learning_rate: 0.05 schedule { warm_up {} }",
                 "my.textproto:12:34: ",
