@@ -9,6 +9,22 @@
 namespace tethys {
 namespace {
 
+// Sums that layers wait for, on the training thread.
+class LayerSums final : public WorkerSums {
+ public:
+  explicit LayerSums(std::unique_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
+
+  absl::Status Sum(Stream&, float* data, int64_t count) override {
+    return Annotate(communicator_->AllReduce({data, static_cast<size_t>(count)}),
+                    "sum of batch statistics over the workers");
+  }
+  // All bytes until now.
+  TrafficCount traffic() const { return communicator_->traffic(); }
+
+ private:
+  const std::unique_ptr<Communicator> communicator_;
+};
+
 // Invariants:
 // 1. The communicator is used by one thread at a time, which has set reducing_. While backward runs, this is
 // the communication thread. In EnqueueEnd the training thread reduces, too: it is idle then, and no hand-over
@@ -20,8 +36,9 @@ namespace {
 class MirroredStrategy final : public Strategy {
  public:
   MirroredStrategy(std::unique_ptr<Communicator> communicator, absl::optional<ReplicaUpdate> update,
-                   MirroredOptions options)
+                   MirroredOptions options, std::unique_ptr<Communicator> layers)
       : communicator_(std::move(communicator)),
+        layer_sums_(layers == nullptr ? nullptr : std::make_unique<LayerSums>(std::move(layers))),
         options_(std::move(options)),
         update_(std::move(update)),
         thread_([this] { ReduceBuckets(); }) {}
@@ -43,6 +60,7 @@ class MirroredStrategy final : public Strategy {
   }
 
   std::string Describe() const override { return options_.exchange; }
+  WorkerSums* worker_sums() override { return layer_sums_.get(); }
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {
@@ -60,6 +78,7 @@ class MirroredStrategy final : public Strategy {
     MutexLock lock(mu_);
     // The traffic up to here formed the group and belongs to no step.
     traffic_ = reported_ = communicator_->traffic();
+    reported_of_layers_ = TrafficOfLayers();
     buckets_ = std::move(buckets);
     gradient_sums_ = arenas.gradient_sums;
     next_bucket_ = static_cast<int64_t>(buckets_.size());
@@ -114,6 +133,10 @@ class MirroredStrategy final : public Strategy {
       outcome_.bytes_in = traffic_.bytes_in - reported_.bytes_in;
       reported_ = traffic_;
     }
+    const TrafficCount of_layers = TrafficOfLayers();
+    outcome_.bytes_out += of_layers.bytes_out - reported_of_layers_.bytes_out;
+    outcome_.bytes_in += of_layers.bytes_in - reported_of_layers_.bytes_in;
+    reported_of_layers_ = of_layers;
     if (update_.has_value()) {
       TETHYS_ASSIGN_OR_RETURN(outcome_.update_ns, update_->Enqueue(parity));
     }
@@ -134,6 +157,10 @@ class MirroredStrategy final : public Strategy {
   }
 
  private:
+  TrafficCount TrafficOfLayers() const {
+    return layer_sums_ == nullptr ? TrafficCount() : layer_sums_->traffic();
+  }
+
   bool BucketWaits() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return failure_.ok() && next_bucket_ < static_cast<int64_t>(buckets_.size()) &&
            buckets_[next_bucket_].last_ready < ready_;
@@ -168,6 +195,7 @@ class MirroredStrategy final : public Strategy {
   }
 
   const std::unique_ptr<Communicator> communicator_;
+  const std::unique_ptr<LayerSums> layer_sums_;  // Used by the training thread. Null: there are none.
   const MirroredOptions options_;
 
   Mutex mu_;
@@ -188,7 +216,7 @@ class MirroredStrategy final : public Strategy {
   StepOutcome outcome_;
   int64_t ready_ranges_ = 0;
   int64_t announced_ = 0;
-  TrafficCount reported_;
+  TrafficCount reported_, reported_of_layers_;
 
   std::thread thread_;  // Declared last: it starts once all members above exist.
 };
@@ -197,12 +225,14 @@ class MirroredStrategy final : public Strategy {
 
 absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr<Communicator> communicator,
                                                                  absl::optional<ReplicaUpdate> update,
-                                                                 MirroredOptions options) {
+                                                                 MirroredOptions options,
+                                                                 std::unique_ptr<Communicator> layers) {
   if (options.bucket_bytes < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("mirrored.bucket_bytes is ", options.bucket_bytes, "; it must be at least 1"));
   }
-  return std::make_unique<MirroredStrategy>(std::move(communicator), std::move(update), std::move(options));
+  return std::make_unique<MirroredStrategy>(std::move(communicator), std::move(update), std::move(options),
+                                            std::move(layers));
 }
 
 }  // namespace tethys

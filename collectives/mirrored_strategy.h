@@ -28,10 +28,12 @@ struct MirroredOptions {
 };
 
 // `update` covers all variables of the arena. Without it, the sums stay in the gradient arena, and the caller
-// makes the update. Arenas and slots are host memory. InvalidArgument: bucket_bytes < 1.
-absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(std::unique_ptr<Communicator> communicator,
-                                                                 absl::optional<ReplicaUpdate> update,
-                                                                 MirroredOptions options);
+// makes the update. Arenas and slots are host memory. `layers` is a second communicator among the same ranks,
+// which makes worker_sums() while the first sums gradients; without it there are none. InvalidArgument:
+// bucket_bytes < 1.
+absl::StatusOr<std::unique_ptr<Strategy>> CreateMirroredStrategy(
+    std::unique_ptr<Communicator> communicator, absl::optional<ReplicaUpdate> update, MirroredOptions options,
+    std::unique_ptr<Communicator> layers = nullptr);
 
 }  // namespace tethys
 

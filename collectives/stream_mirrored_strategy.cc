@@ -20,9 +20,11 @@ namespace {
 //    are never overwritten while they are reduced or used.
 // 3. Behind each bucket its number is copied to the host memory of the step's parity. So an error can name
 //    the bucket that was awaited, even if a graph reduces them all.
-// 4. In bfloat16 a bucket is rounded, reduced and widened again on reductions_, at its place in rounded_: the
+// 4. Sums for layers are enqueued on reductions_, too, among the buckets: communicators that GPUs run at the
+//    same time may wait for each other. All ranks enqueue both in the same order.
+// 5. In bfloat16 a bucket is rounded, reduced and widened again on reductions_, at its place in rounded_: the
 //    sums in the arena are always float32.
-class StreamMirroredStrategy final : public Strategy {
+class StreamMirroredStrategy final : public Strategy, private WorkerSums {
  public:
   StreamMirroredStrategy(std::unique_ptr<StreamCommunicator> communicator, ReplicaUpdate update,
                          Device& device, Stream& stream, StreamMirroredOptions options)
@@ -35,6 +37,8 @@ class StreamMirroredStrategy final : public Strategy {
   absl::Status Initialize() {
     TETHYS_ASSIGN_OR_RETURN(reductions_, device_.CreateStream());
     TETHYS_ASSIGN_OR_RETURN(reduced_, device_.CreateEvent());
+    TETHYS_ASSIGN_OR_RETURN(layer_computed_, device_.CreateEvent());
+    TETHYS_ASSIGN_OR_RETURN(layer_summed_, device_.CreateEvent());
     TETHYS_ASSIGN_OR_RETURN(progress_, device_.Allocate(2 * sizeof(int32_t), MemoryKind::kPinnedHost));
     return absl::OkStatus();
   }
@@ -49,6 +53,8 @@ class StreamMirroredStrategy final : public Strategy {
     return absl::StrCat(communicator_->Describe(), options_.in_bfloat16 ? ", in bfloat16" : "",
                         options_.reason.empty() ? "" : ": ", options_.reason);
   }
+
+  WorkerSums* worker_sums() override { return options_.sums_for_layers ? this : nullptr; }
 
   absl::StatusOr<StrategyTraits> Prepare(const StepArenas& arenas,
                                          absl::Span<const Range> ready_order) override {
@@ -117,6 +123,14 @@ class StreamMirroredStrategy final : public Strategy {
   std::vector<absl::Span<float>> slots() override { return update_.slots(); }
 
  private:
+  absl::Status Sum(Stream& stream, float* data, int64_t count) override {
+    TETHYS_RETURN_IF_ERROR(layer_computed_->Record(stream));
+    TETHYS_RETURN_IF_ERROR(layer_computed_->Wait(*reductions_));
+    TETHYS_RETURN_IF_ERROR(communicator_->AllReduce(*reductions_, data, count));
+    TETHYS_RETURN_IF_ERROR(layer_summed_->Record(*reductions_));
+    return layer_summed_->Wait(stream);
+  }
+
   // Copies the numbers from 1 to the number of buckets to the device.
   absl::Status UploadNumbers() {
     std::vector<int32_t> numbers(buckets_.size());
@@ -178,7 +192,7 @@ class StreamMirroredStrategy final : public Strategy {
   int64_t Elements(int64_t bytes) const { return (bytes + element_bytes_ - 1) / element_bytes_; }
 
   // The bytes that a bandwidth-optimal ring moves, 2 (n - 1) / n of the vector. NCCL computes its bus
-  // bandwidth in the same way.
+  // bandwidth in the same way. Sums for layers are not counted.
   int64_t BytesMoved() const {
     int64_t bytes = 0;
     for (const Bucket& bucket : buckets_) bytes += bucket.range.count * element_bytes_;
@@ -193,7 +207,8 @@ class StreamMirroredStrategy final : public Strategy {
   const StreamMirroredOptions options_;
   const int64_t element_bytes_ = options_.in_bfloat16 ? sizeof(Bfloat16) : sizeof(float);  // In transit.
   std::unique_ptr<Stream> reductions_;
-  std::unique_ptr<Event> reduced_;    // Recorded behind the step's last bucket.
+  std::unique_ptr<Event> reduced_;  // Recorded behind the step's last bucket.
+  std::unique_ptr<Event> layer_computed_, layer_summed_;
   std::unique_ptr<Buffer> progress_;  // [2] int32: buckets reduced in the step of each parity.
   std::unique_ptr<Buffer> numbers_;   // [buckets] int32.
   std::unique_ptr<Buffer> rounded_;   // [arena] bfloat16; null in float32.

@@ -16,12 +16,24 @@
 namespace tethys {
 namespace {
 
-// The samples of the smallest part with any, when `samples` are split among `workers`, and each worker
-// computes `rows` at a time.
-int64_t SmallestPart(int64_t samples, int64_t workers, int64_t rows) {
-  int64_t smallest = rows;
-  for (const int64_t own : {samples / workers, (samples + workers - 1) / workers}) {
-    if (own > 0) smallest = std::min(smallest, own % rows == 0 ? rows : own % rows);
+// How a batch is split: among workers, of which each computes some rows at a time.
+struct Split {
+  int64_t workers = 1;
+  int64_t rows = 1;
+  bool together = false;  // What the workers compute at a time is normalised as one.
+};
+
+// The samples of the smallest part with any that is normalised by itself.
+int64_t SmallestPart(int64_t samples, const Split& split) {
+  const int64_t fewest = samples / split.workers, longer = samples % split.workers;
+  int64_t smallest = samples;
+  for (int64_t begin = 0; begin <= fewest; begin += split.rows) {
+    const auto of_worker = [&](int64_t own) { return std::clamp<int64_t>(own - begin, 0, split.rows); };
+    const int64_t few = of_worker(fewest), many = longer > 0 ? of_worker(fewest + 1) : 0;
+    const int64_t all = longer * many + (split.workers - longer) * few;
+    for (const int64_t part : {split.together ? all : few, split.together ? all : many}) {
+      if (part > 0) smallest = std::min(smallest, part);
+    }
   }
   return smallest;
 }
@@ -32,11 +44,14 @@ absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t tra
   const bool leased = LeasesBatches(job);
   const int64_t workers = leased ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
   const int64_t batch = leased ? BatchPerWorkerRows(job) : GlobalBatch(job);
-  const int64_t rows = MicroBatchRows((batch + workers - 1) / workers, std::max(1, job.micro_batches()));
-  TETHYS_RETURN_IF_ERROR(Annotate(model.CheckBatch(SmallestPart(batch, workers, rows)), "model"));
+  const Split split = {
+      .workers = workers,
+      .rows = MicroBatchRows((batch + workers - 1) / workers, std::max(1, job.micro_batches())),
+      .together = job.strategy().mirrored().synchronised_batch_normalisation()};
+  TETHYS_RETURN_IF_ERROR(Annotate(model.CheckBatch(SmallestPart(batch, split)), "model"));
   const int64_t rest = train_samples % batch;
   if (job.drop_remainder() || rest == 0) return absl::OkStatus();
-  const absl::Status short_batch = model.CheckBatch(SmallestPart(rest, workers, rows));
+  const absl::Status short_batch = model.CheckBatch(SmallestPart(rest, split));
   if (short_batch.ok()) return short_batch;
   return absl::InvalidArgumentError(absl::StrCat("model: ", short_batch.message(), "; an epoch of ",
                                                  train_samples, " samples ends with a batch of ", rest,

@@ -94,6 +94,7 @@ absl::Status Replica::Prepare() {
                                                 .scaling = options_.scaling,
                                                 .seed = options_.seed,
                                                 .groups = options_.groups,
+                                                .sums = LayerSums(),
                                                 .recomputes = options_.recomputes},
                                                {.parameters = parameters_->floats(),
                                                 .gradient_sums = gradient_sums,
@@ -118,6 +119,13 @@ absl::StatusOr<float*> Replica::GradientSums() {
   return gradients_->floats();
 }
 
+WorkerSums* Replica::LayerSums() {
+  WorkerSums* const of_strategy = strategy_->worker_sums();
+  if (of_strategy == nullptr || recorder_ == nullptr) return of_strategy;
+  layer_sums_ = std::make_unique<MeasuredSums>(*of_strategy, *recorder_, clock_);
+  return layer_sums_.get();
+}
+
 absl::Status Replica::CreatePipeline(const StrategyTraits& traits) {
   phases_->set_updates_here(traits.updates_here);
   TETHYS_ASSIGN_OR_RETURN(
@@ -133,6 +141,7 @@ absl::Status Replica::CreatePipeline(const StrategyTraits& traits) {
 
 void Replica::Detach() {
   pipeline_.reset();
+  layer_sums_.reset();
   strategy_.reset();
   feed_.reset();
   plan_.reset();

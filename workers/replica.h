@@ -31,6 +31,7 @@
 #include "runtime/telemetry/step_recorder.h"
 #include "workers/batch_feed.h"
 #include "workers/evaluator.h"
+#include "workers/measured_sums.h"
 #include "workers/step_pipeline.h"
 
 namespace tethys {
@@ -129,6 +130,8 @@ class Replica {
   absl::Status Prepare();
   absl::Status CreatePipeline(const StrategyTraits& traits);
   absl::StatusOr<float*> GradientSums();
+  // Those of the strategy; null if it has none.
+  WorkerSums* LayerSums();
   absl::StatusOr<std::unique_ptr<Buffer>> AllocateFloats(int64_t elements);
   // Brings parameters and statistics up to date for an evaluation.
   absl::Status PrepareEvaluation(absl::Span<const float> statistics);
@@ -155,6 +158,7 @@ class Replica {
   std::unique_ptr<Plan> plan_;
   std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<MeasuredSums> layer_sums_;  // Null without sums or records.
   std::unique_ptr<StepPipeline> pipeline_;
 };
 

@@ -16,9 +16,9 @@
 namespace tethys {
 namespace {
 
-// The group id of the job's gradient ring. A second ring (say, for synchronised statistics) would get another
-// id.
+// The group ids of a job's rings: of that which sums gradients, and of that which sums batch statistics.
 constexpr uint32_t kGradientGroup = 1;
+constexpr uint32_t kStatisticsGroup = 2;
 
 // The update of a replica that holds all parameters on its device.
 absl::StatusOr<ReplicaUpdate> UpdateOf(const proto::JobPlan& plan, Replica& replica) {
@@ -65,6 +65,12 @@ absl::StatusOr<RingOptions> RingOf(const TaskOptions& task, const proto::Setup& 
   return ring;
 }
 
+// Whether layers of this job need sums over all workers.
+bool SynchronisesLayers(const proto::Job& job, const Model& model) {
+  return job.strategy().mirrored().synchronised_batch_normalisation() && job.workers() > 1 &&
+         !model.statistics().variables().empty();
+}
+
 // Creates the strategy in which the GPUs themselves sum gradients.
 absl::StatusOr<std::unique_ptr<Strategy>> MirroredOnStreams(StreamExchange exchange,
                                                             const proto::JobPlan& plan, Replica& replica,
@@ -74,6 +80,7 @@ absl::StatusOr<std::unique_ptr<Strategy>> MirroredOnStreams(StreamExchange excha
   StreamMirroredOptions options;
   if (mirrored.has_bucket_bytes()) options.bucket_bytes = mirrored.bucket_bytes();
   options.in_bfloat16 = mirrored.gradients() == proto::Device::BF16;
+  options.sums_for_layers = SynchronisesLayers(plan.job(), replica.model());
   options.step_timeout = FromSeconds(plan.job().timeouts().step());
   options.clock = &clock;
   options.reason = std::move(exchange.reason);
@@ -92,11 +99,27 @@ absl::Status CheckSumsInFloat32(const proto::Mirrored& mirrored, absl::string_vi
       exchange, ": leave it out, or give every worker a GPU of its own"));
 }
 
+// A second group of connections, so that layers do not wait for gradients; null if none needs it.
+absl::StatusOr<std::unique_ptr<Communicator>> ConnectLayers(RingListener& listener, RingOptions ring,
+                                                            const proto::Job& job, const Model& model,
+                                                            bool any_on_gpu) {
+  if (!SynchronisesLayers(job, model)) return nullptr;
+  if (any_on_gpu) {
+    return absl::FailedPreconditionError(
+        "strategy.mirrored.synchronised_batch_normalisation is true, but GPUs cannot sum among themselves "
+        "here: leave it out, give every worker a GPU of its own, or train on CPUs");
+  }
+  ring.group = kStatisticsGroup;
+  TETHYS_ASSIGN_OR_RETURN(Exchange exchange,
+                          CreateExchange(listener, ring, job.strategy().mirrored().transport()));
+  return std::move(exchange.communicator);
+}
+
 absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, const proto::Setup& setup,
                                                    Replica& replica, RingListener& listener,
                                                    const Clock& clock, PeersCompute peers_compute) {
   const proto::JobPlan& plan = setup.plan();
-  TETHYS_ASSIGN_OR_RETURN(const RingOptions ring, RingOf(task, setup, clock, std::move(peers_compute)));
+  TETHYS_ASSIGN_OR_RETURN(RingOptions ring, RingOf(task, setup, clock, std::move(peers_compute)));
   const proto::Mirrored& mirrored = plan.job().strategy().mirrored();
   TETHYS_ASSIGN_OR_RETURN(Exchange exchange, CreateExchange(listener, ring, mirrored.transport()));
   // If any rank may have a GPU, all ranks take part in this choice, so that all choose the same exchange.
@@ -116,9 +139,12 @@ absl::StatusOr<std::unique_ptr<Strategy>> Mirrored(const TaskOptions& task, cons
   if (mirrored.has_bucket_bytes()) options.bucket_bytes = mirrored.bucket_bytes();
   options.exchange = exchange.description;
   options.in_memory_of_communicator = !any_on_gpu;
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<Communicator> layers,
+                          ConnectLayers(listener, std::move(ring), plan.job(), replica.model(), any_on_gpu));
   TETHYS_ASSIGN_OR_RETURN(absl::optional<ReplicaUpdate> update, UpdateOf(plan, replica));
   if (replica.device().reads_host_memory()) {
-    return CreateMirroredStrategy(std::move(exchange.communicator), std::move(update), options);
+    return CreateMirroredStrategy(std::move(exchange.communicator), std::move(update), options,
+                                  std::move(layers));
   }
   // If the host cannot use the device's memory, the host only sums gradients, and the staged strategy makes
   // the update on the device.

@@ -282,6 +282,23 @@ std::vector<Moved> MirroredTraffic(const proto::JobPlan& plan, const Model& mode
   return moved;
 }
 
+// What batch normalisation over all workers sums in a step: two vectors in forward, one in backward.
+std::string StatisticsNote(const proto::Job& job, const Model& model) {
+  if (!job.strategy().mirrored().synchronised_batch_normalisation() || job.workers() < 2) return "";
+  int64_t layers = 0, floats = 0;
+  for (const Model::Layer& layer : model.layers()) {
+    if (layer.statistics.empty() || !layer.trains()) continue;
+    const int64_t channels = layer.statistics.front().count;
+    ++layers;
+    floats += (channels + 1) + channels + 2 * channels;
+  }
+  if (layers == 0) return "";
+  const int64_t parts = std::max(1, job.micro_batches());
+  return absl::StrFormat(
+      "Besides, all workers wait for one another %d times in a step to sum batch statistics, %s in all.\n",
+      3 * layers * parts, BytesText(floats * parts * kFloatBytes));
+}
+
 std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
                          const std::vector<int>& worker_hosts) {
   const int64_t workers = plan.job().workers();
@@ -309,7 +326,8 @@ std::string TrafficTable(const proto::JobPlan& plan, const Model& model,
   } else {
     rows.push_back({"the worker", "0 B", "0 B", "-", "one worker exchanges nothing"});
   }
-  return absl::StrCat(Table(columns, rows), memory ? absl::StrCat(kMemoryNote, "\n") : "");
+  return absl::StrCat(Table(columns, rows), memory ? absl::StrCat(kMemoryNote, "\n") : "",
+                      StatisticsNote(plan.job(), model));
 }
 
 }  // namespace

@@ -6,10 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/base/status.h"
+#include "runtime/device/worker_sums.h"
 
 namespace tethys {
-
-class Stream;
 
 // y = activation((x - mean) / sqrt(variance + epsilon) * scale + offset), channel by channel.
 //   x, y [rows, positions, channels]; mean, variance, scale, offset [channels]
@@ -17,6 +16,9 @@ class Stream;
 // The samples of a batch are its leading rows with a weight above 0. They are split into `groups` parts as
 // even as possible, the larger ones first, each of which is normalised by its own mean and variance, as n
 // workers with a part each would do. Rows behind the samples take no part: y and dx are 0 there.
+//
+// A primitive that is made with WorkerSums, for one group, normalises by the samples of all workers' batches
+// together.
 struct BatchNormalisationShape {
   int64_t rows = 0;
   int64_t positions = 1;  // Height times width; 1 for vectors.
@@ -57,6 +59,13 @@ inline absl::Status CheckShape(const BatchNormalisationShape& shape) {
   return absl::OkStatus();
 }
 
+// InvalidArgument: several groups, which would not be one batch, with `sums`.
+inline absl::Status CheckShape(const BatchNormalisationShape& shape, const WorkerSums* sums) {
+  if (sums == nullptr || shape.groups == 1) return CheckShape(shape);
+  return absl::InvalidArgumentError(
+      absl::StrCat("batch normalisation over all workers has ", shape.groups, " groups; it must have one"));
+}
+
 // A layer's variables; device memory.
 struct ScaleAndOffset {
   const float* scale = nullptr;
@@ -69,11 +78,15 @@ class BatchNormalisationPrimitive {
   virtual ~BatchNormalisationPrimitive() = default;
 
   // Normalises by the statistics of the batch, which the primitive keeps until the next Forward. The variance
-  // is that of the population (divided by the number of values). `weights` [rows].
+  // is that of the population (divided by the number of values). `weights` [rows]. Forward and Backward (with
+  // dx) have the errors of WorkerSums.
   virtual absl::Status Forward(Stream& stream, const float* x, const float* weights,
                                const ScaleAndOffset& variables, float* y) = 0;
+  // Computes y of the last Forward again, from its input x.
+  virtual absl::Status Repeat(Stream& stream, const float* x, const ScaleAndOffset& variables, float* y) = 0;
   // Derivatives of the last Forward, from its input x. With relu, gradients of outputs that are not positive
-  // are 0. dscale and doffset are overwritten, and so is dx, unless it is null. `dx` may be `dy`.
+  // are 0. dscale and doffset are overwritten, and so is dx, unless it is null. `dx` may be `dy`. dscale and
+  // doffset are sums over the worker's own samples.
   virtual absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables,
                                 const float* dy, float* dx, float* dscale, float* doffset) = 0;
 

@@ -27,8 +27,9 @@ class PrimitiveFactory {
       const MaxPoolingShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
       const AveragePoolingShape& shape) = 0;
+  // `sums` outlives the primitive; null: the primitive normalises by this worker's batch.
   virtual absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-      const BatchNormalisationShape& shape) = 0;
+      const BatchNormalisationShape& shape, WorkerSums* sums) = 0;
   virtual absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(int64_t rows, int64_t columns) = 0;
   virtual absl::StatusOr<std::unique_ptr<ActivationPrimitive>> CreateActivation(

@@ -15,7 +15,8 @@ inline constexpr int64_t kNormalisationThreads = 32768;
 constexpr int64_t MostNormalisationWorkspace(int64_t groups, int64_t channels) {
   const int64_t values = groups * channels;
   const int64_t tiles = values < kNormalisationThreads ? kNormalisationThreads : values;
-  return 2 * tiles * static_cast<int64_t>(sizeof(double)) + 5 * values * static_cast<int64_t>(sizeof(float)) +
+  return 2 * tiles * static_cast<int64_t>(sizeof(double)) +
+         (8 * values + 1) * static_cast<int64_t>(sizeof(float)) +
          (groups + 1) * static_cast<int64_t>(sizeof(int64_t));
 }
 

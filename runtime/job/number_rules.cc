@@ -151,6 +151,7 @@ constexpr Rule kRules[] = {
     {"strategy.mirrored.bucket_bytes", kUnset, From(64, kMaxMessageBytes)},
     {"strategy.mirrored.transport", proto::Mirrored::AUTOMATIC, From(0, proto::Mirrored::Transport_MAX)},
     {"strategy.mirrored.gradients", proto::Device::FP32, From(0, proto::Device::Precision_MAX)},
+    {"strategy.mirrored.synchronised_batch_normalisation", 0, From(0, 1)},
     {"strategy.parameter_server.servers", 1, From(1, 1024)},
     {"strategy.parameter_server.message_bytes", kUnset, From(64, kMaxMessageBytes)},
     {"strategy.parameter_server.partitioner.min_size.min_shard_bytes", 256 * 1024, From(1, kMaxBytes)},

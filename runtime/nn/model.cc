@@ -169,7 +169,7 @@ absl::Status Model::CheckBatch(int64_t samples) const {
     if (samples >= least || !layer.trains()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "layer '", layer.name(), "' (", layer.operation->Describe(), ") would normalise ", samples,
-        " value of each channel, which gives 0: it needs batches of at least ", least, " samples a worker"));
+        " value of each channel, which gives 0: it needs batches of at least ", least, " samples"));
   }
   return absl::OkStatus();
 }

@@ -204,6 +204,7 @@ absl::Status ModelPlan::CompileLayer(int index, absl::Span<const VariableMemory>
                                                                 .rows = rows_,
                                                                 .trains = TrainsLayer(index),
                                                                 .groups = options_.groups,
+                                                                .sums = options_.sums,
                                                                 .seed = options_.seed,
                                                                 .step = step == nullptr ? nullptr : step + i,
                                                                 .later_part = i > 0,
@@ -299,8 +300,8 @@ absl::Status ModelPlan::Backward(ReadyCallback ready) {
 
 absl::Status ModelPlan::Repeat(const PlanNode& node) {
   return node.Of(micro_batch_)
-      .Forward(stream_,
-               {.x = node.x, .y = node.y_again, .row_weights = batch_.weights + micro_batch_ * rows_});
+      .Repeat(stream_,
+              {.x = node.x, .y = node.y_again, .row_weights = batch_.weights + micro_batch_ * rows_});
 }
 
 absl::Status ModelPlan::GatherParts(int index) {

@@ -35,6 +35,9 @@ struct PlanOptions {
   InputScaling scaling = {};
   uint64_t seed = 0;   // Of dropout.
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
+  // Sums over the workers whose batches are normalised as one, for a plan that trains; outlives the plan.
+  // Null: each worker's batch is normalised by itself.
+  WorkerSums* sums = nullptr;
   bool recomputes = false;  // Backward computes values again to save memory; see PlanStepMemory.
 };
 
@@ -78,7 +81,8 @@ class Plan {
   // layer uses them. A graph may capture it.
   virtual absl::Status EnqueueStepNumbers(const StepNumbers* host) = 0;
 
-  // Converts a micro-batch of the batch that was taken, then runs the forward pass and the loss. On a device
+  // Converts a micro-batch of the batch that was taken, then runs the forward pass and the loss. Forward and
+  // Backward have the errors of PlanOptions::sums. On a device
   // that does not read host memory, Forward and Backward enqueue the same stream work every time, so a graph
   // may capture them.
   virtual absl::Status Forward(int64_t micro_batch) = 0;

@@ -55,6 +55,12 @@ void StepRecorder::Mark(Phase phase) {
   last_mark_ = now;
 }
 
+void StepRecorder::CountAsExchange(Nanoseconds begin) {
+  const Nanoseconds waited = clock_.Now() - begin;
+  current_->phase_ns[static_cast<int>(Phase::kExchange)] += waited;
+  last_mark_ += waited;
+}
+
 void StepRecorder::BucketReady(int index) {
   TETHYS_CHECK(index >= 0 && index < buckets_, "bucket ", index, " of ", buckets_);
   current_buckets_[index] = clock_.Now() - current_->begin_ns;

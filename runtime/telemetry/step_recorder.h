@@ -35,7 +35,7 @@ enum class Phase {
   kData,     // Waiting for and building the batch.
   kForward,  // Forward and loss.
   kBackward,
-  kExchange,  // From the end of backward until the update is done, plus a pull before forward.
+  kExchange,  // From the end of backward until the update is done, plus waits for other workers before that.
 };
 inline constexpr int kPhases = 4;
 
@@ -87,6 +87,9 @@ class StepRecorder {
   void BeginExchange() { computing_.store(false, std::memory_order_relaxed); }
   // Marks the step as computing again, after an exchange before its forward pass.
   void EndExchange() { computing_.store(true, std::memory_order_relaxed); }
+  // Counts the time since `begin`, at which a phase that still runs began to wait for other workers, as
+  // exchange.
+  void CountAsExchange(Nanoseconds begin);
   // Records when gradient bucket `index` holds its final sums, before its collective begins.
   void BucketReady(int index);
   // Ends the oldest step that was begun and not ended. If it began before the previous step's end, its time

@@ -101,6 +101,16 @@ class ConvolutionEqualityTest(TethysTest):
                 distances = self.distances(local, virtual)
                 self.assertGreater(max(distances.values()), 1e-3, "the replicas normalise like one worker")
 
+    def test_synchronised_batch_normalisation_equals_one_worker(self):
+        few = "max_steps=50"  # The 24th is a short batch of 57.
+        synchronised = [*mirrored(3), "strategy.mirrored.synchronised_batch_normalisation=true", few]
+        with Run(["strategy=local", few], job=NORMALISED).run() as local:
+            for overrides in ([], ["strategy.mirrored.transport=TCP"], ["device.recompute=true"]):
+                with self.subTest(overrides=overrides), Run([*synchronised, *overrides], job=NORMALISED).run() as run:
+                    self.assert_close(run, local)
+                    with Run([*synchronised, *overrides, "checkpoint.every_steps=7"], job=NORMALISED).run() as saving:
+                        self.assert_same_bits(saving, run)  # Also the moving statistics.
+
     def test_micro_batches_equal_the_batch(self):
         dropout = CONVOLUTIONS.replace("layer { dense { units: 84 } }",
                                        "layer { dropout { rate: 0.3 } } layer { dense { units: 84 } }")

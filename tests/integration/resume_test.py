@@ -18,6 +18,7 @@ SAVING = ["checkpoint.every_steps=7"]
 ADAM = JOB.replace("sgd { momentum: 0.9 }", "adam {}").replace("0.05", "0.002").replace("units: 128 activation: RELU } }", """units: 128 } }
   layer { batch_normalisation { activation: RELU } }
   layer { dropout { rate: 0.2 } }""")
+SYNCHRONISED = [*STRATEGIES["mirrored"], "strategy.mirrored.synchronised_batch_normalisation=true"]
 STOPS = {"launcher": signal.SIGINT, "chief": signal.SIGKILL, "worker": signal.SIGKILL}
 
 
@@ -39,14 +40,16 @@ class ResumeTest(TethysTest):
         lamb = ADAM.replace("adam {}", "lamb {}")
         clipped = ADAM.replace("adam {}", "sgd { momentum: 0.9 } clip { global_norm: 0.5 }")
         kinds = {ADAM: "adam", clipped: "clipped", lamb: "lamb"}
-        for name, job in (("mirrored", ADAM), ("ps_sync", ADAM), ("ps_sync", clipped), ("mirrored", lamb), ("ps_sync", lamb)):
+        strategies = {**STRATEGIES, "synchronised": SYNCHRONISED}
+        for name, job in (("synchronised", ADAM), ("ps_sync", ADAM), ("ps_sync", clipped), ("mirrored", lamb),
+                          ("ps_sync", lamb)):
             with contextlib.ExitStack() as runs:
-                stopped = {victim: runs.enter_context(Run([*STRATEGIES[name], *LONG, *SAVING], job=job))
+                stopped = {victim: runs.enter_context(Run([*strategies[name], *LONG, *SAVING], job=job))
                            for victim in STOPS}
                 for victim, run in stopped.items():
                     self.stop_somewhere(run, victim)
                 end = [f"max_steps={max(run.saved_step() for run in stopped.values()) + 30}"]
-                straight = runs.enter_context(Run([*STRATEGIES[name], *LONG, *end], job=job)).run()
+                straight = runs.enter_context(Run([*strategies[name], *LONG, *end], job=job)).run()
                 for victim, run in stopped.items():
                     with self.subTest(strategy=name, kind=kinds[job], victim=victim):
                         run.run(resume=True, overrides=end)

@@ -105,6 +105,10 @@ class LateBatchNormalisation final : public BatchNormalisationPrimitive {
     Late(stream).Enqueue([=, this] { return now_->Forward(cpu_, x, weights, variables, y); });
     return absl::OkStatus();
   }
+  absl::Status Repeat(Stream& stream, const float* x, const ScaleAndOffset& variables, float* y) override {
+    Late(stream).Enqueue([=, this] { return now_->Repeat(cpu_, x, variables, y); });
+    return absl::OkStatus();
+  }
   absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables, const float* dy,
                         float* dx, float* dscale, float* doffset) override {
     Late(stream).Enqueue([=, this] { return now_->Backward(cpu_, x, variables, dy, dx, dscale, doffset); });
@@ -352,8 +356,8 @@ class LateDevice final : public Device {
     return std::make_unique<LateAveragePooling>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-      const BatchNormalisationShape& shape) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateBatchNormalisation(shape));
+      const BatchNormalisationShape& shape, WorkerSums* sums) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateBatchNormalisation(shape, sums));
     return std::make_unique<LateBatchNormalisation>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<DropoutPrimitive>> CreateDropout(const DropoutShape& shape) override {

@@ -36,7 +36,7 @@ class PlanJobTest : public ::testing::Test {
     const absl::Status status = PlanOf(layers, rest).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << rest << ": " << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("model: layer 'norm'")) << rest;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("batches of at least 2 samples a worker")) << rest;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("batches of at least 2 samples")) << rest;
   }
 
   const testing::TempDirectory directory_;
@@ -78,6 +78,21 @@ TEST_F(PlanJobTest, NormalisationOfTwoValuesIsAccepted) {
     EXPECT_TRUE(PlanOf(kDense, absl::StrCat(rest, " drop_remainder: true")).ok()) << rest;
   }
   EXPECT_TRUE(PlanOf(kImages, "batch_size_per_worker: 1").ok()) << "an image has four positions";
+}
+
+TEST_F(PlanJobTest, SynchronisedNormalisationCountsTheSamplesOfAllWorkers) {
+  const auto batch_of = [](int samples) {
+    return absl::StrCat("workers: 3 global_batch_size: ", samples,
+                        " strategy { mirrored { synchronised_batch_normalisation: true } }");
+  };
+  EXPECT_TRUE(PlanOf(kDense, batch_of(6)).ok()) << "the last batch has two samples";
+  ExpectRefused(kDense, batch_of(19));  // The last batch has one.
+  EXPECT_TRUE(PlanOf(kDense, absl::StrCat(batch_of(12), " micro_batches: 4")).ok());
+  EXPECT_TRUE(PlanOf(kDense, absl::StrCat(batch_of(8), " drop_remainder: true micro_batches: 2")).ok());
+  // In parts of two rows a worker: four samples, then one.
+  ExpectRefused(kDense,
+                "workers: 2 global_batch_size: 5 micro_batches: 2 drop_remainder: true strategy { "
+                "mirrored { synchronised_batch_normalisation: true } }");
 }
 
 }  // namespace

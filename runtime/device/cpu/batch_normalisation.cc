@@ -35,12 +35,14 @@ struct Moments {
 
 class BatchNormalisation final : public BatchNormalisationPrimitive {
  public:
-  BatchNormalisation(const BatchNormalisationShape& shape, const Kernels& kernels)
+  BatchNormalisation(const BatchNormalisationShape& shape, WorkerSums* sums, const Kernels& kernels)
       : shape_(shape),
+        worker_sums_(sums),
         kernels_(kernels),
         block_(std::clamp<int64_t>(kBlockElements / shape.channels, kLeastBlock, kMostBlock)),
         moments_(shape.channels),
         group_begins_(shape.groups + 1),
+        counts_(shape.groups),
         means_(shape.groups * shape.channels),
         variances_(means_.size()),
         inverse_deviations_(means_.size()),
@@ -50,37 +52,50 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
         block_sums_(shape.channels),
         block_products_(shape.channels),
         mean_dy_(shape.channels),
-        slopes_(shape.channels) {}
+        slopes_(shape.channels),
+        exchanged_(sums == nullptr ? 0 : 2 * shape.channels) {}
 
-  absl::Status Forward(Stream&, const float* x, const float* weights, const ScaleAndOffset& variables,
+  absl::Status Forward(Stream& stream, const float* x, const float* weights, const ScaleAndOffset& variables,
                        float* y) override {
     const FlushDenormals flush;
     FindGroups(weights);
     for (int64_t g = 0; g < shape_.groups; ++g) {
-      FindMoments(g, x);
-      kernels_.normalise(Positions(g), GroupNormalisation(g, variables), x + First(g), y + First(g));
+      MergeMoments(g, x);
+      if (worker_sums_ != nullptr) TETHYS_RETURN_IF_ERROR(MergeWorkers(stream));
+      KeepStatistics(g);
+      Normalise(g, x, variables, y);
     }
     ClearBehindSamples(y);
     return absl::OkStatus();
   }
 
-  absl::Status Backward(Stream&, const float* x, const ScaleAndOffset& variables, const float* dy, float* dx,
-                        float* dscale, float* doffset) override {
+  absl::Status Repeat(Stream&, const float* x, const ScaleAndOffset& variables, float* y) override {
+    const FlushDenormals flush;
+    for (int64_t g = 0; g < shape_.groups; ++g) Normalise(g, x, variables, y);
+    ClearBehindSamples(y);
+    return absl::OkStatus();
+  }
+
+  absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables, const float* dy,
+                        float* dx, float* dscale, float* doffset) override {
     const FlushDenormals flush;
     std::fill_n(dscale, shape_.channels, 0.0f);
     std::fill_n(doffset, shape_.channels, 0.0f);
     for (int64_t g = 0; g < shape_.groups; ++g) {
       const Normalisation normalisation = GroupNormalisation(g, variables);
       SumGradients(g, normalisation, x, dy);
-      const auto count = static_cast<double>(std::max<int64_t>(Positions(g), 1));
+      for (int64_t c = 0; c < shape_.channels; ++c) {
+        dscale[c] += static_cast<float>(products_[c] * OfGroup(inverse_deviations_, g)[c]);
+        doffset[c] += static_cast<float>(sums_[c]);
+      }
+      if (dx == nullptr) continue;
+      if (worker_sums_ != nullptr) TETHYS_RETURN_IF_ERROR(SumGradientsOfWorkers(stream));
+      const double count = std::max(counts_[g], 1.0);
       for (int64_t c = 0; c < shape_.channels; ++c) {
         const double inverse = OfGroup(inverse_deviations_, g)[c];
-        dscale[c] += static_cast<float>(products_[c] * inverse);
-        doffset[c] += static_cast<float>(sums_[c]);
         mean_dy_[c] = static_cast<float>(sums_[c] / count);
         slopes_[c] = static_cast<float>(products_[c] * inverse * inverse / count);
       }
-      if (dx == nullptr) continue;
       kernels_.normalised_gradient(Positions(g), normalisation, mean_dy_.data(), slopes_.data(), x + First(g),
                                    dy + First(g), dx + First(g));
     }
@@ -113,8 +128,7 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
       for (int64_t g = 0; g < shape_.groups; ++g) {
         const double weight = Weight(g);
         batch_mean += weight * OfGroup(means_, g)[c];
-        batch_variance +=
-            weight * SampleFactor(static_cast<double>(Positions(g))) * OfGroup(variances_, g)[c];
+        batch_variance += weight * SampleFactor(counts_[g]) * OfGroup(variances_, g)[c];
       }
       mean[c] = static_cast<float>(kept * mean[c] + added * batch_mean);
       variance[c] = static_cast<float>(kept * variance[c] + added * batch_variance);
@@ -157,14 +171,42 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     }
   }
 
-  void FindMoments(int64_t group, const float* x) {
+  void MergeMoments(int64_t group, const float* x) {
     moments_.Clear();
     ForEachBlock(group, [&](int64_t first, int64_t positions) {
       kernels_.channel_moments(positions, shape_.channels, x + first, block_sums_.data(),
                                block_products_.data());
       moments_.Merge(positions, block_sums_, block_products_);
     });
-    const auto count = static_cast<double>(std::max<int64_t>(moments_.count, 1));
+  }
+
+  // Merges moments_ with those of the other workers: first the means, then the squared deviations from the
+  // common mean, so that single precision on the way costs no more than it does in the results. Rows are
+  // counted, not positions, so that the sum is exact.
+  absl::Status MergeWorkers(Stream& stream) {
+    const int64_t channels = shape_.channels;
+    const auto own_rows = static_cast<double>(Rows(0)), own_count = static_cast<double>(moments_.count);
+    for (int64_t c = 0; c < channels; ++c) {
+      exchanged_[c] = static_cast<float>(moments_.means[c] * own_rows);
+    }
+    exchanged_[channels] = static_cast<float>(own_rows);
+    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, exchanged_.data(), channels + 1));
+    const double rows = exchanged_[channels];
+    for (int64_t c = 0; c < channels; ++c) {
+      const double mean = exchanged_[c] / std::max(rows, 1.0), difference = moments_.means[c] - mean;
+      exchanged_[c] = static_cast<float>(moments_.squares[c] + own_count * difference * difference);
+      moments_.means[c] = mean;
+    }
+    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, exchanged_.data(), channels));
+    std::copy_n(exchanged_.begin(), channels, moments_.squares.begin());
+    moments_.count = static_cast<int64_t>(rows) * shape_.positions;
+    return absl::OkStatus();
+  }
+
+  // Turns moments_ into the statistics of the group.
+  void KeepStatistics(int64_t group) {
+    counts_[group] = static_cast<double>(moments_.count);
+    const double count = std::max(counts_[group], 1.0);
     const int64_t first = group * shape_.channels;
     for (int64_t c = 0; c < shape_.channels; ++c) {
       const double variance = moments_.squares[c] / count;
@@ -188,6 +230,22 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
     });
   }
 
+  absl::Status SumGradientsOfWorkers(Stream& stream) {
+    const auto products = exchanged_.begin() + shape_.channels;
+    const auto rounded = [](double sum) { return static_cast<float>(sum); };
+    std::transform(sums_.begin(), sums_.end(), exchanged_.begin(), rounded);
+    std::transform(products_.begin(), products_.end(), products, rounded);
+    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, exchanged_.data(), 2 * shape_.channels));
+    std::copy_n(exchanged_.begin(), shape_.channels, sums_.begin());
+    std::copy_n(products, shape_.channels, products_.begin());
+    return absl::OkStatus();
+  }
+
+  void Normalise(int64_t group, const float* x, const ScaleAndOffset& variables, float* y) {
+    kernels_.normalise(Positions(group), GroupNormalisation(group, variables), x + First(group),
+                       y + First(group));
+  }
+
   // Valid until the next call.
   Normalisation GroupNormalisation(int64_t group, const ScaleAndOffset& variables) {
     for (int64_t c = 0; c < shape_.channels; ++c) {
@@ -206,25 +264,29 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   }
 
   const BatchNormalisationShape shape_;
+  WorkerSums* const worker_sums_;  // Null: the batch is this worker's.
   const Kernels& kernels_;
   const int64_t block_;  // Positions.
 
   // Results of the last Forward.
   Moments moments_;
   std::vector<int64_t> group_begins_;  // In rows; behind the last, the number of samples.
+  std::vector<double> counts_;  // [groups], of the values of a channel; with worker_sums_, of all workers'.
   std::vector<float> means_, variances_, inverse_deviations_;  // [groups, channels]
 
   // Scratch memory, [channels].
   std::vector<float> factors_;
   std::vector<double> sums_, products_;
   std::vector<float> block_sums_, block_products_, mean_dy_, slopes_;
+  std::vector<float> exchanged_;  // [2, channels]; empty without worker_sums_.
 };
 
 }  // namespace
 
 std::unique_ptr<BatchNormalisationPrimitive> CreateBatchNormalisation(const BatchNormalisationShape& shape,
+                                                                      WorkerSums* sums,
                                                                       const Kernels& kernels) {
-  return std::make_unique<BatchNormalisation>(shape, kernels);
+  return std::make_unique<BatchNormalisation>(shape, sums, kernels);
 }
 
 }  // namespace tethys::cpu

@@ -141,9 +141,9 @@ class CpuDevice final : public Device {
     return cpu::CreateAveragePooling(shape, kernels_);
   }
   absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-      const BatchNormalisationShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cpu::CreateBatchNormalisation(shape, kernels_);
+      const BatchNormalisationShape& shape, WorkerSums* sums) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape, sums));
+    return cpu::CreateBatchNormalisation(shape, sums, kernels_);
   }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckCount(shape.count));

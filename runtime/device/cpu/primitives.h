@@ -20,6 +20,7 @@ absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxP
 std::unique_ptr<AveragePoolingPrimitive> CreateAveragePooling(const AveragePoolingShape& shape,
                                                               const Kernels& kernels);
 std::unique_ptr<BatchNormalisationPrimitive> CreateBatchNormalisation(const BatchNormalisationShape& shape,
+                                                                      WorkerSums* sums,
                                                                       const Kernels& kernels);
 std::unique_ptr<SumPrimitive> CreateSum(const SumShape& shape, const Kernels& kernels);
 std::unique_ptr<BiasPrimitive> CreateBias(int64_t rows, int64_t columns);

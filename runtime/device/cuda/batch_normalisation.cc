@@ -38,20 +38,35 @@ class Cutter {
 class BatchNormalisation final : public BatchNormalisationPrimitive {
  public:
   BatchNormalisation(const NormalisationArguments& arguments, const BatchNormalisationShape& shape,
-                     std::unique_ptr<Buffer> memory)
+                     WorkerSums* sums, std::unique_ptr<Buffer> memory)
       : arguments_(arguments),
+        worker_sums_(sums),
         decay_(shape.decay),
         later_part_(shape.later_part),
         memory_(std::move(memory)) {}
 
   absl::Status Forward(Stream& stream, const float* x, const float* weights, const ScaleAndOffset& variables,
                        float* y) override {
+    if (worker_sums_ != nullptr) return ForwardOfWorkers(stream, x, weights, variables, y);
     TETHYS_RETURN_IF_CUDA_ERROR(BatchNormalisationForward(Handle(stream), arguments_, x, weights,
                                                           variables.scale, variables.offset, y));
     return absl::OkStatus();
   }
+  absl::Status Repeat(Stream& stream, const float* x, const ScaleAndOffset& variables, float* y) override {
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        NormaliseAgain(Handle(stream), arguments_, x, variables.scale, variables.offset, y));
+    return absl::OkStatus();
+  }
   absl::Status Backward(Stream& stream, const float* x, const ScaleAndOffset& variables, const float* dy,
                         float* dx, float* dscale, float* doffset) override {
+    if (worker_sums_ != nullptr && dx != nullptr) {
+      TETHYS_RETURN_IF_CUDA_ERROR(OwnGradients(Handle(stream), arguments_, x, variables.scale,
+                                               variables.offset, dy, dscale, doffset));
+      TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, arguments_.worker_gradients, 2 * arguments_.channels));
+      TETHYS_RETURN_IF_CUDA_ERROR(
+          GradientByWorkers(Handle(stream), arguments_, x, variables.scale, variables.offset, dy, dx));
+      return absl::OkStatus();
+    }
     TETHYS_RETURN_IF_CUDA_ERROR(BatchNormalisationBackward(Handle(stream), arguments_, x, variables.scale,
                                                            variables.offset, dy, dx, dscale, doffset));
     return absl::OkStatus();
@@ -71,7 +86,20 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
   int64_t workspace_bytes() const override { return memory_->bytes(); }
 
  private:
+  absl::Status ForwardOfWorkers(Stream& stream, const float* x, const float* weights,
+                                const ScaleAndOffset& variables, float* y) {
+    const int64_t channels = arguments_.channels;
+    TETHYS_RETURN_IF_CUDA_ERROR(OwnMeans(Handle(stream), arguments_, x, weights));
+    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, arguments_.worker_moments, channels + 1));
+    TETHYS_RETURN_IF_CUDA_ERROR(OwnSquares(Handle(stream), arguments_));
+    TETHYS_RETURN_IF_ERROR(worker_sums_->Sum(stream, arguments_.worker_moments, channels));
+    TETHYS_RETURN_IF_CUDA_ERROR(
+        NormaliseByWorkers(Handle(stream), arguments_, x, variables.scale, variables.offset, y));
+    return absl::OkStatus();
+  }
+
   const NormalisationArguments arguments_;
+  WorkerSums* const worker_sums_;  // Null: the batch is this worker's.
   const float decay_;
   const bool later_part_;
   const std::unique_ptr<Buffer> memory_;
@@ -80,30 +108,37 @@ class BatchNormalisation final : public BatchNormalisationPrimitive {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-    const Libraries& libraries, const BatchNormalisationShape& shape) {
+    const Libraries& libraries, const BatchNormalisationShape& shape, WorkerSums* sums) {
   const int64_t tiles = TilesOf(shape), values = shape.groups * shape.channels;
   constexpr int64_t kDoubles = 2, kFloats = 5;
+  const int64_t exchanged = sums == nullptr ? 0 : 3 * shape.channels + 1;
   const int64_t bytes = kDoubles * tiles * values * static_cast<int64_t>(sizeof(double)) +
                         (shape.groups + 1) * static_cast<int64_t>(sizeof(int64_t)) +
-                        kFloats * values * static_cast<int64_t>(sizeof(float));
+                        (kFloats * values + exchanged) * static_cast<int64_t>(sizeof(float));
   TETHYS_ASSIGN_OR_RETURN(auto memory, libraries.memory->Allocate(bytes, MemoryKind::kDevice));
   Cutter cutter(memory->data());
-  const NormalisationArguments arguments = {.rows = shape.rows,
-                                            .positions = shape.positions,
-                                            .channels = shape.channels,
-                                            .groups = shape.groups,
-                                            .tiles = tiles,
-                                            .epsilon = shape.epsilon,
-                                            .relu = shape.relu,
-                                            .tile_sums = cutter.Cut<double>(tiles * values),
-                                            .tile_products = cutter.Cut<double>(tiles * values),
-                                            .begins = cutter.Cut<int64_t>(shape.groups + 1),
-                                            .means = cutter.Cut<float>(values),
-                                            .variances = cutter.Cut<float>(values),
-                                            .inverse_deviations = cutter.Cut<float>(values),
-                                            .mean_gradients = cutter.Cut<float>(values),
-                                            .slopes = cutter.Cut<float>(values)};
-  return std::make_unique<BatchNormalisation>(arguments, shape, std::move(memory));
+  NormalisationArguments arguments = {.rows = shape.rows,
+                                      .positions = shape.positions,
+                                      .channels = shape.channels,
+                                      .groups = shape.groups,
+                                      .tiles = tiles,
+                                      .epsilon = shape.epsilon,
+                                      .relu = shape.relu,
+                                      .tile_sums = cutter.Cut<double>(tiles * values),
+                                      .tile_products = cutter.Cut<double>(tiles * values),
+                                      .begins = cutter.Cut<int64_t>(shape.groups + 1),
+                                      .means = cutter.Cut<float>(values),
+                                      .variances = cutter.Cut<float>(values),
+                                      .inverse_deviations = cutter.Cut<float>(values),
+                                      .mean_gradients = cutter.Cut<float>(values),
+                                      .slopes = cutter.Cut<float>(values),
+                                      .worker_moments = nullptr,
+                                      .worker_gradients = nullptr};
+  if (sums != nullptr) {
+    arguments.worker_moments = cutter.Cut<float>(shape.channels + 1);
+    arguments.worker_gradients = cutter.Cut<float>(2 * shape.channels);
+  }
+  return std::make_unique<BatchNormalisation>(arguments, shape, sums, std::move(memory));
 }
 
 }  // namespace tethys::cuda

@@ -173,9 +173,9 @@ class CudaDevice final : public Device {
     return cuda::CreateAveragePooling(shape);
   }
   absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-      const BatchNormalisationShape& shape) override {
-    TETHYS_RETURN_IF_ERROR(CheckShape(shape));
-    return cuda::CreateBatchNormalisation(libraries_, shape);
+      const BatchNormalisationShape& shape, WorkerSums* sums) override {
+    TETHYS_RETURN_IF_ERROR(CheckShape(shape, sums));
+    return cuda::CreateBatchNormalisation(libraries_, shape, sums);
   }
   absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape) override {
     TETHYS_RETURN_IF_ERROR(CheckCount(shape.count));

@@ -113,13 +113,31 @@ struct NormalisationArguments {
   int64_t* begins;                                // [groups + 1]
   float *means, *variances, *inverse_deviations;  // [groups, channels]
   float *mean_gradients, *slopes;                 // [groups, channels]
+  // Sums over all workers, with one group; null: the batch is this worker's.
+  float* worker_moments;    // [channels], for the means or the squares; then the number of rows.
+  float* worker_gradients;  // [2, channels]
 };
 cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationArguments& arguments,
                                       const float* x, const float* weights, const float* scale,
                                       const float* offset, float* y);
+// The parts of BatchNormalisationForward between sums over workers: of worker_moments, [channels + 1] after
+// the first part, [channels] after the second.
+cudaError_t OwnMeans(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                     const float* weights);
+cudaError_t OwnSquares(cudaStream_t stream, const NormalisationArguments& arguments);
+cudaError_t NormaliseByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                               const float* scale, const float* offset, float* y);
+cudaError_t NormaliseAgain(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                           const float* scale, const float* offset, float* y);
 cudaError_t BatchNormalisationBackward(cudaStream_t stream, const NormalisationArguments& arguments,
                                        const float* x, const float* scale, const float* offset,
                                        const float* dy, float* dx, float* dscale, float* doffset);
+// The parts of BatchNormalisationBackward around the sum of worker_gradients over workers.
+cudaError_t OwnGradients(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                         const float* scale, const float* offset, const float* dy, float* dscale,
+                         float* doffset);
+cudaError_t GradientByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                              const float* scale, const float* offset, const float* dy, float* dx);
 cudaError_t BatchNormalisationInfer(cudaStream_t stream, const NormalisationArguments& arguments,
                                     const float* x, const float* mean, const float* variance,
                                     const float* scale, const float* offset, float* y);

@@ -91,20 +91,64 @@ __global__ void TileMomentsKernel(NormalisationArguments a, const float* x) {
   }
 }
 
+__device__ Moments MomentsOf(const NormalisationArguments& a, int64_t group, int64_t channel) {
+  Moments moments;
+  for (int64_t t = 0; t < a.tiles; ++t) {
+    const Positions tile = TilePositions(a, group, t);
+    if (tile.begin == tile.end) continue;
+    const int64_t from = (group * a.tiles + t) * a.channels + channel;
+    moments.Merge(static_cast<double>(tile.end - tile.begin), a.tile_sums[from], a.tile_products[from]);
+  }
+  return moments;
+}
+
+__device__ void Keep(const NormalisationArguments& a, int64_t i, double mean, double variance) {
+  a.means[i] = static_cast<float>(mean);
+  a.variances[i] = static_cast<float>(variance);
+  a.inverse_deviations[i] = static_cast<float>(1 / sqrt(variance + a.epsilon));
+}
+
 __global__ void MomentsKernel(NormalisationArguments a) {
   for (int64_t i = FirstIndex(); i < a.groups * a.channels; i += GridSize()) {
-    const int64_t group = i / a.channels, channel = i % a.channels;
-    Moments moments;
-    for (int64_t t = 0; t < a.tiles; ++t) {
-      const Positions tile = TilePositions(a, group, t);
-      if (tile.begin == tile.end) continue;
-      const int64_t from = (group * a.tiles + t) * a.channels + channel;
-      moments.Merge(static_cast<double>(tile.end - tile.begin), a.tile_sums[from], a.tile_products[from]);
-    }
-    const double variance = moments.count > 0 ? moments.squares / moments.count : 0.0;
-    a.means[i] = static_cast<float>(moments.mean);
-    a.variances[i] = static_cast<float>(variance);
-    a.inverse_deviations[i] = static_cast<float>(1 / sqrt(variance + a.epsilon));
+    const Moments moments = MomentsOf(a, i / a.channels, i % a.channels);
+    Keep(a, i, moments.mean, moments.count > 0 ? moments.squares / moments.count : 0.0);
+  }
+}
+
+// The three kernels below merge the moments of all workers' batches: first the means, then the squared
+// deviations from the common mean, so that single precision on the way costs no more than in the results.
+// Rows are counted, not positions, so that their sum is exact.
+__global__ void OwnMeansKernel(NormalisationArguments a) {
+  const double rows = static_cast<double>(a.begins[1]);
+  for (int64_t c = FirstIndex(); c < a.channels; c += GridSize()) {
+    const Moments moments = MomentsOf(a, 0, c);
+    // From here on, the channel's first tile holds what all its tiles did.
+    a.tile_sums[c] = moments.mean;
+    a.tile_products[c] = moments.squares;
+    a.worker_moments[c] = static_cast<float>(moments.mean * rows);
+    if (c == 0) a.worker_moments[a.channels] = static_cast<float>(rows);
+  }
+}
+
+__global__ void OwnSquaresKernel(NormalisationArguments a) {
+  const double rows = a.worker_moments[a.channels], own = static_cast<double>(PositionsOf(a, 0));
+  for (int64_t c = FirstIndex(); c < a.channels; c += GridSize()) {
+    const double mean = rows > 0 ? a.worker_moments[c] / rows : 0.0, difference = a.tile_sums[c] - mean;
+    a.tile_sums[c] = mean;
+    a.worker_moments[c] = static_cast<float>(a.tile_products[c] + own * difference * difference);
+  }
+}
+
+// The number of values of a channel in a group of rows; of all workers' batches, if they are one.
+__device__ double ValuesOf(const NormalisationArguments& a, int64_t group) {
+  return a.worker_moments != nullptr ? static_cast<double>(a.worker_moments[a.channels]) * a.positions
+                                     : static_cast<double>(PositionsOf(a, group));
+}
+
+__global__ void WorkersMomentsKernel(NormalisationArguments a) {
+  const double count = ValuesOf(a, 0);
+  for (int64_t c = FirstIndex(); c < a.channels; c += GridSize()) {
+    Keep(a, c, a.tile_sums[c], count > 0 ? a.worker_moments[c] / count : 0.0);
   }
 }
 
@@ -197,6 +241,29 @@ __global__ void GradientSumsKernel(NormalisationArguments a, float* dscale, floa
   }
 }
 
+// Of this worker's samples; dscale and doffset stay what they are for this worker.
+__global__ void OwnGradientsKernel(NormalisationArguments a, float* dscale, float* doffset) {
+  for (int64_t c = FirstIndex(); c < a.channels; c += GridSize()) {
+    double sum = 0, products = 0;
+    for (int64_t t = 0; t < a.tiles; ++t) {
+      sum += a.tile_sums[t * a.channels + c];
+      products += a.tile_products[t * a.channels + c];
+    }
+    dscale[c] = static_cast<float>(products * static_cast<double>(a.inverse_deviations[c]));
+    doffset[c] = a.worker_gradients[c] = static_cast<float>(sum);
+    a.worker_gradients[a.channels + c] = static_cast<float>(products);
+  }
+}
+
+__global__ void WorkersGradientsKernel(NormalisationArguments a) {
+  const double values = ValuesOf(a, 0), count = values > 0 ? values : 1.0;
+  for (int64_t c = FirstIndex(); c < a.channels; c += GridSize()) {
+    const double inverse = a.inverse_deviations[c];
+    a.mean_gradients[c] = static_cast<float>(a.worker_gradients[c] / count);
+    a.slopes[c] = static_cast<float>(a.worker_gradients[a.channels + c] * inverse * inverse / count);
+  }
+}
+
 __global__ void GradientKernel(NormalisationArguments a, const float* x, const float* scale,
                                const float* offset, const float* dy, float* dx) {
   const int64_t row_elements = a.positions * a.channels;
@@ -223,7 +290,7 @@ __global__ void MovingStatisticsKernel(NormalisationArguments a, float decay, bo
     double batch_mean = 0, batch_variance = 0;
     for (int64_t g = 0; g < a.groups; ++g) {
       const double rows = static_cast<double>(a.begins[g + 1] - a.begins[g]);
-      const double count = static_cast<double>(PositionsOf(a, g));
+      const double count = ValuesOf(a, g);
       const double weight = samples > 0 ? rows / samples : 0.0;
       batch_mean += weight * a.means[g * a.channels + c];
       batch_variance += weight * SampleFactor(count) * a.variances[g * a.channels + c];
@@ -238,19 +305,49 @@ unsigned ElementBlocks(const NormalisationArguments& a) {
 }
 unsigned TileBlocks(const NormalisationArguments& a) { return BlocksFor(a.groups * a.tiles * a.channels); }
 
+cudaError_t FindTileMoments(cudaStream_t stream, const NormalisationArguments& a, const float* x,
+                            const float* weights) {
+  const cudaError_t grouped = Launch(GroupsKernel, 1, 1, stream, a, weights);
+  if (grouped != cudaSuccess) return grouped;
+  return Launch(TileMomentsKernel, TileBlocks(a), kThreads, stream, a, x);
+}
+
 }  // namespace
 
 cudaError_t BatchNormalisationForward(cudaStream_t stream, const NormalisationArguments& arguments,
                                       const float* x, const float* weights, const float* scale,
                                       const float* offset, float* y) {
   const NormalisationArguments& a = arguments;
-  const cudaError_t grouped = Launch(GroupsKernel, 1, 1, stream, a, weights);
-  if (grouped != cudaSuccess) return grouped;
-  const cudaError_t added = Launch(TileMomentsKernel, TileBlocks(a), kThreads, stream, a, x);
-  if (added != cudaSuccess) return added;
+  const cudaError_t tiled = FindTileMoments(stream, a, x, weights);
+  if (tiled != cudaSuccess) return tiled;
   const cudaError_t merged = Launch(MomentsKernel, BlocksFor(a.groups * a.channels), kThreads, stream, a);
   if (merged != cudaSuccess) return merged;
-  return Launch(NormaliseKernel, ElementBlocks(a), kThreads, stream, a, x, scale, offset, y);
+  return NormaliseAgain(stream, a, x, scale, offset, y);
+}
+
+cudaError_t OwnMeans(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                     const float* weights) {
+  const NormalisationArguments& a = arguments;
+  const cudaError_t tiled = FindTileMoments(stream, a, x, weights);
+  if (tiled != cudaSuccess) return tiled;
+  return Launch(OwnMeansKernel, BlocksFor(a.channels), kThreads, stream, a);
+}
+
+cudaError_t OwnSquares(cudaStream_t stream, const NormalisationArguments& arguments) {
+  return Launch(OwnSquaresKernel, BlocksFor(arguments.channels), kThreads, stream, arguments);
+}
+
+cudaError_t NormaliseByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                               const float* scale, const float* offset, float* y) {
+  const cudaError_t kept =
+      Launch(WorkersMomentsKernel, BlocksFor(arguments.channels), kThreads, stream, arguments);
+  if (kept != cudaSuccess) return kept;
+  return NormaliseAgain(stream, arguments, x, scale, offset, y);
+}
+
+cudaError_t NormaliseAgain(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                           const float* scale, const float* offset, float* y) {
+  return Launch(NormaliseKernel, ElementBlocks(arguments), kThreads, stream, arguments, x, scale, offset, y);
 }
 
 cudaError_t BatchNormalisationBackward(cudaStream_t stream, const NormalisationArguments& arguments,
@@ -263,6 +360,24 @@ cudaError_t BatchNormalisationBackward(cudaStream_t stream, const NormalisationA
   const cudaError_t merged =
       Launch(GradientSumsKernel, BlocksFor(a.channels), kThreads, stream, a, dscale, doffset);
   if (merged != cudaSuccess || dx == nullptr) return merged;
+  return Launch(GradientKernel, ElementBlocks(a), kThreads, stream, a, x, scale, offset, dy, dx);
+}
+
+cudaError_t OwnGradients(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                         const float* scale, const float* offset, const float* dy, float* dscale,
+                         float* doffset) {
+  const NormalisationArguments& a = arguments;
+  const cudaError_t added =
+      Launch(TileGradientsKernel, TileBlocks(a), kThreads, stream, a, x, scale, offset, dy);
+  if (added != cudaSuccess) return added;
+  return Launch(OwnGradientsKernel, BlocksFor(a.channels), kThreads, stream, a, dscale, doffset);
+}
+
+cudaError_t GradientByWorkers(cudaStream_t stream, const NormalisationArguments& arguments, const float* x,
+                              const float* scale, const float* offset, const float* dy, float* dx) {
+  const NormalisationArguments& a = arguments;
+  const cudaError_t merged = Launch(WorkersGradientsKernel, BlocksFor(a.channels), kThreads, stream, a);
+  if (merged != cudaSuccess) return merged;
   return Launch(GradientKernel, ElementBlocks(a), kThreads, stream, a, x, scale, offset, dy, dx);
 }
 

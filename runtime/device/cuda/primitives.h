@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxP
 absl::StatusOr<std::unique_ptr<AveragePoolingPrimitive>> CreateAveragePooling(
     const AveragePoolingShape& shape);
 absl::StatusOr<std::unique_ptr<BatchNormalisationPrimitive>> CreateBatchNormalisation(
-    const Libraries& libraries, const BatchNormalisationShape& shape);
+    const Libraries& libraries, const BatchNormalisationShape& shape, WorkerSums* sums);
 absl::StatusOr<std::unique_ptr<SumPrimitive>> CreateSum(const SumShape& shape);
 absl::StatusOr<std::unique_ptr<BiasPrimitive>> CreateBias(const Libraries& libraries, int64_t rows,
                                                           int64_t columns);

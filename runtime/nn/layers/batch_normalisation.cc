@@ -27,6 +27,9 @@ class CompiledBatchNormalisation final : public CompiledLayer {
     }
     return primitive_->Infer(stream, tensors.x[0], moving_mean_, moving_variance_, variables(), tensors.y);
   }
+  absl::Status Repeat(Stream& stream, const ForwardTensors& tensors) override {
+    return primitive_->Repeat(stream, tensors.x[0], variables(), tensors.y);
+  }
   absl::Status Backward(Stream& stream, const BackwardTensors& tensors) override {
     return primitive_->Backward(stream, tensors.x[0], variables(), tensors.dy, tensors.dx[0],
                                 scale_.gradient_sums, offset_.gradient_sums);
@@ -75,7 +78,8 @@ class BatchNormalisationOperation final : public Operation {
     shape.rows = arguments.rows;
     shape.groups = arguments.trains ? arguments.groups : 1;
     shape.later_part = arguments.later_part;
-    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateBatchNormalisation(shape));
+    WorkerSums* const sums = arguments.trains ? arguments.sums : nullptr;
+    TETHYS_ASSIGN_OR_RETURN(auto primitive, arguments.device.CreateBatchNormalisation(shape, sums));
     return std::make_unique<CompiledBatchNormalisation>(std::move(primitive), arguments);
   }
 

@@ -36,6 +36,10 @@ class CompiledLayer {
  public:
   virtual ~CompiledLayer() = default;
   virtual absl::Status Forward(Stream& stream, const ForwardTensors& tensors) = 0;
+  // Computes the output of the last Forward again, to the same bits, from the same inputs.
+  virtual absl::Status Repeat(Stream& stream, const ForwardTensors& tensors) {
+    return Forward(stream, tensors);
+  }
   // Overwrites the gradients of the layer's variables too.
   virtual absl::Status Backward(Stream& stream, const BackwardTensors& tensors) = 0;
   // Brings the layer's moving statistics up to date with the last Forward, as the contract of
@@ -61,7 +65,9 @@ struct CompileArguments {
   int64_t rows = 0;
   bool trains = false;
   int64_t groups = 1;  // Parts of a batch that are normalised each by itself; see BatchNormalisationShape.
-  uint64_t seed = 0;   // Of random numbers.
+  WorkerSums* sums =
+      nullptr;        // Over the workers whose batches are normalised as one; null: this worker's is.
+  uint64_t seed = 0;  // Of random numbers.
   const StepNumbers* step = nullptr;  // Of the running step, on the device. Null in a plan that evaluates.
   bool later_part = false;            // Of a step's batch: a micro-batch behind the first.
   bool relu = false;  // Forward applies a relu to the output. Only if OperandUse::applies_relu.

@@ -110,7 +110,7 @@ TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
     const NormalisationReference expected = RandomNormalisation(shape, samples);
     std::vector<float> row_weights(shape.rows, 0);
     std::fill_n(row_weights.begin(), samples, 1.0f);
-    auto normalisation = device_->CreateBatchNormalisation(shape).value();
+    auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
     auto x = Floats(expected.x), weights = Floats(row_weights), scale = Floats(expected.scale),
          offset = Floats(expected.offset), dy = Floats(expected.dy), y = Poisoned(expected.x.size()),
          dx = Poisoned(expected.x.size()), dscale = Poisoned(shape.channels),
@@ -138,7 +138,7 @@ TEST_P(DeviceConformance, BatchNormalisationAgreesWithDoublePrecision) {
 TEST_P(DeviceConformance, BatchNormalisationWithoutInputGradient) {
   const BatchNormalisationShape shape = {.rows = 6, .positions = 4, .channels = 3, .relu = true};
   const NormalisationReference expected = RandomNormalisation(shape, 6);
-  auto normalisation = device_->CreateBatchNormalisation(shape).value();
+  auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
   auto x = Floats(expected.x), weights = Floats(std::vector<float>(6, 1)), scale = Floats(expected.scale),
        offset = Floats(expected.offset), dy = Floats(expected.dy), y = Poisoned(expected.x.size()),
        dscale = Poisoned(3), doffset = Poisoned(3);
@@ -156,7 +156,7 @@ TEST_P(DeviceConformance, MovingStatisticsFollowTheBatchUnlessItIsRefused) {
     const NormalisationReference expected = RandomNormalisation(shape, samples);
     std::vector<float> row_weights(shape.rows, 0);
     std::fill_n(row_weights.begin(), samples, 1.0f);
-    auto normalisation = device_->CreateBatchNormalisation(shape).value();
+    auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
     auto x = Floats(expected.x), weights = Floats(row_weights), scale = Floats(expected.scale),
          offset = Floats(expected.offset), y = Poisoned(expected.x.size());
     ASSERT_TRUE(
@@ -193,7 +193,7 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
   std::vector<std::vector<float>> changes;
   for (const bool later_part : {false, true}) {
     shape.later_part = later_part;
-    auto normalisation = device_->CreateBatchNormalisation(shape).value();
+    auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
     auto x = Floats(RandomFloats(shape.elements(), 3)), weights = Floats(std::vector<float>(4, 1)),
          scale = Floats({1, 1, 1}), offset = Floats({0, 0, 0}), y = Poisoned(shape.elements());
     ASSERT_TRUE(
@@ -215,7 +215,7 @@ TEST_P(DeviceConformance, LaterPartOfABatchDoesNotDecayTheMovingStatistics) {
 
 TEST_P(DeviceConformance, ABatchWithoutSamplesLeavesOnlyTheDecay) {
   const BatchNormalisationShape shape = {.rows = 4, .positions = 3, .channels = 2, .groups = 2};
-  auto normalisation = device_->CreateBatchNormalisation(shape).value();
+  auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
   auto x = Poisoned(shape.elements()), weights = Floats(std::vector<float>(4, 0)), scale = Floats({1, 2}),
        offset = Floats({3, 4}), y = Poisoned(shape.elements()), dscale = Poisoned(2), doffset = Poisoned(2);
   const ScaleAndOffset variables = {scale.data(), offset.data()};
@@ -237,13 +237,111 @@ TEST_P(DeviceConformance, ABatchWithoutSamplesLeavesOnlyTheDecay) {
   EXPECT_LE(RelativeError(variance.Host(), {2.7, 3.6}), 1e-6);
 }
 
+// The sums of workers that run one after the other. A worker's call returns the sum if it is known from
+// earlier rounds; otherwise it adds the worker's part to a sum that is known from the next round on.
+class SumsOfRounds final : public WorkerSums {
+ public:
+  explicit SumsOfRounds(Device& device) : device_(device) {}
+
+  void BeginRound() { known_ = sums_.size(); }
+  void BeginWorker() { call_ = 0; }
+  size_t known() const { return known_; }
+
+  absl::Status Sum(Stream& stream, float* data, int64_t count) override {
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
+    const size_t call = call_++;
+    if (call < known_) return device_.CopyToDevice(stream, data, sums_[call].data(), bytes);
+    if (call > known_) return absl::OkStatus();  // It depends on a sum that is not known.
+    std::vector<float> part(count);
+    TETHYS_RETURN_IF_ERROR(device_.CopyToHost(stream, part.data(), data, bytes));
+    TETHYS_RETURN_IF_ERROR(stream.Synchronize());
+    sums_.resize(known_ + 1);
+    sums_[call].resize(count);
+    for (int64_t i = 0; i < count; ++i) sums_[call][i] += part[i];
+    return absl::OkStatus();
+  }
+
+ private:
+  Device& device_;
+  std::vector<std::vector<float>> sums_;
+  size_t known_ = 0;
+  size_t call_ = 0;  // Of this worker.
+};
+
+TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
+  for (const bool relu : {false, true}) {
+    const BatchNormalisationShape all = {.rows = 9, .positions = 6, .channels = 5, .relu = relu};
+    const NormalisationReference expected = RandomNormalisation(all, 9);
+    const int64_t row = all.positions * all.channels;
+    // The second worker has a short batch, the third none.
+    const std::vector<int64_t> begins = {0, 6, 9, 9};
+    BatchNormalisationShape own = all;
+    own.rows = 6;
+    SumsOfRounds sums(*device_);
+    std::vector<float> y, dx;
+    std::vector<double> dscale, doffset, mean, variance;
+    while (sums.known() < 3 || y.empty()) {
+      sums.BeginRound();
+      y.clear(), dx.clear();
+      for (auto* total : {&dscale, &doffset, &mean, &variance}) total->assign(all.channels, 0.0);
+      for (int worker = 0; worker < 3; ++worker) {
+        sums.BeginWorker();
+        const int64_t samples = begins[worker + 1] - begins[worker], first = begins[worker] * row;
+        std::vector<float> own_x(own.elements(), 7), own_dy(own.elements(), 0), own_weights(own.rows, 0);
+        std::copy_n(expected.x.begin() + first, samples * row, own_x.begin());
+        std::copy_n(expected.dy.begin() + first, samples * row, own_dy.begin());
+        std::fill_n(own_weights.begin(), samples, 1.0f);
+        auto normalisation = device_->CreateBatchNormalisation(own, &sums).value();
+        auto x = Floats(own_x), weights = Floats(own_weights), scale = Floats(expected.scale),
+             offset = Floats(expected.offset), dy = Floats(own_dy), y_own = Poisoned(own.elements()),
+             again = Poisoned(own.elements()), dscale_own = Poisoned(all.channels),
+             doffset_own = Poisoned(all.channels);
+        const ScaleAndOffset variables = {scale.data(), offset.data()};
+        ASSERT_TRUE(normalisation->Forward(*stream_, x.data(), weights.data(), variables, y_own.data()).ok());
+        ASSERT_TRUE(normalisation->Repeat(*stream_, x.data(), variables, again.data()).ok());
+        EXPECT_EQ(again.Host(), y_own.Host());
+        ASSERT_TRUE(normalisation
+                        ->Backward(*stream_, x.data(), variables, dy.data(), dy.data(), dscale_own.data(),
+                                   doffset_own.data())
+                        .ok());
+        auto share = Floats({static_cast<float>(samples) / 9}), m = Floats(std::vector<float>(5, 0)),
+             v = Floats(std::vector<float>(5, 0));
+        ASSERT_TRUE(
+            normalisation->UpdateMovingStatistics(*stream_, share.data(), nullptr, m.data(), v.data()).ok());
+        const std::vector<float> y_host = y_own.Host(), dx_host = dy.Host();
+        y.insert(y.end(), y_host.begin(), y_host.begin() + samples * row);
+        dx.insert(dx.end(), dx_host.begin(), dx_host.begin() + samples * row);
+        EXPECT_TRUE(
+            std::all_of(y_host.begin() + samples * row, y_host.end(), [](float e) { return e == 0; }));
+        const std::vector<float> of_worker[] = {dscale_own.Host(), doffset_own.Host(), m.Host(), v.Host()};
+        std::vector<double>* const totals[] = {&dscale, &doffset, &mean, &variance};
+        for (int i = 0; i < 4; ++i) {
+          for (int64_t c = 0; c < all.channels; ++c) (*totals[i])[c] += of_worker[i][c];
+        }
+      }
+    }
+    EXPECT_LE(RelativeError(y, expected.y), 2e-6);
+    EXPECT_LE(RelativeError(dx, expected.dx), 5e-6);
+    const auto floats = [](const std::vector<double>& values, double factor = 1) {
+      std::vector<float> rounded;
+      for (const double value : values) rounded.push_back(static_cast<float>(value / factor));
+      return rounded;
+    };
+    EXPECT_LE(RelativeError(floats(dscale), expected.dscale), 5e-6);
+    EXPECT_LE(RelativeError(floats(doffset), expected.doffset), 5e-6);
+    const double added = 1 - static_cast<double>(all.decay);
+    EXPECT_LE(RelativeError(floats(mean, added), expected.batch_mean), 5e-6);
+    EXPECT_LE(RelativeError(floats(variance, added), expected.batch_variance), 5e-6);
+  }
+}
+
 TEST_P(DeviceConformance, InferenceNormalisesByGivenStatistics) {
   for (const bool relu : {false, true}) {
     const BatchNormalisationShape shape = {.rows = 5, .positions = 6, .channels = 3, .relu = relu};
     const std::vector<float> x = RandomFloats(shape.elements(), 1), scale = RandomFloats(3, 2),
                              offset = RandomFloats(3, 3), mean = RandomFloats(3, 4);
     const std::vector<float> variance = {0.25f, 1, 9};
-    auto normalisation = device_->CreateBatchNormalisation(shape).value();
+    auto normalisation = device_->CreateBatchNormalisation(shape, nullptr).value();
     auto x_device = Floats(x), scale_device = Floats(scale), offset_device = Floats(offset),
          mean_device = Floats(mean), variance_device = Floats(variance);
     ASSERT_TRUE(normalisation
@@ -262,11 +360,12 @@ TEST_P(DeviceConformance, InferenceNormalisesByGivenStatistics) {
 
 TEST_P(DeviceConformance, BatchNormalisationOfMeaninglessShapesIsRefused) {
   const BatchNormalisationShape good = {.rows = 4, .positions = 3, .channels = 2};
-  ASSERT_TRUE(device_->CreateBatchNormalisation(good).ok());
+  ASSERT_TRUE(device_->CreateBatchNormalisation(good, nullptr).ok());
   const auto refused = [&](auto change) {
     BatchNormalisationShape shape = good;
     change(shape);
-    return device_->CreateBatchNormalisation(shape).status().code() == absl::StatusCode::kInvalidArgument;
+    return device_->CreateBatchNormalisation(shape, nullptr).status().code() ==
+           absl::StatusCode::kInvalidArgument;
   };
   EXPECT_TRUE(refused([](auto& shape) { shape.rows = 0; }));
   EXPECT_TRUE(refused([](auto& shape) { shape.channels = -1; }));

@@ -96,6 +96,22 @@ TEST_F(StepRecorderTest, PhaseMarkedTwiceAddsUp) {
   EXPECT_EQ(records.record(0).forward_ns(), 40);
 }
 
+TEST_F(StepRecorderTest, WaitInsideAPhaseCountsAsExchange) {
+  StepRecorder recorder(clock_, 0, 0);
+  ASSERT_TRUE(recorder.BeginStep({}).ok());
+  clock_.Advance(10);
+  const Nanoseconds begin = clock_.Now();
+  clock_.Advance(200);
+  recorder.CountAsExchange(begin);
+  Spend(recorder, Phase::kForward, 30);
+  Spend(recorder, Phase::kExchange, 1000);
+  recorder.EndStep({});
+  proto::StepRecords records;
+  recorder.Drain(records);
+  EXPECT_EQ(records.record(0).forward_ns(), 40);
+  EXPECT_EQ(records.record(0).exchange_ns(), 1200);
+}
+
 TEST_F(StepRecorderTest, DeviceTimesReplaceTheHostsMarks) {
   StepRecorder recorder(clock_, 0, 0);
   ASSERT_TRUE(recorder.BeginStep({}).ok());

@@ -1,0 +1,38 @@
+// Sums over the workers, whose time counts as the step's exchange although a layer waits for them in forward
+// or backward.
+#ifndef TETHYS_WORKERS_MEASURED_SUMS_H_
+#define TETHYS_WORKERS_MEASURED_SUMS_H_
+
+#include <cstdint>
+
+#include "runtime/base/clock.h"
+#include "runtime/device/worker_sums.h"
+#include "runtime/telemetry/step_recorder.h"
+
+namespace tethys {
+
+class MeasuredSums final : public WorkerSums {
+ public:
+  // All arguments outlive the object.
+  MeasuredSums(WorkerSums& sums, StepRecorder& recorder, const Clock& clock)
+      : sums_(sums), recorder_(recorder), clock_(clock) {}
+
+  // While it blocks, the step does not compute (see StepRecorder::computing).
+  absl::Status Sum(Stream& stream, float* data, int64_t count) override {
+    const Nanoseconds begin = clock_.Now();
+    recorder_.BeginExchange();
+    TETHYS_RETURN_IF_ERROR(sums_.Sum(stream, data, count));
+    recorder_.EndExchange();
+    recorder_.CountAsExchange(begin);
+    return absl::OkStatus();
+  }
+
+ private:
+  WorkerSums& sums_;
+  StepRecorder& recorder_;
+  const Clock& clock_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_WORKERS_MEASURED_SUMS_H_
