@@ -1,7 +1,6 @@
 #include "ps/parameter_client.h"
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -262,10 +261,7 @@ absl::Status GrpcParameterClient::Overdue(Nanoseconds timeout) const {
 void GrpcParameterClient::TakeAnswer(int index, void* out) {
   ReceivedMessage& answer = messages_[index]->answer;
   char* to = static_cast<char*>(out);
-  for (const absl::string_view piece : answer.payload()) {
-    std::memcpy(to, piece.data(), piece.size());
-    to += piece.size();
-  }
+  for (const absl::string_view piece : answer.payload()) to = std::copy(piece.begin(), piece.end(), to);
   answer.Clear();
 }
 

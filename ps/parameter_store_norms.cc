@@ -17,6 +17,7 @@
 // order of servers. Servers give all workers the same sums, so all workers send the same totals, and every
 // server scales alike. A worker pushes the next step when all servers have confirmed its commit, so the sums
 // of a step remain known until every worker has used them.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -34,15 +35,13 @@ constexpr size_t kSumsOfShard = sizeof(RegionSquares) / sizeof(double);
 std::vector<double> ReadDoubles(PayloadPieces pieces) {
   std::vector<double> values(static_cast<size_t>(PayloadBytes(pieces)) / sizeof(double));
   char* to = reinterpret_cast<char*>(values.data());
-  for (const absl::string_view piece : pieces) {
-    std::memcpy(to, piece.data(), piece.size());
-    to += piece.size();
-  }
+  for (const absl::string_view piece : pieces) to = std::copy(piece.begin(), piece.end(), to);
   return values;
 }
 
 bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
 }  // namespace
