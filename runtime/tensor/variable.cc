@@ -17,37 +17,64 @@ float BilinearWeight(int64_t size, int64_t i) {
   return static_cast<float>(1 - std::abs(static_cast<double>(i) - centre) / static_cast<double>(factor));
 }
 
-float Value(const Variable& variable, const RandomStream& stream, int64_t index) {
-  // Element i uses random block i / 4 for uniform values and block i / 2 for normal values, which come in
-  // pairs. So any element can be drawn on its own.
+// Sets out[i - range.begin] for every element i of `range`. Random block b gives the kValues elements from
+// b * kValues on, so that any range can be drawn by itself; draw(words, values) turns the block into them.
+template <int kValues, typename Draw>
+void FillFromBlocks(const RandomStream& stream, Range range, float* out, const Draw& draw) {
+  for (int64_t block = range.begin / kValues; block * kValues < range.end(); ++block) {
+    float values[kValues];
+    draw(stream.Block(block), values);
+    const int64_t first = std::max(range.begin, block * kValues);
+    const int64_t last = std::min(range.end(), (block + 1) * kValues);
+    std::copy(values + first % kValues, values + first % kValues + (last - first), out + first - range.begin);
+  }
+}
+
+void FillGlorotUniform(const Variable& variable, const RandomStream& stream, Range range, float* out) {
+  const float limit = std::sqrt(6.0f / static_cast<float>(variable.fan_in + variable.fan_out));
+  FillFromBlocks<4>(stream, range, out, [limit](const auto& words, float* values) {
+    for (int i = 0; i < 4; ++i) values[i] = limit * (2.0f * ToUnitFloat(words[i]) - 1.0f);
+  });
+}
+
+// Box and Muller 1958.
+void FillHeNormal(int64_t fan, const RandomStream& stream, Range range, float* out) {
+  const float deviation = std::sqrt(2.0f / static_cast<float>(fan));
+  FillFromBlocks<2>(stream, range, out, [deviation](const auto& words, float* values) {
+    const float radius = std::sqrt(-2.0f * std::log(ToUnitFloat(words[0])));
+    const float angle = 6.2831853f * ToUnitFloat(words[1]);
+    values[0] = deviation * radius * std::cos(angle);
+    values[1] = deviation * radius * std::sin(angle);
+  });
+}
+
+void FillBilinear(const Shape& shape, Range range, float* out) {
+  const int64_t height = shape[1], width = shape[2], channels = shape[3];
+  for (int64_t i = range.begin; i < range.end(); ++i) {
+    const int64_t pixel = i / channels;
+    if (pixel / (height * width) != i % channels) continue;
+    out[i - range.begin] =
+        BilinearWeight(height, pixel / width % height) * BilinearWeight(width, pixel % width);
+  }
+}
+
+// Fills elements of a variable, counted from its first; `out` is for the first of them, and is zero.
+void Fill(const Variable& variable, const RandomStream& stream, Range range, float* out) {
   switch (variable.initial_value) {
     case InitialValue::kZeros:
-      return 0.0f;
+      return;
     case InitialValue::kOnes:
-      return 1.0f;
-    case InitialValue::kGlorotUniform: {
-      const float limit = std::sqrt(6.0f / static_cast<float>(variable.fan_in + variable.fan_out));
-      return limit * (2.0f * ToUnitFloat(stream.Block(index / 4)[index % 4]) - 1.0f);
-    }
+      std::fill_n(out, range.count, 1.0f);
+      return;
+    case InitialValue::kGlorotUniform:
+      return FillGlorotUniform(variable, stream, range, out);
     case InitialValue::kHeNormal:
-    case InitialValue::kHeNormalFanOut: {
-      // Box and Muller 1958.
-      const auto block = stream.Block(index / 2);
-      const float radius = std::sqrt(-2.0f * std::log(ToUnitFloat(block[0])));
-      const float angle = 6.2831853f * ToUnitFloat(block[1]);
-      const int64_t fan =
-          variable.initial_value == InitialValue::kHeNormal ? variable.fan_in : variable.fan_out;
-      const float deviation = std::sqrt(2.0f / static_cast<float>(fan));
-      return deviation * radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
-    }
-    case InitialValue::kBilinear: {
-      const int64_t height = variable.shape[1], width = variable.shape[2], out = variable.shape[3];
-      const int64_t pixel = index / out;
-      if (pixel / (height * width) != index % out) return 0.0f;
-      return BilinearWeight(height, pixel / width % height) * BilinearWeight(width, pixel % width);
-    }
+      return FillHeNormal(variable.fan_in, stream, range, out);
+    case InitialValue::kHeNormalFanOut:
+      return FillHeNormal(variable.fan_out, stream, range, out);
+    case InitialValue::kBilinear:
+      return FillBilinear(variable.shape, range, out);
   }
-  return 0.0f;
 }
 
 }  // namespace
@@ -138,11 +165,10 @@ void VariableSet::FillInitialValues(uint64_t seed, Range range, float* out) cons
   for (const Variable& variable : variables_) {
     const int64_t first = std::max(range.begin, variable.range.begin);
     const int64_t last = std::min(range.end(), variable.range.end());
-    if (first >= last || variable.initial_value == InitialValue::kZeros) continue;
+    if (first >= last) continue;
     const RandomStream stream(seed, RandomPurpose::kInitialValue,
                               Fnv1a(variable.name.data(), variable.name.size()));
-    for (int64_t i = first; i < last; ++i)
-      out[i - range.begin] = Value(variable, stream, i - variable.range.begin);
+    Fill(variable, stream, {first - variable.range.begin, last - first}, out + first - range.begin);
   }
 }
 
