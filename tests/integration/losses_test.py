@@ -17,10 +17,10 @@ import sys
 import time
 import unittest
 
-from tethys_run import FULL_JOB, JOB, Run, STRATEGIES, TethysTest
+from tethys_run import FULL_JOB, JOB, NORMALISED_JOB, Run, STRATEGIES, TethysTest
 
 # Overrides for jobs that do not end before the test interrupts them.
-LONG = ["epochs=10000", "batch_size_per_worker=16"]
+LONG = ["epochs=10000", "batch_size_per_worker=16", "drop_remainder=true"]
 # In seconds. Longer than a running process stays silent on a busy machine.
 SILENCE = 5.0
 SILENT = [f"timeouts.silence={SILENCE}"]
@@ -46,7 +46,7 @@ SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
 
 
 def long_run(strategy, number):
-    return Run([*STRATEGIES[strategy], *LONG, *(SILENT if number == signal.SIGSTOP else SAVING)])
+    return Run([*STRATEGIES[strategy], *LONG, *(SILENT if number == signal.SIGSTOP else SAVING)], job=NORMALISED_JOB)
 
 
 class LossesTest(TethysTest):

@@ -83,6 +83,8 @@ def first_samples(folder):
 
 DATA = tempfile.TemporaryDirectory(prefix="tethys-data-")
 JOB = first_samples(DATA.name)
+# The same with moving statistics, which a job must keep through every loss.
+NORMALISED_JOB = JOB.replace("activation: RELU } }", "} } layer { batch_normalisation { activation: RELU } }")
 
 STRATEGIES = {
     "local": ["strategy=local", "workers=1"],

@@ -19,7 +19,7 @@ import tempfile
 import time
 import unittest
 
-from tethys_run import DATA, JOB, PATIENCE, Run, STRATEGIES, TETHYS, TethysTest
+from tethys_run import DATA, JOB, NORMALISED_JOB, PATIENCE, Run, STRATEGIES, TETHYS, TethysTest
 
 ASYNCHRONOUS = ["strategy=parameter_server", "strategy.parameter_server.servers=2",
                 "strategy.parameter_server.consistency=asynchronous", "optimizer.sgd.momentum=0.5",
@@ -124,6 +124,10 @@ class ByHand(Run):
         return gaps
 
 
+def short_run(consistency, *overrides):
+    return Run([*CONSISTENCIES[consistency], *SHORT, *overrides], job=NORMALISED_JOB)
+
+
 class WorkerLossTest(TethysTest):
     def kill(self, run, worker):
         os.kill(run.process("worker", worker), signal.SIGKILL)
@@ -134,8 +138,7 @@ class WorkerLossTest(TethysTest):
 
     def test_killed_worker_is_replaced_and_samples_used_once(self):
         for consistency in CONSISTENCIES:
-            with self.subTest(consistency=consistency), \
-                    Run([*CONSISTENCIES[consistency], *SHORT, "max_restarts=1"]) as run:
+            with self.subTest(consistency=consistency), short_run(consistency, "max_restarts=1") as run:
                 run.start().wait_for_training()
                 with run.held("worker", 0):
                     self.kill(run, random.randrange(1, WORKERS))
@@ -144,7 +147,7 @@ class WorkerLossTest(TethysTest):
 
     def test_without_restarts_the_other_workers_continue(self):
         for consistency in CONSISTENCIES:
-            with self.subTest(consistency=consistency), Run([*CONSISTENCIES[consistency], *SHORT]) as run:
+            with self.subTest(consistency=consistency), short_run(consistency) as run:
                 run.start().wait_for_training()
                 self.kill(run, random.randrange(WORKERS))
                 self.assert_ends_well(run)
@@ -153,7 +156,7 @@ class WorkerLossTest(TethysTest):
     def test_job_survives_losses_near_barriers_and_checkpoints(self):
         for consistency in CONSISTENCIES:
             with self.subTest(consistency=consistency), \
-                    Run([*CONSISTENCIES[consistency], *SHORT, "max_restarts=3", "checkpoint.every_steps=25"]) as run:
+                    short_run(consistency, "max_restarts=3", "checkpoint.every_steps=25") as run:
                 run.start().wait_for_training()
                 for worker in (1, 3, 5):
                     self.kill(run, worker)
@@ -161,7 +164,7 @@ class WorkerLossTest(TethysTest):
                 self.assert_ends_well(run)
 
     def test_stopped_worker_is_replaced(self):
-        with Run([*STALE, *SHORT, "max_restarts=1", "timeouts.silence=5"]) as run:
+        with short_run("stale_synchronous", "max_restarts=1", "timeouts.silence=5") as run:
             run.start().wait_for_training()
             os.kill(run.process("worker", 2), signal.SIGSTOP)
             run.wait_for_output("lost worker 2 on")
@@ -171,8 +174,7 @@ class WorkerLossTest(TethysTest):
 
     def test_worker_killed_during_start_is_replaced(self):
         for consistency in CONSISTENCIES:
-            with self.subTest(consistency=consistency), \
-                    Run([*CONSISTENCIES[consistency], *SHORT, "max_restarts=1"]) as run:
+            with self.subTest(consistency=consistency), short_run(consistency, "max_restarts=1") as run:
                 self.kill(run.start(), 2)
                 self.assert_ends_well(run)
 
@@ -206,7 +208,7 @@ class WorkerLossTest(TethysTest):
 def accuracies(consistency, seeds):
     found = []
     for seed in seeds:
-        with Run([*CONSISTENCIES[consistency], *SHORT, f"epochs={LONGER}", f"seed={seed}"]) as run:
+        with short_run(consistency, f"epochs={LONGER}", f"seed={seed}") as run:
             found.append(run.run().summary()["test"]["accuracy"])
     return found
 
@@ -214,7 +216,7 @@ def accuracies(consistency, seeds):
 def lose(consistency):
     """Makes a run lose a random worker at a random moment; returns its summary."""
     test = WorkerLossTest()
-    with Run([*CONSISTENCIES[consistency], *SHORT, f"epochs={LONGER}", "max_restarts=1"]) as run:
+    with short_run(consistency, f"epochs={LONGER}", "max_restarts=1") as run:
         run.start().wait_for_training()
         time.sleep(random.uniform(0, 3))
         test.kill(run, random.randrange(WORKERS))
