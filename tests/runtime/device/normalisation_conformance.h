@@ -291,7 +291,9 @@ TEST_P(DeviceConformance, BatchNormalisationOverWorkersEqualsThatOfOneBatch) {
         std::copy_n(expected.x.begin() + first, samples * row, own_x.begin());
         std::copy_n(expected.dy.begin() + first, samples * row, own_dy.begin());
         std::fill_n(own_weights.begin(), samples, 1.0f);
-        auto normalisation = device_->CreateBatchNormalisation(own, &sums).value();
+        auto created = device_->CreateBatchNormalisation(own, &sums);
+        if (absl::IsUnimplemented(created.status())) GTEST_SKIP() << created.status();
+        const auto normalisation = *std::move(created);
         auto x = Floats(own_x), weights = Floats(own_weights), scale = Floats(expected.scale),
              offset = Floats(expected.offset), dy = Floats(own_dy), y_own = Poisoned(own.elements()),
              again = Poisoned(own.elements()), dscale_own = Poisoned(all.channels),
