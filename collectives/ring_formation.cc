@@ -187,13 +187,13 @@ class RingFormation {
     if (status.ok() && !connected) return status;
     const int called = knock->rank;
     if (called < 0 && !status.ok()) {
-      TETHYS_LOG(Warning, "refused a caller: ", StatusText(status));
+      if (status != last_refusal_) TETHYS_LOG(Warning, "refused a caller: ", StatusText(status));
       last_refusal_ = status;
     }
     knocks_.erase(knock);
     if (status.ok() || called < 0) return absl::OkStatus();
-    // The called rank was not listening yet, or is still forming an earlier generation, so this rank calls
-    // again later.
+    // The called rank was not listening yet, or is still forming another group, so this rank calls again
+    // later.
     if (status.code() == absl::StatusCode::kUnavailable) {
       CallLater(called, status);
       return absl::OkStatus();
@@ -275,9 +275,11 @@ class RingFormation {
                        ", but this ring connects processes of role ",
                        proto::Role_Name(options_.identity.role()), ": check the address it was given"));
     }
+    // A rank whose connections are complete may form its next group while its peers still form this one.
     if (message.frame.group != options_.group) {
-      return absl::FailedPreconditionError(absl::StrCat("the caller is of group ", message.frame.group,
-                                                        ", but this ring is group ", options_.group));
+      return absl::UnavailableError(absl::StrCat("the caller forms group ", message.frame.group,
+                                                 ", but this ring is group ", options_.group,
+                                                 ": it must call again later"));
     }
     TETHYS_RETURN_IF_ERROR(CheckCertificate(knock, handshake.index()));
     return handshake;

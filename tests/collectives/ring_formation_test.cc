@@ -133,9 +133,22 @@ TEST(RingFormation, ProcessOfAnotherRoleIsRefused) {
                 absl::StatusCode::kFailedPrecondition, "is a PS");
 }
 
-TEST(RingFormation, RankOfAnotherGroupIsRefused) {
-  ExpectRefused([](RingOptions& options) { options.group = 2; }, absl::StatusCode::kFailedPrecondition,
-                "group 2");
+// Rank 1 is a group ahead, as after the last connection of the group before.
+TEST(RingFormation, RankOfTheNextGroupCallsAgainUntilItsPeersFormThatGroup) {
+  TestRing ring(2);
+  ring.options[1].group = 2;
+  absl::StatusOr<std::unique_ptr<Communicator>> ahead;
+  std::thread rank1([&] { ahead = ring.Create(1); });
+  ring.options[0].connect_timeout = 300 * kMillisecond;
+  const absl::Status behind = ring.Create(0).status();
+  EXPECT_EQ(behind.code(), absl::StatusCode::kDeadlineExceeded) << StatusText(behind);
+  EXPECT_THAT(std::string(behind.message()), HasSubstr("the caller forms group 2, but this ring is group 0"));
+  ring.options[0].group = 2;
+  ring.options[0].connect_timeout = ring.options[1].connect_timeout;
+  const absl::StatusOr<std::unique_ptr<Communicator>> caught_up = ring.Create(0);
+  rank1.join();
+  EXPECT_TRUE(ahead.ok()) << StatusText(ahead.status());
+  EXPECT_TRUE(caught_up.ok()) << StatusText(caught_up.status());
 }
 
 TEST(RingFormation, CertificateOfAnotherRankOrRoleIsRefused) {
@@ -189,6 +202,17 @@ TEST(RingFormation, ListenerServesSeveralGenerations) {
     for (RingOptions& options : ring.options) options.generation = generation;
     ExpectRingForms(ring);
   }
+}
+
+TEST(RingFormation, ListenerServesSeveralGroupsWithoutAWaitBetweenThem) {
+  TestRing ring(4);
+  OnRanks(ring.world(), [&](int rank) {
+    RingOptions options = ring.options[rank];
+    for (options.group = 1; options.group <= 20; ++options.group) {
+      const auto communicator = CreateRingCommunicator(*ring.listeners[rank], options);
+      EXPECT_TRUE(communicator.ok()) << StatusText(communicator.status());
+    }
+  });
 }
 
 TEST(RingFormation, ContradictoryOptionsAreRefused) {
