@@ -41,7 +41,8 @@ absl::Status BatchFeed::FeedAhead() {
 // That step has ended, so HandOver never waits for an in-flight step.
 absl::Status BatchFeed::HandOver() {
   TETHYS_RETURN_IF_ERROR(plan_.AwaitUploads());
-  return plan_.Upload(loader_->Next());
+  TETHYS_ASSIGN_OR_RETURN(const HostBatch batch, loader_->Next());
+  return plan_.Upload(batch);
 }
 
 }  // namespace tethys

@@ -36,7 +36,8 @@ class BatchFeed {
 
   BatchLoader& loader() { return *loader_; }
 
-  // Hands the next batch to the plan, which may then take it. Requires an announced batch.
+  // Hands the next batch to the plan, which may then take it. Requires an announced batch. Has the errors of
+  // reading a sample.
   absl::Status Feed();
 
   // Hands over the next batch ahead of its step. No-op on a synchronous device, or if the batch is not built

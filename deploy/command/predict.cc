@@ -70,9 +70,9 @@ absl::Status WritePredictions(const Request& request, PredictionFile& file) {
       LoadReplica(*request.saved.reader, model, request.device, request.settings, rows, request.scaling));
   const int64_t each = model.outputs();
   std::vector<int32_t> labels(model.loss().labels().elements());
-  const auto add = [&](int64_t first, absl::Span<const float> outputs) {
+  const auto add = [&](int64_t first, absl::Span<const float> outputs) -> absl::Status {
     for (int64_t i = 0; i < static_cast<int64_t>(outputs.size()) / each; ++i) {
-      request.dataset->CopyLabels(first + i, labels.data());
+      TETHYS_RETURN_IF_ERROR(request.dataset->ReadLabels(first + i, labels.data()));
       TETHYS_RETURN_IF_ERROR(file.Add(labels[0], outputs.subspan(i * each, each)));
     }
     return absl::OkStatus();

@@ -65,7 +65,8 @@ std::vector<std::string> Lacks(const RemoteResult& result) {
 absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, const Places& places,
                                                          const std::vector<std::string>& cuda_library_path) {
   HostNeeds of_reader;
-  for (const std::string& path : DataFiles(job.data())) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, DataFiles(job.data()));
+  for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(of_reader.files[path], FileSize(path));
   }
   std::map<std::string, HostNeeds> needs;

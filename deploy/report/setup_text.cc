@@ -3,17 +3,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "runtime/data/data_format.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/zoo/zoo.h"
 
 namespace tethys {
 namespace {
-
-// Returns "a/b" for "a/b/c.gz".
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(0, slash);
-}
 
 // For example "mirrored, 3 workers, global batch 384".
 std::string AttemptText(const proto::Attempt& attempt) {
@@ -40,10 +35,10 @@ std::string DescribeAttempts(const proto::RunSummary& summary) {
 std::vector<std::string> DescribeSetup(const proto::Job& job, const proto::RunSummary& summary) {
   std::vector<std::string> sentences;
   sentences.push_back(absl::StrCat("Model: ", ModelText(job.model()), "."));
-  if (job.data().has_idx()) {
+  if (job.data().source_case() != proto::Data::SOURCE_NOT_SET) {
     const int64_t samples = summary.train().samples();
     sentences.push_back(
-        absl::StrCat("Data: ", FolderOf(job.data().idx().train_images()),
+        absl::StrCat("Data: ", FormatOf(job.data()).place(job.data()),
                      samples > 0 ? absl::StrCat(", ", samples, " training samples an epoch") : "", "."));
   }
   if (job.optimizer().has_learning_rate()) {

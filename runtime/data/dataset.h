@@ -1,55 +1,52 @@
-// Labelled samples in memory, kept as the bytes of the files. Loaders build batches from them. Loading blocks
-// on file reads. A Dataset is immutable and thread-safe.
+// The splits of a job's data, as views of the sources that its format opens. Loaders build batches from them.
+// A Dataset is immutable and thread-safe.
 #ifndef TETHYS_RUNTIME_DATA_DATASET_H_
 #define TETHYS_RUNTIME_DATA_DATASET_H_
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/job.pb.h"
 #include "runtime/base/status.h"
-#include "runtime/data/idx.h"
+#include "runtime/data/sample_source.h"
 #include "runtime/tensor/batch.h"
 #include "runtime/tensor/labels.h"
 #include "runtime/tensor/variable.h"
 
 namespace tethys {
 
-// The contents of one pair of files, shared by its splits.
-struct SampleStore {
-  Shape sample_shape;  // Without the axis that counts samples.
-  int64_t sample_elements = 0;
-  ByteBuffer values;  // [count, sample_elements]
-  LabelFormat label_format;
-  ByteBuffer labels;  // [count, label elements]: bytes, or float32 targets.
-};
-
 class Dataset {
  public:
-  // Samples [first, first + count) of the store.
-  Dataset(std::shared_ptr<const SampleStore> store, int64_t first, int64_t count);
+  // Samples [first, first + count) of the source.
+  Dataset(std::shared_ptr<const SampleSource> source, int64_t first, int64_t count)
+      : source_(std::move(source)), first_(first), size_(count) {
+    TETHYS_CHECK(first >= 0 && count >= 0 && first + count <= source_->size());
+  }
 
   int64_t size() const { return size_; }
-  const Shape& sample_shape() const { return store_->sample_shape; }
-  int64_t sample_elements() const { return store_->sample_elements; }
-  // sample_elements() bytes. Requires 0 <= index < size().
-  const uint8_t* sample(int64_t index) const { return values_ + index * store_->sample_elements; }
-  const LabelFormat& label_format() const { return store_->label_format; }
-  // Writes the label_format().elements() labels of a sample: classes, or the bits of float32 targets.
-  void CopyLabels(int64_t index, int32_t* labels) const;
+  const Shape& sample_shape() const { return source_->spec().shape; }
+  int64_t sample_elements() const { return source_->spec().elements(); }
+  const LabelFormat& label_format() const { return source_->spec().labels; }
+
+  // As in SampleSource. Requires 0 <= index < size().
+  absl::Status ReadValues(int64_t index, uint8_t* values) const {
+    return source_->ReadValues(first_ + index, values);
+  }
+  absl::Status ReadLabels(int64_t index, int32_t* labels) const {
+    return source_->ReadLabels(first_ + index, labels);
+  }
 
  private:
-  const std::shared_ptr<const SampleStore> store_;
+  const std::shared_ptr<const SampleSource> source_;
+  const int64_t first_;
   const int64_t size_;
-  const int64_t label_elements_;
-  const uint8_t* const values_;
-  const uint8_t* const labels_;
 };
 
-// The paths of all files that LoadDatasets reads.
-std::vector<std::string> DataFiles(const proto::Data& data);
+// The paths of all files that LoadDatasets reads. NotFound: no file matches a pattern.
+absl::StatusOr<std::vector<std::string>> DataFiles(const proto::Data& data);
 
 struct DatasetSizes {
   int64_t train = 0;
@@ -66,12 +63,12 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& job);
 
 struct Datasets {
   std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> validation;  // Null without a validation split. Shares bytes with `train`.
-  std::shared_ptr<const Dataset> test;        // Null without test data.
+  std::shared_ptr<const Dataset>
+      validation;                       // Null without a validation split. Shares a source with `train`.
+  std::shared_ptr<const Dataset> test;  // Null without test data.
 };
 
-// Reads all files. Has the checks of ReadDatasetSizes, and refuses a label outside the classes that is not
-// the loss's ignore_label, or a target that is not finite, naming file, index and label.
+// Opens the data. Has the checks of ReadDatasetSizes and those of DataFormat::open.
 absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job);
 
 // The images of one file, without labels: in place of these, zeros in the given format. Has the errors of
@@ -80,7 +77,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& pat
 
 // The standardisation that the job specifies, or that is computed from the data if the job says so. Computing
 // it sums all pixels of the training split in exact integers, so every worker gets the same floats.
-// InvalidArgument when all pixels are equal.
+// InvalidArgument when all pixels are equal; besides, the errors of reading a sample.
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
 
 }  // namespace tethys

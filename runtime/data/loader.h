@@ -3,11 +3,11 @@
 //
 //   BatchLoader loader(dataset, {.prefetch_batches = 2}, memory for BatchLoader::Buffers(options) batches);
 //   while (loader.room() > 0 && more) loader.Announce(order, next_slice);
-//   HostBatch batch = loader.Next();  // of the oldest announcement
+//   HostBatch batch = *loader.Next();  // of the oldest announcement
 //
 // Without prefetching, Next builds the batch on the calling thread. With prefetching, a thread of the loader
-// builds announced batches ahead. Announce and Next allocate nothing, and Next waits only for copies in
-// memory. Calls must not overlap.
+// builds announced batches ahead. Announce and Next allocate nothing themselves; Next waits for the reads of
+// the source, which are copies in memory where the source holds its samples there. Calls must not overlap.
 #ifndef TETHYS_RUNTIME_DATA_LOADER_H_
 #define TETHYS_RUNTIME_DATA_LOADER_H_
 
@@ -55,27 +55,34 @@ class BatchLoader {
   bool ready() const;
 
   // Returns the oldest batch that was announced and not taken, which must exist. Rows beyond the slice are
-  // zero, with label and weight 0. The batch is valid until the next call of Next.
-  HostBatch Next();
+  // zero, with label and weight 0. The batch is valid until the next call of Next. Has the errors of reading
+  // a sample; the batch then counts as taken.
+  absl::StatusOr<HostBatch> Next();
 
  private:
   struct Request {
     std::shared_ptr<const EpochOrder> order;
     Slice slice;
   };
+  // A batch of the loader with the request that it is built for, and what became of that.
+  struct Place {
+    HostBatch batch;
+    Request request = {};
+    absl::Status built = absl::OkStatus();
+  };
 
   static int64_t Capacity(const Options& options) {
     return std::max(1, options.prefetch_batches) + options.taken_ahead;
   }
   void BuildAhead();
-  void Build(const Request& request, HostBatch batch) const;
-  int64_t Place(int64_t batch) const { return batch % static_cast<int64_t>(buffers_.size()); }
+  void Build(Place& place) const;
+  absl::Status ReadSamples(const Request& request, const HostBatch& batch) const;
+  Place& PlaceOf(int64_t batch) { return places_[batch % static_cast<int64_t>(places_.size())]; }
 
   const std::shared_ptr<const Dataset> dataset_;
   const int64_t capacity_;
 
-  const std::vector<HostBatch> buffers_;  // capacity + 1; by invariant 2 only one thread uses each at a time.
-  std::vector<Request> requests_;         // Likewise capacity + 1, each used by one thread at a time.
+  std::vector<Place> places_;  // capacity + 1; by invariant 2 only one thread uses each at a time.
 
   mutable Mutex mu_;
   CondVar changed_;

@@ -76,9 +76,7 @@ void CheckLogits(const proto::Job& job, Problems& problems) {
                               job.data().classes(), ": the two must be equal, one logit per class"));
 }
 
-void ResolveData(proto::Data& data, Problems& problems) {
-  problems.AddIf(!data.has_idx(), "data", "has no source: write idx { train_images: ... train_labels: ... }");
-  const proto::Idx& idx = data.idx();
+void CheckIdx(const proto::Idx& idx, Problems& problems) {
   problems.AddIf(idx.train_images().empty(), "data.idx.train_images",
                  "is missing: give the path of an IDX file");
   problems.AddIf(idx.train_labels().empty(), "data.idx.train_labels",
@@ -86,6 +84,21 @@ void ResolveData(proto::Data& data, Problems& problems) {
   problems.AddIf(idx.test_images().empty() != idx.test_labels().empty(),
                  idx.test_images().empty() ? "data.idx.test_images" : "data.idx.test_labels",
                  "is missing: give both test files, or neither for a job without a test");
+}
+
+void ResolveData(proto::Data& data, Problems& problems) {
+  switch (data.source_case()) {
+    case proto::Data::SOURCE_NOT_SET:
+      problems.Add("data", "has no source: write idx { train_images: ... train_labels: ... }");
+      break;
+    case proto::Data::kIdx:
+      CheckIdx(data.idx(), problems);
+      break;
+    case proto::Data::kCifar:
+      problems.AddIf(data.cifar().train().empty(), "data.cifar.train",
+                     "is missing: give the paths of the files, such as data_batch_*.bin");
+      break;
+  }
   if (data.compute_standardisation()) {
     const char* given = data.has_mean() ? "data.mean" : "data.deviation";
     problems.AddIf(data.has_mean() || data.has_deviation(), given,

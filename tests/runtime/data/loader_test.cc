@@ -12,17 +12,26 @@ namespace {
 constexpr int64_t kSamples = 50;
 constexpr int64_t kElements = 3;
 
-// Sample i is (i, i, i) with label i mod 10.
-std::shared_ptr<const Dataset> CountingDataset() {
-  auto store = std::make_shared<SampleStore>();
-  store->sample_shape = {kElements};
-  store->sample_elements = kElements;
-  TETHYS_CHECK(store->values.Resize(kSamples * kElements).ok() && store->labels.Resize(kSamples).ok());
-  for (int64_t i = 0; i < kSamples; ++i) {
-    std::memset(store->values.data() + i * kElements, static_cast<int>(i), kElements);
-    store->labels.data()[i] = static_cast<uint8_t>(i % 10);
+// Sample i is (i, i, i) with label i mod 10. Sample `broken` cannot be read.
+class CountingSource final : public SampleSource {
+ public:
+  explicit CountingSource(int64_t broken) : SampleSource({.shape = {kElements}}, kSamples), broken_(broken) {}
+  absl::Status ReadValues(int64_t index, uint8_t* values) const override {
+    if (index == broken_) return absl::DataLossError("sample 49 is damaged");
+    std::memset(values, static_cast<int>(index), kElements);
+    return absl::OkStatus();
   }
-  return std::make_shared<Dataset>(std::move(store), 0, kSamples);
+  absl::Status ReadLabels(int64_t index, int32_t* labels) const override {
+    *labels = static_cast<int32_t>(index % 10);
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t broken_;
+};
+
+std::shared_ptr<const Dataset> CountingDataset(int64_t broken = -1) {
+  return std::make_shared<Dataset>(std::make_shared<CountingSource>(broken), 0, kSamples);
 }
 
 // The parameter is prefetch_batches; with 0 the loader has no thread. The batches must always be the same.
@@ -67,37 +76,37 @@ TEST_P(BatchLoaderTest, BatchesFollowTheOrderOfEveryEpoch) {
     for (; announced < 20 * steps && loader_.room() > 0; ++announced) {
       loader_.Announce(orders[announced / steps], StepSlice(kSamples, 8, announced % steps));
     }
-    ExpectBatch(loader_.Next(), StepSlice(kSamples, 8, taken % steps), orders[taken / steps].get());
+    ExpectBatch(loader_.Next().value(), StepSlice(kSamples, 8, taken % steps), orders[taken / steps].get());
     ++taken;
   }
 }
 
 TEST_P(BatchLoaderTest, ShortBatchAfterAFullOneIsPaddedWithWeightZero) {
   loader_.Announce(order_, {0, 8});
-  ExpectBatch(loader_.Next(), {0, 8}, order_.get());
+  ExpectBatch(loader_.Next().value(), {0, 8}, order_.get());
   for (int i = 0; i < 5; ++i) {
     loader_.Announce(order_, {48, 50});
-    ExpectBatch(loader_.Next(), {48, 50}, order_.get());
+    ExpectBatch(loader_.Next().value(), {48, 50}, order_.get());
   }
 }
 
 TEST_P(BatchLoaderTest, BatchOfAnEmptySliceIsAllPadding) {
   loader_.Announce(order_, {50, 50});
-  ExpectBatch(loader_.Next(), {50, 50}, order_.get());
+  ExpectBatch(loader_.Next().value(), {50, 50}, order_.get());
 }
 
 TEST_P(BatchLoaderTest, WithoutAnOrderSamplesKeepTheirNaturalOrder) {
   loader_.Announce(nullptr, {10, 17});
-  ExpectBatch(loader_.Next(), {10, 17}, nullptr);
+  ExpectBatch(loader_.Next().value(), {10, 17}, nullptr);
 }
 
 TEST_P(BatchLoaderTest, BatchIsUnchangedWhileLaterOnesAreBuilt) {
   loader_.Announce(order_, {0, 8});
-  const HostBatch batch = loader_.Next();
+  const HostBatch batch = loader_.Next().value();
   Slice next{8, 16};
   while (loader_.room() > 0) loader_.Announce(order_, next);
   ExpectBatch(batch, {0, 8}, order_.get());
-  ExpectBatch(loader_.Next(), next, order_.get());
+  ExpectBatch(loader_.Next().value(), next, order_.get());
 }
 
 TEST_P(BatchLoaderTest, OneBatchTakenAheadAllowsOneMoreAnnouncement) {
@@ -111,16 +120,29 @@ TEST_P(BatchLoaderTest, IsReadyOnceNextWouldNotWait) {
   EXPECT_FALSE(loader_.ready());
   loader_.Announce(order_, {0, 8});
   while (!loader_.ready()) std::this_thread::yield();
-  ExpectBatch(loader_.Next(), {0, 8}, order_.get());
+  ExpectBatch(loader_.Next().value(), {0, 8}, order_.get());
   EXPECT_FALSE(loader_.ready());
 }
 
 TEST_P(BatchLoaderTest, OrderOfBuiltBatches_IsReleased) {
   const std::weak_ptr<const EpochOrder> order = order_;
   while (loader_.room() > 0) loader_.Announce(order_, {0, 8});
-  for (size_t taken = 0; taken + 1 < memory_.size(); ++taken) loader_.Next();
+  for (size_t taken = 0; taken + 1 < memory_.size(); ++taken) EXPECT_TRUE(loader_.Next().ok());
   order_ = nullptr;
   EXPECT_TRUE(order.expired());
+}
+
+TEST_P(BatchLoaderTest, SampleThatCannotBeReadFailsItsBatchOnly) {
+  std::vector<BatchBuffer> memory;
+  BatchLoader loader(CountingDataset(49), options_, Buffers(memory, options_));
+  for (const Slice slice : {Slice{40, 48}, Slice{48, 50}, Slice{0, 8}}) {
+    loader.Announce(nullptr, slice);
+    const absl::StatusOr<HostBatch> batch = loader.Next();
+    EXPECT_EQ(batch.ok(), slice.end < 50) << batch.status();
+    if (!batch.ok()) {
+      EXPECT_EQ(batch.status().message(), "sample 49 is damaged");
+    }
+  }
 }
 
 TEST_P(BatchLoaderTest, DestructorReturnsWithUntakenBatches) {
@@ -129,11 +151,11 @@ TEST_P(BatchLoaderTest, DestructorReturnsWithUntakenBatches) {
 
 TEST_P(BatchLoaderTest, AllocatesNothingOnTheCallersThread) {
   loader_.Announce(order_, {0, 8});
-  loader_.Next();
+  EXPECT_TRUE(loader_.Next().ok());
   const int64_t before = testing::ThreadAllocations();
   for (int i = 0; i < 100; ++i) {
     loader_.Announce(order_, {0, 8});
-    loader_.Next();
+    EXPECT_TRUE(loader_.Next().ok());
   }
   EXPECT_EQ(testing::ThreadAllocations(), before);
 }

@@ -1,0 +1,86 @@
+#include "runtime/data/byte_source.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "runtime/base/file.h"
+
+namespace tethys {
+namespace {
+
+class LocalFile final : public ByteSource {
+ public:
+  LocalFile(std::string path, FileDescriptor fd, int64_t size)
+      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
+
+  const std::string& name() const override { return path_; }
+  int64_t size() const override { return size_; }
+
+  absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const override {
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t got =
+          pread(fd_.get(), out.data() + done, out.size() - done, offset + static_cast<int64_t>(done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return ErrnoStatus(errno, absl::StrCat("cannot read ", path_));
+      if (got == 0) {
+        return absl::DataLossError(absl::StrCat(path_, " ends at byte ", offset + static_cast<int64_t>(done),
+                                                ", but had ", size_,
+                                                " bytes when it was opened: it was changed"));
+      }
+      done += static_cast<size_t>(got);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string path_;
+  const FileDescriptor fd_;
+  const int64_t size_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::string& path) {
+  // Non-blocking, so that a pipe without a writer is refused and open does not wait for a writer.
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.valid()) {
+    return Annotate(ErrnoStatus(errno, absl::StrCat("cannot open ", path)),
+                    "data file (paths are relative to the working directory of the command)");
+  }
+  struct stat info;
+  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot stat ", path));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file: give the path of a file"));
+  }
+  if (info.st_size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty: fetch it again"));
+  }
+  return std::make_shared<LocalFile>(path, std::move(fd), info.st_size);
+}
+
+absl::StatusOr<std::vector<std::string>> ExpandPaths(const std::vector<std::string>& patterns) {
+  std::vector<std::string> paths;
+  for (const std::string& pattern : patterns) {
+    glob_t found = {};
+    const int result = glob(pattern.c_str(), GLOB_ERR | GLOB_NOMAGIC, nullptr, &found);
+    for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+    globfree(&found);
+    if (result == GLOB_NOMATCH) {
+      return absl::NotFoundError(absl::StrCat(
+          "no file matches ", pattern, " (paths are relative to the working directory of the command)"));
+    }
+    if (result != 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "cannot look for ", pattern, result == GLOB_NOSPACE ? ": no memory" : ": a folder cannot be read"));
+    }
+  }
+  return paths;
+}
+
+}  // namespace tethys

@@ -1,0 +1,37 @@
+// The bytes of a data file, read at any place. Formats whose samples stay in their files read them through
+// this.
+#ifndef TETHYS_RUNTIME_DATA_BYTE_SOURCE_H_
+#define TETHYS_RUNTIME_DATA_BYTE_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Immutable; thread-safe.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  virtual const std::string& name() const = 0;  // For errors: the path.
+  virtual int64_t size() const = 0;
+  // Fills `out` with the bytes from `offset` on. Requires that they lie within the size. Blocks. DataLoss:
+  // the file has become shorter since it was opened.
+  virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
+};
+
+// NotFound: no such file. InvalidArgument: not a regular file, or an empty one.
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::string& path);
+
+// The paths that `patterns` name, in their order; those of one pattern (glob(7)) in the order of their names.
+// A pattern without special characters is a path, whether or not the file exists. NotFound: a pattern without
+// a match.
+absl::StatusOr<std::vector<std::string>> ExpandPaths(const std::vector<std::string>& patterns);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_BYTE_SOURCE_H_

@@ -1,0 +1,169 @@
+// CIFAR-10 and CIFAR-100 in their authors' binary version (Krizhevsky, "Learning multiple layers of features
+// from tiny images", 2009; https://www.cs.toronto.edu/~kriz/cifar.html):
+//
+//   a record of CIFAR-10:    u8 label, 3072 values
+//   a record of CIFAR-100:   u8 coarse label, u8 fine label, 3072 values
+//   the values:              32 x 32 of red, then of green, then of blue
+//
+// Images stay in their files, which the system caches for all processes; labels are held in memory.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "runtime/data/byte_source.h"
+#include "runtime/data/formats.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kSide = 32, kChannels = 3, kPixels = kSide * kSide, kValues = kPixels * kChannels;
+
+// Where the label is in a record, and how many labels are before the values.
+struct Record {
+  int64_t labels = 1;
+  int64_t label = 0;
+
+  int64_t bytes() const { return labels + kValues; }
+};
+
+Record RecordOf(const proto::Cifar& cifar) {
+  switch (cifar.labels()) {
+    case proto::Cifar::COARSE:
+      return {.labels = 2, .label = 0};
+    case proto::Cifar::FINE:
+      return {.labels = 2, .label = 1};
+    default:
+      return {};
+  }
+}
+
+std::vector<std::string> Patterns(const proto::Data& data, DataPart part) {
+  const auto& patterns = part == DataPart::kTrain ? data.cifar().train() : data.cifar().test();
+  return {patterns.begin(), patterns.end()};
+}
+
+bool Has(const proto::Data& data, DataPart part) { return !Patterns(data, part).empty(); }
+
+absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
+  return ExpandPaths(Patterns(data, part));
+}
+
+std::string Place(const proto::Data& data) {
+  return data.cifar().train().empty() ? "" : FolderOf(data.cifar().train(0));
+}
+
+// A file of a part, and the number of its first sample there.
+struct File {
+  std::shared_ptr<const ByteSource> bytes;
+  int64_t first = 0;
+};
+
+struct Files {
+  std::vector<File> files;
+  int64_t samples = 0;
+};
+
+absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Record& record) {
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
+  Files files;
+  for (const std::string& path : paths) {
+    TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenLocalFile(path));
+    if (bytes->size() % record.bytes() != 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": ", bytes->size(), " bytes are no whole number of records of ", record.bytes(), " bytes (",
+          record.labels == 1 ? "data.cifar.labels: CIFAR_10" : "data.cifar.labels: FINE or COARSE",
+          "): fetch it again, or correct data.cifar.labels"));
+    }
+    const int64_t samples = bytes->size() / record.bytes();
+    files.files.push_back({.bytes = std::move(bytes), .first = files.samples});
+    files.samples += samples;
+  }
+  return files;
+}
+
+class CifarSource final : public SampleSource {
+ public:
+  CifarSource(Files files, const Record& record, std::vector<uint8_t> labels)
+      : SampleSource({.shape = {kSide, kSide, kChannels}}, files.samples),
+        files_(std::move(files.files)),
+        record_(record),
+        labels_(std::move(labels)) {}
+
+  absl::Status ReadValues(int64_t index, uint8_t* values) const override {
+    const auto next = std::upper_bound(files_.begin(), files_.end(), index,
+                                       [](int64_t sample, const File& file) { return sample < file.first; });
+    const File& file = *std::prev(next);
+    std::array<uint8_t, kValues> planes;
+    TETHYS_RETURN_IF_ERROR(
+        file.bytes->ReadAt((index - file.first) * record_.bytes() + record_.labels, absl::MakeSpan(planes)));
+    for (int64_t pixel = 0; pixel < kPixels; ++pixel) {
+      for (int64_t c = 0; c < kChannels; ++c) values[pixel * kChannels + c] = planes[c * kPixels + pixel];
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLabels(int64_t index, int32_t* labels) const override {
+    *labels = labels_[index];
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<File> files_;
+  const Record record_;
+  const std::vector<uint8_t> labels_;
+};
+
+absl::StatusOr<std::vector<uint8_t>> ReadAllLabels(const Files& files, const Record& record,
+                                                   const LabelRules& rules) {
+  std::vector<uint8_t> labels;
+  for (const File& file : files.files) {
+    for (int64_t offset = record.label; offset < file.bytes->size(); offset += record.bytes()) {
+      uint8_t label = 0;
+      TETHYS_RETURN_IF_ERROR(file.bytes->ReadAt(offset, {&label, 1}));
+      if (!rules.Accepts(label)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            file.bytes->name(), ": label ", label, " of record ", offset / record.bytes(), " is outside the ",
+            rules.classes, " classes of data.classes (0 to ", rules.classes - 1, ")"));
+      }
+      labels.push_back(label);
+    }
+  }
+  return labels;
+}
+
+absl::Status CheckHasClasses(const LabelRules& rules) {
+  if (!rules.targets) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "data.cifar has classes, but model.loss is the mean squared error, which takes float32 targets: write "
+      "softmax_cross_entropy {}");
+}
+
+absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
+  TETHYS_RETURN_IF_ERROR(CheckHasClasses(rules));
+  TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, RecordOf(data.cifar())));
+  const std::string& name = files.files.front().bytes->name();
+  return DataHeader{.samples = files.samples,
+                    .spec = {.shape = {kSide, kSide, kChannels}},
+                    .values_name = name,
+                    .labels_name = name};
+}
+
+absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
+                                                         const LabelRules& rules) {
+  TETHYS_RETURN_IF_ERROR(CheckHasClasses(rules));
+  const Record record = RecordOf(data.cifar());
+  TETHYS_ASSIGN_OR_RETURN(Files files, OpenFiles(data, part, record));
+  TETHYS_ASSIGN_OR_RETURN(std::vector<uint8_t> labels, ReadAllLabels(files, record, rules));
+  return std::make_shared<CifarSource>(std::move(files), record, std::move(labels));
+}
+
+}  // namespace
+
+const DataFormat kCifarFormat = {.kind = proto::Data::kCifar,
+                                 .has = Has,
+                                 .files = Paths,
+                                 .place = Place,
+                                 .read_header = ReadHeader,
+                                 .open = Open};
+
+}  // namespace tethys

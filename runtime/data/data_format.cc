@@ -1,0 +1,25 @@
+#include "runtime/data/data_format.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/data/formats.h"
+
+namespace tethys {
+
+const DataFormat& FormatOf(const proto::Data& data) {
+  static const DataFormat* const kFormats[] = {&kCifarFormat, &kIdxFormat};
+  const auto found = std::find_if(std::begin(kFormats), std::end(kFormats), [&](const DataFormat* format) {
+    return format->kind == data.source_case();
+  });
+  TETHYS_CHECK(found != std::end(kFormats), "data of kind ", static_cast<int>(data.source_case()),
+               " have no format");
+  return **found;
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(0, slash);
+}
+
+}  // namespace tethys

@@ -1,0 +1,56 @@
+// The formats of data. A format is one file of this folder, which defines its row of the table in
+// data_format.cc, and a message in job.proto.
+#ifndef TETHYS_RUNTIME_DATA_DATA_FORMAT_H_
+#define TETHYS_RUNTIME_DATA_DATA_FORMAT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/data/label_rules.h"
+#include "runtime/data/sample_source.h"
+
+namespace tethys {
+
+// The files that a job names; the validation split is the end of those for training.
+enum class DataPart { kTrain, kTest };
+
+// What a part holds, as far as headers and sizes of its files show it.
+struct DataHeader {
+  int64_t samples = 0;
+  SampleSpec spec;
+  // For errors: where the values and the labels are, which may be one file.
+  std::string values_name;
+  std::string labels_name;
+};
+
+struct DataFormat {
+  proto::Data::SourceCase kind = proto::Data::SOURCE_NOT_SET;
+  // Whether the job has this part. It always has kTrain.
+  bool (*has)(const proto::Data& data, DataPart part) = nullptr;
+  // The paths of all files of a part. NotFound: no file matches a pattern.
+  absl::StatusOr<std::vector<std::string>> (*files)(const proto::Data& data, DataPart part) = nullptr;
+  // Where the data is, for reports: "data/fashion-mnist".
+  std::string (*place)(const proto::Data& data) = nullptr;
+  // Reads little of the files. Errors name file and remedy. Requires that the job has the part.
+  absl::StatusOr<DataHeader> (*read_header)(const proto::Data& data, DataPart part,
+                                            const LabelRules& rules) = nullptr;
+  // Opens the part; has the errors of read_header, too. A format that holds its samples in memory checks them
+  // here, others where samples are read: labels that `rules` do not accept and targets that are not finite
+  // are InvalidArgument.
+  absl::StatusOr<std::shared_ptr<const SampleSource>> (*open)(const proto::Data& data, DataPart part,
+                                                              const LabelRules& rules) = nullptr;
+};
+
+// Requires that the data have a source.
+const DataFormat& FormatOf(const proto::Data& data);
+
+// "a/b" for "a/b/c.gz".
+std::string FolderOf(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_DATA_FORMAT_H_

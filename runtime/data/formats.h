@@ -1,0 +1,14 @@
+// The rows of the table of formats, each defined in the format's file. Included by these and data_format.cc.
+#ifndef TETHYS_RUNTIME_DATA_FORMATS_H_
+#define TETHYS_RUNTIME_DATA_FORMATS_H_
+
+#include "runtime/data/data_format.h"
+
+namespace tethys {
+
+extern const DataFormat kCifarFormat;
+extern const DataFormat kIdxFormat;
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_FORMATS_H_

@@ -1,0 +1,146 @@
+// Data in IDX files: the images in one, the labels in another, both held in memory.
+#include "runtime/data/idx_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "runtime/data/formats.h"
+#include "runtime/data/idx.h"
+
+namespace tethys {
+namespace {
+
+// A pair of files as the job names them.
+struct Files {
+  const std::string& images;
+  const std::string& labels;
+};
+
+Files FilesOf(const proto::Data& data, DataPart part) {
+  const proto::Idx& idx = data.idx();
+  return part == DataPart::kTrain ? Files{idx.train_images(), idx.train_labels()}
+                                  : Files{idx.test_images(), idx.test_labels()};
+}
+
+IdxKind KindOf(const LabelRules& rules) { return rules.targets ? IdxKind::kTargets : IdxKind::kLabels; }
+
+Shape ShapeOfOne(const Shape& all) { return Shape(all.begin() + 1, all.end()); }
+
+absl::Status CheckPair(const Files& files, const Shape& images, const Shape& labels) {
+  if (images[0] == labels[0]) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(files.images, " holds ", images[0], " images but ",
+                                                 files.labels, " ", labels[0],
+                                                 " labels: the two files do not belong together"));
+}
+
+SampleSpec SpecOf(const Shape& images, const Shape& labels, const LabelRules& rules) {
+  return {.shape = ShapeOfOne(images), .labels = {.shape = ShapeOfOne(labels), .targets = rules.targets}};
+}
+
+absl::Status CheckClasses(const Files& files, const IdxArray& labels, const LabelRules& rules) {
+  const int64_t each = labels.values.size() / labels.shape[0];
+  for (int64_t i = 0; i < labels.values.size(); ++i) {
+    const int label = labels.values.data()[i];
+    if (rules.Accepts(label)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        files.labels, ": label ", label, " of sample ", i / each, " is outside the ", rules.classes,
+        " classes of data.classes (0 to ", rules.classes - 1,
+        each > 1 ? "); labels that count for nothing are named by softmax_cross_entropy.ignore_label" : ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTargets(const Files& files, const IdxArray& labels) {
+  const auto* values = reinterpret_cast<const float*>(labels.values.data());
+  const int64_t count = labels.values.size() / static_cast<int64_t>(sizeof(float));
+  const float* const bad = std::find_if(values, values + count, [](float v) { return !std::isfinite(v); });
+  if (bad == values + count) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(files.labels, ": a target of sample ",
+                                                 (bad - values) / (count / labels.shape[0]), " is ", *bad,
+                                                 ": targets must be finite"));
+}
+
+class IdxSource final : public SampleSource {
+ public:
+  // `labels` may be empty; every label is then 0.
+  IdxSource(SampleSpec spec, IdxArray images, ByteBuffer labels)
+      : SampleSource(std::move(spec), images.shape[0]),
+        elements_(this->spec().elements()),
+        label_elements_(this->spec().labels.elements()),
+        images_(std::move(images.values)),
+        labels_(std::move(labels)) {}
+
+  absl::Status ReadValues(int64_t index, uint8_t* values) const override {
+    std::memcpy(values, images_.data() + index * elements_, elements_);
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadLabels(int64_t index, int32_t* labels) const override {
+    if (labels_.size() == 0) {
+      std::fill_n(labels, label_elements_, 0);
+    } else if (spec().labels.targets) {
+      const auto bytes = label_elements_ * static_cast<int64_t>(sizeof(float));
+      std::memcpy(labels, labels_.data() + index * bytes, bytes);
+    } else {
+      std::copy_n(labels_.data() + index * label_elements_, label_elements_, labels);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t elements_, label_elements_;
+  const ByteBuffer images_;  // [size, elements]
+  const ByteBuffer labels_;  // [size, label elements], of bytes or float32 targets.
+};
+
+bool Has(const proto::Data& data, DataPart part) { return !FilesOf(data, part).images.empty(); }
+
+absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
+  const Files files = FilesOf(data, part);
+  return std::vector<std::string>{files.images, files.labels};
+}
+
+absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
+  const Files files = FilesOf(data, part);
+  TETHYS_ASSIGN_OR_RETURN(const Shape images, ReadIdxShape(files.images, IdxKind::kImages));
+  TETHYS_ASSIGN_OR_RETURN(const Shape labels, ReadIdxShape(files.labels, KindOf(rules)));
+  TETHYS_RETURN_IF_ERROR(CheckPair(files, images, labels));
+  return DataHeader{.samples = images[0],
+                    .spec = SpecOf(images, labels, rules),
+                    .values_name = files.images,
+                    .labels_name = files.labels};
+}
+
+std::string Place(const proto::Data& data) { return FolderOf(data.idx().train_images()); }
+
+absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
+                                                         const LabelRules& rules) {
+  const Files files = FilesOf(data, part);
+  // Labels first: they are small, and a mistake in them is found before the large file is read.
+  TETHYS_ASSIGN_OR_RETURN(IdxArray labels, ReadIdx(files.labels, KindOf(rules)));
+  TETHYS_RETURN_IF_ERROR(rules.targets ? CheckTargets(files, labels) : CheckClasses(files, labels, rules));
+  TETHYS_ASSIGN_OR_RETURN(IdxArray images, ReadIdx(files.images, IdxKind::kImages));
+  TETHYS_RETURN_IF_ERROR(CheckPair(files, images.shape, labels.shape));
+  SampleSpec spec = SpecOf(images.shape, labels.shape, rules);
+  return std::make_shared<IdxSource>(std::move(spec), std::move(images), std::move(labels.values));
+}
+
+}  // namespace
+
+const DataFormat kIdxFormat = {.kind = proto::Data::kIdx,
+                               .has = Has,
+                               .files = Paths,
+                               .place = Place,
+                               .read_header = ReadHeader,
+                               .open = Open};
+
+absl::StatusOr<std::shared_ptr<const SampleSource>> OpenIdxImages(const std::string& path,
+                                                                  const LabelFormat& labels) {
+  TETHYS_ASSIGN_OR_RETURN(IdxArray images, ReadIdx(path, IdxKind::kImages));
+  SampleSpec spec = {.shape = ShapeOfOne(images.shape), .labels = labels};
+  return std::make_shared<IdxSource>(std::move(spec), std::move(images), ByteBuffer());
+}
+
+}  // namespace tethys

@@ -1,0 +1,27 @@
+// Which labels a job accepts.
+#ifndef TETHYS_RUNTIME_DATA_LABEL_RULES_H_
+#define TETHYS_RUNTIME_DATA_LABEL_RULES_H_
+
+#include <cstdint>
+
+#include "proto/job.pb.h"
+
+namespace tethys {
+
+struct LabelRules {
+  bool targets = false;  // float32 values in place of classes.
+  int64_t classes = 0;   // A label is below it,
+  int ignored = -1;      // or this one.
+
+  bool Accepts(int64_t label) const { return (label >= 0 && label < classes) || label == ignored; }
+};
+
+inline LabelRules LabelRulesOf(const proto::Job& job) {
+  if (job.model().loss().has_mean_squared_error()) return {.targets = true};
+  const proto::SoftmaxCrossEntropy& loss = job.model().loss().softmax_cross_entropy();
+  return {.classes = job.data().classes(), .ignored = loss.has_ignore_label() ? loss.ignore_label() : -1};
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_LABEL_RULES_H_

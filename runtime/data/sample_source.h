@@ -1,0 +1,51 @@
+// Labelled samples that are read by number, in any order. A format of data is a SampleSource (data_format.h).
+#ifndef TETHYS_RUNTIME_DATA_SAMPLE_SOURCE_H_
+#define TETHYS_RUNTIME_DATA_SAMPLE_SOURCE_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "runtime/base/status.h"
+#include "runtime/tensor/labels.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+// What every sample of a source looks like. Values are bytes.
+struct SampleSpec {
+  Shape shape = {};
+  LabelFormat labels = {};
+
+  int64_t elements() const {
+    int64_t count = 1;
+    for (const int64_t axis : shape) count *= axis;
+    return count;
+  }
+  bool operator==(const SampleSpec&) const = default;
+};
+
+// Immutable; thread-safe.
+class SampleSource {
+ public:
+  SampleSource(SampleSpec spec, int64_t size) : spec_(std::move(spec)), size_(size) {}
+  virtual ~SampleSource() = default;
+
+  const SampleSpec& spec() const { return spec_; }
+  int64_t size() const { return size_; }
+
+  // Writes the spec().elements() values of sample `index`. Requires 0 <= index < size(). Blocks on reads of
+  // files, if the source does not hold its samples in memory. DataLoss or InvalidArgument names file and
+  // sample.
+  virtual absl::Status ReadValues(int64_t index, uint8_t* values) const = 0;
+  // Writes the spec().labels.elements() labels of sample `index`: classes, or the bits of float32 targets.
+  // Otherwise like ReadValues.
+  virtual absl::Status ReadLabels(int64_t index, int32_t* labels) const = 0;
+
+ private:
+  const SampleSpec spec_;
+  const int64_t size_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_SAMPLE_SOURCE_H_
