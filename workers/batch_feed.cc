@@ -11,8 +11,8 @@ absl::StatusOr<std::unique_ptr<BatchFeed>> BatchFeed::Create(Device& device, Pla
                                                              const Options& options) {
   const bool ahead = !device.reads_host_memory();
   std::unique_ptr<BatchFeed> feed(new BatchFeed(plan, ahead, options.slow_down));
-  const BatchLoader::Options loader = {.prefetch_batches = options.prefetch_batches,
-                                       .taken_ahead = ahead ? 1 : 0};
+  BatchLoader::Options loader = options.loader;
+  loader.taken_ahead = ahead ? 1 : 0;
   const BatchLayout layout = {plan.rows(), dataset->sample_elements(), dataset->label_format().elements()};
   std::vector<HostBatch> buffers;
   for (int64_t i = 0; i < BatchLoader::Buffers(loader); ++i) {

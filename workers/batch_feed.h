@@ -26,8 +26,8 @@ namespace tethys {
 class BatchFeed {
  public:
   struct Options {
-    int prefetch_batches = 0;   // BatchLoader::Options::prefetch_batches.
-    Nanoseconds slow_down = 0;  // Every Feed sleeps this long, to slow a worker down in tests.
+    BatchLoader::Options loader = {};  // The feed sets taken_ahead.
+    Nanoseconds slow_down = 0;         // Every Feed sleeps this long, to slow a worker down in tests.
   };
   // `device` and `plan` outlive the feed.
   static absl::StatusOr<std::unique_ptr<BatchFeed>> Create(Device& device, Plan& plan,

@@ -18,6 +18,15 @@ namespace {
 // Step records per message. Keeps messages well below gRPC's size limit.
 constexpr int64_t kRecordsPerMessage = 1024;
 
+BatchLoader::Options LoaderOptions(const proto::Job& job, const Dataset& train, const InputScaling& scaling) {
+  BatchLoader::Options options = {.prefetch_batches = job.data().prefetch_batches(),
+                                  .threads = std::max(1, job.data().loader_threads())};
+  if (job.data().has_augment()) {
+    options.augmentation = std::make_shared<const Augmentation>(job, train.spec(), scaling);
+  }
+  return options;
+}
+
 }  // namespace
 
 Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session, const Clock& clock)
@@ -79,7 +88,7 @@ absl::Status Trainer::CreateReplica(Model model) {
       .recomputes = job.device().recompute(),
       .scaling = scaling_,
       .train = datasets_.train,
-      .feed = {.prefetch_batches = job.data().prefetch_batches(), .slow_down = task_.slow_down},
+      .feed = {.loader = LoaderOptions(job, *datasets_.train, scaling_), .slow_down = task_.slow_down},
       .graphs = job.device().graph(),
       .records_wait = [this] { session_.BeatSoon(); }};
   TETHYS_ASSIGN_OR_RETURN(replica_,

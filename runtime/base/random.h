@@ -18,6 +18,7 @@ enum class RandomPurpose : uint32_t {
   kShuffle = 2,       // RandomStream's `a` is the epoch.
   kTest = 3,
   kDropout = 4,  // RandomStream's `a` is the hash of the layer's name.
+  kAugment = 5,  // RandomStream's `a` is the sample's position in the job.
 };
 
 constexpr PhiloxKey RandomKey(uint64_t seed, RandomPurpose purpose) {

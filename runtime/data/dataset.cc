@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "runtime/data/augmentation.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/idx_source.h"
 
@@ -32,6 +33,7 @@ absl::StatusOr<Headers> ReadHeaders(const proto::Job& job) {
   const LabelRules rules = LabelRulesOf(job);
   Headers headers;
   TETHYS_ASSIGN_OR_RETURN(headers.train, format.read_header(job.data(), DataPart::kTrain, rules));
+  TETHYS_RETURN_IF_ERROR(CheckAugmentation(job, headers.train.spec));
   if (!HasTest(job.data())) return headers;
   TETHYS_ASSIGN_OR_RETURN(headers.test, format.read_header(job.data(), DataPart::kTest, rules));
   TETHYS_RETURN_IF_ERROR(CheckSameShapes(headers.train, headers.test));

@@ -27,6 +27,7 @@ class Dataset {
   }
 
   int64_t size() const { return size_; }
+  const SampleSpec& spec() const { return source_->spec(); }
   const Shape& sample_shape() const { return source_->spec().shape; }
   int64_t sample_elements() const { return source_->spec().elements(); }
   const LabelFormat& label_format() const { return source_->spec().labels; }
@@ -58,7 +59,7 @@ struct DatasetSizes {
 
 // Reads only the headers of the files, which is cheap, and checks them: as many images as labels, splits that
 // fit, test samples and labels of the same shape as those for training. The job's loss says whether labels
-// are targets. InvalidArgument names the files.
+// are targets. InvalidArgument names the files. Has the errors of CheckAugmentation, too.
 absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& job);
 
 struct Datasets {

@@ -10,21 +10,22 @@ namespace tethys {
 
 BatchLoader::BatchLoader(std::shared_ptr<const Dataset> dataset, const Options& options,
                          std::vector<HostBatch> buffers)
-    : dataset_(std::move(dataset)), capacity_(Capacity(options)) {
+    : dataset_(std::move(dataset)), augmentation_(options.augmentation), capacity_(Capacity(options)) {
   TETHYS_CHECK(static_cast<int64_t>(buffers.size()) == Buffers(options) && buffers[0].rows >= 1,
                buffers.size(), " buffers for ", Buffers(options), " batches");
   for (const HostBatch& buffer : buffers) places_.push_back({.batch = buffer});
-  if (options.prefetch_batches > 0) thread_ = std::thread([this] { BuildAhead(); });
+  if (options.prefetch_batches == 0) return;
+  TETHYS_CHECK(options.threads >= 1);
+  for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { BuildAhead(); });
 }
 
 BatchLoader::~BatchLoader() {
-  if (!thread_.joinable()) return;
   {
     MutexLock lock(mu_);
     stop_ = true;
   }
   changed_.NotifyAll();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 int64_t BatchLoader::room() const {
@@ -41,7 +42,9 @@ void BatchLoader::Announce(std::shared_ptr<const EpochOrder> order, Slice slice)
   {
     MutexLock lock(mu_);
     TETHYS_CHECK(announced_ < taken_ + capacity_, "no room for another announcement");
-    PlaceOf(announced_).request = {std::move(order), slice};
+    Place& place = PlaceOf(announced_);
+    place.request = {std::move(order), slice};
+    place.built = false;
     ++announced_;
   }
   changed_.NotifyAll();
@@ -49,21 +52,21 @@ void BatchLoader::Announce(std::shared_ptr<const EpochOrder> order, Slice slice)
 
 bool BatchLoader::ready() const {
   MutexLock lock(mu_);
-  return taken_ < (thread_.joinable() ? built_ : announced_);
+  return taken_ < announced_ && (threads_.empty() || PlaceOf(taken_).built);
 }
 
 absl::StatusOr<HostBatch> BatchLoader::Next() {
   MutexLock lock(mu_);
   TETHYS_CHECK(taken_ < announced_, "no batch was announced");
   Place& place = PlaceOf(taken_);
-  if (thread_.joinable()) {
-    while (built_ <= taken_) changed_.Wait(mu_);
-  } else {
+  if (threads_.empty()) {
     Build(place);
-    ++built_;
+    ++claimed_;
+  } else {
+    while (!place.built) changed_.Wait(mu_);
   }
   ++taken_;
-  TETHYS_RETURN_IF_ERROR(place.built);
+  TETHYS_RETURN_IF_ERROR(place.outcome);
   return place.batch;
 }
 
@@ -72,14 +75,15 @@ void BatchLoader::BuildAhead() {
     Place* place = nullptr;
     {
       MutexLock lock(mu_);
-      while (!stop_ && built_ == announced_) changed_.Wait(mu_);
+      while (!stop_ && claimed_ == announced_) changed_.Wait(mu_);
       if (stop_) return;
-      place = &PlaceOf(built_);
+      place = &PlaceOf(claimed_);
+      ++claimed_;
     }
     Build(*place);
     {
       MutexLock lock(mu_);
-      ++built_;
+      place->built = true;
     }
     changed_.NotifyAll();
   }
@@ -88,7 +92,7 @@ void BatchLoader::BuildAhead() {
 void BatchLoader::Build(Place& place) const {
   const Request request = std::exchange(place.request, {});
   const HostBatch& batch = place.batch;
-  place.built = ReadSamples(request, batch);
+  place.outcome = ReadSamples(request, batch);
   const int64_t elements = dataset_->sample_elements();
   const int64_t labels = dataset_->label_format().elements();
   const int64_t samples = request.slice.count(), padding = batch.rows - samples;
@@ -100,12 +104,16 @@ void BatchLoader::Build(Place& place) const {
 
 absl::Status BatchLoader::ReadSamples(const Request& request, const HostBatch& batch) const {
   const int64_t elements = dataset_->sample_elements();
-  const int64_t labels = dataset_->label_format().elements();
+  const int64_t label_elements = dataset_->label_format().elements();
   for (int64_t row = 0; row < request.slice.count(); ++row) {
     const int64_t position = request.slice.begin + row;
     const int64_t sample = request.order != nullptr ? (*request.order)[position] : position;
-    TETHYS_RETURN_IF_ERROR(dataset_->ReadValues(sample, batch.inputs + row * elements));
-    TETHYS_RETURN_IF_ERROR(dataset_->ReadLabels(sample, batch.labels + row * labels));
+    uint8_t* const values = batch.inputs + row * elements;
+    int32_t* const labels = batch.labels + row * label_elements;
+    TETHYS_RETURN_IF_ERROR(dataset_->ReadValues(sample, values));
+    TETHYS_RETURN_IF_ERROR(dataset_->ReadLabels(sample, labels));
+    if (request.order == nullptr || augmentation_ == nullptr) continue;
+    augmentation_->Apply(request.order->JobPositionOf(position), values, labels);
   }
   return absl::OkStatus();
 }

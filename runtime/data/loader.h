@@ -5,9 +5,10 @@
 //   while (loader.room() > 0 && more) loader.Announce(order, next_slice);
 //   HostBatch batch = *loader.Next();  // of the oldest announcement
 //
-// Without prefetching, Next builds the batch on the calling thread. With prefetching, a thread of the loader
-// builds announced batches ahead. Announce and Next allocate nothing themselves; Next waits for the reads of
-// the source, which are copies in memory where the source holds its samples there. Calls must not overlap.
+// Without prefetching, Next builds the batch on the calling thread. With prefetching, threads of the loader
+// build announced batches ahead, each one batch at a time; batches do not depend on their number. Announce
+// and Next allocate nothing themselves; Next waits for the reads of the source, which are copies in memory
+// where the source holds its samples there. Calls must not overlap.
 #ifndef TETHYS_RUNTIME_DATA_LOADER_H_
 #define TETHYS_RUNTIME_DATA_LOADER_H_
 
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "runtime/base/mutex.h"
+#include "runtime/data/augmentation.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sharding.h"
 #include "runtime/tensor/batch.h"
@@ -25,14 +27,17 @@
 namespace tethys {
 
 // Invariants, with capacity = max(1, prefetch_batches) + taken_ahead:
-//  1. taken <= built <= announced <= taken + capacity.
+//  1. taken <= claimed <= announced <= taken + capacity; batches before `claimed` are built or being built.
 //  2. Batch k lies in buffer k mod (capacity + 1). So the batch that Next returned last is never overwritten
 //     by the `capacity` batches that may be built after it.
 class BatchLoader {
  public:
   struct Options {
-    int prefetch_batches = 0;  // 0: no thread.
+    int prefetch_batches = 0;  // 0: no threads.
+    int threads = 1;           // With prefetching: at least 1.
     int taken_ahead = 0;       // Batches that the caller takes before it needs them; adds to the capacity.
+    // Changes the samples of announcements with an order. Null: none does.
+    std::shared_ptr<const Augmentation> augmentation = nullptr;
   };
   static int64_t Buffers(const Options& options) { return Capacity(options) + 1; }
 
@@ -68,7 +73,8 @@ class BatchLoader {
   struct Place {
     HostBatch batch;
     Request request = {};
-    absl::Status built = absl::OkStatus();
+    absl::Status outcome = absl::OkStatus();
+    bool built = false;  // Guarded by mu_.
   };
 
   static int64_t Capacity(const Options& options) {
@@ -78,8 +84,10 @@ class BatchLoader {
   void Build(Place& place) const;
   absl::Status ReadSamples(const Request& request, const HostBatch& batch) const;
   Place& PlaceOf(int64_t batch) { return places_[batch % static_cast<int64_t>(places_.size())]; }
+  const Place& PlaceOf(int64_t batch) const { return places_[batch % static_cast<int64_t>(places_.size())]; }
 
   const std::shared_ptr<const Dataset> dataset_;
+  const std::shared_ptr<const Augmentation> augmentation_;
   const int64_t capacity_;
 
   std::vector<Place> places_;  // capacity + 1; by invariant 2 only one thread uses each at a time.
@@ -87,11 +95,12 @@ class BatchLoader {
   mutable Mutex mu_;
   CondVar changed_;
   int64_t announced_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t built_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t claimed_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t taken_ ABSL_GUARDED_BY(mu_) = 0;
   bool stop_ ABSL_GUARDED_BY(mu_) = false;
 
-  std::thread thread_;  // Joined in the destructor. Declared last: it starts when all else is initialised.
+  // Joined in the destructor. Declared last: they start when all else is initialised.
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace tethys

@@ -8,7 +8,7 @@
 namespace tethys {
 
 EpochOrder::EpochOrder(uint64_t seed, int64_t epoch, int64_t samples)
-    : order_(RandomPermutation(RandomStream(seed, RandomPurpose::kShuffle, epoch), samples)) {}
+    : epoch_(epoch), order_(RandomPermutation(RandomStream(seed, RandomPurpose::kShuffle, epoch), samples)) {}
 
 Slice SplitSlice(Slice whole, int64_t rank, int64_t world) {
   TETHYS_CHECK(world >= 1 && rank >= 0 && rank < world, "rank ", rank, " of ", world);

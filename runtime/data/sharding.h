@@ -27,8 +27,11 @@ class EpochOrder {
   int64_t size() const { return static_cast<int64_t>(order_.size()); }
   // The sample at a position. Requires 0 <= position < size().
   int64_t operator[](int64_t position) const { return order_[position]; }
+  // The position counted from the start of the job, if each epoch has size() positions.
+  int64_t JobPositionOf(int64_t position) const { return epoch_ * size() + position; }
 
  private:
+  const int64_t epoch_;
   const std::vector<uint32_t> order_;
 };
 

@@ -86,6 +86,17 @@ void CheckIdx(const proto::Idx& idx, Problems& problems) {
                  "is missing: give both test files, or neither for a job without a test");
 }
 
+void ResolveLoading(proto::Data& data, Problems& problems) {
+  if (!data.has_prefetch_batches()) data.set_prefetch_batches(data.loader_threads());
+  if (!data.has_loader_threads()) data.set_loader_threads(std::min(1, data.prefetch_batches()));
+  problems.AddIf(
+      data.loader_threads() > data.prefetch_batches(), "data.loader_threads",
+      absl::StrCat("is ", data.loader_threads(), ", but data.prefetch_batches is ", data.prefetch_batches(),
+                   ": each thread builds a batch of its own; raise prefetch_batches"));
+  problems.AddIf(data.prefetch_batches() > 0 && data.loader_threads() == 0, "data.loader_threads",
+                 "is 0, but data.prefetch_batches is above 0: leave loader_threads out, or raise it");
+}
+
 void ResolveData(proto::Data& data, Problems& problems) {
   switch (data.source_case()) {
     case proto::Data::SOURCE_NOT_SET:
@@ -99,6 +110,7 @@ void ResolveData(proto::Data& data, Problems& problems) {
                      "is missing: give the paths of the files, such as data_batch_*.bin");
       break;
   }
+  ResolveLoading(data, problems);
   if (data.compute_standardisation()) {
     const char* given = data.has_mean() ? "data.mean" : "data.deviation";
     problems.AddIf(data.has_mean() || data.has_deviation(), given,

@@ -50,6 +50,7 @@ NORMALISED = with_layers("""
   layer { dense { units: 32 activation: TANH } }
   layer { batch_normalisation {} }
 """).replace("sgd { momentum: 0.9 }", "adam { epsilon: 0.001 }").replace("0.05", "0.005")
+AUGMENTED = ["data.augment.random_crop.pad=2", "data.augment.flip_horizontal=true", "data.augment.cutout.size=5"]
 LENET = with_layers("""
   layer { convolution { filters: 6 kernel_size: 5 padding: SAME activation: RELU } }
   layer { max_pooling {} }
@@ -88,16 +89,16 @@ class ConvolutionEqualityTest(TethysTest):
                 with self.subTest(overrides=overrides), Run(overrides, job=CONVOLUTIONS).run() as run:
                     self.assert_close(run, local)
 
-    def test_batch_normalisation_and_dropout_equal_virtual_replicas(self):
-        few = "max_steps=50"  # The 24th is a short batch of 57.
-        three = ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3", few]
-        with Run(["strategy=local", "strategy.local.virtual_replicas=3", few], job=NORMALISED).run() as virtual:
-            for overrides in ([*mirrored(3), few], three):
+    def test_batch_normalisation_dropout_and_augmentation_equal_virtual_replicas(self):
+        few = ["max_steps=50", *AUGMENTED]  # The 24th is a short batch of 57.
+        three = ["strategy=parameter_server", "strategy.parameter_server.servers=2", "workers=3", *few]
+        with Run(["strategy=local", "strategy.local.virtual_replicas=3", *few], job=NORMALISED).run() as virtual:
+            for overrides in ([*mirrored(3), *few], three):
                 with self.subTest(overrides=overrides), Run(overrides, job=NORMALISED).run() as run:
                     self.assert_close(run, virtual)
-                    with Run([*overrides, "checkpoint.every_steps=7"], job=NORMALISED).run() as saving:
+                    with Run([*overrides, "checkpoint.every_steps=7", "data.loader_threads=2"], job=NORMALISED).run() as saving:
                         self.assert_same_bits(saving, run)  # Also the moving statistics.
-            with Run(["strategy=local", few], job=NORMALISED).run() as local:
+            with Run(["strategy=local", *few], job=NORMALISED).run() as local:
                 distances = self.distances(local, virtual)
                 self.assertGreater(max(distances.values()), 1e-3, "the replicas normalise like one worker")
 

@@ -14,10 +14,11 @@ from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
 LONG = ["epochs=1000", "optimizer.schedule.linear_decay.samples=30010"]
 SAVING = ["checkpoint.every_steps=7"]
 # Adam keeps two slots, and its corrections depend on the number of updates. Each worker has moving statistics of its
-# own, and dropout depends on the samples' positions in the job.
+# own; dropout and augmentation depend on the samples' positions in the job.
 ADAM = JOB.replace("sgd { momentum: 0.9 }", "adam {}").replace("0.05", "0.002").replace("units: 128 activation: RELU } }", """units: 128 } }
   layer { batch_normalisation { activation: RELU } }
-  layer { dropout { rate: 0.2 } }""")
+  layer { dropout { rate: 0.2 } }""").replace(
+    "classes: 10", "classes: 10 augment { random_crop { pad: 2 } flip_horizontal: true }")
 SYNCHRONISED = [*STRATEGIES["mirrored"], "strategy.mirrored.synchronised_batch_normalisation=true"]
 STOPS = {"launcher": signal.SIGINT, "chief": signal.SIGKILL, "worker": signal.SIGKILL}
 

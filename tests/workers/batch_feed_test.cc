@@ -43,7 +43,7 @@ absl::Status RunEpoch(int64_t epoch, Replica& replica) {
 }
 
 Trained TrainOn(std::unique_ptr<Device> device, int prefetch_batches) {
-  TestReplica test(std::move(device), 0, 1, {.feed = {.prefetch_batches = prefetch_batches}});
+  TestReplica test(std::move(device), 0, 1, {.feed = {.loader = {.prefetch_batches = prefetch_batches}}});
   Replica& replica = test.replica();
   EXPECT_TRUE(replica.Attach(test.MakeLocal()).ok());
   for (int64_t epoch = 0; epoch < kEpochs; ++epoch) EXPECT_EQ(StatusText(RunEpoch(epoch, replica)), "OK");
@@ -109,7 +109,7 @@ TEST(BatchFeed, FeedAheadTakesOneAnnouncedBatchAtMost) {
 }
 
 TEST(BatchFeed, StepOnTheCpuAllocatesNothing) {
-  TestReplica test(CreateCpuDevice(1).value(), 0, 1, {.feed = {.prefetch_batches = 3}});
+  TestReplica test(CreateCpuDevice(1).value(), 0, 1, {.feed = {.loader = {.prefetch_batches = 3}}});
   Replica& replica = test.replica();
   ASSERT_TRUE(replica.Attach(test.MakeLocal()).ok());
   const StepInfo step{.sample_count = kRows, .global_sample_count = kRows};

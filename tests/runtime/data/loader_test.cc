@@ -10,12 +10,12 @@ namespace tethys {
 namespace {
 
 constexpr int64_t kSamples = 50;
-constexpr int64_t kElements = 3;
+constexpr int64_t kElements = 4;
 
-// Sample i is (i, i, i) with label i mod 10. Sample `broken` cannot be read.
+// Sample i is a 2 x 2 image of value i, with label i mod 10. Sample `broken` cannot be read.
 class CountingSource final : public SampleSource {
  public:
-  explicit CountingSource(int64_t broken) : SampleSource({.shape = {kElements}}, kSamples), broken_(broken) {}
+  explicit CountingSource(int64_t broken) : SampleSource({.shape = {2, 2}}, kSamples), broken_(broken) {}
   absl::Status ReadValues(int64_t index, uint8_t* values) const override {
     if (index == broken_) return absl::DataLossError("sample 49 is damaged");
     std::memset(values, static_cast<int>(index), kElements);
@@ -34,8 +34,13 @@ std::shared_ptr<const Dataset> CountingDataset(int64_t broken = -1) {
   return std::make_shared<Dataset>(std::make_shared<CountingSource>(broken), 0, kSamples);
 }
 
-// The parameter is prefetch_batches; with 0 the loader has no thread. The batches must always be the same.
-class BatchLoaderTest : public ::testing::TestWithParam<int> {
+struct Threads {
+  int prefetch_batches;  // With 0 the loader has no threads.
+  int threads;
+};
+
+// The batches must be the same with any number of threads.
+class BatchLoaderTest : public ::testing::TestWithParam<Threads> {
  protected:
   static void ExpectBatch(const HostBatch& batch, Slice slice, const EpochOrder* order) {
     ASSERT_EQ(batch.rows, 8);
@@ -59,12 +64,14 @@ class BatchLoaderTest : public ::testing::TestWithParam<int> {
     return buffers;
   }
 
-  const BatchLoader::Options options_{.prefetch_batches = GetParam()};
+  const BatchLoader::Options options_{.prefetch_batches = GetParam().prefetch_batches,
+                                      .threads = GetParam().threads};
   std::vector<BatchBuffer> memory_;
   BatchLoader loader_{CountingDataset(), options_, Buffers(memory_, options_)};
   std::shared_ptr<const EpochOrder> order_ = std::make_shared<EpochOrder>(1, 0, kSamples);
 };
-INSTANTIATE_TEST_SUITE_P(Prefetch, BatchLoaderTest, ::testing::Values(0, 1, 3));
+INSTANTIATE_TEST_SUITE_P(Prefetch, BatchLoaderTest,
+                         ::testing::Values(Threads{0, 1}, Threads{1, 1}, Threads{3, 1}, Threads{3, 3}));
 
 TEST_P(BatchLoaderTest, BatchesFollowTheOrderOfEveryEpoch) {
   int64_t announced = 0, taken = 0;
@@ -110,7 +117,8 @@ TEST_P(BatchLoaderTest, BatchIsUnchangedWhileLaterOnesAreBuilt) {
 }
 
 TEST_P(BatchLoaderTest, OneBatchTakenAheadAllowsOneMoreAnnouncement) {
-  const BatchLoader::Options options{.prefetch_batches = GetParam(), .taken_ahead = 1};
+  BatchLoader::Options options = options_;
+  options.taken_ahead = 1;
   std::vector<BatchBuffer> memory;
   BatchLoader ahead(CountingDataset(), options, Buffers(memory, options));
   EXPECT_EQ(ahead.room(), loader_.room() + 1);
@@ -143,6 +151,30 @@ TEST_P(BatchLoaderTest, SampleThatCannotBeReadFailsItsBatchOnly) {
       EXPECT_EQ(batch.status().message(), "sample 49 is damaged");
     }
   }
+}
+
+TEST_P(BatchLoaderTest, AugmentationDependsOnThePositionInTheJob) {
+  proto::Job job;
+  job.set_seed(3);
+  job.mutable_data()->mutable_augment()->mutable_random_crop()->set_pad(1);
+  BatchLoader::Options options = options_;
+  options.augmentation = std::make_shared<const Augmentation>(job, CountingDataset()->spec(), InputScaling());
+  std::vector<BatchBuffer> memory;
+  BatchLoader loader(CountingDataset(), options, Buffers(memory, options));
+  const auto order = std::make_shared<const EpochOrder>(1, 2, kSamples);
+  for (const Slice slice : {Slice{3, 11}, Slice{48, 50}}) {
+    loader.Announce(order, slice);
+    const HostBatch batch = loader.Next().value();
+    for (int64_t row = 0; row < slice.count(); ++row) {
+      const int64_t position = slice.begin + row;
+      std::vector<uint8_t> expected(kElements, static_cast<uint8_t>((*order)[position]));
+      options.augmentation->Apply(2 * kSamples + position, expected.data(), nullptr);
+      EXPECT_EQ(expected,
+                std::vector<uint8_t>(batch.inputs + row * kElements, batch.inputs + (row + 1) * kElements));
+    }
+  }
+  loader.Announce(nullptr, {10, 17});  // As for an evaluation.
+  ExpectBatch(loader.Next().value(), {10, 17}, nullptr);
 }
 
 TEST_P(BatchLoaderTest, DestructorReturnsWithUntakenBatches) {

@@ -1,0 +1,38 @@
+// Random changes of training images (proto::Augment), on their bytes. Immutable; thread-safe.
+#ifndef TETHYS_RUNTIME_DATA_AUGMENTATION_H_
+#define TETHYS_RUNTIME_DATA_AUGMENTATION_H_
+
+#include <cstdint>
+
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/data/sample_source.h"
+#include "runtime/tensor/batch.h"
+
+namespace tethys {
+
+// InvalidArgument: the job's augmentation cannot be made on such samples, because they are no images [height,
+// width] or [height, width, channels], a number is too large for their sides, or their labels cannot change
+// with them.
+absl::Status CheckAugmentation(const proto::Job& job, const SampleSpec& spec);
+
+class Augmentation {
+ public:
+  // Requires that CheckAugmentation returned OK, and the job's seed. `scaling` has the mean colour.
+  Augmentation(const proto::Job& job, const SampleSpec& spec, const InputScaling& scaling);
+
+  // Changes the values and, if they are a map, the labels of the sample that is used at `job_position`.
+  void Apply(int64_t job_position, uint8_t* values, int32_t* labels) const;
+
+ private:
+  const proto::Augment config_;
+  const uint64_t seed_;
+  const int64_t height_, width_, channels_;
+  const bool label_maps_;
+  const int32_t ignored_label_;  // Of label maps: what padding gets.
+  const uint8_t mean_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_AUGMENTATION_H_
