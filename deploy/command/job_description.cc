@@ -12,6 +12,7 @@
 #include "deploy/text.h"
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/data/data_format.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/nn/model.h"
@@ -171,10 +172,14 @@ std::string DevicesText(const proto::JobPlan& plan) {
                       PluralText(on_cpu, "worker"));
 }
 
-int64_t DatasetBytes(const proto::JobPlan& plan, const Model& model) {
+// What a worker holds of its data, and the order of an epoch.
+int64_t DatasetBytes(const proto::JobPlan& plan) {
+  const SampleSpec spec = {.shape = {plan.sample_shape().begin(), plan.sample_shape().end()},
+                           .labels = {.shape = {plan.label_shape().begin(), plan.label_shape().end()},
+                                      .targets = plan.job().model().loss().has_mean_squared_error()}};
   const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
   const int64_t order = plan.train_samples() * static_cast<int64_t>(sizeof(uint32_t));
-  return samples * (model.sample_elements() + 1) + order;
+  return samples * FormatOf(plan.job().data()).bytes_held(spec) + order;
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
@@ -192,7 +197,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     row.push_back(BytesText(total));
     rows.push_back(row);
   };
-  const int64_t data = DatasetBytes(plan, model);
+  const int64_t data = DatasetBytes(plan);
   if (WorkersOn(proto::Device::CPU, plan) > 0) {
     const MemoryForecast on_cpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CPU));
     add(AnyOnGpu(plan) ? "each worker on a CPU" : "each worker",

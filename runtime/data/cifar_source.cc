@@ -52,6 +52,8 @@ std::string Place(const proto::Data& data) {
   return data.cifar().train().empty() ? "" : FolderOf(data.cifar().train(0));
 }
 
+int64_t BytesHeld(const SampleSpec&) { return sizeof(uint8_t); }  // The label.
+
 // A file of a part, and the number of its first sample there.
 struct File {
   std::shared_ptr<const ByteSource> bytes;
@@ -163,6 +165,7 @@ const DataFormat kCifarFormat = {.kind = proto::Data::kCifar,
                                  .has = Has,
                                  .files = Paths,
                                  .place = Place,
+                                 .bytes_held = BytesHeld,
                                  .read_header = ReadHeader,
                                  .open = Open};
 

@@ -113,6 +113,11 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
                     .labels_name = files.labels};
 }
 
+int64_t BytesHeld(const SampleSpec& spec) {
+  const auto label_bytes = static_cast<int64_t>(spec.labels.targets ? sizeof(float) : sizeof(uint8_t));
+  return spec.elements() + spec.labels.elements() * label_bytes;
+}
+
 std::string Place(const proto::Data& data) { return FolderOf(data.idx().train_images()); }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
@@ -133,6 +138,7 @@ const DataFormat kIdxFormat = {.kind = proto::Data::kIdx,
                                .has = Has,
                                .files = Paths,
                                .place = Place,
+                               .bytes_held = BytesHeld,
                                .read_header = ReadHeader,
                                .open = Open};
 

@@ -35,7 +35,10 @@ proto::JobPlan ServerPlan() {
           dense { units: 10 }
         }
       }
-      data { classes: 10 }
+      data {
+        idx { train_images: "images" train_labels: "labels" }
+        classes: 10
+      }
       optimizer {
         sgd { momentum: 0.9 }
         learning_rate: 0.1
@@ -106,6 +109,14 @@ TEST(PlanReportTest, ListsRangesOnServersAndTrafficPerStep) {
   EXPECT_THAT(*report, HasSubstr("each worker  31 KiB    31 KiB  TCP "));
   EXPECT_THAT(*report, HasSubstr("ps 1         46 KiB    46 KiB  TCP "));
   EXPECT_THAT(*report, Not(HasSubstr("Through memory")));
+}
+
+// 70,000 samples of 784 bytes with their labels, and the order of 54,000.
+TEST(PlanReportTest, MemoryOfDataIsWhatTheirFormatHolds) {
+  proto::JobPlan plan = ServerPlan();
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker .* 53 MiB +53 MiB"));
+  plan.mutable_job()->mutable_data()->mutable_cifar();
+  EXPECT_THAT(*PlanReport(plan, ""), ContainsRegex("each worker .* 279 KiB"));
 }
 
 TEST(PlanReportTest, ServerMemoryHoldsGradientsPerWorkerUnlessSummedOnArrival) {
