@@ -91,7 +91,9 @@ class CifarSource final : public SampleSource {
         record_(record),
         labels_(std::move(labels)) {}
 
-  absl::Status ReadValues(int64_t index, uint8_t* values) const override {
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
+    if (labels != nullptr) *labels = labels_[index];
+    if (values == nullptr) return absl::OkStatus();
     const auto next = std::upper_bound(files_.begin(), files_.end(), index,
                                        [](int64_t sample, const File& file) { return sample < file.first; });
     const File& file = *std::prev(next);
@@ -101,11 +103,6 @@ class CifarSource final : public SampleSource {
     for (int64_t pixel = 0; pixel < kPixels; ++pixel) {
       for (int64_t c = 0; c < kChannels; ++c) values[pixel * kChannels + c] = planes[c * kPixels + pixel];
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadLabels(int64_t index, int32_t* labels) const override {
-    *labels = labels_[index];
     return absl::OkStatus();
   }
 

@@ -33,12 +33,11 @@ class Dataset {
   const LabelFormat& label_format() const { return source_->spec().labels; }
 
   // As in SampleSource. Requires 0 <= index < size().
-  absl::Status ReadValues(int64_t index, uint8_t* values) const {
-    return source_->ReadValues(first_ + index, values);
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const {
+    return source_->Read(first_ + index, values, labels);
   }
-  absl::Status ReadLabels(int64_t index, int32_t* labels) const {
-    return source_->ReadLabels(first_ + index, labels);
-  }
+  absl::Status ReadValues(int64_t index, uint8_t* values) const { return Read(index, values, nullptr); }
+  absl::Status ReadLabels(int64_t index, int32_t* labels) const { return Read(index, nullptr, labels); }
 
  private:
   const std::shared_ptr<const SampleSource> source_;

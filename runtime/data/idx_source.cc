@@ -72,12 +72,9 @@ class IdxSource final : public SampleSource {
         images_(std::move(images.values)),
         labels_(std::move(labels)) {}
 
-  absl::Status ReadValues(int64_t index, uint8_t* values) const override {
-    std::memcpy(values, images_.data() + index * elements_, elements_);
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadLabels(int64_t index, int32_t* labels) const override {
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
+    if (values != nullptr) std::memcpy(values, images_.data() + index * elements_, elements_);
+    if (labels == nullptr) return absl::OkStatus();
     if (labels_.size() == 0) {
       std::fill_n(labels, label_elements_, 0);
     } else if (spec().labels.targets) {

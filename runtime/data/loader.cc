@@ -110,8 +110,7 @@ absl::Status BatchLoader::ReadSamples(const Request& request, const HostBatch& b
     const int64_t sample = request.order != nullptr ? (*request.order)[position] : position;
     uint8_t* const values = batch.inputs + row * elements;
     int32_t* const labels = batch.labels + row * label_elements;
-    TETHYS_RETURN_IF_ERROR(dataset_->ReadValues(sample, values));
-    TETHYS_RETURN_IF_ERROR(dataset_->ReadLabels(sample, labels));
+    TETHYS_RETURN_IF_ERROR(dataset_->Read(sample, values, labels));
     if (request.order == nullptr || augmentation_ == nullptr) continue;
     augmentation_->Apply(request.order->JobPositionOf(position), values, labels);
   }

@@ -33,13 +33,11 @@ class SampleSource {
   const SampleSpec& spec() const { return spec_; }
   int64_t size() const { return size_; }
 
-  // Writes the spec().elements() values of sample `index`. Requires 0 <= index < size(). Blocks on reads of
-  // files, if the source does not hold its samples in memory. DataLoss or InvalidArgument names file and
+  // Writes the spec().elements() values of sample `index` and its spec().labels.elements() labels: classes,
+  // or the bits of float32 targets. What is not wanted is null. Requires 0 <= index < size(). Blocks on reads
+  // of files, if the source does not hold its samples in memory. DataLoss or InvalidArgument names file and
   // sample.
-  virtual absl::Status ReadValues(int64_t index, uint8_t* values) const = 0;
-  // Writes the spec().labels.elements() labels of sample `index`: classes, or the bits of float32 targets.
-  // Otherwise like ReadValues.
-  virtual absl::Status ReadLabels(int64_t index, int32_t* labels) const = 0;
+  virtual absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const = 0;
 
  private:
   const SampleSpec spec_;

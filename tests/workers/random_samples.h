@@ -19,12 +19,10 @@ class TestSamples final : public SampleSource {
       : SampleSource(std::move(spec), static_cast<int64_t>(labels.size())),
         values_(std::move(values)),
         labels_(std::move(labels)) {}
-  absl::Status ReadValues(int64_t index, uint8_t* values) const override {
-    std::copy_n(values_.begin() + index * spec().elements(), spec().elements(), values);
-    return absl::OkStatus();
-  }
-  absl::Status ReadLabels(int64_t index, int32_t* labels) const override {
-    *labels = labels_[index];
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
+    const int64_t elements = spec().elements();
+    if (values != nullptr) std::copy_n(values_.begin() + index * elements, elements, values);
+    if (labels != nullptr) *labels = labels_[index];
     return absl::OkStatus();
   }
 

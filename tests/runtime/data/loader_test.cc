@@ -16,13 +16,10 @@ constexpr int64_t kElements = 4;
 class CountingSource final : public SampleSource {
  public:
   explicit CountingSource(int64_t broken) : SampleSource({.shape = {2, 2}}, kSamples), broken_(broken) {}
-  absl::Status ReadValues(int64_t index, uint8_t* values) const override {
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
     if (index == broken_) return absl::DataLossError("sample 49 is damaged");
-    std::memset(values, static_cast<int>(index), kElements);
-    return absl::OkStatus();
-  }
-  absl::Status ReadLabels(int64_t index, int32_t* labels) const override {
-    *labels = static_cast<int32_t>(index % 10);
+    if (values != nullptr) std::memset(values, static_cast<int>(index), kElements);
+    if (labels != nullptr) *labels = static_cast<int32_t>(index % 10);
     return absl::OkStatus();
   }
 
