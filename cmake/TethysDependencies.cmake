@@ -18,6 +18,17 @@ add_library(tethys_dnnl INTERFACE)
 target_include_directories(tethys_dnnl SYSTEM INTERFACE ${TETHYS_DNNL_INCLUDE})
 target_link_libraries(tethys_dnnl INTERFACE ${TETHYS_DNNL_LIBRARY})
 
+# Decoders of pictures.
+find_package(PNG REQUIRED)
+find_path(TETHYS_TURBOJPEG_INCLUDE turbojpeg.h)
+find_library(TETHYS_TURBOJPEG_LIBRARY turbojpeg)
+if(NOT TETHYS_TURBOJPEG_INCLUDE OR NOT TETHYS_TURBOJPEG_LIBRARY)
+  message(FATAL_ERROR "libjpeg-turbo was not found: install libturbojpeg0-dev (Debian, Ubuntu)")
+endif()
+add_library(tethys_pictures INTERFACE)
+target_include_directories(tethys_pictures SYSTEM INTERFACE ${TETHYS_TURBOJPEG_INCLUDE})
+target_link_libraries(tethys_pictures INTERFACE PNG::PNG ${TETHYS_TURBOJPEG_LIBRARY})
+
 # Chart.js draws the charts of reports; every report contains a copy of it.
 find_file(TETHYS_CHART_LIBRARY chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
 if(NOT TETHYS_CHART_LIBRARY)

@@ -8,6 +8,7 @@ BUILD_PACKAGES=(
   protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev  # control plane, wire contracts
   libabsl-dev libdnnl-dev                                                 # Status and strings; CPU compute
   libssl-dev zlib1g-dev                                                   # HMAC of the handshake; gzip, CRC-32
+  libpng-dev libturbojpeg0-dev                                            # Pictures: PNG, JPEG
   libjs-chart.js                                                          # charts of reports
 )
 DATA_PACKAGES=(dataset-fashion-mnist)                  # Data of the examples.

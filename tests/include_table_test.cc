@@ -31,6 +31,8 @@ const std::map<std::string, std::regex> kLibraries = {
     {"oneDNN", std::regex(R"(oneapi/.*|dnnl.*|omp\.h)")},
     {"OpenSSL", std::regex("openssl/.*")},
     {"zlib", std::regex(R"(zlib\.h)")},
+    {"libpng", std::regex(R"(png\.h)")},
+    {"libjpeg-turbo", std::regex(R"(turbojpeg\.h)")},
     {"Gloo", std::regex("gloo/.*")},
 };
 

@@ -31,7 +31,8 @@ struct DataFormat {
   proto::Data::SourceCase kind = proto::Data::SOURCE_NOT_SET;
   // Whether the job has this part. It always has kTrain.
   bool (*has)(const proto::Data& data, DataPart part) = nullptr;
-  // The paths of all files of a part. NotFound: no file matches a pattern.
+  // The paths of a part's files, or of some in every folder where there may be very many: a host that has
+  // them has the part. NotFound: no file matches a pattern, or no such folder.
   absl::StatusOr<std::vector<std::string>> (*files)(const proto::Data& data, DataPart part) = nullptr;
   // Where the data is, for reports: "data/fashion-mnist".
   std::string (*place)(const proto::Data& data) = nullptr;

@@ -45,7 +45,7 @@ class Dataset {
   const int64_t size_;
 };
 
-// The paths of all files that LoadDatasets reads. NotFound: no file matches a pattern.
+// The files by which a host shows that it has the data; see DataFormat::files.
 absl::StatusOr<std::vector<std::string>> DataFiles(const proto::Data& data);
 
 struct DatasetSizes {

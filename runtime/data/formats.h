@@ -8,6 +8,9 @@ namespace tethys {
 
 extern const DataFormat kCifarFormat;
 extern const DataFormat kIdxFormat;
+extern const DataFormat kImageFolderFormat;
+extern const DataFormat kNpyFormat;
+extern const DataFormat kTfrecordFormat;
 
 }  // namespace tethys
 

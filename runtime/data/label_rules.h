@@ -11,9 +11,9 @@ namespace tethys {
 struct LabelRules {
   bool targets = false;  // float32 values in place of classes.
   int64_t classes = 0;   // A label is below it,
-  int ignored = -1;      // or this one.
+  int ignored = -1;      // or this one, if that is not negative.
 
-  bool Accepts(int64_t label) const { return (label >= 0 && label < classes) || label == ignored; }
+  bool Accepts(int64_t label) const { return label >= 0 && (label < classes || label == ignored); }
 };
 
 inline LabelRules LabelRulesOf(const proto::Job& job) {

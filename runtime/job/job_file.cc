@@ -123,12 +123,14 @@ class Locations {
     for (const PathStep& step : *steps) {
       const FieldDescriptor* field = type->FindFieldByName(step.name);
       if (field == nullptr) break;
-      const auto location = tree->GetLocation(field, step.index);
+      // A list as a whole is where its first element is.
+      const int index = field->is_repeated() ? std::max(step.index, 0) : step.index;
+      const auto location = tree->GetLocation(field, index);
       if (location.line < 0) break;
       place = Place(file_, location.line, location.column);
       type = field->message_type();
       if (type == nullptr) break;
-      tree = tree->GetTreeForNested(field, step.index);
+      tree = tree->GetTreeForNested(field, index);
       if (tree == nullptr) break;
     }
     return place;

@@ -86,6 +86,36 @@ void CheckIdx(const proto::Idx& idx, Problems& problems) {
                  "is missing: give both test files, or neither for a job without a test");
 }
 
+void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
+  problems.AddIf(folder.train().empty(), "data.image_folder.train",
+                 "is missing: give the folder that holds a folder of pictures for each class");
+  problems.AddIf(folder.has_height() != folder.has_width(),
+                 folder.has_height() ? "data.image_folder.width" : "data.image_folder.height",
+                 "is missing: give both, to bring all pictures to one size, or neither");
+  problems.AddIf(folder.channels() == 2, "data.image_folder.channels",
+                 "is 2: pictures have 1 channel (grey) or 3 (red, green, blue)");
+}
+
+void CheckTfrecord(const proto::Tfrecord& tfrecord, Problems& problems) {
+  problems.AddIf(tfrecord.train().empty(), "data.tfrecord.train",
+                 "is missing: give the paths of the files, such as train-*.tfrecord");
+  const auto& shape = tfrecord.shape();
+  const bool sides =
+      std::all_of(shape.begin(), shape.end(), [](int64_t side) { return side >= 1 && side <= 1 << 20; });
+  problems.AddIf(!shape.empty() && (shape.size() < 2 || shape.size() > 3 || !sides), "data.tfrecord.shape",
+                 "must be [height, width] or [height, width, channels], each from 1 to 1048576");
+}
+
+void CheckNpy(const proto::Npy& npy, Problems& problems) {
+  problems.AddIf(npy.train_images().empty(), "data.npy.train_images",
+                 "is missing: give the path of a .npy file");
+  problems.AddIf(npy.train_labels().empty(), "data.npy.train_labels",
+                 "is missing: give the path of a .npy file");
+  problems.AddIf(npy.test_images().empty() != npy.test_labels().empty(),
+                 npy.test_images().empty() ? "data.npy.test_images" : "data.npy.test_labels",
+                 "is missing: give both test files, or neither for a job without a test");
+}
+
 void ResolveLoading(proto::Data& data, Problems& problems) {
   if (!data.has_prefetch_batches()) data.set_prefetch_batches(data.loader_threads());
   if (!data.has_loader_threads()) data.set_loader_threads(std::min(1, data.prefetch_batches()));
@@ -100,7 +130,9 @@ void ResolveLoading(proto::Data& data, Problems& problems) {
 void ResolveData(proto::Data& data, Problems& problems) {
   switch (data.source_case()) {
     case proto::Data::SOURCE_NOT_SET:
-      problems.Add("data", "has no source: write idx { train_images: ... train_labels: ... }");
+      problems.Add("data",
+                   "has no source: write idx { train_images: ... train_labels: ... }, or cifar, "
+                   "image_folder, npy, tfrecord");
       break;
     case proto::Data::kIdx:
       CheckIdx(data.idx(), problems);
@@ -108,6 +140,15 @@ void ResolveData(proto::Data& data, Problems& problems) {
     case proto::Data::kCifar:
       problems.AddIf(data.cifar().train().empty(), "data.cifar.train",
                      "is missing: give the paths of the files, such as data_batch_*.bin");
+      break;
+    case proto::Data::kImageFolder:
+      CheckImageFolder(data.image_folder(), problems);
+      break;
+    case proto::Data::kTfrecord:
+      CheckTfrecord(data.tfrecord(), problems);
+      break;
+    case proto::Data::kNpy:
+      CheckNpy(data.npy(), problems);
       break;
   }
   ResolveLoading(data, problems);

@@ -27,6 +27,9 @@ void FuzzProcText(absl::string_view input);     // Files in /proc from which res
 
 // Input from files.
 void FuzzIdx(absl::string_view input);           // Images and labels in IDX format, plain and gzipped.
+void FuzzNpy(absl::string_view input);           // A NumPy array.
+void FuzzPicture(absl::string_view input);       // A PNG or JPEG file.
+void FuzzTfrecord(absl::string_view input);      // A TFRecord file of tf.Example messages.
 void FuzzSafetensors(absl::string_view input);   // Tensors in safetensors format, also from other tools.
 void FuzzWeights(absl::string_view input);       // A file of weights to be imported.
 void FuzzManifest(absl::string_view input);      // A checkpoint's manifest, without its checksum.

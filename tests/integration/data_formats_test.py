@@ -6,6 +6,7 @@ import shutil
 import struct
 import tempfile
 import unittest
+import zlib
 
 from tethys_run import JOB, Run, STRATEGIES, TethysTest
 
@@ -22,6 +23,59 @@ def coloured(image):
     return red, red[::-1], bytes(255 - value for value in red)
 
 
+def png(pixels):
+    """A PNG file of SIDE x SIDE pixels in three colours."""
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    rows = b"".join(b"\0" + pixels[3 * SIDE * y:3 * SIDE * (y + 1)] for y in range(SIDE))
+    header = struct.pack(">2I5B", SIDE, SIDE, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def masked_crc32c(content):
+    """The checksum as TFRecord files have it."""
+    crc = 0xffffffff
+    for byte in content:
+        crc = CRC_TABLE[(crc ^ byte) & 0xff] ^ (crc >> 8)
+    crc ^= 0xffffffff
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xa282ead8) & 0xffffffff)
+
+
+def crc_table():
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ (0x82f63b78 if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+CRC_TABLE = crc_table()
+
+
+def field(number, content):
+    """A length-delimited field of a Protobuf message."""
+    size, varint = len(content), b""
+    while size >= 0x80:
+        varint, size = varint + bytes([size & 0x7f | 0x80]), size >> 7
+    return bytes([number << 3 | 2]) + varint + bytes([size]) + content
+
+
+def record(image, label):
+    """A record of a TFRecord file: a tf.Example with the features "image" and "label"."""
+    features = b""
+    for name, feature in ((b"image", field(1, field(1, image))), (b"label", field(3, field(1, bytes([label]))))):
+        features += field(1, field(1, name) + field(2, feature))
+    payload = field(1, features)
+    length = struct.pack("<Q", len(payload))
+    return length + masked_crc32c(length) + payload + masked_crc32c(payload)
+
+
+def npy(kind, shape, values):
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + values
+
+
 class DataFormatsTest(TethysTest):
     @classmethod
     def setUpClass(cls):
@@ -36,6 +90,20 @@ class DataFormatsTest(TethysTest):
             cls.write(f"{split}-images", b"\0\0\x08\x04" + struct.pack(">4I", count, SIDE, SIDE, 3) + pixels)
             cls.write(f"{split}-labels", b"\0\0\x08\x01" + struct.pack(">I", count) + labels)
             records = [labels[i:i + 1] + b"".join(image) for i, image in enumerate(images)]
+            samples = [pixels[3 * PIXELS * i:3 * PIXELS * (i + 1)] for i in range(count)]
+            cls.write(f"{split}-images.npy", npy("|u1", (count, SIDE, SIDE, 3), pixels))
+            cls.write(f"{split}-labels.npy", npy("<i4", (count,), struct.pack(f"<{count}i", *labels)))
+            half = count // 2
+            for part, numbers in enumerate((range(half), range(half, count))):
+                cls.write(f"{split}-{part}.tfrecord", b"".join(record(png(samples[i]), labels[i]) for i in numbers))
+            for i in range(count):
+                os.makedirs(os.path.join(cls.folder, split, str(labels[i])), exist_ok=True)
+                cls.write(f"{split}/{labels[i]}/{i:05}.png", png(samples[i]))
+            by_class = sorted(range(count), key=lambda i: labels[i])
+            cls.write(f"{split}-sorted-images",
+                      b"\0\0\x08\x04" + struct.pack(">4I", count, SIDE, SIDE, 3) + b"".join(samples[i] for i in by_class))
+            cls.write(f"{split}-sorted-labels",
+                      b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(labels[i] for i in by_class))
             for part in range(3):  # In files of unlike sizes.
                 begin, end = (0, count // 2, 2 * count // 3, count)[part:part + 2]
                 cls.write(f"{split}_batch_{part}.bin", b"".join(records[begin:end]))
@@ -53,8 +121,8 @@ class DataFormatsTest(TethysTest):
         return JOB.replace(IDX_SOURCE, source).replace("validation_samples: 1000", "validation_samples: 300").replace(
             "3001", "1200")
 
-    def idx_job(self):
-        files = "".join(f'{split}_{kind}: "{self.folder}/{split}-{kind}" ' for split in SAMPLES
+    def idx_job(self, order=""):
+        files = "".join(f'{split}_{kind}: "{self.folder}/{split}-{order}{kind}" ' for split in SAMPLES
                         for kind in ("images", "labels"))
         return self.job(f"  idx {{ {files} }}\n")
 
@@ -70,6 +138,35 @@ class DataFormatsTest(TethysTest):
                     self.assert_same_bits(cifar, idx)
                     self.assertEqual(cifar.summary()["test"], idx.summary()["test"])
                     self.assertIn("1,200 training, 300 validation, 300 test samples of [32, 32, 3]", cifar.output)
+
+    def test_other_formats_train_the_bits_of_idx_files(self):
+        arrays = "".join(f'{split}_{kind}: "{self.folder}/{split}-{kind}.npy" ' for split in SAMPLES
+                         for kind in ("images", "labels"))
+        records = "".join(f'{split}: "{self.folder}/{split}-*.tfrecord" ' for split in SAMPLES)
+        folders = "".join(f'{split}: "{self.folder}/{split}" ' for split in SAMPLES)
+        overrides = ["strategy=local", "epochs=1"]
+        with Run(overrides, job=self.idx_job()).run() as idx:
+            for source in (f"npy {{ {arrays} }}", f"tfrecord {{ {records} }}"):
+                job = self.job(f"  {source}\n")
+                with self.subTest(source=source), Run([*overrides, "data.loader_threads=2"], job=job).run() as other:
+                    self.assert_same_bits(other, idx)
+                    self.assertEqual(other.summary()["test"], idx.summary()["test"])
+        # Folders have their samples in the order of classes.
+        with Run(overrides, job=self.idx_job("sorted-")).run() as idx:
+            with Run(overrides, job=self.job(f"  image_folder {{ {folders} }}\n")).run() as pictures:
+                self.assert_same_bits(pictures, idx)
+                self.assertEqual(pictures.summary()["test"], idx.summary()["test"])
+
+    def test_damaged_picture_ends_the_run_naming_it(self):
+        folder = os.path.join(self.folder, "damaged")
+        shutil.copytree(os.path.join(self.folder, "train"), folder)
+        name = sorted(os.listdir(os.path.join(folder, "3")))[1]
+        with open(os.path.join(folder, "3", name), "r+b") as file:
+            file.truncate(200)
+        job = self.job(f'  image_folder {{ train: "{folder}" test: "{self.folder}/test" }}\n').replace("300", "0")
+        with Run(STRATEGIES["mirrored"], job=job.replace("1200", "0")) as run:
+            self.assertNotEqual(run.start().finish(), 0)
+            self.assertRegex(run.output, rf"3/{name}: damaged PNG")
 
     def test_files_that_do_not_fit_are_refused(self):
         self.write("short.bin", bytes(3074))

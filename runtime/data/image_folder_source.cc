@@ -1,0 +1,209 @@
+// Pictures in folders: ROOT/CLASS/NAME.png, .jpg or .jpeg. Names are held in memory, pictures are decoded
+// each time they are read.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "runtime/data/byte_source.h"
+#include "runtime/data/formats.h"
+#include "runtime/data/picture.h"
+
+namespace tethys {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string& RootOf(const proto::Data& data, DataPart part) {
+  return part == DataPart::kTrain ? data.image_folder().train() : data.image_folder().test();
+}
+
+bool Has(const proto::Data& data, DataPart part) { return !RootOf(data, part).empty(); }
+
+std::string Place(const proto::Data& data) { return data.image_folder().train(); }
+
+// A name of 24 bytes, which string and vector make 72.
+int64_t BytesHeld(const SampleSpec&) { return 72; }
+
+// The names in a folder that `accepts` picks, sorted; hidden ones are left out.
+template <typename Accepts>
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder, Accepts accepts) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::string name = at->path().filename().string();
+    if (name[0] != '.' && accepts(*at)) names.push_back(std::move(name));
+  }
+  if (error) {
+    return absl::NotFoundError(absl::StrCat("cannot read the folder ", folder, ": ", error.message(),
+                                            " (paths are relative to the working directory of the command)"));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool IsPicture(const fs::directory_entry& entry) {
+  const std::string name = absl::AsciiStrToLower(entry.path().filename().string());
+  return absl::EndsWith(name, ".png") || absl::EndsWith(name, ".jpg") || absl::EndsWith(name, ".jpeg");
+}
+
+// The classes are the folders of the training part.
+absl::StatusOr<std::vector<std::string>> ClassesIn(const std::string& root) {
+  return NamesIn(root, [](const fs::directory_entry& entry) {
+    std::error_code error;
+    return entry.is_directory(error);
+  });
+}
+
+struct Picture {
+  std::string name;  // In the folder of its class.
+  int32_t label = 0;
+};
+
+struct Listing {
+  std::string root;
+  std::vector<std::string> classes;
+  std::vector<Picture> pictures;  // By class, then by name.
+
+  std::string PathOf(const Picture& picture) const {
+    return absl::StrCat(root, "/", classes[picture.label], "/", picture.name);
+  }
+};
+
+absl::Status CheckClasses(const proto::Data& data, const Listing& listing, const LabelRules& rules) {
+  if (rules.targets) {
+    return absl::InvalidArgumentError(
+        "data.image_folder has classes, but model.loss is the mean squared error, which takes float32 "
+        "targets: "
+        "write softmax_cross_entropy {}");
+  }
+  const auto found = static_cast<int64_t>(listing.classes.size());
+  if (found == rules.classes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(data.image_folder().train(), " holds ", found,
+                                                 " folders, one a class, but data.classes is ", rules.classes,
+                                                 ": the two must be equal"));
+}
+
+absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const LabelRules& rules) {
+  Listing listing = {.root = RootOf(data, part), .classes = {}, .pictures = {}};
+  TETHYS_ASSIGN_OR_RETURN(listing.classes, ClassesIn(data.image_folder().train()));
+  TETHYS_RETURN_IF_ERROR(CheckClasses(data, listing, rules));
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> present, ClassesIn(listing.root));
+  for (const std::string& name : present) {
+    const auto found = std::lower_bound(listing.classes.begin(), listing.classes.end(), name);
+    if (found == listing.classes.end() || *found != name) {
+      return absl::InvalidArgumentError(absl::StrCat(listing.root, "/", name, ": ",
+                                                     data.image_folder().train(),
+                                                     " has no folder of this name: a class to test must be "
+                                                     "one that is trained"));
+    }
+    const std::string folder = absl::StrCat(listing.root, "/", name);
+    TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> pictures, NamesIn(folder, IsPicture));
+    if (pictures.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          folder, ": the folder of a class holds no picture (.png, .jpg, .jpeg): add some, or remove it"));
+    }
+    for (std::string& picture : pictures) {
+      listing.pictures.push_back(
+          {.name = std::move(picture), .label = static_cast<int32_t>(found - listing.classes.begin())});
+    }
+  }
+  if (!listing.pictures.empty()) return listing;
+  return absl::InvalidArgumentError(
+      absl::StrCat(listing.root, ": the folder holds no folders with pictures"));
+}
+
+// The whole file. Its bytes are valid until the next call on this thread.
+absl::StatusOr<absl::Span<const uint8_t>> ReadWhole(const std::string& path) {
+  constexpr int64_t kMaxBytes = int64_t{1} << 30;
+  thread_local std::vector<uint8_t> bytes;
+  TETHYS_ASSIGN_OR_RETURN(const auto file, OpenLocalFile(path));
+  if (file->size() > kMaxBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", file->size(), " bytes are more than a picture has"));
+  }
+  bytes.resize(file->size());
+  TETHYS_RETURN_IF_ERROR(file->ReadAt(0, absl::MakeSpan(bytes)));
+  return absl::MakeConstSpan(bytes);
+}
+
+bool Resizes(const proto::Data& data) { return data.image_folder().has_height(); }
+
+// What every sample is brought to. The size of the training part's first picture holds for the test, too.
+absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listing) {
+  const proto::ImageFolder& fields = data.image_folder();
+  const std::string path = listing.PathOf(listing.pictures.front());
+  TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadWhole(path));
+  TETHYS_ASSIGN_OR_RETURN(Shape shape, ReadPictureShape(bytes, path));
+  if (Resizes(data)) shape = {fields.height(), fields.width(), shape[2]};
+  if (fields.has_channels()) shape[2] = fields.channels();
+  return SampleSpec{.shape = WithoutGreyChannel(shape)};
+}
+
+class ImageFolderSource final : public SampleSource {
+ public:
+  ImageFolderSource(SampleSpec spec, Listing listing, bool resize)
+      : SampleSource(std::move(spec), static_cast<int64_t>(listing.pictures.size())),
+        listing_(std::move(listing)),
+        picture_(WithChannels(this->spec().shape)),
+        resize_(resize) {}
+
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
+    const Picture& picture = listing_.pictures[index];
+    if (labels != nullptr) *labels = picture.label;
+    if (values == nullptr) return absl::OkStatus();
+    const std::string path = listing_.PathOf(picture);
+    TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadWhole(path));
+    return Annotate(DecodePicture(bytes, path, picture_, resize_, values),
+                    "picture of data.image_folder (height and width there bring all to one size)");
+  }
+
+ private:
+  const Listing listing_;
+  const Shape picture_;  // With an axis of channels.
+  const bool resize_;
+};
+
+// The first picture of each class.
+absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
+  const std::string& root = RootOf(data, part);
+  std::vector<std::string> paths;
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassesIn(root));
+  for (const std::string& name : classes) {
+    const std::string folder = absl::StrCat(root, "/", name);
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> pictures, NamesIn(folder, IsPicture));
+    if (!pictures.empty()) paths.push_back(absl::StrCat(folder, "/", pictures.front()));
+  }
+  return paths;
+}
+
+absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
+  TETHYS_ASSIGN_OR_RETURN(const Listing listing, List(data, part, rules));
+  TETHYS_ASSIGN_OR_RETURN(SampleSpec spec, SpecOf(data, listing));
+  return DataHeader{.samples = static_cast<int64_t>(listing.pictures.size()),
+                    .spec = std::move(spec),
+                    .values_name = listing.root,
+                    .labels_name = listing.root};
+}
+
+absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
+                                                         const LabelRules& rules) {
+  TETHYS_ASSIGN_OR_RETURN(Listing listing, List(data, part, rules));
+  TETHYS_ASSIGN_OR_RETURN(SampleSpec spec, SpecOf(data, listing));
+  return std::make_shared<ImageFolderSource>(std::move(spec), std::move(listing), Resizes(data));
+}
+
+}  // namespace
+
+const DataFormat kImageFolderFormat = {.kind = proto::Data::kImageFolder,
+                                       .has = Has,
+                                       .files = Paths,
+                                       .place = Place,
+                                       .bytes_held = BytesHeld,
+                                       .read_header = ReadHeader,
+                                       .open = Open};
+
+}  // namespace tethys

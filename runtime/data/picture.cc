@@ -1,0 +1,233 @@
+#include "runtime/data/picture.h"
+
+#include <png.h>
+#include <turbojpeg.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csetjmp>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kMaxPixels = int64_t{1} << 26;
+constexpr uint8_t kPngMagic[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+constexpr uint8_t kJpegMagic[] = {0xff, 0xd8, 0xff};
+
+template <size_t N>
+bool BeginsWith(absl::Span<const uint8_t> bytes, const uint8_t (&magic)[N]) {
+  return bytes.size() >= N && std::memcmp(bytes.data(), magic, N) == 0;
+}
+
+absl::Status Damaged(const std::string& name, const char* kind, const char* reason) {
+  return absl::DataLossError(absl::StrCat(name, ": damaged ", kind, " (", reason, "): fetch it again"));
+}
+
+absl::Status CheckPixels(const std::string& name, int64_t height, int64_t width) {
+  if (height <= kMaxPixels && width <= kMaxPixels && height * width <= kMaxPixels) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(name, ": the header announces ", height, " x ", width,
+                                                   " pixels, more than ", kMaxPixels,
+                                                   ", the most that is decoded: make the picture smaller"));
+}
+
+// ------------------------------------------------------------------------------------------ PNG
+
+// libpng reports errors by longjmp. So nothing between Begin and the end of Decode may have a destructor,
+// except this object, which is built before.
+class PngReader {
+ public:
+  explicit PngReader(absl::Span<const uint8_t> bytes) : left_(bytes) {
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, [](png_structp, png_const_charp) {});
+    TETHYS_CHECK(png_ != nullptr, "no memory for a PNG decoder");
+    info_ = png_create_info_struct(png_);
+    TETHYS_CHECK(info_ != nullptr, "no memory for a PNG decoder");
+    png_set_read_fn(png_, this, OnRead);
+    png_set_user_limits(png_, kMaxPixels, kMaxPixels);
+    png_set_chunk_malloc_max(png_, 8 << 20);
+    // Values stay as they are in the file, as in other programs for training: no profile changes them.
+    static constexpr png_byte kProfiles[] = "gAMA\0cHRM\0sRGB\0iCCP";
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kProfiles, 4);
+  }
+  ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+
+  // False on an error, of which message() tells.
+  bool ReadHeader() {
+    if (setjmp(jump_) != 0) return false;
+    png_read_info(png_, info_);
+    return true;
+  }
+  // Requires that ReadHeader returned true, and rows of width() * channels bytes.
+  bool Decode(int64_t channels, uint8_t* values) {
+    if (setjmp(jump_) != 0) return false;
+    png_set_expand(png_);
+    png_set_strip_16(png_);
+    png_set_strip_alpha(png_);
+    if (channels == 3 && !coloured()) png_set_gray_to_rgb(png_);
+    if (channels == 1 && coloured()) png_set_rgb_to_gray(png_, PNG_ERROR_ACTION_NONE, 0.299, 0.587);
+    const int passes = png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    if (static_cast<int64_t>(png_get_rowbytes(png_, info_)) != width() * channels) {
+      png_error(png_, "rows of an unexpected length");
+    }
+    for (int pass = 0; pass < passes; ++pass) {
+      for (int64_t y = 0; y < height(); ++y) png_read_row(png_, values + y * width() * channels, nullptr);
+    }
+    png_read_end(png_, nullptr);
+    return true;
+  }
+  int64_t height() const { return png_get_image_height(png_, info_); }
+  int64_t width() const { return png_get_image_width(png_, info_); }
+  bool coloured() const { return (png_get_color_type(png_, info_) & PNG_COLOR_MASK_COLOR) != 0; }
+  const char* message() const { return message_; }
+
+ private:
+  [[noreturn]] static void OnError(png_structp png, png_const_charp message) {
+    auto* self = static_cast<PngReader*>(png_get_error_ptr(png));
+    std::strncpy(self->message_, message, sizeof(self->message_) - 1);
+    std::longjmp(self->jump_, 1);
+  }
+  static void OnRead(png_structp png, png_bytep out, size_t size) {
+    auto* self = static_cast<PngReader*>(png_get_io_ptr(png));
+    if (self->left_.size() < size) png_error(png, "it ends early");
+    std::memcpy(out, self->left_.data(), size);
+    self->left_.remove_prefix(size);
+  }
+
+  absl::Span<const uint8_t> left_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  std::jmp_buf jump_ = {};
+  char message_[80] = {};
+};
+
+// ------------------------------------------------------------------------------------------ JPEG
+
+// A decoder for each thread, which keeps its memory.
+tjhandle JpegDecoder() {
+  struct Destroy {
+    void operator()(void* decoder) const { tjDestroy(decoder); }
+  };
+  thread_local const std::unique_ptr<void, Destroy> decoder(tjInitDecompress());
+  TETHYS_CHECK(decoder != nullptr, "no memory for a JPEG decoder");
+  return decoder.get();
+}
+
+absl::StatusOr<Shape> ReadJpegShape(absl::Span<const uint8_t> bytes, const std::string& name) {
+  int width = 0, height = 0, subsampling = 0, colours = 0;
+  if (tjDecompressHeader3(JpegDecoder(), bytes.data(), bytes.size(), &width, &height, &subsampling,
+                          &colours) != 0) {
+    return Damaged(name, "JPEG", tjGetErrorStr2(JpegDecoder()));
+  }
+  if (colours == TJCS_CMYK || colours == TJCS_YCCK) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": a JPEG in CMYK: convert it to RGB"));
+  }
+  TETHYS_RETURN_IF_ERROR(CheckPixels(name, height, width));
+  return Shape{height, width, colours == TJCS_GRAY ? 1 : 3};
+}
+
+// Decodes in the picture's own size.
+absl::Status DecodeWhole(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
+                         uint8_t* values) {
+  if (BeginsWith(bytes, kPngMagic)) {
+    PngReader reader(bytes);
+    if (!reader.ReadHeader() || !reader.Decode(shape[2], values)) {
+      return Damaged(name, "PNG", reader.message());
+    }
+    return absl::OkStatus();
+  }
+  const int width = static_cast<int>(shape[1]), height = static_cast<int>(shape[0]);
+  if (tjDecompress2(JpegDecoder(), bytes.data(), bytes.size(), values, width, 0, height,
+                    shape[2] == 1 ? TJPF_GRAY : TJPF_RGB, TJFLAG_STOPONWARNING) != 0) {
+    return Damaged(name, "JPEG", tjGetErrorStr2(JpegDecoder()));
+  }
+  return absl::OkStatus();
+}
+
+// ------------------------------------------------------------------------------------------ resizing
+
+// Between which two pixels of a side of `from` pixels pixel `at` of a side of `to` lies, and how near to the
+// second.
+struct Between {
+  int64_t first, second;
+  float weight;  // Of the second.
+};
+Between PlaceOf(int64_t at, int64_t to, int64_t from) {
+  const float centre = (static_cast<float>(at) + 0.5f) * static_cast<float>(from) / static_cast<float>(to);
+  const float place = std::clamp(centre - 0.5f, 0.0f, static_cast<float>(from - 1));
+  const auto first = static_cast<int64_t>(place);
+  return {first, std::min(first + 1, from - 1), place - static_cast<float>(first)};
+}
+
+void Resize(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out) {
+  const int64_t channels = to[2];
+  std::vector<Between> columns(to[1]);
+  for (int64_t x = 0; x < to[1]; ++x) columns[x] = PlaceOf(x, to[1], from[1]);
+  for (int64_t y = 0; y < to[0]; ++y) {
+    const Between row = PlaceOf(y, to[0], from[0]);
+    const uint8_t* const above = in + row.first * from[1] * channels;
+    const uint8_t* const below = in + row.second * from[1] * channels;
+    for (const Between& column : columns) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const auto mix = [&](const uint8_t* line) {
+          const float left = line[column.first * channels + c], right = line[column.second * channels + c];
+          return left + (right - left) * column.weight;
+        };
+        const float upper = mix(above);
+        *out++ = static_cast<uint8_t>(std::lround(upper + (mix(below) - upper) * row.weight));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Shape WithoutGreyChannel(const Shape& picture) {
+  return picture[2] == 1 ? Shape{picture[0], picture[1]} : picture;
+}
+
+Shape WithChannels(const Shape& sample) {
+  return sample.size() == 2 ? Shape{sample[0], sample[1], 1} : sample;
+}
+
+bool LooksLikePicture(absl::Span<const uint8_t> bytes) {
+  return BeginsWith(bytes, kPngMagic) || BeginsWith(bytes, kJpegMagic);
+}
+
+absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, const std::string& name) {
+  if (BeginsWith(bytes, kJpegMagic)) return ReadJpegShape(bytes, name);
+  if (!BeginsWith(bytes, kPngMagic)) {
+    return absl::DataLossError(
+        absl::StrCat(name, ": neither a PNG nor a JPEG file: fetch or convert it again"));
+  }
+  PngReader reader(bytes);
+  if (!reader.ReadHeader()) return Damaged(name, "PNG", reader.message());
+  TETHYS_RETURN_IF_ERROR(CheckPixels(name, reader.height(), reader.width()));
+  return Shape{reader.height(), reader.width(), reader.coloured() ? 3 : 1};
+}
+
+absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
+                           bool resize, uint8_t* values) {
+  TETHYS_ASSIGN_OR_RETURN(Shape own, ReadPictureShape(bytes, name));
+  own[2] = shape[2];
+  if (own == shape) return DecodeWhole(bytes, name, shape, values);
+  if (!resize) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": ", own[0], " x ", own[1],
+                                                   " pixels, but the first has ", shape[0], " x ", shape[1],
+                                                   ": all must have one size, or be brought to one"));
+  }
+  thread_local std::vector<uint8_t> whole;
+  whole.resize(own[0] * own[1] * own[2]);
+  TETHYS_RETURN_IF_ERROR(DecodeWhole(bytes, name, own, whole.data()));
+  Resize(whole.data(), own, shape, values);
+  constexpr size_t kKept =
+      1 << 24;  // A larger one is given back, so that one huge picture costs nothing later.
+  if (whole.size() > kKept) whole = {};
+  return absl::OkStatus();
+}
+
+}  // namespace tethys

@@ -1,0 +1,35 @@
+// Pictures in PNG and JPEG files, decoded by libpng and libjpeg-turbo. Pure; any thread.
+#ifndef TETHYS_RUNTIME_DATA_PICTURE_H_
+#define TETHYS_RUNTIME_DATA_PICTURE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+// Whether the bytes begin as a PNG or JPEG file does.
+bool LooksLikePicture(absl::Span<const uint8_t> bytes);
+
+// [height, width, channels] of a picture, with 1 channel for grey and 3 for colour, whatever the file's
+// depth, palette or transparency. Reads the header only. DataLoss: not a picture, or a damaged one; the error
+// begins with `name`. ResourceExhausted: more than 2^26 pixels.
+absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, const std::string& name);
+
+// Decodes a picture into `shape`: [height, width, channels], channels 1 or 3. Grey and colour are converted
+// to each other, 16 bits a channel are cut to 8, transparency is left out. A picture of another size is
+// resized if `resize` says so, by linear interpolation between the centres of pixels; otherwise it is
+// InvalidArgument. Has the errors of ReadPictureShape. Writes the elements of `shape` to `values`.
+absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
+                           bool resize, uint8_t* values);
+
+// Samples of grey pictures have no axis of channels: [height, width] for [height, width, 1], and back.
+Shape WithoutGreyChannel(const Shape& picture);
+Shape WithChannels(const Shape& sample);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_PICTURE_H_

@@ -1,0 +1,57 @@
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/base/crc32c.h"
+#include "runtime/data/dataset.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/targets.h"
+
+namespace tethys::fuzz {
+namespace {
+
+void Read(absl::string_view content, const Shape& shape) {
+  const InputFile file(content);
+  proto::Job job;
+  job.mutable_data()->set_classes(10);
+  auto& tfrecord = *job.mutable_data()->mutable_tfrecord();
+  tfrecord.add_train(file.path());
+  for (const int64_t side : shape) tfrecord.add_shape(side);
+  const absl::StatusOr<Datasets> data = LoadDatasets(job);
+  if (!data.ok()) {
+    RequireRefusal(data.status(), file.path());
+    return;
+  }
+  const Dataset& train = *data->train;
+  Require(train.size() * 16 <= static_cast<int64_t>(content.size()), "no more records than the file holds");
+  constexpr int64_t kMuch = 1 << 20;  // Slower to decode than many other inputs.
+  if (train.sample_elements() > kMuch) return;
+  std::vector<uint8_t> values(train.sample_elements());
+  std::vector<int32_t> labels(train.label_format().elements());
+  for (int64_t i = 0; i < train.size(); ++i) {
+    const absl::Status status = train.Read(i, values.data(), labels.data());
+    if (!status.ok()) RequireRefusal(status, file.path());
+    for (const int32_t label : labels) Require(label >= 0 && label < 10, "a label is one of the classes");
+  }
+}
+
+// The input as the payload of a record with the right checksums, which random bytes hardly have.
+std::string Record(absl::string_view payload) {
+  const uint64_t size = payload.size();
+  const auto text = [](const auto& number) {
+    return std::string(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
+  const uint32_t head = MaskedCrc32c(text(size)), tail = MaskedCrc32c(payload);
+  return absl::StrCat(text(size), text(head), payload, text(tail));
+}
+
+}  // namespace
+
+void FuzzTfrecord(absl::string_view input) {
+  for (const Shape& shape : {Shape{}, Shape{2, 2}}) {
+    Read(input, shape);
+    Read(Record(input), shape);
+  }
+}
+
+}  // namespace tethys::fuzz

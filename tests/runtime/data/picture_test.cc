@@ -1,0 +1,117 @@
+// Pictures that libpng and libjpeg-turbo wrote are decoded, and damaged ones refused.
+#include "runtime/data/picture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/runtime/data/picture_files.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+using Bytes = std::vector<uint8_t>;
+
+absl::Span<const uint8_t> Span(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+Bytes Decode(const std::string& file, const Shape& shape, bool resize = false) {
+  Bytes values(shape[0] * shape[1] * shape[2]);
+  const absl::Status status = DecodePicture(Span(file), "a.png", shape, resize, values.data());
+  EXPECT_TRUE(status.ok()) << status;
+  return values;
+}
+
+std::string ErrorOf(const std::string& file, const Shape& shape) {
+  Bytes values(shape[0] * shape[1] * shape[2]);
+  return std::string(DecodePicture(Span(file), "a.png", shape, false, values.data()).message());
+}
+
+TEST(PictureTest, PngHasTheValuesThatWereWritten) {
+  for (const int64_t channels : {1, 3}) {
+    const Bytes values = testing::Gradient(5, 7, channels);
+    const std::string file = testing::Png(values, 5, 7, channels);
+    EXPECT_TRUE(LooksLikePicture(Span(file)));
+    EXPECT_EQ(ReadPictureShape(Span(file), "a.png").value(), (Shape{5, 7, channels}));
+    EXPECT_EQ(Decode(file, {5, 7, channels}), values);
+  }
+}
+
+TEST(PictureTest, JpegIsNearTheValuesThatWereWritten) {
+  for (const int64_t channels : {1, 3}) {
+    const Bytes values = testing::Gradient(16, 24, channels);
+    const std::string file = testing::Jpeg(values, 16, 24, channels);
+    EXPECT_EQ(ReadPictureShape(Span(file), "a.jpg").value(), (Shape{16, 24, channels}));
+    const Bytes decoded = Decode(file, {16, 24, channels});
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(decoded[i], values[i], 8) << i;
+  }
+}
+
+TEST(PictureTest, TransparencyIsLeftOut) {
+  Bytes with_alpha, without;
+  for (int i = 0; i < 12; ++i) {
+    for (const int value : {i, 2 * i, 3 * i}) {
+      with_alpha.push_back(static_cast<uint8_t>(value));
+      without.push_back(static_cast<uint8_t>(value));
+    }
+    with_alpha.push_back(static_cast<uint8_t>(20 * i));
+  }
+  EXPECT_EQ(Decode(testing::Png(with_alpha, 3, 4, 4), {3, 4, 3}), without);
+}
+
+TEST(PictureTest, GreyAndColourAreConvertedToEachOther) {
+  const Bytes grey = {0, 50, 100, 250};
+  EXPECT_EQ(Decode(testing::Png(grey, 2, 2, 1), {2, 2, 3}),
+            (Bytes{0, 0, 0, 50, 50, 50, 100, 100, 100, 250, 250, 250}));
+  const Bytes colour = {100, 100, 100, 255, 0, 0, 0, 255, 0, 0, 0, 255};
+  const Bytes luma = Decode(testing::Png(colour, 2, 2, 3), {2, 2, 1});
+  const double expected[] = {100, 0.299 * 255, 0.587 * 255, 0.114 * 255};
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(luma[i], expected[i], 1.5) << i;
+}
+
+TEST(PictureTest, ResizingInterpolatesBetweenCentresOfPixels) {
+  const std::string file = testing::Png({0, 100, 100, 200}, 2, 2, 1);
+  // As PyTorch's interpolate(mode="bilinear", align_corners=False).
+  EXPECT_EQ(Decode(file, {4, 4, 1}, true),
+            (Bytes{0, 25, 75, 100, 25, 50, 100, 125, 75, 100, 150, 175, 100, 125, 175, 200}));
+  EXPECT_EQ(Decode(file, {1, 1, 1}, true), Bytes{100});
+  EXPECT_THAT(Decode(testing::Png(Bytes(90, 77), 9, 10, 1), {3, 17, 1}, true), Each(77));
+}
+
+TEST(PictureTest, PictureOfAnotherSizeIsRefusedUnlessItIsResized) {
+  EXPECT_THAT(ErrorOf(testing::Png(testing::Gradient(5, 7, 1), 5, 7, 1), {5, 8, 1}),
+              AllOf(HasSubstr("a.png: 5 x 7 pixels"), HasSubstr("5 x 8")));
+}
+
+TEST(PictureTest, EveryCutAndManyChangedBytesAreRefusedOrDecoded) {
+  const Bytes values = testing::Gradient(8, 8, 3);
+  for (const std::string& file : {testing::Png(values, 8, 8, 3), testing::Jpeg(values, 8, 8, 3)}) {
+    for (size_t size = 0; size < file.size() - 2; ++size) {
+      EXPECT_THAT(ErrorOf(file.substr(0, size), {8, 8, 3}), HasSubstr("a.png: ")) << size;
+    }
+    for (size_t at = 0; at < file.size(); ++at) {
+      std::string changed = file;
+      changed[at] = static_cast<char>(changed[at] ^ 0x55);
+      Bytes decoded(values.size());
+      const absl::Status status = DecodePicture(Span(changed), "a.png", {8, 8, 3}, false, decoded.data());
+      if (status.ok()) continue;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("a.png: "));
+    }
+  }
+}
+
+TEST(PictureTest, HugeSizeIsRefusedFromTheHeader) {
+  std::string file = testing::Png({1, 2, 3, 4}, 2, 2, 1);
+  testing::SetPngSize(file, 1 << 20, 1 << 20);
+  EXPECT_THAT(ErrorOf(file, {2, 2, 1}), HasSubstr("the header announces 1048576 x 1048576 pixels"));
+}
+
+}  // namespace
+}  // namespace tethys
