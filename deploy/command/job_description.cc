@@ -13,6 +13,7 @@
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/nn/model.h"
@@ -178,8 +179,7 @@ int64_t DatasetBytes(const proto::JobPlan& plan) {
                            .labels = {.shape = {plan.label_shape().begin(), plan.label_shape().end()},
                                       .targets = plan.job().model().loss().has_mean_squared_error()}};
   const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
-  const int64_t order = plan.train_samples() * static_cast<int64_t>(sizeof(uint32_t));
-  return samples * FormatOf(plan.job().data()).bytes_held(spec) + order;
+  return samples * FormatOf(plan.job().data()).bytes_held(spec) + EpochOrder::BytesHeld(plan.train_samples());
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {

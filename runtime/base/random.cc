@@ -1,5 +1,7 @@
 #include "runtime/base/random.h"
 
+#include <algorithm>
+#include <bit>
 #include <numeric>
 #include <utility>
 
@@ -41,6 +43,27 @@ std::vector<uint32_t> RandomPermutation(RandomStream stream, int64_t count) {
     std::swap(order[i], order[stream.NextBelow(static_cast<uint32_t>(i + 1))]);
   }
   return order;
+}
+
+KeyedPermutation::KeyedPermutation(RandomStream stream, int64_t count)
+    : stream_(stream),
+      count_(static_cast<uint64_t>(count)),
+      half_bits_(std::max(1, static_cast<int>(std::bit_width(count_ - 1) + 1) / 2)) {
+  TETHYS_CHECK(count >= 1 && count <= (int64_t{1} << 62), count);
+}
+
+int64_t KeyedPermutation::operator[](int64_t index) const {
+  constexpr int kRounds = 7;
+  const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+  auto value = static_cast<uint64_t>(index);
+  do {
+    uint64_t left = value >> half_bits_, right = value & mask;
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      left = std::exchange(right, left ^ (stream_.Block(round << 32 | right)[0] & mask));
+    }
+    value = left << half_bits_ | right;
+  } while (value >= count_);
+  return static_cast<int64_t>(value);
 }
 
 uint64_t Fnv1a(const void* data, size_t size, uint64_t start) {

@@ -49,6 +49,25 @@ class RandomStream {
 // A permutation of [0, count) (Fisher and Yates). Requires 0 <= count < 2^32.
 std::vector<uint32_t> RandomPermutation(RandomStream stream, int64_t count);
 
+// A permutation of [0, count) that is computed element by element and holds no memory: a balanced Feistel
+// network over the smallest even number of bits that count needs, whose rounds take their numbers from the
+// stream, repeated until the result is below count ("cycle walking"; Black and Rogaway, "Ciphers with
+// arbitrary finite domains", 2002). Fewer permutations can come than by RandomPermutation, so it is for
+// counts that are too large for that.
+class KeyedPermutation {
+ public:
+  // Requires 1 <= count <= 2^62.
+  KeyedPermutation(RandomStream stream, int64_t count);
+
+  // Requires 0 <= index < count. Pure; any thread.
+  int64_t operator[](int64_t index) const;
+
+ private:
+  const RandomStream stream_;
+  const uint64_t count_;
+  const int half_bits_;
+};
+
 // FNV-1a, 64 bits: for keys and signatures, not for secrets.
 constexpr uint64_t kFnvStart = 0xcbf29ce484222325u;
 uint64_t Fnv1a(const void* data, size_t size, uint64_t start = kFnvStart);

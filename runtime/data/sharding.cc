@@ -2,13 +2,17 @@
 
 #include <algorithm>
 
-#include "runtime/base/random.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
 
 EpochOrder::EpochOrder(uint64_t seed, int64_t epoch, int64_t samples)
-    : epoch_(epoch), order_(RandomPermutation(RandomStream(seed, RandomPurpose::kShuffle, epoch), samples)) {}
+    : epoch_(epoch),
+      size_(samples),
+      computed_(RandomStream(seed, RandomPurpose::kShuffle, epoch), std::max<int64_t>(samples, 1)),
+      held_(samples > kMostHeld
+                ? std::vector<uint32_t>()
+                : RandomPermutation(RandomStream(seed, RandomPurpose::kShuffle, epoch), samples)) {}
 
 Slice SplitSlice(Slice whole, int64_t rank, int64_t world) {
   TETHYS_CHECK(world >= 1 && rank >= 0 && rank < world, "rank ", rank, " of ", world);

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/base/random.h"
+
 namespace tethys {
 
 // Positions [begin, end) of an epoch's order; without an order, samples [begin, end).
@@ -21,18 +23,30 @@ struct Slice {
 // The order in which an epoch visits its samples: a function of (seed, epoch) only. Immutable, thread-safe.
 class EpochOrder {
  public:
-  // Allocates 4 bytes per sample. Requires 0 <= samples < 2^32.
+  // Up to this number of samples the order is held in memory; beyond, each element is computed when it is
+  // asked for.
+  static constexpr int64_t kMostHeld = int64_t{1} << 26;
+  // The memory of an order.
+  static int64_t BytesHeld(int64_t samples) {
+    return samples > kMostHeld ? 0 : samples * static_cast<int64_t>(sizeof(uint32_t));
+  }
+
+  // Requires 0 <= samples <= 2^62.
   EpochOrder(uint64_t seed, int64_t epoch, int64_t samples);
 
-  int64_t size() const { return static_cast<int64_t>(order_.size()); }
+  int64_t size() const { return size_; }
   // The sample at a position. Requires 0 <= position < size().
-  int64_t operator[](int64_t position) const { return order_[position]; }
+  int64_t operator[](int64_t position) const {
+    return size_ > kMostHeld ? computed_[position] : held_[position];
+  }
   // The position counted from the start of the job, if each epoch has size() positions.
   int64_t JobPositionOf(int64_t position) const { return epoch_ * size() + position; }
 
  private:
   const int64_t epoch_;
-  const std::vector<uint32_t> order_;
+  const int64_t size_;
+  const KeyedPermutation computed_;
+  const std::vector<uint32_t> held_;  // Empty beyond kMostHeld.
 };
 
 // Holds the order of one epoch at a time, and computes a new one when another epoch is requested. Not

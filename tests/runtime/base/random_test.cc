@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
+#include <set>
 
 namespace tethys {
 namespace {
@@ -85,6 +86,49 @@ TEST(RandomPermutationTest, EveryOrderOfThreeIsEquallyLikely) {
   EXPECT_EQ(std::count(counts.begin(), counts.end(), 0), 27 - 6);
   // Five standard deviations of a binomial count with p = 1/6.
   for (const int count : counts) EXPECT_TRUE(count == 0 || std::abs(count - kDraws / 6) < 145) << count;
+}
+
+TEST(KeyedPermutationTest, HoldsEveryNumberOnce) {
+  for (const int64_t count : {1, 2, 3, 4, 5, 15, 16, 17, 1000, 4097}) {
+    const KeyedPermutation order(RandomStream(5, RandomPurpose::kTest, 1), count);
+    std::vector<int> seen(count);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t number = order[i];
+      ASSERT_TRUE(number >= 0 && number < count) << number;
+      EXPECT_EQ(seen[number]++, 0) << number << " of " << count;
+    }
+  }
+}
+
+// In 20,000 permutations of 8, each number is about as often at each place: chi-squared with 49 degrees of
+// freedom is below 85.4 in 99.9 % of all cases.
+TEST(KeyedPermutationTest, EveryNumberIsAsLikelyAtEveryPlace) {
+  constexpr int kSize = 8, kTrials = 20'000;
+  std::array<std::array<int, kSize>, kSize> counts{};
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const KeyedPermutation order(RandomStream(7, RandomPurpose::kTest, trial), kSize);
+    for (int i = 0; i < kSize; ++i) ++counts[i][order[i]];
+  }
+  double chi_squared = 0;
+  constexpr double kExpected = static_cast<double>(kTrials) / kSize;
+  for (const auto& row : counts) {
+    for (const int count : row) chi_squared += (count - kExpected) * (count - kExpected) / kExpected;
+  }
+  EXPECT_LT(chi_squared, 85.4);
+}
+
+TEST(KeyedPermutationTest, NeighboursOfManyAreFarApart) {
+  constexpr int64_t kCount = int64_t{1} << 40;
+  const KeyedPermutation order(RandomStream(5, RandomPurpose::kTest, 1), kCount);
+  std::set<int64_t> numbers;
+  double distance = 0;
+  for (int64_t i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(order[i] >= 0 && order[i] < kCount);
+    numbers.insert(order[i]);
+    distance += std::abs(static_cast<double>(order[i + 1] - order[i])) / kCount;
+  }
+  EXPECT_EQ(numbers.size(), 1000u);
+  EXPECT_NEAR(distance / 1000, 1.0 / 3, 0.05);  // As between independent places.
 }
 
 TEST(Fnv1aTest, HasItsPublishedValues) {

@@ -27,6 +27,24 @@ TEST(EpochOrderTest, DependsOnSeedAndEpochOnly) {
   EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(8, 3, 100)));
 }
 
+TEST(EpochOrderTest, OrderOfVeryManySamplesIsComputedAndHoldsNoMemory) {
+  constexpr int64_t kSamples = 1'000'000'000'000;
+  EXPECT_EQ(EpochOrder::BytesHeld(kSamples), 0);
+  EXPECT_EQ(EpochOrder::BytesHeld(EpochOrder::kMostHeld), EpochOrder::kMostHeld * 4);
+  const EpochOrder order(1, 2, kSamples), same(1, 2, kSamples), next(1, 3, kSamples);
+  EXPECT_EQ(order.size(), kSamples);
+  std::set<int64_t> samples;
+  int differences = 0;
+  for (int64_t position = kSamples - 1000; position < kSamples; ++position) {
+    EXPECT_TRUE(order[position] >= 0 && order[position] < kSamples);
+    EXPECT_EQ(order[position], same[position]);
+    if (order[position] != next[position]) ++differences;
+    samples.insert(order[position]);
+  }
+  EXPECT_EQ(samples.size(), 1000u);
+  EXPECT_GT(differences, 990);
+}
+
 TEST(EpochOrdersTest, SameEpochAgain_ReusesTheOrder) {
   EpochOrders orders(7, 100);
   const auto order = orders.Of(3);
