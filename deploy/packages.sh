@@ -15,6 +15,7 @@ DATA_PACKAGES=(dataset-fashion-mnist)                  # Data of the examples.
 TEST_PACKAGES=(libgtest-dev libgmock-dev python3       # python3 reads checkpoints without Tethys.
                libbenchmark-dev libgloo-dev            # Benchmarks; Gloo, to compare all-reduce with.
                python3-yaml                            # Reads the Kubernetes manifest.
+               curl                                    # Downloads data, here from a local server.
                strace                                  # Simulates failing disks.
                iproute2 openssh-client)                # A cluster of network namespaces.
 # All of them exist only in Debian 12, on which .ci/run runs. The last package has libFuzzer.
