@@ -5,6 +5,7 @@ import http.server
 import io
 import os
 import subprocess
+import sys
 import tarfile
 import tempfile
 import threading
@@ -138,4 +139,4 @@ class GetDataTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])  # The path of the command, which CTest gives every such test, is not used.
