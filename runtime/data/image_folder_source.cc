@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "runtime/base/random.h"
 #include "runtime/data/byte_source.h"
 #include "runtime/data/formats.h"
 #include "runtime/data/picture.h"
@@ -66,7 +67,7 @@ struct Picture {
 struct Listing {
   std::string root;
   std::vector<std::string> classes;
-  std::vector<Picture> pictures;  // By class, then by name.
+  std::vector<Picture> pictures;  // Ordered by OrderByHash.
 
   std::string PathOf(const Picture& picture) const {
     return absl::StrCat(root, "/", classes[picture.label], "/", picture.name);
@@ -85,6 +86,17 @@ absl::Status CheckClasses(const proto::Data& data, const Listing& listing, const
   return absl::InvalidArgumentError(absl::StrCat(data.image_folder().train(), " holds ", found,
                                                  " folders, one a class, but data.classes is ", rules.classes,
                                                  ": the two must be equal"));
+}
+
+// Sorts by a hash of "CLASS/NAME". So the first and the last pictures, which limit_samples and the validation
+// split take, are of all classes, and the order is the same on every host.
+void OrderByHash(Listing& listing) {
+  const auto key = [&](const Picture& picture) {
+    const std::string name = absl::StrCat(listing.classes[picture.label], "/", picture.name);
+    return std::pair(Fnv1a(name.data(), name.size()), name);
+  };
+  std::sort(listing.pictures.begin(), listing.pictures.end(),
+            [&](const Picture& a, const Picture& b) { return key(a) < key(b); });
 }
 
 absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const LabelRules& rules) {
@@ -111,6 +123,7 @@ absl::StatusOr<Listing> List(const proto::Data& data, DataPart part, const Label
           {.name = std::move(picture), .label = static_cast<int32_t>(found - listing.classes.begin())});
     }
   }
+  OrderByHash(listing);
   if (!listing.pictures.empty()) return listing;
   return absl::InvalidArgumentError(
       absl::StrCat(listing.root, ": the folder holds no folders with pictures"));

@@ -76,6 +76,13 @@ def npy(kind, shape, values):
     return b"\x93NUMPY\1\0" + struct.pack("<H", len(header)) + header + values
 
 
+def fnv1a(content):
+    value = 0xcbf29ce484222325
+    for byte in content:
+        value = (value ^ byte) * 0x100000001b3 & 0xffffffffffffffff
+    return value
+
+
 class DataFormatsTest(TethysTest):
     @classmethod
     def setUpClass(cls):
@@ -99,11 +106,11 @@ class DataFormatsTest(TethysTest):
             for i in range(count):
                 os.makedirs(os.path.join(cls.folder, split, str(labels[i])), exist_ok=True)
                 cls.write(f"{split}/{labels[i]}/{i:05}.png", png(samples[i]))
-            by_class = sorted(range(count), key=lambda i: labels[i])
-            cls.write(f"{split}-sorted-images",
-                      b"\0\0\x08\x04" + struct.pack(">4I", count, SIDE, SIDE, 3) + b"".join(samples[i] for i in by_class))
-            cls.write(f"{split}-sorted-labels",
-                      b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(labels[i] for i in by_class))
+            by_hash = sorted(range(count), key=lambda i: fnv1a(f"{labels[i]}/{i:05}.png".encode()))
+            cls.write(f"{split}-hashed-images",
+                      b"\0\0\x08\x04" + struct.pack(">4I", count, SIDE, SIDE, 3) + b"".join(samples[i] for i in by_hash))
+            cls.write(f"{split}-hashed-labels",
+                      b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(labels[i] for i in by_hash))
             for part in range(3):  # In files of unlike sizes.
                 begin, end = (0, count // 2, 2 * count // 3, count)[part:part + 2]
                 cls.write(f"{split}_batch_{part}.bin", b"".join(records[begin:end]))
@@ -151,8 +158,8 @@ class DataFormatsTest(TethysTest):
                 with self.subTest(source=source), Run([*overrides, "data.loader_threads=2"], job=job).run() as other:
                     self.assert_same_bits(other, idx)
                     self.assertEqual(other.summary()["test"], idx.summary()["test"])
-        # Folders have their samples in the order of classes.
-        with Run(overrides, job=self.idx_job("sorted-")).run() as idx:
+        # Folders have their samples in the order of a hash of their names.
+        with Run(overrides, job=self.idx_job("hashed-")).run() as idx:
             with Run(overrides, job=self.job(f"  image_folder {{ {folders} }}\n")).run() as pictures:
                 self.assert_same_bits(pictures, idx)
                 self.assertEqual(pictures.summary()["test"], idx.summary()["test"])

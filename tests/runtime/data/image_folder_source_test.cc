@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 class ImageFolderTest : public ::testing::Test {
  protected:
@@ -61,14 +65,18 @@ class ImageFolderTest : public ::testing::Test {
   const testing::TempDirectory directory_;
 };
 
-TEST_F(ImageFolderTest, ClassesAndPicturesComeInTheOrderOfTheirNames) {
+TEST_F(ImageFolderTest, ClassesAreNumberedInTheOrderOfTheirNames) {
   WritePets();
   const Datasets data = LoadDatasets(JobOf()).value();
   ASSERT_EQ(data.train->size(), 3);
   EXPECT_EQ(data.train->sample_shape(), (Shape{2, 3}));
-  for (int i = 0; i < 3; ++i) EXPECT_THAT(Values(*data.train, i), Each(10 + i));
-  EXPECT_THAT((std::vector{Label(*data.train, 0), Label(*data.train, 1), Label(*data.train, 2)}),
-              ElementsAre(0, 1, 1));
+  std::map<int, int> labels;  // By value.
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<uint8_t> values = Values(*data.train, i);
+    EXPECT_THAT(values, Each(values[0]));
+    labels[values[0]] = Label(*data.train, i);
+  }
+  EXPECT_THAT(labels, ElementsAre(Pair(10, 0), Pair(11, 1), Pair(12, 1)));
   // The test has pictures of the second class only.
   ASSERT_EQ(data.test->size(), 1);
   EXPECT_EQ(Label(*data.test, 0), 1);
@@ -76,6 +84,21 @@ TEST_F(ImageFolderTest, ClassesAndPicturesComeInTheOrderOfTheirNames) {
   EXPECT_THAT(
       DataFiles(JobOf().data()).value(),
       ElementsAre(HasSubstr("train/cat/1.png"), HasSubstr("train/dog/10.PNG"), HasSubstr("test/dog/1.png")));
+}
+
+TEST_F(ImageFolderTest, ValidationSplitHasPicturesOfEveryClass) {
+  for (const char* name : {"cat", "dog", "eel", "fox"}) {
+    for (int i = 0; i < 50; ++i) Write(absl::StrCat("train/", name, "/", i, ".png"), Grey(1));
+  }
+  proto::Job job = JobOf();
+  job.mutable_data()->set_classes(4);
+  job.mutable_data()->set_validation_samples(40);
+  job.mutable_data()->mutable_image_folder()->clear_test();
+  const Datasets data = LoadDatasets(job).value();
+  std::map<int, int> counts;
+  for (int i = 0; i < 40; ++i) ++counts[Label(*data.validation, i)];
+  EXPECT_THAT(counts, SizeIs(4));
+  for (const auto& [label, count] : counts) EXPECT_GE(count, 3) << label;  // 10 on average.
 }
 
 TEST_F(ImageFolderTest, SizeAndChannelsOfTheJobHoldForAll) {
@@ -88,20 +111,29 @@ TEST_F(ImageFolderTest, SizeAndChannelsOfTheJobHoldForAll) {
   folder.set_channels(3);
   const Datasets data = LoadDatasets(job).value();
   EXPECT_EQ(data.train->sample_shape(), (Shape{4, 5, 3}));
-  EXPECT_THAT(Values(*data.train, 0), Each(10));
-  EXPECT_EQ(Values(*data.train, 3).size(), 60u);
+  for (int i = 0; i < 4; ++i) {
+    const std::vector<uint8_t> values = Values(*data.train, i);
+    EXPECT_EQ(values.size(), 60u);
+    if (Label(*data.train, i) != 0) continue;
+    EXPECT_THAT(values, Each(10));
+  }
 }
 
 TEST_F(ImageFolderTest, PictureThatCannotBeReadIsNamed) {
   WritePets();
   Write("train/dog/3.png", testing::Png(testing::Gradient(4, 4, 1), 4, 4, 1));
-  Write("train/dog/4.png", Grey(1).substr(0, 40));
+  const std::string whole = Grey(1);
+  Write("train/dog/4.png", whole.substr(0, whole.size() - 16));  // Its header is whole.
   const Datasets data = LoadDatasets(JobOf()).value();
   std::vector<uint8_t> values(data.train->sample_elements());
-  EXPECT_THAT(std::string(data.train->ReadValues(3, values.data()).message()),
-              AllOf(HasSubstr("dog/3.png: 4 x 4 pixels"), HasSubstr("data.image_folder")));
-  EXPECT_THAT(std::string(data.train->ReadValues(4, values.data()).message()),
-              HasSubstr("dog/4.png: damaged PNG"));
+  std::vector<std::string> errors;
+  for (int i = 0; i < 5; ++i) {
+    const absl::Status status = data.train->ReadValues(i, values.data());
+    if (!status.ok()) errors.emplace_back(status.message());
+  }
+  EXPECT_THAT(errors, UnorderedElementsAre(
+                          AllOf(HasSubstr("dog/3.png: 4 x 4 pixels"), HasSubstr("data.image_folder")),
+                          HasSubstr("dog/4.png: damaged PNG")));
 }
 
 TEST_F(ImageFolderTest, FoldersThatDoNotFitAreRefused) {
