@@ -7,6 +7,7 @@
 #include "ps/data_stream.h"
 #include "runtime/base/logging.h"
 #include "runtime/base/process.h"
+#include "runtime/checkpoint/model_description.h"
 #include "runtime/cluster/task_life.h"
 #include "runtime/cluster/task_session.h"
 #include "workers/trainer.h"
@@ -26,8 +27,7 @@ class Worker final : public TaskLife {
 
   void FillReady(proto::Ready& ready) const override {
     ready.set_exchange(trainer_->exchange());
-    ready.mutable_scaling()->set_mean(trainer_->scaling().mean);
-    ready.mutable_scaling()->set_deviation(trainer_->scaling().deviation);
+    *ready.mutable_scaling() = MessageOf(trainer_->scaling());
   }
   std::string gpu() const override { return trainer_->gpu(); }
 

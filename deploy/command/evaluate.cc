@@ -53,7 +53,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   const proto::ModelDescription& saved = request.reader->manifest().description();
   TETHYS_RETURN_IF_ERROR(CheckSameModel(saved, request.job.model(), request.checkpoint));
   if (saved.has_scaling()) {
-    request.scaling = {.mean = saved.scaling().mean(), .deviation = saved.scaling().deviation()};
+    request.scaling = ScalingOf(saved.scaling());
   } else {
     TETHYS_ASSIGN_OR_RETURN(request.scaling, ResolveScaling(request.job.data(), *datasets.train));
   }

@@ -22,6 +22,7 @@
 #include "deploy/process/signal_source.h"
 #include "deploy/report/verdict.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/attempts.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
@@ -123,8 +124,7 @@ absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PlanJob(job));
   TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
   TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets.train));
-  plan.mutable_scaling()->set_mean(scaling.mean);
-  plan.mutable_scaling()->set_deviation(scaling.deviation);
+  *plan.mutable_scaling() = MessageOf(scaling);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "deploy/command/checkpoint_choice.h"
+#include "runtime/checkpoint/model_description.h"
 
 namespace tethys {
 namespace {
@@ -43,8 +44,7 @@ absl::StatusOr<InputScaling> ScalingOf(const SavedModel& saved) {
   if (!saved.description().has_scaling()) {
     return OldCheckpoint(saved.path, "say how inputs are standardised");
   }
-  const proto::InputScaling& scaling = saved.description().scaling();
-  return InputScaling{.mean = scaling.mean(), .deviation = scaling.deviation()};
+  return ScalingOf(saved.description().scaling());
 }
 
 }  // namespace tethys

@@ -57,6 +57,12 @@ class GraphWriter {
     tensor.set_raw_data(values.data(), values.size() * sizeof(float));
     return tensor;
   }
+  // A number for each channel of [batch, channels, height, width], or a single one.
+  std::string AddPerChannel(const std::string& name, const std::vector<float>& values) {
+    const auto channels = static_cast<int64_t>(values.size());
+    AddTensor(name, channels == 1 ? Shape{} : Shape{channels, 1, 1}, values);
+    return name;
+  }
   std::string AddScalar(const std::string& name, float value) {
     AddTensor(name, {}, {value});
     return name;
@@ -155,8 +161,13 @@ class Exporter {
 };
 
 std::string Exporter::Standardise(const std::string& input, const InputScaling& scaling) {
-  const std::string slope = graph_.AddScalar("input:slope", 1 / (255 * scaling.deviation));
-  const std::string offset = graph_.AddScalar("input:offset", -scaling.mean / scaling.deviation);
+  std::vector<float> slopes, offsets;
+  for (int64_t channel = 0; channel < scaling.channels(); ++channel) {
+    slopes.push_back(1 / (255 * scaling.deviation[channel]));
+    offsets.push_back(-scaling.mean[channel] / scaling.deviation[channel]);
+  }
+  const std::string slope = graph_.AddPerChannel("input:slope", slopes);
+  const std::string offset = graph_.AddPerChannel("input:offset", offsets);
   graph_.Add("Mul", {input, slope}, "input:scaled");
   graph_.Add("Add", {"input:scaled", offset}, "input:standardised");
   return "input:standardised";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
 #include "runtime/nn/layers/model_inputs.h"
 #include "runtime/nn/zoo/zoo.h"
 
@@ -35,11 +36,28 @@ std::string LayerText(const proto::Model& model, int index) {
   return layer.ShortDebugString();
 }
 
-std::string ScalingText(const proto::InputScaling& scaling) {
-  return absl::StrCat("mean ", scaling.mean(), " and deviation ", scaling.deviation());
+std::string ScalingText(const InputScaling& scaling) {
+  return absl::StrCat("mean ", absl::StrJoin(scaling.mean, ", "), " and deviation ",
+                      absl::StrJoin(scaling.deviation, ", "));
 }
 
 }  // namespace
+
+InputScaling ScalingOf(const proto::InputScaling& message) {
+  InputScaling scaling;
+  if (message.mean_size() > 0) scaling.mean.assign(message.mean().begin(), message.mean().end());
+  if (message.deviation_size() > 0) {
+    scaling.deviation.assign(message.deviation().begin(), message.deviation().end());
+  }
+  return scaling;
+}
+
+proto::InputScaling MessageOf(const InputScaling& scaling) {
+  proto::InputScaling message;
+  message.mutable_mean()->Assign(scaling.mean.begin(), scaling.mean.end());
+  message.mutable_deviation()->Assign(scaling.deviation.begin(), scaling.deviation.end());
+  return message;
+}
 
 proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::InputScaling& scaling) {
   proto::ModelDescription description;
@@ -68,14 +86,12 @@ absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::M
 
 absl::Status CheckSameScaling(const proto::ModelDescription& saved, const proto::InputScaling& scaling,
                               const std::string& path) {
-  if (!saved.has_scaling() ||
-      (saved.scaling().mean() == scaling.mean() && saved.scaling().deviation() == scaling.deviation())) {
-    return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat(path, " was trained on inputs standardised by ", ScalingText(saved.scaling()),
-                   ", the job has ", ScalingText(scaling),
-                   ": use the same data and data.mean, data.deviation, data.compute_standardisation"));
+  if (!saved.has_scaling()) return absl::OkStatus();
+  const InputScaling there = ScalingOf(saved.scaling()), here = ScalingOf(scaling);
+  if (there == here) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, " was trained on inputs standardised by ", ScalingText(there), ", the job has ",
+      ScalingText(here), ": use the same data and data.mean, data.deviation, data.compute_standardisation"));
 }
 
 }  // namespace tethys

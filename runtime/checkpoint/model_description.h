@@ -9,6 +9,7 @@
 #include "proto/job.pb.h"
 #include "proto/plan.pb.h"
 #include "runtime/base/status.h"
+#include "runtime/tensor/batch.h"
 
 namespace tethys {
 
@@ -20,6 +21,10 @@ proto::ModelDescription DescribeModel(const proto::JobPlan& plan, const proto::I
 // passes. `path` is for error messages.
 absl::Status CheckSameModel(const proto::ModelDescription& saved, const proto::Model& model,
                             const std::string& path);
+
+// The scaling of a message, which may lack numbers for mean 0 or deviation 1, and back.
+InputScaling ScalingOf(const proto::InputScaling& message);
+proto::InputScaling MessageOf(const InputScaling& scaling);
 
 // FailedPrecondition: the checkpoint's inputs were standardised with another mean or deviation, because data
 // or job differ.

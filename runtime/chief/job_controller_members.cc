@@ -9,6 +9,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "runtime/chief/job_controller.h"
 #include "runtime/chief/journal.h"
@@ -106,21 +107,28 @@ void JobController::SetUp(const std::vector<TaskId>& ids, Actions& actions) {
 
 // Every worker computes the scaling from its data, so two workers differ if their files do.
 absl::Status JobController::NoteScaling(TaskId id, const proto::InputScaling& scaling) {
-  if (!std::isfinite(scaling.mean()) || !std::isfinite(scaling.deviation()) || scaling.deviation() <= 0) {
+  const auto finite = [](float value) { return std::isfinite(value); };
+  const auto positive = [](float value) { return std::isfinite(value) && value > 0; };
+  if (scaling.mean_size() != scaling.deviation_size() || !absl::c_all_of(scaling.mean(), finite) ||
+      !absl::c_all_of(scaling.deviation(), positive)) {
     return absl::InvalidArgumentError(absl::StrCat(roster_.Describe(id), ": its training data have mean ",
-                                                   scaling.mean(), " and deviation ", scaling.deviation(),
-                                                   ": both must be finite, and the deviation positive"));
+                                                   absl::StrJoin(scaling.mean(), ", "), " and deviation ",
+                                                   absl::StrJoin(scaling.deviation(), ", "),
+                                                   ": all must be finite, and deviations positive"));
   }
   if (!plan_.has_scaling()) {
     *plan_.mutable_scaling() = scaling;
     return absl::OkStatus();
   }
   const proto::InputScaling& known = plan_.scaling();
-  if (known.mean() == scaling.mean() && known.deviation() == scaling.deviation()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(roster_.Describe(id), ": its training data have mean ",
-                                                    scaling.mean(), " and deviation ", scaling.deviation(),
-                                                    ", those of other workers ", known.mean(), " and ",
-                                                    known.deviation(), ": put the same files on every host"));
+  if (absl::c_equal(known.mean(), scaling.mean()) && absl::c_equal(known.deviation(), scaling.deviation())) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      roster_.Describe(id), ": its training data have mean ", absl::StrJoin(scaling.mean(), ", "),
+      " and deviation ", absl::StrJoin(scaling.deviation(), ", "), ", those of other workers ",
+      absl::StrJoin(known.mean(), ", "), " and ", absl::StrJoin(known.deviation(), ", "),
+      ": put the same files on every host"));
 }
 
 void JobController::OnReady(TaskId id, const proto::Ready& ready, Nanoseconds now, Actions& actions) {

@@ -53,12 +53,14 @@ void Mirror(const Image<T>& image) {
 
 // The square around (y, x), as far as it lies in the image. An even size has one row and column more before
 // its centre.
-void Cut(const Image<uint8_t>& image, int64_t y, int64_t x, int64_t size, uint8_t fill) {
+void Cut(const Image<uint8_t>& image, int64_t y, int64_t x, int64_t size, const std::vector<uint8_t>& fill) {
   const int64_t left = std::max<int64_t>(0, x - size / 2);
   const int64_t right = std::min(image.width, x - size / 2 + size);
   const int64_t bottom = std::min(image.height, y - size / 2 + size);
   for (int64_t row = std::max<int64_t>(0, y - size / 2); row < bottom; ++row) {
-    std::fill(image.At(row, left), image.At(row, right), fill);
+    for (int64_t column = left; column < right; ++column) {
+      std::copy(fill.begin(), fill.end(), image.At(row, column));
+    }
   }
 }
 
@@ -108,10 +110,14 @@ Augmentation::Augmentation(const proto::Job& job, const SampleSpec& spec, const 
       seed_(job.seed()),
       height_(spec.shape[0]),
       width_(spec.shape[1]),
-      channels_(spec.shape.size() == 3 ? spec.shape[2] : 1),
+      channels_(spec.channels()),
       label_maps_(!spec.labels.shape.empty()),
-      ignored_label_(LabelRulesOf(job).ignored),
-      mean_(static_cast<uint8_t>(std::clamp(std::round(scaling.mean * 255), 0.0f, 255.0f))) {}
+      ignored_label_(LabelRulesOf(job).ignored) {
+  for (int64_t channel = 0; channel < channels_; ++channel) {
+    const float mean = scaling.mean[channel % scaling.channels()];
+    mean_.push_back(static_cast<uint8_t>(std::clamp(std::round(mean * 255), 0.0f, 255.0f)));
+  }
+}
 
 void Augmentation::Apply(int64_t job_position, uint8_t* values, int32_t* labels) const {
   RandomStream random(seed_, RandomPurpose::kAugment, job_position);

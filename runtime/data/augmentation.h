@@ -30,7 +30,7 @@ class Augmentation {
   const int64_t height_, width_, channels_;
   const bool label_maps_;
   const int32_t ignored_label_;  // Of label maps: what padding gets.
-  const uint8_t mean_;
+  std::vector<uint8_t> mean_;    // [channels]
 };
 
 }  // namespace tethys

@@ -1,5 +1,6 @@
 #include "runtime/data/dataset.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/data/augmentation.h"
@@ -8,6 +9,8 @@
 
 namespace tethys {
 namespace {
+
+constexpr int64_t kMostChannels = 16;  // With means of their own; devices take no more.
 
 bool HasTest(const proto::Data& data) { return FormatOf(data).has(data, DataPart::kTest); }
 
@@ -23,6 +26,21 @@ absl::Status CheckSameShapes(const DataHeader& train, const DataHeader& test) {
       " ", LabelText(train.spec.labels), ": training and test data must have one shape"));
 }
 
+absl::Status CheckScaling(const proto::Data& data, const SampleSpec& spec) {
+  const int64_t channels = spec.channels();
+  for (const auto& [name, count] :
+       {std::pair{"mean", data.mean_size()}, {"deviation", data.deviation_size()}}) {
+    if (count <= 1 || count == channels) continue;
+    return absl::InvalidArgumentError(absl::StrCat("data.", name, " has ", count,
+                                                   " numbers, but samples are ", ShapeText(spec.shape),
+                                                   ": give one, or one a channel (", channels, ")"));
+  }
+  if (!data.per_channel() || channels <= kMostChannels) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("data.per_channel is true, but samples are ",
+                                                 ShapeText(spec.shape), ": at most ", kMostChannels,
+                                                 " channels have numbers of their own"));
+}
+
 // The headers of a job's data; without a test its samples are 0.
 struct Headers {
   DataHeader train, test;
@@ -34,6 +52,7 @@ absl::StatusOr<Headers> ReadHeaders(const proto::Job& job) {
   Headers headers;
   TETHYS_ASSIGN_OR_RETURN(headers.train, format.read_header(job.data(), DataPart::kTrain, rules));
   TETHYS_RETURN_IF_ERROR(CheckAugmentation(job, headers.train.spec));
+  TETHYS_RETURN_IF_ERROR(CheckScaling(job.data(), headers.train.spec));
   if (!HasTest(job.data())) return headers;
   TETHYS_ASSIGN_OR_RETURN(headers.test, format.read_header(job.data(), DataPart::kTest, rules));
   TETHYS_RETURN_IF_ERROR(CheckSameShapes(headers.train, headers.test));
@@ -60,6 +79,37 @@ absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& hea
   }
   if (limit > 0) sizes.train = limit;
   return sizes;
+}
+
+// The mean and deviation of the pixels of each channel, or of all if `channels` is 1.
+absl::StatusOr<InputScaling> ComputeScaling(const Dataset& train, int64_t channels) {
+  std::vector<uint8_t> sample(train.sample_elements());
+  std::vector<uint64_t> sums(channels), sums_of_squares(channels);
+  for (int64_t i = 0; i < train.size(); ++i) {
+    TETHYS_RETURN_IF_ERROR(train.ReadValues(i, sample.data()));
+    for (size_t begin = 0; begin < sample.size(); begin += channels) {
+      for (int64_t channel = 0; channel < channels; ++channel) {
+        const uint64_t value = sample[begin + channel];
+        sums[channel] += value;
+        sums_of_squares[channel] += value * value;
+      }
+    }
+  }
+  const auto count = static_cast<double>(train.size() * train.sample_elements() / channels);
+  InputScaling scaling = {.mean = {}, .deviation = {}};
+  for (int64_t channel = 0; channel < channels; ++channel) {
+    const double mean = static_cast<double>(sums[channel]) / count;
+    const double variance = static_cast<double>(sums_of_squares[channel]) / count - mean * mean;
+    if (!(variance > 0)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "all pixels of the training split", channels > 1 ? absl::StrCat(" in channel ", channel) : "",
+          " are equal, so they cannot be standardised: check the data, or set data.compute_standardisation "
+          "to false"));
+    }
+    scaling.mean.push_back(static_cast<float>(mean / 255));
+    scaling.deviation.push_back(static_cast<float>(std::sqrt(variance) / 255));
+  }
+  return scaling;
 }
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Job& job, DataPart part,
@@ -111,27 +161,15 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& pat
 }
 
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train) {
-  if (!data.compute_standardisation()) {
-    return InputScaling{data.mean(), data.deviation() == 0 ? 1.0f : data.deviation()};
-  }
-  std::vector<uint8_t> sample(train.sample_elements());
-  uint64_t sum = 0, sum_of_squares = 0;
-  for (int64_t i = 0; i < train.size(); ++i) {
-    TETHYS_RETURN_IF_ERROR(train.ReadValues(i, sample.data()));
-    for (const uint8_t value : sample) {
-      sum += value;
-      sum_of_squares += uint64_t{value} * value;
-    }
-  }
-  const auto count = static_cast<double>(train.size() * train.sample_elements());
-  const double mean = static_cast<double>(sum) / count;
-  const double variance = static_cast<double>(sum_of_squares) / count - mean * mean;
-  if (!(variance > 0)) {
-    return absl::InvalidArgumentError(
-        "all pixels of the training split are equal, so they cannot be standardised: check the data, or set "
-        "data.compute_standardisation to false");
-  }
-  return InputScaling{static_cast<float>(mean / 255), static_cast<float>(std::sqrt(variance) / 255)};
+  if (data.compute_standardisation())
+    return ComputeScaling(train, data.per_channel() ? train.spec().channels() : 1);
+  InputScaling scaling;
+  if (data.mean_size() > 0) scaling.mean.assign(data.mean().begin(), data.mean().end());
+  if (data.deviation_size() > 0) scaling.deviation.assign(data.deviation().begin(), data.deviation().end());
+  // A single number of one kind holds for every channel of the other.
+  scaling.mean.resize(std::max(scaling.mean.size(), scaling.deviation.size()), scaling.mean.front());
+  scaling.deviation.resize(scaling.mean.size(), scaling.deviation.front());
+  return scaling;
 }
 
 }  // namespace tethys

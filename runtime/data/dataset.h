@@ -77,7 +77,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& pat
 
 // The standardisation that the job specifies, or that is computed from the data if the job says so. Computing
 // it sums all pixels of the training split in exact integers, so every worker gets the same floats.
-// InvalidArgument when all pixels are equal; besides, the errors of reading a sample.
+// InvalidArgument when all pixels, or those of a channel, are equal; besides, the errors of reading a sample.
 absl::StatusOr<InputScaling> ResolveScaling(const proto::Data& data, const Dataset& train);
 
 }  // namespace tethys

@@ -21,6 +21,7 @@ struct SampleSpec {
     for (const int64_t axis : shape) count *= axis;
     return count;
   }
+  int64_t channels() const { return shape.size() == 3 ? shape[2] : 1; }
   bool operator==(const SampleSpec&) const = default;
 };
 

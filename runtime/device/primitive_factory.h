@@ -13,6 +13,7 @@
 #include "runtime/device/loss_primitives.h"
 #include "runtime/device/normalisation_primitive.h"
 #include "runtime/device/primitives.h"
+#include "runtime/tensor/batch.h"
 
 namespace tethys {
 
@@ -40,7 +41,7 @@ class PrimitiveFactory {
   virtual absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(
       const MeanSquaredErrorShape& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
-      int64_t count, float mean, float deviation) = 0;
+      int64_t count, const InputScaling& scaling) = 0;
   // `regions` do not overlap.
   virtual absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(
       const UpdateRule& rule, std::vector<UpdateRegion> regions) = 0;

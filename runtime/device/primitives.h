@@ -37,7 +37,8 @@ class DensePrimitive {
   virtual std::string Describe() const = 0;
 };
 
-// Converts `count` bytes to standardised floats: out = (in / 255 - mean) / deviation.
+// Converts `count` bytes to standardised floats: out = (in / 255 - mean) / deviation, with the numbers of
+// byte i's channel, i mod the number of channels.
 class InputConversionPrimitive {
  public:
   virtual ~InputConversionPrimitive() = default;

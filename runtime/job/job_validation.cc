@@ -1,6 +1,7 @@
 #include "runtime/job/job_validation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/match.h"
 #include "runtime/job/job.h"
@@ -86,6 +87,38 @@ void CheckIdx(const proto::Idx& idx, Problems& problems) {
                  "is missing: give both test files, or neither for a job without a test");
 }
 
+// Whether the data have as many channels is known when they are read.
+void ResolveScaling(proto::Data& data, Problems& problems) {
+  constexpr float kMost = 1e6;
+  for (const float mean : data.mean()) {
+    problems.AddIf(!(std::abs(mean) <= kMost), "data.mean",
+                   absl::StrCat("is ", mean, " but must be from -1000000 to 1000000"));
+  }
+  for (const float deviation : data.deviation()) {
+    problems.AddIf(!(deviation > 0 && deviation <= kMost), "data.deviation",
+                   absl::StrCat("is ", deviation, " but must be above 0 and at most 1000000"));
+  }
+  problems.AddIf(
+      data.mean_size() > 1 && data.deviation_size() > 1 && data.mean_size() != data.deviation_size(),
+      "data.deviation",
+      absl::StrCat("has ", data.deviation_size(), " numbers, but data.mean has ", data.mean_size(),
+                   ": give one, or one a channel"));
+  problems.AddIf(std::max(data.mean_size(), data.deviation_size()) > 16,
+                 data.mean_size() > 16 ? "data.mean" : "data.deviation",
+                 "has more than 16 numbers: one for all, or one for each of at most 16 channels");
+  problems.AddIf(
+      data.per_channel() && !data.compute_standardisation(), "data.per_channel",
+      "is true, but data.compute_standardisation is not: set that, or give a mean for each channel");
+  if (data.compute_standardisation()) {
+    const char* given = data.mean_size() > 0 ? "data.mean" : "data.deviation";
+    problems.AddIf(data.mean_size() > 0 || data.deviation_size() > 0, given,
+                   "is given, but data.compute_standardisation is true: remove one of the two");
+    return;
+  }
+  if (data.mean_size() == 0) data.add_mean(0);
+  if (data.deviation_size() == 0) data.add_deviation(1);
+}
+
 void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
   problems.AddIf(folder.train().empty(), "data.image_folder.train",
                  "is missing: give the folder that holds a folder of pictures for each class");
@@ -152,14 +185,7 @@ void ResolveData(proto::Data& data, Problems& problems) {
       break;
   }
   ResolveLoading(data, problems);
-  if (data.compute_standardisation()) {
-    const char* given = data.has_mean() ? "data.mean" : "data.deviation";
-    problems.AddIf(data.has_mean() || data.has_deviation(), given,
-                   "is given, but data.compute_standardisation is true: remove one of the two");
-    return;
-  }
-  if (!data.has_mean()) data.set_mean(0);
-  if (!data.has_deviation()) data.set_deviation(1);
+  ResolveScaling(data, problems);
 }
 
 void CheckBatch(const proto::Job& job, Problems& problems) {

@@ -106,9 +106,8 @@ absl::StatusOr<std::unique_ptr<Buffer>> ModelPlan::Allocate(int64_t bytes) {
 }
 
 absl::Status ModelPlan::Initialize() {
-  TETHYS_ASSIGN_OR_RETURN(
-      conversion_, device_.CreateInputConversion(rows_ * model_.sample_elements(), options_.scaling.mean,
-                                                 options_.scaling.deviation));
+  TETHYS_ASSIGN_OR_RETURN(conversion_,
+                          device_.CreateInputConversion(rows_ * model_.sample_elements(), options_.scaling));
   TETHYS_ASSIGN_OR_RETURN(loss_, model_.loss().Compile(device_, rows_, training()));
   TETHYS_ASSIGN_OR_RETURN(losses_, Allocate(micro_batches_ * sizeof(LossResult)));
   if (!device_.reads_host_memory()) {

@@ -3,6 +3,7 @@
 #define TETHYS_RUNTIME_TENSOR_BATCH_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "runtime/tensor/arena.h"
 
@@ -17,10 +18,14 @@ struct HostBatch {
   int64_t rows = 0;
 };
 
-// Standardisation of input bytes: (x / 255 - mean) / deviation.
+// Standardisation of input bytes: (x / 255 - mean) / deviation, with one pair of numbers for all bytes, or
+// one for each channel, the last axis of a sample. Both have the same length.
 struct InputScaling {
-  float mean = 0;
-  float deviation = 1;
+  std::vector<float> mean = {0};
+  std::vector<float> deviation = {1};
+
+  int64_t channels() const { return static_cast<int64_t>(mean.size()); }
+  bool operator==(const InputScaling&) const = default;
 };
 
 // How a batch lies in one block of memory, so that one copy moves it to a device:

@@ -135,7 +135,7 @@ class Step {
         Must(replica_->MakeUpdate(optimizer, LearningRateSchedule(optimizer, {}))), clock_)));
     resident_with_plan_ = ResidentKiB();
     const int64_t elements = rows_ * model().sample_elements();
-    conversion_ = Must(replica_->device().CreateInputConversion(elements, 0, 1));
+    conversion_ = Must(replica_->device().CreateInputConversion(elements, {}));
     converted_ = Must(replica_->device().Allocate(elements * sizeof(float), MemoryKind::kDevice));
     FillBatch();
   }

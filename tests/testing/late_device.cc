@@ -389,9 +389,9 @@ class LateDevice final : public Device {
     TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateMeanSquaredError(shape));
     return std::make_unique<LateLoss>(std::move(now), *cpu_stream_);
   }
-  absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
-                                                                                  float deviation) override {
-    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateInputConversion(count, mean, deviation));
+  absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
+      int64_t count, const InputScaling& scaling) override {
+    TETHYS_ASSIGN_OR_RETURN(auto now, cpu_->CreateInputConversion(count, scaling));
     return std::make_unique<LateInputConversion>(std::move(now), *cpu_stream_);
   }
   absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,

@@ -73,7 +73,9 @@ class ReferenceNetwork {
   Vector Input(const HostBatch& batch, int64_t row) const {
     Vector x(model_.sample_elements());
     for (size_t i = 0; i < x.size(); ++i) {
-      x[i] = (batch.inputs[row * x.size() + i] / 255.0 - scaling_.mean) / scaling_.deviation;
+      const size_t channel = i % scaling_.channels();
+      x[i] =
+          (batch.inputs[row * x.size() + i] / 255.0 - scaling_.mean[channel]) / scaling_.deviation[channel];
     }
     return x;
   }

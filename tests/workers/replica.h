@@ -41,7 +41,7 @@ class TestReplica {
       : rank_(rank), world_(world) {
     options.rank = rank;
     options.rows = options.evaluation_rows = kRows;
-    options.scaling = {.mean = 0.3f, .deviation = 0.35f};
+    options.scaling = {.mean = {0.3f}, .deviation = {0.35f}};
     options.train = RandomSamples(kSamples, rank);
     replica_ = Replica::Create(std::move(model), std::move(device), TestClock(), options).value();
     samples_ = std::make_unique<BatchBuffer>(kRows, replica_->model().sample_elements());

@@ -8,6 +8,7 @@
 
 #include "runtime/device/cpu/primitives.h"
 #include "runtime/device/device.h"
+#include "runtime/device/input_scaling.h"
 #include "runtime/tensor/arena.h"
 
 namespace tethys {
@@ -175,14 +176,10 @@ class CpuDevice final : public Device {
     return cpu::CreateMeanSquaredError(shape);
   }
 
-  absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
-                                                                                  float deviation) override {
-    if (count < 0 || !std::isfinite(mean) || !(deviation > 0) || !std::isfinite(deviation)) {
-      return absl::InvalidArgumentError(absl::StrCat("inputs cannot be standardised with count ", count,
-                                                     ", mean ", mean, ", deviation ", deviation,
-                                                     ": the deviation must be above 0, all must be finite"));
-    }
-    return cpu::CreateInputConversion(count, mean, deviation, kernels_);
+  absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
+      int64_t count, const InputScaling& scaling) override {
+    TETHYS_RETURN_IF_ERROR(CheckScaling(count, scaling));
+    return cpu::CreateInputConversion(count, scaling, kernels_);
   }
 
   absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,

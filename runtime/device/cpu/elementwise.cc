@@ -5,28 +5,38 @@
 #include "runtime/base/random.h"
 #include "runtime/device/cpu/flush_denormals.h"
 #include "runtime/device/cpu/primitives.h"
+#include "runtime/device/input_scaling.h"
 
 namespace tethys::cpu {
 namespace {
 
 class InputConversion final : public InputConversionPrimitive {
  public:
-  // Computes (x / 255 - mean) / deviation as one multiplication and one addition.
-  InputConversion(int64_t count, float mean, float deviation, const Kernels& kernels)
-      : count_(count),
-        scale_(static_cast<float>(1.0 / (255.0 * deviation))),
-        shift_(static_cast<float>(-static_cast<double>(mean) / deviation)),
-        kernels_(kernels) {}
+  InputConversion(int64_t count, const InputScaling& scaling, const Kernels& kernels)
+      : count_(count), kernels_(kernels) {
+    const int64_t period = scaling.channels() * (scaling.channels() == 1 ? 1 : kPixels);
+    for (int64_t i = 0; i < period; ++i) {
+      scales_.push_back(ScaleOf(scaling, i % scaling.channels()));
+      shifts_.push_back(ShiftOf(scaling, i % scaling.channels()));
+    }
+  }
 
   absl::Status Run(Stream&, const uint8_t* in, float* out) override {
-    kernels_.convert_bytes(count_, scale_, shift_, in, out);
+    const auto period = static_cast<int64_t>(scales_.size());
+    if (period == 1) {
+      kernels_.convert_bytes(count_, scales_[0], shifts_[0], in, out);
+    } else {
+      kernels_.convert_channels(count_, period, scales_.data(), shifts_.data(), in, out);
+    }
     return absl::OkStatus();
   }
 
  private:
+  // The numbers of several channels are repeated for so many pixels, so that the loop over them is worth
+  // vectors.
+  static constexpr int64_t kPixels = 64;
   const int64_t count_;
-  const float scale_;
-  const float shift_;
+  std::vector<float> scales_, shifts_;
   const Kernels& kernels_;
 };
 
@@ -84,9 +94,9 @@ class Dropout final : public DropoutPrimitive {
 
 }  // namespace
 
-std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
+std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, const InputScaling& scaling,
                                                                 const Kernels& kernels) {
-  return std::make_unique<InputConversion>(count, mean, deviation, kernels);
+  return std::make_unique<InputConversion>(count, scaling, kernels);
 }
 
 std::unique_ptr<BiasPrimitive> CreateBias(int64_t rows, int64_t columns) {

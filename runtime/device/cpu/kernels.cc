@@ -248,6 +248,16 @@ void ConvertBytes(int64_t count, float scale, float shift, const uint8_t* __rest
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<float>(in[i]) * scale + shift;
 }
 
+void ConvertChannels(int64_t count, int64_t period, const float* __restrict scales,
+                     const float* __restrict shifts, const uint8_t* __restrict in, float* __restrict out) {
+  for (int64_t begin = 0; begin < count; begin += period) {
+    const int64_t end = count - begin < period ? count - begin : period;
+    for (int64_t i = 0; i < end; ++i) {
+      out[begin + i] = static_cast<float>(in[begin + i]) * scales[i] + shifts[i];
+    }
+  }
+}
+
 // Adding 0x7fff and the last kept bit before the lower half is cut off rounds to nearest, ties to even. The
 // carry could turn a NaN into zero, so a NaN is cut off without the addition. Its quiet bit is set so that it
 // does not become infinite.
@@ -347,6 +357,7 @@ const Kernels TETHYS_KERNELS = {
     .subtract_row_maximum = SubtractRowMaximum,
     .exponentials = Exponentials,
     .convert_bytes = ConvertBytes,
+    .convert_channels = ConvertChannels,
     .round_to_bfloat16 = RoundToBfloat16,
     .widen_bfloat16 = WidenBfloat16,
     .all_finite = AllFinite,

@@ -132,7 +132,11 @@ struct Kernels {
   // exp in place for values <= 0, relative error below 3e-7; values below -87 count as -87.
   void (*exponentials)(int64_t count, float* values);
 
+  // out = in * scale + shift.
   void (*convert_bytes)(int64_t count, float scale, float shift, const uint8_t* in, float* out);
+  // The same with numbers that repeat after `period` bytes.
+  void (*convert_channels)(int64_t count, int64_t period, const float* scales, const float* shifts,
+                           const uint8_t* in, float* out);
 
   // Rounding is to nearest, ties to even; widening is exact.
   void (*round_to_bfloat16)(int64_t count, const float* in, Bfloat16* out);

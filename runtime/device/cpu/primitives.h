@@ -29,7 +29,7 @@ std::unique_ptr<ActivationPrimitive> CreateActivation(int64_t count, ActivationF
 absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
     const SoftmaxCrossEntropyShape& shape, const Kernels& kernels);
 std::unique_ptr<LossPrimitive> CreateMeanSquaredError(const MeanSquaredErrorShape& shape);
-std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, float mean, float deviation,
+std::unique_ptr<InputConversionPrimitive> CreateInputConversion(int64_t count, const InputScaling& scaling,
                                                                 const Kernels& kernels);
 std::unique_ptr<DropoutPrimitive> CreateDropout(const DropoutShape& shape, const Kernels& kernels);
 std::unique_ptr<UpdatePrimitive> CreateUpdate(const UpdateRule& rule, std::vector<UpdateRegion> regions,

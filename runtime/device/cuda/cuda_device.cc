@@ -11,6 +11,7 @@
 #include "runtime/device/cuda/profiler.h"
 #include "runtime/device/cuda/requirements.h"
 #include "runtime/device/cuda/stream.h"
+#include "runtime/device/input_scaling.h"
 
 namespace tethys::cuda {
 namespace {
@@ -207,14 +208,10 @@ class CudaDevice final : public Device {
     return cuda::CreateMeanSquaredError(libraries_, shape);
   }
 
-  absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
-                                                                                  float deviation) override {
-    if (count < 0 || !std::isfinite(mean) || !(deviation > 0) || !std::isfinite(deviation)) {
-      return absl::InvalidArgumentError(absl::StrCat("inputs cannot be standardised with count ", count,
-                                                     ", mean ", mean, ", deviation ", deviation,
-                                                     ": the deviation must be above 0, all must be finite"));
-    }
-    return cuda::CreateInputConversion(count, mean, deviation);
+  absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(
+      int64_t count, const InputScaling& scaling) override {
+    TETHYS_RETURN_IF_ERROR(CheckScaling(count, scaling));
+    return cuda::CreateInputConversion(count, scaling);
   }
 
   absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const UpdateRule& rule,

@@ -6,6 +6,7 @@
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/primitives.h"
 #include "runtime/device/cuda/stream.h"
+#include "runtime/device/input_scaling.h"
 
 namespace tethys::cuda {
 namespace {
@@ -32,21 +33,23 @@ PoolingArguments ArgumentsOf(const Shape& shape) {
 
 class InputConversion final : public InputConversionPrimitive {
  public:
-  // Computes (x / 255 - mean) / deviation as one multiplication and one addition.
-  InputConversion(int64_t count, float mean, float deviation)
-      : count_(count),
-        scale_(static_cast<float>(1.0 / (255.0 * deviation))),
-        shift_(static_cast<float>(-static_cast<double>(mean) / deviation)) {}
+  InputConversion(int64_t count, const InputScaling& scaling) : count_(count) {
+    static_assert(sizeof(scales_.scale) / sizeof(float) == kMostScaledChannels);
+    scales_.channels = static_cast<int>(scaling.channels());
+    for (int64_t channel = 0; channel < scaling.channels(); ++channel) {
+      scales_.scale[channel] = ScaleOf(scaling, channel);
+      scales_.shift[channel] = ShiftOf(scaling, channel);
+    }
+  }
 
   absl::Status Run(Stream& stream, const uint8_t* in, float* out) override {
-    TETHYS_RETURN_IF_CUDA_ERROR(ConvertBytes(Handle(stream), count_, scale_, shift_, in, out));
+    TETHYS_RETURN_IF_CUDA_ERROR(ConvertBytes(Handle(stream), count_, scales_, in, out));
     return absl::OkStatus();
   }
 
  private:
   const int64_t count_;
-  const float scale_;
-  const float shift_;
+  ChannelScales scales_ = {};
 };
 
 class MaxPooling final : public MaxPoolingPrimitive {
@@ -156,9 +159,9 @@ class Dropout final : public DropoutPrimitive {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
-                                                                                float deviation) {
-  return std::make_unique<InputConversion>(count, mean, deviation);
+absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count,
+                                                                                const InputScaling& scaling) {
+  return std::make_unique<InputConversion>(count, scaling);
 }
 
 absl::StatusOr<std::unique_ptr<MaxPoolingPrimitive>> CreateMaxPooling(const MaxPoolingShape& shape) {

@@ -10,6 +10,13 @@ __global__ void ConvertBytesKernel(int64_t count, float scale, float shift, cons
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = in[i] * scale + shift;
 }
 
+__global__ void ConvertChannelsKernel(int64_t count, ChannelScales scales, const uint8_t* in, float* out) {
+  for (int64_t i = FirstIndex(); i < count; i += GridSize()) {
+    const int channel = static_cast<int>(i % scales.channels);
+    out[i] = in[i] * scales.scale[channel] + scales.shift[channel];
+  }
+}
+
 __global__ void ToBfloat16Kernel(int64_t count, const float* in, __nv_bfloat16* out) {
   for (int64_t i = FirstIndex(); i < count; i += GridSize()) out[i] = __float2bfloat16_rn(in[i]);
 }
@@ -70,9 +77,13 @@ cudaError_t CheckKernelImage() {
   return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(SumColumnsKernel));
 }
 
-cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, float scale, float shift, const uint8_t* in,
+cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, const ChannelScales& scales, const uint8_t* in,
                          float* out) {
-  return Launch(ConvertBytesKernel, BlocksFor(count), kThreads, stream, count, scale, shift, in, out);
+  if (scales.channels == 1) {
+    return Launch(ConvertBytesKernel, BlocksFor(count), kThreads, stream, count, scales.scale[0],
+                  scales.shift[0], in, out);
+  }
+  return Launch(ConvertChannelsKernel, BlocksFor(count), kThreads, stream, count, scales, in, out);
 }
 
 cudaError_t ToBfloat16(cudaStream_t stream, int64_t count, const float* in, __nv_bfloat16* out) {

@@ -20,8 +20,13 @@ namespace tethys::cuda {
 // Returns an error if this library has no code for the current GPU.
 cudaError_t CheckKernelImage();
 
-// out = in * scale + shift.
-cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, float scale, float shift, const uint8_t* in,
+// out = in * scale + shift, with the numbers of byte i's channel, i mod channels.
+struct ChannelScales {
+  int channels;
+  float scale[16];
+  float shift[16];
+};
+cudaError_t ConvertBytes(cudaStream_t stream, int64_t count, const ChannelScales& scales, const uint8_t* in,
                          float* out);
 
 // Rounds to nearest, ties to even.

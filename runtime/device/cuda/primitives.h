@@ -44,8 +44,8 @@ absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateSoftmaxCrossEntropy(
     const Libraries& libraries, const SoftmaxCrossEntropyShape& shape);
 absl::StatusOr<std::unique_ptr<LossPrimitive>> CreateMeanSquaredError(const Libraries& libraries,
                                                                       const MeanSquaredErrorShape& shape);
-absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count, float mean,
-                                                                                float deviation);
+absl::StatusOr<std::unique_ptr<InputConversionPrimitive>> CreateInputConversion(int64_t count,
+                                                                                const InputScaling& scaling);
 absl::StatusOr<std::unique_ptr<UpdatePrimitive>> CreateUpdate(const Libraries& libraries,
                                                               const UpdateRule& rule,
                                                               const std::vector<UpdateRegion>& regions);

@@ -10,6 +10,7 @@ namespace tethys {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::FloatEq;
 using ::testing::HasSubstr;
 
 // A network with every kind of layer.
@@ -219,9 +220,21 @@ TEST(OnnxModel, FiltersHaveTheirChannelsSecond) {
   EXPECT_THAT(Values(*file, "b/weights"), ElementsAre(0, 1));
 }
 
+TEST(OnnxModel, InputIsStandardisedByChannel) {
+  const auto file = Export("layer { flatten {} } layer { dense { units: 2 } }", {4, 5, 2}, 2,
+                           {.mean = {0.5f, 0.25f}, .deviation = {0.25f, 0.5f}});
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(Values(*file, "input:slope"), ElementsAre(FloatEq(4.0f / 255), FloatEq(2.0f / 255)));
+  EXPECT_THAT(Values(*file, "input:offset"), ElementsAre(-2, -0.5f));
+  for (const auto& tensor : file->graph().initializer()) {
+    if (tensor.name() != "input:slope") continue;
+    EXPECT_THAT(tensor.dims(), ElementsAre(2, 1, 1));
+  }
+}
+
 TEST(OnnxModel, InputIsStandardisedInTheGraph) {
   const auto file = Export("layer { flatten {} } layer { dense { units: 2 } }", {4, 5}, 2,
-                           {.mean = 0.5f, .deviation = 0.25f});
+                           {.mean = {0.5f}, .deviation = {0.25f}});
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_FLOAT_EQ(Values(*file, "input:slope")[0], 4.0f / 255);
   EXPECT_FLOAT_EQ(Values(*file, "input:offset")[0], -2);

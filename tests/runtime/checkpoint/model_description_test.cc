@@ -20,8 +20,8 @@ proto::ModelDescription Saved() {
   *saved.mutable_model() = Model(
       "layer { name: 'a' flatten {} } layer { name: 'b' dense { units: 5 activation: RELU initializer: "
       "HE_NORMAL } }");
-  saved.mutable_scaling()->set_mean(0.25);
-  saved.mutable_scaling()->set_deviation(0.5);
+  saved.mutable_scaling()->add_mean(0.25);
+  saved.mutable_scaling()->add_deviation(0.5);
   return saved;
 }
 
@@ -71,7 +71,7 @@ TEST(ModelDescriptionTest, MissingLayer_IsAnotherModel) {
 TEST(ModelDescriptionTest, OtherScaling_IsRefusedWithBothNumbers) {
   proto::InputScaling scaling = Saved().scaling();
   EXPECT_TRUE(CheckSameScaling(Saved(), scaling, "c").ok());
-  scaling.set_mean(0.125);
+  scaling.set_mean(0, 0.125);
   EXPECT_THAT(std::string(CheckSameScaling(Saved(), scaling, "c").message()),
               HasSubstr("by mean 0.25 and deviation 0.5, the job has mean 0.125 and deviation 0.5"));
 }

@@ -59,7 +59,7 @@ Sample Original() {
 
 Sample Changed(const proto::Job& job, int64_t position) {
   Sample sample = Original();
-  Augmentation(job, ImagesWithMaps(), {.mean = kMean / 255.0f})
+  Augmentation(job, ImagesWithMaps(), {.mean = {kMean / 255.0f}})
       .Apply(position, sample.values.data(), sample.labels.data());
   return sample;
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/runtime/data/idx_files.h"
@@ -10,6 +11,8 @@
 namespace tethys {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
 using testing::Gzip;
 using ::testing::HasSubstr;
 using testing::Idx;
@@ -119,11 +122,34 @@ TEST_F(DatasetTest, RefusesALabelOutsideTheClasses) {
 }
 
 TEST_F(DatasetTest, GivenScalingIsUsedAsItIs) {
-  data_.set_mean(0.5);
-  data_.set_deviation(0.25);
+  data_.add_mean(0.5);
+  data_.add_deviation(0.25);
   const auto scaling = ResolveScaling(data_, *Load().train);
-  EXPECT_EQ(scaling->mean, 0.5f);
-  EXPECT_EQ(scaling->deviation, 0.25f);
+  EXPECT_THAT(scaling->mean, ElementsAre(0.5f));
+  EXPECT_THAT(scaling->deviation, ElementsAre(0.25f));
+}
+
+// Two images of 1 x 2 pixels in 3 channels: the first channel has the pixels 0 and 255, the second 51 and
+// 102, the third 10, 20, 30, 40.
+TEST_F(DatasetTest, ScalingOfEachChannelIsThatOfItsPixels) {
+  directory_.Write("train-images",
+                   IdxHeader({2, 1, 2, 3}) + std::string("\0\x33\x0a\xff\x66\x14\0\x33\x1e\xff\x66\x28", 12));
+  directory_.Write("train-labels", IdxLabels(2, 5));
+  data_.mutable_idx()->clear_test_images();
+  data_.set_compute_standardisation(true);
+  data_.set_per_channel(true);
+  const auto scaling = ResolveScaling(data_, *Load().train);
+  ASSERT_TRUE(scaling.ok()) << scaling.status();
+  EXPECT_THAT(scaling->mean, ElementsAre(FloatEq(0.5f), FloatEq(0.3f), FloatEq(25 / 255.0f)));
+  EXPECT_THAT(scaling->deviation,
+              ElementsAre(FloatEq(0.5f), FloatEq(0.1f), FloatEq(static_cast<float>(std::sqrt(125.0) / 255))));
+  data_.set_compute_standardisation(false);
+  data_.set_per_channel(false);
+  data_.add_mean(0.25);
+  for (const float deviation : {1.0f, 2.0f, 3.0f}) data_.add_deviation(deviation);
+  EXPECT_THAT(ResolveScaling(data_, *Load().train)->mean, ElementsAre(0.25f, 0.25f, 0.25f));
+  data_.mutable_deviation()->RemoveLast();
+  ExpectRefused({"data.deviation has 2 numbers", "[1, 2, 3]", "one a channel (3)"});
 }
 
 TEST_F(DatasetTest, ComputedScalingUsesTheTrainingSplitOnly) {
@@ -136,8 +162,8 @@ TEST_F(DatasetTest, ComputedScalingUsesTheTrainingSplitOnly) {
   data_.set_compute_standardisation(true);
   const auto scaling = ResolveScaling(data_, *Load().train);
   ASSERT_TRUE(scaling.ok()) << scaling.status();
-  EXPECT_EQ(scaling->mean, 0.5f);
-  EXPECT_EQ(scaling->deviation, 0.5f);
+  EXPECT_THAT(scaling->mean, ElementsAre(0.5f));
+  EXPECT_THAT(scaling->deviation, ElementsAre(0.5f));
 }
 
 TEST_F(DatasetTest, MapsOfLabelsAreReadAndCheckedLikeLabels) {
@@ -206,8 +232,8 @@ TEST(FashionMnistTest, HasItsPublishedMeanAndDeviation) {
   ASSERT_TRUE(datasets.ok()) << datasets.status();
   EXPECT_EQ(datasets->train->size(), 60000);
   const auto scaling = ResolveScaling(data, *datasets->train);
-  EXPECT_NEAR(scaling->mean, 0.2860, 5e-5);
-  EXPECT_NEAR(scaling->deviation, 0.3530, 5e-5);
+  EXPECT_NEAR(scaling->mean.at(0), 0.2860, 5e-5);
+  EXPECT_NEAR(scaling->deviation.at(0), 0.3530, 5e-5);
 }
 
 }  // namespace

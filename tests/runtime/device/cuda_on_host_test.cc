@@ -46,7 +46,7 @@ TEST(CudaOnHost, ColumnSumsAreCorrectForAnyNumberOfRows) {
 TEST(CudaOnHost, PooledMemoryIsFreedBeforeAllocationFails) {
   auto device = cuda::CreateDevice({}).value();
   auto stream = device->CreateStream().value();
-  auto conversion = device->CreateInputConversion(0, 0, 1).value();
+  auto conversion = device->CreateInputConversion(0, {}).value();
   const int64_t free = device->FreeMemory().value().value();
   ASSERT_TRUE(device->Allocate(free / 8 * 5, MemoryKind::kDevice).ok());  // Returned to the pool at once.
   ASSERT_TRUE(device->Allocate(free / 8 * 6, MemoryKind::kDevice).ok());

@@ -46,7 +46,10 @@ TEST_P(DeviceConformance, InvalidShapesAndParametersAreRefused) {
   EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy({.rows = 1, .classes = 0}).ok());
   EXPECT_FALSE(device_->CreateSoftmaxCrossEntropy({.rows = 1, .classes = 2, .label_smoothing = 1}).ok());
   EXPECT_FALSE(device_->CreateMeanSquaredError({.rows = 1, .outputs = 0}).ok());
-  EXPECT_FALSE(device_->CreateInputConversion(1, 0, 0).ok());
+  EXPECT_FALSE(device_->CreateInputConversion(1, {{0}, {0}}).ok());
+  EXPECT_FALSE(device_->CreateInputConversion(2, {{0, 0}, {1}}).ok());
+  EXPECT_FALSE(device_->CreateInputConversion(3, {{0, 0}, {1, 1}}).ok());
+  EXPECT_FALSE(device_->CreateInputConversion(17, {std::vector<float>(17), std::vector<float>(17, 1)}).ok());
 }
 
 }  // namespace tethys

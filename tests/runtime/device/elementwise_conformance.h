@@ -17,10 +17,26 @@ TEST_P(DeviceConformance, BytesAreStandardised) {
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i);
   Array<uint8_t> in(*this, bytes);
   auto out = Poisoned(bytes.size());
-  auto conversion = device_->CreateInputConversion(bytes.size(), 0.2860f, 0.3530f).value();
+  auto conversion = device_->CreateInputConversion(bytes.size(), {{0.2860f}, {0.3530f}}).value();
   ASSERT_TRUE(conversion->Run(*stream_, in.data(), out.data()).ok());
   const std::vector<float> host = out.Host();
   for (size_t i = 0; i < bytes.size(); ++i) EXPECT_NEAR(host[i], (bytes[i] / 255.0 - 0.2860) / 0.3530, 1e-6);
+}
+
+TEST_P(DeviceConformance, BytesAreStandardisedByTheNumbersOfTheirChannels) {
+  const std::vector<float> mean = {0.49f, 0.48f, 0.45f}, deviation = {0.25f, 0.125f, 0.5f};
+  for (const int64_t pixels : {1, 64, 1000}) {
+    std::vector<uint8_t> bytes(3 * pixels);
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);
+    Array<uint8_t> in(*this, bytes);
+    auto out = Poisoned(bytes.size());
+    auto conversion = device_->CreateInputConversion(bytes.size(), {mean, deviation}).value();
+    ASSERT_TRUE(conversion->Run(*stream_, in.data(), out.data()).ok());
+    const std::vector<float> host = out.Host();
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      ASSERT_NEAR(host[i], (bytes[i] / 255.0 - mean[i % 3]) / deviation[i % 3], 1e-6) << i;
+    }
+  }
 }
 
 TEST_P(DeviceConformance, SumsAreThoseOfFloats) {

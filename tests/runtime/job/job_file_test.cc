@@ -42,7 +42,7 @@ TEST(OverrideTest, SetsScalarFieldsAtAnyDepth) {
   EXPECT_EQ(job.name(), "other");
   EXPECT_EQ(job.model().layer(1).dense().units(), 300);
   EXPECT_EQ(job.model().layer(1).dense().activation(), proto::ACTIVATION_NONE);
-  EXPECT_EQ(job.data().mean(), 0.5f);
+  EXPECT_THAT(job.data().mean(), ElementsAre(0.5f));
   EXPECT_EQ(job.epochs(), 2) << "the last override wins";
 }
 

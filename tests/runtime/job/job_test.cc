@@ -44,7 +44,7 @@ TEST(ResolveTest, ResolvedJobHasEveryDefaultSet) {
   EXPECT_EQ(job.timeouts().silence(), 10);
   EXPECT_EQ(job.timeouts().step(), 30);
   EXPECT_EQ(job.timeouts().shutdown(), 3);
-  EXPECT_EQ(job.data().deviation(), 1);
+  EXPECT_THAT(job.data().deviation(), ElementsAre(1));
   EXPECT_TRUE(job.optimizer().schedule().has_constant());
   EXPECT_TRUE(job.optimizer().sgd().has_momentum());
   EXPECT_THAT(job.optimizer().no_weight_decay(), ElementsAre("/bias", "/scale", "/offset"));
@@ -135,8 +135,8 @@ TEST(ResolveTest, MirroredGradientsOnGpusMayBeBfloat16) {
 
 TEST(ResolveTest, ComputedStandardisationLeavesMeanAndDeviationUnset) {
   const proto::Job job = Job({"data.compute_standardisation=true"});
-  EXPECT_FALSE(job.data().has_mean());
-  EXPECT_FALSE(job.data().has_deviation());
+  EXPECT_EQ(job.data().mean_size(), 0);
+  EXPECT_EQ(job.data().deviation_size(), 0);
 }
 
 TEST(ResolveTest, ResolvedTextResolvesToItself) {

@@ -75,7 +75,7 @@ struct Network {
   Network(const Shape& sample_shape, const std::vector<int64_t>& widths, int64_t rows)
       : Network(MakeMlp(sample_shape, widths), rows) {}
   Network(Model compiled, int64_t rows,
-          const InputScaling& input_scaling = {.mean = 0.3f, .deviation = 0.35f})
+          const InputScaling& input_scaling = {.mean = {0.3f}, .deviation = {0.35f}})
       : scaling(input_scaling),
         model(std::move(compiled)),
         device(CreateCpuDevice(1).value()),

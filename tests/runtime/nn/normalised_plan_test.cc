@@ -45,7 +45,7 @@ class NormalisedReference {
         static_cast<int64_t>(std::find(batch.weights, batch.weights + batch.rows, 0.0f) - batch.weights);
     std::vector<double> values(samples * network_.model.sample_elements());
     for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = (batch.inputs[i] / 255.0 - network_.scaling.mean) / network_.scaling.deviation;
+      values[i] = (batch.inputs[i] / 255.0 - network_.scaling.mean[0]) / network_.scaling.deviation[0];
     }
     for (const Model::Layer& layer : network_.model.layers()) {
       if (layer.config.has_dense()) {

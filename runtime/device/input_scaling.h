@@ -1,0 +1,42 @@
+// The numbers by which devices standardise input bytes.
+#ifndef TETHYS_RUNTIME_DEVICE_INPUT_SCALING_H_
+#define TETHYS_RUNTIME_DEVICE_INPUT_SCALING_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/base/status.h"
+#include "runtime/tensor/batch.h"
+
+namespace tethys {
+
+// GPUs take the numbers of all channels with the call of their kernel.
+inline constexpr int64_t kMostScaledChannels = 16;
+
+// Of the conversion of `count` bytes.
+inline absl::Status CheckScaling(int64_t count, const InputScaling& scaling) {
+  bool good = count >= 0 && scaling.channels() >= 1 && scaling.channels() <= kMostScaledChannels &&
+              scaling.mean.size() == scaling.deviation.size() && count % scaling.channels() == 0;
+  for (const float mean : scaling.mean) good = good && std::isfinite(mean);
+  for (const float deviation : scaling.deviation) good = good && std::isfinite(deviation) && deviation > 0;
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(count, " inputs cannot be standardised by means ",
+                                                 absl::StrJoin(scaling.mean, ", "), " and deviations ",
+                                                 absl::StrJoin(scaling.deviation, ", "),
+                                                 ": one of each, or one a channel of at most ",
+                                                 kMostScaledChannels, "; deviations above 0, all finite"));
+}
+
+// (x / 255 - mean) / deviation as one multiplication and one addition.
+inline float ScaleOf(const InputScaling& scaling, int64_t channel) {
+  return static_cast<float>(1.0 / (255.0 * scaling.deviation[channel]));
+}
+inline float ShiftOf(const InputScaling& scaling, int64_t channel) {
+  return static_cast<float>(-static_cast<double>(scaling.mean[channel]) / scaling.deviation[channel]);
+}
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DEVICE_INPUT_SCALING_H_
