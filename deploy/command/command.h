@@ -18,6 +18,7 @@ struct Command {
 
 Command TrainCommand();
 Command CompareCommand();
+Command DataCommand();
 Command EvaluateCommand();
 Command ExportCommand();
 Command ImportCommand();

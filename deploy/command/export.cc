@@ -6,8 +6,8 @@
 #include "deploy/command/saved_model.h"
 #include "deploy/model_files/onnx_model.h"
 #include "deploy/model_files/weights_file.h"
-#include "deploy/model_files/whole_file.h"
 #include "deploy/text.h"
+#include "deploy/whole_file.h"
 
 namespace tethys {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "deploy/model_files/whole_file.h"
+#include "deploy/whole_file.h"
 
 namespace tethys {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "deploy/model_files/torch_weights.h"
-#include "deploy/model_files/whole_file.h"
+#include "deploy/whole_file.h"
 #include "runtime/base/file.h"
 #include "runtime/base/status.h"
 #include "runtime/checkpoint/safetensors.h"

@@ -230,4 +230,27 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& n
   return absl::OkStatus();
 }
 
+bool IsPicture(const Shape& sample) {
+  if (sample.size() < 2 || sample.size() > 3) return false;
+  if (sample.size() == 3 && sample[2] != 1 && sample[2] != 3) return false;
+  return sample[0] > 0 && sample[1] > 0 && sample[0] <= kMaxPixels / sample[1];
+}
+
+absl::StatusOr<std::string> EncodePng(const uint8_t* values, const Shape& sample) {
+  TETHYS_CHECK(IsPicture(sample));
+  png_image image = {};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(sample[0]);
+  image.width = static_cast<png_uint_32>(sample[1]);
+  image.format = sample.size() == 3 && sample[2] == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  std::string file(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
+  png_alloc_size_t size = file.size();
+  if (png_image_write_to_memory(&image, file.data(), &size, 0, values, 0, nullptr) == 0) {
+    return absl::InternalError(
+        absl::StrCat("libpng cannot encode a picture ", ShapeText(sample), ": ", image.message));
+  }
+  file.resize(size);
+  return file;
+}
+
 }  // namespace tethys

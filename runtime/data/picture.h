@@ -1,4 +1,4 @@
-// Pictures in PNG and JPEG files, decoded by libpng and libjpeg-turbo. Pure; any thread.
+// Pictures in PNG and JPEG files, by libpng and libjpeg-turbo. Pure; any thread.
 #ifndef TETHYS_RUNTIME_DATA_PICTURE_H_
 #define TETHYS_RUNTIME_DATA_PICTURE_H_
 
@@ -25,6 +25,13 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, const st
 // InvalidArgument. Has the errors of ReadPictureShape. Writes the elements of `shape` to `values`.
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
                            bool resize, uint8_t* values);
+
+// Whether samples of this shape are pictures: [height, width], or with 1 or 3 channels behind these, of at
+// most 2^26 pixels.
+bool IsPicture(const Shape& sample);
+
+// The bytes of a PNG file. Requires IsPicture(sample).
+absl::StatusOr<std::string> EncodePng(const uint8_t* values, const Shape& sample);
 
 // Samples of grey pictures have no axis of channels: [height, width] for [height, width, 1], and back.
 Shape WithoutGreyChannel(const Shape& picture);

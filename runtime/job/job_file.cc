@@ -237,6 +237,26 @@ absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std
   return std::move(variant.job);
 }
 
+absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const std::string> overrides) {
+  TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));
+  WrittenJob written;
+  TETHYS_RETURN_IF_ERROR(ReadFields(text, path, overrides, {}, written));
+  const proto::Job& given = written.variant.job;
+  proto::Job job;
+  if (given.has_data()) *job.mutable_data() = given.data();
+  if (given.model().has_loss()) *job.mutable_model()->mutable_loss() = given.model().loss();
+  // The least that a valid job has besides, so that the data is checked as that of any job.
+  job.set_name("data");
+  job.mutable_model()->add_layer()->mutable_dense()->set_units(std::max<int64_t>(given.data().classes(), 1));
+  job.mutable_optimizer()->mutable_sgd();
+  job.mutable_optimizer()->set_learning_rate(1);
+  job.set_batch_size_per_worker(1);
+  job.set_epochs(1);
+  const Locations locations(path, written.tree, written.applied);
+  TETHYS_RETURN_IF_ERROR(ResolveJob([&](absl::string_view field) { return locations.Find(field); }, job));
+  return job;
+}
+
 absl::StatusOr<JobVariant> LoadJobVariant(const std::string& path, absl::Span<const std::string> overrides,
                                           absl::Span<const std::string> variations) {
   TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxJobFileBytes));

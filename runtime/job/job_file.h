@@ -26,6 +26,10 @@ namespace tethys {
 //   optimizer.no_weight_decay=bias,scale                a whole list
 absl::StatusOr<proto::Job> LoadJob(const std::string& path, absl::Span<const std::string> overrides);
 
+// The data of a job file, and its loss, which says what labels mean; all else is left out of the file or not
+// read, and the job that is returned is no good for training.
+absl::StatusOr<proto::Job> LoadData(const std::string& path, absl::Span<const std::string> overrides);
+
 // One of several jobs that are compared.
 struct JobVariant {
   proto::Job job;

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 import zlib
 
-from tethys_run import JOB, Run, STRATEGIES, TethysTest
+from tethys_run import JOB, Run, STRATEGIES, TethysTest, command
 
 SIDE, PIXELS = 32, 32 * 32
 FILES = dict(re.findall(r'(train_images|train_labels|test_images|test_labels): "(.*)"', JOB))
@@ -163,6 +163,65 @@ class DataFormatsTest(TethysTest):
             with Run(overrides, job=self.job(f"  image_folder {{ {folders} }}\n")).run() as pictures:
                 self.assert_same_bits(pictures, idx)
                 self.assertEqual(pictures.summary()["test"], idx.summary()["test"])
+
+    def data(self, *arguments, code=0):
+        status, output = command(["data", *arguments])
+        self.assertEqual(status, code, output)
+        return output
+
+    def content(self, *path):
+        with open(os.path.join(self.folder, *path), "rb") as file:
+            return file.read()
+
+    def test_converted_files_hold_the_same_samples(self):
+        """IDX to every other format in turn, and back."""
+        self.write("job.textproto", self.idx_job().replace("1200", "0").encode())
+        source = os.path.join(self.folder, "job.textproto")
+        for number, arguments in enumerate((["cifar"], ["tfrecord", "--files=3"], ["npy"], ["tfrecord", "--raw"], ["idx"])):
+            out = os.path.join(self.folder, f"converted-{number}")
+            self.assertIn("1,500 samples for training and 300 for the test",
+                          self.data("convert", source, "--to", *arguments, f"--out={out}"))
+            source = os.path.join(out, "data.textproto")
+        for split in SAMPLES:
+            for kind in ("images", "labels"):
+                self.assertEqual(self.content("converted-4", f"{split}-{kind}.idx"), self.content(f"{split}-{kind}"))
+            records = b"".join(self.content(f"{split}_batch_{part}.bin") for part in range(3))
+            self.assertEqual(self.content("converted-0", f"{split}_batch.bin"), records)
+        folder = os.path.join(self.folder, "converted-pictures")
+        self.data("convert", source, "--to=image_folder", f"--out={folder}")
+        self.assertEqual(sum(len(files) for _, _, files in os.walk(os.path.join(folder, "train"))), 1500)
+        shown = [self.data("show", os.path.join(place, "data.textproto")).split("\n\nclass")
+                 for place in (folder, os.path.dirname(source))]
+        self.assertIn("train         1,200", shown[0][0])
+        self.assertIn("[32, 32, 3] of bytes", shown[1][0])
+        # The validation split of folders has other samples.
+        totals = [[sum(int(count) for count in line.split()[1:]) for line in text.splitlines()[1:]] for _, text in shown]
+        self.assertEqual(totals[0], totals[1])
+        self.assertEqual(sum(totals[0]), 1800)
+
+    def test_first_samples_are_written_as_pictures(self):
+        self.write("job.textproto", self.idx_job().encode())
+        pictures = os.path.join(self.folder, "first")
+        self.data("show", os.path.join(self.folder, "job.textproto"), f"--images={pictures}", "--count=2")
+        label = self.content("train-labels")[9]
+        self.assertIn(f"train-00001-label-{label}.png", os.listdir(pictures))
+        self.assertEqual(len(os.listdir(pictures)), 6)
+
+    def test_conversions_that_cannot_be_done_are_refused(self):
+        self.write("job.textproto", self.idx_job().encode())
+        job, out = os.path.join(self.folder, "job.textproto"), os.path.join(self.folder, "refused")
+        for arguments, message in (
+                (["convert", job, "--to=idx", f"--out={self.folder}"], "is not empty: name a new folder"),
+                (["convert", job, "--to=png", f"--out={out}"], "'png' is no format that can be written"),
+                (["convert", job, "--to=npy", "--files=2", f"--out={out}"], "--files and --raw are for --to=tfrecord"),
+                (["convert", job, "--to=tfrecord", "--files=301", f"--out={out}"], "at most the 300 samples of the test"),
+                (["convert", job, f"--out={out}"], "--to is missing"),
+                (["show", job, "--to=idx"], "--to is not a flag of tethys data show"),
+                (["show"], "write tethys data show JOB"),
+                (["show", job, "--set=data.classes=3"], "is outside the 3 classes")):
+            with self.subTest(message=message):
+                self.assertIn(message, self.data(*arguments, code=2))
+                self.assertFalse(os.path.exists(out))
 
     def test_damaged_picture_ends_the_run_naming_it(self):
         folder = os.path.join(self.folder, "damaged")

@@ -1,4 +1,4 @@
-#include "deploy/model_files/whole_file.h"
+#include "deploy/whole_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

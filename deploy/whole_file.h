@@ -1,7 +1,7 @@
 // A file that is written piece by piece and gets its name once it is whole. Blocks on the disk; move-only;
 // thread-compatible.
-#ifndef TETHYS_DEPLOY_MODEL_FILES_WHOLE_FILE_H_
-#define TETHYS_DEPLOY_MODEL_FILES_WHOLE_FILE_H_
+#ifndef TETHYS_DEPLOY_WHOLE_FILE_H_
+#define TETHYS_DEPLOY_WHOLE_FILE_H_
 
 #include <string>
 
@@ -36,4 +36,4 @@ class WholeFile {
 
 }  // namespace tethys
 
-#endif  // TETHYS_DEPLOY_MODEL_FILES_WHOLE_FILE_H_
+#endif  // TETHYS_DEPLOY_WHOLE_FILE_H_

@@ -1,0 +1,174 @@
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "deploy/command/command.h"
+#include "deploy/data_files/data_listing.h"
+#include "deploy/data_files/sample_writer.h"
+#include "deploy/text.h"
+#include "deploy/whole_file.h"
+#include "runtime/base/file.h"
+#include "runtime/job/job_file.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kMostImages = 1'000'000;
+constexpr int64_t kMostFiles = 10'000;
+
+// The folder that JOB is about to be converted into; it is created.
+absl::Status PrepareFolder(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::exists(folder, error) && !std::filesystem::is_empty(folder, error)) {
+    return absl::InvalidArgumentError(absl::StrCat("--out: ", folder, " is not empty: name a new folder"));
+  }
+  return Annotate(CreateDirectories(folder), "--out");
+}
+
+// A job file with nothing but the data.
+std::string DataText(const proto::Data& data, bool targets) {
+  proto::Job job;
+  *job.mutable_data() = data;
+  if (targets) job.mutable_model()->mutable_loss()->mutable_mean_squared_error();
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(job, &text);
+  return text;
+}
+
+absl::Status WritePart(const WriterFormat& format, const PartToWrite& part, const Dataset& dataset) {
+  TETHYS_ASSIGN_OR_RETURN(const std::unique_ptr<SampleWriter> writer, format.create(part));
+  std::vector<uint8_t> values(part.spec.elements());
+  std::vector<int32_t> labels(part.spec.labels.elements());
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    TETHYS_RETURN_IF_ERROR(dataset.Read(i, values.data(), labels.data()));
+    TETHYS_RETURN_IF_ERROR(writer->Add(values.data(), labels.data()));
+  }
+  return writer->Commit();
+}
+
+absl::Status Show(const proto::Job& job, const Flags& flags) {
+  TETHYS_ASSIGN_OR_RETURN(const int64_t count, flags.GetInteger("count", 20, 1, kMostImages));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
+  TETHYS_ASSIGN_OR_RETURN(const std::string listing, DataListing(job, datasets));
+  std::fputs(listing.c_str(), stdout);
+  if (!flags.Has("images")) return absl::OkStatus();
+  TETHYS_ASSIGN_OR_RETURN(const int64_t written, WriteFirstImages(datasets, count, flags.Get("images")));
+  std::printf("\n%s in %s\n", PluralText(written, "picture").c_str(), flags.Get("images").c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Convert(proto::Job job, const Flags& flags) {
+  for (const char* flag : {"to", "out"}) {
+    if (!flags.Has(flag))
+      return absl::InvalidArgumentError(absl::StrCat("--", flag, " is missing; tethys data --help"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const WriterFormat* format, FindWriterFormat(flags.Get("to")));
+  if ((flags.Has("files") || flags.Has("raw")) && !format->several_files) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--files and --raw are for --to=tfrecord, not for --to=", format->name, ": leave them out"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(const int64_t files, flags.GetInteger("files", 1, 1, kMostFiles));
+  proto::Data written;
+  if (job.data().has_classes()) written.set_classes(job.data().classes());
+  if (job.data().validation_samples() > 0) written.set_validation_samples(job.data().validation_samples());
+  if (job.data().limit_samples() > 0) written.set_limit_samples(job.data().limit_samples());
+  job.mutable_data()->set_validation_samples(0);  // The training files hold it, too.
+  job.mutable_data()->set_limit_samples(0);
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
+
+  const std::string folder = flags.Get("out");
+  PartToWrite part = {.folder = folder,
+                      .spec = datasets.train->spec(),
+                      .classes = job.data().classes(),
+                      .files = static_cast<int>(files),
+                      .raw = flags.Has("raw")};
+  std::vector<std::pair<PartToWrite, const Dataset*>> parts;
+  for (const auto& [name, dataset] :
+       {std::pair{"train", datasets.train.get()}, {"test", datasets.test.get()}}) {
+    if (dataset == nullptr) continue;
+    part.name = name;
+    part.samples = dataset->size();
+    TETHYS_RETURN_IF_ERROR(format->check(part));
+    parts.emplace_back(part, dataset);
+  }
+  TETHYS_RETURN_IF_ERROR(PrepareFolder(folder));
+  for (const auto& [piece, dataset] : parts) {
+    TETHYS_RETURN_IF_ERROR(WritePart(*format, piece, *dataset));
+    format->describe(piece, written);
+  }
+  const std::string text = DataText(written, part.spec.labels.targets);
+  TETHYS_RETURN_IF_ERROR(WriteFileAtomically(folder + "/data.textproto", text));
+  std::printf("%s for training and %s for the test in %s. A job reads them by %s/data.textproto:\n\n%s",
+              PluralText(datasets.train->size(), "sample").c_str(),
+              datasets.test == nullptr ? "none" : CountText(datasets.test->size()).c_str(), folder.c_str(),
+              folder.c_str(), text.c_str());
+  return absl::OkStatus();
+}
+
+absl::Status Run(const Flags& flags) {
+  const std::vector<std::string>& words = flags.arguments();
+  if (words.size() != 2 || (words[0] != "show" && words[0] != "convert")) {
+    return absl::InvalidArgumentError(
+        "write tethys data show JOB, or tethys data convert JOB --to=FORMAT --out=DIR");
+  }
+  const bool shows = words[0] == "show";
+  for (const char* flag : {"images", "count", "to", "out", "files", "raw"}) {
+    const bool of_show = flag == std::string("images") || flag == std::string("count");
+    if (!flags.Has(flag) || of_show == shows) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", flag, " is not a flag of tethys data ", words[0], ": leave it out"));
+  }
+  TETHYS_ASSIGN_OR_RETURN(proto::Job job, LoadData(words[1], flags.GetAll("set")));
+  return shows ? Show(job, flags) : Convert(std::move(job), flags);
+}
+
+int Data(const Flags& flags) {
+  const absl::Status status = Run(flags);
+  if (status.ok()) return kExitSuccess;
+  const bool bad = absl::IsInvalidArgument(status) || absl::IsNotFound(status);
+  return Fail("data", status, bad ? kExitBadRequest : kExitFailed);
+}
+
+}  // namespace
+
+Command DataCommand() {
+  return {
+      {.verb = "data",
+       .summary = "Shows what a job's data holds, or writes it in another format.",
+       .description =
+           "tethys data show JOB prints the shape of the samples, the number of samples and of each class in "
+           "every "
+           "split, and the first labels. tethys data convert JOB writes the training and test samples in "
+           "another "
+           "format, and DIR/data.textproto with the lines for a job. JOB is a job file, or one with nothing "
+           "but "
+           "data { ... }. Samples keep their order, which decides the validation split, except in folders of "
+           "pictures.",
+       .argument = "show|convert JOB",
+       .many_arguments = true,
+       .flags =
+           {{.name = "set",
+             .value = "FIELD=VALUE",
+             .help = "Replaces a field of the job; may be given several times.",
+             .repeated = true},
+            {.name = "images",
+             .value = "DIR",
+             .help = "show: writes the first samples of each split there, as PNG."},
+            {.name = "count", .value = "N", .help = "show: how many samples of a split; default 20."},
+            {.name = "to", .value = "FORMAT", .help = absl::StrCat("convert: ", WriterFormatNames(), ".")},
+            {.name = "out", .value = "DIR", .help = "convert: a new or empty folder."},
+            {.name = "files",
+             .value = "N",
+             .help = "convert to tfrecord: number of files of a part, of consecutive samples; default 1."},
+            {.name = "raw",
+             .help =
+                 "convert to tfrecord: values as they are, which is faster to read; otherwise pictures are "
+                 "PNG files, which are smaller."}},
+       .examples = {"tethys data show examples/fashion_mnist_local.textproto --images=first",
+                    "tethys data convert pets.textproto --to=tfrecord --files=8 --out=pets-tfrecord"}},
+      Data};
+}
+
+}  // namespace tethys

@@ -1,0 +1,150 @@
+#include "deploy/data_files/data_listing.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "deploy/text.h"
+#include "deploy/whole_file.h"
+#include "runtime/data/data_format.h"
+#include "runtime/data/picture.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kFirst = 10;              // Labels shown.
+constexpr size_t kMostClassesListed = 100;  // With more, the rarest and the most frequent are named.
+
+struct Split {
+  const char* name;
+  const Dataset* dataset;
+};
+
+std::vector<Split> SplitsOf(const Datasets& datasets) {
+  std::vector<Split> splits = {{"train", datasets.train.get()}};
+  if (datasets.validation != nullptr) splits.push_back({"validation", datasets.validation.get()});
+  if (datasets.test != nullptr) splits.push_back({"test", datasets.test.get()});
+  return splits;
+}
+
+// How often each class occurs; in a map every pixel counts.
+using ClassCounts = std::map<int32_t, int64_t>;
+
+absl::StatusOr<ClassCounts> CountClasses(const Dataset& dataset) {
+  std::vector<int32_t> labels(dataset.label_format().elements());
+  ClassCounts counts;
+  for (int64_t i = 0; i < dataset.size(); ++i) {
+    TETHYS_RETURN_IF_ERROR(dataset.ReadLabels(i, labels.data()));
+    for (const int32_t label : labels) ++counts[label];
+  }
+  return counts;
+}
+
+std::string CountsTable(const std::vector<Split>& splits, const std::vector<ClassCounts>& counts) {
+  std::map<int32_t, std::vector<std::string>> rows;
+  for (const ClassCounts& split : counts) {
+    for (const auto& [label, count] : split) rows[label] = {absl::StrCat(label)};
+  }
+  std::vector<Column> columns = {{.header = {"class"}}};
+  for (size_t i = 0; i < splits.size(); ++i) {
+    columns.push_back({.header = {splits[i].name}});
+    for (auto& [label, row] : rows) {
+      const auto found = counts[i].find(label);
+      row.push_back(CountText(found == counts[i].end() ? 0 : found->second));
+    }
+  }
+  std::vector<std::vector<std::string>> cells;
+  for (auto& [label, row] : rows) cells.push_back(std::move(row));
+  return Table(columns, cells);
+}
+
+std::string CountsSummary(const Split& split, const ClassCounts& counts) {
+  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const auto [rarest, most] = std::minmax_element(counts.begin(), counts.end(), fewer);
+  return absl::StrFormat("%s: %d classes, from %s of class %d to %s of class %d\n", split.name, counts.size(),
+                         CountText(rarest->second), rarest->first, CountText(most->second), most->first);
+}
+
+absl::StatusOr<std::string> ClassesText(const std::vector<Split>& splits, const LabelFormat& format) {
+  std::vector<ClassCounts> counts;
+  size_t most = 0;
+  for (const Split& split : splits) {
+    TETHYS_ASSIGN_OR_RETURN(ClassCounts of_split, CountClasses(*split.dataset));
+    most = std::max(most, of_split.size());
+    counts.push_back(std::move(of_split));
+  }
+  std::string text = format.shape.empty() ? "\n" : "\npixels of each class\n";
+  if (most <= kMostClassesListed) return text + CountsTable(splits, counts);
+  for (size_t i = 0; i < splits.size(); ++i) text += CountsSummary(splits[i], counts[i]);
+  return text;
+}
+
+// Of the first samples with a single label each.
+absl::StatusOr<std::string> FirstLabels(const Dataset& dataset) {
+  std::string text;
+  for (int64_t i = 0; i < std::min(kFirst, dataset.size()); ++i) {
+    int32_t label = 0;
+    TETHYS_RETURN_IF_ERROR(dataset.ReadLabels(i, &label));
+    float target = 0;
+    std::memcpy(&target, &label, sizeof(target));
+    absl::StrAppend(&text, i == 0 ? "" : " ",
+                    dataset.label_format().targets ? absl::StrCat(target) : absl::StrCat(label));
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& datasets) {
+  const std::vector<Split> splits = SplitsOf(datasets);
+  const SampleSpec& spec = datasets.train->spec();
+  std::string text =
+      absl::StrCat("data    ", FormatOf(job.data()).place(job.data()), "\nsample  ", ShapeText(spec.shape),
+                   " of bytes (", BytesText(spec.elements()), ")\nlabels  ", LabelText(spec.labels), "\n\n");
+  std::vector<std::vector<std::string>> rows;
+  const bool single = spec.labels.elements() == 1;
+  for (const Split& split : splits) {
+    rows.push_back({split.name, CountText(split.dataset->size())});
+    if (!single) continue;
+    TETHYS_ASSIGN_OR_RETURN(std::string first, FirstLabels(*split.dataset));
+    rows.back().push_back(std::move(first));
+  }
+  std::vector<Column> columns = {{.header = {"split"}, .left = true}, {.header = {"samples"}}};
+  if (single) columns.push_back({.header = {"first labels"}, .left = true});
+  text += Table(columns, rows);
+  if (spec.labels.targets) return text;
+  TETHYS_ASSIGN_OR_RETURN(const std::string classes, ClassesText(splits, spec.labels));
+  return text + classes;
+}
+
+absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count, const std::string& folder) {
+  const SampleSpec& spec = datasets.train->spec();
+  if (!IsPicture(spec.shape)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--images: samples ", ShapeText(spec.shape),
+                     " are no pictures, which are [height, width] or have 1 or 3 "
+                     "channels behind these: leave --images out"));
+  }
+  TETHYS_RETURN_IF_ERROR(CreateDirectories(folder));
+  std::vector<uint8_t> values(spec.elements());
+  std::vector<int32_t> labels(spec.labels.elements());
+  int64_t written = 0;
+  for (const Split& split : SplitsOf(datasets)) {
+    for (int64_t i = 0; i < std::min(count, split.dataset->size()); ++i, ++written) {
+      TETHYS_RETURN_IF_ERROR(split.dataset->Read(i, values.data(), labels.data()));
+      const bool one = spec.labels.shape.empty() && !spec.labels.targets;
+      TETHYS_ASSIGN_OR_RETURN(const std::string png, EncodePng(values.data(), spec.shape));
+      TETHYS_ASSIGN_OR_RETURN(
+          WholeFile file, WholeFile::Create(absl::StrFormat("%s/%s-%05d%s.png", folder, split.name, i,
+                                                            one ? absl::StrCat("-label-", labels[0]) : "")));
+      TETHYS_RETURN_IF_ERROR(file.Append(png));
+      TETHYS_RETURN_IF_ERROR(file.Commit());
+    }
+  }
+  return written;
+}
+
+}  // namespace tethys

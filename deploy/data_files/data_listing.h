@@ -1,0 +1,24 @@
+// What the splits of a job's data hold, as text. Reads every label. Blocks on reads of files.
+#ifndef TETHYS_DEPLOY_DATA_FILES_DATA_LISTING_H_
+#define TETHYS_DEPLOY_DATA_FILES_DATA_LISTING_H_
+
+#include <string>
+
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/data/dataset.h"
+
+namespace tethys {
+
+// The shape of samples and labels, then for each split the number of samples, how many there are of each
+// class, and the first labels. Has the errors of reading samples.
+absl::StatusOr<std::string> DataListing(const proto::Job& job, const Datasets& datasets);
+
+// Writes the first samples of each split, at most `count`, as FOLDER/SPLIT-INDEX-label-L.png, without the
+// label where there is not one class a sample. Creates the folder; returns the number of files.
+// InvalidArgument: samples are no pictures.
+absl::StatusOr<int64_t> WriteFirstImages(const Datasets& datasets, int64_t count, const std::string& folder);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_DATA_FILES_DATA_LISTING_H_

@@ -1,0 +1,58 @@
+// Writes samples to files in the formats of data { } that can hold them. A format is one file of this folder,
+// which defines its row of the table in sample_writer.cc. Blocks on the disk; thread-compatible.
+#ifndef TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_
+#define TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/data/sample_source.h"
+
+namespace tethys {
+
+// The training samples, or those of the test.
+struct PartToWrite {
+  std::string folder = {};  // It exists.
+  std::string name = {};    // "train" or "test"; names of files begin with it.
+  SampleSpec spec = {};
+  int64_t samples = 0;
+  int64_t classes = 0;  // 0: labels are targets.
+  int files = 1;        // Number of TFRecord files.
+  bool raw = false;     // TFRecord: values as they are, not as PNG.
+
+  bool trains() const { return name == "train"; }
+  std::string Path(const std::string& rest) const { return folder + "/" + name + rest; }
+};
+
+class SampleWriter {
+ public:
+  // What is not committed is removed.
+  virtual ~SampleWriter() = default;
+  // As SampleSource::Read gives them. Called for every sample of the part, in order. InvalidArgument: the
+  // format cannot hold such a label.
+  virtual absl::Status Add(const uint8_t* values, const int32_t* labels) = 0;
+  // Gives the files their names.
+  virtual absl::Status Commit() = 0;
+};
+
+struct WriterFormat {
+  const char* name = nullptr;  // That of its message in data { }.
+  bool several_files = false;  // Knows PartToWrite's files and raw.
+  // InvalidArgument: the format cannot hold such samples.
+  absl::Status (*check)(const PartToWrite& part) = nullptr;
+  absl::StatusOr<std::unique_ptr<SampleWriter>> (*create)(const PartToWrite& part) = nullptr;
+  // Sets the fields by which a job names the part.
+  void (*describe)(const PartToWrite& part, proto::Data& data) = nullptr;
+};
+
+// InvalidArgument: no such format, or none that can be written.
+absl::StatusOr<const WriterFormat*> FindWriterFormat(const std::string& name);
+// "cifar, idx or npy".
+std::string WriterFormatNames();
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_DATA_FILES_SAMPLE_WRITER_H_

@@ -1,0 +1,21 @@
+// The rows of the table of formats that can be written. Included by the formats' files and sample_writer.cc.
+#ifndef TETHYS_DEPLOY_DATA_FILES_WRITER_FORMATS_H_
+#define TETHYS_DEPLOY_DATA_FILES_WRITER_FORMATS_H_
+
+#include "deploy/data_files/sample_writer.h"
+
+namespace tethys {
+
+extern const WriterFormat kCifarWriter;
+extern const WriterFormat kIdxWriter;
+extern const WriterFormat kImageFolderWriter;
+extern const WriterFormat kNpyWriter;
+extern const WriterFormat kTfrecordWriter;
+
+// Of a format that holds labels below `limit`. (The job may have a label to ignore, which is above its
+// classes.)
+absl::Status CheckLabel(const char* format, int32_t label, int64_t limit);
+
+}  // namespace tethys
+
+#endif  // TETHYS_DEPLOY_DATA_FILES_WRITER_FORMATS_H_

@@ -1,0 +1,168 @@
+#include "deploy/data_files/sample_writer.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+#include "tests/testing/temp_directory.h"
+
+namespace tethys {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Sample {
+  std::vector<uint8_t> values;
+  std::vector<int32_t> labels;
+  bool operator==(const Sample&) const = default;
+};
+
+int32_t BitsOf(float value) {
+  int32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+std::vector<Sample> MakeSamples(const SampleSpec& spec, int64_t classes) {
+  std::vector<Sample> samples(7);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    for (int64_t j = 0; j < spec.elements(); ++j)
+      samples[i].values.push_back(static_cast<uint8_t>(31 * i + 5 * j));
+    for (int64_t j = 0; j < spec.labels.elements(); ++j) {
+      samples[i].labels.push_back(spec.labels.targets
+                                      ? BitsOf(0.5f * static_cast<float>(i) - static_cast<float>(j))
+                                      : static_cast<int32_t>((i + j) % classes));
+    }
+  }
+  return samples;
+}
+
+class SampleWriterTest : public ::testing::Test {
+ protected:
+  PartToWrite PartOf(const SampleSpec& spec, int64_t classes) const {
+    return {.folder = directory_.path(), .name = "train", .spec = spec, .samples = 7, .classes = classes};
+  }
+
+  // Writes samples of the part in the format and reads them as a job's data.
+  std::vector<Sample> RoundTrip(const std::string& name, const PartToWrite& part,
+                                const std::vector<Sample>& samples) {
+    const WriterFormat& format = *FindWriterFormat(name).value();
+    EXPECT_TRUE(format.check(part).ok()) << format.check(part);
+    const std::unique_ptr<SampleWriter> writer = format.create(part).value();
+    for (const Sample& sample : samples) {
+      EXPECT_TRUE(writer->Add(sample.values.data(), sample.labels.data()).ok());
+    }
+    EXPECT_TRUE(writer->Commit().ok());
+    proto::Job job;
+    if (part.spec.labels.targets) {
+      job.mutable_model()->mutable_loss()->mutable_mean_squared_error();
+    } else {
+      job.mutable_data()->set_classes(part.classes);
+    }
+    format.describe(part, *job.mutable_data());
+    const absl::StatusOr<Datasets> datasets = LoadDatasets(job);
+    EXPECT_TRUE(datasets.ok()) << datasets.status();
+    if (!datasets.ok()) return {};
+    const Dataset& dataset = *datasets->train;
+    EXPECT_EQ(dataset.spec(), part.spec);
+    std::vector<Sample> read(dataset.size(), {std::vector<uint8_t>(part.spec.elements()),
+                                              std::vector<int32_t>(part.spec.labels.elements())});
+    for (int64_t i = 0; i < dataset.size(); ++i) {
+      EXPECT_TRUE(dataset.Read(i, read[i].values.data(), read[i].labels.data()).ok());
+    }
+    return read;
+  }
+
+  bool Empty() const { return std::filesystem::is_empty(directory_.path()); }
+
+  const testing::TempDirectory directory_;
+};
+
+TEST_F(SampleWriterTest, FormatsHoldEveryKindOfLabelThatTheyAccept) {
+  for (const SampleSpec& spec : {SampleSpec{.shape = {4, 3, 3}}, SampleSpec{.shape = {4, 3}},
+                                 SampleSpec{.shape = {4, 3, 2}, .labels = {.shape = {4, 3}}},
+                                 SampleSpec{.shape = {4, 3}, .labels = {.shape = {2}, .targets = true}}}) {
+    const std::vector<Sample> samples = MakeSamples(spec, 5);
+    for (const char* name : {"idx", "npy", "tfrecord"}) {
+      SCOPED_TRACE(absl::StrCat(name, " ", ShapeText(spec.shape), " with ", LabelText(spec.labels)));
+      EXPECT_EQ(RoundTrip(name, PartOf(spec, spec.labels.targets ? 0 : 5), samples), samples);
+    }
+  }
+}
+
+TEST_F(SampleWriterTest, ManyClassesAreHeldByNumpyAndTfrecord) {
+  const SampleSpec spec = {.shape = {2, 2}};
+  std::vector<Sample> samples = MakeSamples(spec, 5);
+  samples[3].labels = {999};
+  for (const char* name : {"npy", "tfrecord"})
+    EXPECT_EQ(RoundTrip(name, PartOf(spec, 1000), samples), samples);
+  EXPECT_THAT(std::string((*FindWriterFormat("idx"))->check(PartOf(spec, 1000)).message()),
+              HasSubstr("labels are bytes, but data.classes is 1000"));
+}
+
+TEST_F(SampleWriterTest, TfrecordFilesHoldConsecutiveSamples) {
+  const SampleSpec spec = {.shape = {2, 2, 3}};
+  const std::vector<Sample> samples = MakeSamples(spec, 5);
+  PartToWrite part = PartOf(spec, 5);
+  part.files = 3;
+  part.raw = true;
+  EXPECT_EQ(RoundTrip("tfrecord", part, samples), samples);
+  EXPECT_TRUE(std::filesystem::exists(part.Path("-00002-of-00003.tfrecord")));
+  part.files = 8;
+  EXPECT_THAT(std::string((*FindWriterFormat("tfrecord"))->check(part).message()),
+              HasSubstr("--files is 8, but must be"));
+}
+
+TEST_F(SampleWriterTest, CifarHoldsItsOwnShapeOnly) {
+  const SampleSpec spec = {.shape = {32, 32, 3}};
+  const std::vector<Sample> samples = MakeSamples(spec, 5);
+  EXPECT_EQ(RoundTrip("cifar", PartOf(spec, 5), samples), samples);
+  EXPECT_THAT(std::string((*FindWriterFormat("cifar"))->check(PartOf({.shape = {32, 32}}, 5)).message()),
+              HasSubstr("these are [32, 32] with a class"));
+}
+
+TEST_F(SampleWriterTest, FoldersHoldPicturesOfEveryClass) {
+  const SampleSpec spec = {.shape = {4, 3, 3}};
+  const std::vector<Sample> samples = MakeSamples(spec, 5);
+  EXPECT_THAT(RoundTrip("image_folder", PartOf(spec, 5), samples),
+              ::testing::UnorderedElementsAreArray(samples));
+  const WriterFormat& format = *FindWriterFormat("image_folder").value();
+  EXPECT_THAT(std::string(format.check(PartOf({.shape = {4, 3, 2}}, 5)).message()),
+              HasSubstr("samples are pictures"));
+}
+
+TEST_F(SampleWriterTest, WhatIsNotCommittedIsRemoved) {
+  const SampleSpec spec = {.shape = {32, 32, 3}};
+  const std::vector<Sample> samples = MakeSamples(spec, 5);
+  for (const char* name : {"cifar", "idx", "image_folder", "npy", "tfrecord"}) {
+    auto writer = (*FindWriterFormat(name))->create(PartOf(spec, 5)).value();
+    EXPECT_TRUE(writer->Add(samples[0].values.data(), samples[0].labels.data()).ok());
+    EXPECT_FALSE(Empty()) << name;
+    writer.reset();
+    EXPECT_TRUE(Empty()) << name;
+  }
+  // A folder in which a class has no picture could not be read.
+  auto writer = (*FindWriterFormat("image_folder"))->create(PartOf(spec, 5)).value();
+  EXPECT_TRUE(writer->Add(samples[0].values.data(), samples[0].labels.data()).ok());
+  EXPECT_THAT(std::string(writer->Commit().message()), HasSubstr("no training sample is of class 1"));
+}
+
+TEST_F(SampleWriterTest, LabelsBeyondTheFormatAreRefused) {
+  const SampleSpec spec = {.shape = {32, 32, 3}};
+  Sample sample = MakeSamples(spec, 5)[0];
+  sample.labels = {1000};  // A label to ignore.
+  for (const char* name : {"cifar", "idx", "image_folder"}) {
+    auto writer = (*FindWriterFormat(name))->create(PartOf(spec, 5)).value();
+    EXPECT_THAT(std::string(writer->Add(sample.values.data(), sample.labels.data()).message()),
+                HasSubstr("a sample has label 1000"));
+  }
+  EXPECT_THAT(std::string(FindWriterFormat("png").status().message()),
+              HasSubstr("'png' is no format that can be written: name one of cifar, idx"));
+}
+
+}  // namespace
+}  // namespace tethys
