@@ -10,6 +10,7 @@ extern const DataFormat kCifarFormat;
 extern const DataFormat kIdxFormat;
 extern const DataFormat kImageFolderFormat;
 extern const DataFormat kNpyFormat;
+extern const DataFormat kSyntheticFormat;
 extern const DataFormat kTfrecordFormat;
 
 }  // namespace tethys

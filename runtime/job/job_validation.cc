@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/match.h"
+#include "runtime/job/data_validation.h"
 #include "runtime/job/job.h"
 #include "runtime/job/number_rules.h"
 #include "runtime/job/optimizer_validation.h"
@@ -75,117 +76,6 @@ void CheckLogits(const proto::Job& job, Problems& problems) {
                  absl::StrCat("model.layer[", last, "].dense.units"),
                  absl::StrCat("is ", layer.dense().units(), " in the last layer, but data.classes is ",
                               job.data().classes(), ": the two must be equal, one logit per class"));
-}
-
-void CheckIdx(const proto::Idx& idx, Problems& problems) {
-  problems.AddIf(idx.train_images().empty(), "data.idx.train_images",
-                 "is missing: give the path of an IDX file");
-  problems.AddIf(idx.train_labels().empty(), "data.idx.train_labels",
-                 "is missing: give the path of an IDX file");
-  problems.AddIf(idx.test_images().empty() != idx.test_labels().empty(),
-                 idx.test_images().empty() ? "data.idx.test_images" : "data.idx.test_labels",
-                 "is missing: give both test files, or neither for a job without a test");
-}
-
-// Whether the data have as many channels is known when they are read.
-void ResolveScaling(proto::Data& data, Problems& problems) {
-  constexpr float kMost = 1e6;
-  for (const float mean : data.mean()) {
-    problems.AddIf(!(std::abs(mean) <= kMost), "data.mean",
-                   absl::StrCat("is ", mean, " but must be from -1000000 to 1000000"));
-  }
-  for (const float deviation : data.deviation()) {
-    problems.AddIf(!(deviation > 0 && deviation <= kMost), "data.deviation",
-                   absl::StrCat("is ", deviation, " but must be above 0 and at most 1000000"));
-  }
-  problems.AddIf(
-      data.mean_size() > 1 && data.deviation_size() > 1 && data.mean_size() != data.deviation_size(),
-      "data.deviation",
-      absl::StrCat("has ", data.deviation_size(), " numbers, but data.mean has ", data.mean_size(),
-                   ": give one, or one a channel"));
-  problems.AddIf(std::max(data.mean_size(), data.deviation_size()) > 16,
-                 data.mean_size() > 16 ? "data.mean" : "data.deviation",
-                 "has more than 16 numbers: one for all, or one for each of at most 16 channels");
-  problems.AddIf(
-      data.per_channel() && !data.compute_standardisation(), "data.per_channel",
-      "is true, but data.compute_standardisation is not: set that, or give a mean for each channel");
-  if (data.compute_standardisation()) {
-    const char* given = data.mean_size() > 0 ? "data.mean" : "data.deviation";
-    problems.AddIf(data.mean_size() > 0 || data.deviation_size() > 0, given,
-                   "is given, but data.compute_standardisation is true: remove one of the two");
-    return;
-  }
-  if (data.mean_size() == 0) data.add_mean(0);
-  if (data.deviation_size() == 0) data.add_deviation(1);
-}
-
-void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
-  problems.AddIf(folder.train().empty(), "data.image_folder.train",
-                 "is missing: give the folder that holds a folder of pictures for each class");
-  problems.AddIf(folder.has_height() != folder.has_width(),
-                 folder.has_height() ? "data.image_folder.width" : "data.image_folder.height",
-                 "is missing: give both, to bring all pictures to one size, or neither");
-  problems.AddIf(folder.channels() == 2, "data.image_folder.channels",
-                 "is 2: pictures have 1 channel (grey) or 3 (red, green, blue)");
-}
-
-void CheckTfrecord(const proto::Tfrecord& tfrecord, Problems& problems) {
-  problems.AddIf(tfrecord.train().empty(), "data.tfrecord.train",
-                 "is missing: give the paths of the files, such as train-*.tfrecord");
-  const auto& shape = tfrecord.shape();
-  const bool sides =
-      std::all_of(shape.begin(), shape.end(), [](int64_t side) { return side >= 1 && side <= 1 << 20; });
-  problems.AddIf(!shape.empty() && (shape.size() < 2 || shape.size() > 3 || !sides), "data.tfrecord.shape",
-                 "must be [height, width] or [height, width, channels], each from 1 to 1048576");
-}
-
-void CheckNpy(const proto::Npy& npy, Problems& problems) {
-  problems.AddIf(npy.train_images().empty(), "data.npy.train_images",
-                 "is missing: give the path of a .npy file");
-  problems.AddIf(npy.train_labels().empty(), "data.npy.train_labels",
-                 "is missing: give the path of a .npy file");
-  problems.AddIf(npy.test_images().empty() != npy.test_labels().empty(),
-                 npy.test_images().empty() ? "data.npy.test_images" : "data.npy.test_labels",
-                 "is missing: give both test files, or neither for a job without a test");
-}
-
-void ResolveLoading(proto::Data& data, Problems& problems) {
-  if (!data.has_prefetch_batches()) data.set_prefetch_batches(data.loader_threads());
-  if (!data.has_loader_threads()) data.set_loader_threads(std::min(1, data.prefetch_batches()));
-  problems.AddIf(
-      data.loader_threads() > data.prefetch_batches(), "data.loader_threads",
-      absl::StrCat("is ", data.loader_threads(), ", but data.prefetch_batches is ", data.prefetch_batches(),
-                   ": each thread builds a batch of its own; raise prefetch_batches"));
-  problems.AddIf(data.prefetch_batches() > 0 && data.loader_threads() == 0, "data.loader_threads",
-                 "is 0, but data.prefetch_batches is above 0: leave loader_threads out, or raise it");
-}
-
-void ResolveData(proto::Data& data, Problems& problems) {
-  switch (data.source_case()) {
-    case proto::Data::SOURCE_NOT_SET:
-      problems.Add("data",
-                   "has no source: write idx { train_images: ... train_labels: ... }, or cifar, "
-                   "image_folder, npy, tfrecord");
-      break;
-    case proto::Data::kIdx:
-      CheckIdx(data.idx(), problems);
-      break;
-    case proto::Data::kCifar:
-      problems.AddIf(data.cifar().train().empty(), "data.cifar.train",
-                     "is missing: give the paths of the files, such as data_batch_*.bin");
-      break;
-    case proto::Data::kImageFolder:
-      CheckImageFolder(data.image_folder(), problems);
-      break;
-    case proto::Data::kTfrecord:
-      CheckTfrecord(data.tfrecord(), problems);
-      break;
-    case proto::Data::kNpy:
-      CheckNpy(data.npy(), problems);
-      break;
-  }
-  ResolveLoading(data, problems);
-  ResolveScaling(data, problems);
 }
 
 void CheckBatch(const proto::Job& job, Problems& problems) {

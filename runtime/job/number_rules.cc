@@ -44,7 +44,7 @@ constexpr double kUnset = -std::numeric_limits<double>::infinity();     // No de
 
 constexpr double kMaxWorkers = 4096;
 constexpr double kMaxBatchPerWorker = 1 << 20;
-constexpr double kMaxSamples = 4294967295.0;  // An epoch's order holds 32-bit numbers.
+constexpr double kMaxSamples = 1ull << 40;
 constexpr double kMaxSteps = 1ull << 40;
 constexpr double kMaxMessageBytes = 1 << 30;
 constexpr double kMaxBytes = 1ull << 40;
@@ -87,6 +87,11 @@ constexpr Rule kRules[] = {
     {"model.loss.softmax_cross_entropy.ignore_label", kUnset, From(0, 255)},
     {"data.validation_samples", 0, From(0, kMaxSamples)},
     {"data.limit_samples", 0, From(0, kMaxSamples)},
+    {"data.synthetic.train_samples", kRequired, From(1, kMaxSamples)},
+    {"data.synthetic.test_samples", 0, From(0, kMaxSamples)},
+    {"data.synthetic.seed", 0, From(0, 4294967295.0)},
+    {"data.synthetic.sections.height", kRequired, From(1, 1 << 14)},
+    {"data.synthetic.sections.width", kRequired, From(1, 1 << 14)},
     {"data.classes", kUnset, From(2, 1 << 24)},
     {"data.compute_standardisation", 0, From(0, 1)},
     {"data.per_channel", 0, From(0, 1)},

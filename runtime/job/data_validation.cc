@@ -1,0 +1,154 @@
+#include "runtime/job/data_validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+
+namespace tethys {
+namespace {
+
+void CheckIdx(const proto::Idx& idx, Problems& problems) {
+  problems.AddIf(idx.train_images().empty(), "data.idx.train_images",
+                 "is missing: give the path of an IDX file");
+  problems.AddIf(idx.train_labels().empty(), "data.idx.train_labels",
+                 "is missing: give the path of an IDX file");
+  problems.AddIf(idx.test_images().empty() != idx.test_labels().empty(),
+                 idx.test_images().empty() ? "data.idx.test_images" : "data.idx.test_labels",
+                 "is missing: give both test files, or neither for a job without a test");
+}
+
+// Whether the data have as many channels is known when they are read.
+void ResolveScaling(proto::Data& data, Problems& problems) {
+  constexpr float kMost = 1e6;
+  for (const float mean : data.mean()) {
+    problems.AddIf(!(std::abs(mean) <= kMost), "data.mean",
+                   absl::StrCat("is ", mean, " but must be from -1000000 to 1000000"));
+  }
+  for (const float deviation : data.deviation()) {
+    problems.AddIf(!(deviation > 0 && deviation <= kMost), "data.deviation",
+                   absl::StrCat("is ", deviation, " but must be above 0 and at most 1000000"));
+  }
+  problems.AddIf(
+      data.mean_size() > 1 && data.deviation_size() > 1 && data.mean_size() != data.deviation_size(),
+      "data.deviation",
+      absl::StrCat("has ", data.deviation_size(), " numbers, but data.mean has ", data.mean_size(),
+                   ": give one, or one a channel"));
+  problems.AddIf(std::max(data.mean_size(), data.deviation_size()) > 16,
+                 data.mean_size() > 16 ? "data.mean" : "data.deviation",
+                 "has more than 16 numbers: one for all, or one for each of at most 16 channels");
+  problems.AddIf(
+      data.per_channel() && !data.compute_standardisation(), "data.per_channel",
+      "is true, but data.compute_standardisation is not: set that, or give a mean for each channel");
+  if (data.compute_standardisation()) {
+    const char* given = data.mean_size() > 0 ? "data.mean" : "data.deviation";
+    problems.AddIf(data.mean_size() > 0 || data.deviation_size() > 0, given,
+                   "is given, but data.compute_standardisation is true: remove one of the two");
+    return;
+  }
+  if (data.mean_size() == 0) data.add_mean(0);
+  if (data.deviation_size() == 0) data.add_deviation(1);
+}
+
+void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
+  problems.AddIf(folder.train().empty(), "data.image_folder.train",
+                 "is missing: give the folder that holds a folder of pictures for each class");
+  problems.AddIf(folder.has_height() != folder.has_width(),
+                 folder.has_height() ? "data.image_folder.width" : "data.image_folder.height",
+                 "is missing: give both, to bring all pictures to one size, or neither");
+  problems.AddIf(folder.channels() == 2, "data.image_folder.channels",
+                 "is 2: pictures have 1 channel (grey) or 3 (red, green, blue)");
+}
+
+void CheckTfrecord(const proto::Tfrecord& tfrecord, Problems& problems) {
+  problems.AddIf(tfrecord.train().empty(), "data.tfrecord.train",
+                 "is missing: give the paths of the files, such as train-*.tfrecord");
+  const auto& shape = tfrecord.shape();
+  const bool sides =
+      std::all_of(shape.begin(), shape.end(), [](int64_t side) { return side >= 1 && side <= 1 << 20; });
+  problems.AddIf(!shape.empty() && (shape.size() < 2 || shape.size() > 3 || !sides), "data.tfrecord.shape",
+                 "must be [height, width] or [height, width, channels], each from 1 to 1048576");
+}
+
+void CheckNpy(const proto::Npy& npy, Problems& problems) {
+  problems.AddIf(npy.train_images().empty(), "data.npy.train_images",
+                 "is missing: give the path of a .npy file");
+  problems.AddIf(npy.train_labels().empty(), "data.npy.train_labels",
+                 "is missing: give the path of a .npy file");
+  problems.AddIf(npy.test_images().empty() != npy.test_labels().empty(),
+                 npy.test_images().empty() ? "data.npy.test_images" : "data.npy.test_labels",
+                 "is missing: give both test files, or neither for a job without a test");
+}
+
+void ResolveLoading(proto::Data& data, Problems& problems) {
+  if (!data.has_prefetch_batches()) data.set_prefetch_batches(data.loader_threads());
+  if (!data.has_loader_threads()) data.set_loader_threads(std::min(1, data.prefetch_batches()));
+  problems.AddIf(
+      data.loader_threads() > data.prefetch_batches(), "data.loader_threads",
+      absl::StrCat("is ", data.loader_threads(), ", but data.prefetch_batches is ", data.prefetch_batches(),
+                   ": each thread builds a batch of its own; raise prefetch_batches"));
+  problems.AddIf(data.prefetch_batches() > 0 && data.loader_threads() == 0, "data.loader_threads",
+                 "is 0, but data.prefetch_batches is above 0: leave loader_threads out, or raise it");
+}
+
+void CheckCifar(const proto::Cifar& cifar, Problems& problems) {
+  problems.AddIf(cifar.train().empty(), "data.cifar.train",
+                 "is missing: give the paths of the files, such as data_batch_*.bin");
+}
+
+void CheckSynthetic(const proto::Synthetic& synthetic, Problems& problems) {
+  problems.AddIf(synthetic.kind_case() == proto::Synthetic::KIND_NOT_SET, "data.synthetic",
+                 "has no kind: write noise { shape: [224, 224, 3] }, or sections { height: 96 width: 128 }");
+  if (!synthetic.has_noise()) return;
+  constexpr int64_t kMostValues = int64_t{1} << 30;
+  const auto& shape = synthetic.noise().shape();
+  int64_t values = 1;
+  for (const int64_t side : shape) {
+    values = side >= 1 && side <= kMostValues / values ? values * side : kMostValues + 1;
+    if (values > kMostValues) break;
+  }
+  problems.AddIf(shape.empty() || shape.size() > 3 || values > kMostValues, "data.synthetic.noise.shape",
+                 "must be the shape of a sample: 1 to 3 numbers of at least 1, and at most 2^30 values");
+}
+
+// What a format requires of its fields, beyond the ranges of its numbers.
+struct SourceRules {
+  proto::Data::SourceCase kind;
+  const char* field;
+  void (*check)(const proto::Data& data, Problems& problems);
+};
+
+constexpr SourceRules kSourceRules[] = {
+    {proto::Data::kIdx, "idx", [](const auto& data, Problems& problems) { CheckIdx(data.idx(), problems); }},
+    {proto::Data::kCifar, "cifar",
+     [](const auto& data, Problems& problems) { CheckCifar(data.cifar(), problems); }},
+    {proto::Data::kImageFolder, "image_folder",
+     [](const auto& data, Problems& problems) { CheckImageFolder(data.image_folder(), problems); }},
+    {proto::Data::kTfrecord, "tfrecord",
+     [](const auto& data, Problems& problems) { CheckTfrecord(data.tfrecord(), problems); }},
+    {proto::Data::kNpy, "npy", [](const auto& data, Problems& problems) { CheckNpy(data.npy(), problems); }},
+    {proto::Data::kSynthetic, "synthetic",
+     [](const auto& data, Problems& problems) { CheckSynthetic(data.synthetic(), problems); }},
+};
+
+void CheckSource(const proto::Data& data, Problems& problems) {
+  std::vector<std::string> others;
+  for (const SourceRules& rules : kSourceRules) {
+    if (rules.kind == data.source_case()) return rules.check(data, problems);
+    if (rules.kind != proto::Data::kIdx) others.emplace_back(rules.field);
+  }
+  problems.Add("data", absl::StrCat("has no source: write idx { train_images: ... train_labels: ... }, or ",
+                                    absl::StrJoin(others, ", ")));
+}
+
+}  // namespace
+
+void ResolveData(proto::Data& data, Problems& problems) {
+  CheckSource(data, problems);
+  ResolveLoading(data, problems);
+  ResolveScaling(data, problems);
+}
+
+}  // namespace tethys
