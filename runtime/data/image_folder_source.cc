@@ -143,7 +143,7 @@ absl::StatusOr<absl::Span<const uint8_t>> ReadWhole(const std::string& path) {
   return absl::MakeConstSpan(bytes);
 }
 
-bool Resizes(const proto::Data& data) { return data.image_folder().has_height(); }
+bool Resizes(const proto::Data& data) { return data.has_resize(); }
 
 // What every sample is brought to. The size of the training part's first picture holds for the test, too.
 absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listing) {
@@ -151,7 +151,7 @@ absl::StatusOr<SampleSpec> SpecOf(const proto::Data& data, const Listing& listin
   const std::string path = listing.PathOf(listing.pictures.front());
   TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadWhole(path));
   TETHYS_ASSIGN_OR_RETURN(Shape shape, ReadPictureShape(bytes, path));
-  if (Resizes(data)) shape = {fields.height(), fields.width(), shape[2]};
+  if (Resizes(data)) shape = {data.resize().height(), data.resize().width(), shape[2]};
   if (fields.has_channels()) shape[2] = fields.channels();
   return SampleSpec{.shape = WithoutGreyChannel(shape)};
 }
@@ -171,7 +171,7 @@ class ImageFolderSource final : public SampleSource {
     const std::string path = listing_.PathOf(picture);
     TETHYS_ASSIGN_OR_RETURN(const auto bytes, ReadWhole(path));
     return Annotate(DecodePicture(bytes, path, picture_, resize_, values),
-                    "picture of data.image_folder (height and width there bring all to one size)");
+                    "picture of data.image_folder (data.resize brings all to one size)");
   }
 
  private:

@@ -55,9 +55,6 @@ void ResolveScaling(proto::Data& data, Problems& problems) {
 void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
   problems.AddIf(folder.train().empty(), "data.image_folder.train",
                  "is missing: give the folder that holds a folder of pictures for each class");
-  problems.AddIf(folder.has_height() != folder.has_width(),
-                 folder.has_height() ? "data.image_folder.width" : "data.image_folder.height",
-                 "is missing: give both, to bring all pictures to one size, or neither");
   problems.AddIf(folder.channels() == 2, "data.image_folder.channels",
                  "is 2: pictures have 1 channel (grey) or 3 (red, green, blue)");
 }

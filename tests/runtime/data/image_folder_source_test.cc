@@ -106,9 +106,9 @@ TEST_F(ImageFolderTest, SizeAndChannelsOfTheJobHoldForAll) {
   Write("train/dog/3.jpg", testing::Jpeg(testing::Gradient(16, 8, 3), 16, 8, 3));
   proto::Job job = JobOf();
   auto& folder = *job.mutable_data()->mutable_image_folder();
-  folder.set_height(4);
-  folder.set_width(5);
   folder.set_channels(3);
+  job.mutable_data()->mutable_resize()->set_height(4);
+  job.mutable_data()->mutable_resize()->set_width(5);
   const Datasets data = LoadDatasets(job).value();
   EXPECT_EQ(data.train->sample_shape(), (Shape{4, 5, 3}));
   for (int i = 0; i < 4; ++i) {
