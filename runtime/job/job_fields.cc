@@ -323,6 +323,8 @@ double GetNumber(const Message& holder, const FieldDescriptor& field) {
       return reflection.GetInt32(holder, &field);
     case FieldDescriptor::CPPTYPE_INT64:
       return static_cast<double>(reflection.GetInt64(holder, &field));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return reflection.GetUInt32(holder, &field);
     case FieldDescriptor::CPPTYPE_UINT64:
       return static_cast<double>(reflection.GetUInt64(holder, &field));
     case FieldDescriptor::CPPTYPE_FLOAT:
@@ -346,6 +348,8 @@ void SetNumber(double value, const FieldDescriptor& field, Message& holder) {
       return reflection.SetInt32(&holder, &field, static_cast<int32_t>(value));
     case FieldDescriptor::CPPTYPE_INT64:
       return reflection.SetInt64(&holder, &field, static_cast<int64_t>(value));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return reflection.SetUInt32(&holder, &field, static_cast<uint32_t>(value));
     case FieldDescriptor::CPPTYPE_UINT64:
       return reflection.SetUInt64(&holder, &field, static_cast<uint64_t>(value));
     case FieldDescriptor::CPPTYPE_FLOAT:

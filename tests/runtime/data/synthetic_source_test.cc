@@ -57,7 +57,8 @@ TEST(SyntheticSourceTest, SamplesAreAFunctionOfTheirNumberThePartAndTheSeed) {
 
 TEST(SyntheticSourceTest, ValuesAndLabelsMayBeReadAlone) {
   for (const proto::Job& job : {NoiseJob(20), SectionsJob()}) {
-    const Dataset& train = *LoadDatasets(job).value().train;
+    const Datasets data = LoadDatasets(job).value();
+    const Dataset& train = *data.train;
     const Sample both = SampleOf(train, 5);
     Sample alone = {.values = std::vector<uint8_t>(train.sample_elements()),
                     .labels = std::vector<int32_t>(train.label_format().elements())};
@@ -82,7 +83,8 @@ TEST(SyntheticSourceTest, NoiseIsUniformInValuesAndClasses) {
 }
 
 TEST(SyntheticSourceTest, SectionsHaveLayersOfAllClassesBrighterByClass) {
-  const Dataset& train = *LoadDatasets(SectionsJob()).value().train;
+  const Datasets data = LoadDatasets(SectionsJob()).value();
+  const Dataset& train = *data.train;
   EXPECT_EQ(train.label_format().shape, (Shape{48, 64}));
   std::vector<double> sums(4), counts(4);
   int with_equal_columns = 0;
