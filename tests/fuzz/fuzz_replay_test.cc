@@ -29,6 +29,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"progress", FuzzProgress},
       {"proc_text", FuzzProcText},
       {"idx", FuzzIdx},
+      {"cifar", FuzzCifar},
       {"npy", FuzzNpy},
       {"picture", FuzzPicture},
       {"tfrecord", FuzzTfrecord},

@@ -27,6 +27,7 @@ void FuzzProcText(absl::string_view input);     // Files in /proc from which res
 
 // Input from files.
 void FuzzIdx(absl::string_view input);           // Images and labels in IDX format, plain and gzipped.
+void FuzzCifar(absl::string_view input);         // A file of CIFAR-10 or CIFAR-100.
 void FuzzNpy(absl::string_view input);           // A NumPy array.
 void FuzzPicture(absl::string_view input);       // A PNG or JPEG file.
 void FuzzTfrecord(absl::string_view input);      // A TFRecord file of tf.Example messages.
