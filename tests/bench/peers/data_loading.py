@@ -43,7 +43,7 @@ class Tethys:
         return float(self.process.stdout.readline())
 
     def close(self):
-        self.process.stdin.close()
+        self.process.kill()  # Processes of the DataLoader have copies of its standard input.
         self.process.wait()
 
 
