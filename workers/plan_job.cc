@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/sample_order.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
@@ -39,7 +41,7 @@ int64_t SmallestPart(int64_t samples, const Split& split) {
 }
 
 // InvalidArgument: a layer cannot learn from the smallest batch that is normalised by itself.
-absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t train_samples) {
+absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t epoch_length) {
   // Workers on leases get whole batches.
   const bool leased = LeasesBatches(job);
   const int64_t workers = leased ? 1 : std::max(job.workers(), job.strategy().local().virtual_replicas());
@@ -49,13 +51,43 @@ absl::Status CheckBatches(const proto::Job& job, const Model& model, int64_t tra
       .rows = MicroBatchRows((batch + workers - 1) / workers, std::max(1, job.micro_batches())),
       .together = job.strategy().mirrored().synchronised_batch_normalisation()};
   TETHYS_RETURN_IF_ERROR(Annotate(model.CheckBatch(SmallestPart(batch, split)), "model"));
-  const int64_t rest = train_samples % batch;
+  const int64_t rest = epoch_length % batch;
   if (job.drop_remainder() || rest == 0) return absl::OkStatus();
   const absl::Status short_batch = model.CheckBatch(SmallestPart(rest, split));
   if (short_batch.ok()) return short_batch;
   return absl::InvalidArgumentError(absl::StrCat("model: ", short_batch.message(), "; an epoch of ",
-                                                 train_samples, " samples ends with a batch of ", rest,
+                                                 epoch_length, " samples ends with a batch of ", rest,
                                                  ": write drop_remainder: true, or another batch"));
+}
+
+// Notes in the plan which samples are in which file, if workers share out files. InvalidArgument: there are
+// too few, or an epoch of OFF has too many positions.
+absl::Status PlanSharding(const DatasetSizes& sizes, proto::JobPlan& plan) {
+  const proto::Data& data = plan.job().data();
+  const int64_t ranks = RanksOf(plan);
+  const int64_t files = std::count_if(sizes.file_samples.begin(), sizes.file_samples.end(),
+                                      [](int64_t samples) { return samples > 0; });
+  if (data.sharding() == proto::Data::FILE && sizes.file_samples.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.sharding is FILE, but data.",
+        proto::Data::descriptor()->FindFieldByNumber(data.source_case())->name(),
+        " does not spread samples over files: write sharding: DATA, or AUTO, which means the same here"));
+  }
+  if (data.sharding() == proto::Data::FILE && files < ranks) {
+    return absl::InvalidArgumentError(absl::StrCat("data.sharding is FILE, but only ", files, " of ",
+                                                   sizes.file_samples.size(),
+                                                   " files have samples for training, and each of ", ranks,
+                                                   " workers needs one: lower the workers, spread the "
+                                                   "samples over more files, or write sharding: DATA"));
+  }
+  const bool by_file = data.sharding() == proto::Data::FILE || data.sharding() == proto::Data::AUTO;
+  if (by_file && files >= ranks) {
+    plan.mutable_file_samples()->Assign(sizes.file_samples.begin(), sizes.file_samples.end());
+  }
+  if (EpochLength(plan) <= kMaxEpochLength) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data.sharding is OFF, so an epoch uses ", sizes.train, " samples ", ranks,
+      " times, and at most 2^40 positions are counted: lower the workers, or write sharding: DATA"));
 }
 
 }  // namespace
@@ -64,9 +96,10 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   proto::JobPlan plan;
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, ReadDatasetSizes(job));
   *plan.mutable_job() = job;
-  TETHYS_RETURN_IF_ERROR(CheckTrainingLength(sizes.train, job));
   plan.set_job_hash(JobHash(plan.job()));
   plan.set_train_samples(sizes.train);
+  TETHYS_RETURN_IF_ERROR(PlanSharding(sizes, plan));
+  TETHYS_RETURN_IF_ERROR(CheckTrainingLength(EpochLength(plan), job));
   plan.set_validation_samples(sizes.validation);
   plan.set_test_samples(sizes.test);
   for (const int64_t axis : sizes.sample_shape) plan.add_sample_shape(axis);
@@ -76,7 +109,7 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(const Model model,
                           Model::Create(job.model(), sizes.sample_shape, job.data().classes()));
   TETHYS_RETURN_IF_ERROR(Annotate(model.CheckLabels(sizes.labels), "model"));
-  TETHYS_RETURN_IF_ERROR(CheckBatches(job, model, sizes.train));
+  TETHYS_RETURN_IF_ERROR(CheckBatches(job, model, EpochLength(plan)));
   AddVariables(model.variables(), plan);
   AddStatistics(model.statistics(), plan);
   for (const OptimizerSlot& slot : SlotsOf(job.optimizer())) plan.add_slot(slot.name);
@@ -86,6 +119,25 @@ absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job) {
   }
   TETHYS_RETURN_IF_ERROR(CheckPlanSize(plan));
   return plan;
+}
+
+absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int64_t>& file_samples) {
+  if (ShardingOf(plan) != proto::Data::FILE) return absl::OkStatus();
+  constexpr char kRemedy[] = ", and workers share out files: put the same files on every host";
+  const std::vector<int64_t> planned(plan.file_samples().begin(), plan.file_samples().end());
+  if (file_samples.size() != planned.size() || planned.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("number of files with training data: ", file_samples.size(), " on this host, ",
+                     planned.size(), " in the job's plan", kRemedy));
+  }
+  const auto [own, expected] = std::mismatch(file_samples.begin(), file_samples.end(), planned.begin());
+  if (own == file_samples.end()) return absl::OkStatus();
+  const proto::Data& data = plan.job().data();
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, FormatOf(data).files(data, DataPart::kTrain));
+  const size_t file = own - file_samples.begin();
+  return absl::FailedPreconditionError(
+      absl::StrCat(file < paths.size() ? paths[file] : absl::StrCat("file ", file), " has ", *own,
+                   " samples for training on this host, ", *expected, " in the job's plan", kRemedy));
 }
 
 }  // namespace tethys

@@ -3,6 +3,9 @@
 #ifndef TETHYS_WORKERS_PLAN_JOB_H_
 #define TETHYS_WORKERS_PLAN_JOB_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "proto/plan.pb.h"
 #include "runtime/base/status.h"
 
@@ -12,6 +15,10 @@ namespace tethys {
 // InvalidArgument or NotFound: the data files or the model cannot be used for training, or there are more
 // shards than rows.
 absl::StatusOr<proto::JobPlan> PlanJob(const proto::Job& job);
+
+// Checks a host's files, with `file_samples` as in Datasets, against a plan that shares files out.
+// FailedPrecondition: a file has other samples for training than in the plan.
+absl::Status CheckFileSamples(const proto::JobPlan& plan, const std::vector<int64_t>& file_samples);
 
 }  // namespace tethys
 

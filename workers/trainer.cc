@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/sample_order.h"
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "workers/device_factory.h"
+#include "workers/plan_job.h"
 #include "workers/segment_pause.h"
 #include "workers/strategy_factory.h"
 
@@ -35,8 +37,7 @@ Trainer::Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession
       session_(session),
       clock_(clock),
       leased_(LeasesBatches(setup.plan().job())),
-      in_rounds_(setup.plan().job().strategy().parameter_server().has_stale_synchronous()),
-      orders_(setup.plan().job().seed(), setup.plan().train_samples()) {}
+      in_rounds_(setup.plan().job().strategy().parameter_server().has_stale_synchronous()) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task, const proto::Setup& setup,
                                                          TaskSession& session, RingListener& listener,
@@ -55,6 +56,8 @@ absl::Status Trainer::Build(RingListener& listener) {
         absl::StrCat("this host's training data has ", datasets_.train->size(), " samples, the job's has ",
                      plan.train_samples(), ": put the same files on every host"));
   }
+  TETHYS_RETURN_IF_ERROR(CheckFileSamples(plan, datasets_.file_samples));
+  orders_.emplace(OrderRulesOf(plan), task_.index);
   TETHYS_ASSIGN_OR_RETURN(scaling_, ResolveScaling(job.data(), *datasets_.train));
   TETHYS_ASSIGN_OR_RETURN(Model model,
                           Model::Create(job.model(), datasets_.train->sample_shape(), job.data().classes()));
@@ -124,7 +127,7 @@ absl::Status Trainer::TakeParameters() {
 
 absl::StatusOr<proto::RunDone> Trainer::RunSegment(const proto::Run& run) {
   const proto::JobPlan& plan = setup_.plan();
-  const std::shared_ptr<const EpochOrder> order = orders_.Of(run.epoch());
+  const std::shared_ptr<const EpochOrder> order = orders_->Of(run.epoch());
   const std::unique_ptr<BatchSequence> sequence =
       leased_ ? CreateLeasedSequence(run, session_)
               : CreateLockStepSequence(run, plan.global_batch(), task_.index, plan.job().workers());
@@ -152,7 +155,7 @@ absl::StatusOr<proto::RunDone> Trainer::RunSegment(const proto::Run& run) {
     if (in_rounds_) steps_ = batch.clock;
     const StepInfo step{.step = steps_,
                         .epoch = run.epoch(),
-                        .sample_begin = JobPosition(run.epoch(), plan.train_samples(), batch.positions.begin),
+                        .sample_begin = order->JobPositionOf(batch.positions.begin),
                         .sample_count = batch.positions.count(),
                         .global_sample_count = batch.global_count,
                         .workers = leased_ ? 0 : plan.job().workers(),

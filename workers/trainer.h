@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "collectives/ring_communicator.h"
 #include "proto/chief.pb.h"
 #include "runtime/cluster/task_options.h"
 #include "runtime/cluster/task_session.h"
 #include "runtime/data/dataset.h"
-#include "runtime/data/sharding.h"
+#include "runtime/data/epoch_order.h"
 #include "workers/batch_sequence.h"
 #include "workers/replica.h"
 
@@ -64,7 +65,7 @@ class Trainer {
   const bool in_rounds_;  // Stale-synchronous: leases come in rounds.
 
   Datasets datasets_;
-  EpochOrders orders_;
+  absl::optional<EpochOrders> orders_;  // Made once the data are known to fit the plan.
   InputScaling scaling_;
   std::unique_ptr<Replica> replica_;
   // In asynchronous training this worker's number of steps, in stale-synchronous training its clock,

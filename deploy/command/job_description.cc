@@ -8,12 +8,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "deploy/command/job_remarks.h"
+#include "deploy/command/order_description.h"
 #include "deploy/report/medium.h"
 #include "deploy/text.h"
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/data_format.h"
-#include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/nn/model.h"
@@ -179,7 +179,7 @@ int64_t DatasetBytes(const proto::JobPlan& plan) {
                            .labels = {.shape = {plan.label_shape().begin(), plan.label_shape().end()},
                                       .targets = plan.job().model().loss().has_mean_squared_error()}};
   const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
-  return samples * FormatOf(plan.job().data()).bytes_held(spec) + EpochOrder::BytesHeld(plan.train_samples());
+  return samples * FormatOf(plan.job().data()).bytes_held(spec) + OrderBytes(plan);
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
@@ -367,6 +367,10 @@ std::string JobSummary(const proto::JobPlan& plan) {
                             PluralText(ParameterCount(plan), "parameter"), " (",
                             BytesText(ParameterCount(plan) * kFloatBytes), ")", FrozenText(plan)));
   add("data", DataText(plan));
+  for (const auto& [what, text] :
+       {std::pair{"order", ShuffleDescription(plan)}, {"sharding", ShardingDescription(plan)}}) {
+    if (!text.empty()) add(what, text);
+  }
   add("length", LengthText(job));
   const bool even = plan.global_batch() % job.workers() == 0;
   add("global batch", absl::StrCat(PluralText(plan.global_batch(), "sample"), even ? ", " : ", at most ",

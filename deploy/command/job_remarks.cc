@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "deploy/text.h"
+#include "runtime/cluster/sample_order.h"
 
 namespace tethys {
 namespace {
@@ -45,7 +46,7 @@ std::string ServersRemark(const proto::Placement& placement) {
 
 std::string WorkersRemark(const proto::JobPlan& plan) {
   const int64_t workers = plan.job().workers();
-  const int64_t samples = plan.train_samples();
+  const int64_t samples = EpochLength(plan);
   if (plan.job().strategy().parameter_server().has_asynchronous()) {
     const int64_t rows = std::max<int64_t>(1, plan.batch_per_worker());
     const int64_t batches = (samples + rows - 1) / rows;

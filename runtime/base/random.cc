@@ -52,18 +52,35 @@ KeyedPermutation::KeyedPermutation(RandomStream stream, int64_t count)
   TETHYS_CHECK(count >= 1 && count <= (int64_t{1} << 62), count);
 }
 
+uint64_t KeyedPermutation::Mixed(int round, uint64_t half) const {
+  const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+  return stream_.Block(static_cast<uint64_t>(round) << 32 | half)[0] & mask;
+}
+
 int64_t KeyedPermutation::operator[](int64_t index) const {
-  constexpr int kRounds = 7;
   const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
   auto value = static_cast<uint64_t>(index);
   do {
     uint64_t left = value >> half_bits_, right = value & mask;
-    for (uint64_t round = 0; round < kRounds; ++round) {
-      left = std::exchange(right, left ^ (stream_.Block(round << 32 | right)[0] & mask));
+    for (int round = 0; round < kRounds; ++round) {
+      left = std::exchange(right, left ^ Mixed(round, right));
     }
     value = left << half_bits_ | right;
   } while (value >= count_);
   return static_cast<int64_t>(value);
+}
+
+int64_t KeyedPermutation::IndexOf(int64_t value) const {
+  const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+  auto index = static_cast<uint64_t>(value);
+  do {
+    uint64_t left = index >> half_bits_, right = index & mask;
+    for (int round = kRounds; round-- > 0;) {
+      right = std::exchange(left, right ^ Mixed(round, left));
+    }
+    index = left << half_bits_ | right;
+  } while (index >= count_);
+  return static_cast<int64_t>(index);
 }
 
 uint64_t Fnv1a(const void* data, size_t size, uint64_t start) {

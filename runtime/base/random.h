@@ -15,7 +15,7 @@ namespace tethys {
 
 enum class RandomPurpose : uint32_t {
   kInitialValue = 1,  // RandomStream's `a` is the hash of the variable's name.
-  kShuffle = 2,       // RandomStream's `a` is the epoch.
+  kShuffle = 2,  // RandomStream's `a` is the epoch; in its upper bits, the queue (runtime/data/shuffle.h).
   kTest = 3,
   kDropout = 4,  // RandomStream's `a` is the hash of the layer's name.
   kAugment = 5,  // RandomStream's `a` is the sample's position in the job.
@@ -61,8 +61,14 @@ class KeyedPermutation {
 
   // Requires 0 <= index < count. Pure; any thread.
   int64_t operator[](int64_t index) const;
+  // The index at which `value` stands. Requires 0 <= value < count.
+  int64_t IndexOf(int64_t value) const;
 
  private:
+  static constexpr int kRounds = 7;
+  // The numbers that a round of the network mixes in.
+  uint64_t Mixed(int round, uint64_t half) const;
+
   const RandomStream stream_;
   const uint64_t count_;
   const int half_bits_;

@@ -26,6 +26,7 @@
 #include "runtime/chief/run_summary.h"
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/sample_order.h"
 #include "runtime/job/job.h"
 #include "runtime/telemetry/resource_log.h"
 #include "runtime/telemetry/resource_sampler.h"
@@ -110,8 +111,9 @@ class ChiefProcess final : public ChiefEvents {
       TETHYS_ASSIGN_OR_RETURN(resources_, ResourceLog::Open(options_.run_dir, clock_.Now()));
     }
     TETHYS_ASSIGN_OR_RETURN(journal_file_, AppendFile::OpenLines(JournalPath()));
-    TETHYS_RETURN_IF_ERROR(journal_file_->Append(journal::Attempt(
-        start.state, job_.workers(), ServersWithShards(options_.plan.placement()), StrategyName(job_))));
+    TETHYS_RETURN_IF_ERROR(journal_file_->Append(
+        journal::Attempt(start.state, EpochLength(options_.plan), job_.workers(),
+                         ServersWithShards(options_.plan.placement()), StrategyName(job_))));
     journal_ = std::make_unique<AppendQueue>(
         AppendQueue::Options{.name = "the journal", .most_bytes = kMostUnwrittenBytes, .retry = true},
         [this](absl::string_view lines) { return journal_file_->Append(lines); });

@@ -7,6 +7,7 @@
 #include "runtime/chief/early_stopping.h"
 #include "runtime/chief/journal.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/sample_order.h"
 
 namespace tethys {
 namespace {
@@ -49,7 +50,7 @@ JobController::JobController(proto::JobPlan plan, proto::TrainingState state, bo
       course_(plan_.validation_samples() > 0 && plan_.job().evaluate_each_epoch(), plan_.test_samples() > 0),
       roster_(plan_.job().workers(), plan_.placement().servers()),
       state_(std::move(state)),
-      running_(planner_, plan_.train_samples()),
+      running_(planner_, EpochLength(plan_)),
       statistics_(std::move(statistics)),
       losses_(plan_, roster_, running_, started_),
       checkpoints_(plan_, state_),

@@ -20,10 +20,10 @@ std::string Line(absl::string_view text) {
 
 }  // namespace
 
-std::string Attempt(const proto::TrainingState& start, int workers, int servers,
+std::string Attempt(const proto::TrainingState& start, int64_t epoch_length, int workers, int servers,
                     const std::string& strategy) {
-  return absl::StrCat("attempt ", start.step(), " ", start.epoch(), " ", start.position(), " ",
-                      start.train_samples(), " ", workers, " ", servers, " ", strategy, "\n");
+  return absl::StrCat("attempt ", start.step(), " ", start.epoch(), " ", start.position(), " ", epoch_length,
+                      " ", workers, " ", servers, " ", strategy, "\n");
 }
 
 std::string Member(const proto::Member& member) {

@@ -3,7 +3,7 @@
 // attempts. A last line without its newline was cut off by a crash and does not count.
 //
 //   attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY
-//                                           the attempt's starting state; SAMPLES: samples per epoch
+//                                           the attempt's starting state; SAMPLES: positions per epoch
 //   member ROLE INDEX INCARNATION HOST ADDRESS
 //   lost ROLE INDEX REASON...
 //   lease WORKER EPOCH BEGIN END            positions [BEGIN, END) of the epoch's sample order
@@ -31,7 +31,9 @@ namespace tethys::journal {
 inline constexpr char kFileName[] = "journal";
 
 // Each function returns one line with its newline.
-std::string Attempt(const proto::TrainingState& start, int workers, int servers, const std::string& strategy);
+// `epoch_length`: the number of positions in an epoch's order.
+std::string Attempt(const proto::TrainingState& start, int64_t epoch_length, int workers, int servers,
+                    const std::string& strategy);
 std::string Member(const proto::Member& member);
 std::string Lost(proto::Role role, int index, const std::string& reason);
 std::string Lease(int worker, int64_t epoch, int64_t begin, int64_t end);

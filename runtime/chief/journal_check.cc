@@ -163,7 +163,7 @@ class Words {
 
   // Converts an epoch and a position in it into a position over the whole job.
   absl::StatusOr<int64_t> Position(absl::StatusOr<int64_t> epoch, absl::StatusOr<int64_t> position,
-                                   int64_t samples_per_epoch) {
+                                   int64_t samples_per_epoch) const {
     TETHYS_RETURN_IF_ERROR(epoch.status());
     TETHYS_RETURN_IF_ERROR(position.status());
     if (samples_per_epoch == 0 || *epoch > (kMaxNumber - *position) / samples_per_epoch) {
@@ -189,7 +189,9 @@ class Words {
 
 // The fields of a line "attempt STEP EPOCH POSITION SAMPLES WORKERS SERVERS STRATEGY" that the check needs.
 struct AttemptLine {
-  int64_t start = 0;  // A position over the whole job, as are all positions below.
+  int64_t epoch = 0;
+  int64_t position = 0;  // In that epoch.
+  int64_t start = 0;     // A position over the whole job, as are all positions below.
   int64_t samples_per_epoch = 0;
   int64_t servers = 0;
 
@@ -197,10 +199,10 @@ struct AttemptLine {
   static absl::StatusOr<AttemptLine> Parse(Words& words) {
     AttemptLine line;
     words.Next();
-    const absl::StatusOr<int64_t> epoch = words.Number();
-    const absl::StatusOr<int64_t> position = words.Number();
+    TETHYS_ASSIGN_OR_RETURN(line.epoch, words.Number());
+    TETHYS_ASSIGN_OR_RETURN(line.position, words.Number());
     TETHYS_ASSIGN_OR_RETURN(line.samples_per_epoch, words.Number());
-    TETHYS_ASSIGN_OR_RETURN(line.start, words.Position(epoch, position, line.samples_per_epoch));
+    TETHYS_ASSIGN_OR_RETURN(line.start, words.Position(line.epoch, line.position, line.samples_per_epoch));
     TETHYS_RETURN_IF_ERROR(words.Number(kMaxTasks).status());  // Workers.
     TETHYS_ASSIGN_OR_RETURN(line.servers, words.Number(kMaxTasks));
     return line;
@@ -345,9 +347,9 @@ class Attempt {
 constexpr absl::string_view kAttemptWord = "attempt ";
 
 // For each attempt, the earliest start of a later attempt, from which on its uses are undone; kNever for the
-// last attempt.
+// last attempt. Epochs of a later attempt may have another length, so starts are compared by epoch first.
 absl::StatusOr<std::vector<int64_t>> FindCuts(Lines& lines) {
-  std::vector<int64_t> starts;
+  std::vector<std::pair<AttemptLine, Words>> attempts;
   TETHYS_RETURN_IF_ERROR(lines.Rewind());
   for (int64_t number = 1;; ++number) {
     TETHYS_ASSIGN_OR_RETURN(const absl::optional<absl::string_view> line, lines.Next());
@@ -356,10 +358,18 @@ absl::StatusOr<std::vector<int64_t>> FindCuts(Lines& lines) {
     Words words(*line, number);
     words.Next();
     TETHYS_ASSIGN_OR_RETURN(const AttemptLine attempt, AttemptLine::Parse(words));
-    starts.push_back(attempt.start);
+    attempts.push_back({attempt, Words("", number)});
   }
-  std::vector<int64_t> cuts(starts.size(), kNever);
-  for (size_t i = starts.size(); i-- > 1;) cuts[i - 1] = std::min(cuts[i], starts[i]);
+  std::vector<int64_t> cuts(attempts.size(), kNever);
+  if (attempts.empty()) return cuts;
+  std::pair<int64_t, int64_t> earliest = {attempts.back().first.epoch, attempts.back().first.position};
+  for (size_t i = attempts.size() - 1; i-- > 0;) {
+    const auto& [attempt, words] = attempts[i];
+    TETHYS_ASSIGN_OR_RETURN(
+        cuts[i], words.Position(earliest.first, std::min(earliest.second, attempt.samples_per_epoch),
+                                attempt.samples_per_epoch));
+    earliest = std::min(earliest, {attempt.epoch, attempt.position});
+  }
   return cuts;
 }
 

@@ -83,7 +83,7 @@ Slice RunningSegment::Positions(int64_t sample_begin, int64_t count) const {
 }
 
 int64_t RunningSegment::SampleBegin(Slice positions) const {
-  return JobPosition(segment_.epoch, train_samples_, positions.begin);
+  return JobPosition(segment_.epoch, epoch_length_, positions.begin);
 }
 
 }  // namespace tethys

@@ -21,9 +21,9 @@ class RunningSegment {
   // The most batches that a worker holds ahead.
   static constexpr int kLeasesAhead = 4;
 
-  // `planner` outlives this object.
-  RunningSegment(const SegmentPlanner& planner, int64_t train_samples)
-      : planner_(planner), train_samples_(train_samples), leases_(planner.in_rounds()) {}
+  // `planner` outlives this object. `epoch_length`: the number of positions in an epoch's order.
+  RunningSegment(const SegmentPlanner& planner, int64_t epoch_length)
+      : planner_(planner), epoch_length_(epoch_length), leases_(planner.in_rounds()) {}
 
   // Begins a segment. Requires that no batch of the previous segment is held.
   void Open(const TrainingSegment& segment);
@@ -63,7 +63,7 @@ class RunningSegment {
   void CutAt(int64_t end);
 
   const SegmentPlanner& planner_;
-  const int64_t train_samples_;
+  const int64_t epoch_length_;
 
   TrainingSegment segment_;
   int64_t run_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/cluster/sample_order.h"
+
 namespace tethys {
 namespace {
 
@@ -39,11 +41,6 @@ absl::StatusOr<VariableSet> SetOf(const google::protobuf::RepeatedPtrField<proto
 }
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-
-int64_t SamplesPerEpoch(const proto::JobPlan& plan) {
-  if (!plan.job().drop_remainder()) return plan.train_samples();
-  return plan.train_samples() - plan.train_samples() % std::max<int64_t>(1, plan.global_batch());
-}
 
 }  // namespace
 
@@ -84,7 +81,7 @@ int64_t SamplesUsed(const proto::JobPlan& plan, int64_t epoch, int64_t position)
   return epoch * SamplesPerEpoch(plan) + position;
 }
 
-// Nothing overflows: epochs <= 2^20, samples of an epoch < 2^32, steps <= 2^40, and an update uses at most
+// Nothing overflows: epochs <= 2^20, samples of an epoch <= 2^40, steps <= 2^40, and an update uses at most
 // one epoch.
 int64_t TotalSamples(const proto::JobPlan& plan) {
   const proto::Job& job = plan.job();

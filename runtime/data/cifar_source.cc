@@ -139,10 +139,14 @@ absl::Status CheckHasClasses(const LabelRules& rules) {
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
   TETHYS_RETURN_IF_ERROR(CheckHasClasses(rules));
-  TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, RecordOf(data.cifar())));
+  const Record record = RecordOf(data.cifar());
+  TETHYS_ASSIGN_OR_RETURN(const Files files, OpenFiles(data, part, record));
   const std::string& name = files.files.front().bytes->name();
+  std::vector<int64_t> file_samples;
+  for (const File& file : files.files) file_samples.push_back(file.bytes->size() / record.bytes());
   return DataHeader{.samples = files.samples,
                     .spec = {.shape = {kSide, kSide, kChannels}},
+                    .file_samples = std::move(file_samples),
                     .values_name = name,
                     .labels_name = name};
 }

@@ -22,6 +22,9 @@ enum class DataPart { kTrain, kTest };
 struct DataHeader {
   int64_t samples = 0;
   SampleSpec spec;
+  // The samples of each of the part's files, in their order. Empty: the format does not spread samples over
+  // files that workers could share out.
+  std::vector<int64_t> file_samples = {};
   // For errors: where the values and the labels are, which may be one file.
   std::string values_name;
   std::string labels_name;

@@ -59,12 +59,22 @@ absl::StatusOr<Headers> ReadHeaders(const proto::Job& job) {
   return headers;
 }
 
+// Of the samples of files, the first `samples` of all.
+std::vector<int64_t> FirstOf(std::vector<int64_t> file_samples, int64_t samples) {
+  for (int64_t& own : file_samples) {
+    own = std::min(own, samples);
+    samples -= own;
+  }
+  return file_samples;
+}
+
 absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& headers) {
   const DataHeader& train = headers.train;
   DatasetSizes sizes = {.validation = data.validation_samples(),
                         .test = headers.test.samples,
                         .sample_shape = train.spec.shape,
-                        .labels = train.spec.labels};
+                        .labels = train.spec.labels,
+                        .file_samples = {}};
   if (sizes.validation < 0 || sizes.validation >= train.samples) {
     return absl::InvalidArgumentError(absl::StrCat("data.validation_samples is ", sizes.validation, ", but ",
                                                    train.values_name, " holds ", train.samples,
@@ -78,6 +88,7 @@ absl::StatusOr<DatasetSizes> SizesOf(const proto::Data& data, const Headers& hea
                      " samples are left for training: lower it, or remove it to use all"));
   }
   if (limit > 0) sizes.train = limit;
+  sizes.file_samples = FirstOf(train.file_samples, sizes.train);
   return sizes;
 }
 
@@ -141,6 +152,7 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, SizesOf(job.data(), headers));
   TETHYS_ASSIGN_OR_RETURN(const auto train, Open(job, DataPart::kTrain, headers.train));
   Datasets datasets;
+  datasets.file_samples = sizes.file_samples;
   datasets.train = std::make_shared<Dataset>(train, 0, sizes.train);
   if (sizes.validation > 0) {
     datasets.validation =

@@ -54,6 +54,9 @@ struct DatasetSizes {
   int64_t test = 0;        // 0 if the job has no test data.
   Shape sample_shape;
   LabelFormat labels;
+  // The training samples of each file, without those of the validation split and beyond limit_samples; empty
+  // as in DataHeader.
+  std::vector<int64_t> file_samples;
 };
 
 // Reads only the headers of the files, which is cheap, and checks them: as many images as labels, splits that
@@ -66,6 +69,7 @@ struct Datasets {
   std::shared_ptr<const Dataset>
       validation;                       // Null without a validation split. Shares a source with `train`.
   std::shared_ptr<const Dataset> test;  // Null without test data.
+  std::vector<int64_t> file_samples;    // As in DatasetSizes.
 };
 
 // Opens the data. Has the checks of ReadDatasetSizes and those of DataFormat::open.

@@ -35,7 +35,8 @@ int64_t BatchLoader::room() const {
 
 void BatchLoader::Announce(std::shared_ptr<const EpochOrder> order, Slice slice) {
   const int64_t available = order != nullptr ? order->size() : dataset_->size();
-  TETHYS_CHECK(available <= dataset_->size() && slice.begin >= 0 && slice.count() >= 0 &&
+  const int64_t samples = order != nullptr ? order->samples() : available;
+  TETHYS_CHECK(samples <= dataset_->size() && slice.begin >= 0 && slice.count() >= 0 &&
                    slice.end <= available && slice.count() <= places_[0].batch.rows,
                "slice [", slice.begin, ", ", slice.end, ") of ", available, " for ", places_[0].batch.rows,
                " rows");

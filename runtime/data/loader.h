@@ -21,6 +21,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/data/augmentation.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/epoch_order.h"
 #include "runtime/data/sharding.h"
 #include "runtime/tensor/batch.h"
 

@@ -243,6 +243,12 @@ class TfrecordSource final : public SampleSource {
     return values == nullptr ? absl::OkStatus() : ReadImageOf(*example, reading_, name, values);
   }
 
+  std::vector<int64_t> file_samples() const {
+    std::vector<int64_t> samples;
+    for (const RecordFile& file : files_) samples.push_back(static_cast<int64_t>(file.places.size()));
+    return samples;
+  }
+
  private:
   const std::vector<RecordFile> files_;
   const Reading reading_;
@@ -319,8 +325,8 @@ absl::StatusOr<Reading> ReadingOf(const proto::Data& data, const RecordFile& fil
   return reading;
 }
 
-absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
-                                                         const LabelRules& rules) {
+absl::StatusOr<std::shared_ptr<const TfrecordSource>> OpenRecords(const proto::Data& data, DataPart part,
+                                                                  const LabelRules& rules) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
   std::vector<RecordFile> files;
   int64_t samples = 0;
@@ -336,11 +342,17 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
   return std::make_shared<TfrecordSource>(std::move(files), samples, std::move(reading));
 }
 
+absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
+                                                         const LabelRules& rules) {
+  return OpenRecords(data, part, rules);
+}
+
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
-  TETHYS_ASSIGN_OR_RETURN(const auto source, Open(data, part, rules));
+  TETHYS_ASSIGN_OR_RETURN(const auto source, OpenRecords(data, part, rules));
   return DataHeader{.samples = source->size(),
                     .spec = source->spec(),
+                    .file_samples = source->file_samples(),
                     .values_name = paths.front(),
                     .labels_name = paths.front()};
 }

@@ -90,6 +90,11 @@ void ResolveLoading(proto::Data& data, Problems& problems) {
                  "is 0, but data.prefetch_batches is above 0: leave loader_threads out, or raise it");
 }
 
+// Whether the data's files suffice for FILE is known when they are read.
+void ResolveOrder(proto::Data& data) {
+  if (data.shuffle().kind_case() == proto::Shuffle::KIND_NOT_SET) data.mutable_shuffle()->mutable_full();
+}
+
 void CheckCifar(const proto::Cifar& cifar, Problems& problems) {
   problems.AddIf(cifar.train().empty(), "data.cifar.train",
                  "is missing: give the paths of the files, such as data_batch_*.bin");
@@ -145,6 +150,7 @@ void CheckSource(const proto::Data& data, Problems& problems) {
 void ResolveData(proto::Data& data, Problems& problems) {
   CheckSource(data, problems);
   ResolveLoading(data, problems);
+  ResolveOrder(data);
   ResolveScaling(data, problems);
 }
 

@@ -252,12 +252,12 @@ absl::Status ResolveJob(const FieldLocator& where, proto::Job& job) {
   return problems.status();
 }
 
-absl::Status CheckTrainingLength(int64_t train_samples, const proto::Job& job) {
+absl::Status CheckTrainingLength(int64_t epoch_length, const proto::Job& job) {
   const int64_t global_batch = GlobalBatch(job);
-  if (!job.drop_remainder() || train_samples >= global_batch) return absl::OkStatus();
+  if (!job.drop_remainder() || epoch_length >= global_batch) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "the global batch is ", global_batch, " samples, but the training split has only ", train_samples,
-      " and drop_remainder is true, so an epoch would have no step: lower the batch or set drop_remainder "
+      "the global batch is ", global_batch, " samples, but an epoch has only ", epoch_length,
+      " and drop_remainder is true, so it would have no step: lower the batch or set drop_remainder "
       "to false"));
 }
 

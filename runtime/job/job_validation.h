@@ -21,9 +21,9 @@ using FieldLocator = std::function<std::string(absl::string_view field)>;
 // that is missing, out of range or contradicts another.
 absl::Status ResolveJob(const FieldLocator& where, proto::Job& job);
 
-// Checks the fields against the size of the training split: InvalidArgument when an epoch would have no step.
+// Checks the fields against the positions of an epoch: InvalidArgument when an epoch would have no step.
 // Requires a resolved job.
-absl::Status CheckTrainingLength(int64_t train_samples, const proto::Job& job);
+absl::Status CheckTrainingLength(int64_t epoch_length, const proto::Job& job);
 
 }  // namespace tethys
 

@@ -46,7 +46,7 @@ int64_t Write(const std::string& path, int64_t bytes) {
   std::ofstream file(path);
   proto::TrainingState state;
   state.set_train_samples(kSamples);
-  file << journal::Attempt(state, kWorkers, kServers, "parameter_server asynchronous");
+  file << journal::Attempt(state, kSamples, kWorkers, kServers, "parameter_server asynchronous");
   constexpr int64_t kBeatSamples = int64_t{kWorkers} * kStepsPerBeat * kBatch;
   int64_t written = 0, begin = 0;
   for (int64_t step = 0; written < bytes || begin % kSamples != 0; step += kStepsPerBeat) {

@@ -14,6 +14,7 @@ import sys
 
 class Attempt:
     def __init__(self, step, epoch, position, samples, workers, servers):
+        self.begin = (epoch, position)
         self.start = epoch * samples + position
         self.samples = samples
         self.workers = workers
@@ -50,7 +51,9 @@ def check(text):
         raise ValueError("the job did not end well")
     total = 0
     for number, attempt in enumerate(attempts, 1):
-        end = min((later.start for later in attempts[number:]), default=attempt.end)
+        # The epochs of a later attempt may have another length.
+        epoch, position = min((later.begin for later in attempts[number:]), default=(0, attempt.end))
+        end = epoch * attempt.samples + position
         for who in ["workers", *range(attempt.servers)]:
             times = collections.Counter()
             for begin, count in attempt.uses[who]:

@@ -11,7 +11,9 @@
 namespace tethys {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr char kDense[] =
     "layer { flatten {} } layer { dense { units: 6 } } layer { name: 'norm' batch_normalisation {} } "
@@ -22,12 +24,13 @@ constexpr char kImages[] =
 // Jobs on 20 images of 2 x 2 pixels.
 class PlanJobTest : public ::testing::Test {
  protected:
-  absl::StatusOr<proto::JobPlan> PlanOf(const std::string& layers, const std::string& rest) {
+  absl::StatusOr<proto::JobPlan> PlanOf(const std::string& layers, const std::string& rest,
+                                        const std::string& data = "") {
     const proto::Idx idx = testing::WriteIdxData(directory_, 20, 0).idx();
     const auto job =
         ParseJob(absl::StrCat("model { ", layers, " } data { idx { train_images: '", idx.train_images(),
-                              "' train_labels: '", idx.train_labels(),
-                              "' } classes: 5 } optimizer { sgd {} learning_rate: 0.1 } epochs: 1 ", rest),
+                              "' train_labels: '", idx.train_labels(), "' } classes: 5 ", data,
+                              " } optimizer { sgd {} learning_rate: 0.1 } epochs: 1 ", rest),
                  "job.textproto", {});
     EXPECT_TRUE(job.ok()) << job.status();
     return PlanJob(*job);
@@ -55,6 +58,72 @@ TEST_F(PlanJobTest, PlanHoldsTheModelsStatistics) {
   EXPECT_EQ(variables.Find("norm/scale")->initial_value, InitialValue::kOnes);
   EXPECT_EQ(variables.Find("norm/moving_mean"), nullptr);
 }
+
+// ----------------------------------------------------------------------------------------- sharding
+
+// Jobs on CIFAR-10's files of 3, 4 and 5 samples, of which the last 5 are the validation split.
+class ShardingPlanTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<proto::JobPlan> PlanOf(const std::string& sharding, int workers) {
+    constexpr int64_t kRecordBytes = 1 + 3 * 32 * 32;
+    for (const int samples : {4, 5, 3}) {
+      directory_.Write(absl::StrCat("batch_", samples, ".bin"), std::string(samples * kRecordBytes, 0));
+    }
+    const auto job = ParseJob(
+        absl::StrCat("model { layer { flatten {} } layer { dense { units: 5 } } } data { cifar { train: '",
+                     directory_.Path("batch_*.bin"), "' } classes: 5 validation_samples: 5 sharding: ",
+                     sharding, " } optimizer { sgd {} learning_rate: 0.1 } epochs: 1 workers: ", workers,
+                     " strategy { mirrored {} } batch_size_per_worker: 2"),
+        "job.textproto", {});
+    EXPECT_TRUE(job.ok()) << job.status();
+    return PlanJob(*job);
+  }
+  std::string ErrorOf(const std::string& sharding, int workers) {
+    const absl::Status status = PlanOf(sharding, workers).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  }
+
+  const testing::TempDirectory directory_;
+};
+
+TEST_F(ShardingPlanTest, FilePlanHasTheTrainingSamplesOfEachFile) {
+  const proto::JobPlan plan = PlanOf("FILE", 2).value();
+  EXPECT_THAT(plan.file_samples(), ElementsAre(3, 4, 0)) << "in the order of their names";
+  EXPECT_EQ(plan.train_samples(), 7);
+  EXPECT_THAT(PlanOf("DATA", 2).value().file_samples(), IsEmpty());
+}
+
+TEST_F(ShardingPlanTest, AutoTakesFilesIfEveryWorkerGetsOne) {
+  EXPECT_THAT(PlanOf("AUTO", 2).value().file_samples(), ElementsAre(3, 4, 0));
+  EXPECT_THAT(PlanOf("AUTO", 3).value().file_samples(), IsEmpty());
+}
+
+TEST_F(ShardingPlanTest, FewerFilesThanWorkersAreRefusedWithRemedy) {
+  EXPECT_THAT(ErrorOf("FILE", 3), HasSubstr("only 2 of 3 files have samples for training, and each of 3"));
+  EXPECT_THAT(ErrorOf("FILE", 3), HasSubstr("write sharding: DATA"));
+}
+
+TEST_F(ShardingPlanTest, HostWithOtherFilesThanThePlanIsRefused) {
+  const proto::JobPlan plan = PlanOf("FILE", 2).value();
+  EXPECT_TRUE(CheckFileSamples(plan, {3, 4, 0}).ok());
+  const absl::Status other = CheckFileSamples(plan, {4, 3, 0});
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("batch_3.bin has 4 samples for training on this host, 3 in the job's plan"));
+  EXPECT_THAT(std::string(CheckFileSamples(plan, {7}).message()),
+              HasSubstr("1 on this host, 3 in the job's plan"));
+  EXPECT_TRUE(CheckFileSamples(PlanOf("DATA", 2).value(), {7}).ok()) << "files do not matter";
+}
+
+TEST_F(PlanJobTest, FormatWithoutFilesToShareOutIsRefused) {
+  const absl::Status status = PlanOf(kDense, "batch_size_per_worker: 4", "sharding: FILE").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("data.idx does not spread samples over files"));
+  EXPECT_THAT(PlanOf(kDense, "batch_size_per_worker: 4", "sharding: AUTO")->file_samples(), IsEmpty());
+}
+
+// ------------------------------------------------------------------------------------- normalisation
 
 TEST_F(PlanJobTest, NormalisationOfOneValueIsRefused) {
   ExpectRefused(kDense, "batch_size_per_worker: 1");

@@ -93,6 +93,34 @@ TEST(JobSummaryTest, ShowsSamplesOverWhichLearningRateDecays) {
   EXPECT_THAT(JobSummary(plan), HasSubstr(", decaying to 0 over 77 samples\n"));
 }
 
+TEST(JobSummaryTest, ShowsShuffleAndTheSamplesOfEachWorker) {
+  proto::JobPlan plan = ServerPlan();
+  proto::Data& data = *plan.mutable_job()->mutable_data();
+  data.mutable_shuffle()->mutable_blocks()->set_samples(1024);
+  data.mutable_shuffle()->mutable_blocks()->set_window(8);
+  data.set_sharding(proto::Data::AUTO);
+  EXPECT_THAT(JobSummary(plan),
+              HasSubstr("order          blocks of 1,024 samples, in windows of 8 blocks\n"));
+  EXPECT_THAT(JobSummary(plan),
+              HasSubstr("sharding       DATA (chosen by AUTO): each worker 18,000 samples; "));
+  for (const int64_t samples : {24000, 20000, 10000}) plan.add_file_samples(samples);
+  EXPECT_THAT(
+      JobSummary(plan),
+      HasSubstr("FILE (chosen by AUTO): worker 0 24,000 samples in 1 file, worker 1 20,000 samples in "
+                "1 file, worker 2 10,000 samples in 1 file; "));
+  data.set_sharding(proto::Data::OFF);
+  EXPECT_THAT(JobSummary(plan), HasSubstr("OFF: each worker 54,000 samples, 162,000 in an epoch"));
+}
+
+// 54,000 samples in steps of 128 are 421 steps and a rest of 112, so worker 0 has 43 x 421 + 38 positions.
+TEST(JobSummaryTest, ShowsHowManySamplesGoToOtherWorkers) {
+  proto::JobPlan plan = ServerPlan();
+  plan.mutable_job()->mutable_data()->set_sharding(proto::Data::DATA);
+  EXPECT_THAT(JobSummary(plan), HasSubstr("; 281 samples go to other workers, whose batches need more\n"));
+  plan.set_global_batch(120);
+  EXPECT_THAT(JobSummary(plan), HasSubstr("each worker 18,000 samples\n"));
+}
+
 TEST(JobSummaryTest, ShowsScaleOfAsynchronousPushes) {
   proto::JobPlan plan = ServerPlan();
   plan.mutable_job()->mutable_strategy()->mutable_parameter_server()->mutable_asynchronous();

@@ -96,6 +96,7 @@ TEST(KeyedPermutationTest, HoldsEveryNumberOnce) {
       const int64_t number = order[i];
       ASSERT_TRUE(number >= 0 && number < count) << number;
       EXPECT_EQ(seen[number]++, 0) << number << " of " << count;
+      EXPECT_EQ(order.IndexOf(number), i) << count;
     }
   }
 }

@@ -14,13 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Begins an attempt at `position` of `epoch`; an epoch has ten samples.
-std::string Attempt(int64_t epoch, int64_t position, int servers = 0) {
+// Begins an attempt at `position` of `epoch`; an epoch has ten positions, if nothing else is said.
+std::string Attempt(int64_t epoch, int64_t position, int servers = 0, int64_t epoch_length = 10) {
   proto::TrainingState state;
   state.set_epoch(epoch);
   state.set_position(position);
   state.set_train_samples(10);
-  return journal::Attempt(state, 2, servers, "mirrored");
+  return journal::Attempt(state, epoch_length, 2, servers, "mirrored");
 }
 std::string End(int64_t epoch, int64_t position) {
   proto::TrainingState state;
@@ -50,6 +50,15 @@ void ExpectBad(const std::string& text, const std::string& fragment) {
 
 TEST(JournalCheckTest, CompleteEpochsWithSamplesInAnyOrderPassTheCheck) {
   ExpectGood(Attempt(0, 0) + Used(5, 5) + Used(0, 5) + Used(10, 10) + Used(20, 0) + End(2, 0), 20);
+}
+
+TEST(JournalCheckTest, LaterAttemptWithOtherEpochLengthUndoesByEpoch) {
+  const std::string first = Attempt(0, 0) + Used(0, 10) + Used(10, 4);  // Four samples are undone.
+  ExpectGood(first + Attempt(1, 0, 0, 30) + Used(30, 30) + End(2, 0), 40);
+  ExpectGood(first + Attempt(1, 0, 0, 5) + Used(5, 5) + End(2, 0), 15);
+  ExpectBad(first + Attempt(1, 0, 0, 30) + Used(30, 29) + End(2, 0), "position 29 of epoch 1 was not used");
+  ExpectBad(Attempt(0, 0) + Used(0, 9) + Attempt(1, 0, 0, 30) + Used(30, 30) + End(2, 0),
+            "position 9 of epoch 0 was not used");
 }
 
 TEST(JournalCheckTest, MissingSampleFailsTheCheckAndIsNamed) {

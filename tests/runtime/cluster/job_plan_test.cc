@@ -3,6 +3,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "runtime/cluster/sample_order.h"
+
 namespace tethys {
 namespace {
 
@@ -36,6 +38,51 @@ TEST(SamplesUsedTest, LeaveOutDroppedSamples) {
   EXPECT_EQ(SamplesUsed(Plan(""), 3, 64), 3064);
   EXPECT_EQ(SamplesUsed(Plan("drop_remainder: true"), 3, 64), 3 * 31 * 32 + 64);
   EXPECT_EQ(TotalSamples(Plan("drop_remainder: true epochs: 2")), 2 * 31 * 32);
+}
+
+// ------------------------------------------------------------------------------------- order of samples
+
+TEST(SampleOrderTest, EpochWithoutShardsHasAllSamplesOnceAWorker) {
+  const std::string off = "workers: 4 data { sharding: OFF } ";
+  EXPECT_EQ(EpochLength(Plan("workers: 4")), 1000);
+  EXPECT_EQ(EpochLength(Plan(off)), 4000);
+  EXPECT_EQ(SamplesPerEpoch(Plan(off)), 4000);
+  EXPECT_EQ(SamplesUsed(Plan(off), 3, 64), 12064);
+  EXPECT_EQ(TotalSamples(Plan(off + "epochs: 2")), 8000);
+  EXPECT_EQ(SamplesPerEpoch(Plan("drop_remainder: true " + off)), 4000);
+  EXPECT_EQ(EpochLength(Plan("strategy { local { virtual_replicas: 3 } } data { sharding: OFF }")), 3000);
+}
+
+TEST(SampleOrderTest, AutoIsFileWhereThePlanHasSamplesOfFiles) {
+  proto::JobPlan plan = Plan("workers: 2 data { sharding: AUTO }");
+  EXPECT_EQ(ShardingOf(plan), proto::Data::DATA);
+  plan.add_file_samples(400);
+  plan.add_file_samples(600);
+  EXPECT_EQ(ShardingOf(plan), proto::Data::FILE);
+  EXPECT_EQ(OrderRulesOf(plan).sharding, Sharding::kFile);
+  EXPECT_EQ(OrderRulesOf(plan).file_samples, (std::vector<int64_t>{400, 600}));
+}
+
+TEST(SampleOrderTest, AsynchronousBatchesBelongToRanksInTurns) {
+  const std::string sharded = "workers: 4 data { sharding: DATA } ";
+  EXPECT_EQ(RankSplitOf(Plan(sharded)).PlaceOf(8).rank, 1);
+  EXPECT_EQ(RankSplitOf(Plan(sharded)).PlaceOf(999).rank, 3) << "the last step has eight samples";
+  EXPECT_EQ(RankSplitOf(Plan(sharded + kAsynchronous)).PlaceOf(999).rank, 0) << "batch 124";
+}
+
+TEST(SampleOrderTest, TextTellsOrdersApart) {
+  EXPECT_EQ(OrderText(Plan("workers: 4")), "");
+  EXPECT_EQ(OrderText(Plan("workers: 4 data { shuffle { full {} } sharding: GLOBAL }")), "");
+  EXPECT_EQ(OrderText(Plan("workers: 4 data { shuffle { blocks { samples: 64 window: 2 } } sharding: OFF }")),
+            "OFF over 4 workers in steps of 32; blocks of 64 samples in windows of 2");
+  EXPECT_EQ(OrderText(Plan(absl::StrCat("workers: 4 data { sharding: DATA } ", kAsynchronous))),
+            "DATA over 4 workers in batches of 8");
+  proto::JobPlan plan = Plan("workers: 2 data { sharding: FILE }");
+  plan.add_file_samples(400);
+  plan.add_file_samples(600);
+  const std::string text = OrderText(plan);
+  plan.mutable_file_samples()->SwapElements(0, 1);
+  EXPECT_NE(OrderText(plan), text) << "files of other lengths";
 }
 
 }  // namespace

@@ -80,6 +80,10 @@ TEST_F(CifarTest, SeveralFilesAreOnePartInTheOrderOfTheirNames) {
   ExpectSamples(*data->train, 0, 10);
   ExpectSamples(*data->validation, 10, 10);
   ExpectSamples(*data->test, 12, 10);
+  EXPECT_THAT(sizes->file_samples, ::testing::ElementsAre(7, 3)) << "without those of the validation split";
+  EXPECT_EQ(data->file_samples, sizes->file_samples);
+  job.mutable_data()->set_limit_samples(6);
+  EXPECT_THAT(ReadDatasetSizes(job)->file_samples, ::testing::ElementsAre(6, 0));
   EXPECT_THAT(DataFiles(job.data()).value(),
               ::testing::ElementsAre(HasSubstr("data_batch_1.bin"), HasSubstr("data_batch_2.bin"),
                                      HasSubstr("test_batch.bin")));

@@ -2,62 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <map>
 
 namespace tethys {
 namespace {
-
-TEST(EpochOrderTest, IsAPermutation) {
-  const EpochOrder order(7, 0, 1000);
-  std::set<int64_t> seen;
-  for (int64_t i = 0; i < order.size(); ++i) seen.insert(order[i]);
-  EXPECT_EQ(seen.size(), 1000);
-  EXPECT_EQ(*seen.rbegin(), 999);
-}
-
-TEST(EpochOrderTest, DependsOnSeedAndEpochOnly) {
-  const auto differs = [](const EpochOrder& a, const EpochOrder& b) {
-    for (int64_t i = 0; i < a.size(); ++i) {
-      if (a[i] != b[i]) return true;
-    }
-    return false;
-  };
-  EXPECT_FALSE(differs(EpochOrder(7, 3, 100), EpochOrder(7, 3, 100)));
-  EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(7, 4, 100)));
-  EXPECT_TRUE(differs(EpochOrder(7, 3, 100), EpochOrder(8, 3, 100)));
-}
-
-TEST(EpochOrderTest, OrderOfVeryManySamplesIsComputedAndHoldsNoMemory) {
-  constexpr int64_t kSamples = 1'000'000'000'000;
-  EXPECT_EQ(EpochOrder::BytesHeld(kSamples), 0);
-  EXPECT_EQ(EpochOrder::BytesHeld(EpochOrder::kMostHeld), EpochOrder::kMostHeld * 4);
-  const EpochOrder order(1, 2, kSamples), same(1, 2, kSamples), next(1, 3, kSamples);
-  EXPECT_EQ(order.size(), kSamples);
-  std::set<int64_t> samples;
-  int differences = 0;
-  for (int64_t position = kSamples - 1000; position < kSamples; ++position) {
-    EXPECT_TRUE(order[position] >= 0 && order[position] < kSamples);
-    EXPECT_EQ(order[position], same[position]);
-    if (order[position] != next[position]) ++differences;
-    samples.insert(order[position]);
-  }
-  EXPECT_EQ(samples.size(), 1000u);
-  EXPECT_GT(differences, 990);
-}
-
-TEST(EpochOrdersTest, SameEpochAgain_ReusesTheOrder) {
-  EpochOrders orders(7, 100);
-  const auto order = orders.Of(3);
-  EXPECT_EQ(orders.Of(3), order);
-  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ((*order)[i], EpochOrder(7, 3, 100)[i]);
-}
-
-TEST(EpochOrdersTest, AnotherEpoch_ReleasesThePreviousOrder) {
-  EpochOrders orders(7, 100);
-  const std::weak_ptr<const EpochOrder> before = orders.Of(3);
-  orders.Of(4);
-  EXPECT_TRUE(before.expired());
-}
 
 TEST(ShardingTest, FirstRanksTakeOneMoreSampleIfTheSplitIsUneven) {
   EXPECT_EQ(SplitSlice({0, 128}, 0, 5), (Slice{0, 26}));
@@ -114,6 +62,40 @@ TEST(ShardingTest, EvaluationCoversEverySampleOnce) {
 
 TEST(ShardingTest, JobPositionCountsTheSamplesOfEarlierEpochs) {
   EXPECT_EQ(JobPosition(3, 54000, 17), 162017);
+}
+
+// Each rank's positions, counted up, are its k-th positions: the ranks' places are a renumbering of all.
+void ExpectEveryPlaceOnce(const RankSplit& split) {
+  std::map<int64_t, int64_t> next;
+  for (int64_t position = 0; position < split.positions(); ++position) {
+    const RankSplit::Place place = split.PlaceOf(position);
+    ASSERT_TRUE(place.rank >= 0 && place.rank < split.world()) << place.rank;
+    EXPECT_EQ(place.index, next[place.rank]++) << position;
+  }
+  for (int64_t rank = 0; rank < split.world(); ++rank) EXPECT_EQ(split.CountOf(rank), next[rank]) << rank;
+}
+
+TEST(RankSplitTest, PlacesOfARankAreItsPositionsInOrder) {
+  for (const int64_t positions : {0, 1, 7, 12, 64, 101}) {
+    for (const int64_t batch : {1, 2, 5, 12, 200}) {
+      for (int64_t world = 1; world <= 5; ++world) {
+        ExpectEveryPlaceOnce(RankSplit::OfSteps(positions, batch, world));
+        ExpectEveryPlaceOnce(RankSplit::OfBatches(positions, batch, world));
+      }
+    }
+  }
+}
+
+TEST(RankSplitTest, SplitOfStepsIsThatOfWorkersInLockStep) {
+  const RankSplit split = RankSplit::OfSteps(1000, 96, 5);
+  for (int64_t step = 0; step < StepsPerEpoch(1000, 96, false); ++step) {
+    for (int64_t rank = 0; rank < 5; ++rank) {
+      const Slice own = StepSlice(1000, 96, step, rank, 5);
+      for (int64_t position = own.begin; position < own.end; ++position) {
+        EXPECT_EQ(split.PlaceOf(position).rank, rank) << position;
+      }
+    }
+  }
 }
 
 }  // namespace

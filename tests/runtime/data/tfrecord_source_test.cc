@@ -100,6 +100,7 @@ TEST_F(TfrecordTest, SeveralFilesAreOnePartAndRecordsMayBeOfAnyLength) {
   tfrecord.add_shape(2);
   const Datasets data = LoadDatasets(job).value();
   ASSERT_EQ(data.train->size(), 6);
+  EXPECT_THAT(data.file_samples, ::testing::ElementsAre(5, 1));
   for (int i = 5; i >= 0; --i) {
     uint8_t values[4];
     int32_t label = -1;

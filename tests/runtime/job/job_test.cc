@@ -45,9 +45,19 @@ TEST(ResolveTest, ResolvedJobHasEveryDefaultSet) {
   EXPECT_EQ(job.timeouts().step(), 30);
   EXPECT_EQ(job.timeouts().shutdown(), 3);
   EXPECT_THAT(job.data().deviation(), ElementsAre(1));
+  EXPECT_TRUE(job.data().shuffle().has_full());
+  EXPECT_TRUE(job.data().has_sharding());
+  EXPECT_EQ(job.data().sharding(), proto::Data::GLOBAL);
   EXPECT_TRUE(job.optimizer().schedule().has_constant());
   EXPECT_TRUE(job.optimizer().sgd().has_momentum());
   EXPECT_THAT(job.optimizer().no_weight_decay(), ElementsAre("/bias", "/scale", "/offset"));
+}
+
+TEST(ResolveTest, BlockShuffleHasDefaultSizes) {
+  const proto::Job job = Job({"data.shuffle=blocks", "data.sharding=AUTO"});
+  EXPECT_EQ(job.data().shuffle().blocks().samples(), 1024);
+  EXPECT_EQ(job.data().shuffle().blocks().window(), 8);
+  EXPECT_EQ(job.data().sharding(), proto::Data::AUTO);
 }
 
 TEST(ResolveTest, ConfiguredSaves_HaveNoMinimumInterval) {
@@ -179,7 +189,7 @@ TEST(TrainingLengthTest, RefusesToDropTheOnlyBatchOfAnEpoch) {
   EXPECT_TRUE(CheckTrainingLength(32, job).ok());
   EXPECT_TRUE(CheckTrainingLength(31, Job()).ok());
   EXPECT_THAT(std::string(CheckTrainingLength(31, job).message()),
-              HasSubstr("the global batch is 32 samples, but the training split has only 31"));
+              HasSubstr("the global batch is 32 samples, but an epoch has only 31"));
 }
 
 }  // namespace

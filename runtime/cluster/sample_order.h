@@ -1,0 +1,42 @@
+// How a job's epochs go through their samples, as its plan says it. Pure; any thread.
+#ifndef TETHYS_RUNTIME_CLUSTER_SAMPLE_ORDER_H_
+#define TETHYS_RUNTIME_CLUSTER_SAMPLE_ORDER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "proto/plan.pb.h"
+#include "runtime/data/epoch_order.h"
+
+namespace tethys {
+
+// The job's sharding, with AUTO replaced by what the plan chose: FILE if it has the samples of files,
+// otherwise DATA.
+proto::Data::Sharding ShardingOf(const proto::JobPlan& plan);
+
+// Among how many the samples are sharded: workers or, in a local job, virtual replicas.
+int64_t RanksOf(const proto::JobPlan& plan);
+
+// The most positions that an epoch may have.
+inline constexpr int64_t kMaxEpochLength = int64_t{1} << 40;
+// The number of positions in an epoch's order: the training samples or, with OFF, as often as there are
+// ranks. Positions over the whole job count by it.
+int64_t EpochLength(const proto::JobPlan& plan);
+// The number of positions that an epoch uses: all, or only those in full batches.
+int64_t SamplesPerEpoch(const proto::JobPlan& plan);
+
+// The rank that each position of an epoch belongs to. Jobs without sharding have one as well, but nothing
+// depends on it. Requires a global batch.
+RankSplit RankSplitOf(const proto::JobPlan& plan);
+
+// Requires, with FILE, that the plan's samples of files add up to its training samples.
+OrderRules OrderRulesOf(const proto::JobPlan& plan);
+
+// "FILE over 3 workers in steps of 128, 12 files 0f3a5b7788; blocks of 1024 samples in windows of 8": what
+// the order depends on, besides seed, epoch and number of samples. Equal texts mean equal orders. Empty for a
+// full shuffle of all samples together, the order of builds that had no other.
+std::string OrderText(const proto::JobPlan& plan);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_CLUSTER_SAMPLE_ORDER_H_
