@@ -1,6 +1,7 @@
 #include "runtime/chief/lease_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tethys {
 
@@ -24,74 +25,133 @@ std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int 
   return batches;
 }
 
+int64_t LeaseBook::free_count() const {
+  int64_t count = 0;
+  for (const auto& [owner, batches] : free_) count += static_cast<int64_t>(batches.size());
+  return count;
+}
+
 void LeaseBook::Open(const std::vector<BatchLease>& batches) {
-  TETHYS_CHECK(free_.empty() && held_.empty());
-  free_.assign(batches.begin(), batches.end());
+  TETHYS_CHECK(!has_free() && held_.empty());
+  free_.clear();
+  for (const BatchLease& batch : batches) free_[batch.owner].push_back(batch);
+  owned_ = !batches.empty() && batches.front().owner != BatchLease::kAnyWorker;
   dealt_end_ = batches.empty() ? 0 : batches.front().positions.begin;
+  Reopen();
+}
+
+void LeaseBook::Reopen() {
   closed_ = false;
+  finished_.clear();
 }
 
 int64_t LeaseBook::CutToDealt() {
-  std::erase_if(free_, [this](const BatchLease& batch) { return batch.positions.begin >= dealt_end_; });
+  Batches kept;
+  for (const auto& [owner, batches] : free_) {
+    for (const BatchLease& batch : batches) {
+      if (batch.positions.begin < dealt_end_) kept.push_back(batch);
+    }
+  }
+  std::sort(kept.begin(), kept.end(),
+            [](const BatchLease& a, const BatchLease& b) { return a.positions.begin < b.positions.begin; });
+  for (BatchLease& batch : kept) batch.owner = BatchLease::kAnyWorker;
+  free_ = {{BatchLease::kAnyWorker, std::move(kept)}};
   return dealt_end_;
 }
 
-BatchLease LeaseBook::TakeFree() {
-  BatchLease batch = free_.front();
-  free_.pop_front();
-  dealt_end_ = std::max(dealt_end_, batch.positions.end);
-  return batch;
+LeaseBook::Batches* LeaseBook::FreeFor(int worker) {
+  for (const int owner : {worker, BatchLease::kAnyWorker}) {
+    if (const auto own = free_.find(owner); own != free_.end() && !own->second.empty()) return &own->second;
+  }
+  Batches* first = nullptr;
+  for (auto& [owner, batches] : free_) {
+    if (batches.empty() || dealt_.count(owner) > 0) continue;
+    if (first == nullptr || batches.front().positions.begin < first->front().positions.begin) {
+      first = &batches;
+    }
+  }
+  return first;
+}
+
+void LeaseBook::TakeFree(Batches& free, Batches& to) {
+  to.push_back(free.front());
+  free.pop_front();
+  dealt_end_ = std::max(dealt_end_, to.back().positions.end);
 }
 
 void LeaseBook::Leave(int worker) {
   const auto dealt = dealt_.find(worker);
   if (dealt == dealt_.end()) return;
   for (auto lease = dealt->second.rbegin(); lease != dealt->second.rend(); ++lease) {
-    if (lease->positions.count() > 0) free_.push_front(*lease);
+    if (lease->positions.count() > 0) ReturnFree(*lease);
   }
   dealt_.erase(dealt);
+  finished_.erase(worker);
 }
 
 void LeaseBook::DealRound() {
+  // A round may have fewer batches than workers. The remaining workers get steps without samples, which
+  // belong to the global batch of the round's first batch.
+  std::vector<Batches*> without;
+  BatchLease empty;
+  bool any = false;
   for (auto& [worker, batches] : dealt_) {
-    // The last round may have fewer batches than workers. The remaining workers get steps without samples,
-    // which belong to the global batch of the round.
-    BatchLease lease;
-    if (!free_.empty()) {
-      lease = TakeFree();
-    } else {
-      lease.step = dealt_.begin()->second.back().step;
-      lease.positions = {lease.step.end, lease.step.end};
+    Batches* free = FreeFor(worker);
+    if (free == nullptr) {
+      without.push_back(&batches);
+      continue;
     }
-    lease.clock = next_round_;
-    batches.push_back(lease);
+    TakeFree(*free, batches);
+    batches.back().clock = next_round_;
+    if (!any) empty.step = batches.back().step;
+    any = true;
   }
+  TETHYS_CHECK(any, "a round without batches");
+  empty.positions = {empty.step.end, empty.step.end};
+  empty.clock = next_round_;
+  for (Batches* batches : without) batches->push_back(empty);
   ++next_round_;
+}
+
+// A worker gets batches of its own first. `mine` stays empty if it has none and may get none of others.
+void LeaseBook::DealOnDemand(int worker, int64_t batches, Batches& mine) {
+  const auto workers = static_cast<int64_t>(dealt_.size());
+  while (static_cast<int64_t>(mine.size()) < batches) {
+    Batches* free = FreeFor(worker);
+    if (free == nullptr) return;
+    const auto left = static_cast<int64_t>(free->size());
+    const bool own = free->front().owner == worker;
+    const int64_t fair = own ? batches : std::max<int64_t>(1, left / (2 * workers));
+    const auto most = std::min({batches - static_cast<int64_t>(mine.size()), fair, left});
+    for (int64_t i = 0; i < most; ++i) TakeFree(*free, mine);
+    if (!own) return;
+  }
 }
 
 LeaseBook::Leases LeaseBook::Lease(int worker, int batches) {
   const auto dealt = dealt_.find(worker);
   if (dealt == dealt_.end()) return {.batches = {}, .last = true};
-  std::deque<BatchLease>& mine = dealt->second;
-  int64_t count = batches;
+  Batches& mine = dealt->second;
+  const bool closed = closed_ || finished_.count(worker) > 0;
   if (in_rounds_) {
-    while (!closed_ && !free_.empty() && static_cast<int>(mine.size()) < batches) DealRound();
-  } else if (!closed_) {
-    const auto left = static_cast<int64_t>(free_.size());
-    const int64_t fair = std::max<int64_t>(1, left / (2 * static_cast<int64_t>(dealt_.size())));
-    for (count = std::min<int64_t>({count, fair, left}); static_cast<int64_t>(mine.size()) < count;) {
-      mine.push_back(TakeFree());
-    }
+    while (!closed && has_free() && static_cast<int>(mine.size()) < batches) DealRound();
+  } else if (!closed) {
+    DealOnDemand(worker, batches, mine);
   }
   Leases leases;
-  for (; !mine.empty() && count > 0; --count) {
+  for (int64_t count = batches; !mine.empty() && count > 0; --count) {
     const BatchLease& lease = mine.front();
     if (lease.positions.count() > 0) held_[lease.positions.begin] = {worker, lease, {}};
     leases.batches.push_back(lease);
     mine.pop_front();
   }
-  leases.last = mine.empty() && (closed_ || free_.empty());
-  if (leases.last) closed_ = true;
+  leases.last = mine.empty() && (closed || (in_rounds_ ? !has_free() : FreeFor(worker) == nullptr));
+  if (!leases.last) return leases;
+  if (owned_ && !in_rounds_) {
+    finished_.insert(worker);
+  } else {
+    closed_ = true;
+  }
   return leases;
 }
 
@@ -127,7 +187,7 @@ LeaseBook::Settlement LeaseBook::Settle(int worker, int servers) {
     } else if (applied > 0) {
       settlement.torn.push_back({lease.positions, held->second.servers});
     } else {
-      free_.push_front(lease);
+      ReturnFree(lease);
       ++settlement.returned;
     }
     held = held_.erase(held);

@@ -6,6 +6,9 @@
 //                         gives one batch to every worker that takes part, for its step with clock c. Without
 //                         losses, round c has the batches of bulk-synchronous step c.
 //
+// In a sharded job a batch belongs to a worker, its owner, and only this worker gets it, unless the owner
+// takes no part: then it goes to workers that have none of their own left.
+//
 // The batches of a lost worker are settled by the servers' reports of the pushes that they applied, never by
 // the worker's own reports.
 #ifndef TETHYS_RUNTIME_CHIEF_LEASE_BOOK_H_
@@ -14,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "runtime/base/status.h"
@@ -22,9 +26,11 @@
 namespace tethys {
 
 struct BatchLease {
+  static constexpr int kAnyWorker = -1;
   Slice positions;    // May be empty in a round: a step without samples.
   Slice step;         // The global batch that holds the positions; asynchronously equal to `positions`.
   int64_t clock = 0;  // The round.
+  int owner = kAnyWorker;
   bool operator==(const BatchLease&) const = default;
 };
 
@@ -36,7 +42,8 @@ std::vector<BatchLease> BatchesOfSteps(Slice segment, int64_t global_batch, int 
 // Invariants:
 //  1. A batch is free, dealt to one worker but not sent, held by one worker, or done.
 //  2. A closed book deals no further batches. A worker that has got its last lease makes no more steps, so a
-//  further round would make other workers wait for it without end.
+//  further round would make other workers wait for it without end. On demand, a book whose batches have
+//  owners is closed for each worker by itself.
 class LeaseBook {
  public:
   explicit LeaseBook(bool in_rounds) : in_rounds_(in_rounds) {}
@@ -49,19 +56,21 @@ class LeaseBook {
   // Begins the next segment. Requires that no batch is held or free.
   void Open(const std::vector<BatchLease>& batches);
   // Ends the segment early: batches behind the last dealt batch are never leased. Returns the end of that
-  // batch, or the segment's begin if no batch was dealt. Batches that came back from a lost worker can still
-  // be leased.
+  // batch, or the segment's begin if no batch was dealt. Batches before it that are free, since they came
+  // back from a lost worker or their owner is slower than others, can still be leased, now to any worker, so
+  // that the end does not wait for the slowest.
   int64_t CutToDealt();
   // Opens the book again, for batches that came back after it was closed. Requires that all workers have
   // ended the run.
-  void Reopen() { closed_ = false; }
+  void Reopen();
 
   struct Leases {
     std::vector<BatchLease> batches;
     bool last = false;  // The worker gets no more leases.
   };
   // Leases at most `batches` batches to a worker that takes part. Towards the end of the segment,
-  // asynchronous workers get fewer, so that the last batches are spread over the workers.
+  // asynchronous workers get fewer of the batches that others may get as well, so that the last are spread
+  // over the workers.
   Leases Lease(int worker, int batches);
 
   // The worker has used a batch. FailedPrecondition: it does not hold that batch.
@@ -83,7 +92,7 @@ class LeaseBook {
   Settlement Settle(int worker, int servers);
 
   bool closed() const { return closed_; }
-  bool has_free() const { return !free_.empty(); }
+  bool has_free() const { return free_count() > 0; }
   int64_t next_round() const { return next_round_; }
 
  private:
@@ -93,14 +102,23 @@ class LeaseBook {
     std::vector<int> servers;  // The servers that have applied the batch.
   };
 
-  BatchLease TakeFree();
+  using Batches = std::deque<BatchLease>;
+  int64_t free_count() const;
+  // The free batches that the worker gets next: its own, those of any worker, or those of an owner that takes
+  // no part. Null: there are none.
+  Batches* FreeFor(int worker);
+  void TakeFree(Batches& free, Batches& to);
+  void ReturnFree(const BatchLease& batch) { free_[batch.owner].push_front(batch); }
   void DealRound();
+  void DealOnDemand(int worker, int64_t batches, Batches& mine);
 
   const bool in_rounds_;
-  std::deque<BatchLease> free_;
-  int64_t dealt_end_ = 0;                        // End of the last batch of the segment that was ever dealt.
-  std::map<int, std::deque<BatchLease>> dealt_;  // Batches to send, by worker that takes part.
-  std::map<int64_t, Held> held_;                 // By first position of the batch.
+  std::map<int, Batches> free_;   // By owner.
+  bool owned_ = false;            // The segment's batches have owners.
+  int64_t dealt_end_ = 0;         // End of the last batch of the segment that was ever dealt.
+  std::map<int, Batches> dealt_;  // Batches to send, by worker that takes part.
+  std::set<int> finished_;        // Workers that the book is closed for.
+  std::map<int64_t, Held> held_;  // By first position of the batch.
   bool closed_ = false;
   int64_t next_round_ = 0;
 };

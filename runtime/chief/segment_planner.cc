@@ -5,6 +5,7 @@
 #include "runtime/base/status.h"
 #include "runtime/chief/early_stopping.h"
 #include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/sample_order.h"
 #include "runtime/job/job.h"
 
 namespace tethys {
@@ -13,8 +14,9 @@ SegmentPlanner::SegmentPlanner(const proto::JobPlan& plan)
     : job_(plan.job()),
       leased_(LeasesBatches(plan.job())),
       batch_(SamplesPerUpdate(plan)),
-      epoch_positions_(
-          SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder())) {}
+      epoch_positions_(SamplesPerEpoch(plan)),
+      sharded_(ShardingOf(plan) != proto::Data::GLOBAL),
+      split_(RankSplitOf(plan)) {}
 
 int64_t SegmentPlanner::total_steps() const {
   const int64_t by_epochs = job_.epochs() * StepsPerEpoch(epoch_positions_, batch_, false);
@@ -47,8 +49,12 @@ TrainingSegment SegmentPlanner::Next(const proto::TrainingState& state) const {
 }
 
 std::vector<BatchLease> SegmentPlanner::Batches(const TrainingSegment& segment) const {
-  return in_rounds() ? BatchesOfSteps(segment.positions, batch_, job_.workers())
-                     : SingleBatches(segment.positions, batch_);
+  std::vector<BatchLease> batches = in_rounds() ? BatchesOfSteps(segment.positions, batch_, job_.workers())
+                                                : SingleBatches(segment.positions, batch_);
+  if (!sharded_) return batches;
+  for (BatchLease& batch : batches)
+    batch.owner = static_cast<int>(split_.PlaceOf(batch.positions.begin).rank);
+  return batches;
 }
 
 TrainingSegment SegmentPlanner::CutAt(const TrainingSegment& segment, int64_t end) const {

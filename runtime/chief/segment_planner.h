@@ -28,7 +28,7 @@ class SegmentPlanner {
   bool leased() const { return leased_; }
   // Whether batches are leased in rounds, each with one batch for every worker.
   bool in_rounds() const { return job_.strategy().parameter_server().has_stale_synchronous(); }
-  // The batches in which the segment is leased to workers.
+  // The batches in which the segment is leased to workers. In a sharded job each belongs to its rank.
   std::vector<BatchLease> Batches(const TrainingSegment& segment) const;
   // The number of positions that an epoch uses.
   int64_t epoch_positions() const { return epoch_positions_; }
@@ -51,6 +51,8 @@ class SegmentPlanner {
   const bool leased_;
   const int64_t batch_;
   const int64_t epoch_positions_;
+  const bool sharded_;
+  const RankSplit split_;
 };
 
 }  // namespace tethys

@@ -39,7 +39,10 @@ proto::JobPlan Plan(absl::string_view strategy) {
       {"mirrored", "mirrored {}"},
       {"ps_sync", "parameter_server { servers: 2 bulk_synchronous {} }"},
       {"ps_async", "parameter_server { servers: 2 asynchronous {} }"},
-      {"ps_stale", "parameter_server { servers: 2 stale_synchronous { bound: 1 } }"}};
+      {"ps_stale", "parameter_server { servers: 2 stale_synchronous { bound: 1 } }"},
+      {"ps_async_data", "parameter_server { servers: 2 asynchronous {} } } data { sharding: DATA"},
+      {"ps_stale_data",
+       "parameter_server { servers: 2 stale_synchronous { bound: 1 } } } data { sharding: DATA"}};
   const auto chosen = strategies.find(strategy);
   const std::string& text = chosen == strategies.end() ? strategies.begin()->second : chosen->second;
   Require(ParseText(absl::StrCat(kJob, text, " }"), *plan.mutable_job()), text);

@@ -17,6 +17,9 @@ using ::testing::Not;
 // Jobs of two workers and four batches of five samples.
 constexpr char kAsynchronous[] = "workers: 2 strategy { parameter_server { asynchronous {} } } ";
 constexpr char kStale[] = "workers: 2 strategy { parameter_server { stale_synchronous {} } } ";
+// Batches 0 and 2 belong to worker 0, the others to worker 1.
+constexpr char kSharded[] =
+    "workers: 2 strategy { parameter_server { asynchronous {} } } data { sharding: DATA } ";
 
 class LossesTest : public JobControllerTest {
  protected:
@@ -229,6 +232,34 @@ TEST_F(LossesTest, ReplacementGetsLeasesOfRunningSegment) {
   Fenced(true);
   EXPECT_THAT(Log(), ElementsAre("w1 run", "w1 lease"));
   EXPECT_EQ(NewestLease(1).range(0).begin(), 5) << "the batch that its predecessor held";
+}
+
+TEST_F(LossesTest, ShardOfLostWorker_StartsAnotherRunOfThoseThatEndedTheirs) {
+  Begin(kSharded);
+  ASSERT_EQ(NewestLease(0).range_size(), 2);
+  EXPECT_EQ(NewestLease(0).range(1).begin(), 10);
+  EXPECT_TRUE(NewestLease(0).last());
+  UseAll(0);
+  Vanish(Worker(1));
+  EXPECT_THAT(Log(), ElementsAre("p0 fence"));
+  Fenced();
+  EXPECT_THAT(Log(), ElementsAre("w0 run", "w0 lease"));
+  EXPECT_EQ(NewestLease(0).range(0).begin(), 5);
+  UseAll(0);
+  EXPECT_THAT(Log(), Contains("w0 evaluate"));
+}
+
+TEST_F(LossesTest, ReplacementGetsTheRestOfItsShard) {
+  Begin(kSharded);
+  Use(1, 5);
+  Vanish(Worker(1));
+  JoinAgain();
+  Fenced();
+  SayAs(2, Worker(1), "ready {}");
+  Fenced(true);
+  ASSERT_EQ(NewestLease(1).range_size(), 1);
+  EXPECT_EQ(NewestLease(1).range(0).begin(), 15);
+  EXPECT_TRUE(NewestLease(1).last());
 }
 
 TEST_F(LossesTest, ReplacementStartsAtFirstRoundNotYetDealt) {

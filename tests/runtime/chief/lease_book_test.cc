@@ -122,6 +122,78 @@ TEST(LeaseBookTest, ClocksContinueOverSegments) {
   EXPECT_THAT(ClocksOf(book.Lease(0, 4)), ElementsAre(1));
 }
 
+// --------------------------------------------------------------------------------- batches with owners
+
+// Batches of ten; every other one belongs to worker 1.
+std::vector<BatchLease> InTurns(Slice segment) {
+  std::vector<BatchLease> batches = SingleBatches(segment, 10);
+  for (size_t i = 0; i < batches.size(); ++i) batches[i].owner = static_cast<int>(i % 2);
+  return batches;
+}
+
+TEST(LeaseBookTest, OwnersGetTheirBatchesAndThenTheLast) {
+  LeaseBook book = Opened(false, 2, InTurns({0, 60}));
+  EXPECT_THAT(PositionsOf(book.Lease(0, 2)), ElementsAre(Slice{0, 10}, Slice{20, 30}));
+  const LeaseBook::Leases end = book.Lease(0, 4);
+  EXPECT_THAT(PositionsOf(end), ElementsAre(Slice{40, 50}));
+  EXPECT_TRUE(end.last);
+  EXPECT_FALSE(book.closed()) << "the other worker has batches left";
+  EXPECT_THAT(PositionsOf(book.Lease(1, 4)), ElementsAre(Slice{10, 20}, Slice{30, 40}, Slice{50, 60}));
+}
+
+TEST(LeaseBookTest, BatchesOfLostOwnerGoToOthersAfterTheirOwn) {
+  LeaseBook book = Opened(false, 2, InTurns({0, 60}));
+  book.Lease(1, 1);
+  book.Leave(1);
+  book.Settle(1, 1);
+  std::vector<Slice> leased;
+  LeaseBook::Leases leases;
+  while (!leases.last) {
+    leases = book.Lease(0, 4);
+    for (const Slice positions : PositionsOf(leases)) leased.push_back(positions);
+  }
+  EXPECT_THAT(leased, ElementsAre(Slice{0, 10}, Slice{20, 30}, Slice{40, 50}, Slice{10, 20}, Slice{30, 40},
+                                  Slice{50, 60}));
+}
+
+TEST(LeaseBookTest, ReplacedOwnerGetsWhatIsLeftOfItsOwn) {
+  LeaseBook book = Opened(false, 2, InTurns({0, 60}));
+  book.Leave(1);
+  book.Join(1);
+  while (!book.Lease(0, 4).last) continue;
+  EXPECT_EQ(book.Lease(1, 4).batches.size(), 3u);
+}
+
+TEST(LeaseBookTest, BatchesOfOwnerLostAfterLastLease_WaitForAnotherRun) {
+  LeaseBook book = Opened(false, 2, InTurns({0, 40}));
+  EXPECT_TRUE(book.Lease(0, 4).last);
+  EXPECT_TRUE(book.Lease(1, 4).last);
+  book.Leave(1);
+  book.Settle(1, 1);
+  EXPECT_THAT(book.Lease(0, 4).batches, IsEmpty());
+  EXPECT_TRUE(book.has_free());
+  book.Reopen();
+  EXPECT_THAT(PositionsOf(book.Lease(0, 4)), ElementsAre(Slice{10, 20}));
+}
+
+TEST(LeaseBookTest, BookCutToDealtBatches_LeasesThoseOfSlowOwnersToAll) {
+  LeaseBook book = Opened(false, 2, InTurns({0, 200}));
+  book.Lease(0, 3);
+  EXPECT_EQ(book.CutToDealt(), 50);
+  EXPECT_THAT(PositionsOf(book.Lease(0, 1)), ElementsAre(Slice{10, 20}));
+  EXPECT_THAT(PositionsOf(book.Lease(1, 4)), ElementsAre(Slice{30, 40}));
+  EXPECT_TRUE(book.Lease(0, 4).last);
+}
+
+TEST(LeaseBookTest, OwnerWithMoreLeftThanOthers_MakesRoundsWithEmptySteps) {
+  LeaseBook book = Opened(true, 2, InTurns({0, 40}));
+  book.Leave(1);
+  EXPECT_THAT(PositionsOf(book.Lease(0, 1)), ElementsAre(Slice{0, 10}));
+  book.Join(1);
+  EXPECT_THAT(PositionsOf(book.Lease(0, 4)), ElementsAre(Slice{20, 30}, Slice{40, 40}));
+  EXPECT_THAT(PositionsOf(book.Lease(1, 4)), ElementsAre(Slice{10, 20}, Slice{30, 40}));
+}
+
 // ---------------------------------------------------------------------------------------- lost workers
 
 // Worker 0 of two is lost while it holds the batches [0, 10), [10, 20) and [20, 30). There are two servers.

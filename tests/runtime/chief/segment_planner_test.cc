@@ -65,6 +65,29 @@ TEST(SegmentPlannerTest, AsynchronousStepIsOneWorkersBatch) {
   EXPECT_EQ(planner.Next(State(0, 0, 0)).steps, 10);
 }
 
+TEST(SegmentPlannerTest, BatchesOfShardedJobBelongToTheirRanks) {
+  const auto owners = [](const std::string& job) {
+    const SegmentPlanner planner = Planner("epochs: 1 workers: 3 " + job);
+    std::vector<int> owners;
+    for (const BatchLease& batch : planner.Batches(planner.Next(State(3, 0, 30)))) {
+      owners.push_back(batch.owner);
+    }
+    return owners;
+  };
+  const std::string asynchronous = "strategy { parameter_server { asynchronous {} } } ";
+  const std::string stale = "strategy { parameter_server { stale_synchronous {} } } ";
+  EXPECT_EQ(owners(asynchronous), std::vector<int>(7, BatchLease::kAnyWorker));
+  EXPECT_EQ(owners(asynchronous + "data { sharding: DATA }"), (std::vector<int>{0, 1, 2, 0, 1, 2, 0}));
+  EXPECT_EQ(owners(stale + "data { sharding: DATA }"), (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2}))
+      << "the last step has ten samples";
+}
+
+TEST(SegmentPlannerTest, EpochWithoutShardingByRankHasAllSamplesOnceAWorker) {
+  const SegmentPlanner planner = Planner("epochs: 1 workers: 3 data { sharding: OFF }");
+  EXPECT_EQ(planner.epoch_positions(), 300);
+  EXPECT_EQ(planner.total_steps(), 10);
+}
+
 TEST(SegmentPlannerTest, ResumeWithinAnEpochPlansTheSamplesLeftInIt) {
   const TrainingSegment segment = Planner("epochs: 1").Next(State(7, 0, 35));
   EXPECT_EQ(segment.positions, (Slice{35, 100}));
