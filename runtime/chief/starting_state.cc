@@ -5,10 +5,27 @@
 #include "runtime/checkpoint/model_description.h"
 #include "runtime/chief/segment_planner.h"
 #include "runtime/cluster/job_plan.h"
-#include "runtime/data/sharding.h"
+#include "runtime/cluster/sample_order.h"
 
 namespace tethys {
 namespace {
+
+std::string OrderName(const std::string& text) {
+  return text.empty() ? "a full shuffle of all samples (shuffle { full {} } sharding: GLOBAL)" : text;
+}
+
+// Inside an epoch, the positions that are left mean the same samples only in the same order.
+absl::Status CheckSameOrder(const proto::JobPlan& plan, const proto::TrainingState& state,
+                            const std::string& path) {
+  const std::string order = OrderText(plan);
+  if (state.position() == 0 || state.order() == order) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      path, " was saved at position ", state.position(), " of an epoch, whose order is ",
+      OrderName(state.order()), "; the job's is ", OrderName(order),
+      ", so that the rest of the epoch would be other samples: resume with the same data.shuffle, "
+      "data.sharding, "
+      "strategy, workers and batch, or change them at the end of an epoch (checkpoint.every_epochs)"));
+}
 
 absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& state,
                        const std::string& path) {
@@ -18,13 +35,13 @@ absl::Status CheckFits(const proto::JobPlan& plan, const proto::TrainingState& s
                                                       ": resume with the same data (data.idx, "
                                                       "data.validation_samples, data.limit_samples)"));
   }
-  const int64_t used =
-      SamplesPerEpoch(plan.train_samples(), plan.global_batch(), plan.job().drop_remainder());
+  const int64_t used = SamplesPerEpoch(plan);
   if (state.seed() != plan.job().seed()) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, " was trained with seed ", state.seed(), ", which gave the initial parameters and ",
         "the sample order, the job has seed ", plan.job().seed(), ": resume with --set=seed=", state.seed()));
   }
+  TETHYS_RETURN_IF_ERROR(CheckSameOrder(plan, state, path));
   if (state.position() > 0 && state.position() >= used) {
     return absl::FailedPreconditionError(absl::StrCat(
         path, " was saved at position ", state.position(), " of an epoch, but the job uses only the first ",
@@ -76,6 +93,7 @@ absl::StatusOr<StartingState> Beginning(const proto::JobPlan& plan, const Variab
   start.state.set_seed(plan.job().seed());
   start.state.set_train_samples(plan.train_samples());
   start.state.set_global_batch_size(plan.global_batch());
+  start.state.set_order(OrderText(plan));
   start.statistics.mean.resize(statistics.arena_size());
   statistics.FillInitialValues(plan.job().seed(), {0, statistics.arena_size()}, start.statistics.mean.data());
   return start;
@@ -120,6 +138,7 @@ absl::Status ResumeFrom(const std::string& path, const proto::JobPlan& plan, con
   start.state = saved;
   start.state.set_seed(plan.job().seed());
   start.state.set_global_batch_size(plan.global_batch());
+  start.state.set_order(OrderText(plan));
   TETHYS_RETURN_IF_ERROR(CheckSlots(plan, slots, path, start));
   start.notes.push_back(absl::StrCat("resuming from ", path, ": step ", saved.step(), ", epoch ",
                                      saved.epoch() + 1, ", position ", saved.position()));

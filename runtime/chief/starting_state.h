@@ -26,7 +26,8 @@ struct StartingState {
 };
 
 // FailedPrecondition: the checkpoint has another model, data size, standardisation (if the plan has one) or
-// seed, or its position lies beyond the samples that the job uses per epoch. A resumed job without any
+// seed, or its position lies beyond the samples that the job uses per epoch, or inside an epoch of another
+// order. A resumed job without any
 // checkpoint starts anew, and a note says so. NotFound: the job has initial values, but `root` lacks their
 // checkpoint. Writes nothing, so the launcher can call it before it changes
 // the run directory.

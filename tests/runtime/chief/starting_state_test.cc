@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "runtime/cluster/job_plan.h"
+#include "runtime/cluster/sample_order.h"
 #include "tests/runtime/checkpoint/checkpoint_fixture.h"
 #include "tests/runtime/chief/small_job.h"
 
@@ -17,7 +18,8 @@ using ::testing::HasSubstr;
 // The job trains on twenty samples in steps of ten. Checkpoints have seed 3.
 class StartingStateTest : public CheckpointTest {
  protected:
-  void SaveAt(int64_t step, int64_t epoch, int64_t position, const SavedStatistics& statistics = {}) {
+  void SaveAt(int64_t step, int64_t epoch, int64_t position, const SavedStatistics& statistics = {},
+              const std::string& order = "") {
     const auto writer = Begin(step);
     for (const int slot : {0, 1}) ASSERT_TRUE(writer->Write(slot, 0, Values(slot)).ok());
     proto::TrainingState state;
@@ -26,6 +28,7 @@ class StartingStateTest : public CheckpointTest {
     state.set_position(position);
     state.set_seed(3);
     state.set_train_samples(20);
+    state.set_order(order);
     ASSERT_TRUE(writer->Commit(state, {}, statistics).ok());
   }
   absl::Status Resume(const proto::JobPlan& plan) {
@@ -64,6 +67,47 @@ TEST_F(StartingStateTest, PositionAfterTheLastUsedSample_IsRefused) {
   plan.set_global_batch(10);
   SaveAt(4, 1, 20);
   EXPECT_TRUE(absl::IsFailedPrecondition(Resume(plan)));
+}
+
+constexpr char kSharded[] = "seed: 3 workers: 2 strategy { mirrored {} } data { sharding: DATA }";
+
+TEST_F(StartingStateTest, OtherOrderInsideAnEpoch_IsRefusedWithBothOrders) {
+  SaveAt(3, 1, 10, {}, OrderText(Plan(kSharded)));
+  const auto same = FindStartingState(Plan(kSharded), model_, {"momentum"}, root_, true);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(same->state.order(), "DATA over 2 workers in steps of 10");
+  proto::JobPlan other_batch = Plan(kSharded);
+  other_batch.set_global_batch(8);
+  proto::JobPlan other_workers = Plan(kSharded);
+  other_workers.mutable_job()->set_workers(3);
+  proto::JobPlan shuffled_otherwise = Plan(kSharded);
+  shuffled_otherwise.mutable_job()->mutable_data()->mutable_shuffle()->mutable_none();
+  proto::JobPlan asynchronous = Plan(kSharded);
+  asynchronous.mutable_job()->mutable_strategy()->mutable_parameter_server()->mutable_asynchronous();
+  for (const proto::JobPlan& plan :
+       {other_batch, other_workers, shuffled_otherwise, asynchronous, Plan("seed: 3")}) {
+    const absl::Status status = Resume(plan);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("at position 10 of an epoch, whose order is DATA over 2 workers in steps of 10"));
+  }
+}
+
+TEST_F(StartingStateTest, OrderOfOldCheckpoint_IsAFullShuffle) {
+  SaveAt(3, 1, 10);
+  EXPECT_THAT(std::string(Resume(Plan(kSharded)).message()),
+              HasSubstr("whose order is a full shuffle of all samples"));
+  proto::JobPlan other_batch = Plan("seed: 3 workers: 2 strategy { mirrored {} }");
+  other_batch.set_global_batch(8);
+  EXPECT_TRUE(Resume(other_batch).ok()) << Resume(other_batch);
+}
+
+TEST_F(StartingStateTest, OtherOrderAtTheEndOfAnEpoch_IsTheStartingState) {
+  SaveAt(2, 1, 0, {}, OrderText(Plan(kSharded)));
+  const auto start =
+      FindStartingState(Plan("seed: 3 data { shuffle { none {} } }"), model_, {"momentum"}, root_, true);
+  ASSERT_TRUE(start.ok()) << start.status();
+  EXPECT_EQ(start->state.order(), "not shuffled");
 }
 
 // The statistics of a batch normalisation 'norm' with two channels; each of the two begins at a multiple of
