@@ -14,6 +14,7 @@
 #include "ps/partitioner.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/data_format.h"
+#include "runtime/data/sample_cache.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
 #include "runtime/nn/model.h"
@@ -173,13 +174,33 @@ std::string DevicesText(const proto::JobPlan& plan) {
                       PluralText(on_cpu, "worker"));
 }
 
-// What a worker holds of its data, and the order of an epoch.
+SampleSpec SampleSpecOf(const proto::JobPlan& plan) {
+  return {.shape = {plan.sample_shape().begin(), plan.sample_shape().end()},
+          .labels = {.shape = {plan.label_shape().begin(), plan.label_shape().end()},
+                     .targets = plan.job().model().loss().has_mean_squared_error()}};
+}
+
+// What a worker holds of its data, and the order of an epoch. Samples in a cache are the host's.
 int64_t DatasetBytes(const proto::JobPlan& plan) {
-  const SampleSpec spec = {.shape = {plan.sample_shape().begin(), plan.sample_shape().end()},
-                           .labels = {.shape = {plan.label_shape().begin(), plan.label_shape().end()},
-                                      .targets = plan.job().model().loss().has_mean_squared_error()}};
+  const proto::Data& data = plan.job().data();
   const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
-  return samples * FormatOf(plan.job().data()).bytes_held(spec) + OrderBytes(plan);
+  const int64_t each = data.cache() == proto::Data::NONE ? FormatOf(data).bytes_held(SampleSpecOf(plan)) : 0;
+  return samples * each + OrderBytes(plan);
+}
+
+// What data.cache keeps on each host, as a line; empty without a cache.
+std::string CacheText(const proto::JobPlan& plan) {
+  const proto::Data& data = plan.job().data();
+  if (data.cache() == proto::Data::NONE) return "";
+  const SampleSpec spec = SampleSpecOf(plan);
+  int64_t bytes = SampleCacheLayout(spec, plan.train_samples() + plan.validation_samples()).size;
+  if (plan.test_samples() > 0) bytes += SampleCacheLayout(spec, plan.test_samples()).size;
+  const std::string place =
+      data.cache() == proto::Data::MEMORY ? "memory, which its workers share, as long as one of them runs"
+      : data.cache_dir().empty()          ? "the folder .cache/tethys/data in the user's home directory"
+                                          : absl::StrCat("the folder ", data.cache_dir());
+  return absl::StrCat("Each host with workers keeps ", BytesText(bytes), " of decoded samples in ", place,
+                      ".\n");
 }
 
 std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
@@ -203,7 +224,7 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     add(AnyOnGpu(plan) ? "each worker on a CPU" : "each worker",
         {on_cpu.parameters, on_cpu.gradients, on_cpu.slots, on_cpu.activations, data});
   }
-  std::string note;
+  std::string note = CacheText(plan);
   if (AnyOnGpu(plan)) {
     const MemoryForecast on_gpu = ForecastMemory(model, MemoryNeedsOf(plan, proto::Device::CUDA));
     add("each GPU", {on_gpu.parameters, on_gpu.gradients, on_gpu.slots,
@@ -212,8 +233,8 @@ std::string MemoryTable(const proto::JobPlan& plan, const Model& model) {
     // mirrored workers need such copies is decided at run time.
     const bool staged = plan.placement().servers() > 0;
     add("its worker", {staged ? on_gpu.parameters : 0, staged ? on_gpu.gradients : 0, 0, 0, data});
-    note = absl::StrCat("cuBLAS and cuDNN take workspace on each GPU besides, at most ",
-                        BytesText(on_gpu.workspaces()), ".\n");
+    absl::StrAppend(&note, "cuBLAS and cuDNN take workspace on each GPU besides, at most ",
+                    BytesText(on_gpu.workspaces()), ".\n");
   }
   // A server has a buffer for the push of every worker, unless it adds each push on arrival (bulk-synchronous
   // training with summation ARRIVAL).

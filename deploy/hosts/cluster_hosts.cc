@@ -42,7 +42,7 @@ case "$version" in
   *"$build"*) ;;
   *) echo "the bundle holds $version, and this is build $build" >&2; exit 1 ;;
 esac
-find "$root" -mindepth 1 -maxdepth 1 -type d ! -name runs -mtime +30 -exec rm -rf {} + 2>/dev/null
+find "$root" -mindepth 1 -maxdepth 1 -type d ! -name runs ! -name data -mtime +30 -exec rm -rf {} + 2>/dev/null
 mv -T "$new" "$root/$build" 2>/dev/null || test -x "$root/$build/tethys")sh");
 }
 

@@ -7,7 +7,11 @@
 
 #include <cstdio>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/file.h"
 #include "runtime/base/status.h"
 
 namespace tethys {
@@ -25,6 +29,19 @@ std::string HostName() {
   char name[256] = "localhost";
   gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+absl::optional<int64_t> ProcessStart(int64_t process) {
+  constexpr size_t kField = 19;  // Counted behind the name (proc(5), field 22), which may hold spaces.
+  const absl::StatusOr<std::string> text = ReadFile(absl::StrCat("/proc/", process, "/stat"), 1 << 12);
+  if (!text.ok()) return absl::nullopt;
+  const size_t name_end = text->rfind(") ");
+  if (name_end == std::string::npos) return absl::nullopt;
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(absl::string_view(*text).substr(name_end + 2), ' ');
+  int64_t start = 0;
+  if (fields.size() <= kField || !absl::SimpleAtoi(fields[kField], &start)) return absl::nullopt;
+  return start;
 }
 
 void EndProcessAtOnce() { _exit(1); }

@@ -5,12 +5,18 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/types/optional.h"
+
 namespace tethys {
 
 // Resident memory of this process; 0 if /proc does not give it.
 int64_t ResidentBytes();
 
 std::string HostName();
+
+// When a process of this host started, in clock ticks since the host did; with the number it identifies a
+// process for good. Nullopt: there is no such process, or /proc does not show it.
+absl::optional<int64_t> ProcessStart(int64_t process);
 
 // Ends this process with status 1, without destructors and without waiting for its threads.
 [[noreturn]] void EndProcessAtOnce();

@@ -13,13 +13,18 @@
 namespace tethys {
 namespace {
 
+std::string VersionOf(const struct stat& info) {
+  return absl::StrCat(info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec);
+}
+
 class LocalFile final : public ByteSource {
  public:
-  LocalFile(std::string path, FileDescriptor fd, int64_t size)
-      : path_(std::move(path)), fd_(std::move(fd)), size_(size) {}
+  LocalFile(std::string path, FileDescriptor fd, const struct stat& info)
+      : path_(std::move(path)), fd_(std::move(fd)), size_(info.st_size), version_(VersionOf(info)) {}
 
   const std::string& name() const override { return path_; }
   int64_t size() const override { return size_; }
+  std::string version() const override { return version_; }
 
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const override {
     size_t done = 0;
@@ -42,6 +47,7 @@ class LocalFile final : public ByteSource {
   const std::string path_;
   const FileDescriptor fd_;
   const int64_t size_;
+  const std::string version_;
 };
 
 }  // namespace
@@ -61,7 +67,13 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::strin
   if (info.st_size == 0) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": the file is empty: fetch it again"));
   }
-  return std::make_shared<LocalFile>(path, std::move(fd), info.st_size);
+  return std::make_shared<LocalFile>(path, std::move(fd), info);
+}
+
+absl::StatusOr<std::string> LocalFileVersion(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("data file ", path));
+  return VersionOf(info);
 }
 
 absl::StatusOr<std::vector<std::string>> ExpandPaths(const std::vector<std::string>& patterns) {

@@ -19,6 +19,9 @@ class ByteSource {
   virtual ~ByteSource() = default;
   virtual const std::string& name() const = 0;  // For errors: the path.
   virtual int64_t size() const = 0;
+  // Changes when the file does, as far as can be seen without reading it: its size and the time of its last
+  // change, for keys of caches. Empty: it cannot be seen.
+  virtual std::string version() const { return ""; }
   // Fills `out` with the bytes from `offset` on. Requires that they lie within the size. Blocks. DataLoss:
   // the file has become shorter since it was opened.
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
@@ -26,6 +29,9 @@ class ByteSource {
 
 // NotFound: no such file. InvalidArgument: not a regular file, or an empty one.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::string& path);
+
+// The version of the file, without opening it. NotFound: no such file.
+absl::StatusOr<std::string> LocalFileVersion(const std::string& path);
 
 // The paths that `patterns` name, in their order; those of one pattern (glob(7)) in the order of their names.
 // A pattern without special characters is a path, whether or not the file exists. NotFound: a pattern without

@@ -18,6 +18,11 @@ const DataFormat& FormatOf(const proto::Data& data) {
   return **found;
 }
 
+absl::StatusOr<std::vector<std::string>> EveryFileOf(const proto::Data& data, DataPart part) {
+  const DataFormat& format = FormatOf(data);
+  return format.every_file != nullptr ? format.every_file(data, part) : format.files(data, part);
+}
+
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? path : path.substr(0, slash);

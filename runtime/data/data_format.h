@@ -37,6 +37,8 @@ struct DataFormat {
   // The paths of a part's files, or of some in every folder where there may be very many: a host that has
   // them has the part. NotFound: no file matches a pattern, or no such folder.
   absl::StatusOr<std::vector<std::string>> (*files)(const proto::Data& data, DataPart part) = nullptr;
+  // Every file of a part, if that is not what `files` returns; otherwise null.
+  absl::StatusOr<std::vector<std::string>> (*every_file)(const proto::Data& data, DataPart part) = nullptr;
   // Where the data is, for reports: "data/fashion-mnist".
   std::string (*place)(const proto::Data& data) = nullptr;
   // What a reader holds in memory for each sample, which many formats leave in its file.
@@ -53,6 +55,9 @@ struct DataFormat {
 
 // Requires that the data have a source.
 const DataFormat& FormatOf(const proto::Data& data);
+
+// Every file of a part of the data.
+absl::StatusOr<std::vector<std::string>> EveryFileOf(const proto::Data& data, DataPart part);
 
 // "a/b" for "a/b/c.gz".
 std::string FolderOf(const std::string& path);

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "runtime/data/augmentation.h"
+#include "runtime/data/byte_source.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/idx_source.h"
+#include "runtime/data/resized_source.h"
+#include "runtime/data/sample_cache.h"
 
 namespace tethys {
 namespace {
@@ -51,10 +55,12 @@ absl::StatusOr<Headers> ReadHeaders(const proto::Job& job) {
   const LabelRules rules = LabelRulesOf(job);
   Headers headers;
   TETHYS_ASSIGN_OR_RETURN(headers.train, format.read_header(job.data(), DataPart::kTrain, rules));
+  TETHYS_ASSIGN_OR_RETURN(headers.train.spec, ResizedSpec(job.data(), headers.train.spec));
   TETHYS_RETURN_IF_ERROR(CheckAugmentation(job, headers.train.spec));
   TETHYS_RETURN_IF_ERROR(CheckScaling(job.data(), headers.train.spec));
   if (!HasTest(job.data())) return headers;
   TETHYS_ASSIGN_OR_RETURN(headers.test, format.read_header(job.data(), DataPart::kTest, rules));
+  TETHYS_ASSIGN_OR_RETURN(headers.test.spec, ResizedSpec(job.data(), headers.test.spec));
   TETHYS_RETURN_IF_ERROR(CheckSameShapes(headers.train, headers.test));
   return headers;
 }
@@ -123,12 +129,86 @@ absl::StatusOr<InputScaling> ComputeScaling(const Dataset& train, int64_t channe
   return scaling;
 }
 
-absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Job& job, DataPart part,
-                                                         const DataHeader& header) {
+absl::StatusOr<std::shared_ptr<const SampleSource>> OpenUncached(const proto::Job& job, DataPart part,
+                                                                 const DataHeader& header) {
   TETHYS_ASSIGN_OR_RETURN(auto source, FormatOf(job.data()).open(job.data(), part, LabelRulesOf(job)));
+  TETHYS_ASSIGN_OR_RETURN(const SampleSpec spec, ResizedSpec(job.data(), source->spec()));
+  source = Resized(std::move(source), spec);
   if (source->size() == header.samples && source->spec() == header.spec) return source;
   return absl::DataLossError(
       absl::StrCat(header.values_name, " changed while it was read: start the job again"));
+}
+
+// The first and the last samples of a source.
+class EndsOfSource final : public SampleSource {
+ public:
+  EndsOfSource(std::shared_ptr<const SampleSource> source, int64_t first, int64_t last)
+      : SampleSource(source->spec(), first + last), source_(std::move(source)), first_(first) {}
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
+    return source_->Read(index < first_ ? index : index + source_->size() - size(), values, labels);
+  }
+
+ private:
+  const std::shared_ptr<const SampleSource> source_;
+  const int64_t first_;
+};
+
+// The samples of a part that the job uses: the first, for training or the test, and the last, for the
+// validation.
+struct Used {
+  int64_t first = 0, last = 0;
+};
+
+// A hash of everything that determines these samples.
+absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, const Used& used) {
+  constexpr int64_t kVersion = 1;  // Raised when a format decodes or resizes otherwise.
+  const proto::Data& data = job.data();
+  proto::Data kept = data;
+  // These change which samples are used, and how, but no sample.
+  kept.clear_validation_samples();
+  kept.clear_limit_samples();
+  kept.clear_mean();
+  kept.clear_deviation();
+  kept.clear_compute_standardisation();
+  kept.clear_per_channel();
+  kept.clear_prefetch_batches();
+  kept.clear_loader_threads();
+  kept.clear_augment();
+  kept.clear_shuffle();
+  kept.clear_sharding();
+  kept.clear_cache();
+  kept.clear_cache_dir();
+  const LabelRules rules = LabelRulesOf(job);
+  CacheKey key;
+  key.Add(kVersion).Add(kept.SerializeAsString()).Add(static_cast<int64_t>(part));
+  if (data.limit_samples() > 0) key.Add(used.first).Add(used.last);
+  key.Add(rules.targets ? 1 : 0).Add(rules.classes).Add(rules.ignored);
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, EveryFileOf(data, part));
+  for (const std::string& path : paths) {
+    TETHYS_ASSIGN_OR_RETURN(const std::string version, LocalFileVersion(path));
+    key.Add(std::filesystem::absolute(path).string()).Add(version);
+  }
+  return key.text();
+}
+
+// The used samples of a part, or, where nothing is cached, all.
+absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Job& job, DataPart part,
+                                                         const DataHeader& header, const Used& used) {
+  const proto::Data& data = job.data();
+  if (data.cache() == proto::Data::NONE) return OpenUncached(job, part, header);
+  TETHYS_ASSIGN_OR_RETURN(const HostCache cache, HostCache::Open(data.cache_dir()));
+  TETHYS_ASSIGN_OR_RETURN(const std::string key, SamplesKey(job, part, used));
+  const auto open = [&]() -> absl::StatusOr<std::shared_ptr<const SampleSource>> {
+    TETHYS_ASSIGN_OR_RETURN(auto source, OpenUncached(job, part, header));
+    return std::make_shared<EndsOfSource>(std::move(source), used.first, used.last);
+  };
+  return OpenCachedSamples(cache,
+                           {.where = data.cache(),
+                            .content = {.spec = header.spec, .samples = used.first + used.last, .key = key},
+                            .rules = LabelRulesOf(job),
+                            .threads = std::max(1, data.loader_threads()),
+                            .description = FormatOf(data).place(data)},
+                           open);
 }
 
 }  // namespace
@@ -150,7 +230,8 @@ absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& job) {
 absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(const Headers headers, ReadHeaders(job));
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, SizesOf(job.data(), headers));
-  TETHYS_ASSIGN_OR_RETURN(const auto train, Open(job, DataPart::kTrain, headers.train));
+  TETHYS_ASSIGN_OR_RETURN(const auto train,
+                          Open(job, DataPart::kTrain, headers.train, {sizes.train, sizes.validation}));
   Datasets datasets;
   datasets.file_samples = sizes.file_samples;
   datasets.train = std::make_shared<Dataset>(train, 0, sizes.train);
@@ -159,7 +240,7 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job) {
         std::make_shared<Dataset>(train, train->size() - sizes.validation, sizes.validation);
   }
   if (sizes.test > 0) {
-    TETHYS_ASSIGN_OR_RETURN(const auto test, Open(job, DataPart::kTest, headers.test));
+    TETHYS_ASSIGN_OR_RETURN(const auto test, Open(job, DataPart::kTest, headers.test, {sizes.test, 0}));
     datasets.test = std::make_shared<Dataset>(test, 0, sizes.test);
   }
   return datasets;

@@ -180,17 +180,26 @@ class ImageFolderSource final : public SampleSource {
   const bool resize_;
 };
 
-// The first picture of each class.
-absl::StatusOr<std::vector<std::string>> Paths(const proto::Data& data, DataPart part) {
-  const std::string& root = RootOf(data, part);
+// The first `most` pictures of each class.
+absl::StatusOr<std::vector<std::string>> PathsOfEach(const std::string& root, size_t most) {
   std::vector<std::string> paths;
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> classes, ClassesIn(root));
   for (const std::string& name : classes) {
     const std::string folder = absl::StrCat(root, "/", name);
     TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> pictures, NamesIn(folder, IsPicture));
-    if (!pictures.empty()) paths.push_back(absl::StrCat(folder, "/", pictures.front()));
+    for (size_t i = 0; i < std::min(most, pictures.size()); ++i) {
+      paths.push_back(absl::StrCat(folder, "/", pictures[i]));
+    }
   }
   return paths;
+}
+
+absl::StatusOr<std::vector<std::string>> FirstOfEach(const proto::Data& data, DataPart part) {
+  return PathsOfEach(RootOf(data, part), 1);
+}
+
+absl::StatusOr<std::vector<std::string>> EveryFile(const proto::Data& data, DataPart part) {
+  return PathsOfEach(RootOf(data, part), SIZE_MAX);
 }
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
@@ -213,7 +222,8 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data
 
 const DataFormat kImageFolderFormat = {.kind = proto::Data::kImageFolder,
                                        .has = Has,
-                                       .files = Paths,
+                                       .files = FirstOfEach,
+                                       .every_file = EveryFile,
                                        .place = Place,
                                        .bytes_held = BytesHeld,
                                        .read_header = ReadHeader,

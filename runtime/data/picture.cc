@@ -163,27 +163,6 @@ Between PlaceOf(int64_t at, int64_t to, int64_t from) {
   return {first, std::min(first + 1, from - 1), place - static_cast<float>(first)};
 }
 
-void Resize(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out) {
-  const int64_t channels = to[2];
-  std::vector<Between> columns(to[1]);
-  for (int64_t x = 0; x < to[1]; ++x) columns[x] = PlaceOf(x, to[1], from[1]);
-  for (int64_t y = 0; y < to[0]; ++y) {
-    const Between row = PlaceOf(y, to[0], from[0]);
-    const uint8_t* const above = in + row.first * from[1] * channels;
-    const uint8_t* const below = in + row.second * from[1] * channels;
-    for (const Between& column : columns) {
-      for (int64_t c = 0; c < channels; ++c) {
-        const auto mix = [&](const uint8_t* line) {
-          const float left = line[column.first * channels + c], right = line[column.second * channels + c];
-          return left + (right - left) * column.weight;
-        };
-        const float upper = mix(above);
-        *out++ = static_cast<uint8_t>(std::lround(upper + (mix(below) - upper) * row.weight));
-      }
-    }
-  }
-}
-
 }  // namespace
 
 Shape WithoutGreyChannel(const Shape& picture) {
@@ -223,11 +202,43 @@ absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& n
   thread_local std::vector<uint8_t> whole;
   whole.resize(own[0] * own[1] * own[2]);
   TETHYS_RETURN_IF_ERROR(DecodeWhole(bytes, name, own, whole.data()));
-  Resize(whole.data(), own, shape, values);
+  ResizePixels(whole.data(), own, shape, values);
   constexpr size_t kKept =
       1 << 24;  // A larger one is given back, so that one huge picture costs nothing later.
   if (whole.size() > kKept) whole = {};
   return absl::OkStatus();
+}
+
+void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out) {
+  const int64_t channels = to[2];
+  std::vector<Between> columns(to[1]);
+  for (int64_t x = 0; x < to[1]; ++x) columns[x] = PlaceOf(x, to[1], from[1]);
+  for (int64_t y = 0; y < to[0]; ++y) {
+    const Between row = PlaceOf(y, to[0], from[0]);
+    const uint8_t* const above = in + row.first * from[1] * channels;
+    const uint8_t* const below = in + row.second * from[1] * channels;
+    for (const Between& column : columns) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const auto mix = [&](const uint8_t* line) {
+          const float left = line[column.first * channels + c], right = line[column.second * channels + c];
+          return left + (right - left) * column.weight;
+        };
+        const float upper = mix(above);
+        *out++ = static_cast<uint8_t>(std::lround(upper + (mix(below) - upper) * row.weight));
+      }
+    }
+  }
+}
+
+void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t* out) {
+  // The pixel of a side of `size` pixels in which the centre of pixel `at` lies.
+  const auto nearest = [](int64_t at, int64_t side, int64_t size) {
+    return (2 * at + 1) * size / (2 * side);
+  };
+  for (int64_t y = 0; y < to[0]; ++y) {
+    const int32_t* const row = in + nearest(y, to[0], from[0]) * from[1];
+    for (int64_t x = 0; x < to[1]; ++x) *out++ = row[nearest(x, to[1], from[1])];
+  }
 }
 
 bool IsPicture(const Shape& sample) {

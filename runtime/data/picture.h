@@ -26,6 +26,12 @@ absl::StatusOr<Shape> ReadPictureShape(absl::Span<const uint8_t> bytes, const st
 absl::Status DecodePicture(absl::Span<const uint8_t> bytes, const std::string& name, const Shape& shape,
                            bool resize, uint8_t* values);
 
+// Brings pixels from one size to another by linear interpolation between the centres of pixels, without a
+// filter before it. Shapes are [height, width, channels] with the same channels.
+void ResizePixels(const uint8_t* in, const Shape& from, const Shape& to, uint8_t* out);
+// The same for a map of labels [height, width], of which each takes that of the nearest pixel.
+void ResizeLabels(const int32_t* in, const Shape& from, const Shape& to, int32_t* out);
+
 // Whether samples of this shape are pictures: [height, width], or with 1 or 3 channels behind these, of at
 // most 2^26 pixels.
 bool IsPicture(const Shape& sample);

@@ -125,6 +125,7 @@ class DataFormatsTest(TethysTest):
             file.write(content)
 
     def job(self, source):
+        source += f'  cache_dir: "{self.folder}/cache"\n'
         return JOB.replace(IDX_SOURCE, source).replace("validation_samples: 1000", "validation_samples: 300").replace(
             "3001", "1200")
 

@@ -1,0 +1,197 @@
+#include "runtime/data/host_cache.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+
+namespace tethys {
+namespace {
+
+constexpr char kPartial[] = ".partial";
+constexpr char kLock[] = ".lock";
+constexpr int kPollMs = 20;  // Between two attempts to get a lock.
+
+absl::StatusOr<std::string> HomeFolder() {
+  std::vector<char> buffer(1 << 14);
+  passwd entry;
+  passwd* found = nullptr;
+  const int error = getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found);
+  if (error == 0 && found != nullptr && found->pw_dir != nullptr && found->pw_dir[0] == '/') {
+    return std::string(found->pw_dir);
+  }
+  return absl::NotFoundError(
+      absl::StrCat("user ", geteuid(), " has no home directory for the cache: set data.cache_dir"));
+}
+
+struct Times {
+  timespec modified = {};
+  bool operator==(const Times& other) const {
+    return modified.tv_sec == other.modified.tv_sec && modified.tv_nsec == other.modified.tv_nsec;
+  }
+};
+Times TimesOf(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 ? Times{info.st_mtim} : Times();
+}
+
+bool SameFile(int fd, const std::string& path) {
+  struct stat held, named;
+  return fstat(fd, &held) == 0 && stat(path.c_str(), &named) == 0 && held.st_ino == named.st_ino &&
+         held.st_dev == named.st_dev;
+}
+
+absl::Status SyncPath(const std::string& path) {
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.valid() && fsync(fd.get()) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat("cannot sync ", path));
+}
+
+}  // namespace
+
+CacheKey& CacheKey::Add(absl::string_view field) {
+  Add(static_cast<int64_t>(field.size()));
+  Mix(field);
+  return *this;
+}
+
+CacheKey& CacheKey::Add(int64_t number) {
+  char bytes[sizeof(number)];
+  std::memcpy(bytes, &number, sizeof(number));
+  Mix({bytes, sizeof(bytes)});
+  return *this;
+}
+
+void CacheKey::Mix(absl::string_view bytes) {
+  constexpr absl::uint128 kPrime = absl::MakeUint128(uint64_t{1} << 24, 0x13b);
+  for (const char byte : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(byte)) * kPrime;
+}
+
+std::string CacheKey::text() const {
+  return absl::StrCat(absl::Hex(absl::Uint128High64(hash_), absl::kZeroPad16),
+                      absl::Hex(absl::Uint128Low64(hash_), absl::kZeroPad16));
+}
+
+// The file is removed while it is locked, so TryLock never takes the lock of a file without a name.
+CacheLock::~CacheLock() {
+  if (file_.valid()) unlink(path_.c_str());
+}
+
+void CacheLock::ShowProgress() const { futimens(file_.get(), nullptr); }
+
+absl::StatusOr<HostCache> HostCache::Open(const std::string& folder, Nanoseconds patience) {
+  std::string path = folder;
+  if (path.empty()) {
+    TETHYS_ASSIGN_OR_RETURN(const std::string home, HomeFolder());
+    path = absl::StrCat(home, "/.cache/tethys/data");  // Beside builds, where hosts have them.
+  }
+  TETHYS_RETURN_IF_ERROR(Annotate(CreateDirectories(path), "the folder of the cache (data.cache_dir)"));
+  if (access(path.c_str(), R_OK | W_OK | X_OK) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("the folder of the cache (data.cache_dir), ", path));
+  }
+  HostCache cache(std::move(path), patience);
+  cache.RemoveLeftovers();
+  return cache;
+}
+
+// A partial entry without a holder of its lock belongs to a process that has died.
+void HostCache::RemoveLeftovers() const {
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder_);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    absl::string_view entry = name;
+    if (!absl::ConsumeSuffix(&entry, kPartial) && !absl::ConsumeSuffix(&entry, kLock)) continue;
+    const auto lock = TryLock(entry);
+    if (lock.ok() && lock->has_value()) {
+      static_cast<void>(RemoveRecursively(absl::StrCat(PathOf(entry), kPartial)));
+    }
+  }
+}
+
+absl::StatusOr<absl::optional<CacheLock>> HostCache::TryLock(absl::string_view name) const {
+  const std::string path = absl::StrCat(PathOf(name), kLock);
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("cannot open ", path, " (data.cache_dir)"));
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK || errno == EINTR) return absl::optional<CacheLock>();
+    return ErrnoStatus(errno, absl::StrCat("cannot lock ", path, " (data.cache_dir)"));
+  }
+  // The last holder may have removed the file between these two calls.
+  if (!SameFile(file.get(), path)) return absl::optional<CacheLock>();
+  const std::string number = absl::StrCat(getpid(), "\n");
+  if (ftruncate(file.get(), 0) == 0) {
+    static_cast<void>(WriteFullyAt(file.get(), number.data(), static_cast<int64_t>(number.size()), 0, path));
+  }
+  return absl::optional<CacheLock>(CacheLock(std::move(file), path));
+}
+
+absl::StatusOr<CacheLock> HostCache::Lock(const std::string& name) const {
+  const MonotonicClock clock;
+  const std::string path = absl::StrCat(PathOf(name), kLock);
+  Times seen = TimesOf(path);
+  Nanoseconds since = clock.Now();
+  while (true) {
+    TETHYS_ASSIGN_OR_RETURN(absl::optional<CacheLock> lock, TryLock(name));
+    if (lock.has_value()) return *std::move(lock);
+    const Times now = TimesOf(path);
+    if (!(now == seen)) {
+      seen = now;
+      since = clock.Now();
+    }
+    if (clock.Now() - since >= patience_) break;
+    poll(nullptr, 0, kPollMs);
+  }
+  const absl::StatusOr<std::string> holder = ReadFile(path, 64);
+  return absl::DeadlineExceededError(
+      absl::StrCat("process ", holder.ok() ? absl::StripSuffix(*holder, "\n") : "(unknown)",
+                   " on this host makes ", PathOf(name), " and has shown no progress for ",
+                   ToSeconds(patience_), " s: look what it waits for, or end it and start the job again"));
+}
+
+absl::StatusOr<std::string> HostCache::Entry(const std::string& name, Accept accept, Make make) const {
+  const std::string path = PathOf(name), partial = absl::StrCat(path, kPartial);
+  if (FileExists(path) && accept(path)) return path;
+  TETHYS_ASSIGN_OR_RETURN(const CacheLock lock, Lock(name));
+  // Another process may have made it meanwhile.
+  if (FileExists(path)) {
+    if (accept(path)) return path;
+    TETHYS_RETURN_IF_ERROR(RemoveRecursively(path));
+  }
+  TETHYS_RETURN_IF_ERROR(RemoveRecursively(partial));
+  absl::Status status = make(partial, [&lock] { lock.ShowProgress(); });
+  if (status.ok()) status = SyncPath(partial);
+  if (status.ok() && rename(partial.c_str(), path.c_str()) != 0) {
+    status = ErrnoStatus(errno, absl::StrCat("cannot rename ", partial));
+  }
+  if (status.ok()) status = SyncDirectory(folder_);
+  if (status.ok()) return path;
+  static_cast<void>(RemoveRecursively(partial));
+  return status;
+}
+
+absl::Status ReserveInCache(int fd, int64_t size, const std::string& path) {
+  int error = posix_fallocate(fd, 0, size);
+  // Some file systems cannot reserve. A full disk then shows when it is written to.
+  if (error == EOPNOTSUPP || error == EINVAL) error = ftruncate(fd, size) == 0 ? 0 : errno;
+  if (error == 0) return absl::OkStatus();
+  const absl::Status status = ErrnoStatus(error, absl::StrCat("cannot reserve ", size, " bytes"));
+  return ExplainFullCache(status, path);
+}
+
+absl::Status ExplainFullCache(const absl::Status& status, const std::string& path) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the cache has no room for ", path, " (", status.message(),
+                   "): free space there, or name a folder on a larger disk in data.cache_dir"));
+}
+
+}  // namespace tethys

@@ -1,0 +1,322 @@
+#include "runtime/data/sample_cache.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/process.h"
+
+namespace tethys {
+namespace {
+
+constexpr int64_t kBlockBytes = 1 << 20;  // That a thread writes at a time.
+
+// With these seals no process can change or cut the memory, not even the one that made it.
+constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// ------------------------------------------------------------------------------------------ reading
+
+// Reads by system calls and not by mapped pages: a file that is cut meanwhile is an error and not a signal,
+// and what was read does not count as memory of the rank. The kernel holds one copy for all ranks either way.
+class CachedSource final : public SampleSource {
+ public:
+  CachedSource(FileDescriptor file, std::string name, const SampleCacheContent& content,
+               const LabelRules& rules)
+      : SampleSource(content.spec, content.samples),
+        file_(std::move(file)),
+        name_(std::move(name)),
+        layout_(content.spec, content.samples),
+        rules_(rules) {}
+
+  absl::Status Read(int64_t index, uint8_t* values, int32_t* labels) const override {
+    if (labels != nullptr) {
+      const int64_t place = layout_.labels_begin + index * layout_.label_bytes;
+      TETHYS_RETURN_IF_ERROR(ReadFullyAt(file_.get(), labels, layout_.label_bytes, place, name_));
+      if (!Accepts(absl::MakeConstSpan(labels, spec().labels.elements()))) {
+        return absl::DataLossError(absl::StrCat(name_, ": a label of sample ", index,
+                                                " is damaged: delete the file, and start the job again"));
+      }
+    }
+    if (values == nullptr) return absl::OkStatus();
+    const int64_t place = kSampleCacheValues + index * layout_.value_bytes;
+    return ReadFullyAt(file_.get(), values, layout_.value_bytes, place, name_);
+  }
+
+ private:
+  bool Accepts(absl::Span<const int32_t> labels) const {
+    return std::all_of(labels.begin(), labels.end(), [this](int32_t label) {
+      if (!rules_.targets) return rules_.Accepts(label);
+      float target;
+      std::memcpy(&target, &label, sizeof(target));
+      return std::isfinite(target);
+    });
+  }
+
+  const FileDescriptor file_;
+  const std::string name_;
+  const SampleCacheLayout layout_;
+  const LabelRules rules_;
+};
+
+// Whether the open file is a whole cache of this content.
+bool Holds(int fd, const SampleCacheContent& wanted) {
+  struct stat info;
+  std::vector<uint8_t> header(kSampleCacheHeader);
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+      !ReadFullyAt(fd, header.data(), kSampleCacheHeader, 0, "").ok()) {
+    return false;
+  }
+  const auto content = ParseSampleCacheHeader(header, info.st_size);
+  return content.ok() && content->key == wanted.key && content->spec == wanted.spec &&
+         content->samples == wanted.samples;
+}
+
+// ------------------------------------------------------------------------------------------ filling
+
+// Copies a source into a cache by several threads, each of which takes the next block of samples.
+class Filler {
+ public:
+  Filler(const SampleSource& source, int fd, const std::string& name, absl::FunctionRef<void()> progressed)
+      : source_(source),
+        fd_(fd),
+        name_(name),
+        progressed_(progressed),
+        layout_(source.spec(), source.size()),
+        block_(std::clamp<int64_t>(kBlockBytes / (layout_.value_bytes + layout_.label_bytes), 1,
+                                   source.size())) {}
+
+  // The error of the first sample that cannot be read, as far as it was tried.
+  absl::Status Fill(int threads) {
+    std::vector<std::thread> others;
+    for (int i = 1; i < threads; ++i) others.emplace_back([this] { Work(); });
+    Work();
+    for (std::thread& other : others) other.join();
+    MutexLock lock(mu_);
+    return failure_;
+  }
+
+ private:
+  void Work() {
+    std::vector<uint8_t> values(block_ * layout_.value_bytes);
+    std::vector<int32_t> labels(block_ * source_.spec().labels.elements());
+    while (!failed_) {
+      const int64_t first = next_.fetch_add(block_);
+      if (first >= source_.size()) return;
+      const absl::Status status = Copy(first, std::min(first + block_, source_.size()), values, labels);
+      if (!status.ok()) Fail(first, status);
+      progressed_();
+    }
+  }
+
+  absl::Status Copy(int64_t first, int64_t end, std::vector<uint8_t>& values, std::vector<int32_t>& labels) {
+    const int64_t label_elements = source_.spec().labels.elements();
+    for (int64_t i = first; i < end; ++i) {
+      TETHYS_RETURN_IF_ERROR(source_.Read(i, values.data() + (i - first) * layout_.value_bytes,
+                                          labels.data() + (i - first) * label_elements));
+    }
+    const int64_t count = end - first;
+    TETHYS_RETURN_IF_ERROR(WriteFullyAt(fd_, values.data(), count * layout_.value_bytes,
+                                        kSampleCacheValues + first * layout_.value_bytes, name_));
+    return WriteFullyAt(fd_, labels.data(), count * layout_.label_bytes,
+                        layout_.labels_begin + first * layout_.label_bytes, name_);
+  }
+
+  void Fail(int64_t first, const absl::Status& status) {
+    failed_ = true;
+    MutexLock lock(mu_);
+    if (failure_.ok() || first < failed_at_) {
+      failure_ = status;
+      failed_at_ = first;
+    }
+  }
+
+  const SampleSource& source_;
+  const int fd_;
+  const std::string& name_;
+  const absl::FunctionRef<void()> progressed_;
+  const SampleCacheLayout layout_;
+  const int64_t block_;  // Samples.
+
+  std::atomic<int64_t> next_{0};
+  std::atomic<bool> failed_{false};
+  Mutex mu_;
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  int64_t failed_at_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+using OpenSource = std::function<absl::StatusOr<std::shared_ptr<const SampleSource>>()>;
+
+// Writes a whole cache to the file, in which room is reserved.
+absl::Status FillFrom(const SampleSource& source, const SampleCacheRequest& request, int fd,
+                      const std::string& name, absl::FunctionRef<void()> progressed) {
+  TETHYS_CHECK(source.spec() == request.content.spec && source.size() == request.content.samples);
+  TETHYS_RETURN_IF_ERROR(Filler(source, fd, name, progressed).Fill(request.threads));
+  const std::string header = SampleCacheHeader(request.content);
+  return WriteFullyAt(fd, header.data(), kSampleCacheHeader, 0, name);
+}
+
+absl::Status NeedText(const absl::Status& status, const SampleCacheRequest& request) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      status.message(), "; data.cache keeps ",
+      SampleCacheLayout(request.content.spec, request.content.samples).size, " bytes of decoded samples of ",
+      request.description, ", and data.cache: NONE does without"));
+}
+
+// ------------------------------------------------------------------------------------------ on disk
+
+absl::StatusOr<std::shared_ptr<const SampleSource>> OpenOnDisk(const HostCache& cache,
+                                                               const SampleCacheRequest& request,
+                                                               const OpenSource& open_source) {
+  FileDescriptor file;
+  const auto accept = [&](const std::string& path) {
+    file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    return file.valid() && Holds(file.get(), request.content);
+  };
+  const auto make = [&](const std::string& path, absl::FunctionRef<void()> progressed) -> absl::Status {
+    TETHYS_ASSIGN_OR_RETURN(const auto source, open_source());
+    const FileDescriptor out(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!out.valid()) return ErrnoStatus(errno, absl::StrCat("cannot create ", path));
+    const int64_t size = SampleCacheLayout(request.content.spec, request.content.samples).size;
+    TETHYS_RETURN_IF_ERROR(NeedText(ReserveInCache(out.get(), size, path), request));
+    return NeedText(ExplainFullCache(FillFrom(*source, request, out.get(), path, progressed), path), request);
+  };
+  const std::string name = absl::StrCat("samples-", request.content.key);
+  TETHYS_ASSIGN_OR_RETURN(const std::string path, cache.Entry(name, accept, make));
+  if (!accept(path)) {
+    return absl::DataLossError(
+        absl::StrCat(path, " was changed as soon as it was made: delete it, and start the job again"));
+  }
+  return std::make_shared<CachedSource>(std::move(file), path, request.content, request.rules);
+}
+
+// ------------------------------------------------------------------------------------------ in memory
+
+// The ranks that hold a cache in memory are noted in a file of the host's cache, one a line: process, its
+// start, and its descriptor of the memory. A process that has ended is recognised by its number or its start.
+constexpr int64_t kMaxNote = 1 << 20;
+
+struct Owner {
+  int64_t process = 0, start = 0, descriptor = 0;
+};
+
+// The owner's memory; not valid if it has ended or its memory has.
+FileDescriptor OpenMemoryOf(const Owner& owner) {
+  if (ProcessStart(owner.process) != owner.start) return FileDescriptor();
+  const std::string path = absl::StrCat("/proc/", owner.process, "/fd/", owner.descriptor);
+  FileDescriptor memory(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return memory.valid() && fcntl(memory.get(), F_GET_SEALS) == kSeals ? std::move(memory) : FileDescriptor();
+}
+
+std::vector<Owner> LivingOwners(const std::string& note) {
+  std::vector<Owner> owners;
+  const absl::StatusOr<std::string> text = ReadFile(note, kMaxNote);
+  if (!text.ok()) return owners;
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
+    Owner owner;
+    if (words.size() == 3 && absl::SimpleAtoi(words[0], &owner.process) &&
+        absl::SimpleAtoi(words[1], &owner.start) && absl::SimpleAtoi(words[2], &owner.descriptor) &&
+        owner.process > 0 && OpenMemoryOf(owner).valid()) {
+      owners.push_back(owner);
+    }
+  }
+  return owners;
+}
+
+// The memory of one of the owners that is what the request wants; not valid if there is none.
+FileDescriptor FindMemory(const std::vector<Owner>& owners, const SampleCacheContent& content) {
+  for (const Owner& owner : owners) {
+    FileDescriptor memory = OpenMemoryOf(owner);
+    if (memory.valid() && Holds(memory.get(), content)) return memory;
+  }
+  return FileDescriptor();
+}
+
+absl::StatusOr<FileDescriptor> FillMemory(const SampleCacheRequest& request, const OpenSource& open_source,
+                                          absl::FunctionRef<void()> progressed) {
+  TETHYS_ASSIGN_OR_RETURN(const auto source, open_source());
+  const int64_t size = SampleCacheLayout(request.content.spec, request.content.samples).size;
+  const std::string remedy = absl::StrCat(size, " bytes of decoded samples of ", request.description,
+                                          ": free memory on this host, or set data.cache to DISK or NONE");
+  // The limit is checked here because the kernel returns no error when memory runs out.
+  const int64_t bound = sysconf(_SC_PHYS_PAGES) / 4 * 3 * sysconf(_SC_PAGESIZE);
+  if (size > bound) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("three quarters of this host's memory are ", bound, " bytes, too few for ", remedy));
+  }
+  FileDescriptor memory(memfd_create("tethys-samples", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.valid()) return ErrnoStatus(errno, "cannot create memory for samples");
+  if (const int error = posix_fallocate(memory.get(), 0, size); error != 0) {
+    return ErrnoStatus(error, absl::StrCat("no memory for ", remedy));
+  }
+  const std::string name = absl::StrCat("samples of ", request.description, " in memory");
+  TETHYS_RETURN_IF_ERROR(FillFrom(*source, request, memory.get(), name, progressed));
+  if (fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0)
+    return ErrnoStatus(errno, "cannot seal memory for samples");
+  return memory;
+}
+
+// Removes notes of memory that went with its last rank, unless another process is making it anew.
+void RemoveStaleNotes(const HostCache& cache, absl::string_view suffix) {
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(cache.folder());
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    if (!absl::EndsWith(name, suffix)) continue;
+    const auto lock = cache.TryLock(name);
+    const std::string path = cache.PathOf(name);
+    if (lock.ok() && lock->has_value() && LivingOwners(path).empty()) unlink(path.c_str());
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const SampleSource>> OpenInMemory(const HostCache& cache,
+                                                                 const SampleCacheRequest& request,
+                                                                 const OpenSource& open_source) {
+  // Hosts may share a file system, and then have notes of their own.
+  absl::StatusOr<std::string> boot = ReadFile("/proc/sys/kernel/random/boot_id", 64);
+  const std::string suffix =
+      absl::StrCat("-", CacheKey().Add(boot.ok() ? *boot : HostName()).text(), ".memory");
+  const std::string name = absl::StrCat("samples-", request.content.key, suffix);
+  const std::string note = cache.PathOf(name);
+  TETHYS_ASSIGN_OR_RETURN(const CacheLock lock, cache.Lock(name));
+  std::vector<Owner> owners = LivingOwners(note);
+  FileDescriptor memory = FindMemory(owners, request.content);
+  if (!memory.valid()) {
+    owners.clear();
+    RemoveStaleNotes(cache, suffix);
+    TETHYS_ASSIGN_OR_RETURN(memory, FillMemory(request, open_source, [&lock] { lock.ShowProgress(); }));
+  }
+  owners.push_back({getpid(), ProcessStart(getpid()).value_or(0), memory.get()});
+  std::string text;
+  for (const Owner& owner : owners) {
+    absl::StrAppend(&text, owner.process, " ", owner.start, " ", owner.descriptor, "\n");
+  }
+  TETHYS_RETURN_IF_ERROR(ExplainFullCache(WriteFileAtomically(note, text), note));
+  return std::make_shared<CachedSource>(std::move(memory), absl::StrCat("samples of ", request.description),
+                                        request.content, request.rules);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const SampleSource>> OpenCachedSamples(const HostCache& cache,
+                                                                      const SampleCacheRequest& request,
+                                                                      const OpenSource& open) {
+  return request.where == proto::Data::MEMORY ? OpenInMemory(cache, request, open)
+                                              : OpenOnDisk(cache, request, open);
+}
+
+}  // namespace tethys

@@ -1,0 +1,37 @@
+// Decoded samples of one part of the data, kept once a host for all its ranks (data.cache): in a file of the
+// host's cache, or in memory that has no name in the file system (memfd) and that other ranks open through
+// the rank that made it. Formats know nothing of it; dataset.cc wraps what they open.
+#ifndef TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_
+#define TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+#include "runtime/data/host_cache.h"
+#include "runtime/data/label_rules.h"
+#include "runtime/data/sample_cache_format.h"
+#include "runtime/data/sample_source.h"
+
+namespace tethys {
+
+struct SampleCacheRequest {
+  proto::Data::Cache where = proto::Data::DISK;  // MEMORY or DISK.
+  SampleCacheContent content;
+  LabelRules rules;         // Labels from the cache are checked, too.
+  int threads = 1;          // That fill it. At least 1.
+  std::string description;  // For errors: "data/pets".
+};
+
+// The samples of `content` from the cache. If it does not hold them yet, they are read from the source that
+// `open` returns, which must have this spec and number of samples; other processes of the host wait
+// meanwhile. ResourceExhausted: no room. Has the errors of `open` and of the source's samples, too.
+absl::StatusOr<std::shared_ptr<const SampleSource>> OpenCachedSamples(
+    const HostCache& cache, const SampleCacheRequest& request,
+    const std::function<absl::StatusOr<std::shared_ptr<const SampleSource>>()>& open);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_SAMPLE_CACHE_H_

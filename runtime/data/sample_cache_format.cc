@@ -1,0 +1,112 @@
+#include "runtime/data/sample_cache_format.h"
+
+#include <cstring>
+
+#include "runtime/base/crc32c.h"
+
+namespace tethys {
+namespace {
+
+constexpr uint64_t kMagic = 0x31656863'61437954u;  // "TyCache1".
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kBytes = 1;  // The type of values.
+constexpr size_t kMaxAxes = 8, kKeyLength = 32;
+constexpr int64_t kMaxCount = int64_t{1} << 46;  // Of bytes or samples. A header with more is damaged.
+
+template <typename Number>
+void Put(Number number, std::string& out) {
+  out.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+template <typename Number>
+Number Take(const uint8_t*& at) {
+  Number number;
+  std::memcpy(&number, at, sizeof(number));
+  at += sizeof(number);
+  return number;
+}
+
+void PutAxes(const Shape& shape, std::string& out) {
+  for (size_t i = 0; i < kMaxAxes; ++i) Put<uint64_t>(i < shape.size() ? shape[i] : 0, out);
+}
+
+absl::Status Damaged(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat("a cache of samples that is damaged: ", what));
+}
+
+// Takes kMaxAxes axes, of which the first `count` are the shape. Their product times `scale` is bounded.
+absl::StatusOr<Shape> TakeAxes(const uint8_t*& at, uint32_t count, int64_t scale) {
+  Shape shape;
+  int64_t product = scale;
+  for (size_t i = 0; i < kMaxAxes; ++i) {
+    const auto axis = Take<uint64_t>(at);
+    if (i >= count && axis != 0) return Damaged("its axes");
+    if (i >= count) continue;
+    if (axis < 1 || axis > static_cast<uint64_t>(kMaxCount / product)) return Damaged("its axes");
+    product *= static_cast<int64_t>(axis);
+    shape.push_back(static_cast<int64_t>(axis));
+  }
+  return shape;
+}
+
+}  // namespace
+
+SampleCacheLayout::SampleCacheLayout(const SampleSpec& spec, int64_t samples)
+    : value_bytes(spec.elements()),
+      label_bytes(spec.labels.elements() * static_cast<int64_t>(sizeof(int32_t))) {
+  constexpr int64_t kLine = 64;
+  labels_begin = (kSampleCacheValues + samples * value_bytes + kLine - 1) / kLine * kLine;
+  size = labels_begin + samples * label_bytes;
+}
+
+std::string SampleCacheHeader(const SampleCacheContent& content) {
+  const SampleSpec& spec = content.spec;
+  TETHYS_CHECK(content.key.size() == kKeyLength && spec.shape.size() <= kMaxAxes &&
+               spec.labels.shape.size() <= kMaxAxes);
+  std::string header;
+  Put(kMagic, header);
+  Put(kVersion, header);
+  Put(kBytes, header);
+  Put(static_cast<uint64_t>(content.samples), header);
+  header += content.key;
+  Put(static_cast<uint32_t>(spec.shape.size()), header);
+  Put(static_cast<uint32_t>(spec.labels.shape.size()), header);
+  PutAxes(spec.shape, header);
+  PutAxes(spec.labels.shape, header);
+  Put<uint32_t>(spec.labels.targets ? 1 : 0, header);
+  Put(Crc32c(header), header);
+  TETHYS_CHECK(static_cast<int64_t>(header.size()) == kSampleCacheHeader);
+  return header;
+}
+
+absl::StatusOr<SampleCacheContent> ParseSampleCacheHeader(absl::Span<const uint8_t> header, int64_t size) {
+  if (static_cast<int64_t>(header.size()) < kSampleCacheHeader || size < kSampleCacheValues) {
+    return Damaged("it is truncated");
+  }
+  const uint8_t* at = header.data();
+  const absl::string_view text(reinterpret_cast<const char*>(at), kSampleCacheHeader);
+  if (Take<uint64_t>(at) != kMagic) return Damaged("its first bytes");
+  if (Take<uint32_t>(at) != kVersion) return Damaged("it has another version");
+  const uint8_t* sum = header.data() + kSampleCacheHeader - sizeof(uint32_t);
+  if (Take<uint32_t>(sum) != Crc32c(text.substr(0, text.size() - sizeof(uint32_t)))) {
+    return Damaged("the checksum of its header");
+  }
+  if (Take<uint32_t>(at) != kBytes) return Damaged("the type of its values");
+  SampleCacheContent content;
+  const auto samples = Take<uint64_t>(at);
+  if (samples < 1 || samples > static_cast<uint64_t>(kMaxCount)) return Damaged("its number of samples");
+  content.samples = static_cast<int64_t>(samples);
+  content.key.assign(reinterpret_cast<const char*>(at), kKeyLength);
+  at += kKeyLength;
+  const auto axes = Take<uint32_t>(at), label_axes = Take<uint32_t>(at);
+  if (axes > kMaxAxes || label_axes > kMaxAxes) return Damaged("its number of axes");
+  TETHYS_ASSIGN_OR_RETURN(content.spec.shape, TakeAxes(at, axes, content.samples));
+  TETHYS_ASSIGN_OR_RETURN(content.spec.labels.shape, TakeAxes(at, label_axes, content.samples));
+  const auto targets = Take<uint32_t>(at);
+  if (targets > 1) return Damaged("the kind of its labels");
+  content.spec.labels.targets = targets == 1;
+  if (SampleCacheLayout(content.spec, content.samples).size != size) return Damaged("its size");
+  return content;
+}
+
+}  // namespace tethys

@@ -1,0 +1,46 @@
+// The bytes of a cache of decoded samples, in a file or in memory (sample_cache.h). Pure.
+//
+// The samples as they are before augmentation. All numbers are little-endian:
+//
+//   u64 magic, u32 version, u32 type of values, u64 samples, u8 key[32],
+//   u32 axes of a sample, u32 axes of its labels, u64 axes[8], u64 label axes[8],
+//   u32 whether labels are targets, u32 CRC-32C of all before                         kSampleCacheHeader
+//   bytes the values of all samples, one after the other                                    from
+//   kSampleCacheValues on the labels of all samples, int32 or float32 behind, from a multiple of 64
+#ifndef TETHYS_RUNTIME_DATA_SAMPLE_CACHE_FORMAT_H_
+#define TETHYS_RUNTIME_DATA_SAMPLE_CACHE_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/types/span.h"
+#include "runtime/base/status.h"
+#include "runtime/data/sample_source.h"
+
+namespace tethys {
+
+constexpr int64_t kSampleCacheHeader = 200;
+constexpr int64_t kSampleCacheValues = 4096;
+
+// Where everything lies in a cache of `samples` samples.
+struct SampleCacheLayout {
+  SampleCacheLayout(const SampleSpec& spec, int64_t samples);
+  int64_t value_bytes, label_bytes;  // Of one sample.
+  int64_t labels_begin, size;        // Bytes.
+};
+
+// What a cache holds. `key` has 32 characters (CacheKey).
+struct SampleCacheContent {
+  SampleSpec spec;
+  int64_t samples = 0;
+  std::string key;
+};
+
+std::string SampleCacheHeader(const SampleCacheContent& content);
+// Checks the header, whose bytes these are, and that it fits a file of `size` bytes. DataLoss says what is
+// wrong.
+absl::StatusOr<SampleCacheContent> ParseSampleCacheHeader(absl::Span<const uint8_t> header, int64_t size);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_SAMPLE_CACHE_FORMAT_H_
