@@ -1,8 +1,11 @@
+#include <unistd.h>
+
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "runtime/base/crc32c.h"
+#include "runtime/base/file.h"
 #include "runtime/data/dataset.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/targets.h"
@@ -10,9 +13,24 @@
 namespace tethys::fuzz {
 namespace {
 
+// Where gzipped inputs are unpacked; made only then.
+class CacheFolder {
+ public:
+  CacheFolder() : path_(absl::StrCat("/tmp/tethys-fuzz-", getpid())) {}
+  ~CacheFolder() { Require(RemoveRecursively(path_).ok(), "the cache can be removed"); }
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+};
+
 void Read(absl::string_view content, const Shape& shape) {
   const InputFile file(content);
+  const CacheFolder cache;
   proto::Job job;
+  job.mutable_data()->set_cache_dir(cache.path());
   job.mutable_data()->set_classes(10);
   auto& tfrecord = *job.mutable_data()->mutable_tfrecord();
   tfrecord.add_train(file.path());

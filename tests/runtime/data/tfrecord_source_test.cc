@@ -1,16 +1,23 @@
 // TFRecord files that TensorFlow 2 wrote are read, and damaged ones refused. The reference files hold samples
 // of [4, 5, 3] bytes; value k of sample i is 7 i + k, its label i. Their features are named as in
 // TensorFlow's scripts for ImageNet: "image/encoded" and "image/class/label".
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "proto/example.pb.h"
 #include "runtime/base/crc32c.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/tfrecord_file.h"
+#include "tests/runtime/data/idx_files.h"
+#include "tests/runtime/data/picture_files.h"
 #include "tests/runtime/data/reference_samples.h"
 #include "tests/testing/temp_directory.h"
 
@@ -43,6 +50,7 @@ class TfrecordTest : public ::testing::Test {
   proto::Job JobOf(const std::string& content, const Shape& shape = {2, 2}) {
     proto::Job job;
     job.mutable_data()->set_classes(10);
+    job.mutable_data()->set_cache_dir(directory_.Path("cache"));
     auto& tfrecord = *job.mutable_data()->mutable_tfrecord();
     tfrecord.add_train(directory_.Write("a.tfrecord", content));
     for (const int64_t side : shape) tfrecord.add_shape(side);
@@ -161,7 +169,163 @@ TEST_F(TfrecordTest, MistakesInFeaturesAreNamed) {
   EXPECT_THAT(ErrorOf(JobOf(good + Record(Sample("abcd", {1, 2}))), 1),
               HasSubstr("holds 2 integers, expected are 1"));
   EXPECT_THAT(ErrorOf(JobOf(good + Record("\xff\xff")), 1), HasSubstr("record 1 is no tf.Example message"));
-  EXPECT_THAT(ErrorOf(JobOf("\x1f\x8b" + good)), HasSubstr("a gzipped TFRecord file"));
+}
+
+// ------------------------------------------------------------------------------------------ gzipped files
+
+TEST_F(TfrecordTest, GzippedFileHasTheSamplesOfThePlainOne) {
+  std::string content;
+  for (int i = 0; i < 10; ++i) content += Record(Sample(std::string(4, static_cast<char>(i)), {i}));
+  const std::string half = content.substr(0, content.size() / 2);
+  // Streams may follow one another.
+  for (const std::string& packed :
+       {testing::Gzip(content), testing::Gzip(half) + testing::Gzip(content.substr(half.size()))}) {
+    const Datasets data = LoadDatasets(JobOf(packed)).value();
+    ASSERT_EQ(data.train->size(), 10);
+    uint8_t values[4];
+    ASSERT_TRUE(data.train->ReadValues(7, values).ok());
+    EXPECT_THAT(values, ::testing::Each(7));
+  }
+}
+
+TEST_F(TfrecordTest, DamagedGzipNamesTheFileAndLeavesNothing) {
+  const std::string packed = testing::Gzip(Record(Sample("abcd", {1})));
+  for (size_t size = 2; size < packed.size(); ++size) {
+    EXPECT_THAT(ErrorOf(JobOf(packed.substr(0, size))),
+                AllOf(HasSubstr("a.tfrecord"), HasSubstr("truncated")))
+        << size;
+  }
+  std::string changed = packed;
+  changed[packed.size() - 6] ^= 1;  // In the checksum.
+  for (const std::string& damaged : {changed, packed + "more", testing::Gzip("")}) {
+    EXPECT_THAT(ErrorOf(JobOf(damaged)), AllOf(HasSubstr("a.tfrecord"), HasSubstr("gzip stream is damaged")));
+  }
+  EXPECT_THAT(ListDirectory(directory_.Path("cache")).value(), ::testing::IsEmpty());
+  // A whole gzip stream of a damaged file.
+  EXPECT_THAT(ErrorOf(JobOf(testing::Gzip("no records"))),
+              AllOf(HasSubstr("a.tfrecord (unpacked"), HasSubstr("cut")));
+}
+
+// ------------------------------------------------------------------------------------------ the index
+
+class RecordIndexTest : public TfrecordTest {
+ protected:
+  // A job on records that are large enough together to be indexed.
+  proto::Job LargeJob() {
+    std::string content;
+    proto::Example example;
+    for (int i = 0; static_cast<int64_t>(content.size()) < RecordFile::kLeastIndexed; ++i) {
+      TETHYS_CHECK(example.ParseFromString(Sample(std::string(4, static_cast<char>(i)), {i % 10})));
+      (*example.mutable_features()->mutable_feature())["text"].mutable_bytes_list()->add_value(
+          std::string(i % 7 * 30'000, 'x'));
+      content += Record(example.SerializeAsString());
+      records_ = i + 1;
+    }
+    return JobOf(content);
+  }
+  void ExpectSamples(const proto::Job& job) {
+    const auto data = LoadDatasets(job);
+    ASSERT_TRUE(data.ok()) << data.status();
+    ASSERT_EQ(data->train->size(), records_);
+    for (int i = 0; i < records_; ++i) {
+      uint8_t values[4];
+      int32_t label = -1;
+      ASSERT_TRUE(data->train->Read(i, values, &label).ok());
+      EXPECT_EQ(label, i % 10);
+      EXPECT_THAT(values, ::testing::Each(i));
+    }
+  }
+  std::vector<std::string> Names() { return ListDirectory(directory_.Path("cache")).value(); }
+
+  int records_ = 0;
+};
+
+TEST_F(RecordIndexTest, SecondOpeningReadsTheIndex) {
+  const proto::Job job = LargeJob();
+  ExpectSamples(job);
+  ASSERT_THAT(Names(), ::testing::ElementsAre(::testing::StartsWith("records-")));
+  // The lengths of records are not read again: that one of them is damaged is seen only when it is read.
+  const std::string path = job.data().tfrecord().train(0);
+  struct stat before;
+  ASSERT_EQ(stat(path.c_str(), &before), 0);
+  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out).seekp(9).put('?');
+  const timespec times[] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  ExpectSamples(job);
+}
+
+TEST_F(RecordIndexTest, DamagedIndexIsMadeAnew) {
+  const proto::Job job = LargeJob();
+  ExpectSamples(job);
+  const std::string path = directory_.Path("cache/" + Names().at(0)), good = ReadFile(path).value();
+  for (size_t at = 0; at < good.size(); at += 5) {
+    std::string damaged = good;
+    damaged[at] ^= 4;
+    ASSERT_TRUE(WriteFileAtomically(path, damaged).ok());
+    ExpectSamples(job);
+    EXPECT_EQ(ReadFile(path).value(), good) << at;
+  }
+  ASSERT_TRUE(WriteFileAtomically(path, good.substr(0, good.size() - 8)).ok());
+  ExpectSamples(job);
+}
+
+TEST_F(RecordIndexTest, ChangedFileGetsANewIndex) {
+  ExpectSamples(LargeJob());
+  const proto::Job again = LargeJob();
+  const std::string& path = again.data().tfrecord().train(0);
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+  ExpectSamples(again);
+  EXPECT_EQ(Names().size(), 2u);
+}
+
+TEST_F(RecordIndexTest, WithoutACacheTheIndexIsHeldInMemory) {
+  proto::Job job = LargeJob();
+  job.mutable_data()->set_cache_dir(directory_.Write("file", "no folder") + "/below");
+  ExpectSamples(job);
+}
+
+TEST_F(RecordIndexTest, DamagedFileIsNamedWithTheRecord) {
+  proto::Job job = LargeJob();
+  std::string content = ReadFile(job.data().tfrecord().train(0)).value();
+  EXPECT_THAT(ErrorOf(JobOf(content.substr(0, content.size() - 1))), HasSubstr("a.tfrecord, record"));
+  EXPECT_THAT(Names(), ::testing::IsEmpty());
+}
+
+// ------------------------------------------------------------------------------------------ resizing
+
+TEST_F(TfrecordTest, PicturesOfUnlikeSizesAreBroughtToOne) {
+  const auto picture = [](int64_t side, uint8_t value) {
+    return testing::Png(std::vector<uint8_t>(side * side, value), side, side, 1);
+  };
+  const std::string content = Record(Sample(picture(2, 7), {0, 1, 2, 3})) +
+                              Record(Sample(picture(4, 9), {4, 4, 5, 5, 4, 4, 5, 5, 6, 6, 7, 7, 6, 6, 7, 7}));
+  EXPECT_THAT(ErrorOf(JobOf(content, {}), 1), HasSubstr("holds 16 integers, expected are 4"));
+  proto::Job job = JobOf(content, {});
+  job.mutable_data()->mutable_resize()->set_height(2);
+  job.mutable_data()->mutable_resize()->set_width(4);
+  const Datasets data = LoadDatasets(job).value();
+  ASSERT_EQ(data.train->sample_shape(), (Shape{2, 4}));
+  ASSERT_EQ(data.train->label_format().shape, (Shape{2, 4}));
+  uint8_t values[8];
+  int32_t labels[8];
+  ASSERT_TRUE(data.train->Read(0, values, labels).ok());
+  EXPECT_THAT(values, ::testing::Each(7));
+  EXPECT_THAT(labels, ::testing::ElementsAre(0, 0, 1, 1, 2, 2, 3, 3));
+  ASSERT_TRUE(data.train->Read(1, values, labels).ok());
+  EXPECT_THAT(values, ::testing::Each(9));
+  EXPECT_THAT(labels, ::testing::ElementsAre(4, 4, 5, 5, 6, 6, 7, 7));
+}
+
+TEST_F(TfrecordTest, RawImagesAndTheirMapsAreResized) {
+  proto::Job job = JobOf(Record(Sample(std::string("\0\100\200\300", 4), {1, 2, 3, 4})));
+  job.mutable_data()->mutable_resize()->set_height(1);
+  job.mutable_data()->mutable_resize()->set_width(4);
+  const Datasets data = LoadDatasets(job).value();
+  uint8_t values[4];
+  int32_t labels[4];
+  ASSERT_TRUE(data.train->Read(0, values, labels).ok());
+  EXPECT_THAT(values, ::testing::ElementsAre(64, 80, 112, 128));
+  EXPECT_THAT(labels, ::testing::ElementsAre(3, 3, 4, 4));
 }
 
 }  // namespace

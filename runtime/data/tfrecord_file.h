@@ -1,0 +1,73 @@
+// A TFRecord file whose records are read by number. It is a sequence of records (TensorFlow,
+// core/lib/io/record_writer.h):
+//
+//   u64 length, u32 masked CRC-32C of the length, the payload, u32 masked CRC-32C of the payload;
+//   little-endian
+//
+// The first opening reads the lengths of all records. Where each begins is kept in the host's cache, so that
+// the next opening is fast and the memory does not grow with the number of records:
+//
+//   u64 magic, u32 version, u32 CRC-32C of the places, u64 records, u64 size of the file, u8 key[32], u32
+//   zero, u32 CRC-32C of all before, then for each record u64 place; little-endian
+//
+// A small file's places, and those of a file whose version is unknown or if there is no cache, are held in
+// memory. A gzipped file is unpacked into the host's cache, and read there. Immutable and thread-safe once it
+// is open.
+#ifndef TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
+#define TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "runtime/base/file.h"
+#include "runtime/base/status.h"
+#include "runtime/data/byte_source.h"
+
+namespace tethys {
+
+constexpr int64_t kRecordIndexHeader = 72;
+
+struct RecordIndexContent {
+  uint32_t places_crc = 0;
+  int64_t records = 0;
+  int64_t file_size = 0;
+  std::string key;  // CacheKey::text.
+};
+std::string RecordIndexHeader(const RecordIndexContent& content);
+// Checks the header and that it fits an index of `size` bytes. DataLoss says what is wrong.
+absl::StatusOr<RecordIndexContent> ParseRecordIndexHeader(absl::Span<const uint8_t> header, int64_t size);
+
+class RecordFile {
+ public:
+  // Files of fewer bytes have no index in the cache.
+  static constexpr int64_t kLeastIndexed = 1 << 20;
+
+  // `cache_dir` as in HostCache::Open. DataLoss and InvalidArgument name the file and the record.
+  static absl::StatusOr<RecordFile> Open(std::shared_ptr<const ByteSource> bytes,
+                                         const std::string& cache_dir);
+
+  int64_t records() const { return records_; }
+  // For errors: "train.tfrecord, record 3".
+  std::string Name(int64_t record) const { return absl::StrCat(bytes_->name(), ", record ", record); }
+  // The payload of a record, valid until the next call on this thread. DataLoss: its checksum is wrong.
+  absl::StatusOr<absl::string_view> ReadPayload(int64_t record) const;
+
+ private:
+  explicit RecordFile(std::shared_ptr<const ByteSource> bytes) : bytes_(std::move(bytes)) {}
+  absl::Status FindPlaces(const std::string& cache_dir);
+  absl::Status OpenIndex(const std::string& cache_dir, absl::Status& damage);
+
+  std::shared_ptr<const ByteSource> bytes_;
+  int64_t records_ = 0;
+  std::vector<int64_t> held_;  // Where each record begins, unless there is an index.
+  FileDescriptor index_;
+  std::string index_path_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_TFRECORD_FILE_H_
