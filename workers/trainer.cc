@@ -6,6 +6,7 @@
 
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
+#include "runtime/data/chief_copies.h"
 #include "runtime/data/sharding.h"
 #include "runtime/job/job.h"
 #include "runtime/nn/memory_forecast.h"
@@ -50,7 +51,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TaskOptions& task
 absl::Status Trainer::Build(RingListener& listener) {
   const proto::JobPlan& plan = setup_.plan();
   const proto::Job& job = plan.job();
-  TETHYS_ASSIGN_OR_RETURN(datasets_, LoadDatasets(job));
+  TETHYS_ASSIGN_OR_RETURN(datasets_, OpenData());
   if (datasets_.train->size() != plan.train_samples()) {
     return absl::FailedPreconditionError(
         absl::StrCat("this host's training data has ", datasets_.train->size(), " samples, the job's has ",
@@ -72,6 +73,16 @@ absl::Status Trainer::Build(RingListener& listener) {
                                          [this] { return session_.peers_compute(); }));
   TETHYS_RETURN_IF_ERROR(replica_->Attach(std::move(strategy)));
   return TakeParameters();
+}
+
+// Fetches what lies on the chief's machine, and opens the data.
+absl::StatusOr<Datasets> Trainer::OpenData() {
+  proto::Job job = setup_.plan().job();
+  const auto read = [this](const std::string& path, int64_t offset, TaskSession::TakeBytes take) {
+    return session_.ReadDataFile(path, offset, take);
+  };
+  TETHYS_ASSIGN_OR_RETURN(*job.mutable_data(), FetchFromChief(job.data(), setup_.chief_file(), read));
+  return LoadDatasets(job);
 }
 
 absl::Status Trainer::CreateReplica(Model model) {

@@ -54,6 +54,7 @@ class Trainer {
  private:
   Trainer(const TaskOptions& task, const proto::Setup& setup, TaskSession& session, const Clock& clock);
   absl::Status Build(RingListener& listener);
+  absl::StatusOr<Datasets> OpenData();
   absl::Status CreateReplica(Model model);
   absl::Status TakeParameters();
 

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "deploy/process/ssh.h"
 #include "runtime/base/file.h"
+#include "runtime/data/chief_files.h"
 #include "runtime/data/dataset.h"
 
 namespace tethys {
@@ -64,17 +65,19 @@ std::vector<std::string> Lacks(const RemoteResult& result) {
 
 absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, const Places& places,
                                                          const std::vector<std::string>& cuda_library_path) {
-  HostNeeds of_reader;
+  HostNeeds of_reader, of_worker;
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, DataFiles(job.data()));
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(of_reader.files[path], FileSize(path));
   }
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths_of_workers, DataFilesOfWorkers(job.data()));
+  for (const std::string& path : paths_of_workers) of_worker.files[path] = of_reader.files[path];
   std::map<std::string, HostNeeds> needs;
   // The chief reads the data, too.
   if (!places.chief.ssh.empty()) needs[places.chief.host] = of_reader;
   for (size_t i = 0; i < places.workers.size(); ++i) {
     HostNeeds& of_host = needs[places.workers[i].host];
-    if (!places.workers[i].ssh.empty()) of_host.files = of_reader.files;
+    if (!places.workers[i].ssh.empty()) of_host.files.insert(of_worker.files.begin(), of_worker.files.end());
     if (!OnGpu(job, places, i)) continue;
     ++of_host.gpus;
     of_host.bf16 = job.device().precision() == proto::Device::BF16;

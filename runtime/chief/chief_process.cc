@@ -27,6 +27,7 @@
 #include "runtime/chief/starting_state.h"
 #include "runtime/cluster/job_plan.h"
 #include "runtime/cluster/sample_order.h"
+#include "runtime/data/chief_files.h"
 #include "runtime/job/job.h"
 #include "runtime/telemetry/resource_log.h"
 #include "runtime/telemetry/resource_sampler.h"
@@ -40,6 +41,7 @@ constexpr Nanoseconds kTick = 100 * kMillisecond;
 // The most bytes of the journal (about a million lines) that are kept in memory while the file cannot be
 // written.
 constexpr int64_t kMostUnwrittenBytes = int64_t{64} << 20;
+constexpr size_t kMostFieldHead = 8;  // Bytes before a message in another.
 
 class ChiefProcess final : public ChiefEvents {
  public:
@@ -47,6 +49,7 @@ class ChiefProcess final : public ChiefEvents {
       : options_(options), job_(options.plan.job()), progress_(options.progress_fd), loop_(clock_) {}
 
   absl::Status Run() {
+    TETHYS_RETURN_IF_ERROR(ListDataFiles());
     TETHYS_RETURN_IF_ERROR(Open());
     TETHYS_ASSIGN_OR_RETURN(
         server_, ChiefServer::Start(options_.listen, {options_.token, options_.plan.job_id(), options_.tls},
@@ -88,6 +91,10 @@ class ChiefProcess final : public ChiefEvents {
   absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) override {
     if (reader_ == nullptr) return absl::NotFoundError("this job starts from no checkpoint");
     return reader_->Read(slot, begin, out);
+  }
+  absl::Status ReadDataFile(const std::string& path, int64_t offset,
+                            absl::FunctionRef<absl::Status(absl::string_view)> take) override {
+    return data_files_.Read(path, offset, take);
   }
 
  private:
@@ -132,6 +139,23 @@ class ChiefProcess final : public ChiefEvents {
     return absl::OkStatus();
   }
 
+  // Finds the files that workers will fetch, which takes as long as reading them once. Empty events show the
+  // launcher meanwhile that the chief is alive.
+  absl::Status ListDataFiles() {
+    auto listed = std::async(std::launch::async, [this] { return ChiefFiles::List(job_.data()); });
+    while (listed.wait_for(std::chrono::nanoseconds(kTick)) != std::future_status::ready) {
+      progress_.Add(proto::ProgressEvent());
+    }
+    TETHYS_ASSIGN_OR_RETURN(data_files_, listed.get());
+    size_t bytes = options_.plan.ByteSizeLong();
+    for (const proto::ChiefFile& file : data_files_.files()) bytes += file.ByteSizeLong() + kMostFieldHead;
+    if (bytes <= static_cast<size_t>(kMaxPlanBytes)) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("the names of the ", data_files_.files().size(),
+                     " files of chief:// take, with the plan, ", bytes, " bytes, and at most ", kMaxPlanBytes,
+                     " are sent: pack the samples into fewer files (tethys data convert --to=tfrecord)"));
+  }
+
   // Null if there is nothing to write: workers without servers save all variables.
   std::function<absl::Status(CheckpointWriter&)> FrozenWriter(const VariableSet& variables) const {
     if (!job_.strategy().has_parameter_server() || variables.frozen().empty()) return nullptr;
@@ -169,7 +193,7 @@ class ChiefProcess final : public ChiefEvents {
   }
 
   void Do(SendOrder& action) {
-    if (action.order.has_setup()) CompleteSetup(*action.order.mutable_setup());
+    if (action.order.has_setup()) CompleteSetup(action.task.role, *action.order.mutable_setup());
     server_->Send(action.task, MemberIncarnation(action.task), action.order);
   }
   void Do(WriteJournal& action) { journal_buffer_ += action.line; }
@@ -298,10 +322,13 @@ class ChiefProcess final : public ChiefEvents {
     return WriteSummary(options_.run_dir, summary);
   }
 
-  // Adds the chief's host to an order. The first Setup lists all members and thereby all machines, so
-  // sampling begins with it.
-  void CompleteSetup(proto::Setup& setup) {
+  // Adds the chief's host and, for workers, its files of data to an order. The first Setup lists all members
+  // and thereby all machines, so sampling begins with it.
+  void CompleteSetup(proto::Role role, proto::Setup& setup) {
     setup.set_chief_host(host_);
+    if (role == proto::WORKER) {
+      setup.mutable_chief_file()->Assign(data_files_.files().begin(), data_files_.files().end());
+    }
     setup.set_restore_slots(restores_slots_);
     if (resources_ == nullptr || sampler_ != nullptr) return;
     std::set<std::string> hosts = {host_};
@@ -362,6 +389,7 @@ class ChiefProcess final : public ChiefEvents {
   const MonotonicClock clock_;
   const std::string host_ = options_.host.empty() ? HostName() : options_.host;
   std::unique_ptr<CheckpointReader> reader_;  // Null: the job starts with random values.
+  ChiefFiles data_files_;
   bool restores_slots_ = false;
   ProgressPipe progress_;
 

@@ -218,6 +218,17 @@ class GrpcChiefServer final : public ChiefServer, private proto::Chief::Service 
     return grpc::Status::OK;
   }
 
+  grpc::Status ReadDataFile(grpc::ServerContext* context, const proto::ReadDataFileRequest* request,
+                            grpc::ServerWriter<proto::DataFileChunk>* writer) override {
+    if (absl::Status status = Authenticate(*context).status(); !status.ok()) return ToGrpcStatus(status);
+    proto::DataFileChunk chunk;
+    return ToGrpcStatus(
+        events_.ReadDataFile(request->path(), request->offset(), [&](absl::string_view bytes) {
+          chunk.set_data(bytes.data(), bytes.size());
+          return writer->Write(chunk) ? absl::OkStatus() : absl::CancelledError("the reader went away");
+        }));
+  }
+
   grpc::Status WriteCheckpoint(grpc::ServerContext* context,
                                grpc::ServerReader<proto::CheckpointChunk>* reader,
                                proto::WriteCheckpointReply*) override {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "proto/chief.pb.h"
 #include "runtime/base/clock.h"
@@ -30,6 +32,9 @@ class ChiefEvents {
                                   absl::Span<const float> values) = 0;
   // Reads from the checkpoint that the job resumes from.
   virtual absl::Status ReadRange(int slot, int64_t begin, absl::Span<float> out) = 0;
+  // Reads a file of data that the job names as chief://PATH; see ChiefFiles::Read.
+  virtual absl::Status ReadDataFile(const std::string& path, int64_t offset,
+                                    absl::FunctionRef<absl::Status(absl::string_view bytes)> take) = 0;
 };
 
 class ChiefServer {

@@ -29,6 +29,10 @@ class RefusingChief final : public ChiefEvents {
   void OnGone(TaskId, uint32_t) override {}
   absl::Status WriteChunk(int64_t, int, int64_t, absl::Span<const float>) override { return Nothing(); }
   absl::Status ReadRange(int, int64_t, absl::Span<float>) override { return Nothing(); }
+  absl::Status ReadDataFile(const std::string&, int64_t,
+                            absl::FunctionRef<absl::Status(absl::string_view)>) override {
+    return Nothing();
+  }
 
   // Blocks until `tasks` tasks have been refused, or until `deadline`. Returns the number refused.
   int Await(int tasks, Nanoseconds deadline, const Clock& clock) {

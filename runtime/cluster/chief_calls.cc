@@ -89,6 +89,21 @@ absl::Status ChiefCalls::ReadCheckpoint(int slot, int64_t begin, absl::Span<floa
   return absl::OkStatus();
 }
 
+absl::Status ChiefCalls::ReadDataFile(const std::string& path, int64_t offset, TaskSession::TakeBytes take) {
+  Call call(open_);
+  TETHYS_RETURN_IF_ERROR(AddHandshake(call.context()));
+  proto::ReadDataFileRequest request;
+  request.set_path(path);
+  request.set_offset(offset);
+  auto reader = stub_->ReadDataFile(&call.context(), request);
+  proto::DataFileChunk chunk;
+  absl::Status taken;
+  while (taken.ok() && reader->Read(&chunk)) taken = take(chunk.data());
+  if (!taken.ok()) call.context().TryCancel();
+  const absl::Status status = FromGrpcStatus(reader->Finish());
+  return taken.ok() ? status : taken;
+}
+
 absl::Status ChiefCalls::WriteCheckpoint(int64_t save_id, const TaskSession::Source& source) {
   Call call(open_);
   TETHYS_RETURN_IF_ERROR(AddHandshake(call.context()));

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <set>
+#include <string>
 
 #include "absl/types/span.h"
 #include "proto/chief.grpc.pb.h"
@@ -74,8 +75,9 @@ class ChiefCalls {
   }
   grpc::ClientContext& session() { return session_.context(); }
 
-  // As TaskSession::ReadCheckpoint and TaskSession::WriteCheckpoint.
+  // As the functions of TaskSession with these names.
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out);
+  absl::Status ReadDataFile(const std::string& path, int64_t offset, TaskSession::TakeBytes take);
   absl::Status WriteCheckpoint(int64_t save_id, const TaskSession::Source& source);
 
  private:

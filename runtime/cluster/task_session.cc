@@ -104,6 +104,9 @@ class GrpcTaskSession final : public TaskSession {
   absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) override {
     return chief_.ReadCheckpoint(slot, begin, out);
   }
+  absl::Status ReadDataFile(const std::string& path, int64_t offset, TakeBytes take) override {
+    return chief_.ReadDataFile(path, offset, take);
+  }
   absl::Status WriteCheckpoint(int64_t save_id, Source source) override {
     return chief_.WriteCheckpoint(save_id, source);
   }

@@ -17,9 +17,11 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "proto/chief.pb.h"
@@ -68,6 +70,12 @@ class TaskSession {
   // Reads elements [begin, begin + out.size()) of a slot (0: parameters) from the checkpoint the job resumes
   // from. Blocks until they have arrived or the chief is lost.
   virtual absl::Status ReadCheckpoint(int slot, int64_t begin, absl::Span<float> out) = 0;
+
+  // Reads a file that the job names as chief://PATH from `offset` on: calls `take` with the bytes that
+  // follow, until the end or an error of `take`, which it returns. Blocks until they have arrived or the
+  // chief is lost. Unavailable: the stream broke; the rest can be read anew.
+  using TakeBytes = absl::FunctionRef<absl::Status(absl::string_view bytes)>;
+  virtual absl::Status ReadDataFile(const std::string& path, int64_t offset, TakeBytes take) = 0;
 
   // Streams ranges into the checkpoint being saved: `source` calls `write` any number of times, with ranges
   // of any length. Blocks until the chief has them all or is lost.

@@ -6,6 +6,7 @@
 
 #include "runtime/data/augmentation.h"
 #include "runtime/data/byte_source.h"
+#include "runtime/data/chief_paths.h"
 #include "runtime/data/data_format.h"
 #include "runtime/data/idx_source.h"
 #include "runtime/data/resized_source.h"
@@ -129,6 +130,14 @@ absl::StatusOr<InputScaling> ComputeScaling(const Dataset& train, int64_t channe
   return scaling;
 }
 
+// The job with chief:// left out of its paths: only processes of the chief's machine read them.
+absl::StatusOr<proto::Job> ReadHere(const proto::Job& named) {
+  TETHYS_RETURN_IF_ERROR(ChiefPathsOf(named.data()).status());
+  proto::Job job = named;
+  *job.mutable_data() = OnChiefsMachine(named.data());
+  return job;
+}
+
 absl::StatusOr<std::shared_ptr<const SampleSource>> OpenUncached(const proto::Job& job, DataPart part,
                                                                  const DataHeader& header) {
   TETHYS_ASSIGN_OR_RETURN(auto source, FormatOf(job.data()).open(job.data(), part, LabelRulesOf(job)));
@@ -183,6 +192,9 @@ absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, con
   key.Add(kVersion).Add(kept.SerializeAsString()).Add(static_cast<int64_t>(part));
   if (data.limit_samples() > 0) key.Add(used.first).Add(used.last);
   key.Add(rules.targets ? 1 : 0).Add(rules.classes).Add(rules.ignored);
+  // The names of folders for training number the classes of the test, too.
+  TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> names, FormatOf(data).files(data, DataPart::kTrain));
+  for (const std::string& name : names) key.Add(name);
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, EveryFileOf(data, part));
   for (const std::string& path : paths) {
     TETHYS_ASSIGN_OR_RETURN(const std::string version, LocalFileVersion(path));
@@ -213,7 +225,8 @@ absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Job& job, 
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> DataFiles(const proto::Data& data) {
+absl::StatusOr<std::vector<std::string>> DataFiles(const proto::Data& named) {
+  const proto::Data data = OnChiefsMachine(named);
   const DataFormat& format = FormatOf(data);
   TETHYS_ASSIGN_OR_RETURN(std::vector<std::string> paths, format.files(data, DataPart::kTrain));
   if (!HasTest(data)) return paths;
@@ -222,12 +235,21 @@ absl::StatusOr<std::vector<std::string>> DataFiles(const proto::Data& data) {
   return paths;
 }
 
-absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& job) {
-  TETHYS_ASSIGN_OR_RETURN(const Headers headers, ReadHeaders(job));
-  return SizesOf(job.data(), headers);
+absl::StatusOr<DatasetSizes> ReadDatasetSizes(const proto::Job& named) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
+  const absl::StatusOr<Headers> headers = ReadHeaders(job);
+  if (absl::IsNotFound(headers.status()) && !ChiefPathsOf(named.data())->empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(headers.status().message(),
+                     " (chief://PATH is a file of the chief's machine, which the command reads, too: run it "
+                     "there, or put the same file here)"));
+  }
+  TETHYS_RETURN_IF_ERROR(headers.status());
+  return SizesOf(job.data(), *headers);
 }
 
-absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job) {
+absl::StatusOr<Datasets> LoadDatasets(const proto::Job& named) {
+  TETHYS_ASSIGN_OR_RETURN(const proto::Job job, ReadHere(named));
   TETHYS_ASSIGN_OR_RETURN(const Headers headers, ReadHeaders(job));
   TETHYS_ASSIGN_OR_RETURN(const DatasetSizes sizes, SizesOf(job.data(), headers));
   TETHYS_ASSIGN_OR_RETURN(const auto train,

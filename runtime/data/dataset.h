@@ -45,6 +45,10 @@ class Dataset {
   const int64_t size_;
 };
 
+// In all functions that take a job or its data, chief://PATH is the file PATH of this machine: the command
+// reads it to plan, so it runs on the chief's machine, or has the same files. Workers fetch it first
+// (chief_copies.h).
+
 // The files by which a host shows that it has the data; see DataFormat::files.
 absl::StatusOr<std::vector<std::string>> DataFiles(const proto::Data& data);
 

@@ -36,6 +36,7 @@ class ScriptedSession : public TaskSession {
   bool peers_compute() const override { return false; }
   absl::Status ReadCheckpoint(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
   absl::Status WriteCheckpoint(int64_t, Source) override { return absl::OkStatus(); }
+  absl::Status ReadDataFile(const std::string&, int64_t, TakeBytes) override { return absl::OkStatus(); }
   void Close() override {}
 
  private:

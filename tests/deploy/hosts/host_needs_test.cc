@@ -51,6 +51,17 @@ TEST_F(HostNeedsTest, ChiefAndWorkersNeedFilesOfSameSize) {
   for (const auto& [host, of_host] : needs) EXPECT_THAT(of_host.files, files) << host;
 }
 
+TEST_F(HostNeedsTest, WorkersNeedNoFilesOfTheChief) {
+  proto::Idx& idx = *job_.mutable_data()->mutable_idx();
+  idx.set_train_images("chief://" + idx.train_images());
+  std::map<std::string, HostNeeds> needs = Needs();
+  EXPECT_THAT(needs["master"].files,
+              UnorderedElementsAre(Pair(directory_.Path("images"), 4), Pair(directory_.Path("labels"), 2)));
+  EXPECT_THAT(needs["slave1"].files, ElementsAre(Pair(directory_.Path("labels"), 2)));
+  idx.set_train_labels("chief://" + idx.train_labels());
+  EXPECT_TRUE(Needs()["slave2"].empty());
+}
+
 TEST_F(HostNeedsTest, ThisMachineNeedsNoFiles) {
   places_.workers[0].ssh = places_.workers[1].ssh = {};
   EXPECT_TRUE(Needs()["slave1"].empty());

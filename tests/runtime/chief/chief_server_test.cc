@@ -24,6 +24,10 @@ class CountingChief final : public ChiefEvents {
     return absl::OkStatus();
   }
   absl::Status ReadRange(int, int64_t, absl::Span<float>) override { return absl::OkStatus(); }
+  absl::Status ReadDataFile(const std::string&, int64_t,
+                            absl::FunctionRef<absl::Status(absl::string_view)> take) override {
+    return take("data");
+  }
 
   void WaitUntilHeard(int worker) { WaitFor(worker, heard_); }
   void WaitUntilGone(int worker) { WaitFor(worker, gone_); }
@@ -89,6 +93,25 @@ class BareTask {
   std::unique_ptr<grpc::ClientReaderWriter<proto::FromTask, proto::ToTask>> stream_;
 };
 
+// Calls ReadDataFile with a handshake made with `token`; returns the status and sets `bytes` to what came.
+grpc::StatusCode ReadFile(const std::string& address, const JobToken& token, std::string& bytes) {
+  const auto stub = proto::Chief::NewStub(BareTask::Connect(address));
+  grpc::ClientContext challenge, context;
+  proto::Challenge nonce;
+  TETHYS_CHECK(stub->GetChallenge(&challenge, {}, &nonce).ok());
+  proto::Handshake handshake;
+  handshake.set_job_id("job");
+  handshake.set_role(proto::WORKER);
+  handshake.set_incarnation(1);
+  CompleteHandshake(token, nonce.nonce(), handshake);
+  context.AddMetadata(kHandshakeMetadataKey, handshake.SerializeAsString());
+  const auto reader = stub->ReadDataFile(&context, {});
+  proto::DataFileChunk chunk;
+  bytes.clear();
+  while (reader->Read(&chunk)) bytes += chunk.data();
+  return reader->Finish().error_code();
+}
+
 class ChiefServerTest : public ::testing::Test {
  protected:
   // Returns once the server has received the task's first message; orders reach the task from then on.
@@ -129,6 +152,14 @@ TEST_F(ChiefServerTest, TaskWithTooManyUnreadOrders_LosesItsSession) {
   for (int i = 0; i < 64; ++i) SendBig(0);
   for (int i = 0; i < ChiefServer::kMostWaiting; ++i) SendRun(0, i);
   chief_.WaitUntilGone(0);
+}
+
+TEST_F(ChiefServerTest, StrangerGetsNoByteOfAFile) {
+  std::string bytes;
+  EXPECT_EQ(ReadFile(server_->address(), JobToken::Random(), bytes), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(bytes, "");
+  EXPECT_EQ(ReadFile(server_->address(), token_, bytes), grpc::StatusCode::OK);
+  EXPECT_EQ(bytes, "data");
 }
 
 TEST_F(ChiefServerTest, TaskThatReadsNothing_DoesNotDelayShutdown) {

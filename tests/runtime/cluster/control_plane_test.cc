@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <vector>
 
@@ -54,6 +55,21 @@ class RecordingChief final : public ChiefEvents {
     return absl::OkStatus();
   }
 
+  // The file "data" holds kFileBytes bytes; the first stream of it breaks after one chunk.
+  static constexpr int64_t kFileBytes = 3'000'000;
+  static char ByteOfFile(int64_t at) { return static_cast<char>(at % 251); }
+  absl::Status ReadDataFile(const std::string& path, int64_t offset,
+                            absl::FunctionRef<absl::Status(absl::string_view)> take) override {
+    if (path != "data") return absl::PermissionDeniedError("no file of this job");
+    while (offset < kFileBytes) {
+      std::string chunk(std::min<int64_t>(1 << 20, kFileBytes - offset), '\0');
+      for (char& byte : chunk) byte = ByteOfFile(offset++);
+      TETHYS_RETURN_IF_ERROR(take(chunk));
+      if (!broken_.exchange(true)) return absl::UnavailableError("the stream broke");
+    }
+    return absl::OkStatus();
+  }
+
   // Waits until a message that contains `text` has been received.
   void WaitFor(const std::string& text) {
     MutexLock lock(mu_);
@@ -78,6 +94,7 @@ class RecordingChief final : public ChiefEvents {
   Mutex mu_;
   CondVar changed_;
   bool frozen_ ABSL_GUARDED_BY(mu_) = false;
+  std::atomic<bool> broken_{false};
   std::vector<std::string> messages_ ABSL_GUARDED_BY(mu_);
   std::map<std::pair<int, int64_t>, float> written_ ABSL_GUARDED_BY(mu_);
 };
@@ -198,6 +215,28 @@ TEST_F(ControlPlaneTest, CheckpointsAreReadAndWrittenInChunks) {
   EXPECT_EQ(static_cast<int64_t>(written.size()), count);
   EXPECT_EQ(written.at({0, 32}), values.front());
   EXPECT_EQ(written.at({0, 32 + count - 1}), values.back());
+}
+
+TEST_F(ControlPlaneTest, FilesOfTheChiefAreReadFromAnOffsetOn) {
+  const auto session = Join();
+  std::string content;
+  const auto take = [&](absl::string_view bytes) {
+    content.append(bytes.data(), bytes.size());
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(absl::IsUnavailable(session->ReadDataFile("data", 0, take)));
+  ASSERT_EQ(content.size(), 1 << 20);
+  ASSERT_TRUE(session->ReadDataFile("data", 1 << 20, take).ok());
+  ASSERT_EQ(static_cast<int64_t>(content.size()), RecordingChief::kFileBytes);
+  for (size_t i = 0; i < content.size(); ++i) ASSERT_EQ(content[i], RecordingChief::ByteOfFile(i)) << i;
+  const auto refuse = [](absl::string_view) { return absl::ResourceExhaustedError("full"); };
+  EXPECT_TRUE(absl::IsResourceExhausted(session->ReadDataFile("data", 0, refuse)));
+}
+
+TEST_F(ControlPlaneTest, FileThatTheJobDoesNotNameIsRefused) {
+  const auto session = Join();
+  const auto take = [](absl::string_view) -> absl::Status { return absl::InternalError("bytes came"); };
+  EXPECT_TRUE(absl::IsPermissionDenied(session->ReadDataFile("../secret", 0, take)));
 }
 
 TEST_F(ControlPlaneTest, RefusedReadOrWriteLeavesTheSessionUsable) {

@@ -1,0 +1,30 @@
+// A worker's side of chief:// files: fetches each once a host into the host's cache, and reads it from there.
+#ifndef TETHYS_RUNTIME_DATA_CHIEF_COPIES_H_
+#define TETHYS_RUNTIME_DATA_CHIEF_COPIES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "proto/chief.pb.h"
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+// Reads a file of the chief from `offset` on: calls `take` with the bytes that follow, until the end or an
+// error of `take`, which it returns. Unavailable: the stream broke; what is left can be read anew.
+using ReadFromChief = absl::FunctionRef<absl::Status(
+    const std::string& path, int64_t offset, absl::FunctionRef<absl::Status(absl::string_view bytes)> take)>;
+
+// The data with every path of the chief replaced by those of copies on this host, which are fetched unless
+// the host's cache has them. `files` are those of Setup. DataLoss: a file's checksum is wrong.
+// ResourceExhausted: the cache is full. InvalidArgument: the chief lists what the data do not name.
+absl::StatusOr<proto::Data> FetchFromChief(const proto::Data& data,
+                                           const google::protobuf::RepeatedPtrField<proto::ChiefFile>& files,
+                                           ReadFromChief read);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_CHIEF_COPIES_H_

@@ -1,0 +1,53 @@
+// The chief's side of chief:// files: which files a job names, and their bytes. Workers fetch them
+// (chief_copies.h). Immutable and thread-safe.
+#ifndef TETHYS_RUNTIME_DATA_CHIEF_FILES_H_
+#define TETHYS_RUNTIME_DATA_CHIEF_FILES_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/string_view.h"
+#include "proto/chief.pb.h"
+#include "proto/job.pb.h"
+#include "runtime/base/status.h"
+
+namespace tethys {
+
+class ChiefFiles {
+ public:
+  static constexpr int64_t kChunk = 1 << 20;
+
+  // Finds the files that the data name, and reads each once for its checksum; blocks as long as that takes.
+  // InvalidArgument: a file that a link leads out of the folder that the job names.
+  static absl::StatusOr<ChiefFiles> List(const proto::Data& data);
+
+  // In the order in which the job names them.
+  const std::vector<proto::ChiefFile>& files() const { return files_; }
+
+  // Calls `take` with the bytes from `offset` on, at most kChunk at a time, until the end or an error of
+  // `take`. PermissionDenied: not one of files(). InvalidArgument: beyond the end. DataLoss: the file changed
+  // since List.
+  absl::Status Read(const std::string& path, int64_t offset,
+                    absl::FunctionRef<absl::Status(absl::string_view bytes)> take) const;
+
+ private:
+  struct Place {
+    std::string real;     // The path without links.
+    std::string version;  // ByteSource::version.
+  };
+  absl::Status Add(const std::string& path, const std::string& folder);
+
+  std::vector<proto::ChiefFile> files_;
+  std::map<std::string, Place> places_;
+};
+
+// The files by which a host other than the chief's shows that it has the data: as DataFiles, without those of
+// the chief.
+absl::StatusOr<std::vector<std::string>> DataFilesOfWorkers(const proto::Data& data);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_CHIEF_FILES_H_
