@@ -29,7 +29,7 @@ class EpochOrder {
  public:
   // Up to this number of positions a full shuffle is held in memory; beyond, each element is computed when it
   // is asked for.
-  static constexpr int64_t kMostHeld = int64_t{1} << 26;
+  static constexpr int64_t kMostHeld = int64_t{1} << 20;
   // The memory of a full shuffle of an epoch with so many positions, if one process uses all of them.
   static int64_t BytesHeld(int64_t positions) {
     return positions > kMostHeld ? 0 : positions * static_cast<int64_t>(sizeof(uint32_t));
