@@ -33,6 +33,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"npy", FuzzNpy},
       {"picture", FuzzPicture},
       {"tfrecord", FuzzTfrecord},
+      {"cache", FuzzCache},
       {"safetensors", FuzzSafetensors},
       {"weights", FuzzWeights},
       {"manifest", FuzzManifest},
