@@ -50,7 +50,7 @@ absl::Status WritePart(const WriterFormat& format, const PartToWrite& part, cons
 
 absl::Status Show(const proto::Job& job, const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(const int64_t count, flags.GetInteger("count", 20, 1, kMostImages));
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
   TETHYS_ASSIGN_OR_RETURN(const std::string listing, DataListing(job, datasets));
   std::fputs(listing.c_str(), stdout);
   if (!flags.Has("images")) return absl::OkStatus();
@@ -76,7 +76,7 @@ absl::Status Convert(proto::Job job, const Flags& flags) {
   if (job.data().limit_samples() > 0) written.set_limit_samples(job.data().limit_samples());
   job.mutable_data()->set_validation_samples(0);  // The training files hold it, too.
   job.mutable_data()->set_limit_samples(0);
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
 
   const std::string folder = flags.Get("out");
   PartToWrite part = {.folder = folder,

@@ -37,7 +37,7 @@ absl::StatusOr<Request> PrepareRequest(const Flags& flags) {
   TETHYS_ASSIGN_OR_RETURN(request.checkpoint, FindCheckpoint(flags.Get("checkpoint")));
   TETHYS_ASSIGN_OR_RETURN(const std::string job_file, JobFileOf(flags, request.checkpoint));
   TETHYS_ASSIGN_OR_RETURN(request.job, LoadJob(job_file, flags.GetAll("set")));
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(request.job));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(request.job));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
   TETHYS_ASSIGN_OR_RETURN(Model model, Model::Create(request.job.model(), request.dataset->sample_shape(),
                                                      request.job.data().classes()));

@@ -122,7 +122,7 @@ class EarlierRun {
 
 absl::StatusOr<proto::JobPlan> PrepareJob(const proto::Job& job) {
   TETHYS_ASSIGN_OR_RETURN(proto::JobPlan plan, PlanJob(job));
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
   TETHYS_ASSIGN_OR_RETURN(const InputScaling scaling, ResolveScaling(job.data(), *datasets.train));
   *plan.mutable_scaling() = MessageOf(scaling);
   return plan;

@@ -39,7 +39,7 @@ absl::Status ChooseSamples(const Flags& flags, Request& request) {
                                                    ", but the model of ", request.saved.path, " has ",
                                                    request.saved.model.classes(), " classes"));
   }
-  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasets(job));
+  TETHYS_ASSIGN_OR_RETURN(const Datasets datasets, LoadDatasetsUncached(job));
   TETHYS_ASSIGN_OR_RETURN(request.dataset, ChooseSplit(datasets, flags.Get("split", "test")));
   TETHYS_RETURN_IF_ERROR(request.saved.model.CheckLabels(request.dataset->label_format()));
   request.settings = job.device();

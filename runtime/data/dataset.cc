@@ -268,6 +268,11 @@ absl::StatusOr<Datasets> LoadDatasets(const proto::Job& named) {
   return datasets;
 }
 
+absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job) {
+  job.mutable_data()->set_cache(proto::Data::NONE);
+  return LoadDatasets(job);
+}
+
 absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& path,
                                                           const LabelFormat& labels) {
   TETHYS_ASSIGN_OR_RETURN(auto source, OpenIdxImages(path, labels));

@@ -78,6 +78,8 @@ struct Datasets {
 
 // Opens the data. Has the checks of ReadDatasetSizes and those of DataFormat::open.
 absl::StatusOr<Datasets> LoadDatasets(const proto::Job& job);
+// The same without data.cache, for programs that read samples at most once.
+absl::StatusOr<Datasets> LoadDatasetsUncached(proto::Job job);
 
 // The images of one file, without labels: in place of these, zeros in the given format. Has the errors of
 // ReadIdx.

@@ -273,6 +273,8 @@ class CachedJobTest : public ::testing::Test {
 TEST_F(CachedJobTest, CachedJobHasTheSamplesOfTheUncachedOne) {
   for (int i = 0; i < 20; ++i) Write(absl::StrCat("pets/", i % 2 == 0 ? "cat" : "dog", "/", i, ".png"), i);
   const auto plain = Samples(*LoadDatasets(Pets(proto::Data::NONE)).value().train);
+  EXPECT_EQ(Samples(*LoadDatasetsUncached(Pets(proto::Data::DISK)).value().train), plain);
+  EXPECT_FALSE(FileExists(directory_.Path("cache")));
   EXPECT_EQ(Samples(*LoadDatasets(Pets(proto::Data::DISK)).value().train), plain);
   EXPECT_EQ(Samples(*LoadDatasets(Pets(proto::Data::MEMORY)).value().train), plain);
   proto::Job threads = Pets(proto::Data::DISK);
