@@ -87,8 +87,8 @@ class ChiefFilesTest(unittest.TestCase):
     def test_chief_on_another_machine_needs_the_files_and_serves_them(self):
         self.write("hosts", "slave1 role=chief\nslave2 role=worker\n")
         one = ["workers=1", "max_steps=5"]
-        output = self.train("without", CHIEF_JOB, *one, code=1)
-        self.assertRegex(output, "host slave1: .*data/train-images.*copy it there")
+        output = self.train("without", CHIEF_JOB, *one, code=2)
+        self.assertIn("host slave1: data file data/train-images-idx3-ubyte: No such file", output)
         self.assertNotIn("host slave2", output)
         shutil.copytree(DATA.name, os.path.join(self.cluster["slave1"].home, "data"))
         self.train("with", CHIEF_JOB, *one)

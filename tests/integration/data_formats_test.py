@@ -166,7 +166,8 @@ class DataFormatsTest(TethysTest):
                 self.assertEqual(pictures.summary()["test"], idx.summary()["test"])
 
     def data(self, *arguments, code=0):
-        status, output = command(["data", *arguments])
+        cache = [f"--set=data.cache_dir={self.folder}/cache"] if code == 0 else []
+        status, output = command(["data", *arguments, *cache])
         self.assertEqual(status, code, output)
         return output
 
