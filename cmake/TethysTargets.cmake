@@ -41,3 +41,21 @@ function(tethys_benchmark name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} tethys_warnings)
   target_precompile_headers(${name} REUSE_FROM tethys_precompiled)
 endfunction()
+
+# tethys_fingerprint(NAME FILE...): the target tethys_NAME_fingerprint makes NAME_fingerprint.h in the build's folder of the
+# caller. It defines TETHYS_NAME_FINGERPRINT, a hash of the files and the compiler, which a library that is opened at run
+# time and its loader both contain (runtime/base/own_library.h).
+function(tethys_fingerprint name)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/${name}_fingerprint)
+  string(TOUPPER TETHYS_${name}_FINGERPRINT macro)
+  string(JOIN "," files ${ARGN})
+  add_custom_command(OUTPUT ${out}.stamp
+    BYPRODUCTS ${out}.h
+    COMMAND ${CMAKE_COMMAND} -DFILES=${files} -DMACRO=${macro} -DOUT=${out}.h
+      "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${CMAKE_BUILD_TYPE} ${TETHYS_SANITIZER}"
+      -P ${CMAKE_SOURCE_DIR}/cmake/fingerprint.cmake
+    COMMAND ${CMAKE_COMMAND} -E touch ${out}.stamp
+    DEPENDS ${ARGN} ${CMAKE_SOURCE_DIR}/cmake/fingerprint.cmake
+    COMMENT "Fingerprint of the library ${name}" VERBATIM)
+  add_custom_target(tethys_${name}_fingerprint DEPENDS ${out}.stamp)
+endfunction()

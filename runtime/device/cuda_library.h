@@ -1,9 +1,6 @@
-// The interface of libtethys_cuda.so: one C function that returns the table CudaLibrary. Included only by the
-// program's loader (cuda_loader.h) and by the library itself (cuda/library.cc).
-//
-// The table's functions take C++ types, so both sides must come from one build. Each side carries a
-// fingerprint, which the build computes from the headers of the device interface, the library's sources and
-// the compiler. The loader compares the fingerprints before it uses any other member of the table.
+// The interface of libtethys_cuda.so: one C function that returns the table CudaLibrary
+// (runtime/base/own_library.h). Included only by the program's loader (cuda_loader.h) and by the library
+// itself (cuda/library.cc).
 #ifndef TETHYS_RUNTIME_DEVICE_CUDA_LIBRARY_H_
 #define TETHYS_RUNTIME_DEVICE_CUDA_LIBRARY_H_
 
@@ -24,9 +21,8 @@ struct CudaLibrary {
   absl::StatusOr<std::unique_ptr<Device>> (*create_device)(const CudaDeviceOptions& options);
 };
 
-// The name and type of the C function that returns the table.
+// The name of the C function that returns the table.
 inline constexpr char kCudaLibraryEntry[] = "tethys_cuda_library";
-using CudaLibraryEntry = const CudaLibrary* (*)();
 
 }  // namespace tethys
 

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/match.h"
+#include "runtime/base/own_library.h"
 #include "runtime/device/cuda_fingerprint.h"
 
 namespace tethys {
@@ -80,36 +81,20 @@ absl::Status CannotOpen(const std::string& path, const std::string& problem) {
 }
 
 absl::StatusOr<const CudaLibrary*> OpenLibrary(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/", kCudaLibraryName);
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "device.kind is CUDA, but there is no ", path,
-        ": this build computes on CPUs only. Build with the CUDA toolkit 13 and cuDNN 9 installed "
-        "(cmake -DTETHYS_CUDA=ON says what is missing), or write device { kind: CPU }"));
-  }
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return CannotOpen(path, dlerror());
-  const auto entry = reinterpret_cast<CudaLibraryEntry>(dlsym(library, kCudaLibraryEntry));
-  if (entry == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " is not a library of Tethys: it has no ", kCudaLibraryEntry));
-  }
-  const CudaLibrary* table = entry();
-  if (absl::string_view(table->fingerprint) != TETHYS_CUDA_FINGERPRINT) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is of another build (", table->fingerprint,
-                                                      ") than this program (", TETHYS_CUDA_FINGERPRINT,
-                                                      "): build both together, and copy both"));
-  }
-  return table;
+  TETHYS_ASSIGN_OR_RETURN(
+      const void* table,
+      OpenOwnLibrary({.path = absl::StrCat(folder, "/", kCudaLibraryName),
+                      .entry = kCudaLibraryEntry,
+                      .fingerprint = TETHYS_CUDA_FINGERPRINT,
+                      .if_missing =
+                          ", but device.kind is CUDA: this build computes on CPUs only. Build with the "
+                          "CUDA toolkit 13 and cuDNN 9 installed (cmake -DTETHYS_CUDA=ON says what is "
+                          "missing), or write device { kind: CPU }",
+                      .cannot_open = CannotOpen}));
+  return static_cast<const CudaLibrary*>(table);
 }
 
 }  // namespace
-
-std::string ProgramFolder() {
-  std::error_code error;
-  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-}
 
 absl::StatusOr<std::unique_ptr<Device>> CreateCudaDevice(const CudaLoaderOptions& loader,
                                                          const CudaDeviceOptions& device) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/own_library.h"
 #include "runtime/device/cuda_library.h"
 
 namespace tethys {
@@ -21,9 +22,6 @@ struct CudaLoaderOptions {
   // nvidia/*/lib as PyTorch's wheels install them.
   std::vector<std::string> library_path = {};
 };
-
-// The folder of the running program; in a bundle this is lib/.
-std::string ProgramFolder();
 
 // Once opened, the library stays loaded for the life of the process. Errors say what is missing and what to
 // install: FailedPrecondition (library missing or of another build, driver missing or too old, GPU too old),
