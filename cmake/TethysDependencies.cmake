@@ -29,6 +29,9 @@ add_library(tethys_pictures INTERFACE)
 target_include_directories(tethys_pictures SYSTEM INTERFACE ${TETHYS_TURBOJPEG_INCLUDE})
 target_link_libraries(tethys_pictures INTERFACE PNG::PNG ${TETHYS_TURBOJPEG_LIBRARY})
 
+# Transfers data from other machines, for libtethys_remote.so (runtime/remote/curl).
+find_package(CURL 7.85 QUIET)
+
 # Chart.js draws the charts of reports; every report contains a copy of it.
 find_file(TETHYS_CHART_LIBRARY chart.min.js PATHS /usr/share/javascript/chart.js NO_DEFAULT_PATH)
 if(NOT TETHYS_CHART_LIBRARY)
@@ -48,6 +51,9 @@ function(tethys_print_summary)
   message(STATUS "Tethys ${PROJECT_VERSION}: ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
   message(STATUS "  gRPC ${gRPC_VERSION}, Protobuf ${Protobuf_VERSION}, oneDNN ${TETHYS_DNNL_LIBRARY}")
   tethys_print_cuda_summary()
+  if(NOT CURL_FOUND)
+    message(STATUS "  libcurl 7.85: not found; no libtethys_remote.so, jobs read local files only (libcurl4-openssl-dev)")
+  endif()
   if(TETHYS_CCACHE)
     message(STATUS "  ccache: ${TETHYS_CCACHE}")
   else()

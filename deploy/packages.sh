@@ -9,6 +9,7 @@ BUILD_PACKAGES=(
   libabsl-dev libdnnl-dev                                                 # Status and strings; CPU compute
   libssl-dev zlib1g-dev                                                   # HMAC of the handshake; gzip, CRC-32
   libpng-dev libturbojpeg0-dev                                            # Pictures: PNG, JPEG
+  libcurl4-openssl-dev                                                    # data from other machines
   libjs-chart.js                                                          # charts of reports
 )
 DATA_PACKAGES=(dataset-fashion-mnist)                  # Data of the examples.

@@ -30,6 +30,7 @@ const std::map<std::string, std::regex> kLibraries = {
     {"CUDA", std::regex(R"((cuda_runtime.*|cuda_bf16|cublas.*|cudnn|nccl|math_constants)\.h)")},
     {"oneDNN", std::regex(R"(oneapi/.*|dnnl.*|omp\.h)")},
     {"OpenSSL", std::regex("openssl/.*")},
+    {"libcurl", std::regex("curl/.*")},
     {"zlib", std::regex(R"(zlib\.h)")},
     {"libpng", std::regex(R"(png\.h)")},
     {"libjpeg-turbo", std::regex(R"(turbojpeg\.h)")},

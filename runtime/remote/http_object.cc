@@ -1,0 +1,163 @@
+// A file on an HTTP server. Every request but the first asks for a range, on the condition that the file is
+// still the one that was opened; the answer must say so, too, because not every server heeds conditions.
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "runtime/remote/http_words.h"
+#include "runtime/remote/remote_object.h"
+
+namespace tethys {
+namespace {
+
+// What a server says about a file.
+struct Facts {
+  absl::optional<int64_t> size;
+  std::string etag, modified;
+  bool no_ranges = false;  // The server says that it serves none.
+};
+
+std::string ValueOf(const HttpAnswer& answer, absl::string_view name) {
+  const std::string* value = answer.Header(name);
+  return value == nullptr ? "" : *value;
+}
+
+// Whether both name a version, and not the same.
+bool Differ(const std::string& one, const std::string& other) {
+  return !one.empty() && !other.empty() && one != other;
+}
+
+class HttpObject final : public RemoteObject {
+ public:
+  HttpObject(const HttpClient& client, HttpCall call, std::shared_ptr<const void> keep, const Facts& facts)
+      : RemoteObject(call.name, *facts.size, facts.etag.empty() ? facts.modified : facts.etag),
+        client_(client),
+        call_(std::move(call)),
+        keep_(std::move(keep)),
+        etag_(facts.etag),
+        modified_(facts.modified) {}
+
+  absl::StatusOr<std::string> Fetch(int64_t offset, int64_t bytes) const override {
+    HttpCall call = call_;
+    call.most_bytes = bytes;
+    call.headers.push_back(absl::StrCat("Range: bytes=", offset, "-", offset + bytes - 1));
+    // A weak ETag ("W/...") never matches in a condition.
+    if (!etag_.empty() && !absl::StartsWith(etag_, "W/")) {
+      call.headers.push_back(absl::StrCat("If-Match: ", etag_));
+    } else if (!modified_.empty()) {
+      call.headers.push_back(absl::StrCat("If-Unmodified-Since: ", modified_));
+    }
+    std::string body;
+    TETHYS_RETURN_IF_ERROR(client_.TryAgain([&]() -> absl::Status {
+      TETHYS_ASSIGN_OR_RETURN(HttpReply reply, client_.Once(call));
+      TETHYS_RETURN_IF_ERROR(Check(reply, offset, bytes));
+      body = std::move(reply.answer.body);
+      return absl::OkStatus();
+    }));
+    return body;
+  }
+
+ private:
+  absl::Status Changed() const {
+    return absl::DataLossError(
+        absl::StrCat(name(), " was changed while it was read: start the job again, on files that stay"));
+  }
+
+  absl::Status Check(const HttpReply& reply, int64_t offset, int64_t bytes) const {
+    const HttpAnswer& answer = reply.answer;
+    if (answer.status == 412 || answer.status == 416) return Changed();
+    if (!reply.success()) return RefusalStatus(answer, name(), reply.url.authority);
+    if (Differ(ValueOf(answer, "etag"), etag_) || Differ(ValueOf(answer, "last-modified"), modified_)) {
+      return Changed();
+    }
+    if (answer.status != 206) {
+      return absl::FailedPreconditionError(absl::StrCat(name(), ": ", reply.url.authority, " answers ",
+                                                        answer.status,
+                                                        " to a request for a range: it ignores ranges, by "
+                                                        "which data is read; use a server that serves them "
+                                                        "(nginx, Apache), or copy the file"));
+    }
+    const auto range = ParseContentRange(ValueOf(answer, "content-range"));
+    if (range && range->size >= 0 && range->size != size()) return Changed();
+    const auto received = static_cast<int64_t>(answer.body.size());
+    if (range && range->first == offset && range->last == offset + bytes - 1 && received == bytes &&
+        !answer.body_is_longer) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(absl::StrCat(
+        name(), ": asked for bytes ", offset, " to ", offset + bytes - 1, ", ", reply.url.authority, " sent ",
+        answer.body_is_longer ? "more than " : "", received, " bytes as '",
+        FirstWords(ValueOf(answer, "content-range")), "': check the server and what is before it"));
+  }
+
+  const HttpClient& client_;
+  const HttpCall call_;
+  const std::shared_ptr<const void> keep_;
+  const std::string etag_, modified_;
+};
+
+Facts FactsOf(const HttpAnswer& answer) {
+  return {.size = ParseByteCount(ValueOf(answer, "content-length")),
+          .etag = ValueOf(answer, "etag"),
+          .modified = ValueOf(answer, "last-modified"),
+          .no_ranges = ValueOf(answer, "accept-ranges") == "none"};
+}
+
+// Asks for the first byte, of which the answer says the size of the whole.
+absl::StatusOr<Facts> AskByRange(const HttpClient& client, HttpCall call) {
+  call.most_bytes = 1;
+  call.headers.push_back("Range: bytes=0-0");
+  TETHYS_ASSIGN_OR_RETURN(const HttpReply reply, client.Try(call));
+  Facts facts = FactsOf(reply.answer);
+  if (reply.answer.status == 416) {  // There is no first byte.
+    facts.size = 0;
+    return facts;
+  }
+  if (!reply.success()) return RefusalStatus(reply.answer, call.name, reply.url.authority);
+  const auto range = ParseContentRange(ValueOf(reply.answer, "content-range"));
+  facts.no_ranges = reply.answer.status != 206;
+  facts.size = range && range->size >= 0 ? absl::optional<int64_t>(range->size) : absl::nullopt;
+  return facts;
+}
+
+// Servers and signed URLs that allow GET only answer a HEAD with one of these.
+bool MayRefuseHeadOnly(int status) {
+  return status == 400 || status == 403 || status == 405 || status == 501;
+}
+
+absl::StatusOr<Facts> Ask(const HttpClient& client, const HttpCall& call) {
+  HttpCall head = call;
+  head.head = true;
+  TETHYS_ASSIGN_OR_RETURN(const HttpReply reply, client.Try(head));
+  if (MayRefuseHeadOnly(reply.answer.status)) return AskByRange(client, call);
+  if (!reply.success()) return RefusalStatus(reply.answer, call.name, reply.url.authority);
+  Facts facts = FactsOf(reply.answer);
+  if (facts.size) return facts;
+  return AskByRange(client, call);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RemoteObject>> OpenByRanges(const HttpClient& client, HttpCall call,
+                                                           std::shared_ptr<const void> keep) {
+  TETHYS_ASSIGN_OR_RETURN(const Facts facts, Ask(client, call));
+  if (facts.no_ranges) {
+    return absl::FailedPreconditionError(absl::StrCat(call.name, ": ", call.url.authority,
+                                                      " serves no ranges, by which data is read; use a "
+                                                      "server that does (nginx, Apache), or copy the file"));
+  }
+  if (!facts.size) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(call.name, ": ", call.url.authority,
+                     " does not say how long the file is (Content-Length, Content-Range): is it a file?"));
+  }
+  if (*facts.size == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(call.name, ": the file is empty: check the server"));
+  }
+  return std::make_unique<HttpObject>(client, std::move(call), std::move(keep), facts);
+}
+
+absl::StatusOr<std::unique_ptr<RemoteObject>> OpenHttpObject(const HttpClient& client, const Url& url) {
+  return OpenByRanges(client, {.name = ShownUrl(url.text()), .url = url}, nullptr);
+}
+
+}  // namespace tethys

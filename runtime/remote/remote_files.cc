@@ -1,0 +1,321 @@
+#include "runtime/remote/remote_files.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/own_library.h"
+#include "runtime/remote/block_cache.h"
+#include "runtime/remote/remote_fingerprint.h"
+#include "runtime/remote/remote_library.h"
+#include "runtime/remote/remote_object.h"
+
+namespace tethys {
+namespace {
+
+// A scheme, and its functions.
+struct Place {
+  absl::string_view scheme;
+  OpenRemote* open;
+  ListRemote* list;  // Null: it has no patterns.
+};
+constexpr Place kPlaces[] = {
+    {"http", OpenHttpObject, nullptr},
+    {"https", OpenHttpObject, nullptr},
+    {"webhdfs", OpenWebhdfsObject, ListWebhdfs},
+    {"swebhdfs", OpenWebhdfsObject, ListWebhdfs},
+    {"s3", OpenS3Object, ListS3},
+};
+
+// Requires a scheme that ParseUrl accepts.
+const Place& PlaceFor(const Url& url) {
+  return *std::find_if(std::begin(kPlaces), std::end(kPlaces),
+                       [&](const Place& place) { return place.scheme == url.scheme; });
+}
+
+// Threads that fetch blocks before they are asked for. What is queued when it stops is dropped.
+class Fetchers {
+ public:
+  explicit Fetchers(int threads) : most_(static_cast<size_t>(threads)) {}
+  ~Fetchers() { Stop(); }
+
+  // Never blocks.
+  void Enqueue(std::function<void()> fetch) {
+    const MutexLock lock(mu_);
+    if (stopped_) return;
+    queue_.push_back(std::move(fetch));
+    if (idle_ == 0 && threads_.size() < most_) threads_.emplace_back([this] { Run(); });
+    changed_.NotifyOne();
+  }
+
+  // Waits for the running fetches.
+  void Stop() {
+    std::vector<std::thread> threads;
+    {
+      const MutexLock lock(mu_);
+      stopped_ = true;
+      queue_.clear();
+      threads.swap(threads_);
+      changed_.NotifyAll();
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  void Run() {
+    while (true) {
+      std::function<void()> fetch;
+      {
+        const MutexLock lock(mu_);
+        ++idle_;
+        while (queue_.empty() && !stopped_) changed_.Wait(mu_);
+        --idle_;
+        if (stopped_) return;
+        fetch = std::move(queue_.front());
+        queue_.pop_front();
+      }
+      fetch();
+    }
+  }
+
+  const size_t most_;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mu_);
+  size_t idle_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopped_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+// What all files of one RemoteFiles share.
+struct Shared {
+  Shared(std::unique_ptr<HttpTransport> own_transport, proto::RemoteSecrets own_secrets,
+         RemoteOptions own_options)
+      : transport(std::move(own_transport)),
+        secrets(std::move(own_secrets)),
+        options(std::move(own_options)),
+        client(*transport, secrets, PatienceOf()),
+        cache(options.cache_bytes),
+        fetchers(options.blocks_ahead) {}
+
+  void Stop() {
+    {
+      const MutexLock lock(mu);
+      stopped = true;
+      stop.NotifyAll();
+    }
+    transport->Stop();
+    fetchers.Stop();
+  }
+
+  HttpPatience PatienceOf() {
+    HttpPatience patience = options.patience;
+    if (patience.pause) return patience;
+    patience.pause = [this](Nanoseconds pause) {
+      const MonotonicClock clock;
+      const Nanoseconds end = clock.Now() + pause;
+      const MutexLock lock(mu);
+      for (Nanoseconds left = pause; !stopped && left > 0; left = end - clock.Now()) stop.WaitFor(mu, left);
+    };
+    return patience;
+  }
+
+  // The number of this content of a file in the cache.
+  int64_t NumberOf(const RemoteObject& object) {
+    const std::string content = absl::StrCat(object.name(), " ", object.size(), " ", object.version());
+    const MutexLock lock(mu);
+    const auto [number, is_new] = numbers.emplace(content, static_cast<int64_t>(numbers.size()));
+    if (is_new) opened_bytes += object.size();
+    return number->second;
+  }
+
+  const std::unique_ptr<HttpTransport> transport;
+  const proto::RemoteSecrets secrets;
+  const RemoteOptions options;
+  const HttpClient client;
+  BlockCache cache;
+  Mutex mu;
+  CondVar stop;
+  bool stopped ABSL_GUARDED_BY(mu) = false;
+  std::map<std::string, int64_t> numbers ABSL_GUARDED_BY(mu);
+  std::atomic<int64_t> opened_bytes = 0;  // Of all files in `numbers`.
+  Fetchers fetchers;                      // Last, so that its threads end before the rest.
+};
+
+class CachedFile final : public RemoteFile, public std::enable_shared_from_this<CachedFile> {
+ public:
+  CachedFile(std::shared_ptr<Shared> shared, std::unique_ptr<RemoteObject> object)
+      : shared_(std::move(shared)),
+        object_(std::move(object)),
+        number_(shared_->NumberOf(*object_)),
+        block_bytes_(shared_->options.block_bytes * object_->blocks_a_request()),
+        // What was fetched ahead must not be dropped before it is read.
+        blocks_ahead_(std::min<int64_t>(shared_->options.blocks_ahead,
+                                        shared_->options.cache_bytes / 2 / block_bytes_)) {}
+
+  const std::string& name() const override { return object_->name(); }
+  int64_t size() const override { return object_->size(); }
+
+  absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const override {
+    if (out.empty()) return absl::OkStatus();
+    const RemoteOptions& options = shared_->options;
+    const auto wanted = static_cast<int64_t>(out.size());
+    const int64_t last_end = last_end_.exchange(offset + wanted, std::memory_order_relaxed);
+    // Several readers may disturb one another's order; this costs time only.
+    const bool in_order = std::abs(offset - last_end) <= block_bytes_ / 4;
+    if (!in_order) ahead_.store(offset / block_bytes_, std::memory_order_relaxed);
+    const bool at_random = !in_order && wanted <= kMostRandomBlocks * options.random_bytes &&
+                           shared_->opened_bytes > options.cache_bytes;
+    while (!out.empty()) {
+      const int64_t number = offset / block_bytes_;
+      // At the beginning only the header may be wanted.
+      if ((in_order || wanted > block_bytes_) && offset >= block_bytes_ / 8) FetchAhead(number);
+      const bool small = at_random && !shared_->cache.Has(KeyOf(number, block_bytes_));
+      const int64_t bytes = small ? options.random_bytes : block_bytes_;
+      TETHYS_ASSIGN_OR_RETURN(const BlockCache::Block block, BlockOf(offset / bytes, bytes));
+      const int64_t begin = offset % bytes;
+      const size_t count = std::min(out.size(), block->size() - static_cast<size_t>(begin));
+      std::memcpy(out.data(), block->data() + begin, count);
+      out.remove_prefix(count);
+      offset += static_cast<int64_t>(count);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // Larger reads take blocks of the usual size, so that they are not many requests.
+  static constexpr int64_t kMostRandomBlocks = 4;
+
+  // The cache's key of block `number`, where all have `bytes` bytes: those of two sizes are kept apart.
+  BlockCache::Key KeyOf(int64_t number, int64_t bytes) const {
+    return {.file = 2 * number_ + (bytes == block_bytes_ ? 0 : 1), .block = number};
+  }
+
+  absl::StatusOr<BlockCache::Block> BlockOf(int64_t number, int64_t bytes) const {
+    const int64_t begin = number * bytes, count = std::min(bytes, size() - begin);
+    return shared_->cache.Get(KeyOf(number, bytes), count, [&] { return object_->Fetch(begin, count); });
+  }
+
+  // Has the blocks after `number` fetched, for a reader who goes from front to back.
+  void FetchAhead(int64_t number) const {
+    const int64_t blocks = (size() - 1) / block_bytes_ + 1;
+    const int64_t end = std::min(number + 1 + blocks_ahead_, blocks);
+    if (ahead_.load(std::memory_order_relaxed) >= end - 1) return;
+    const int64_t begin = std::max(number, ahead_.exchange(end - 1, std::memory_order_relaxed)) + 1;
+    for (int64_t next = begin; next < end; ++next) {
+      if (shared_->cache.Has(KeyOf(next, block_bytes_))) continue;
+      shared_->fetchers.Enqueue([file = shared_from_this(), next] { file->FetchNow(next); });
+    }
+  }
+
+  // Fetches a block ahead, unless the reader has passed it or gone elsewhere meanwhile.
+  void FetchNow(int64_t number) const {
+    const int64_t reader = last_end_.load(std::memory_order_relaxed) / block_bytes_;
+    if (number < reader || number > reader + blocks_ahead_) return;
+    static_cast<void>(BlockOf(number, block_bytes_));  // The block's reader finds a failure again.
+  }
+
+  const std::shared_ptr<Shared> shared_;
+  const std::unique_ptr<RemoteObject> object_;
+  const int64_t number_;
+  const int64_t block_bytes_;                  // Of a request in order.
+  const int64_t blocks_ahead_;                 // Of this size.
+  mutable std::atomic<int64_t> last_end_ = 0;  // Of the last read.
+  mutable std::atomic<int64_t> ahead_ = 0;     // The last block that was fetched ahead or read.
+};
+
+class RemoteFilesImpl final : public RemoteFiles {
+ public:
+  explicit RemoteFilesImpl(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
+  ~RemoteFilesImpl() override { shared_->Stop(); }
+
+  absl::StatusOr<std::shared_ptr<const RemoteFile>> Open(const std::string& text) override {
+    TETHYS_ASSIGN_OR_RETURN(const Url url, ParseUrl(text));
+    TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<RemoteObject> object, PlaceFor(url).open(shared_->client, url));
+    return std::make_shared<CachedFile>(shared_, std::move(object));
+  }
+
+  absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) override {
+    TETHYS_ASSIGN_OR_RETURN(const Url url, ParseUrl(pattern));
+    const Place& place = PlaceFor(url);
+    if (place.list != nullptr) return place.list(shared_->client, url);
+    if (ShownUrl(url.path).find_first_of("*[") == std::string::npos) return std::vector<std::string>{pattern};
+    return absl::InvalidArgumentError(
+        absl::StrCat(ShownUrl(pattern), ": a pattern, but a server of ", url.scheme,
+                     " does not list its files: name each (a '*' that is part of a name is written %2A)"));
+  }
+
+ private:
+  const std::shared_ptr<Shared> shared_;
+};
+
+// The secrets of the process, and where they come from. Never destroyed: threads may use it to the end.
+struct SecretsOfProcess {
+  Mutex mu;
+  SecretsSource source ABSL_GUARDED_BY(mu);
+  proto::RemoteSecrets in_use ABSL_GUARDED_BY(mu);
+};
+
+SecretsOfProcess& OwnSecrets() {
+  static auto* const secrets = new SecretsOfProcess;
+  return *secrets;
+}
+
+absl::StatusOr<std::unique_ptr<RemoteFiles>> MakeProcessFiles() {
+  TETHYS_ASSIGN_OR_RETURN(std::unique_ptr<HttpTransport> transport, LoadHttpTransport(ProgramFolder(), {}));
+  SecretsOfProcess& own = OwnSecrets();
+  const MutexLock lock(own.mu);
+  if (own.source) {
+    TETHYS_ASSIGN_OR_RETURN(own.in_use, own.source());
+  }
+  return CreateRemoteFiles(std::move(transport), own.in_use, {});
+}
+
+}  // namespace
+
+std::unique_ptr<RemoteFiles> CreateRemoteFiles(std::unique_ptr<HttpTransport> transport,
+                                               proto::RemoteSecrets secrets, RemoteOptions options) {
+  return std::make_unique<RemoteFilesImpl>(
+      std::make_shared<Shared>(std::move(transport), std::move(secrets), std::move(options)));
+}
+
+absl::StatusOr<std::unique_ptr<HttpTransport>> LoadHttpTransport(const std::string& folder,
+                                                                 const HttpDeadlines& deadlines) {
+  TETHYS_ASSIGN_OR_RETURN(
+      const void* table,
+      OpenOwnLibrary({.path = absl::StrCat(folder, "/", kRemoteLibraryName),
+                      .entry = kRemoteLibraryEntry,
+                      .fingerprint = TETHYS_REMOTE_FINGERPRINT,
+                      .if_missing = ", but the data has a URL: this build reads local files only. Build with "
+                                    "libcurl4-openssl-dev installed, or copy the files"}));
+  return static_cast<const RemoteLibrary*>(table)->create_transport(deadlines);
+}
+
+absl::StatusOr<RemoteFiles*> ProcessRemoteFiles() {
+  // Destroyed at the end of the process, before what libcurl uses, because it was made after that.
+  static const absl::StatusOr<std::unique_ptr<RemoteFiles>> files = MakeProcessFiles();
+  if (!files.ok()) return files.status();
+  return files->get();
+}
+
+void SetSecretsSource(SecretsSource source) {
+  SecretsOfProcess& own = OwnSecrets();
+  const MutexLock lock(own.mu);
+  own.source = std::move(source);
+}
+
+proto::RemoteSecrets SecretsInUse() {
+  SecretsOfProcess& own = OwnSecrets();
+  const MutexLock lock(own.mu);
+  return own.in_use;
+}
+
+}  // namespace tethys

@@ -1,0 +1,78 @@
+// Files on other machines, by their URL: http://, https://, webhdfs://, swebhdfs://, s3://. Reads go through
+// a cache of blocks. Where a file is read from front to back, the next blocks are fetched ahead. Where
+// samples of more data than the cache holds are read in a random order, a block would be dropped before it is
+// read again, so little more than the sample is fetched.
+//
+//
+// HTTP is spoken by libtethys_remote.so, which is opened when the first URL is seen.
+#ifndef TETHYS_RUNTIME_REMOTE_REMOTE_FILES_H_
+#define TETHYS_RUNTIME_REMOTE_REMOTE_FILES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "proto/remote_secrets.pb.h"
+#include "runtime/remote/http_client.h"
+#include "runtime/remote/http_transport.h"
+
+namespace tethys {
+
+// Thread-safe. Reads of it fail once the RemoteFiles that opened it is gone.
+class RemoteFile {
+ public:
+  virtual ~RemoteFile() = default;
+  virtual const std::string& name() const = 0;  // For errors: the URL.
+  virtual int64_t size() const = 0;
+  // Fills `out` with the bytes from `offset` on, which must lie within the size. Blocks. Errors are those of
+  // RemoteObject::Fetch.
+  virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
+};
+
+struct RemoteOptions {
+  int64_t cache_bytes = int64_t{64} << 20;   // For all files together.
+  int64_t block_bytes = int64_t{2} << 20;    // What one request fetches, in order.
+  int64_t random_bytes = int64_t{64} << 10;  // What one request fetches at random; divides block_bytes.
+  int blocks_ahead = 4;                      // Fetched ahead of a reader, each by a thread; 0: none.
+  HttpPatience patience = {};                // Without `pause`, a real one.
+};
+
+// Thread-safe. The calls block.
+class RemoteFiles {
+ public:
+  virtual ~RemoteFiles() = default;
+
+  // InvalidArgument: the URL cannot be used, or the file is empty or a folder. Others as of RefusalStatus.
+  virtual absl::StatusOr<std::shared_ptr<const RemoteFile>> Open(const std::string& url) = 0;
+
+  // The URLs that a pattern names; the URL itself if it is none. NotFound: no file matches. InvalidArgument:
+  // a pattern of a scheme that has none.
+  virtual absl::StatusOr<std::vector<std::string>> Expand(const std::string& pattern) = 0;
+};
+
+std::unique_ptr<RemoteFiles> CreateRemoteFiles(std::unique_ptr<HttpTransport> transport,
+                                               proto::RemoteSecrets secrets, RemoteOptions options);
+
+// Opens libtethys_remote.so, which lies in `folder`. FailedPrecondition: it cannot be used.
+absl::StatusOr<std::unique_ptr<HttpTransport>> LoadHttpTransport(const std::string& folder,
+                                                                 const HttpDeadlines& deadlines);
+
+// The remote files of this process. A process has one cache, whatever data it opens, so that its memory is
+// bounded; this is why it is not handed from caller to caller. FailedPrecondition: libtethys_remote.so cannot
+// be used. An error, which may also be one of the secrets, is returned by every call from then on.
+absl::StatusOr<RemoteFiles*> ProcessRemoteFiles();
+
+// Says where the process's secrets come from; without it there are none. `source` is called by the first call
+// of ProcessRemoteFiles, so that a process that opens no URL needs no file of secrets.
+using SecretsSource = std::function<absl::StatusOr<proto::RemoteSecrets>()>;
+void SetSecretsSource(SecretsSource source);
+
+// The secrets with which this process has opened URLs; none if it has opened no URL.
+proto::RemoteSecrets SecretsInUse();
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_REMOTE_REMOTE_FILES_H_

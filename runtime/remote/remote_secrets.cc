@@ -1,0 +1,146 @@
+#include "runtime/remote/remote_secrets.h"
+
+#include <fcntl.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "runtime/base/file.h"
+#include "runtime/remote/url.h"
+
+namespace tethys {
+namespace {
+
+// Keeps the first error's place only: its words may quote a secret.
+class FirstPlace final : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string&) override {
+    if (text_.empty()) text_ = absl::StrCat(":", line + 1, ":", column + 1);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// Completes a prefix without a path, so that it does not fit longer names of hosts.
+absl::Status CheckPrefix(proto::RemotePlace& place) {
+  TETHYS_ASSIGN_OR_RETURN(const Url url, ParseUrl(place.url_prefix()));
+  place.set_url_prefix(url.text());
+  return absl::OkStatus();
+}
+
+absl::Status CheckPlace(proto::RemotePlace& place) {
+  TETHYS_RETURN_IF_ERROR(Annotate(CheckPrefix(place), "url_prefix"));
+  if (place.has_password() + place.has_bearer_token() + place.has_s3() > 1) {
+    return absl::InvalidArgumentError("has more than one of password, bearer_token and s3: keep one");
+  }
+  if (place.has_password() && place.password().user().empty()) {
+    return absl::InvalidArgumentError("password has no user");
+  }
+  const proto::S3Keys& s3 = place.s3();
+  if (s3.access_key().empty() != s3.secret_key().empty()) {
+    return absl::InvalidArgumentError("s3 has one of access_key and secret_key: give both, or neither");
+  }
+  if (s3.has_endpoint()) {
+    const absl::StatusOr<Url> endpoint = ParseUrl(s3.endpoint());
+    if (!endpoint.ok() || !absl::StartsWith(endpoint->scheme, "http") || endpoint->path != "/") {
+      return absl::InvalidArgumentError(
+          "s3.endpoint must be https://HOST or http://HOST, with or without :PORT");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The entry of the user database, or null; its strings lie in `buffer`.
+const passwd* UserEntry(passwd& entry, std::array<char, 1 << 14>& buffer) {
+  passwd* found = nullptr;
+  if (getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found) != 0) return nullptr;
+  return found;
+}
+
+absl::Status CheckAccess(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot examine ", path));
+  if (info.st_uid != geteuid()) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " is owned by another user: a file of secrets must be your own"));
+  }
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrFormat(
+      "%s has mode %04o: others could read the secrets; chmod 600 %s", path, info.st_mode & 07777, path));
+}
+
+}  // namespace
+
+absl::StatusOr<proto::RemoteSecrets> ParseRemoteSecrets(const std::string& text, const std::string& path) {
+  proto::RemoteSecrets secrets;
+  FirstPlace error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &secrets)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, error.text(),
+                     ": not understood; write place { url_prefix: \"https://HOST/\" password { user: "
+                     "\"...\" password: \"...\" } }, or bearer_token, s3, webhdfs_user, ca_file"));
+  }
+  for (int i = 0; i < secrets.place_size(); ++i) {
+    const absl::Status checked = CheckPlace(*secrets.mutable_place(i));
+    if (!checked.ok()) return Annotate(checked, absl::StrCat(path, ": place ", i + 1));
+  }
+  return secrets;
+}
+
+absl::StatusOr<proto::RemoteSecrets> ReadRemoteSecrets(const std::string& path) {
+  TETHYS_RETURN_IF_ERROR(CheckAccess(path));
+  TETHYS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMostSecretBytes));
+  TETHYS_ASSIGN_OR_RETURN(proto::RemoteSecrets secrets, ParseRemoteSecrets(text, path));
+  for (proto::RemotePlace& place : *secrets.mutable_place()) {
+    if (!place.has_ca_file()) continue;
+    const std::string folder = path.substr(0, path.rfind('/') + 1);
+    const std::string file = place.ca_file()[0] == '/' ? place.ca_file() : folder + place.ca_file();
+    TETHYS_ASSIGN_OR_RETURN(*place.mutable_ca_certificates(), ReadFile(file, kMostSecretBytes));
+    place.clear_ca_file();
+  }
+  return secrets;
+}
+
+std::string DefaultSecretsPath() {
+  passwd entry;
+  std::array<char, 1 << 14> buffer;
+  const passwd* user = UserEntry(entry, buffer);
+  return absl::StrCat(user == nullptr ? "" : user->pw_dir, "/.config/tethys/secrets");
+}
+
+std::string ProcessUser() {
+  passwd entry;
+  std::array<char, 1 << 14> buffer;
+  const passwd* user = UserEntry(entry, buffer);
+  return user == nullptr ? absl::StrCat(geteuid()) : user->pw_name;
+}
+
+const proto::RemotePlace& PlaceOf(const proto::RemoteSecrets& secrets, absl::string_view url) {
+  const proto::RemotePlace* best = &proto::RemotePlace::default_instance();
+  for (const proto::RemotePlace& place : secrets.place()) {
+    if (absl::StartsWith(url, place.url_prefix()) && place.url_prefix().size() > best->url_prefix().size()) {
+      best = &place;
+    }
+  }
+  return *best;
+}
+
+HttpCredentials WebCredentials(const proto::RemotePlace& place) {
+  return {.user = place.password().user(),
+          .password = place.password().password(),
+          .bearer_token = place.bearer_token(),
+          .region = {}};
+}
+
+}  // namespace tethys
