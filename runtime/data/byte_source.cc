@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "runtime/base/file.h"
+#include "runtime/remote/remote_files.h"
+#include "runtime/remote/url.h"
 
 namespace tethys {
 namespace {
@@ -50,6 +52,36 @@ class LocalFile final : public ByteSource {
   const std::string version_;
 };
 
+class FileElsewhere final : public ByteSource {
+ public:
+  explicit FileElsewhere(std::shared_ptr<const RemoteFile> file) : file_(std::move(file)) {}
+
+  const std::string& name() const override { return file_->name(); }
+  int64_t size() const override { return file_->size(); }
+  std::string version() const override { return file_->version(); }
+  absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const override {
+    return file_->ReadAt(offset, out);
+  }
+
+ private:
+  const std::shared_ptr<const RemoteFile> file_;
+};
+
+// Adds the paths of a local pattern.
+absl::Status ExpandLocal(const std::string& pattern, std::vector<std::string>& paths) {
+  glob_t found = {};
+  const int result = glob(pattern.c_str(), GLOB_ERR | GLOB_NOMAGIC, nullptr, &found);
+  for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
+  globfree(&found);
+  if (result == GLOB_NOMATCH) {
+    return absl::NotFoundError(absl::StrCat("no file matches ", pattern,
+                                            " (paths are relative to the working directory of the command)"));
+  }
+  if (result == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(
+      "cannot look for ", pattern, result == GLOB_NOSPACE ? ": no memory" : ": a folder cannot be read"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::string& path) {
@@ -70,7 +102,24 @@ absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::strin
   return std::make_shared<LocalFile>(path, std::move(fd), info);
 }
 
-absl::StatusOr<std::string> LocalFileVersion(const std::string& path) {
+bool IsUrlPath(const std::string& path) { return IsUrl(path); }
+
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(const std::string& path) {
+  if (!IsUrl(path)) return OpenLocalFile(path);
+  TETHYS_ASSIGN_OR_RETURN(RemoteFiles* const files, ProcessRemoteFiles());
+  TETHYS_ASSIGN_OR_RETURN(std::shared_ptr<const RemoteFile> file, files->Open(path));
+  return std::make_shared<FileElsewhere>(std::move(file));
+}
+
+absl::StatusOr<std::string> FileVersion(const std::string& path) {
+  if (IsUrl(path)) {
+    TETHYS_ASSIGN_OR_RETURN(const auto file, OpenFile(path));
+    if (!file->version().empty()) return file->version();
+    return absl::FailedPreconditionError(
+        absl::StrCat(file->name(),
+                     ": its server does not say when it changes (ETag, Last-Modified), so that "
+                     "a cache might be out of date: write data { cache: NONE }"));
+  }
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("data file ", path));
   return VersionOf(info);
@@ -79,18 +128,13 @@ absl::StatusOr<std::string> LocalFileVersion(const std::string& path) {
 absl::StatusOr<std::vector<std::string>> ExpandPaths(const std::vector<std::string>& patterns) {
   std::vector<std::string> paths;
   for (const std::string& pattern : patterns) {
-    glob_t found = {};
-    const int result = glob(pattern.c_str(), GLOB_ERR | GLOB_NOMAGIC, nullptr, &found);
-    for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) paths.emplace_back(found.gl_pathv[i]);
-    globfree(&found);
-    if (result == GLOB_NOMATCH) {
-      return absl::NotFoundError(absl::StrCat(
-          "no file matches ", pattern, " (paths are relative to the working directory of the command)"));
+    if (!IsUrl(pattern)) {
+      TETHYS_RETURN_IF_ERROR(ExpandLocal(pattern, paths));
+      continue;
     }
-    if (result != 0) {
-      return absl::UnavailableError(absl::StrCat(
-          "cannot look for ", pattern, result == GLOB_NOSPACE ? ": no memory" : ": a folder cannot be read"));
-    }
+    TETHYS_ASSIGN_OR_RETURN(RemoteFiles* const files, ProcessRemoteFiles());
+    TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> urls, files->Expand(pattern));
+    paths.insert(paths.end(), urls.begin(), urls.end());
   }
   return paths;
 }

@@ -1,4 +1,4 @@
-// The bytes of a data file, read at any place. Formats whose samples stay in their files read them through
+// The bytes of a data file, here or on another machine, read at any place. Formats read their files through
 // this.
 #ifndef TETHYS_RUNTIME_DATA_BYTE_SOURCE_H_
 #define TETHYS_RUNTIME_DATA_BYTE_SOURCE_H_
@@ -17,25 +17,33 @@ namespace tethys {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  virtual const std::string& name() const = 0;  // For errors: the path.
+  virtual const std::string& name() const = 0;  // For errors: the path or URL.
   virtual int64_t size() const = 0;
   // Changes when the file does, as far as can be seen without reading it: its size and the time of its last
   // change, for keys of caches. Empty: it cannot be seen.
   virtual std::string version() const { return ""; }
   // Fills `out` with the bytes from `offset` on. Requires that they lie within the size. Blocks. DataLoss:
-  // the file has become shorter since it was opened.
+  // the file has become shorter since it was opened or, on another machine, has changed.
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;
 };
 
 // NotFound: no such file. InvalidArgument: not a regular file, or an empty one.
 absl::StatusOr<std::shared_ptr<const ByteSource>> OpenLocalFile(const std::string& path);
 
-// The version of the file, without opening it. NotFound: no such file.
-absl::StatusOr<std::string> LocalFileVersion(const std::string& path);
+// As OpenLocalFile, or a file on another machine if `path` is a URL, with the errors of RemoteFiles::Open
+// (runtime/remote/remote_files.h).
+absl::StatusOr<std::shared_ptr<const ByteSource>> OpenFile(const std::string& path);
+
+// Whether a path of a job is a URL, so that no file of the system has it.
+bool IsUrlPath(const std::string& path);
+
+// The version of the file, which is opened only if it is elsewhere. NotFound: no such file.
+// FailedPrecondition: its server does not say when it changes.
+absl::StatusOr<std::string> FileVersion(const std::string& path);
 
 // The paths that `patterns` name, in their order; those of one pattern (glob(7)) in the order of their names.
 // A pattern without special characters is a path, whether or not the file exists. NotFound: a pattern without
-// a match.
+// a match. For patterns of URLs see RemoteFiles::Expand.
 absl::StatusOr<std::vector<std::string>> ExpandPaths(const std::vector<std::string>& patterns);
 
 }  // namespace tethys

@@ -119,7 +119,7 @@ absl::Status ChiefFiles::Read(const std::string& path, int64_t offset,
   while (offset < (*bytes)->size()) {
     chunk.resize(std::min(kChunk, (*bytes)->size() - offset));
     const absl::Status read = (*bytes)->ReadAt(offset, absl::MakeSpan(chunk));
-    const absl::StatusOr<std::string> version = LocalFileVersion(place->second.real);
+    const absl::StatusOr<std::string> version = FileVersion(place->second.real);
     if (absl::IsDataLoss(read) || !version.ok() || *version != place->second.version) return Changed(path);
     TETHYS_RETURN_IF_ERROR(read);
     TETHYS_RETURN_IF_ERROR(take({reinterpret_cast<const char*>(chunk.data()), chunk.size()}));

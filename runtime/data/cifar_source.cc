@@ -69,7 +69,7 @@ absl::StatusOr<Files> OpenFiles(const proto::Data& data, DataPart part, const Re
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, Paths(data, part));
   Files files;
   for (const std::string& path : paths) {
-    TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenLocalFile(path));
+    TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
     if (bytes->size() % record.bytes() != 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           path, ": ", bytes->size(), " bytes are no whole number of records of ", record.bytes(), " bytes (",

@@ -197,7 +197,7 @@ absl::StatusOr<std::string> SamplesKey(const proto::Job& job, DataPart part, con
   for (const std::string& name : names) key.Add(name);
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, EveryFileOf(data, part));
   for (const std::string& path : paths) {
-    TETHYS_ASSIGN_OR_RETURN(const std::string version, LocalFileVersion(path));
+    TETHYS_ASSIGN_OR_RETURN(const std::string version, FileVersion(path));
     key.Add(std::filesystem::absolute(path).string()).Add(version);
   }
   return key.text();

@@ -1,14 +1,10 @@
 #include "runtime/data/idx.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
-#include "runtime/base/file.h"
+#include "runtime/data/byte_source.h"
+#include "runtime/data/byte_stream.h"
 
 namespace tethys {
 namespace {
@@ -20,8 +16,6 @@ constexpr int64_t kMaxValues = int64_t{1} << 38;  // 256 GiB. A header that anno
 // One byte of a deflate stream expands to at most this many bytes (zlib's technical notes).
 constexpr int64_t kMaxExpansion = 1032;
 constexpr int64_t kFirstStep = int64_t{1} << 20;
-constexpr int64_t kLargestRead = int64_t{1} << 30;  // gzread counts in int.
-constexpr unsigned kInputBuffer = 1 << 16;
 
 uint8_t TypeOf(IdxKind kind) { return kind == IdxKind::kTargets ? kFloat : kUnsignedByte; }
 int64_t BytesOf(IdxKind kind) { return kind == IdxKind::kTargets ? sizeof(float) : 1; }
@@ -45,8 +39,7 @@ const char* TypeName(uint8_t type) {
   }
 }
 
-// Reads one IDX file from its start. zlib reads plain files unchanged and verifies the checksums of gzipped
-// files.
+// Reads one IDX file from its start.
 class IdxReader {
  public:
   explicit IdxReader(const std::string& path) : path_(path) {}
@@ -57,8 +50,6 @@ class IdxReader {
   absl::Status ReadValues(int64_t count, ByteBuffer& values);
 
  private:
-  // Returns the number of bytes read: fewer than `size` only at the end of the file.
-  absl::StatusOr<int64_t> Read(uint8_t* out, int64_t size);
   absl::Status CheckMagic(const uint8_t* magic, IdxKind kind) const;
   absl::Status CheckFits(const Shape& shape, IdxKind kind, int64_t header_bytes) const;
   absl::Status Truncated(absl::string_view part, int64_t missing) const;
@@ -66,60 +57,19 @@ class IdxReader {
     return absl::InvalidArgumentError(absl::StrCat(path_, ": ", problem));
   }
 
-  struct Close {
-    void operator()(gzFile file) const { gzclose_r(file); }
-  };
-
   const std::string path_;
-  std::unique_ptr<gzFile_s, Close> file_;
-  int64_t file_bytes_ = 0;
-  bool gzipped_ = false;
-  bool stream_cut_ = false;  // The file ended within the gzip stream.
+  std::unique_ptr<ByteStream> file_;
 };
 
 absl::Status IdxReader::Open() {
-  // Non-blocking, so that a pipe without a writer is refused and open does not wait for a writer.
-  FileDescriptor fd(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.valid()) {
-    return Annotate(ErrnoStatus(errno, absl::StrCat("cannot open ", path_)),
-                    "data file (paths are relative to the working directory of the command)");
-  }
-  struct stat info;
-  if (fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("cannot stat ", path_));
-  if (!S_ISREG(info.st_mode))
-    return Invalid("not a regular file: give the path of an IDX file, plain or gzipped");
-  if (info.st_size == 0) return Invalid("the file is empty: fetch it again");
-  file_bytes_ = info.st_size;
-  file_.reset(gzdopen(fd.get(), "rb"));
-  if (file_ == nullptr) return absl::ResourceExhaustedError(absl::StrCat(path_, ": no memory to read it"));
-  fd.Release();
-  gzbuffer(file_.get(), kInputBuffer);
-  gzipped_ = gzdirect(file_.get()) == 0;
+  TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path_));
+  TETHYS_ASSIGN_OR_RETURN(file_, ByteStream::Open(std::move(bytes)));
   return absl::OkStatus();
-}
-
-absl::StatusOr<int64_t> IdxReader::Read(uint8_t* out, int64_t size) {
-  int64_t done = 0;
-  while (done < size) {
-    const int got =
-        gzread(file_.get(), out + done, static_cast<unsigned>(std::min(size - done, kLargestRead)));
-    int code = Z_OK;
-    const char* text = gzerror(file_.get(), &code);
-    if (code == Z_BUF_ERROR) stream_cut_ = true;
-    if (code == Z_ERRNO) return ErrnoStatus(errno, absl::StrCat("cannot read ", path_));
-    if (code != Z_OK && code != Z_BUF_ERROR) {
-      return absl::DataLossError(
-          absl::StrCat(path_, ": the gzip stream is damaged (", text, "): fetch the file again"));
-    }
-    if (got <= 0) break;
-    done += got;
-  }
-  return done;
 }
 
 absl::Status IdxReader::Truncated(absl::string_view part, int64_t missing) const {
   return absl::DataLossError(absl::StrCat(path_, ": the file is truncated: ", missing, " bytes of its ", part,
-                                          " are missing", gzipped_ ? " (after decompression)" : "",
+                                          " are missing", file_->gzipped() ? " (after decompression)" : "",
                                           ": fetch it again"));
 }
 
@@ -150,13 +100,13 @@ absl::Status IdxReader::CheckMagic(const uint8_t* magic, IdxKind kind) const {
 
 absl::StatusOr<Shape> IdxReader::ReadHeader(IdxKind kind) {
   uint8_t magic[4];
-  TETHYS_ASSIGN_OR_RETURN(const int64_t got_magic, Read(magic, sizeof(magic)));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t got_magic, file_->Read(magic, sizeof(magic)));
   if (got_magic < static_cast<int64_t>(sizeof(magic))) return Truncated("header", sizeof(magic) - got_magic);
   TETHYS_RETURN_IF_ERROR(CheckMagic(magic, kind));
 
   uint8_t bytes[4 * kMaxAxes];
   const int64_t size = 4 * magic[3];
-  TETHYS_ASSIGN_OR_RETURN(const int64_t got, Read(bytes, size));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t got, file_->Read(bytes, size));
   if (got < size) return Truncated("header", size - got);
   Shape shape;
   for (const uint8_t* at = bytes; at < bytes + size; at += 4) {
@@ -177,16 +127,17 @@ absl::Status IdxReader::CheckFits(const Shape& shape, IdxKind kind, int64_t head
                                 " bytes: the header is damaged, fetch the file again"));
   }
   *count *= BytesOf(kind);
-  if (!gzipped_) {
-    const int64_t held = file_bytes_ - header_bytes;
+  if (!file_->gzipped()) {
+    const int64_t held = file_->file_bytes() - header_bytes;
     if (*count > held) return Truncated("values", *count - held);
     if (*count < held) {
       return absl::DataLossError(absl::StrCat(path_, ": ", held - *count, " bytes follow the ", *count,
                                               " of the header's ", ShapeText(shape),
                                               ": fetch the file again"));
     }
-  } else if (*count / kMaxExpansion > file_bytes_) {
-    return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ", file_bytes_,
+  } else if (*count / kMaxExpansion > file_->file_bytes()) {
+    return Invalid(absl::StrCat("the header announces ", ShapeText(shape), ", more than ",
+                                file_->file_bytes(),
                                 " bytes of gzip can hold: the header is damaged, fetch the file again"));
   }
   return absl::OkStatus();
@@ -197,18 +148,18 @@ absl::Status IdxReader::ReadValues(int64_t count, ByteBuffer& values) {
   for (int64_t step = kFirstStep; done < count; step *= 2) {
     const int64_t want = std::min(step, count - done);
     TETHYS_RETURN_IF_ERROR(Annotate(values.Resize(done + want), path_));
-    TETHYS_ASSIGN_OR_RETURN(const int64_t got, Read(values.data() + done, want));
+    TETHYS_ASSIGN_OR_RETURN(const int64_t got, file_->Read(values.data() + done, want));
     done += got;
     if (got < want) return Truncated("values", count - done);
   }
   // Reading one more byte makes zlib verify the gzip checksum.
   uint8_t extra;
-  TETHYS_ASSIGN_OR_RETURN(const int64_t got, Read(&extra, 1));
+  TETHYS_ASSIGN_OR_RETURN(const int64_t got, file_->Read(&extra, 1));
   if (got > 0) {
     return absl::DataLossError(
         absl::StrCat(path_, ": more bytes follow the ", count, " of the header: fetch the file again"));
   }
-  if (stream_cut_) {
+  if (file_->cut()) {
     return absl::DataLossError(absl::StrCat(
         path_, ": the file is truncated: the end of its gzip stream is missing: fetch it again"));
   }

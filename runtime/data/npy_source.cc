@@ -82,7 +82,7 @@ absl::Status CheckSize(const Array& array) {
 
 absl::StatusOr<Array> OpenArray(const std::string& path) {
   Array array;
-  TETHYS_ASSIGN_OR_RETURN(array.file, OpenLocalFile(path));
+  TETHYS_ASSIGN_OR_RETURN(array.file, OpenFile(path));
   std::array<uint8_t, 12> start = {};
   const auto given = std::min<int64_t>(array.file->size(), start.size());
   TETHYS_RETURN_IF_ERROR(array.file->ReadAt(0, {start.data(), static_cast<size_t>(given)}));

@@ -258,7 +258,7 @@ absl::StatusOr<std::shared_ptr<const TfrecordSource>> OpenRecords(const proto::D
   std::vector<File> files;
   int64_t samples = 0;
   for (const std::string& path : paths) {
-    TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenLocalFile(path));
+    TETHYS_ASSIGN_OR_RETURN(auto bytes, OpenFile(path));
     TETHYS_ASSIGN_OR_RETURN(RecordFile records, RecordFile::Open(std::move(bytes), data.cache_dir()));
     const int64_t first = samples;
     samples += records.records();

@@ -163,6 +163,9 @@ class CachedFile final : public RemoteFile, public std::enable_shared_from_this<
 
   const std::string& name() const override { return object_->name(); }
   int64_t size() const override { return object_->size(); }
+  std::string version() const override {
+    return object_->version().empty() ? "" : absl::StrCat(size(), " ", object_->version());
+  }
 
   absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const override {
     if (out.empty()) return absl::OkStatus();

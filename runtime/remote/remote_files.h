@@ -27,6 +27,8 @@ class RemoteFile {
   virtual ~RemoteFile() = default;
   virtual const std::string& name() const = 0;  // For errors: the URL.
   virtual int64_t size() const = 0;
+  // Changes when the file does: its size and what its server says. Empty: the server says nothing.
+  virtual std::string version() const = 0;
   // Fills `out` with the bytes from `offset` on, which must lie within the size. Blocks. Errors are those of
   // RemoteObject::Fetch.
   virtual absl::Status ReadAt(int64_t offset, absl::Span<uint8_t> out) const = 0;

@@ -1,0 +1,57 @@
+// The bytes of a data file from its start to its end, unpacked if the file is gzipped, which its content
+// shows.
+#ifndef TETHYS_RUNTIME_DATA_BYTE_STREAM_H_
+#define TETHYS_RUNTIME_DATA_BYTE_STREAM_H_
+
+#include <zlib.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/data/byte_source.h"
+
+namespace tethys {
+
+// Thread-compatible. Reads block.
+class ByteStream {
+ public:
+  // Errors: those of reading the file's first bytes; ResourceExhausted: no memory.
+  static absl::StatusOr<std::unique_ptr<ByteStream>> Open(std::shared_ptr<const ByteSource> file);
+  ~ByteStream();
+  ByteStream(const ByteStream&) = delete;
+  ByteStream& operator=(const ByteStream&) = delete;
+
+  // Returns the number of bytes read: fewer than `size` only at the end. The checksum of a gzip stream is
+  // verified when its end is read. DataLoss: the stream is damaged. Other errors are those of the file.
+  absl::StatusOr<int64_t> Read(uint8_t* out, int64_t size);
+
+  bool gzipped() const { return gzipped_; }
+  // Whether the end was reached within a gzip stream, whose rest is missing.
+  bool cut() const { return cut_; }
+  // Of the file as it is, not unpacked.
+  int64_t file_bytes() const { return file_->size(); }
+
+ private:
+  explicit ByteStream(std::shared_ptr<const ByteSource> file) : file_(std::move(file)) {}
+
+  // Reads more of the file behind what is left in buffer_.
+  absl::Status Fill();
+  bool AtGzipMagic() const;
+  // Goes on to the next gzip stream of the file, or to the end; what follows that is no gzip stream is
+  // ignored, as gzip does.
+  absl::Status EndStream();
+
+  const std::shared_ptr<const ByteSource> file_;
+  int64_t place_ = 0;  // How much of the file was read.
+  bool gzipped_ = false;
+  bool cut_ = false;
+  bool ended_ = false;
+  std::vector<uint8_t> buffer_;
+  z_stream stream_ = {};  // Its input lies in buffer_.
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_BYTE_STREAM_H_
