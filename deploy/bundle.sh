@@ -5,7 +5,7 @@
 #   deploy/bundle.sh [PROGRAM [BUNDLE [FOLDER]]]
 #
 # Defaults: PROGRAM is build/release/deploy/tethys; BUNDLE is tethys-bundle.tar.gz beside PROGRAM; FOLDER, which may
-# contain libtethys_cuda.so, is PROGRAM's folder. The tethys command contains this script and runs it when other
+# contain libtethys_cuda.so and libtethys_remote.so, is PROGRAM's folder. The tethys command contains this script and runs it when other
 # machines lack its build. The variable BUNDLE_LEVEL sets the compression level (default 6) of gzip, which every
 # machine with tar has.
 #
@@ -13,13 +13,15 @@
 #
 #   build               the output of the program's --version
 #   tethys              start script: the bundle's own loader runs lib/tethys with the bundle's own libraries
-#   lib/                the program without its debugging symbols, the loader, the libraries, libtethys_cuda.so
+#   lib/                the program without its debugging symbols, the loader, the libraries, libtethys_cuda.so,
+#                       libtethys_remote.so
 set -euo pipefail
 (($# > 0)) || cd "$(dirname "$0")/.."
 
 program=${1:-build/release/deploy/tethys}
 bundle=${2:-$(dirname "$program")/tethys-bundle.tar.gz}
 cuda=${3:-$(dirname "$program")}/libtethys_cuda.so
+remote=${3:-$(dirname "$program")}/libtethys_remote.so
 
 [ -x "$program" ] || { echo "bundle.sh: there is no program $program: build it first (deploy/quickstart.sh)" >&2; exit 2; }
 
@@ -39,7 +41,15 @@ loader=$(ldd "$program" | awk '$1 ~ /^\// && $1 ~ /ld-linux/ {print $1}')
 [ -n "$loader" ] || { echo "bundle.sh: $program names no loader: is it linked dynamically?" >&2; exit 1; }
 # Jobs on GPUs need libtethys_cuda.so, if it was built. NVIDIA's libraries must be on the host (--cuda_library_path).
 [ ! -e "$cuda" ] || pack_binary "$cuda" "$folder/lib/libtethys_cuda.so"
-cp -L $(ldd "$program" | awk '$2 == "=>" {print $3}') "$loader" "$folder/lib/"
+# Data that is named by URLs needs libtethys_remote.so, if it was built, and the libraries that it links.
+packed=("$program")
+if [ -e "$remote" ]; then
+  pack_binary "$remote" "$folder/lib/libtethys_remote.so"
+  packed+=("$remote")
+fi
+for binary in "${packed[@]}"; do ldd "$binary"; done | awk '$2 == "=>" {print $3}' | sort -u |
+  xargs -I{} cp -L {} "$folder/lib/"
+cp -L "$loader" "$folder/lib/"
 # NVIDIA's libraries need these parts of the C library, which must not come from the host's C library.
 libc=$(ldd "$program" | awk '$1 ~ /^libc\.so/ {print $3}')
 for name in libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2; do

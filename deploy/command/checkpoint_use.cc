@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "deploy/command/data_secrets.h"
 #include "deploy/command/role_process.h"
 #include "runtime/base/file.h"
 #include "runtime/cluster/host_file.h"
@@ -25,6 +26,7 @@ std::vector<FlagSpec> CheckpointUseFlags(const std::string& splits) {
            .value = "NAME",
            .help = "cpu (the default), or cuda: the first GPU, in the job's precision."},
           CudaLibraryPathFlag(),
+          SecretsFlag(),
           {.name = "set", .value = "FIELD=VALUE", .help = "Replaces a field of the job.", .repeated = true}};
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "deploy/command/command.h"
+#include "deploy/command/data_secrets.h"
 #include "deploy/data_files/data_listing.h"
 #include "deploy/data_files/sample_writer.h"
 #include "deploy/text.h"
@@ -153,6 +154,7 @@ Command DataCommand() {
              .value = "FIELD=VALUE",
              .help = "Replaces a field of the job; may be given several times.",
              .repeated = true},
+            SecretsFlag(),
             {.name = "images",
              .value = "DIR",
              .help = "show: writes the first samples of each split there, as PNG."},

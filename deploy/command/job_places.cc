@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "deploy/command/data_secrets.h"
 #include "deploy/hosts/cluster_hosts.h"
 #include "deploy/hosts/cluster_plan.h"
 #include "deploy/hosts/host_needs.h"
@@ -129,6 +130,7 @@ std::vector<FlagSpec> WithClusterFlags(std::vector<FlagSpec> flags) {
                    .value = "on|off",
                    .help = "Whether the job's processes use mutual TLS, with certificates made for this job. "
                            "Default: on with --hostfile, off without."});
+  flags.push_back(SecretsFlag());
   return flags;
 }
 

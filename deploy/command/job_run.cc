@@ -28,6 +28,7 @@
 #include "runtime/cluster/job_plan.h"
 #include "runtime/data/dataset.h"
 #include "runtime/job/job.h"
+#include "runtime/remote/remote_files.h"
 #include "runtime/telemetry/summary.h"
 #include "workers/plan_job.h"
 
@@ -84,6 +85,8 @@ LaunchOptions LaunchOf(const proto::JobPlan& plan, const std::string& run_dir, c
   launch.chief_port = options.chief_port;
   launch.resume = options.resume;
   launch.cuda_library_path = options.cuda_library_path;
+  // Those that planning has used: it opened the data.
+  launch.data_secrets = SecretsInUse().SerializeAsString();
   launch.timeouts = plan.job().timeouts();
   launch.survives_worker_loss = LeasesBatches(plan.job());
   launch.max_restarts = plan.job().max_restarts();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "deploy/command/command.h"
+#include "deploy/command/data_secrets.h"
 #include "deploy/command/version.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/process.h"
@@ -76,6 +77,7 @@ int Main(const std::vector<std::string>& words) {
   }
   const absl::StatusOr<Flags> flags = ParseFlags(command->spec, {words.data() + 1, words.size() - 1});
   if (!flags.ok()) return Fail(words[0], flags.status(), kExitBadRequest);
+  UseSecretsOf(*flags);
   return command->run(*flags);
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "deploy/command/command.h"
+#include "deploy/command/data_secrets.h"
 #include "deploy/command/initial_values.h"
 #include "deploy/command/job_description.h"
 #include "deploy/command/layer_list.h"
@@ -53,7 +54,8 @@ Command PlanCommand() {
                      "its parameters and its multiply-adds."},
             {.name = "hostfile",
              .value = "FILE",
-             .help = "Says which process would run on which machine of this file, and what an hour costs."}},
+             .help = "Says which process would run on which machine of this file, and what an hour costs."},
+            SecretsFlag()},
        .examples = {"tethys plan examples/fashion_mnist_ps_sync.textproto "
                     "--set=strategy.parameter_server.servers=3"}},
       Plan};

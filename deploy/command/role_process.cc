@@ -18,6 +18,7 @@
 #include "runtime/base/socket.h"
 #include "runtime/cluster/failure_kind.h"
 #include "runtime/cluster/task_options.h"
+#include "runtime/remote/remote_files.h"
 
 namespace tethys {
 namespace {
@@ -115,6 +116,14 @@ int RunRole(const Flags& flags, const std::string& verb, const std::string& name
       file ? ReadSecretFile(flags.Get("token_file")) : ReadSecret(STDIN_FILENO);
   if (!secret.ok()) return Fail(shown, secret.status(), kExitBadRequest);
   if (!file) WatchLauncher(STDIN_FILENO);
+  if (!secret->data_secrets.empty()) {
+    SetSecretsSource([bytes = secret->data_secrets]() -> absl::StatusOr<proto::RemoteSecrets> {
+      proto::RemoteSecrets secrets;
+      if (secrets.ParseFromString(bytes)) return secrets;
+      return absl::InvalidArgumentError(
+          "the launcher's secrets for data cannot be read: is it of this build?");
+    });
+  }
   const BuildInUse in_use(OwnBundle(), BuildInUse::kInterval);
   const absl::Status status = role(*secret);
   if (status.ok()) return kExitSuccess;

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "deploy/process/ssh.h"
 #include "runtime/base/file.h"
+#include "runtime/data/byte_source.h"
 #include "runtime/data/chief_files.h"
 #include "runtime/data/dataset.h"
 
@@ -68,10 +69,13 @@ absl::StatusOr<std::map<std::string, HostNeeds>> NeedsOf(const proto::Job& job, 
   HostNeeds of_reader, of_worker;
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths, DataFiles(job.data()));
   for (const std::string& path : paths) {
+    if (IsUrlPath(path)) continue;  // Every process opens it itself.
     TETHYS_ASSIGN_OR_RETURN(of_reader.files[path], FileSize(path));
   }
   TETHYS_ASSIGN_OR_RETURN(const std::vector<std::string> paths_of_workers, DataFilesOfWorkers(job.data()));
-  for (const std::string& path : paths_of_workers) of_worker.files[path] = of_reader.files[path];
+  for (const std::string& path : paths_of_workers) {
+    if (!IsUrlPath(path)) of_worker.files[path] = of_reader.files[path];
+  }
   std::map<std::string, HostNeeds> needs;
   // The chief reads the data, too.
   if (!places.chief.ssh.empty()) needs[places.chief.host] = of_reader;

@@ -31,6 +31,7 @@ namespace {
 // launcher reports a silent chief.
 constexpr double kSilenceMargin = 1;
 constexpr int kLogTailLines = 20;
+constexpr size_t kMostInput = 4096;  // The limit of JobCommand::input.
 // The longest time between two reads of the logs, if they are shown.
 constexpr Nanoseconds kLogInterval = 100 * kMillisecond;
 
@@ -178,7 +179,12 @@ absl::StatusOr<std::string> JobLaunch::SecretOf(const std::string& role, int ind
     TETHYS_CHECK(proto::Role_Parse(absl::AsciiStrToUpper(role), &parsed));
     TETHYS_ASSIGN_OR_RETURN(secret.tls, authority_->Issue(parsed, index));
   }
-  return SecretLine(secret) + "\n";
+  if (role != "ps") secret.data_secrets = options_.data_secrets;
+  std::string line = SecretLine(secret) + "\n";
+  if (line.size() <= kMostInput) return line;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the secrets for ", role, " ", index, " take ", line.size(), " bytes, at most ",
+                   kMostInput, " can be handed over: leave only what this job needs in the file of secrets"));
 }
 
 absl::Status JobLaunch::SpawnTask(const std::string& role, int index, const Place& place, int incarnation) {

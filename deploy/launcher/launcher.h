@@ -39,6 +39,7 @@ struct LaunchOptions {
   std::vector<std::string> cuda_library_path = {};  // Passed to workers; see TaskOptions.
   // Set if a scheduler starts some of the processes; otherwise random.
   absl::optional<JobSecret> secret = {};
+  std::string data_secrets = {};  // For chief and workers; see JobSecret.
   proto::Timeouts timeouts;
   // After a process is lost, the time for the chief to report its verdict and for the other processes to end
   // by themselves.

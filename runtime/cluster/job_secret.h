@@ -3,6 +3,8 @@
 //   TOKEN JOB_ID                              token: 32 hexadecimal digits
 //   TOKEN JOB_ID AUTHORITY CERTIFICATE KEY    PEM in base64: connections under mutual TLS
 //
+// After either come the secrets for data on other machines, if there are any: data=SECRETS, in base64.
+//
 // Written by launchers, read by role processes. Pure.
 #ifndef TETHYS_RUNTIME_CLUSTER_JOB_SECRET_H_
 #define TETHYS_RUNTIME_CLUSTER_JOB_SECRET_H_
@@ -20,6 +22,7 @@ struct JobSecret {
   JobToken token;
   std::string job_id;
   absl::optional<TlsIdentity> tls = {};  // The process's identity.
+  std::string data_secrets = {};         // A message RemoteSecrets in wire format; empty: none.
 };
 
 // Longer lines are refused; one with certificates takes about 2,000 bytes.

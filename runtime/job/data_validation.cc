@@ -1,5 +1,7 @@
 #include "runtime/job/data_validation.h"
 
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -55,6 +57,12 @@ void ResolveScaling(proto::Data& data, Problems& problems) {
 void CheckImageFolder(const proto::ImageFolder& folder, Problems& problems) {
   problems.AddIf(folder.train().empty(), "data.image_folder.train",
                  "is missing: give the folder that holds a folder of pictures for each class");
+  for (const std::string& path : {folder.train(), folder.test()}) {
+    problems.AddIf(
+        path.find("://") != std::string::npos, "data.image_folder",
+        "is a URL, but folders are read from local disks: copy it, or convert it to TFRecord files "
+        "(tethys data convert)");
+  }
   problems.AddIf(folder.channels() == 2, "data.image_folder.channels",
                  "is 2: pictures have 1 channel (grey) or 3 (red, green, blue)");
 }
@@ -135,6 +143,40 @@ constexpr SourceRules kSourceRules[] = {
      [](const auto& data, Problems& problems) { CheckSynthetic(data.synthetic(), problems); }},
 };
 
+// A user or password before the host would be in every log and in the run directory.
+void CheckUrl(const std::string& field, const std::string& text, Problems& problems) {
+  const size_t begin = text.find("://");
+  if (begin == std::string::npos) return;
+  const std::string host = text.substr(begin + 3, text.find_first_of("/?", begin + 3) - begin - 3);
+  problems.AddIf(host.find('@') != std::string::npos, field,
+                 "has a user or password before the host: remove it, and give it in the file of secrets");
+}
+
+// Checks every path of a format's message.
+void CheckUrls(const google::protobuf::Message& source, const std::string& name, Problems& problems) {
+  using google::protobuf::FieldDescriptor;
+  const google::protobuf::Reflection& fields = *source.GetReflection();
+  std::vector<const FieldDescriptor*> set;
+  fields.ListFields(source, &set);
+  for (const FieldDescriptor* field : set) {
+    if (field->type() != FieldDescriptor::TYPE_BYTES) continue;
+    const std::string path = absl::StrCat(name, ".", field->name());
+    if (!field->is_repeated()) {
+      CheckUrl(path, fields.GetString(source, field), problems);
+      continue;
+    }
+    for (int i = 0; i < fields.FieldSize(source, field); ++i) {
+      CheckUrl(path, fields.GetRepeatedString(source, field, i), problems);
+    }
+  }
+}
+
+void CheckAllUrls(const proto::Data& data, Problems& problems) {
+  const auto* const source = proto::Data::descriptor()->FindFieldByNumber(data.source_case());
+  if (source == nullptr) return;
+  CheckUrls(data.GetReflection()->GetMessage(data, source), absl::StrCat("data.", source->name()), problems);
+}
+
 void CheckSource(const proto::Data& data, Problems& problems) {
   std::vector<std::string> others;
   for (const SourceRules& rules : kSourceRules) {
@@ -149,6 +191,7 @@ void CheckSource(const proto::Data& data, Problems& problems) {
 
 void ResolveData(proto::Data& data, Problems& problems) {
   CheckSource(data, problems);
+  CheckAllUrls(data, problems);
   ResolveLoading(data, problems);
   ResolveOrder(data);
   ResolveScaling(data, problems);

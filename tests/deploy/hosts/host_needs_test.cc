@@ -62,6 +62,15 @@ TEST_F(HostNeedsTest, WorkersNeedNoFilesOfTheChief) {
   EXPECT_TRUE(Needs()["slave2"].empty());
 }
 
+TEST_F(HostNeedsTest, FileWithAUrlIsNeededNowhere) {
+  job_.mutable_data()->mutable_idx()->set_train_images("https://data.example/images");
+  const std::map<std::string, HostNeeds> needs = Needs();
+  EXPECT_EQ(needs.size(), 3);
+  for (const auto& [host, of_host] : needs) {
+    EXPECT_THAT(of_host.files, ElementsAre(Pair(directory_.Path("labels"), 2))) << host;
+  }
+}
+
 TEST_F(HostNeedsTest, ThisMachineNeedsNoFiles) {
   places_.workers[0].ssh = places_.workers[1].ssh = {};
   EXPECT_TRUE(Needs()["slave1"].empty());

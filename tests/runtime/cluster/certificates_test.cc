@@ -90,6 +90,16 @@ TEST(JobSecretTest, ParsedSecretEqualsTheWrittenSecret) {
   EXPECT_EQ(read->tls->authority, secret.tls->authority);
 }
 
+TEST(JobSecretTest, SecretsForDataFollowWithAndWithoutCertificates) {
+  JobSecret secret{.token = JobToken::Random(), .job_id = "job-7", .data_secrets = std::string("a\0 \n", 4)};
+  EXPECT_EQ(ParseSecretLine(SecretLine(secret))->data_secrets, secret.data_secrets);
+  EXPECT_FALSE(ParseSecretLine(SecretLine(secret))->tls.has_value());
+  secret.tls = IdentityOf(*MakeAuthority(), proto::WORKER, 2);
+  EXPECT_EQ(ParseSecretLine(SecretLine(secret))->data_secrets, secret.data_secrets);
+  EXPECT_EQ(ParseSecretLine(SecretLine(secret))->tls->key, secret.tls->key);
+  EXPECT_THAT(Message(ParseSecretLine(secret.token.ToHex() + " job-7 data=??").status()), HasSubstr("base64"));
+}
+
 TEST(JobSecretTest, RefusesALineTruncatedWithinItsCertificates) {
   const std::string line = SecretLine({.token = JobToken::Random(),
                                        .job_id = "job-7",
