@@ -20,6 +20,8 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"parameter_store", FuzzParameterStore},
       {"chief", FuzzChief},
       {"job_plan", FuzzJobPlan},
+      {"remote_answers", FuzzRemoteAnswers},
+      {"remote_secrets", FuzzRemoteSecrets},
       {"job", FuzzJob},
       {"host_file", FuzzHostFile},
       {"scheduler", FuzzScheduler},

@@ -14,6 +14,8 @@ void FuzzRingCaller(absl::string_view input);      // An unauthenticated caller 
 void FuzzParameterStore(absl::string_view input);  // Workers' frames to a server.
 void FuzzChief(absl::string_view input);           // Messages of tasks to the chief.
 void FuzzJobPlan(absl::string_view input);         // The chief's plan for tasks.
+// Content-Range --- Location --- JSON of WebHDFS --- list of S3, from servers of data.
+void FuzzRemoteAnswers(absl::string_view input);
 
 // Input from users, schedulers, launchers and hosts.
 void FuzzJob(absl::string_view input);          // A job file --- overrides, a line each.
@@ -24,6 +26,8 @@ void FuzzAgent(absl::string_view input);        // A launcher's orders to the ag
 void FuzzHostAnswers(absl::string_view input);  // A host's lines to the launcher.
 void FuzzProgress(absl::string_view input);     // A progress line of the chief for its launcher.
 void FuzzProcText(absl::string_view input);     // Files in /proc from which resources are sampled.
+// The file of secrets for data on other machines --- a URL.
+void FuzzRemoteSecrets(absl::string_view input);
 
 // Input from files.
 void FuzzIdx(absl::string_view input);           // Images and labels in IDX format, plain and gzipped.

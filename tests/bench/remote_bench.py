@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Compares how fast a file is read from an HTTP server by libtethys_remote.so and by curl, in turns.
+
+    tests/bench/remote_bench.py [BUILD [MIB [ROUNDS]]]      default: build/release 1024 7
+
+Prints the rates in MB/s and the ratio of the medians. Limit: at least 0.9 of curl's; exit status 1 if it is slower. The
+server is nginx on a free port of loopback or, where nginx is not installed, that of the tests, which is slower."""
+import os
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
+from remote_server import Server  # pylint: disable=wrong-import-position
+
+LIMIT = 0.9
+NGINX = """
+daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
+events {{ worker_connections 64; }}
+http {{
+  access_log off; sendfile on; keepalive_requests 1000000;
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  server {{ listen 127.0.0.1:{port}; root {folder}/www; }}
+}}
+"""
+
+
+def free_port():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        return unused.getsockname()[1]
+
+
+def start_nginx(folder):
+    """Returns the process and the URL of its files."""
+    port = free_port()
+    with open(f"{folder}/nginx.conf", "w", encoding="utf-8") as file:
+        file.write(NGINX.format(folder=folder, port=port))
+    process = subprocess.Popen(["nginx", "-c", f"{folder}/nginx.conf", "-p", folder], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return process, f"http://127.0.0.1:{port}/file"
+        except OSError:
+            if time.monotonic() > deadline or process.poll() is not None:
+                process.kill()
+                sys.exit("nginx does not start")
+
+
+def curl_rate(url, size):
+    begin = time.monotonic()
+    subprocess.run(["curl", "-s", "-o", "/dev/null", url], check=True)
+    return size / 1e6 / (time.monotonic() - begin)
+
+
+def own_rate(build, url, size):
+    """As of the whole process, as curl's is."""
+    begin = time.monotonic()
+    done = subprocess.run([f"{build}/tests/integration/remote_reader", "--rate", f"{build}/deploy", url], check=True,
+                          capture_output=True, text=True)
+    seconds = time.monotonic() - begin
+    assert f"bytes={size} " in done.stdout, done.stdout
+    return size / 1e6 / seconds, float(re.search(r"MB/s=([\d.]+)", done.stdout)[1])
+
+
+def measure(build, url, size, rounds):
+    curl, own, inside = [], [], []
+    curl_rate(url, size)  # The file is then in the system's cache.
+    for _ in range(rounds):
+        curl.append(curl_rate(url, size))
+        whole, without_start = own_rate(build, url, size)
+        own.append(whole)
+        inside.append(without_start)
+    for name, rates in (("curl -o /dev/null", curl), ("remote_reader", own), ("remote_reader without its start", inside)):
+        print(f"{name:32} {statistics.median(rates):8.0f} MB/s   ({min(rates):.0f} to {max(rates):.0f})")
+    ratio = statistics.median(own) / statistics.median(curl)
+    print(f"ratio {ratio:.2f}, limit {LIMIT}")
+    return 0 if ratio >= LIMIT else 1
+
+
+def main():
+    build = sys.argv[1] if len(sys.argv) > 1 else "build/release"
+    size = int(sys.argv[2] if len(sys.argv) > 2 else 1024) << 20
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 7
+    folder = tempfile.mkdtemp(prefix="tethys-remote-bench-")
+    try:
+        os.mkdir(f"{folder}/www")
+        os.chmod(folder, 0o755)
+        block = os.urandom(1 << 20)
+        with open(f"{folder}/www/file", "wb") as file:
+            for _ in range(size >> 20):
+                file.write(block)
+        if shutil.which("nginx"):
+            process, url = start_nginx(folder)
+            try:
+                print(f"nginx on loopback, a file of {size >> 20} MiB, {rounds} rounds")
+                return measure(build, url, size, rounds)
+            finally:
+                process.terminate()
+                process.wait()
+        print(f"nginx is not installed: the server of the tests, a file of {size >> 20} MiB, {rounds} rounds")
+        with open(f"{folder}/www/file", "rb") as file, Server({"/file": file.read()}) as server:
+            return measure(build, server.url("/file"), size, rounds)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
