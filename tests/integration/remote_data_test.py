@@ -241,7 +241,7 @@ class RemoteTest(TethysTest):
 
     def job_with(self, source):
         begin = JOB.index("  idx {")
-        return JOB[:begin] + source + JOB[JOB.index("  validation_samples"):]
+        return JOB[:begin] + source + f'  cache_dir: "{self.folder}/cache"\n' + JOB[JOB.index("  validation_samples"):]
 
     def test_records_elsewhere_train_the_bits_of_local_ones(self):
         folder, files = self.records()
@@ -256,9 +256,9 @@ class RemoteTest(TethysTest):
         secrets = self.secrets(f'place {{ url_prefix: "{web.url("/")}" bearer_token: "a-token" }}')
         overrides = ["strategy=mirrored", "workers=2", "epochs=1"]
         with Run(overrides, job=job(folder)).run() as local:
-            for place in (web.url("/d"), f"webhdfs://{name.host}/d"):
-                with self.subTest(place=place):
-                    with Run(overrides, job=job(place), flags=[f"--secrets={secrets}"]).run() as remote:
+            for place, cache in ((web.url("/d"), "NONE"), (web.url("/d"), "DISK"), (f"webhdfs://{name.host}/d", "NONE")):
+                with self.subTest(place=place, cache=cache):
+                    with Run([*overrides, f"data.cache={cache}"], job=job(place), flags=[f"--secrets={secrets}"]).run() as remote:
                         self.assert_same_bits(remote, local)
                         self.assertEqual(remote.summary()["test"], local.summary()["test"])
                         self.assertNotIn("a-token", "".join(
