@@ -184,7 +184,7 @@ SampleSpec SampleSpecOf(const proto::JobPlan& plan) {
 int64_t DatasetBytes(const proto::JobPlan& plan) {
   const proto::Data& data = plan.job().data();
   const int64_t samples = plan.train_samples() + plan.validation_samples() + plan.test_samples();
-  const int64_t each = data.cache() == proto::Data::NONE ? FormatOf(data).bytes_held(SampleSpecOf(plan)) : 0;
+  const int64_t each = data.cache() == proto::Data::NONE ? FormatOf(data).bytes_held(data, SampleSpecOf(plan)) : 0;
   return samples * each + OrderBytes(plan);
 }
 

@@ -52,7 +52,7 @@ std::string Place(const proto::Data& data) {
   return data.cifar().train().empty() ? "" : FolderOf(data.cifar().train(0));
 }
 
-int64_t BytesHeld(const SampleSpec&) { return sizeof(uint8_t); }  // The label.
+int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(uint8_t); }  // The label.
 
 // A file of a part, and the number of its first sample there.
 struct File {

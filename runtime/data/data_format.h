@@ -42,7 +42,7 @@ struct DataFormat {
   // Where the data is, for reports: "data/fashion-mnist".
   std::string (*place)(const proto::Data& data) = nullptr;
   // What a reader holds in memory for each sample, which many formats leave in its file.
-  int64_t (*bytes_held)(const SampleSpec& spec) = nullptr;
+  int64_t (*bytes_held)(const proto::Data& data, const SampleSpec& spec) = nullptr;
   // Reads little of the files. Errors name file and remedy. Requires that the job has the part.
   absl::StatusOr<DataHeader> (*read_header)(const proto::Data& data, DataPart part,
                                             const LabelRules& rules) = nullptr;

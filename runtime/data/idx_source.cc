@@ -110,7 +110,7 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
                     .labels_name = files.labels};
 }
 
-int64_t BytesHeld(const SampleSpec& spec) {
+int64_t BytesHeld(const proto::Data&, const SampleSpec& spec) {
   const auto label_bytes = static_cast<int64_t>(spec.labels.targets ? sizeof(float) : sizeof(uint8_t));
   return spec.elements() + spec.labels.elements() * label_bytes;
 }

@@ -27,7 +27,7 @@ bool Has(const proto::Data& data, DataPart part) { return !RootOf(data, part).em
 std::string Place(const proto::Data& data) { return data.image_folder().train(); }
 
 // A name of 24 bytes, which string and vector make 72.
-int64_t BytesHeld(const SampleSpec&) { return 72; }
+int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 72; }
 
 // The names in a folder that `accepts` picks, sorted; hidden ones are left out.
 template <typename Accepts>

@@ -1,127 +1,17 @@
-// NumPy arrays in .npy files (numpy.lib.format, versions 1 to 3):
-//
-//   "\x93NUMPY", u8 major, u8 minor, u16 or (from version 2) u32 length, little-endian, of the header,
-//   the header: "{'descr': '|u1', 'fortran_order': False, 'shape': (60000, 28, 28), }", then the values
-//
-// Values of samples stay in their file; labels are held in memory.
+// Arrays of NumPy (npy_array.h), one with the values of the samples and one with their labels. Values stay in
+// their file, unless it is a compressed archive; labels are held in memory.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
-#include "runtime/data/byte_source.h"
+#include "runtime/data/chief_paths.h"
 #include "runtime/data/formats.h"
+#include "runtime/data/npy_array.h"
 
 namespace tethys {
 namespace {
-
-constexpr absl::string_view kMagic = "\x93NUMPY";
-constexpr int64_t kMaxHeader = 1 << 16;
-constexpr int kMaxAxes = 8;
-
-// An array, whose values begin at byte `begin` of its file.
-struct Array {
-  std::shared_ptr<const ByteSource> file;
-  std::string type;  // NumPy's, such as "<i8".
-  Shape shape;
-  int64_t begin = 0;
-
-  int64_t value_bytes() const { return type.back() - '0'; }
-};
-
-absl::Status NotAnArray(const std::string& path, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(path, ": ", why, ": write the array with numpy.save(path, array)"));
-}
-
-// What follows "'key':" in the header; empty if the key is not there.
-absl::string_view After(absl::string_view header, absl::string_view key) {
-  const size_t at = header.find(absl::StrCat("'", key, "':"));
-  if (at == absl::string_view::npos) return {};
-  return absl::StripLeadingAsciiWhitespace(header.substr(at + key.size() + 3));
-}
-
-// What lies between the first character, which must be `open`, and the next `close`.
-absl::string_view Between(absl::string_view text, char open, char close) {
-  if (text.empty() || text[0] != open) return {};
-  const size_t end = text.find(close, 1);
-  return end == absl::string_view::npos ? absl::string_view() : text.substr(1, end - 1);
-}
-
-absl::StatusOr<Shape> ParseShape(const std::string& path, absl::string_view header) {
-  Shape shape;
-  const absl::string_view tuple = Between(After(header, "shape"), '(', ')');
-  for (const absl::string_view word : absl::StrSplit(tuple, ',', absl::SkipWhitespace())) {
-    int64_t axis = 0;
-    if (!absl::SimpleAtoi(word, &axis) || axis < 0) return NotAnArray(path, "its shape cannot be read");
-    if (axis == 0) return NotAnArray(path, "the array is empty");
-    shape.push_back(axis);
-  }
-  if (shape.empty()) return NotAnArray(path, "the array has no axis of samples");
-  if (shape.size() > kMaxAxes) return NotAnArray(path, "the array has more than 8 axes");
-  return shape;
-}
-
-// Checks that the file holds the values, no more and no fewer.
-absl::Status CheckSize(const Array& array) {
-  const absl::StatusOr<int64_t> count = ElementCount(array.shape);
-  const int64_t held = array.file->size() - array.begin;
-  if (count.ok() && held % array.value_bytes() == 0 && *count == held / array.value_bytes()) {
-    return absl::OkStatus();
-  }
-  return absl::DataLossError(absl::StrCat(
-      array.file->name(), ": the header announces ", ShapeText(array.shape), " of ", array.value_bytes(),
-      " bytes each, but ", held, " bytes follow it: the file is truncated or damaged"));
-}
-
-absl::StatusOr<Array> OpenArray(const std::string& path) {
-  Array array;
-  TETHYS_ASSIGN_OR_RETURN(array.file, OpenFile(path));
-  std::array<uint8_t, 12> start = {};
-  const auto given = std::min<int64_t>(array.file->size(), start.size());
-  TETHYS_RETURN_IF_ERROR(array.file->ReadAt(0, {start.data(), static_cast<size_t>(given)}));
-  if (given < 10 || std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
-    return NotAnArray(
-        path, start[0] == 'P' && start[1] == 'K' ? "an .npz archive, not an .npy file" : "not an .npy file");
-  }
-  const int major = start[6];
-  if (major < 1 || major > 3)
-    return NotAnArray(path, absl::StrCat("version ", major, " of the format is unknown"));
-  array.begin = major == 1 ? 10 : 12;
-  int64_t length = start[8] | start[9] << 8;
-  if (major > 1) length |= int64_t{start[10]} << 16 | int64_t{start[11]} << 24;
-  if (length > kMaxHeader || length > array.file->size() - array.begin) {
-    return NotAnArray(path,
-                      absl::StrCat("a header of ", length, " bytes is longer than the file or than any"));
-  }
-  std::string header(static_cast<size_t>(length), '\0');
-  TETHYS_RETURN_IF_ERROR(
-      array.file->ReadAt(array.begin, {reinterpret_cast<uint8_t*>(header.data()), header.size()}));
-  array.begin += length;
-  array.type = std::string(Between(After(header, "descr"), '\'', '\''));
-  if (array.type.find('O') != std::string::npos) {
-    return NotAnArray(path, "it holds pickled objects, which can run programs when they are read");
-  }
-  static constexpr const char* kTypes[] = {"|u1", "|i1", "<u2", "<i2", "<u4", "<i4", "<u8", "<i8", "<f4"};
-  if (std::find(std::begin(kTypes), std::end(kTypes), array.type) == std::end(kTypes)) {
-    return NotAnArray(path, absl::StrCat("values of type ", array.type.empty() ? "(none)" : array.type,
-                                         " are not read (integers or '<f4' are)"));
-  }
-  if (!absl::StartsWith(After(header, "fortran_order"), "False")) {
-    return NotAnArray(path, "the array is in Fortran's order (convert it with numpy.ascontiguousarray)");
-  }
-  TETHYS_ASSIGN_OR_RETURN(array.shape, ParseShape(path, header));
-  TETHYS_RETURN_IF_ERROR(CheckSize(array));
-  return array;
-}
-
-// ------------------------------------------------------------------------------------------ the format
 
 struct Paths {
   const std::string& images;
@@ -136,28 +26,32 @@ Paths PathsOf(const proto::Data& data, DataPart part) {
 
 bool Has(const proto::Data& data, DataPart part) { return !PathsOf(data, part).images.empty(); }
 
-std::string Place(const proto::Data& data) { return FolderOf(data.npy().train_images()); }
+std::string Place(const proto::Data& data) { return FolderOf(NpyFileOf(data.npy().train_images())); }
 
 absl::StatusOr<std::vector<std::string>> Files(const proto::Data& data, DataPart part) {
   const Paths paths = PathsOf(data, part);
-  return std::vector<std::string>{paths.images, paths.labels};
+  std::vector<std::string> files = {NpyFileOf(paths.images)};
+  if (std::string labels = NpyFileOf(paths.labels); labels != files[0]) files.push_back(std::move(labels));
+  return files;
 }
 
-int64_t BytesHeld(const SampleSpec& spec) {
-  return spec.labels.elements() * static_cast<int64_t>(sizeof(int32_t));
+int64_t BytesHeld(const proto::Data& data, const SampleSpec& spec) {
+  const int64_t values = IsHeldInMemory(OnChiefsMachine(data).npy().train_images()) ? spec.elements() : 0;
+  return values + spec.labels.elements() * static_cast<int64_t>(sizeof(int32_t));
 }
 
 // Samples and their labels, whose types are checked.
 struct Pair {
-  Array images, labels;
+  NpyArray images, labels;
   SampleSpec spec;
 };
 
-absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const LabelRules& rules) {
+absl::StatusOr<Pair> OpenPair(const proto::Data& data, DataPart part, const LabelRules& rules,
+                              NpyExtent extent) {
   const Paths paths = PathsOf(data, part);
   Pair pair;
-  TETHYS_ASSIGN_OR_RETURN(pair.images, OpenArray(paths.images));
-  TETHYS_ASSIGN_OR_RETURN(pair.labels, OpenArray(paths.labels));
+  TETHYS_ASSIGN_OR_RETURN(pair.images, OpenNpyArray(paths.images, extent));
+  TETHYS_ASSIGN_OR_RETURN(pair.labels, OpenNpyArray(paths.labels, extent));
   const Shape &images = pair.images.shape, &labels = pair.labels.shape;
   if (pair.images.type != "|u1" || images.size() < 3) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -197,7 +91,7 @@ class NpySource final : public SampleSource {
   }
 
  private:
-  const Array images_;
+  const NpyArray images_;
   const std::vector<int32_t> labels_;
 };
 
@@ -225,7 +119,7 @@ int64_t IntegerAt(const uint8_t* bytes, absl::string_view type) {
 }
 
 // The label as the source holds it. `sample` is for errors.
-absl::StatusOr<int32_t> LabelAt(const Array& array, const uint8_t* bytes, int64_t sample,
+absl::StatusOr<int32_t> LabelAt(const NpyArray& array, const uint8_t* bytes, int64_t sample,
                                 const LabelRules& rules) {
   if (rules.targets) {
     float target;
@@ -243,7 +137,7 @@ absl::StatusOr<int32_t> LabelAt(const Array& array, const uint8_t* bytes, int64_
       sample, " is outside the ", rules.classes, " classes of data.classes (0 to ", rules.classes - 1, ")"));
 }
 
-absl::StatusOr<std::vector<int32_t>> ReadLabels(const Array& array, const LabelRules& rules) {
+absl::StatusOr<std::vector<int32_t>> ReadLabels(const NpyArray& array, const LabelRules& rules) {
   constexpr int64_t kBlock = 1 << 16;  // Values.
   TETHYS_ASSIGN_OR_RETURN(const int64_t count, ElementCount(array.shape));
   const int64_t each = count / array.shape[0], bytes = array.value_bytes();
@@ -263,7 +157,7 @@ absl::StatusOr<std::vector<int32_t>> ReadLabels(const Array& array, const LabelR
 }
 
 absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, const LabelRules& rules) {
-  TETHYS_ASSIGN_OR_RETURN(const Pair pair, OpenPair(data, part, rules));
+  TETHYS_ASSIGN_OR_RETURN(const Pair pair, OpenPair(data, part, rules, NpyExtent::kHeader));
   return DataHeader{.samples = pair.images.shape[0],
                     .spec = pair.spec,
                     .values_name = pair.images.file->name(),
@@ -272,7 +166,7 @@ absl::StatusOr<DataHeader> ReadHeader(const proto::Data& data, DataPart part, co
 
 absl::StatusOr<std::shared_ptr<const SampleSource>> Open(const proto::Data& data, DataPart part,
                                                          const LabelRules& rules) {
-  TETHYS_ASSIGN_OR_RETURN(Pair pair, OpenPair(data, part, rules));
+  TETHYS_ASSIGN_OR_RETURN(Pair pair, OpenPair(data, part, rules, NpyExtent::kValues));
   TETHYS_ASSIGN_OR_RETURN(std::vector<int32_t> labels, ReadLabels(pair.labels, rules));
   return std::make_shared<NpySource>(std::move(pair), std::move(labels));
 }

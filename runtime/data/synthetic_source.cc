@@ -159,7 +159,7 @@ std::string Place(const proto::Data& data) {
   return data.synthetic().has_sections() ? "synthetic sections" : "synthetic noise";
 }
 
-int64_t BytesHeld(const SampleSpec&) { return 0; }
+int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return 0; }
 
 SampleSpec SpecOf(const proto::Synthetic& fields) {
   if (!fields.has_sections()) {

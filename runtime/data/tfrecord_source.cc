@@ -185,7 +185,7 @@ std::string Place(const proto::Data& data) {
 }
 
 // The place of the record. Large files have their places in the host's cache.
-int64_t BytesHeld(const SampleSpec&) { return sizeof(int64_t); }
+int64_t BytesHeld(const proto::Data&, const SampleSpec&) { return sizeof(int64_t); }
 
 // Finds out from a part's first record whether it holds pictures or raw values, and their shape.
 absl::Status ResolveImage(const proto::Data& data, const proto::Example& example, const std::string& name,

@@ -36,6 +36,7 @@ const std::map<std::string, std::function<void(absl::string_view)>>& Targets() {
       {"picture", FuzzPicture},
       {"tfrecord", FuzzTfrecord},
       {"cache", FuzzCache},
+      {"zip", FuzzZip},
       {"safetensors", FuzzSafetensors},
       {"weights", FuzzWeights},
       {"manifest", FuzzManifest},

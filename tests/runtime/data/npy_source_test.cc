@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/file.h"
+#include "runtime/data/data_format.h"
 #include "runtime/data/dataset.h"
 #include "tests/runtime/data/reference_samples.h"
 #include "tests/testing/temp_directory.h"
@@ -67,6 +69,70 @@ TEST_F(NpyTest, FloatsAreTargets) {
   }
 }
 
+TEST_F(NpyTest, ArraysOfArchivesHaveTheirSamples) {
+  for (const char* archive : {"numpy_stored.npz", "numpy_deflated.npz"}) {
+    const std::string path = testing::ReferenceFile(archive);
+    const proto::Job job = JobOf(path + "#images", path + "#labels.npy");
+    testing::ExpectReferenceSamples(*LoadDatasets(job).value().train);
+    EXPECT_THAT(DataFiles(job.data()).value(), ::testing::ElementsAre(path));
+    // Arrays of compressed archives lie in memory.
+    const bool deflated = archive == std::string("numpy_deflated.npz");
+    EXPECT_EQ(FormatOf(job.data()).bytes_held(job.data(), {.shape = {4, 5, 3}}), deflated ? 64 : 4);
+  }
+}
+
+TEST_F(NpyTest, ArraysThatArchivesLackAreRefusedNamingThoseThatTheyHave) {
+  const std::string path = testing::ReferenceFile("numpy_deflated.npz");
+  EXPECT_THAT(ErrorOf(JobOf(path + "#x_train", path + "#labels")),
+              AllOf(HasSubstr("numpy_deflated.npz has no array \"x_train\""),
+                    HasSubstr("images, labels, floats, names")));
+  EXPECT_THAT(ErrorOf(JobOf(path + "#", path + "#labels")), HasSubstr("has no array \"\""));
+  EXPECT_THAT(ErrorOf(JobOf(path + "#images", path + "#names")), HasSubstr("pickled objects"));
+  EXPECT_THAT(ErrorOf(JobOf(path, path + "#labels")), HasSubstr("name one of its arrays, FILE.npz#ARRAY"));
+  EXPECT_THAT(ErrorOf(JobOf(testing::ReferenceFile("numpy_images.npy"), directory_.Path("none.npz#labels"))),
+              HasSubstr("none.npz"));
+}
+
+// Changes bytes of an archive of NumPy, at `offset` of its first directory entry or, if `entry` is false, of
+// the file.
+struct Damage {
+  bool entry;
+  size_t offset;
+  std::string bytes;
+  const char* message;
+};
+
+TEST_F(NpyTest, DamagedArchivesAreRefusedNamingThem) {
+  const std::string good = ReadFile(testing::ReferenceFile("numpy_deflated.npz")).value();
+  const size_t entry = good.find("PK\1\2");
+  ASSERT_NE(entry, std::string::npos);
+  for (const Damage& damage :
+       {Damage{true, 16, std::string(1, static_cast<char>(good[entry + 16] ^ 1)), "its checksum is wrong"},
+        {true, 24, std::string("\x6f\x01\0\0", 4), "it holds more than the 367 bytes"},
+        {true, 24, std::string("\0\x10\0\0", 4), "its directory announces more"},
+        {true, 24, std::string("\0\0\0\x7f", 4), "announces more than the file can hold"},
+        {true, 20, std::string("\0\x08\0\0", 4), "announces more than the file can hold"},
+        {true, 42, std::string("\xff\xff\xff\xff", 4), "announces more than the file can hold"},
+        {true, 42, std::string("\1\0\0\0", 4), "its header is not where the directory says"},
+        {true, 10, std::string("\x0e\0", 2), "images.npy: packed by method 14"},
+        {true, 8, std::string("\1\0", 2), "images.npy: encrypted"},
+        {true, 0, "XXXX", "fewer entries than announced"},
+        {false, good.size() - 4, std::string("\xff\xff", 2), "its directory is beyond its end"},
+        {false, good.size() - 22, "XXXX", "no zip archive, or a truncated one"},
+        {false, 80, "\x12\x34\x56\x78", "images.npy"}}) {
+    std::string content = good;
+    const size_t at = (damage.entry ? entry : 0) + damage.offset;
+    content.replace(at, damage.bytes.size(), damage.bytes);
+    const std::string path = directory_.Write("bad.npz", content);
+    EXPECT_THAT(ErrorOf(JobOf(path + "#images", testing::ReferenceFile("numpy_labels.npy"))),
+                AllOf(HasSubstr("bad.npz"), HasSubstr(damage.message)))
+        << damage.message;
+  }
+  const std::string cut = directory_.Write("bad.npz", good.substr(0, good.size() - 30));
+  EXPECT_THAT(ErrorOf(JobOf(cut + "#images", cut + "#labels")),
+              HasSubstr("no zip archive, or a truncated one"));
+}
+
 TEST_F(NpyTest, IntegersOfEveryTypeAreLabels) {
   for (const auto& [type, bytes] : {std::pair{"|u1", 1},
                                     {"|i1", 1},
@@ -98,7 +164,7 @@ TEST_F(NpyTest, FilesThatAreNoSuchArraysAreRefusedNamingThem) {
   EXPECT_EQ(ErrorOfImages(Npy("|u1", "(4, 2, 3)", values)), "");
   for (const auto& [content, message] : std::vector<std::pair<std::string, std::string>>{
            {"P", "not an .npy file"},
-           {"PK\3\4 and more bytes", "an .npz archive"},
+           {"PK\3\4 and more bytes", "an .npz archive, not an .npy file: name one of its arrays"},
            {std::string("\x93NUMPY\7\0\1\0\0\0", 12), "version 7"},
            {std::string("\x93NUMPY\2\0\xff\xff\xff\xff", 12), "a header of 4294967295 bytes"},
            {Npy("|u1", "(4, 2, 3)", values + "x"), "25 bytes follow it"},
@@ -110,7 +176,7 @@ TEST_F(NpyTest, FilesThatAreNoSuchArraysAreRefusedNamingThem) {
            {Npy("|u1", "()", "x"), "no axis of samples"},
            {Npy("|u1", "(1,1,1,1,1,1,1,1,1)", "x"), "more than 8 axes"},
            {Npy("|u1", "(4, 6)", values), "samples must be bytes (numpy.uint8)"},
-           {Npy("<f4", "(1, 2, 3)", values), "samples must be bytes (numpy.uint8)"},
+           {Npy("<i4", "(1, 2, 3)", values), "samples must be bytes (numpy.uint8)"},
            {Npy("<f8", "(1, 1, 3)", values), "values of type <f8 are not read"},
            {Npy("|u1", "(4, 2, 3)", values, "True"), "Fortran's order"},
            {Npy("|u1", "(2, 4, 3)", values), "holds 2 samples but"}}) {

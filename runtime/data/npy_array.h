@@ -1,0 +1,46 @@
+// Arrays of NumPy in their files: .npy, or members of .npz archives, which numpy.savez and
+// numpy.savez_compressed write. The values of an array are read in place, but those of a compressed member
+// lie in memory. Functions block on reads.
+#ifndef TETHYS_RUNTIME_DATA_NPY_ARRAY_H_
+#define TETHYS_RUNTIME_DATA_NPY_ARRAY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/data/byte_source.h"
+#include "runtime/tensor/variable.h"
+
+namespace tethys {
+
+// An array, whose values begin at byte `begin` of its file.
+struct NpyArray {
+  std::shared_ptr<const ByteSource> file;
+  std::string type;  // NumPy's, such as "<i8".
+  Shape shape;       // At least one axis.
+  int64_t begin = 0;
+
+  int64_t value_bytes() const { return type.back() - '0'; }
+};
+
+enum class NpyExtent {
+  kHeader,  // Type and shape; the values are not read.
+  kValues,
+};
+
+// `path` is that of a .npy file, or FILE.npz#MEMBER. InvalidArgument: not such a file, or an array that is
+// not read: pickled objects, other types than integers and float32, Fortran's order, no or an empty axis.
+// NotFound: no such file or member; the error lists the members that there are. DataLoss: truncated or
+// damaged.
+absl::StatusOr<NpyArray> OpenNpyArray(const std::string& path, NpyExtent extent);
+
+// The file of such a path, without a member.
+std::string NpyFileOf(const std::string& path);
+
+// Whether the array's values would lie in memory. False where that cannot be found out.
+bool IsHeldInMemory(const std::string& path);
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_NPY_ARRAY_H_

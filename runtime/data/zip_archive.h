@@ -1,0 +1,60 @@
+// Zip archives as NumPy writes them (.npz): members that are stored or deflated, also larger than 4 GiB.
+// Blocks on reads of the file.
+#ifndef TETHYS_RUNTIME_DATA_ZIP_ARCHIVE_H_
+#define TETHYS_RUNTIME_DATA_ZIP_ARCHIVE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/data/byte_source.h"
+
+namespace tethys {
+
+// A member as the central directory describes it. Encrypted members and other methods are refused when they
+// are opened.
+struct ZipMember {
+  std::string name;
+  bool encrypted = false;
+  int method = 0;  // 0: stored, 8: deflated.
+  bool deflated() const { return method == 8; }
+  uint32_t crc = 0;
+  int64_t packed_bytes = 0;
+  int64_t bytes = 0;
+  int64_t header = 0;  // Where its local header begins.
+};
+
+// Immutable; thread-safe.
+class ZipArchive {
+ public:
+  // Reads the central directory. InvalidArgument: no zip archive, one of several files, or one with a
+  // directory of more than 64 MiB. DataLoss: truncated or damaged.
+  static absl::StatusOr<ZipArchive> Open(std::shared_ptr<const ByteSource> file);
+
+  const std::string& name() const { return file_->name(); }
+  const std::vector<ZipMember>& members() const { return members_; }
+
+  // The content of a member of this archive, named ARCHIVE#MEMBER. A stored member is a window of the file; a
+  // deflated one is inflated into memory, and its checksum is verified. Memory grows with what is inflated,
+  // never beyond the size in the directory. InvalidArgument: encrypted, or another method. DataLoss: damaged.
+  absl::StatusOr<std::shared_ptr<const ByteSource>> Open(const ZipMember& member) const;
+  // The same, but of a deflated member only the first `most` bytes are inflated, without their checksum;
+  // reading others is an internal error. Size and name are those of the whole.
+  absl::StatusOr<std::shared_ptr<const ByteSource>> OpenHead(const ZipMember& member, int64_t most) const;
+
+ private:
+  ZipArchive(std::shared_ptr<const ByteSource> file, std::vector<ZipMember> members)
+      : file_(std::move(file)), members_(std::move(members)) {}
+  // Where the packed bytes begin, behind the local header.
+  absl::StatusOr<int64_t> FindContent(const ZipMember& member, const std::string& full_name) const;
+
+  std::shared_ptr<const ByteSource> file_;
+  std::vector<ZipMember> members_;
+};
+
+}  // namespace tethys
+
+#endif  // TETHYS_RUNTIME_DATA_ZIP_ARCHIVE_H_
